@@ -1,0 +1,97 @@
+package history
+
+import (
+	"math"
+	"time"
+)
+
+// Contract is what the subject promises (see docs/subjects.md); invariants hold a subject to its own contract.
+type Contract struct {
+	// MaxAttempts is the number of executions of a retryable record, the first included; 0 = unlimited.
+	MaxAttempts int `json:"max_attempts"`
+	// Counter says where attempts are counted: memory, header or store.
+	Counter Counter `json:"counter"`
+	Backoff Backoff `json:"backoff"`
+	// Retryable, Permanent and Logical say how outcomes of attempts are classed.
+	Retryable []Outcome `json:"retryable"`
+	Permanent []Outcome `json:"permanent"`
+	Logical   []Outcome `json:"logical"`
+	// LogicalDeadLetters: logical failures go to the DLQ; otherwise they end the record's processing.
+	LogicalDeadLetters bool     `json:"logical_dead_letters"`
+	Ordering           Ordering `json:"ordering"`
+	Retry              Retry    `json:"retry"`
+	// Envelope is the dead letters' dialect; "" = no dead-letter topic.
+	Envelope string `json:"envelope"`
+	// KeepsHeaders promises that dead letters keep the original headers.
+	KeepsHeaders bool `json:"keeps_headers"`
+	// SamePartition promises that a dead letter goes to the source's partition number.
+	SamePartition bool      `json:"same_partition"`
+	OnFailure     OnFailure `json:"on_failure"`
+	// AutoCommit declares weaker promises: commits follow time, not outcomes.
+	AutoCommit bool          `json:"auto_commit"`
+	StopGrace  time.Duration `json:"stop_grace_ns"`
+	// SkipsTombstones: records with a null value are committed unprocessed, by design.
+	SkipsTombstones bool `json:"skips_tombstones"`
+	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
+	WireOnly bool `json:"wire_only"`
+}
+
+// Backoff is the promised wait before attempt k+1: min(Cap, Initial·Multiplier^(k−1)), plus up to Jitter, plus at most Late
+// for scheduling. Initial 0 promises no wait.
+type Backoff struct {
+	Initial    time.Duration `json:"initial_ns"`
+	Multiplier float64       `json:"multiplier"`
+	Cap        time.Duration `json:"cap_ns"`
+	Jitter     time.Duration `json:"jitter_ns"`
+	Late       time.Duration `json:"late_ns"`
+}
+
+// Wait returns the promised wait after the k-th failed attempt (k from 1), without jitter.
+func (b Backoff) Wait(k int) time.Duration {
+	if b.Initial <= 0 || k < 1 {
+		return 0
+	}
+	m := b.Multiplier
+	if m < 1 {
+		m = 1
+	}
+	wait := float64(b.Initial) * math.Pow(m, float64(k-1))
+	if b.Cap > 0 && wait > float64(b.Cap) {
+		return b.Cap
+	}
+	if wait > float64(math.MaxInt64/2) {
+		return math.MaxInt64 / 2
+	}
+	return time.Duration(wait)
+}
+
+// Counter says where a subject counts attempts, hence what justifies a fresh count.
+type Counter string
+
+// Ordering is the promised order of processing.
+type Ordering string
+
+// Retry is how a failed record is tried again.
+type Retry string
+
+// OnFailure is what the subject does when a dead letter can't be written.
+type OnFailure string
+
+// The values a contract can take; the YAML words are the same.
+const (
+	CounterMemory Counter = "memory"
+	CounterHeader Counter = "header"
+	CounterStore  Counter = "store"
+
+	OrderingNone      Ordering = "none"
+	OrderingPartition Ordering = "partition"
+	OrderingKey       Ordering = "key"
+
+	RetryInPlace    Retry = "in-place"
+	RetryRedelivery Retry = "redelivery"
+	RetryTopics     Retry = "topics"
+
+	OnFailureHalt  OnFailure = "halt"
+	OnFailureCrash OnFailure = "crash"
+	OnFailureRetry OnFailure = "retry"
+)

@@ -1,0 +1,321 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// small returns a sealed history of four segments with 25 events each.
+func small(t testing.TB) (dir string, events []Event) {
+	t.Helper()
+	for i := range 100 {
+		e := New(KindSend, time.Duration(i))
+		e.Record, e.Text, e.ValueHash = int32(i), fmt.Sprint("text ", i), uint64(i)*1e15
+		events = append(events, e)
+	}
+	dir = t.TempDir()
+	record(t, dir, 25, events)
+	return dir, events
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requireDamage demands that exactly the named file is reported and that the other events are still read.
+func requireDamage(t testing.TB, dir, file, found string, rest []Event) {
+	t.Helper()
+	path := filepath.Join(dir, file)
+	_, err := Open(dir)
+	var segment *SegmentError
+	if !errors.As(err, &segment) || segment.Path != path || !strings.Contains(err.Error(), found) {
+		t.Fatalf("Open says %v; want %q about %s", err, found, file)
+	}
+	partial, err := OpenPartial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(partial.Damaged()) != 1 {
+		t.Fatalf("damaged: %v", partial.Damaged())
+	}
+	requireEqual(t, collect(t, partial), rest)
+	whole := 0
+	for whole < len(rest) && rest[whole].Record == int32(whole) {
+		whole++
+	}
+	requireEqual(t, collect(t, partial.Prefix()), rest[:whole])
+}
+
+func TestSegmentCutAnywhereIsReported(t *testing.T) {
+	dir, events := small(t)
+	path := filepath.Join(dir, segmentFile(2))
+	whole := read(t, path)
+	rest := append(append([]Event{}, events[:25]...), events[50:]...)
+	for length := 0; length < len(whole); length += 1 + len(whole)/47 {
+		write(t, path, whole[:length])
+		requireDamage(t, dir, segmentFile(2), "000002.parquet", rest)
+	}
+	write(t, path, whole)
+	requireEqual(t, collect(t, open(t, dir)), events)
+}
+
+func TestSegmentChangedAnywhereIsReported(t *testing.T) {
+	dir, events := small(t)
+	if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
+		t.Fatal(err) // without a seal the segment's own checksum has to tell
+	}
+	path := filepath.Join(dir, segmentFile(4))
+	whole := read(t, path)
+	for at := 0; at < len(whole); at += 1 + len(whole)/47 {
+		changed := append([]byte{}, whole...)
+		changed[at] ^= 0x10
+		write(t, path, changed)
+		requireDamage(t, dir, segmentFile(4), "000004.parquet", events[:75])
+	}
+}
+
+func TestMissingSegmentIsReported(t *testing.T) {
+	for _, sealed := range []bool{true, false} {
+		dir, events := small(t)
+		if !sealed {
+			if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Remove(filepath.Join(dir, segmentFile(1))); err != nil {
+			t.Fatal(err)
+		}
+		requireDamage(t, dir, segmentFile(1), "missing", events[25:])
+	}
+}
+
+func TestSegmentOfAnotherSealIsReported(t *testing.T) {
+	dir, events := small(t)
+	write(t, filepath.Join(dir, segmentFile(3)), read(t, filepath.Join(dir, segmentFile(1))))
+	requireDamage(t, dir, segmentFile(3), "not the one that was sealed", append(append([]Event{}, events[:50]...), events[75:]...))
+}
+
+func TestSegmentThatWasAddedIsReported(t *testing.T) {
+	dir, events := small(t)
+	write(t, filepath.Join(dir, segmentFile(5)), read(t, filepath.Join(dir, segmentFile(1))))
+	requireDamage(t, dir, segmentFile(5), "not part of the sealed history", events)
+}
+
+func TestSegmentOfAnotherRunIsReported(t *testing.T) {
+	dir, events := small(t)
+	other := t.TempDir()
+	r, err := NewRecorder(other, Header{RunID: "run-b"}, NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Record(New(KindPhase, 1))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, segmentFile(4)), read(t, filepath.Join(other, segmentFile(1))))
+	requireDamage(t, dir, segmentFile(4), `belongs to the run "run-b"`, events[:75])
+}
+
+func TestDamagedSealIsReported(t *testing.T) {
+	dir, events := small(t)
+	path := filepath.Join(dir, sealFile)
+	whole := read(t, path)
+	for length := 0; length < len(whole)-2; length += 29 { // the last two bytes are the closing brace and a newline
+		write(t, path, whole[:length])
+		requireDamage(t, dir, sealFile, "sealed.json", events)
+	}
+	write(t, path, []byte(strings.Replace(string(whole), `"events": 100`, `"events": 101`, 1)))
+	requireDamage(t, dir, sealFile, "does not fit", events)
+	partial, err := OpenPartial(dir)
+	if err != nil || partial.Sealed() {
+		t.Fatalf("a history with a damaged seal passes for sealed (%v)", err)
+	}
+}
+
+func TestKilledRunKeepsItsSegments(t *testing.T) {
+	dir := t.TempDir()
+	r := start(t, dir, 10)
+	events := make([]Event, 30)
+	for i := range events {
+		events[i] = New(KindPhase, time.Duration(i))
+		r.Record(events[i])
+	}
+	if err := r.Close(); err != nil { // as far as the files tell, the same as a kill
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "000004.parquet.part"), []byte("half a segment"))
+	reader := open(t, dir)
+	if reader.Sealed() {
+		t.Error("it passes for sealed")
+	}
+	requireEqual(t, collect(t, reader), events)
+	if err := r.Seal(); err == nil {
+		t.Error("Seal after Close says that all is well")
+	}
+}
+
+func TestHistoryThatCannotBeOpened(t *testing.T) {
+	for name, want := range map[string]struct {
+		header string
+		words  string
+		is     error
+	}{
+		"newer":     {`{"format": 99, "seed": "a text by then"}`, "format 99", ErrFormat},
+		"cut":       {`{"format": 1, "run`, "decoding", nil},
+		"no header": {"", "it has no header.json", fs.ErrNotExist},
+		"no number": {`{}`, "no valid format number", nil},
+		"mistyped":  {`{"format": 1, "seed": "x"}`, "decoding", nil},
+	} {
+		dir := t.TempDir()
+		if want.header != "" {
+			write(t, filepath.Join(dir, headerFile), []byte(want.header))
+		}
+		for _, open := range []func(string) (*Reader, error){Open, OpenPartial} {
+			_, err := open(dir)
+			if err == nil || !strings.Contains(err.Error(), want.words) || want.is != nil && !errors.Is(err, want.is) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestStrayNumberMakesNoLongList(t *testing.T) {
+	if got := len(unsealedSegments([]int{1, 2, 900_000_000})); got != 3 {
+		t.Errorf("%d segments expected", got)
+	}
+	if got := len(unsealedSegments([]int{2, 5})); got != 5 {
+		t.Errorf("%d segments expected, want 5", got)
+	}
+}
+
+func TestFileDamagedAfterOpenIsReported(t *testing.T) {
+	dir, _ := small(t)
+	reader := open(t, dir)
+	path := filepath.Join(dir, segmentFile(3))
+	write(t, path, read(t, path)[:500])
+	seen := 0
+	err := reader.Each(func(*Event) error { seen++; return nil })
+	var segment *SegmentError
+	if !errors.As(err, &segment) || segment.Path != path || seen < 25 || seen > 50 {
+		t.Fatalf("%v after %d events", err, seen)
+	}
+}
+
+func TestFileReplacedAfterOpenIsReported(t *testing.T) {
+	dir, _ := small(t)
+	reader := open(t, dir)
+	write(t, filepath.Join(dir, segmentFile(3)), read(t, filepath.Join(dir, segmentFile(1))))
+	if err := reader.Each(func(*Event) error { return nil }); !errors.Is(err, errChanged) {
+		t.Fatal(err)
+	}
+}
+
+func TestSealTellsWhatIsThere(t *testing.T) {
+	dir, _ := small(t)
+	var s seal
+	if err := json.Unmarshal(read(t, filepath.Join(dir, sealFile)), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Events != 100 || len(s.Segments) != 4 || s.Segments[1].First != 25 || s.Segments[1].Last != 49 || s.At <= 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestSegmentThatIsWholeButNotSortedIsReported(t *testing.T) {
+	requireUnreadable(t, "not sorted by time", func(w *segmentWriter) {
+		w.order[3], w.order[4] = w.order[4], w.order[3]
+	})
+}
+
+func TestSegmentWithUnknownWordsIsReported(t *testing.T) {
+	requireUnreadable(t, `"nonsense" is no kind`, func(w *segmentWriter) { w.kinds[KindPhase] = "nonsense" })
+	requireUnreadable(t, `"nonsense" is no outcome`, func(w *segmentWriter) { w.outcomes[OutcomeNone] = "nonsense" })
+	requireUnreadable(t, `"nonsense" is no flag`, func(w *segmentWriter) { w.flags[Warmup] = "warm-up,nonsense" })
+}
+
+// requireUnreadable writes a segment with a writer that was tampered with after sorting, so that its checksum is right.
+func requireUnreadable(t *testing.T, found string, tamper func(*segmentWriter)) {
+	t.Helper()
+	dir := t.TempDir()
+	r := start(t, dir, 10)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	events := make([]Event, 10)
+	for i := range events {
+		events[i] = New(KindPhase, time.Duration(i))
+		events[i].Flags = Warmup
+	}
+	r.encoder.sort(events)
+	tamper(r.encoder)
+	data, _, err := r.encoder.encodeSorted(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, segmentFile(1)), data)
+	err = open(t, dir).Each(func(*Event) error { return nil })
+	var segment *SegmentError
+	if !errors.As(err, &segment) || !strings.Contains(err.Error(), found) {
+		t.Errorf("%v; want %s", err, found)
+	}
+}
+
+func TestPanicOfTheDecoderIsAnError(t *testing.T) {
+	decode := func() (err error) {
+		defer recovered(&err)
+		panic("index out of range")
+	}
+	if err := decode(); err == nil || !strings.Contains(err.Error(), "index out of range") {
+		t.Fatal(err)
+	}
+}
+
+// FuzzSegment: whatever was done to a segment, it is either refused before the decoder sees it, or it is the segment that was written.
+func FuzzSegment(f *testing.F) {
+	dir, events := small(f)
+	whole := read(f, filepath.Join(dir, segmentFile(1)))
+	f.Add(whole)
+	f.Add([]byte("PAR1" + sumMark + noSum + "PAR1"))
+	f.Add([]byte("PAR1xxh64:PAR1"))
+	for at := 4; at < len(whole); at += len(whole) / 20 {
+		f.Add(append(append([]byte{}, whole[:at]...), whole[at+3:]...))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, info, err := openSegment(data, "run-a")
+		if err != nil {
+			return
+		}
+		c := newCursor(newVocabulary())
+		defer c.close()
+		c.info, c.left = info, info.Events
+		if err := c.openColumns(file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.nextPage(); err != nil {
+			t.Fatal(err)
+		}
+		requireEqual(t, c.page, events[:25])
+	})
+}

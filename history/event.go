@@ -1,0 +1,225 @@
+package history
+
+import "time"
+
+// Kind says what was observed. Its comment lists the fields that carry something for it; every other field
+// holds its "none" value (see None).
+type Kind uint8
+
+// The kinds of events. "Time" is always the moment of observation on the run's one monotonic clock.
+const (
+	KindUnknown Kind = iota
+
+	// Phase: the run entered a phase. Text = its name (PhaseSetup …).
+	KindPhase
+	// Stall: the harness (Instance = None) or a subject instance could not run. Aux = how long, in ns, up to Time.
+	KindStall
+
+	// Send: the workload handed a record to its producer. Record, Topic, Partition; Aux = the intended send
+	// time (ns since the run's base); Outcome = what the plan says will become of it; N = index of its key
+	// (None for a null key); KeyHash, ValueHash, HeadersHash; HeaderCount; Flags Tombstone, Garbage, Warmup.
+	KindSend
+	// Acked: the broker's answer to that produce. Record, Topic, Partition, Offset, Code (Kafka error code).
+	// Code ≠ 0 means that the producer gave up: the record may or may not be in the topic.
+	KindAcked
+
+	// Fetched: records were handed to an instance. Instance, Run, Topic, Partition, Offset = first,
+	// Aux = last offset (inclusive). Time is before the bytes were written to the instance.
+	KindFetched
+	// Assigned: an instance was given a partition (SyncGroup or ConsumerGroupHeartbeat answer).
+	// Instance, Run, Topic, Partition, N = generation or member epoch.
+	KindAssigned
+	// Revoked: an instance gave up or lost a partition. Same fields; Text = why: "rejoin" (it sent JoinGroup under an
+	// eager protocol, or a cooperative one whose metadata no longer owns the partition), "rebalance" (a new assignment
+	// without it), "leave" (LeaveGroup), "fenced" (the broker refused the member).
+	KindRevoked
+	// CommitRequest: one partition of an OffsetCommit or TxnOffsetCommit, stamped after it was read from the
+	// instance. Op, Instance, Run, Topic, Partition, Offset = the committed offset (all below it is done),
+	// N = generation; Flags InTransaction.
+	KindCommitRequest
+	// CommitResponse: the broker's answer to it, stamped before it was written to the instance. Op, Code; Flags Withheld
+	// when a fault kept it from the instance, Forged when a fault answered in the broker's place and the broker never
+	// saw the request. The fields of the request are repeated.
+	KindCommitResponse
+	// ProduceRequest: one record in a Produce of an instance (or of the replayer: Instance = Replayer), stamped after it was
+	// read. Op, Instance, Run, Topic, Partition, Record, KeyHash, ValueHash; ProducerID, ProducerEpoch, Sequence
+	// (None without idempotence); Flags InTransaction. A client's repeat is a new Op.
+	KindProduceRequest
+	// ProduceResponse: the broker's answer, stamped before it was written to the instance. Op, Code, Offset;
+	// Flags Withheld, Forged as above. The fields of the request are repeated.
+	KindProduceResponse
+
+	// TxnEndRequest: an EndTxn, stamped after it was read: the commits and writes InTransaction of this producer since the last
+	// one take effect, or do not. Op, Instance, Run, ProducerID, ProducerEpoch, N = 1 to commit, 0 to abort.
+	KindTxnEndRequest
+	// TxnEndResponse: the broker's answer, stamped before it was written to the instance. Op, Code; Flags Withheld, Forged as above.
+	// The fields of the request are repeated.
+	KindTxnEndResponse
+
+	// AttemptStart: the oracle has read a request. Op, Instance, Run, Record, N = how many attempts of this record the oracle
+	// has seen (from 1); Topic, Partition, Offset if the subject said so.
+	KindAttemptStart
+	// AttemptEnd: the oracle is about to answer (or gives the connection up). As AttemptStart, and Outcome = what was
+	// answered, Code = HTTP status (0: no answer), Aux = the Retry-After given, in ns; Flags ClientGone when the client had closed
+	// the connection before the answer: the moment the subject stopped waiting is then unknown, between start and Time.
+	KindAttemptEnd
+
+	// InstanceStarting: a subject process was started. Instance, Run, Aux = process id.
+	KindInstanceStarting
+	// InstanceReady: it fetched from an assigned partition, or met the readiness its subject.yaml declares.
+	KindInstanceReady
+	// InstanceSignal: the harness sent it a signal. Code = signal number, Text = its name ("TERM").
+	KindInstanceSignal
+	// InstanceExited: it ended. Code = exit code (-1 when ended by a signal, then Text = its name); Flags Expected when the
+	// harness asked for it.
+	KindInstanceExited
+	// SubjectError: the instance wrote a line to its log that reports an error. Text = the line, cut to 300 bytes.
+	KindSubjectError
+
+	// FaultStart: planned fault Op (index in Header.Faults) was injected. Text = what exactly.
+	KindFaultStart
+	// FaultEffect: what fault Op did. N = how often (connections cut, requests answered, …), Aux = held or delayed time in ns or bytes,
+	// as Text says; Instance where it can be attributed.
+	KindFaultEffect
+	// FaultEnd: fault Op was removed and what it broke was confirmed back.
+	KindFaultEnd
+
+	// AuditRecord: a record found in a topic when it was read to its end. Topic, Partition, Offset, Record (None if it carries
+	// no id of this run), KeyHash, ValueHash, HeadersHash over the headers that the original also has, HeaderCount, HeaderBytes,
+	// Claim (dead letters), Flags FailureHeaders; Aux = the record's timestamp (ms since 1970). The audit before a replay
+	// and the one at the end both write them: a later AuditStart for the same topic begins anew.
+	KindAuditRecord
+	// AuditStart: the audit begins to read a topic. Topic.
+	KindAuditStart
+	// AuditOffsets: Topic, Partition, Offset = the log end offset, Aux = the committed offset of the subject's group (None if none).
+	KindAuditOffsets
+
+	// ReplaySelected: the plan says that this dead letter goes back. Record, Topic, Partition, Offset of the dead letter.
+	KindReplaySelected
+
+	// Sample: a periodic reading. Text = what ("lag"), Aux = value; Topic, Partition where it belongs to one.
+	KindSample
+)
+
+// None is the value of an int field that carries nothing.
+const None = -1
+
+// Replayer is the Instance of the replay tool, which has a tap of its own.
+const Replayer = -2
+
+// Phase names, in order.
+const (
+	PhaseSetup  = "setup"
+	PhaseWarmup = "warm-up"
+	PhaseSteady = "steady"
+	PhaseFault  = "fault"
+	PhaseHeal   = "heal"
+	PhaseDrain  = "drain"
+	PhaseReplay = "replay"
+	PhaseAudit  = "audit"
+	PhaseSeal   = "seal"
+)
+
+// Flags are single facts about an event.
+type Flags uint32
+
+// The flags; the kinds that carry them say what they mean.
+const (
+	Tombstone Flags = 1 << iota
+	Garbage
+	Warmup
+	InTransaction
+	Withheld
+	Forged
+	ClientGone
+	Expected
+	FailureHeaders
+)
+
+// Has reports whether all of g is set.
+func (f Flags) Has(g Flags) bool { return f&g == g }
+
+// Outcome is what the downstream answers for an attempt, and what the plan makes of a record as a whole.
+type Outcome uint8
+
+// The outcomes of attempts; the comment gives the oracle's answer.
+const (
+	OutcomeNone        Outcome = iota
+	OutcomeSuccess             // 200
+	OutcomeTransient           // 503
+	OutcomeRateLimited         // 429 with Retry-After
+	OutcomePermanent           // 400
+	OutcomeLogical             // 422
+	OutcomeTimeout             // no answer for longer than the subject waits
+	OutcomeReset               // connection reset
+	OutcomeUnknownID           // 404: no id of this run in the body; not judged
+	// OutcomeExhausted is used in plans only: every attempt is transient, so retries run out.
+	OutcomeExhausted
+)
+
+// Claim is what a dead letter says about its origin, decoded by the contract's dialect. The zero Claim means
+// that the event is no dead letter.
+type Claim struct {
+	// Present tells a decoded dead letter from every other event.
+	Present bool
+	// Topic is the claimed source topic (index in Header.Topics, None if absent or unknown there); Partition and Offset are the
+	// claimed source position, Attempts the claimed number of executions; None where absent or not decodable.
+	Topic     int16
+	Partition int32
+	Offset    int64
+	Attempts  int32
+	// Missing lists the fields that the dialect requires and the dead letter lacks or has in undecodable form, comma-separated.
+	Missing string
+}
+
+// Event is one observation. It is flat so that a history is a table; which fields mean something is said at its Kind.
+type Event struct {
+	// Time since the run's base, monotonic.
+	Time time.Duration
+	Kind Kind
+	// Outcome, Flags, Code: see the kinds.
+	Outcome Outcome
+	Flags   Flags
+	// Instance is the subject instance (from 0), None for the harness, Replayer for the replay tool.
+	Instance int16
+	// Run counts an instance's processes from 0: it grows with each restart.
+	Run uint16
+	// Topic is an index in Header.Topics.
+	Topic     int16
+	Code      int16
+	Partition int32
+	// Record is the sequence number of the workload record, dense from 0.
+	Record int32
+	N      int32
+	Offset int64
+	// Op joins a request with its response; unique in a run, from 1; 0 is none. For faults: the index in Header.Faults.
+	Op  int64
+	Aux int64
+	// Hashes are xxHash64 of the bytes; a null key or value hashes to 0.
+	KeyHash, ValueHash, HeadersHash uint64
+	HeaderCount, HeaderBytes        int32
+	ProducerID                      int64
+	ProducerEpoch                   int16
+	Sequence                        int32
+	Claim                           Claim
+	Text                            string
+}
+
+// New returns an event of the kind at the time with every field that could be mistaken for a value set to None.
+func New(kind Kind, at time.Duration) Event {
+	return Event{
+		Time: at, Kind: kind, Instance: None, Topic: None, Partition: None, Record: None, Offset: None,
+		N: None, ProducerID: None, ProducerEpoch: None, Sequence: None,
+	}
+}
+
+// Sink takes events from observers; it is safe for concurrent use and never blocks on a disk.
+type Sink interface {
+	Record(Event)
+}
+
+// Clock is the run's monotonic clock.
+type Clock interface {
+	// Now returns the time since the run's base.
+	Now() time.Duration
+}

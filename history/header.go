@@ -1,0 +1,90 @@
+package history
+
+import "time"
+
+// FormatVersion is the version of the on-disk format; readers refuse a newer one.
+const FormatVersion = 1
+
+// Role is what a topic is for.
+type Role string
+
+// The roles of topics.
+const (
+	RoleInput Role = "input"
+	RoleRetry Role = "retry"
+	RoleDLQ   Role = "dlq"
+)
+
+// Topic is one topic of the run; events refer to it by its index in Header.Topics.
+type Topic struct {
+	Name       string `json:"name"`
+	Role       Role   `json:"role"`
+	Partitions int    `json:"partitions"`
+}
+
+// PlannedFault is one fault of the plan, as far as judging and reporting need it.
+type PlannedFault struct {
+	// Name is the scenario's name for it, or one made from its kind and position.
+	Name string `json:"name"`
+	// Kind is network, kafka, broker, subject or downstream.
+	Kind string `json:"kind"`
+	// What says in words what is broken, e.g. "Produce to dlq answered NOT_ENOUGH_REPLICAS".
+	What string `json:"what"`
+	// Link or Target names what is hit: "broker 1", "brokers", "dlq", "downstream", "instance 1".
+	Target string `json:"target"`
+	// StopsDeadLetters: while it is in force no instance can get a dead letter acknowledged. Delays and limits don't stop them, and
+	// neither does what hits only a share of the requests.
+	StopsDeadLetters bool `json:"stops_dead_letters,omitempty"`
+	// At is the offset from the start of the steady phase; For the duration (0: an instant).
+	At  time.Duration `json:"at_ns"`
+	For time.Duration `json:"for_ns"`
+}
+
+// Expect is what the scenario demands beyond the contract.
+type Expect struct {
+	// Invariants limits judging to these (empty: all that apply).
+	Invariants []string `json:"invariants,omitempty"`
+	// DuplicateShare, when ≥ 0, is the largest allowed share of records with more than one success.
+	DuplicateShare float64 `json:"duplicate_share"`
+	// Thresholds are expressions over measurements, such as "latency.success.p99 < 500ms".
+	Thresholds []string `json:"thresholds,omitempty"`
+	// MaxSlip is the largest p99 schedule slip at which the load still counts as open loop; MinLoad the
+	// smallest share of the planned records that must have been sent and acknowledged.
+	MaxSlip time.Duration `json:"max_slip_ns"`
+	MinLoad float64       `json:"min_load"`
+	// DrainLimit is how long after heal the subject may take until every record is terminal and committed.
+	DrainLimit time.Duration `json:"drain_limit_ns"`
+}
+
+// Header is what must be known to judge a run's events. It is written before the first event; it holds no secrets.
+type Header struct {
+	Format   int       `json:"format"`
+	RunID    string    `json:"run_id"`
+	Scenario string    `json:"scenario"`
+	Seed     uint64    `json:"seed"`
+	Started  time.Time `json:"started"`
+	// Rerun is the command that runs the same plan again.
+	Rerun       string            `json:"rerun"`
+	Environment map[string]string `json:"environment"`
+	Subject     string            `json:"subject"`
+	Instances   int               `json:"instances"`
+	Group       string            `json:"group"`
+	Records     int               `json:"records"`
+	Topics      []Topic           `json:"topics"`
+	Faults      []PlannedFault    `json:"faults"`
+	Contract    Contract          `json:"contract"`
+	Expect      Expect            `json:"expect"`
+	// Replay tells that the run has a replay phase; ReplayTo is the topic it must write to ("" : the source topic of each letter).
+	Replay   bool   `json:"replay"`
+	ReplayTo string `json:"replay_to,omitempty"`
+}
+
+// TopicIndex returns the index of the named topic, or None.
+func (h *Header) TopicIndex(name string) int16 {
+	for i := range h.Topics {
+		if h.Topics[i].Name == name {
+			return int16(i)
+		}
+	}
+	return None
+}

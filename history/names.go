@@ -1,0 +1,125 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// This file holds the words under which kinds and flags are written, so that a history can be read in DuckDB or pandas
+// without this package. Every value has a word of its own, unknown ones too: what was recorded is always read back.
+
+// kindName returns the kind's word, "" for a kind that has none.
+func kindName(k Kind) string {
+	names := [...]string{
+		KindUnknown: "unknown", KindPhase: "phase", KindStall: "stall", KindSend: "send", KindAcked: "acked",
+		KindFetched: "fetched", KindAssigned: "assigned", KindRevoked: "revoked",
+		KindCommitRequest: "commit-request", KindCommitResponse: "commit-response",
+		KindProduceRequest: "produce-request", KindProduceResponse: "produce-response",
+		KindTxnEndRequest: "txn-end-request", KindTxnEndResponse: "txn-end-response",
+		KindAttemptStart: "attempt-start", KindAttemptEnd: "attempt-end",
+		KindInstanceStarting: "instance-starting", KindInstanceReady: "instance-ready",
+		KindInstanceSignal: "instance-signal", KindInstanceExited: "instance-exited", KindSubjectError: "subject-error",
+		KindFaultStart: "fault-start", KindFaultEffect: "fault-effect", KindFaultEnd: "fault-end",
+		KindAuditRecord: "audit-record", KindAuditStart: "audit-start", KindAuditOffsets: "audit-offsets",
+		KindReplaySelected: "replay-selected", KindSample: "sample",
+	}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return ""
+}
+
+// String returns the kind's word ("commit-request"), or "kind(N)" for one that this version doesn't know.
+func (k Kind) String() string {
+	if name := kindName(k); name != "" {
+		return name
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// flagName returns the word of the flag with this bit number, "" where there is none.
+func flagName(bit int) string {
+	names := [...]string{
+		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected", "failure-headers",
+	}
+	if bit < len(names) {
+		return names[bit]
+	}
+	return ""
+}
+
+// String returns the words of the flags that are set, comma-separated; "" for none. A bit that this version doesn't know is "bit N".
+func (f Flags) String() string {
+	var words []string
+	for bit := range 32 {
+		if f&(1<<bit) == 0 {
+			continue
+		}
+		word := flagName(bit)
+		if word == "" {
+			word = "bit " + strconv.Itoa(bit)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ",")
+}
+
+// vocabulary translates the words of a segment back.
+type vocabulary struct {
+	kinds    map[string]Kind
+	outcomes map[string]Outcome
+	flags    map[string]Flags
+}
+
+func newVocabulary() *vocabulary {
+	v := &vocabulary{kinds: map[string]Kind{}, outcomes: map[string]Outcome{}, flags: map[string]Flags{}}
+	for i := range 256 {
+		v.kinds[Kind(i).String()] = Kind(i)
+		v.outcomes[Outcome(i).String()] = Outcome(i)
+	}
+	for bit := range 32 {
+		v.flags[Flags(1<<bit).String()] = 1 << bit
+	}
+	return v
+}
+
+func (v *vocabulary) parseFlags(words string) (Flags, error) {
+	var all Flags
+	if words == "" {
+		return 0, nil
+	}
+	for word := range strings.SplitSeq(words, ",") {
+		flag, known := v.flags[word]
+		if !known {
+			return 0, fmt.Errorf("%q is no flag", word)
+		}
+		all |= flag
+	}
+	return all, nil
+}
+
+// bytesMark begins a text that could not be stored as it is.
+const bytesMark = `bytes:"`
+
+// encodeText makes any bytes into text that every Parquet reader accepts: columns of strings must be UTF-8, and a NUL ends a string
+// for some. What is neither is kept as it is; the rest is written like a Go string literal after "bytes:".
+func encodeText(text string) string {
+	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 && !strings.HasPrefix(text, bytesMark) {
+		return text
+	}
+	return bytesMark[:len(bytesMark)-1] + strconv.Quote(text)
+}
+
+// decodeText undoes encodeText.
+func decodeText(text string) (string, error) {
+	if !strings.HasPrefix(text, bytesMark) {
+		return text, nil
+	}
+	raw, err := strconv.Unquote(text[len(bytesMark)-1:])
+	if err != nil {
+		return "", fmt.Errorf("reading the escaped text %.40q: %w", text, err)
+	}
+	return raw, nil
+}

@@ -1,0 +1,168 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// loadSegment reads a segment's file whole, checks it, and opens it. Segments are small (about 1 MB), and only a file that is
+// in memory as a whole can be checked before it is decoded.
+func loadSegment(dir, name, run string) (file *parquet.File, info segmentInfo, err error) {
+	path := filepath.Join(dir, name)
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, info, damaged(path, "the file is missing")
+	case err != nil:
+		return nil, info, damaged(path, "%w", err)
+	}
+	file, info, err = openSegment(data, run)
+	if err != nil {
+		return nil, info, &SegmentError{Path: path, Found: err}
+	}
+	info.File = name
+	return file, info, nil
+}
+
+// openSegment checks data and reads what it says of itself.
+func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo, err error) {
+	sum, err := verifySegment(data)
+	if err != nil {
+		return nil, info, err
+	}
+	defer recovered(&err)
+	file, err = parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, info, fmt.Errorf("decoding its footer: %w", err)
+	}
+	if owner, _ := file.Lookup(metaRun); owner != run {
+		return nil, info, fmt.Errorf("it belongs to the run %q, not to %q", owner, run)
+	}
+	var numbers [4]int64
+	for i, key := range []string{metaFormat, metaEvents, metaFirst, metaLast} {
+		text, _ := file.Lookup(key)
+		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, info, fmt.Errorf("its metadata %s is %q: %w", key, text, err)
+		}
+	}
+	if numbers[0] != FormatVersion {
+		return nil, info, fmt.Errorf("it has format %d, the rest of the history %d", numbers[0], FormatVersion)
+	}
+	info = segmentInfo{
+		Events: int(numbers[1]), Bytes: len(data), First: time.Duration(numbers[2]), Last: time.Duration(numbers[3]), Sum: sum,
+	}
+	groups := file.RowGroups()
+	if len(groups) != 1 || groups[0].NumRows() != numbers[1] || numbers[1] < 1 {
+		return nil, info, fmt.Errorf("it says that it holds %d events and holds another number", numbers[1])
+	}
+	return file, info, nil
+}
+
+// recovered turns a panic of the decoder into an error: the file is the user's, and may hold anything.
+func recovered(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("decoding it: %v", cause)
+	}
+}
+
+// cursor walks through the events of one segment, a page at a time.
+type cursor struct {
+	path    string
+	columns *columns
+	all     []named
+	info    segmentInfo
+	// order is the segment's place in the history: of two events with the same time, the one of the earlier segment comes first.
+	order int
+	left  int
+	page  []Event
+	at    int
+	last  time.Duration
+}
+
+func newCursor(v *vocabulary) *cursor {
+	c := &cursor{columns: newColumns(v)}
+	c.all = c.columns.all()
+	return c
+}
+
+// open loads the segment and stands at its first event.
+func (c *cursor) open(dir, run string, want segmentInfo, order int) (err error) {
+	file, info, err := loadSegment(dir, want.File, run)
+	if err != nil {
+		return err
+	}
+	c.path, c.info, c.order, c.left, c.last = filepath.Join(dir, want.File), info, order, info.Events, info.First
+	if info.Sum != want.Sum {
+		return &SegmentError{Path: c.path, Found: errChanged}
+	}
+	if err := c.openColumns(file); err != nil {
+		return &SegmentError{Path: c.path, Found: err}
+	}
+	_, err = c.nextPage()
+	return err
+}
+
+func (c *cursor) openColumns(file *parquet.File) (err error) {
+	defer recovered(&err)
+	c.page = sized(c.page, min(c.info.Events, pageEvents))
+	chunks := file.RowGroups()[0].ColumnChunks()
+	for _, column := range c.all {
+		leaf, found := file.Schema().Lookup(column.name)
+		if !found {
+			return fmt.Errorf("it has no column %s", column.name)
+		}
+		if err := column.open(chunks[leaf.ColumnIndex], len(c.page)); err != nil {
+			return fmt.Errorf("opening column %s: %w", column.name, err)
+		}
+	}
+	return nil
+}
+
+// event returns the event at which the cursor stands.
+func (c *cursor) event() *Event { return &c.page[c.at] }
+
+// nextPage decodes the next page and stands at its first event; it reports false at the end of the segment.
+func (c *cursor) nextPage() (more bool, err error) {
+	if c.left == 0 {
+		return false, nil
+	}
+	if err := c.decode(min(c.left, pageEvents)); err != nil {
+		return false, &SegmentError{Path: c.path, Found: err}
+	}
+	return true, nil
+}
+
+func (c *cursor) decode(rows int) (err error) {
+	defer recovered(&err)
+	for _, column := range c.all {
+		if err := column.next(rows); err != nil {
+			return fmt.Errorf("decoding column %s: %w", column.name, err)
+		}
+	}
+	c.page = c.page[:rows]
+	for i := range c.page {
+		c.columns.event(&c.page[i], i)
+		// The merge relies on it, and judging an unsorted history would give wrong verdicts.
+		if c.page[i].Time < c.last || c.page[i].Time > c.info.Last {
+			return errors.New("its events are not sorted by time")
+		}
+		c.last = c.page[i].Time
+	}
+	c.left -= rows
+	c.at = 0
+	return nil
+}
+
+func (c *cursor) close() {
+	for _, column := range c.all {
+		column.close()
+	}
+}
