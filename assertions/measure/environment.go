@@ -1,0 +1,158 @@
+package measure
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// environment is what a threshold can name. Its types are the schema: a name that isn't here, or a duration compared with a bare
+// number, is an error before the run begins.
+type environment struct {
+	Latency    latencyNames    `expr:"latency"`
+	Throughput throughputNames `expr:"throughput"`
+	Lag        lagNames        `expr:"lag"`
+	Recovery   recoveryNames   `expr:"recovery"`
+	Count      countNames      `expr:"count"`
+	Share      shareNames      `expr:"share"`
+}
+
+type latencyNames struct {
+	Send         phaseNames `expr:"send"`
+	FirstAttempt phaseNames `expr:"first_attempt"`
+	Success      phaseNames `expr:"success"`
+	DeadLetter   phaseNames `expr:"dead_letter"`
+	BackoffError phaseNames `expr:"backoff_error"`
+	CommitDelay  phaseNames `expr:"commit_delay"`
+	Replay       phaseNames `expr:"replay"`
+	Slip         phaseNames `expr:"slip"`
+}
+
+type phaseNames struct {
+	quantileNames
+	Setup  quantileNames `expr:"setup"`
+	Warmup quantileNames `expr:"warm_up"`
+	Steady quantileNames `expr:"steady"`
+	Fault  quantileNames `expr:"fault"`
+	Heal   quantileNames `expr:"heal"`
+	Drain  quantileNames `expr:"drain"`
+	Replay quantileNames `expr:"replay"`
+	Audit  quantileNames `expr:"audit"`
+}
+
+type quantileNames struct {
+	P50   time.Duration `expr:"p50"`
+	P90   time.Duration `expr:"p90"`
+	P99   time.Duration `expr:"p99"`
+	P999  time.Duration `expr:"p999"`
+	Max   time.Duration `expr:"max"`
+	Count int64         `expr:"count"`
+}
+
+type throughputNames struct {
+	Offered   float64 `expr:"offered"`
+	Sent      float64 `expr:"sent"`
+	Processed float64 `expr:"processed"`
+}
+
+type lagNames struct {
+	Max int64 `expr:"max"`
+	End int64 `expr:"end"`
+}
+
+type recoveryNames struct {
+	Drain time.Duration `expr:"drain"`
+}
+
+type countNames struct {
+	Planned      int64 `expr:"planned"`
+	Sent         int64 `expr:"sent"`
+	Acknowledged int64 `expr:"acknowledged"`
+	Late         int64 `expr:"late"`
+	Succeeded    int64 `expr:"succeeded"`
+	Logical      int64 `expr:"logical"`
+	DeadLettered int64 `expr:"dead_lettered"`
+	Unfinished   int64 `expr:"unfinished"`
+	Attempts     int64 `expr:"attempts"`
+	Duplicates   int64 `expr:"duplicates"`
+	Replayed     int64 `expr:"replayed"`
+}
+
+// shareNames are shares of the acknowledged records, from 0 to 1.
+type shareNames struct {
+	Duplicates   float64 `expr:"duplicates"`
+	DeadLettered float64 `expr:"dead_lettered"`
+	Succeeded    float64 `expr:"succeeded"`
+}
+
+// environment returns the values.
+func (m *Measurements) environment(latencies map[string]Latency) environment {
+	l := &m.Ledger
+	share := func(n int64) float64 { return float64(n) / float64(max(l.Acknowledged, 1)) }
+	return environment{
+		Latency: latencyNames{
+			Send: namePhases(latencies[LatencySend]), FirstAttempt: namePhases(latencies[LatencyFirstAttempt]),
+			Success: namePhases(latencies[LatencySuccess]), DeadLetter: namePhases(latencies[LatencyDeadLetter]),
+			BackoffError: namePhases(latencies[LatencyBackoffError]), CommitDelay: namePhases(latencies[LatencyCommitDelay]),
+			Replay: namePhases(latencies[LatencyReplay]), Slip: namePhases(latencies[LatencySlip]),
+		},
+		Throughput: throughputNames(m.Throughput),
+		Lag:        lagNames{Max: m.LagMax, End: m.LagEnd},
+		Recovery:   recoveryNames{Drain: m.DrainTime},
+		Count: countNames{
+			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded, Logical: l.Logical,
+			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Attempts: l.Attempts, Duplicates: l.Duplicates, Replayed: l.Replayed,
+		},
+		Share: shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered), Succeeded: share(l.Succeeded)},
+	}
+}
+
+func namePhases(l Latency) phaseNames {
+	return phaseNames{
+		quantileNames: nameQuantiles(l.Quantiles),
+		Setup:         nameQuantiles(l.Phases[history.PhaseSetup]), Warmup: nameQuantiles(l.Phases[history.PhaseWarmup]),
+		Steady: nameQuantiles(l.Phases[history.PhaseSteady]), Fault: nameQuantiles(l.Phases[history.PhaseFault]),
+		Heal: nameQuantiles(l.Phases[history.PhaseHeal]), Drain: nameQuantiles(l.Phases[history.PhaseDrain]),
+		Replay: nameQuantiles(l.Phases[history.PhaseReplay]), Audit: nameQuantiles(l.Phases[history.PhaseAudit]),
+	}
+}
+
+func nameQuantiles(q Quantiles) quantileNames {
+	return quantileNames{P50: q.P50, P90: q.P90, P99: q.P99, P999: q.P999, Max: q.Max, Count: q.Count}
+}
+
+// missing says why there is no value for what the path names, such as [latency success fault p99]; "" if there is one. What was
+// never measured must not meet a threshold, however low a 0 is.
+func (m *Measurements) missing(latencies map[string]Latency, path []string) string {
+	switch path[0] {
+	case "latency":
+		q := latencies[path[1]].Quantiles
+		if len(path) == 4 {
+			q = latencies[path[1]].Phases[phaseName(path[2])]
+		}
+		if q.Count == 0 && path[len(path)-1] != "count" {
+			return "no samples"
+		}
+	case "throughput":
+		if m.Throughput == (Throughput{}) {
+			return "no samples: the run had no steady phase, or no records were sent in it"
+		}
+	case "lag", "share":
+		if m.Ledger.Acknowledged == 0 {
+			return "no samples: no record was acknowledged"
+		}
+	case "recovery":
+		if !m.Drained {
+			return "the run ended before every record was finished and committed"
+		}
+	}
+	return ""
+}
+
+// phaseName returns the phase as the history writes it.
+func phaseName(inExpression string) string {
+	if inExpression == "warm_up" {
+		return history.PhaseWarmup
+	}
+	return inExpression
+}

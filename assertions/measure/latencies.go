@@ -1,0 +1,200 @@
+package measure
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// The range and precision of the histograms, in microseconds.
+const (
+	lowest    = 1
+	highest   = 10 * time.Minute / time.Microsecond
+	precision = 3
+)
+
+// latency is the index of a latency's name.
+type latency uint8
+
+const (
+	send latency = iota
+	firstAttempt
+	successful
+	deadLetter
+	backoffError
+	commitDelay
+	replayTime
+	slip
+	latencyCount
+)
+
+func (l latency) name() string {
+	return [latencyCount]string{
+		send: LatencySend, firstAttempt: LatencyFirstAttempt, successful: LatencySuccess, deadLetter: LatencyDeadLetter,
+		backoffError: LatencyBackoffError, commitDelay: LatencyCommitDelay, replayTime: LatencyReplay, slip: LatencySlip,
+	}[l]
+}
+
+// phaseIndex is the index of a phase's name in latencies.phases.
+type phaseIndex uint8
+
+// latencies are the histograms while they are filled. Those of a phase are made when it has its first sample.
+type latencies struct {
+	phases     []string
+	histograms [latencyCount][]*hdrhistogram.Histogram // by phaseIndex; 0 is PhaseAll
+}
+
+func (l *latencies) init() {
+	l.phases = []string{PhaseAll}
+	for i := range l.histograms {
+		l.histograms[i] = []*hdrhistogram.Histogram{newHistogram()}
+	}
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(lowest, int64(highest), precision)
+}
+
+// phase returns the index of the phase's name. Time outside of every phase, and more phases than an index can name, count for the
+// whole run only.
+func (l *latencies) phase(name string) phaseIndex {
+	if name == "" {
+		return 0
+	}
+	for i, known := range l.phases {
+		if known == name {
+			return phaseIndex(i)
+		}
+	}
+	if len(l.phases) > math.MaxUint8 {
+		return 0
+	}
+	l.phases = append(l.phases, name)
+	return phaseIndex(len(l.phases) - 1)
+}
+
+// record adds a sample for a record.
+func (l *latencies) record(which latency, r *record, value time.Duration) {
+	l.recordIn(which, r.phase, r.has(warmup), value)
+}
+
+// recordIn adds a sample to the phase's histogram and, unless the record was for warming up, to the whole run's. Values are rounded to
+// microseconds and kept in the histograms' range; negative ones are 0.
+func (l *latencies) recordIn(which latency, phase phaseIndex, warm bool, value time.Duration) {
+	micros := int64(min(max(value, 0), highest*time.Microsecond).Round(time.Microsecond) / time.Microsecond)
+	of := l.histograms[which]
+	for len(of) <= int(phase) {
+		of = append(of, nil)
+	}
+	l.histograms[which] = of
+	if !warm {
+		_ = of[0].RecordValue(micros) // in range, see above
+	}
+	if phase == 0 {
+		return
+	}
+	if of[phase] == nil {
+		of[phase] = newHistogram()
+	}
+	_ = of[phase].RecordValue(micros)
+}
+
+// named returns the histograms by name and phase.
+func (l *latencies) named() map[string]map[string]*hdrhistogram.Histogram {
+	all := map[string]map[string]*hdrhistogram.Histogram{}
+	for which := range latencyCount {
+		phases := map[string]*hdrhistogram.Histogram{}
+		for i, histogram := range l.histograms[which] {
+			if histogram != nil {
+				phases[l.phases[i]] = histogram
+			}
+		}
+		all[which.name()] = phases
+	}
+	return all
+}
+
+// Latencies summarises the histograms; every latency is there, those without samples with a count of 0.
+func (m *Measurements) Latencies() map[string]Latency {
+	all := map[string]Latency{}
+	for name, phases := range m.Histograms {
+		summary := Latency{Quantiles: quantiles(phases[PhaseAll]), Phases: map[string]Quantiles{}}
+		for phase, histogram := range phases {
+			if phase != PhaseAll {
+				summary.Phases[phase] = quantiles(histogram)
+			}
+		}
+		all[name] = summary
+	}
+	return all
+}
+
+func quantiles(h *hdrhistogram.Histogram) Quantiles {
+	if h == nil || h.TotalCount() == 0 {
+		return Quantiles{}
+	}
+	at := func(percent float64) time.Duration {
+		return time.Duration(h.ValueAtPercentile(percent)) * time.Microsecond
+	}
+	return Quantiles{
+		Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()) * time.Microsecond,
+	}
+}
+
+// Finish returns what was measured. The measurer is used up.
+func (m *Measurer) Finish() *Measurements {
+	if n := len(m.out.Phases); n > 0 {
+		m.out.Phases[n-1].To = m.now
+	}
+	m.out.Histograms = m.latencies.named()
+	m.out.Health.SlipP99 = quantiles(m.out.Histograms[LatencySlip][PhaseAll]).P99
+	m.out.LagEnd = m.lag
+	m.out.Series = m.series.finish(m.now)
+	m.finishThroughput()
+	m.finishDrain()
+	m.records.each(func(r *record) {
+		if r.has(acked) && !m.over(r) {
+			m.out.Ledger.Unfinished++
+		}
+	})
+	return &m.out
+}
+
+// over reports whether the history shows that a record came to its end.
+func (m *Measurer) over(r *record) bool {
+	switch {
+	case r.terminal != none:
+		return true
+	case r.has(dead) && !r.has(replayed):
+		return true // the audit found the dead letter
+	}
+	return r.has(covered) && m.ended(r)
+}
+
+func (m *Measurer) finishThroughput() {
+	loaded := time.Duration(0)
+	for _, phase := range m.out.Phases {
+		if phase.Name == history.PhaseSteady || phase.Name == history.PhaseFault {
+			loaded += phase.To - phase.From
+		}
+	}
+	if loaded <= 0 {
+		return
+	}
+	per := func(count int64) float64 { return float64(count) / loaded.Seconds() }
+	m.out.Throughput = Throughput{Offered: per(m.offered), Sent: per(m.sent), Processed: per(m.processed)}
+}
+
+// finishDrain measures from the end of the heal phase, when everything is confirmed back, to the last settled record.
+func (m *Measurer) finishDrain() {
+	for _, phase := range m.out.Phases {
+		if phase.Name == history.PhaseDrain {
+			m.out.Drained = m.open == 0
+			m.out.DrainTime = max(0, m.done-phase.From)
+			return
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package measure
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// lateAfter is how much later than intended a record may be handed over before the ledger calls it late.
+const lateAfter = 10 * time.Millisecond
+
+// Measurer measures a history in one pass. It keeps about 60 bytes per record and a few MB of histograms; events may be anything, what
+// they refer to that isn't there is ignored.
+type Measurer struct {
+	header     history.Header
+	out        Measurements
+	records    records
+	partitions partitions
+	replays    map[int32]time.Duration // records whose dead letter went back and that are not terminal again, by when it was sent
+	latencies  latencies
+	series     *series
+
+	now  time.Duration
+	lag  int64
+	open int64 // acknowledged records that never were terminal and committed
+	done time.Duration
+	// The counts of Throughput, over the time that the phases steady and fault have lasted.
+	offered, sent, processed int64
+	intoReplay               bool
+}
+
+// New returns a measurer of the history with this header.
+func New(header history.Header) *Measurer {
+	m := &Measurer{
+		header: header, records: records{limit: header.Records}, partitions: newPartitions(),
+		replays: map[int32]time.Duration{}, series: newSeries(),
+	}
+	m.latencies.init()
+	m.out.Started = header.Started
+	m.out.Ledger.Planned = int64(header.Records)
+	return m
+}
+
+// Observe takes the next event; events come sorted by time.
+func (m *Measurer) Observe(e *history.Event) {
+	m.now = e.Time
+	switch e.Kind {
+	case history.KindPhase:
+		m.enter(e)
+	case history.KindStall:
+		m.stalled(e)
+	case history.KindSend:
+		m.handedOver(e)
+	case history.KindAcked:
+		m.acknowledged(e)
+	case history.KindRevoked:
+		_, p := m.partitions.of(e)
+		p.revoked++
+	case history.KindCommitResponse:
+		m.committed(e)
+	case history.KindProduceRequest, history.KindProduceResponse:
+		m.produced(e)
+	case history.KindAttemptStart:
+		m.attempted(e)
+	case history.KindAttemptEnd:
+		m.answered(e)
+	case history.KindAuditOffsets:
+		m.auditedOffsets(e)
+	case history.KindAuditRecord:
+		m.auditedRecord(e)
+	}
+}
+
+func (m *Measurer) enter(e *history.Event) {
+	if n := len(m.out.Phases); n > 0 {
+		m.out.Phases[n-1].To = e.Time
+	}
+	m.out.Phases = append(m.out.Phases, Phase{Name: e.Text, From: e.Time, To: e.Time})
+	m.intoReplay = m.intoReplay || e.Text == history.PhaseReplay
+}
+
+// phaseAt returns the name of the phase at that time, "" before the first.
+func (m *Measurer) phaseAt(at time.Duration) string {
+	for _, phase := range slices.Backward(m.out.Phases) {
+		if phase.From <= at {
+			return phase.Name
+		}
+	}
+	return ""
+}
+
+// loaded reports whether the time belongs to the steady load: the phases steady and fault.
+func (m *Measurer) loaded(at time.Duration) bool {
+	name := m.phaseAt(at)
+	return name == history.PhaseSteady || name == history.PhaseFault
+}
+
+func (m *Measurer) stalled(e *history.Event) {
+	if e.Instance != history.None {
+		return // a subject that can't run is the subject's affair (or a fault), not the harness's health
+	}
+	stalled := time.Duration(e.Aux)
+	m.out.Health.Stalls++
+	m.out.Health.Stalled += stalled
+	m.out.Health.Worst = max(m.out.Health.Worst, stalled)
+}
+
+func (m *Measurer) handedOver(e *history.Event) {
+	r := m.records.at(e.Record)
+	if r == nil || r.has(sent) {
+		return
+	}
+	r.set(sent)
+	r.intended = time.Duration(e.Aux)
+	r.home, _ = m.partitions.of(e)
+	r.phase = m.latencies.phase(m.phaseAt(r.intended))
+	if e.Flags.Has(history.Warmup) {
+		r.set(warmup)
+		r.phase = m.latencies.phase(history.PhaseWarmup)
+	}
+	if m.header.Contract.SkipsTombstones && e.Flags.Has(history.Tombstone) {
+		r.set(skipped)
+	}
+	late := e.Time - r.intended
+	m.latencies.record(slip, r, late)
+	m.series.add(sentSeries, e.Time)
+	m.out.Ledger.Sent++
+	if late > lateAfter {
+		m.out.Ledger.Late++
+	}
+	if r.has(warmup) {
+		return
+	}
+	if m.loaded(r.intended) {
+		m.offered++
+	}
+	if m.loaded(e.Time) {
+		m.sent++
+	}
+}
+
+func (m *Measurer) acknowledged(e *history.Event) {
+	r := m.records.at(e.Record)
+	if r == nil || e.Code != 0 || r.has(acked) {
+		return
+	}
+	r.set(acked)
+	r.acked = e.Time
+	m.open++
+	m.out.Ledger.Acknowledged++
+	if r.has(sent) {
+		m.latencies.record(send, r, e.Time-r.intended)
+	}
+	if r.has(attempted) {
+		// The subject may have it before the broker's answer has reached the workload.
+		m.latencies.record(firstAttempt, r, 0)
+	}
+	if _, p := m.partitions.of(e); p.add(e.Offset, e.Record, m.offsetLimit()) {
+		m.follow(p)
+		if e.Offset < p.covered {
+			r.set(covered)
+		}
+	}
+	m.settle(r, e.Time)
+}
+
+// attempted notes the start of an attempt and how long the wait before it was, where the contract promises one.
+func (m *Measurer) attempted(e *history.Event) {
+	r := m.records.at(e.Record)
+	if r == nil {
+		return
+	}
+	m.out.Ledger.Attempts++
+	m.series.add(attemptSeries, e.Time)
+	if r.has(attempted) {
+		m.series.add(retrySeries, e.Time)
+	}
+	m.continueSeries(r, e)
+	if r.due != none {
+		m.latencies.record(backoffError, r, e.Time-r.due)
+	}
+	r.due = none
+	r.attempts++
+	if r.has(acked) && !r.has(attempted) {
+		m.latencies.record(firstAttempt, r, e.Time-r.acked)
+	}
+	r.set(attempted)
+}
+
+// continueSeries begins a fresh count of attempts where the contract does: a count in memory is lost with the process, and with the
+// partition.
+func (m *Measurer) continueSeries(r *record, e *history.Event) {
+	holder := holder{instance: e.Instance, run: e.Run, revoked: m.partitions.all[r.home].revoked}
+	counter := m.header.Contract.Counter
+	inMemory := counter != history.CounterHeader && counter != history.CounterStore
+	if inMemory && r.attempts > 0 && r.holder != holder {
+		r.attempts, r.due = 0, none
+	}
+	r.holder = holder
+}
+
+func (m *Measurer) answered(e *history.Event) {
+	r := m.records.at(e.Record)
+	if r == nil {
+		return
+	}
+	contract := &m.header.Contract
+	switch {
+	case e.Outcome == history.OutcomeSuccess:
+		m.succeeded(r, e)
+	case slices.Contains(contract.Logical, e.Outcome) && !contract.LogicalDeadLetters:
+		if !r.has(logical) {
+			r.set(logical)
+			m.out.Ledger.Logical++
+		}
+		m.finish(r, e)
+	case slices.Contains(contract.Retryable, e.Outcome) && (contract.MaxAttempts == 0 || int(r.attempts) < contract.MaxAttempts):
+		// When the subject hung up is not known, so neither is when its wait began.
+		if r.attempts > 0 && !e.Flags.Has(history.ClientGone) {
+			r.due = e.Time + max(contract.Backoff.Wait(int(r.attempts)), retryAfter(e))
+		}
+	default:
+		r.attempts = 0 // whatever comes next is a new delivery
+	}
+}
+
+func retryAfter(e *history.Event) time.Duration {
+	if e.Outcome == history.OutcomeRateLimited {
+		return time.Duration(e.Aux)
+	}
+	return 0
+}
+
+func (m *Measurer) succeeded(r *record, e *history.Event) {
+	switch {
+	case !r.has(success):
+		r.set(success)
+		m.out.Ledger.Succeeded++
+		if r.has(sent) {
+			latency := e.Time - r.intended
+			m.latencies.record(successful, r, latency)
+			m.series.succeeded(e.Time, latency)
+		}
+	case !r.has(duplicate):
+		r.set(duplicate)
+		m.out.Ledger.Duplicates++
+	}
+	m.finish(r, e)
+}
+
+// produced follows dead letters and replays; a produce to a retry topic ends nothing.
+func (m *Measurer) produced(e *history.Event) {
+	r := m.records.at(e.Record)
+	if r == nil {
+		return
+	}
+	response := e.Kind == history.KindProduceResponse
+	written := response && e.Code == 0 && !e.Flags.Has(history.Forged)
+	switch {
+	case e.Instance == history.Replayer && !response:
+		m.sentBack(r, e)
+	case e.Instance == history.Replayer && written && !r.has(replayed):
+		r.set(replayed)
+		m.out.Ledger.Replayed++
+	case e.Instance != history.Replayer && written && m.role(e.Topic) == history.RoleDLQ:
+		m.deadLettered(r, e)
+	}
+}
+
+// sentBack begins the measurement of a replay, when the dead letter is handed to the broker: nothing can be processed before.
+func (m *Measurer) sentBack(r *record, e *history.Event) {
+	if _, underway := m.replays[e.Record]; underway {
+		return // a repeat of the request
+	}
+	m.replays[e.Record] = e.Time
+	r.terminal, r.due, r.attempts = none, none, 0
+}
+
+func (m *Measurer) deadLettered(r *record, e *history.Event) {
+	if !r.has(dead) {
+		r.set(dead)
+		m.out.Ledger.DeadLettered++
+	}
+	if e.Flags.Has(history.Withheld) {
+		return // it is in the topic, but the subject can't know yet
+	}
+	m.series.add(deadLetterSeries, e.Time)
+	if !r.has(deadTold) && r.has(sent) {
+		m.latencies.record(deadLetter, r, e.Time-r.intended)
+	}
+	r.set(deadTold)
+	m.finish(r, e)
+}
+
+// finish makes the record terminal, unless it is.
+func (m *Measurer) finish(r *record, e *history.Event) {
+	r.attempts, r.due = 0, none
+	if r.terminal != none {
+		return
+	}
+	r.terminal = e.Time
+	m.series.add(processedSeries, e.Time)
+	if !r.has(warmup) && m.loaded(e.Time) {
+		m.processed++
+	}
+	if since, replay := m.replays[e.Record]; replay {
+		delete(m.replays, e.Record)
+		m.latencies.recordIn(replayTime, m.latencies.phase(m.phaseAt(since)), false, e.Time-since)
+	}
+	m.settle(r, e.Time)
+}
+
+// settle notes when an acknowledged record is both terminal and committed for the first time.
+func (m *Measurer) settle(r *record, at time.Duration) {
+	if r.has(settled) || !r.has(acked) || !r.has(covered) || !m.ended(r) {
+		return
+	}
+	r.set(settled)
+	m.open--
+	m.done = max(m.done, at)
+}
+
+// ended reports whether nothing more is owed for a record, commits apart.
+func (m *Measurer) ended(r *record) bool {
+	return r.terminal != none || r.has(skipped) || m.header.Contract.WireOnly
+}
+
+func (m *Measurer) role(topic int16) history.Role {
+	if topic < 0 || int(topic) >= len(m.header.Topics) {
+		return ""
+	}
+	return m.header.Topics[topic].Role
+}

@@ -1,0 +1,216 @@
+package measure
+
+import (
+	"math"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// none is a time that is not known.
+const none time.Duration = -1 << 62
+
+// facts are what is known of a record.
+type facts uint16
+
+const (
+	sent facts = 1 << iota
+	warmup
+	acked
+	attempted
+	success
+	duplicate
+	logical
+	dead     // it is in the dead-letter topic
+	deadTold // and the subject was told
+	covered  // by an accepted commit
+	settled  // was terminal and committed
+	replayed
+	skipped // by contract
+)
+
+// record is the state of one record; there are as many as the run has records, so every byte counts.
+type record struct {
+	intended, acked time.Duration
+	terminal        time.Duration
+	// due is when the next attempt was promised at the earliest; none when nothing was promised.
+	due      time.Duration
+	holder   holder
+	attempts uint16 // in the current series
+	facts    facts
+	// home is the partition that the record was sent to.
+	home  homeIndex
+	phase phaseIndex
+}
+
+// holder is who has the record: a count in memory survives only within it.
+type holder struct {
+	revoked  uint32
+	instance int16
+	run      uint16
+}
+
+func (r *record) has(f facts) bool { return r.facts&f != 0 }
+func (r *record) set(f facts)      { r.facts |= f }
+
+const recordsPerChunk = 1 << 14
+
+// records holds the states, by record number, in chunks that are made when they are needed: the number of records in a header is a claim.
+type records struct {
+	limit  int
+	chunks []*[recordsPerChunk]record
+}
+
+// at returns the record's state, nil for a number that is not of this run.
+func (rs *records) at(number int32) *record {
+	if number < 0 || int(number) >= rs.limit {
+		return nil
+	}
+	chunk := int(number) / recordsPerChunk
+	for len(rs.chunks) <= chunk {
+		rs.chunks = append(rs.chunks, nil)
+	}
+	if rs.chunks[chunk] == nil {
+		rs.chunks[chunk] = newChunk()
+	}
+	return &rs.chunks[chunk][number%recordsPerChunk]
+}
+
+func newChunk() *[recordsPerChunk]record {
+	chunk := new([recordsPerChunk]record)
+	for i := range chunk {
+		chunk[i].terminal, chunk[i].due = none, none
+	}
+	return chunk
+}
+
+func (rs *records) each(fn func(*record)) {
+	for _, chunk := range rs.chunks {
+		if chunk == nil {
+			continue
+		}
+		for i := range chunk {
+			fn(&chunk[i])
+		}
+	}
+}
+
+// place is a partition of a topic.
+type place struct {
+	topic     int16
+	partition int32
+}
+
+// partition follows the commits of one partition.
+type partition struct {
+	// records by offset, -1 where there is none.
+	records []int32
+	// end is one past the highest acknowledged offset, committed the last accepted commit, covered the highest one.
+	end, committed, covered int64
+	// lag is this partition's share of the lag, as last counted.
+	lag     int64
+	revoked uint32
+}
+
+// homeIndex is the index of a partition in partitions.all; 0 is none.
+type homeIndex uint16
+
+// partitions are those that events have named.
+type partitions struct {
+	at  map[place]homeIndex
+	all []*partition
+}
+
+func newPartitions() partitions {
+	return partitions{at: map[place]homeIndex{}, all: []*partition{{}}}
+}
+
+// of returns the partition that the event names. More partitions than an index can name share one that is never used.
+func (ps *partitions) of(e *history.Event) (homeIndex, *partition) {
+	at := place{e.Topic, e.Partition}
+	index, known := ps.at[at]
+	if !known && len(ps.all) <= math.MaxUint16 {
+		index = homeIndex(len(ps.all))
+		ps.all = append(ps.all, &partition{})
+		ps.at[at] = index
+	}
+	if index == 0 {
+		return 0, &partition{}
+	}
+	return index, ps.all[index]
+}
+
+// offsetLimit bounds the offsets that are believed: a run's topics are new, so theirs are not much more than its records.
+func (m *Measurer) offsetLimit() int64 { return 8*int64(max(m.header.Records, 0)) + 1<<16 }
+
+// add notes that the record has the offset; it reports false for an offset that can't be.
+func (p *partition) add(offset int64, number int32, limit int64) bool {
+	if offset < 0 || offset >= limit {
+		return false
+	}
+	for int64(len(p.records)) <= offset {
+		p.records = append(p.records, -1)
+	}
+	p.records[offset] = number
+	p.end = max(p.end, offset+1)
+	return true
+}
+
+// committed takes the broker's answer to a commit. One that a fault kept from the subject counts all the same, one that a fault
+// made up doesn't.
+func (m *Measurer) committed(e *history.Event) {
+	if e.Code != 0 || e.Flags.Has(history.Forged) || e.Offset < 0 {
+		return
+	}
+	_, p := m.partitions.of(e)
+	m.cover(p, e.Offset, e.Time, true)
+}
+
+// auditedOffsets learns of commits whose answers nobody saw. When they were accepted is not known, so they make no samples.
+func (m *Measurer) auditedOffsets(e *history.Event) {
+	if _, p := m.partitions.of(e); e.Aux > p.committed {
+		m.cover(p, e.Aux, e.Time, false)
+	}
+}
+
+func (m *Measurer) cover(p *partition, offset int64, at time.Duration, seen bool) {
+	p.committed = offset
+	for _, number := range p.records[min(p.covered, int64(len(p.records))):min(max(offset, p.covered), int64(len(p.records)))] {
+		r := m.records.at(number)
+		if r == nil || r.has(covered) {
+			continue
+		}
+		r.set(covered)
+		switch {
+		case !seen:
+			m.settle(r, r.terminal)
+		case r.terminal != none:
+			m.latencies.record(commitDelay, r, at-r.terminal)
+			m.settle(r, at)
+		default:
+			m.settle(r, at)
+		}
+	}
+	p.covered = max(p.covered, offset)
+	m.follow(p)
+}
+
+// follow brings the lag up to date after a change in p.
+func (m *Measurer) follow(p *partition) {
+	lag := max(0, p.end-p.committed)
+	m.lag += lag - p.lag
+	p.lag = lag
+	m.out.LagMax = max(m.out.LagMax, m.lag)
+	m.series.lagged(m.now, m.lag)
+}
+
+// auditedRecord learns of dead letters whose acknowledgements nobody saw. One that was already known says nothing about the
+// record's replay, so it changes nothing.
+func (m *Measurer) auditedRecord(e *history.Event) {
+	r := m.records.at(e.Record)
+	if r == nil || m.role(e.Topic) != history.RoleDLQ || r.has(dead) {
+		return
+	}
+	r.set(dead)
+	m.out.Ledger.DeadLettered++
+}

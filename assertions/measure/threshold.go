@@ -1,0 +1,297 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/vm"
+)
+
+// threshold is an expression that was checked and compiled.
+type threshold struct {
+	program     *vm.Program
+	nodes       []*ast.BinaryNode // the comparisons
+	comparisons []comparison
+	// paths are the measurements that it names.
+	paths [][]string
+}
+
+// comparison is one comparison in a threshold, its sides compiled for themselves.
+type comparison struct {
+	left                  string
+	leftValue, rightValue *vm.Program
+}
+
+// CompileThreshold checks an expression such as "latency.success.p99 < 500ms and share.duplicates <= 2%". Unknown names, types that
+// can't be compared (a duration needs a unit), and expressions that are no condition on a measurement give an error that says where, by
+// the column in the expression. Names, each under its group:
+//
+//	latency.{send,first_attempt,success,dead_letter,backoff_error,commit_delay,replay,slip}[.phase].{p50,p90,p99,p999,max,count}
+//	throughput.{offered,sent,processed}   records per second over the phases steady and fault
+//	lag.{max,end}                         records not yet covered by an accepted commit
+//	recovery.drain                        from heal until everything was finished and committed
+//	count.{planned,sent,acknowledged,late,succeeded,logical,dead_lettered,unfinished,attempts,duplicates,replayed}
+//	share.{duplicates,dead_lettered,succeeded}   of the acknowledged records
+//
+// A phase is setup, warm_up, steady, fault, heal, drain, replay or audit.
+func CompileThreshold(expression string) error {
+	_, err := compile(expression)
+	return err
+}
+
+func compile(expression string) (*threshold, error) {
+	source := translate(strings.Map(oneLine, expression))
+	fail := func(place int, format string, args ...any) error {
+		return fmt.Errorf("threshold %q, column %d: %s", expression, source.origin(place), fmt.Sprintf(format, args...))
+	}
+	if at := strings.IndexAny(expression, "\"'`"); at >= 0 {
+		return nil, fmt.Errorf("threshold %q, column %d: texts have no place in a threshold", expression, len([]rune(expression[:at]))+1)
+	}
+	tree, err := parser.Parse(source.text)
+	if err != nil {
+		return nil, explain(err, fail)
+	}
+	t := &threshold{}
+	// The names first: the compiler's own error shows Go types.
+	if err := t.inspect(tree.Node, fail); err != nil {
+		return nil, err
+	}
+	if t.program, err = expr.Compile(source.text, options(expr.AsBool())...); err != nil {
+		return nil, explain(err, fail)
+	}
+	if len(t.paths) == 0 {
+		return nil, fail(0, "it names no measurement; write a condition such as latency.success.p99 < 500ms")
+	}
+	for _, node := range t.nodes {
+		if err := t.compileSides(node); err != nil {
+			return nil, explain(err, fail)
+		}
+	}
+	return t, nil
+}
+
+// compileSides compiles the sides of a comparison for themselves, to tell their values.
+func (t *threshold) compileSides(node *ast.BinaryNode) (err error) {
+	c := comparison{left: node.Left.String()}
+	if c.leftValue, err = expr.Compile(c.left, options()...); err != nil {
+		return err
+	}
+	if c.rightValue, err = expr.Compile(node.Right.String(), options()...); err != nil {
+		return err
+	}
+	t.comparisons = append(t.comparisons, c)
+	return nil
+}
+
+func oneLine(r rune) rune {
+	if r == '\n' || r == '\r' || r == '\t' {
+		return ' '
+	}
+	return r
+}
+
+func options(more ...expr.Option) []expr.Option {
+	return append(more, expr.Env(environment{}), expr.DisableAllBuiltins(), expr.EnableBuiltin("duration"))
+}
+
+// explain puts an error of the expression language into our words where its own are Go's.
+func explain(err error, fail func(int, string, ...any) error) error {
+	var at *file.Error
+	if !errors.As(err, &at) {
+		return fail(0, "%v: write a condition such as latency.success.p99 < 500ms", err)
+	}
+	message := at.Message
+	if strings.Contains(message, "time.Duration") {
+		message = strings.ReplaceAll(message, "time.Duration", "duration") + ": a duration is compared with one that has a unit, such as 500ms"
+	}
+	return fail(at.Column, "%s", message)
+}
+
+// inspect collects what the threshold names and compares, and refuses what a condition on measurements doesn't need.
+func (t *threshold) inspect(node ast.Node, fail func(int, string, ...any) error) error {
+	place := node.Location().From
+	switch n := node.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return nil
+	case *ast.BuiltinNode:
+		if n.Name == "duration" {
+			return nil // made by translate: there are no quotes in what the user wrote
+		}
+		return fail(place, "there are no functions in thresholds")
+	case *ast.UnaryNode:
+		return t.inspect(n.Node, fail)
+	case *ast.BinaryNode:
+		return t.inspectBinary(n, fail)
+	case *ast.MemberNode, *ast.IdentifierNode:
+		path, err := namedPath(node, fail)
+		if err != nil {
+			return err
+		}
+		t.paths = append(t.paths, path)
+		return nil
+	case *ast.CallNode:
+		return fail(place, "there are no functions in thresholds")
+	}
+	return fail(place, "a threshold is made of comparisons of measurements and numbers, joined by and, or, not")
+}
+
+func (t *threshold) inspectBinary(n *ast.BinaryNode, fail func(int, string, ...any) error) error {
+	switch n.Operator {
+	case "and", "&&", "or", "||", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%":
+	default:
+		return fail(n.Location().From, "there is no operator %s in thresholds", n.Operator)
+	}
+	switch n.Operator {
+	case "<", "<=", ">", ">=", "==", "!=":
+		t.nodes = append(t.nodes, n)
+	}
+	if err := t.inspect(n.Left, fail); err != nil {
+		return err
+	}
+	return t.inspect(n.Right, fail)
+}
+
+// namedPath returns the names that lead to a measurement, such as [latency success p99].
+func namedPath(node ast.Node, fail func(int, string, ...any) error) ([]string, error) {
+	var (
+		path   []string
+		places []int
+	)
+	for {
+		places = append(places, node.Location().From)
+		if root, ok := node.(*ast.IdentifierNode); ok {
+			path = append(path, root.Value)
+			break
+		}
+		member, ok := node.(*ast.MemberNode)
+		if !ok {
+			return nil, fail(node.Location().From, "a measurement is named like latency.success.p99")
+		}
+		name, ok := member.Property.(*ast.StringNode)
+		if !ok || member.Optional {
+			return nil, fail(node.Location().From, "a measurement is named like latency.success.p99")
+		}
+		path = append(path, name.Value)
+		node = member.Node
+	}
+	slices.Reverse(path)
+	slices.Reverse(places)
+	return path, checkPath(path, places, fail)
+}
+
+// checkPath looks the names up in the environment's type.
+func checkPath(path []string, places []int, fail func(int, string, ...any) error) error {
+	group := reflect.TypeFor[environment]()
+	for i, name := range path {
+		if group.Kind() != reflect.Struct {
+			return fail(places[i], "%s is a value and has no %s", strings.Join(path[:i], "."), name)
+		}
+		fields := namesIn(group)
+		field, known := fields[name]
+		if !known {
+			return fail(places[i], "there is no %s; there is %s", strings.Join(path[:i+1], "."),
+				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		group = field
+	}
+	if group.Kind() == reflect.Struct {
+		return fail(places[len(path)-1], "%s is no value; it has %s", strings.Join(path, "."),
+			strings.Join(slices.Sorted(maps.Keys(namesIn(group))), ", "))
+	}
+	return nil
+}
+
+func namesIn(group reflect.Type) map[string]reflect.Type {
+	names := map[string]reflect.Type{}
+	for _, field := range reflect.VisibleFields(group) {
+		if name := field.Tag.Get("expr"); name != "" {
+			names[name] = field.Type
+		}
+	}
+	return names
+}
+
+// Evaluate evaluates thresholds. One that can't be evaluated, because it doesn't compile or because what it names has no samples, is not
+// met and says why in Error.
+func (m *Measurements) Evaluate(expressions []string) []Threshold {
+	latencies := m.Latencies()
+	env := m.environment(latencies)
+	results := make([]Threshold, 0, len(expressions))
+	for _, expression := range expressions {
+		result := Threshold{Expression: expression}
+		if err := m.evaluate(&result, latencies, env); err != nil {
+			result.Met, result.Error = false, err.Error()
+		}
+		results = append(results, result)
+	}
+	return results
+}
+
+func (m *Measurements) evaluate(result *Threshold, latencies map[string]Latency, env environment) error {
+	t, err := compile(result.Expression)
+	if err != nil {
+		return err
+	}
+	for _, path := range t.paths {
+		if why := m.missing(latencies, path); why != "" {
+			return fmt.Errorf("%s: %s", strings.Join(path, "."), why)
+		}
+	}
+	if result.Actual, err = t.actual(env); err != nil {
+		return err
+	}
+	met, err := expr.Run(t.program, env)
+	if err != nil {
+		return fmt.Errorf("evaluating it: %w", err)
+	}
+	result.Met = met == true
+	return nil
+}
+
+// actual returns the values of what is compared: the left side of one comparison, or all of them by name. A side that has no value (0/0) is
+// an error, because "not (x > 1)" would call that met.
+func (t *threshold) actual(env environment) (string, error) {
+	var values []string
+	for _, c := range t.comparisons {
+		left, err := sideValue(c.leftValue, env)
+		if err != nil {
+			return "", err
+		}
+		if _, err := sideValue(c.rightValue, env); err != nil {
+			return "", err
+		}
+		if len(t.comparisons) == 1 {
+			return left, nil
+		}
+		values = append(values, c.left+" = "+left)
+	}
+	return strings.Join(values, ", "), nil
+}
+
+func sideValue(program *vm.Program, env environment) (string, error) {
+	value, err := expr.Run(program, env)
+	if err != nil {
+		return "", fmt.Errorf("evaluating it: %w", err)
+	}
+	switch v := value.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return "", errors.New("evaluating it: it divides by zero")
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64), nil
+	case time.Duration:
+		return v.String(), nil
+	}
+	return fmt.Sprint(value), nil
+}
