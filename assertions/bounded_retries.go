@@ -1,0 +1,145 @@
+package assertions
+
+// bounded-retries: a retryable record is executed as often as the contract says before it is given up, neither more nor less, and is not
+// delivered afresh for ever.
+//
+// Too many is proven by what the oracle saw, in one series. Too few is proven only where nothing could have hidden an attempt: no fault
+// on the link to the oracle, nobody stopped or stalled. Where the count is kept in the process, attempts of a process that had the
+// partition before it may belong to what it had then, so one more is let pass there.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type boundedRetries struct {
+	*report
+	over  map[int32]overrun
+	under []shortfall
+}
+
+// overrun is a series with more attempts than promised.
+type overrun struct {
+	attempts uint16
+	limit    int
+	from, to time.Duration
+}
+
+// shortfall is a dead letter asked for after fewer attempts than promised.
+type shortfall struct {
+	number   int32
+	instance int16
+	attempts uint16
+	from, at time.Duration
+}
+
+func newBoundedRetries(w *world) checker {
+	const name, of = "bounded-retries", "series"
+	switch {
+	case w.contract.WireOnly:
+		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+	case w.contract.MaxAttempts == 0:
+		return unpromised{notApplicable(name, of, "the contract names no number of attempts")}
+	}
+	return &boundedRetries{report: newReport(w, name, of), over: map[int32]overrun{}}
+}
+
+func (c *boundedRetries) observe(e *history.Event) {
+	if c.w.attempt != nil {
+		c.judgeAttempt(c.w.attempt)
+	}
+	if c.w.write != nil && e.Kind == history.KindProduceRequest && c.w.write.letter {
+		c.judgeLetter(c.w.write)
+	}
+}
+
+func (c *boundedRetries) judgeAttempt(a *attempt) {
+	if a.fresh {
+		c.result.Judged++
+	}
+	r := c.w.record(a.number)
+	limit := c.w.contract.MaxAttempts
+	if !c.w.memory {
+		// The count travels with each copy; a disruption may have made a further copy, or executed one twice.
+		limit *= 1 + c.w.disruptions(a.number, r)
+	} else if p := c.w.home(a.number, r); p != nil && p.regained {
+		limit++
+	}
+	if int(a.k) > limit {
+		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart, to: a.start}
+	}
+}
+
+// judgeLetter notes a dead letter that came too soon after retryable failures only. What it was given up for without any attempt is
+// classification's to name.
+func (c *boundedRetries) judgeLetter(one *write) {
+	r := c.w.record(one.record)
+	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() {
+		return
+	}
+	made := one.attempts
+	// A record that went from one process to one other: the other knows only of its own. Beyond that, only the sum is sure.
+	if c.w.memory && one.hops == 1 && one.sameDelivery {
+		made = one.inRun
+	}
+	if int(made) < c.w.contract.MaxAttempts {
+		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at})
+	}
+}
+
+func (c *boundedRetries) finish() Result {
+	c.judgeOver()
+	for i := range c.under {
+		one := &c.under[i]
+		if why, hidden := c.w.answersHidden(one.instance, one.from, one.at); hidden {
+			c.skip(why)
+			continue
+		}
+		c.saw("under-retried", c.w.about(one.number, 0, one.at, func() string {
+			return fmt.Sprintf("dead-lettered after %d retryable failures; the contract promises %d attempts", one.attempts, c.w.contract.MaxAttempts)
+		}, moment{history.KindProduceRequest, one.at}))
+	}
+	if c.w.contract.Envelope == "" {
+		c.judgeGivenUp()
+	}
+	return c.judgedOrNot(Inconclusive, "no attempt was seen")
+}
+
+func (c *boundedRetries) judgeOver() {
+	for number := range c.w.records {
+		one, known := c.over[int32(number)]
+		if !known {
+			continue
+		}
+		name := "over-retried"
+		if int(one.attempts) > 2*one.limit {
+			// Not one too many: it has begun all over again, and nothing happened that would justify that.
+			name = "endless-redelivery"
+		}
+		c.saw(name, c.w.about(int32(number), one.from, one.to, func() string {
+			return fmt.Sprintf("%d attempts in one series; the contract allows %d", one.attempts, one.limit)
+		}, moment{history.KindAttemptStart, one.to}))
+	}
+}
+
+// judgeGivenUp: without a dead-letter topic, a record is given up by committing past it.
+func (c *boundedRetries) judgeGivenUp() {
+	for i := range c.w.passes {
+		p := &c.w.passes[i]
+		r := c.w.stateOf(p)
+		if !p.accepted || r.exempt() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable || int(r.attempts) >= c.w.contract.MaxAttempts {
+			continue
+		}
+		if why, hidden := c.w.answersHidden(r.held.instance, r.born, p.at); hidden || r.lastStart > p.at {
+			if hidden {
+				c.skip(why)
+			}
+			continue
+		}
+		c.saw("under-retried", c.w.about(p.number, 0, p.at, func() string {
+			return fmt.Sprintf("given up after %d retryable failures; the contract promises %d attempts", r.attempts, c.w.contract.MaxAttempts)
+		}, moment{history.KindCommitRequest, p.at}))
+	}
+}

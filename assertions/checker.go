@@ -1,0 +1,196 @@
+package assertions
+
+// What every checker is made of: its place in the catalogue, how it sees events, how it reports.
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// checker is one invariant's rule. It sees each event of its kinds after the world has taken it, and says at the end what it found.
+type checker interface {
+	observe(e *history.Event)
+	finish() Result
+}
+
+// invariant is an entry of the catalogue.
+type invariant struct {
+	name  string
+	kinds []history.Kind
+	make  func(*world) checker
+	about func() Explanation
+}
+
+// catalogue lists the invariants in the order in which they are reported.
+func catalogue() []invariant {
+	return []invariant{
+		{"no-loss", nil, newNoLoss, aboutNoLoss},
+		{"commit-after-dlq", nil, newCommitAfterDLQ, aboutCommitAfterDLQ},
+		{"commit-after-outcome", []history.Kind{history.KindCommitResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
+		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse}, newHalt, aboutHalt},
+		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest}, newBoundedRetries, aboutBoundedRetries},
+		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest},
+			newClassification, aboutClassification},
+		{"backoff", []history.Kind{history.KindAttemptStart}, newBackoff, aboutBackoff},
+		{"dlq-fidelity", nil, newFidelity, aboutFidelity},
+		{"dlq-once", nil, newDLQOnce, aboutDLQOnce},
+		{"duplicates", []history.Kind{history.KindAttemptEnd}, newDuplicates, aboutDuplicates},
+		{"ordering", []history.Kind{history.KindAttemptStart}, newOrdering, aboutOrdering},
+		{"replay-round-trip", nil, newReplay, aboutReplay},
+	}
+}
+
+// Names returns the names of the invariants in the order in which they are reported.
+func Names() []string {
+	var names []string
+	for _, one := range catalogue() {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+// moment points at an event that a witness marks.
+type moment struct {
+	kind history.Kind
+	at   time.Duration
+}
+
+// sighting is one occurrence of an anomaly. Exactly one of record and partition may be unknown.
+type sighting struct {
+	record    int32 // none: the story is about a partition or the run
+	topic     int16
+	partition int32
+	offset    int64
+	from, to  time.Duration
+	marks     []moment
+	// say makes the summary; it is called for the few that are kept.
+	say func() string
+}
+
+// kept is a sighting that is told in full.
+type kept struct {
+	sighting
+	weight  int
+	summary string
+}
+
+// report gathers what a checker finds.
+type report struct {
+	w      *world
+	result Result
+	order  []string
+	counts map[string]int64
+	kept   map[string][]kept
+}
+
+func newReport(w *world, name, of string) *report {
+	return &report{
+		w: w, result: Result{Name: name, Of: of, Anomalies: []Anomaly{}}, counts: map[string]int64{}, kept: map[string][]kept{},
+	}
+}
+
+// skip counts what could not be judged.
+func (r *report) skip(why string) {
+	if r.result.NotJudged == nil {
+		r.result.NotJudged = map[string]int64{}
+	}
+	r.result.NotJudged[why]++
+}
+
+func (r *report) skipped() (n int64) {
+	for _, count := range r.result.NotJudged {
+		n += count
+	}
+	return n
+}
+
+// saw counts an occurrence and keeps it if its story is among the shortest.
+func (r *report) saw(anomaly string, s sighting) {
+	if r.counts[anomaly] == 0 {
+		r.order = append(r.order, anomaly)
+	}
+	r.counts[anomaly]++
+	weight := r.weigh(&s)
+	list := r.kept[anomaly]
+	if len(list) == MaxWitnesses {
+		if weight >= list[len(list)-1].weight {
+			return
+		}
+		list = list[:len(list)-1]
+	}
+	at, _ := slices.BinarySearchFunc(list, weight, func(k kept, weight int) int {
+		return cmp.Compare(k.weight, weight+1)
+	})
+	r.kept[anomaly] = slices.Insert(list, at, kept{s, weight, s.say()})
+}
+
+// weigh estimates how long the story is.
+func (r *report) weigh(s *sighting) int {
+	one := r.w.record(s.record)
+	if one == nil {
+		return 0
+	}
+	weight := 2*int(one.attempts) + int(one.failedWrites) + 8*int(one.lives)
+	if l := r.w.letters[s.record]; l != nil {
+		weight += 2 * int(l.asked)
+	}
+	return weight
+}
+
+// done returns the result: fail if anything was found, otherwise pass, or what verdict says of too little evidence.
+func (r *report) done(otherwise Status, why string) Result {
+	for _, name := range r.order {
+		a := Anomaly{Name: name, Count: r.counts[name], Witnesses: make([]Witness, len(r.kept[name]))}
+		for i := range r.kept[name] {
+			r.w.tell(&a.Witnesses[i], &r.kept[name][i])
+		}
+		r.result.Anomalies = append(r.result.Anomalies, a)
+	}
+	r.result.Status, r.result.Why = otherwise, why
+	if len(r.order) > 0 {
+		r.result.Status, r.result.Why = Fail, ""
+	}
+	return r.result
+}
+
+// tell fills a witness in but for its biography, which needs a second walk through the history.
+func (w *world) tell(to *Witness, k *kept) {
+	*to = Witness{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Biography: []Line{}}
+	if k.topic >= 0 && int(k.topic) < len(w.header.Topics) {
+		to.Topic = w.header.Topics[k.topic].Name
+	}
+	w.stories = append(w.stories, story{sighting: k.sighting, witness: to})
+}
+
+// about returns a sighting of a record, with its place.
+func (w *world) about(number int32, from, to time.Duration, say func() string, marks ...moment) sighting {
+	s := sighting{record: number, topic: none, partition: none, offset: none, from: from, to: to, say: say, marks: marks}
+	if r := w.record(number); r != nil {
+		s.topic, s.partition, s.offset = r.topic, r.partition, r.offset
+	}
+	return s
+}
+
+// judgedOrNot is the status of a checker that found nothing: pass if it judged something.
+func (r *report) judgedOrNot(nothing Status, why string) Result {
+	if r.result.Judged == 0 {
+		return r.done(nothing, why)
+	}
+	return r.done(Pass, "")
+}
+
+func notApplicable(name, of, why string) Result {
+	return Result{Name: name, Of: of, Status: NotApplicable, Why: why, Anomalies: []Anomaly{}}
+}
+
+// unpromised is the checker of what the contract does not promise.
+type unpromised struct{ result Result }
+
+func (u unpromised) observe(*history.Event) {}
+func (u unpromised) finish() Result         { return u.result }
+
+const endless = time.Duration(math.MaxInt64)

@@ -1,0 +1,150 @@
+package assertions
+
+// classification: permanent and logical outcomes are attempted once, logical ones don't reach the dead-letter topic, only what failed
+// does, and what succeeded doesn't.
+//
+// All of it rests on the subject having received the answer that the oracle gave, so whatever is suspected is dropped where the
+// answer may have been lost: a fault on the link, a stop, a stall as long as a client's timeout.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type classification struct {
+	*report
+	suspects []suspect
+}
+
+// suspect is an anomaly that holds unless the subject did not get an answer between from and to.
+type suspect struct {
+	anomaly  string
+	number   int32
+	instance int16
+	from, to time.Duration
+	marks    []moment
+	say      func() string
+}
+
+func newClassification(w *world) checker {
+	const name, of = "classification", "attempts"
+	if w.contract.WireOnly {
+		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+	}
+	return &classification{report: newReport(w, name, of)}
+}
+
+func (c *classification) observe(e *history.Event) {
+	switch {
+	case e.Kind == history.KindAttemptStart && c.w.attempt != nil:
+		c.judgeRetry(c.w.attempt)
+	case e.Kind == history.KindAttemptEnd && c.w.attempt != nil:
+		c.judgeEnd(c.w.attempt)
+	case e.Kind == history.KindProduceRequest && c.w.write != nil && c.w.write.letter:
+		c.judgeLetter(c.w.write)
+	}
+}
+
+func (c *classification) suspect(anomaly string, number int32, by holder, from, to time.Duration, say func() string, marks ...moment) {
+	c.suspects = append(c.suspects, suspect{anomaly, number, by.instance, from, to, marks, say})
+}
+
+// judgeRetry: another attempt in the same delivery after a permanent or logical outcome, with nothing to justify it. (A logical outcome,
+// and an acknowledged dead letter, end the series, so there it shows as a fresh one.)
+func (c *classification) judgeRetry(a *attempt) {
+	b, start, r := a.before, a.start, c.w.record(a.number)
+	class := c.w.classes[b.outcome]
+	if a.stray || r.has(markMixed) || !b.any || !b.ended || b.gone || class != classPermanent && class != classLogical {
+		return
+	}
+	if a.fresh && (a.unsettled || b.by != a.by || b.epoch != r.epoch || c.w.disruptions(a.number, r) > 0) {
+		return
+	}
+	c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
+		return fmt.Sprintf("attempted again %s after it was answered %s", near(start-b.end), b.outcome)
+	}, moment{history.KindAttemptEnd, b.end}, moment{history.KindAttemptStart, start})
+}
+
+// judgeEnd: a success of a record that is already dead-lettered, in the same delivery.
+func (c *classification) judgeEnd(a *attempt) {
+	r := c.w.record(a.number)
+	if a.life != r.lives {
+		return
+	}
+	c.result.Judged++
+	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked < 0 || a.start <= r.letterAcked {
+		return
+	}
+	if c.w.disruptions(a.number, r) > 0 {
+		return
+	}
+	acked, end := r.letterAcked, a.end
+	c.suspect("dual-terminal", a.number, a.by, acked, end, func() string {
+		return fmt.Sprintf("succeeded %s after its dead letter had been acknowledged", near(end-acked))
+	}, moment{history.KindProduceResponse, acked}, moment{history.KindAttemptEnd, end})
+}
+
+// judgeLetter judges a dead letter by the last attempt before it.
+func (c *classification) judgeLetter(one *write) {
+	r := c.w.record(one.record)
+	b, at := one.before, one.at
+	if r.exempt() || b.any && !b.ended {
+		return
+	}
+	asked := moment{history.KindProduceRequest, one.at}
+	class := c.w.classes[b.outcome]
+	answered := b.any && !b.gone
+	switch {
+	case !b.any:
+		if c.w.nameless > 0 {
+			c.skip("attempts without an id")
+			return
+		}
+		c.suspect("premature-dead-letter", one.record, one.by, r.born, one.at, func() string {
+			return "dead-lettered without a single attempt"
+		}, asked)
+	case answered && class == classSuccess && one.sameDelivery:
+		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, func() string {
+			return fmt.Sprintf("dead-lettered %s after it had succeeded", near(at-b.end))
+		}, moment{history.KindAttemptEnd, b.end}, asked)
+	case answered && class == classLogical && !c.w.contract.LogicalDeadLetters && one.sameDelivery:
+		c.suspect("logical-dead-lettered", one.record, one.by, b.start, one.at, func() string {
+			return "dead-lettered after a logical failure, which the contract calls a result"
+		}, moment{history.KindAttemptEnd, b.end}, asked)
+	case class == classRetryable:
+		c.judgePremature(one, asked)
+	}
+}
+
+// judgePremature: the first retryable failure was taken for the last, or a stop cut the retries short. (Any other wrong count is
+// bounded-retries' to name.)
+func (c *classification) judgePremature(one *write, asked moment) {
+	limit := c.w.contract.MaxAttempts
+	if limit == 0 || int(one.attempts) >= limit {
+		return
+	}
+	attempts, stopping := one.attempts, c.w.instance(one.by.instance).term != never
+	if attempts > 1 && !stopping {
+		return
+	}
+	c.suspect("premature-dead-letter", one.record, one.by, c.w.record(one.record).born, one.at, func() string {
+		if stopping {
+			return fmt.Sprintf("dead-lettered after %d of %d attempts, while its instance was stopping", attempts, limit)
+		}
+		return fmt.Sprintf("dead-lettered after %d of %d attempts, though its failure was retryable", attempts, limit)
+	}, asked)
+}
+
+func (c *classification) finish() Result {
+	for i := range c.suspects {
+		s := &c.suspects[i]
+		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
+			c.skip(why)
+			continue
+		}
+		c.saw(s.anomaly, c.w.about(s.number, 0, s.to, s.say, s.marks...))
+	}
+	return c.judgedOrNot(Inconclusive, "no attempt was seen")
+}

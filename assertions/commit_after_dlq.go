@@ -1,0 +1,91 @@
+package assertions
+
+// commit-after-dlq: no offset is committed past a record that ends in the dead-letter topic before its dead letter was acknowledged.
+//
+// The request is judged, not only what came of it: sending the commit before the acknowledgement is the subject's doing whether the broker
+// takes it, or its answer is lost. A commit that was refused, or that a fault answered in the broker's place, moved nothing and is left
+// out: a subject that has lost its partition may send anything. An acknowledgement that a fault withheld was not passed to the
+// subject, so it justifies no commit, although the dead letter is there.
+
+import (
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type commitAfterDLQ struct {
+	*report
+}
+
+func newCommitAfterDLQ(w *world) checker {
+	const name, of = "commit-after-dlq", "dead-lettered records"
+	switch {
+	case w.contract.Envelope == "":
+		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
+	case w.contract.AutoCommit:
+		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
+	}
+	return &commitAfterDLQ{newReport(w, name, of)}
+}
+
+func (c *commitAfterDLQ) observe(*history.Event) {}
+
+func (c *commitAfterDLQ) finish() Result {
+	for i := range c.w.passes {
+		c.judge(&c.w.passes[i])
+	}
+	for number := range c.w.letters {
+		if r := c.w.record(number); r.has(markCovered) || r.has(markPassed) || r.lives > 0 {
+			c.result.Judged++
+		}
+	}
+	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
+		return c.done(Inconclusive, "no record that was dead-lettered was committed")
+	}
+	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
+}
+
+func (c *commitAfterDLQ) judge(p *pass) {
+	r := c.w.stateOf(p)
+	if r.letterAsked < 0 {
+		return
+	}
+	acked := moment{history.KindProduceResponse, r.letterAcked}
+	committed := moment{history.KindCommitRequest, p.at}
+	if r.letterAcked > p.at {
+		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked, func() string {
+			return fmt.Sprintf("offset %d was committed %s before the dead letter of offset %d was acknowledged",
+				p.offset, near(r.letterAcked-p.at), p.place.offset)
+		}, committed, acked))
+		return
+	}
+	if r.letterAcked < 0 && c.w.classOfLast(r) != classSuccess {
+		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, r.letterAsked), func() string {
+			return fmt.Sprintf("offset %d was committed, but no dead letter of offset %d was ever acknowledged to the subject",
+				p.offset, p.place.offset)
+		}, committed, moment{history.KindProduceRequest, r.letterAsked}))
+	}
+}
+
+// classOfLast is the class of the record's last attempt; unknown where it has none or the subject did not get its answer.
+func (w *world) classOfLast(r *record) class {
+	if !r.has(markEnded) || r.has(markGone) {
+		return classUnknown
+	}
+	return w.classes[r.outcome]
+}
+
+// planned reports whether the plan has a record with one of the outcomes.
+func (w *world) planned(outcomes ...history.Outcome) bool {
+	for i := range w.records {
+		if !w.records[i].has(markSent) {
+			continue
+		}
+		for _, outcome := range outcomes {
+			if w.records[i].planned == outcome {
+				return true
+			}
+		}
+	}
+	return false
+}

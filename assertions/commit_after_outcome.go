@@ -1,0 +1,180 @@
+package assertions
+
+// commit-after-outcome: an accepted commit covers finished records only, in partitions that its sender has, within the log, and goes
+// forward.
+//
+// One contradiction has one name. Where processing was over and only the dead letter was outstanding, commit-after-dlq names it; here are
+// the records that had attempts still to come, or that nobody ever finished.
+
+import (
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type commitAfterOutcome struct {
+	*report
+	// beyond are commits that may lie beyond the end of their partition; only the audit knows the end.
+	beyond []*commit
+}
+
+func newCommitAfterOutcome(w *world) checker {
+	const name, of = "commit-after-outcome", "commits"
+	if w.contract.AutoCommit {
+		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
+	}
+	return &commitAfterOutcome{report: newReport(w, name, of)}
+}
+
+func (c *commitAfterOutcome) observe(*history.Event) {
+	one := c.w.commit
+	if one == nil {
+		return
+	}
+	if one.transaction {
+		c.skip("in a transaction")
+		return
+	}
+	if !one.accepted {
+		c.skip("not accepted")
+		return
+	}
+	c.result.Judged++
+	p := one.partition
+	if one.offset > max(p.fetched, p.log.last)+1 {
+		c.beyond = append(c.beyond, one)
+	}
+	c.judgeStranger(one)
+	c.judgeOrder(one)
+}
+
+// judgeStranger: a process commits what it never had. That is only told of processes that were seen to have something, as the tap may not
+// know every way of getting a partition.
+func (c *commitAfterOutcome) judgeStranger(one *commit) {
+	if !one.stranger || !c.w.holdsAny(one.by) {
+		return
+	}
+	c.saw("commit-wrong-partition", c.aboutCommit(one, func() string {
+		return fmt.Sprintf("instance %d committed offset %d of partition %d, which it never had and never fetched from",
+			one.by.instance, one.offset, one.partition.number())
+	}))
+}
+
+// judgeOrder: the earlier commit counts only if its answer had been passed on before the later one was read. Then the later one was made in
+// the knowledge of the earlier, whatever connections they took.
+func (c *commitAfterOutcome) judgeOrder(one *commit) {
+	p := one.partition
+	last := &p.last
+	back := last.offset > one.offset && last.by == one.by && last.epoch == one.epoch && p.epoch == one.epoch && one.at >= last.answered
+	if back {
+		before := *last
+		s := c.aboutCommit(one, func() string {
+			return fmt.Sprintf("partition %d: offset %d was committed after offset %d, within one assignment", p.number(), one.offset, before.offset)
+		})
+		s.from = before.asked
+		s.marks = append(s.marks, moment{history.KindCommitRequest, before.asked})
+		c.saw("commit-regressed", s)
+	}
+	if !one.withheld {
+		*last = lastCommit{by: one.by, epoch: one.epoch, offset: one.offset, asked: one.at, answered: one.answered}
+	}
+}
+
+func (c *commitAfterOutcome) aboutCommit(one *commit, say func() string) sighting {
+	return sighting{
+		record: none, topic: one.partition.topic, partition: one.partition.number(), offset: one.offset, from: one.at, to: one.answered, say: say,
+		marks: []moment{{history.KindCommitRequest, one.at}},
+	}
+}
+
+func (w *world) holdsAny(by holder) bool {
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			if w.parts[topic][i].known[by] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *commitAfterOutcome) finish() Result {
+	c.judgeEnds()
+	for i := range c.w.passes {
+		if p := &c.w.passes[i]; p.accepted {
+			c.judgePass(p)
+		}
+	}
+	return c.judgedOrNot(Inconclusive, "no commit was accepted")
+}
+
+// judgeEnds: a log only grows, so what lies beyond the end that the audit found always did.
+func (c *commitAfterOutcome) judgeEnds() {
+	for _, one := range c.beyond {
+		p := one.partition
+		if !p.audited || p.auditEnd < 0 || one.offset <= max(p.auditEnd, p.log.last+1, p.fetched+1) {
+			continue
+		}
+		c.saw("commit-past-end", c.aboutCommit(one, func() string {
+			return fmt.Sprintf("partition %d: offset %d was committed, but its log ends at %d", p.number(), one.offset, p.auditEnd)
+		}))
+	}
+}
+
+func (c *commitAfterOutcome) judgePass(p *pass) {
+	r := c.w.stateOf(p)
+	part := c.w.partition(p.topic, p.partition)
+	committed := moment{history.KindCommitRequest, p.at}
+	switch {
+	case r.exempt() || c.w.contract.WireOnly:
+	case c.w.unknowable(r):
+		c.skip("outcome not observable")
+	case !p.fetched && part != nil && part.fetched >= 0:
+		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
+			return fmt.Sprintf("offset %d was committed although offset %d had not been fetched by anyone", p.offset, p.place.offset)
+		}, committed))
+	case c.onlyLetterOutstanding(p, r):
+	default:
+		to := p.at
+		if r.firstTerminal > p.at {
+			to = r.firstTerminal
+		}
+		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart), func() string {
+			return fmt.Sprintf("offset %d was committed while offset %d was unfinished: %s", p.offset, p.place.offset, c.w.fate(r, p))
+		}, committed))
+	}
+}
+
+// onlyLetterOutstanding: every attempt had been made, the dead letter was all that was missing.
+func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
+	return r.letterAsked >= 0 && r.lastStart <= p.at && c.w.contract.Envelope != "" && c.w.classOfLast(r) != classSuccess
+}
+
+// fate says what became of a record that was passed.
+func (w *world) fate(r *record, p *pass) string {
+	switch {
+	case r.firstTerminal > p.at:
+		return fmt.Sprintf("it was finished %s later", near(r.firstTerminal-p.at))
+	case r.attempts == 0:
+		return "it was never attempted"
+	case r.lastStart > p.at:
+		return "it was attempted again after that"
+	}
+	return "it was never finished"
+}
+
+// unknowable: the record's outcome is of a class that the contract says nothing about, or attempts carried no id, or it ended without a
+// dead-letter topic while attempts could be missed; whether it is finished can't be told.
+func (w *world) unknowable(r *record) bool {
+	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.nameless > 0 {
+		return true
+	}
+	if w.contract.Envelope != "" {
+		return false
+	}
+	if w.contract.MaxAttempts == 0 {
+		return r.attempts > 0
+	}
+	_, hidden := w.answersHidden(r.held.instance, 0, endless)
+	return hidden
+}

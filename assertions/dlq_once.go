@@ -1,0 +1,112 @@
+package assertions
+
+// dlq-once: a record has one dead letter, and one more for each disruption that justifies it. The audit counts; where it did not read the
+// dead-letter topic, the acknowledged writes do, an idempotent producer's repeats counted once.
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type dlqOnce struct {
+	*report
+}
+
+func newDLQOnce(w *world) checker {
+	const name, of = "dlq-once", "dead-lettered records"
+	if w.contract.Envelope == "" {
+		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
+	}
+	return &dlqOnce{newReport(w, name, of)}
+}
+
+func (c *dlqOnce) observe(*history.Event) {}
+
+func (c *dlqOnce) finish() Result {
+	byRecord := c.w.lettersByRecord()
+	audited := c.w.audited(history.RoleDLQ)
+	for number := range c.w.records {
+		l := c.w.letters[int32(number)]
+		found := byRecord[int32(number)]
+		if l == nil && len(found) == 0 {
+			continue
+		}
+		c.result.Judged++
+		c.judge(int32(number), l, found, audited)
+	}
+	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
+		return c.done(Inconclusive, "the plan has records that must be dead-lettered, but none was")
+	}
+	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
+}
+
+func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool) {
+	r := c.w.record(number)
+	// Each life may have its own dead letter; what disrupted the earlier ones is added up in disturbed.
+	allowed := 1 + int(r.lives) + c.w.disruptions(number, r)
+	copies := len(found)
+	if l != nil {
+		allowed += l.disturbed - int(l.forged)
+		if !audited {
+			copies = int(l.distinct)
+		}
+	}
+	if p := c.w.home(number, r); p != nil && p.unanswered != endless {
+		allowed++
+	}
+	if copies > allowed {
+		c.saw("dlq-duplicate", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("%d dead letters of one record; what happened justifies %d", copies, allowed)
+		}, marksOf(found)...))
+	}
+	if !keepsPayload(c.w.contract.Envelope) {
+		return
+	}
+	for _, one := range found[min(1, len(found)):] {
+		if one.valueHash != found[0].valueHash {
+			c.saw("two-payloads-one-source", c.w.about(number, 0, endless, func() string {
+				return fmt.Sprintf("two dead letters of one record with different values, at offsets %d and %d", found[0].offset, one.offset)
+			}, marksOf([]*letter{found[0], one})...))
+			return
+		}
+	}
+}
+
+func marksOf(found []*letter) []moment {
+	var marks []moment
+	for _, one := range found {
+		marks = append(marks, moment{history.KindAuditRecord, one.at})
+	}
+	return marks
+}
+
+// lettersByRecord returns what the last audit of each dead-letter topic found, by record, in the order in which it was found.
+func (w *world) lettersByRecord() map[int32][]*letter {
+	by := map[int32][]*letter{}
+	for i := range w.found {
+		if one := &w.found[i]; one.number >= 0 && one.audit == w.audits[one.topic] {
+			by[one.number] = append(by[one.number], one)
+		}
+	}
+	return by
+}
+
+// audited reports whether every topic of the role, and there is one, was read by an audit to its end.
+func (w *world) audited(role history.Role) bool {
+	there := false
+	for i := range w.header.Topics {
+		if w.header.Topics[i].Role != role {
+			continue
+		}
+		there = true
+		if w.audits[i] == 0 || slices.ContainsFunc(w.parts[i], func(p partition) bool { return !p.audited }) {
+			return false
+		}
+	}
+	return there
+}
+
+// keepsPayload: the dialect keeps key and value as they were. Other dialects re-encode them.
+func keepsPayload(envelope string) bool { return envelope == "plain" }

@@ -1,0 +1,75 @@
+package assertions
+
+// duplicates: a record succeeds once, and once more for each disruption that justifies it.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type duplicates struct {
+	*report
+	suspects []repeated
+	twice    int64
+}
+
+// repeated is a success that is one too many, unless the answer to the one before was lost.
+type repeated struct {
+	number    int32
+	instance  int16
+	successes uint16
+	from, to  time.Duration
+}
+
+func newDuplicates(w *world) checker {
+	const name, of = "duplicates", "successes"
+	if w.contract.WireOnly {
+		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its successes are not seen")}
+	}
+	return &duplicates{report: newReport(w, name, of)}
+}
+
+func (c *duplicates) observe(*history.Event) {
+	a := c.w.attempt
+	if a == nil || a.gone || c.w.classes[a.outcome] != classSuccess {
+		return
+	}
+	r := c.w.record(a.number)
+	if a.life != r.lives {
+		return
+	}
+	c.result.Judged++
+	if r.successes == 2 {
+		c.twice++
+	}
+	if int(r.successes) > 1+c.w.disruptions(a.number, r) {
+		c.suspects = append(c.suspects, repeated{a.number, a.by.instance, r.successes, a.lastSuccess, a.end})
+	}
+}
+
+func (c *duplicates) finish() Result {
+	excused := map[int32]int{}
+	for i := range c.suspects {
+		s := &c.suspects[i]
+		// An answer that was lost justifies one more success, for good.
+		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
+			excused[s.number]++
+			c.skip(why)
+			continue
+		}
+		r := c.w.record(s.number)
+		if p := c.w.home(s.number, r); p != nil && p.unanswered <= s.to {
+			c.skip("commit unanswered")
+			continue
+		}
+		if int(s.successes) <= 1+excused[s.number] {
+			continue
+		}
+		c.saw("duplicate", c.w.about(s.number, 0, s.to, func() string {
+			return fmt.Sprintf("success number %d, with %d disruptions that would justify a repetition", s.successes, c.w.disruptions(s.number, r))
+		}, moment{history.KindAttemptEnd, s.from}, moment{history.KindAttemptEnd, s.to}))
+	}
+	return c.judgedOrNot(Inconclusive, "no success was seen")
+}

@@ -1,0 +1,312 @@
+package assertions
+
+// What the names in a verdict mean, for the person who reads one.
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Explanation says what an invariant or an anomaly is.
+type Explanation struct {
+	Name string
+	// Of is the invariant that an anomaly violates; empty for an invariant.
+	Of string
+	// Promise is the invariant, or what an anomaly contradicts, in one sentence.
+	Promise string
+	// Rule is the precise rule.
+	Rule string
+	// Evidence says what the history must show for a judgement.
+	Evidence string
+	// Example is the timeline of a violation, one event a line.
+	Example []string
+	// Cause says how such bugs come about.
+	Cause string
+	// Anomalies are the names that an invariant gives to its violations, with a few words each.
+	Anomalies []AnomalyNote
+}
+
+// AnomalyNote is an anomaly in a few words.
+type AnomalyNote struct{ Name, Meaning string }
+
+// String returns the explanation as text for a terminal.
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", e.Name)
+	if e.Of != "" {
+		fmt.Fprintf(&b, " (violates %s)", e.Of)
+	}
+	fmt.Fprintf(&b, "\n\n%s\n\nRule: %s\n\nEvidence: %s\n\nA violation:\n", e.Promise, e.Rule, e.Evidence)
+	for _, line := range e.Example {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	fmt.Fprintf(&b, "\nHow such bugs come about: %s\n", e.Cause)
+	if len(e.Anomalies) > 0 {
+		b.WriteString("\nAnomalies:\n")
+		for _, a := range e.Anomalies {
+			fmt.Fprintf(&b, "  %-32s %s\n", a.Name, a.Meaning)
+		}
+	}
+	return b.String()
+}
+
+// Explain returns the explanation of an invariant or an anomaly.
+func Explain(name string) (Explanation, bool) {
+	for _, one := range catalogue() {
+		about := one.about()
+		if one.name == name {
+			about.Name = name
+			return about, true
+		}
+		for _, a := range about.Anomalies {
+			if a.Name == name {
+				return about.narrowed(one.name, a), true
+			}
+		}
+	}
+	return Explanation{}, false
+}
+
+// narrowed is the explanation of one anomaly of an invariant.
+func (e Explanation) narrowed(of string, a AnomalyNote) Explanation {
+	e.Promise = strings.ToUpper(a.Meaning[:1]) + a.Meaning[1:] + ". Promised is: " + e.Promise
+	e.Name, e.Of, e.Anomalies = a.Name, of, nil
+	return e
+}
+
+// AnomalyNames returns the names of all anomalies, by invariant.
+func AnomalyNames() []string {
+	var names []string
+	for _, one := range catalogue() {
+		for _, a := range one.about().Anomalies {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+func aboutNoLoss() Explanation {
+	return Explanation{
+		Promise: "Every record that Kafka acknowledged comes to an end: processed, dead-lettered, or ended by contract.",
+		Rule: "After heal and drain, every acknowledged record has a success (or a logical failure, where that is a result), or an acknowledged " +
+			"dead letter or retry copy; what a broker acknowledged is found by the audit.",
+		Evidence: "the acknowledgements, the oracle's answers, the audit of all topics and of the committed offsets",
+		Example: []string{
+			"1.000s  record 7 acknowledged at offset 7", "1.020s  instance 0: attempt 1 is answered transient",
+			"1.100s  instance 0 gets TERM", "1.110s  instance 0 commits up to offset 8", "1.120s  instance 0 ends",
+			"        ... nobody ever tries record 7 again",
+		},
+		Cause: "an offset is committed at shutdown or on a rebalance for records still in backoff; a failed dead-letter write is logged and " +
+			"forgotten; a seek after a failure moves one partition and drops what was fetched of the others.",
+		Anomalies: []AnomalyNote{
+			{"lost", "committed past, never finished, and nobody left to finish it"},
+			{"stalled", "neither finished nor committed although everything is healed and the time was enough"},
+			{"dropped-by-ack", "a broker acknowledged it and the audit finds no copy"},
+		},
+	}
+}
+
+func aboutCommitAfterDLQ() Explanation {
+	return Explanation{
+		Promise: "An offset is committed only after the dead letters of everything below it were acknowledged.",
+		Rule: "For every accepted or unanswered commit of offset N: each record below N that ends in the dead-letter topic had its dead letter " +
+			"acknowledged, and the acknowledgement passed on, before the commit was read.",
+		Evidence: "acknowledgements are stamped before they are written to the subject, commits after they were read from it, so a subject " +
+			"that waits is always seen in order",
+		Example: []string{
+			"2.000s  instance 0 writes record 3 to the dead-letter topic", "2.001s  instance 0 asks to commit up to offset 4",
+			"2.050s  the write is accepted",
+		},
+		Cause: "the write is asynchronous and its future or callback is not waited for; the offset is marked done when the write is handed to " +
+			"the producer; a flush that timed out is taken for one that succeeded.",
+		Anomalies: []AnomalyNote{
+			{"commit-before-dlq", "the commit was sent before the dead letter was acknowledged"},
+			{"commit-without-dlq", "the commit was sent though the dead letter was refused, or never acknowledged"},
+		},
+	}
+}
+
+func aboutCommitAfterOutcome() Explanation {
+	return Explanation{
+		Promise: "An offset is committed only after every record below it has come to its end.",
+		Rule: "For every accepted commit of offset N: each fetched record below N is finished when the commit is read; the partition is or was " +
+			"the committer's; N is within the log; offsets don't go back within one assignment.",
+		Evidence: "commits with the broker's answers, the oracle's answers, fetches, assignments, the audit's log ends",
+		Example: []string{
+			"1.000s  attempt 1 of offset 10 is answered transient; it waits", "1.010s  attempt 1 of offset 11 is answered success",
+			"1.100s  instance 0 commits up to offset 12",
+		},
+		Cause: "the highest finished offset is committed instead of the end of the finished prefix; auto-commit is left on beside manual " +
+			"commits; a failure is not rewound and the next success commits past it.",
+		Anomalies: []AnomalyNote{
+			{"commit-past-unfinished", "a commit covers a record that is still being worked on"},
+			{"commit-wrong-partition", "a process commits in a partition that it never had"},
+			{"commit-past-end", "a commit covers what nobody has fetched, or lies beyond the end of the log"},
+			{"commit-regressed", "a commit goes back within one assignment"},
+		},
+	}
+}
+
+func aboutHalt() Explanation {
+	return Explanation{
+		Promise: "While dead letters can't be written, commits stand still at the first of them, and the failure is made known.",
+		Rule: "In a window in which every dead-letter write fails, no accepted commit passes a record whose dead letter is outstanding. If error " +
+			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged or a process ends with one.",
+		Evidence: "the answers to dead-letter writes, commits, log lines, exit codes",
+		Example: []string{
+			"4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)", "4.100s  instance 0 commits up to offset 10",
+			"9.000s  dead letters can be written again",
+		},
+		Cause: "the error of the write is logged and treated as success; the recoverer's exception is swallowed so that the partition goes on; " +
+			"a client retries for ever and says nothing.",
+		Anomalies: []AnomalyNote{
+			{"commit-advanced-while-dlq-down", "a commit passed an undeliverable record during the outage"},
+			{"failure-not-surfaced", "dead letters failed for long and nothing told of it"},
+		},
+	}
+}
+
+func aboutBoundedRetries() Explanation {
+	return Explanation{
+		Promise: "A record whose failures may heal is tried exactly as often as promised.",
+		Rule: "The attempts of a series, between two events that justify a fresh count, are the contract's maximum when the failures go on; " +
+			"a new series needs such an event: a restart, the loss of the partition, a failed commit or dead-letter write.",
+		Evidence: "the oracle's attempts by process; assignments; for too few, that nothing could have hidden an attempt",
+		Example: []string{
+			"attempts.max is 3", "1.000s  attempt 1 is answered transient", "1.100s  attempt 2 is answered transient",
+			"1.300s  attempt 3 is answered transient", "1.700s  attempt 4 starts",
+		},
+		Cause: "retries and executions are confused by one; a count lives in a place that every redelivery clears; retry sits outside the " +
+			"dead-letter middleware and never runs.",
+		Anomalies: []AnomalyNote{
+			{"over-retried", "more attempts in one series than promised"},
+			{"under-retried", "given up after fewer attempts than promised"},
+			{"endless-redelivery", "the count begins again and again with nothing to justify it"},
+		},
+	}
+}
+
+func aboutClassification() Explanation {
+	return Explanation{
+		Promise: "Only what may heal is retried, and only what failed is dead-lettered.",
+		Rule: "Permanent and logical outcomes are attempted once; a logical outcome that the contract calls a result is not dead-lettered; nothing " +
+			"is dead-lettered that succeeded in the same delivery, was never tried, or had retries left when its instance was told to stop.",
+		Evidence: "the oracle's answers, where they certainly reached the subject, and the dead-letter writes",
+		Example:  []string{"1.000s  attempt 1 is answered permanent", "1.100s  attempt 2 starts"},
+		Cause: "every exception is caught in one place; a status is compared by class and not by code; a shutdown hook sends what is in backoff " +
+			"to the dead-letter topic; a success whose commit failed is handled as a failure.",
+		Anomalies: []AnomalyNote{
+			{"permanent-retried", "attempted again after an outcome that no retry can change"},
+			{"logical-dead-lettered", "a logical failure, which is a result, was dead-lettered"},
+			{"premature-dead-letter", "dead-lettered without a try, after the first of several, or because its instance was stopping"},
+			{"dual-terminal", "succeeded and dead-lettered in one delivery"},
+		},
+	}
+}
+
+func aboutBackoff() Explanation {
+	return Explanation{
+		Promise: "The wait between two attempts is the promised one.",
+		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, initial·multiplier^(k−1)), 2 ms " +
+			"allowed for timers, and at most B(k) + jitter + late. After a 429 it is at least its Retry-After.",
+		Evidence: "the oracle's stamps, which never make a gap shorter; stalls and faults in the window, which excuse late and never early",
+		Example:  []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
+		Cause: "seconds and milliseconds are mixed up; the wait is taken from the attempt's start; the exponent is reset with each delivery; " +
+			"the cap is applied to the wrong term; one delayed record holds up the others behind it.",
+		Anomalies: []AnomalyNote{
+			{"backoff-early", "the next attempt came sooner than promised"},
+			{"backoff-late", "the next attempt came later than promised, with nothing to excuse it"},
+			{"backoff-not-growing", "later waits are as short as the first"},
+			{"cap-exceeded", "the wait grew beyond its cap"},
+			{"no-jitter", "the waits are all alike although jitter is promised"},
+		},
+	}
+}
+
+func aboutFidelity() Explanation {
+	return Explanation{
+		Promise: "A dead letter carries the original record unchanged, and the truth about where it came from.",
+		Rule: "Key and value are byte-equal (or as the dialect re-encodes them), original headers are kept where promised, every field of the " +
+			"dialect is there, can be decoded, and is true: source topic, partition and offset, number of attempts.",
+		Evidence: "the audit's dead letters against what the workload sent and where it was acknowledged",
+		Example: []string{
+			"1.000s  record 5 acknowledged at input-2 offset 31", "9.000s  the audit finds its dead letter: source offset 30",
+		},
+		Cause: "the payload is decoded and encoded again; headers are rebuilt and the unknown ones dropped; the position is that of the " +
+			"consumer, already one further; text that is not ASCII breaks a header.",
+		Anomalies: []AnomalyNote{
+			{"payload-changed", "the value is not the record's"},
+			{"key-changed", "the key is not the record's"},
+			{"headers-lost", "original headers are missing or changed"},
+			{"metadata-missing", "a field of the dialect is missing or can't be decoded"},
+			{"metadata-wrong", "a field says what is not true"},
+		},
+	}
+}
+
+func aboutDLQOnce() Explanation {
+	return Explanation{
+		Promise: "A record is dead-lettered once, unless a disruption explains a repeat.",
+		Rule: "Copies in the dead-letter topic are at most one per life of the record, plus one for each disruption while it was open: " +
+			"its holder lost it or was stopped, a commit or a write failed, went unanswered or was answered too late.",
+		Evidence: "the audit's dead letters; assignments, signals, answers",
+		Example:  []string{"1.000s  the dead letter of record 4 is accepted", "1.010s  record 4 is written to the dead-letter topic again, and accepted"},
+		Cause:    "a retry wraps a write that had succeeded; two layers dead-letter the same failure; the record is dead-lettered but not marked done.",
+		Anomalies: []AnomalyNote{
+			{"dlq-duplicate", "more dead letters than what happened explains"},
+			{"two-payloads-one-source", "two dead letters of one record with different values"},
+		},
+	}
+}
+
+func aboutDuplicates() Explanation {
+	return Explanation{
+		Promise: "A record is processed once, unless a disruption explains a repeat.",
+		Rule: "Successes are at most one, plus one for each disruption between the record's first delivery and the accepted commit that covers " +
+			"it; an answer that may have been lost on its way counts as one.",
+		Evidence:  "the oracle's answers; assignments, signals, commits",
+		Example:   []string{"1.000s  attempt 1 is answered success", "1.200s  attempt 2 is answered success; nothing happened in between"},
+		Cause:     "an offset goes back further than the first unfinished record; a timed-out poll hands the same batch out again.",
+		Anomalies: []AnomalyNote{{"duplicate", "succeeded more often than what happened explains"}},
+	}
+}
+
+func aboutOrdering() Explanation {
+	return Explanation{
+		Promise: "Records that must stay in order are processed in order.",
+		Rule: "Within one assignment of a partition, the first attempt of the next record of a key (or of the partition) starts after the one " +
+			"before it is finished.",
+		Evidence: "the oracle's stamps: an end is stamped before it is answered, a start after it was read, so a subject that waits is seen in order",
+		Example: []string{
+			"1.000s  attempt 1 of offset 10, key A, is answered transient", "1.010s  attempt 1 of offset 11, key A, starts",
+			"1.100s  attempt 2 of offset 10 is answered success",
+		},
+		Cause: "a failed record goes to a retry queue and its key is not held; the key's hash and the lane's differ after a resize.",
+		Anomalies: []AnomalyNote{
+			{"reordered", "the next record was started before the one before it was finished"},
+		},
+	}
+}
+
+func aboutReplay() Explanation {
+	return Explanation{
+		Promise: "A replayed dead letter goes back once, restored to what it was, and is processed.",
+		Rule: "Every selected dead letter is written once to the topic it must go to, with the original's key, value and headers and without its " +
+			"failure headers, and is then finished; one that fails again makes a dead letter with no more headers than the first.",
+		Evidence: "what the replay tool wrote, the audits before and after it, the oracle's answers",
+		Example: []string{
+			"12.000s  the dead letter of record 8 is selected", "12.500s  the replay tool writes it to the source topic",
+			"12.600s  the replay tool writes it to the source topic again",
+		},
+		Cause: "the tool starts over after an error and keeps no position; failure headers are copied along and pile up; the source topic is read " +
+			"from the wrong header after a second failure.",
+		Anomalies: []AnomalyNote{
+			{"replay-lost", "selected, but not written back, or never finished again"},
+			{"replay-duplicated", "written back more than once"},
+			{"replay-altered", "not written back as it was"},
+			{"replay-wrong-topic", "written back to another topic"},
+			{"envelope-grew", "a second dead letter carries more than the first"},
+			{"selected-wrong", "written back although it was not selected"},
+		},
+	}
+}

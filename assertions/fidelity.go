@@ -1,0 +1,139 @@
+package assertions
+
+// dlq-fidelity: a dead letter carries the record's own key and value, its headers where that is promised, and every field of its
+// dialect, and what the fields say is true.
+
+import (
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type fidelity struct {
+	*report
+}
+
+func newFidelity(w *world) checker {
+	const name, of = "dlq-fidelity", "dead letters"
+	if w.contract.Envelope == "" {
+		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
+	}
+	return &fidelity{newReport(w, name, of)}
+}
+
+func (c *fidelity) observe(*history.Event) {}
+
+func (c *fidelity) finish() Result {
+	seen := map[place]bool{}
+	// Backwards: where several audits found the same dead letter, the last one speaks.
+	for i := len(c.w.found) - 1; i >= 0; i-- {
+		one := &c.w.found[i]
+		if seen[one.place] {
+			continue
+		}
+		seen[one.place] = true
+		if one.number == none {
+			c.skip("no id and no position that would tell whose it is")
+			continue
+		}
+		c.result.Judged++
+		c.judge(one)
+	}
+	if c.result.Judged == 0 && len(c.w.letters) > 0 {
+		return c.done(Inconclusive, "dead letters were written, but no audit read them")
+	}
+	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
+		return c.done(Inconclusive, "the plan has records that must be dead-lettered, but none was found")
+	}
+	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
+}
+
+func (c *fidelity) judge(one *letter) {
+	r := c.w.record(one.number)
+	contract := c.w.contract
+	say := func(anomaly, format string, args ...any) {
+		c.saw(anomaly, c.w.about(one.number, 0, endless, func() string {
+			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition, one.offset) + fmt.Sprintf(format, args...)
+		}, moment{history.KindAuditRecord, one.at}))
+	}
+	if keepsPayload(contract.Envelope) && r.has(markSent) {
+		if one.valueHash != r.valueHash {
+			say("payload-changed", "its value differs from the record's")
+		}
+		if one.keyHash != r.keyHash {
+			say("key-changed", "its key differs from the record's")
+		}
+	}
+	if contract.KeepsHeaders && r.has(markSent) && one.headersHash != r.headersHash {
+		say("headers-lost", "the record's own headers are not all there as they were")
+	}
+	if one.claim.Missing != "" {
+		say("metadata-missing", "it lacks %s, or has it in a form that can't be decoded", one.claim.Missing)
+	}
+	if contract.SamePartition && one.partition != r.partition && r.partition >= 0 {
+		say("metadata-wrong", "it is in partition %d, the record came from partition %d", one.partition, r.partition)
+	}
+	c.judgeClaim(one, r, say)
+}
+
+func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, ...any)) {
+	claim := &one.claim
+	if !claim.Present {
+		return
+	}
+	if claim.Topic >= 0 && claim.Partition >= 0 && claim.Offset >= 0 {
+		at := place{claim.Topic, claim.Partition, claim.Offset}
+		switch known, lived := c.w.lived(one.number, r, at); {
+		case !known:
+			c.skip("source position not known")
+		case !lived:
+			say("metadata-wrong", "it says it came from %s-%d offset %d; the record was at %s-%d offset %d",
+				c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset)
+		}
+	} else if claim.Topic < 0 && claim.Missing == "" {
+		say("metadata-wrong", "the topic that it says it came from is none of the run's")
+	}
+	c.judgeAttempts(one, r, say)
+}
+
+// lived reports whether the record was ever at the place. A record whose copies can't all be known may have been anywhere.
+func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
+	if r.offset < 0 {
+		return false, false
+	}
+	if at == (place{r.topic, r.partition, r.offset}) {
+		return true, true
+	}
+	if c := w.copies[number]; c != nil {
+		for i := range c.list {
+			if c.list[i].place == at {
+				return true, true
+			}
+		}
+	}
+	if w.role(at.topic) == history.RoleRetry && !w.audited(history.RoleRetry) || r.lives > 0 && !w.audited(history.RoleInput) {
+		return false, false
+	}
+	return true, false
+}
+
+// judgeAttempts: the count is that of the series, or more where the subject carried it over from an earlier one; at any of the moments
+// at which a dead letter was asked for. Where attempts may have missed the oracle, the subject knows better.
+func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string, ...any)) {
+	l := c.w.letters[one.number]
+	undecodable := one.claim.Attempts == 0 && one.claim.Missing != ""
+	if one.claim.Attempts < 0 || undecodable || l == nil || len(l.counts) == 0 || c.w.contract.WireOnly || r.exempt() || c.w.nameless > 0 {
+		return
+	}
+	if why, hidden := c.w.answersHidden(r.held.instance, l.from, l.until); hidden {
+		c.skip("attempts: " + why)
+		return
+	}
+	for _, counts := range l.counts {
+		if one.claim.Attempts >= int32(counts.from) && one.claim.Attempts <= int32(counts.to) {
+			return
+		}
+	}
+	counts := l.counts[len(l.counts)-1]
+	say("metadata-wrong", "it says that there were %d attempts; %d were seen", one.claim.Attempts, counts.from)
+}

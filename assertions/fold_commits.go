@@ -1,0 +1,219 @@
+package assertions
+
+// The fold, part three: commits. A commit says that everything below an offset is done. What is not done is noted when the request
+// is read, and held against it when the broker's answer is known: a commit that was refused moved nothing.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	// holeLimit bounds how far beyond what is known a commit is looked at.
+	holeLimit = 1 << 16
+	// offsetLimit keeps sums of offsets within their type, whatever an event says.
+	offsetLimit = int64(1) << 60
+)
+
+type commitKey struct {
+	op        int64
+	topic     int16
+	partition int32
+}
+
+// commit is a commit that was read and, once the broker has answered, what became of it.
+type commit struct {
+	op        int64
+	by        holder
+	epoch     uint32
+	partition *partition
+	offset    int64
+	at        time.Duration
+	fetched   int64
+	// transaction: only the end of its transaction makes it count, and that is not observed.
+	transaction bool
+	// open are the positions below it that were not done; holes those of which nothing was known yet.
+	open  []openPlace
+	holes []int64
+	// Set by the answer.
+	answered time.Duration
+	accepted bool
+	withheld bool
+	forged   bool
+	// stranger: its process neither had the partition nor ever fetched from it.
+	stranger bool
+}
+
+type openPlace struct {
+	number int32
+	offset int64
+}
+
+// pass is a record that a commit passed before it was done.
+type pass struct {
+	number int32
+	place
+	at       time.Duration
+	by       holder
+	offset   int64 // what was committed
+	accepted bool  // else the broker's answer is not known
+	fetched  bool  // the record had been handed to someone
+	// state is what the record had come to when a replay began its next life; nil while it is in the life of the pass.
+	state *record
+}
+
+// stateOf is what the passed record came to in the life in which it was passed.
+func (w *world) stateOf(p *pass) *record {
+	if p.state != nil {
+		return p.state
+	}
+	return w.record(p.number)
+}
+
+func (p *partition) number() int32 { return p.place.partition }
+
+func (w *world) askCommit(e *history.Event) {
+	p := w.partition(e.Topic, e.Partition)
+	if p == nil || e.Instance < 0 {
+		return
+	}
+	by := holder{e.Instance, e.Run}
+	c := &commit{
+		op: e.Op, by: by, epoch: p.epoch, partition: p, offset: e.Offset, at: e.Time, fetched: p.fetched,
+		transaction: e.Flags.Has(history.InTransaction), stranger: !p.known[by],
+	}
+	if !c.transaction {
+		w.scan(p, c)
+	}
+	w.commits[commitKey{e.Op, e.Topic, e.Partition}] = c
+	w.commit = c
+}
+
+// scan looks for what is not done below the commit, from the first position that is still of interest. In a correct run that is
+// where the last commit ended, so every position is looked at about once.
+func (w *world) scan(p *partition, c *commit) {
+	limit := min(c.offset, max(p.log.last, p.fetched)+1+holeLimit)
+	if p.log.first >= 0 && p.settled < p.log.first-holeLimit {
+		p.settled = p.log.first
+	}
+	prefix := true
+	for offset := p.settled; offset < limit; offset++ {
+		number := p.log.at(offset)
+		if number == none {
+			prefix = false
+			if len(c.holes) < holeLimit {
+				c.holes = append(c.holes, offset)
+			}
+			continue
+		}
+		r := &w.records[number]
+		if w.done(number, r, place{p.topic, p.place.partition, offset}, c.at) {
+			if prefix {
+				p.settled = offset + 1
+			}
+			continue
+		}
+		prefix = false
+		c.open = append(c.open, openPlace{number, offset})
+	}
+}
+
+func (w *world) answerCommit(e *history.Event) {
+	key := commitKey{e.Op, e.Topic, e.Partition}
+	c := w.commits[key]
+	if c == nil {
+		return
+	}
+	delete(w.commits, key)
+	c.answered = e.Time
+	c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
+	c.accepted = e.Code == 0 && !c.forged
+	w.commit = c
+	if !c.accepted || c.withheld {
+		w.excuse(c)
+	}
+	if !c.accepted || c.transaction {
+		return
+	}
+	w.passAll(c, true)
+	w.advance(c)
+}
+
+// excuse: a commit that failed, or of whose success its sender doesn't know, justifies another delivery of what it covers.
+func (w *world) excuse(c *commit) {
+	p := c.partition
+	from := p.covered
+	if p.log.first >= 0 {
+		from = max(from, p.log.first)
+	}
+	for offset := from; offset < min(c.offset, p.log.last+1); offset++ {
+		if number := p.log.at(offset); number != none {
+			w.records[number].excuses = bump(w.records[number].excuses)
+		}
+	}
+	if len(c.holes) > 0 || c.offset > p.log.last+1 {
+		w.disturb(p) // it covers records of which nothing is known yet
+	}
+}
+
+// advance moves the partition's marks to an accepted commit.
+func (w *world) advance(c *commit) {
+	p := c.partition
+	for _, offset := range c.holes {
+		if number := p.log.at(offset); number != none {
+			r := &w.records[number]
+			at := place{p.topic, p.place.partition, offset}
+			if !w.done(number, r, at, c.at) {
+				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched})
+			}
+			continue
+		}
+		if _, known := p.holes[offset]; known || len(p.holes) >= holeLimit {
+			continue
+		}
+		if p.holes == nil {
+			p.holes = map[int64]time.Duration{}
+		}
+		p.holes[offset] = c.at
+	}
+	p.committed = c.offset
+	p.settled = max(p.settled, c.offset)
+	from := p.covered
+	if p.log.first >= 0 {
+		from = max(from, p.log.first)
+	}
+	for offset := from; offset < min(c.offset, p.log.last+1); offset++ {
+		number := p.log.at(offset)
+		if number == none {
+			continue
+		}
+		r := &w.records[number]
+		if w.position(number, r) == (place{p.topic, p.place.partition, offset}) {
+			w.cover(number, r)
+		}
+	}
+	p.covered = max(p.covered, c.offset)
+}
+
+// passAll holds what was not done against the commit.
+func (w *world) passAll(c *commit, accepted bool) {
+	for _, open := range c.open {
+		r := &w.records[open.number]
+		w.pass(open.number, r, pass{
+			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched,
+			place: place{c.partition.topic, c.partition.place.partition, open.offset},
+		})
+	}
+}
+
+// pass notes the first commit that passed a record too early.
+func (w *world) pass(number int32, r *record, one pass) {
+	if r.has(markPassed) {
+		return
+	}
+	r.flags |= markPassed
+	one.number = number
+	w.passOf[number] = len(w.passes)
+	w.passes = append(w.passes, one)
+}

@@ -1,0 +1,279 @@
+package assertions
+
+// The fold, part two: what the workload sent, what the oracle was asked, what the audit found.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func (w *world) send(e *history.Event) {
+	r := w.record(e.Record)
+	if r == nil || r.has(markSent) {
+		return
+	}
+	r.flags |= markSent
+	r.born = e.Time
+	if e.Flags.Has(history.Tombstone) {
+		r.flags |= markTombstone
+	}
+	if e.Flags.Has(history.Garbage) {
+		r.flags |= markGarbage
+	}
+	r.topic, r.partition, r.key, r.planned = e.Topic, e.Partition, e.N, e.Outcome
+	r.keyHash, r.valueHash, r.headersHash = e.KeyHash, e.ValueHash, e.HeadersHash
+	w.chain(e.Record, r)
+}
+
+// orderGroup is what an order is promised within: a partition, or a key in it.
+type orderGroup struct {
+	topic          int16
+	partition, key int32
+}
+
+// chain joins the record with the one before it to which the promised order applies. The workload's producer keeps the order in which
+// it is given the records of a partition.
+func (w *world) chain(number int32, r *record) {
+	group := orderGroup{r.topic, r.partition, none}
+	switch w.contract.Ordering {
+	case history.OrderingPartition:
+	case history.OrderingKey:
+		if r.key < 0 {
+			return
+		}
+		group.key = r.key
+	default:
+		return
+	}
+	before, known := w.latest[group]
+	w.latest[group] = number
+	if known {
+		r.prev = before
+		w.records[before].next = number
+	}
+}
+
+func (w *world) ack(e *history.Event) {
+	r := w.record(e.Record)
+	if r == nil || r.has(markAcked) {
+		return
+	}
+	if e.Code != 0 {
+		r.flags |= markRefused
+		return
+	}
+	r.flags |= markAcked
+	w.acked++
+	r.topic, r.partition, r.offset = e.Topic, e.Partition, e.Offset
+	w.learn(place{e.Topic, e.Partition, e.Offset}, e.Record, r)
+}
+
+// learn notes that the record lies at the place, and judges the commits that passed the place before that was known.
+func (w *world) learn(at place, number int32, r *record) {
+	p := w.partition(at.topic, at.partition)
+	if p == nil || !p.log.put(at.offset, number) {
+		return
+	}
+	passed, hole := p.holes[at.offset]
+	if hole {
+		delete(p.holes, at.offset)
+		if !w.done(number, r, at, passed) {
+			w.pass(number, r, pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched})
+		}
+	}
+	if at.offset < p.covered {
+		w.cover(number, r)
+	}
+	// A place that no commit has passed yet must be looked at by the next one.
+	if !hole && at.offset < p.settled && at.offset >= p.covered {
+		p.settled = at.offset
+	}
+}
+
+// attempt is one attempt of a record, and what it is in the record's story.
+type attempt struct {
+	number int32
+	op     int64
+	by     holder
+	start  time.Duration
+	life   uint8
+	// k counts the attempts of its series from 1; fresh: it begins a series.
+	k     uint16
+	fresh bool
+	// stray: the process that made it did not have the partition. It proves nothing about those that had it.
+	stray bool
+	// unsettled: a dead letter or retry copy had been asked for and was not acknowledged.
+	unsettled bool
+	// early: its process has just got the partition back, so it may belong to what the process had of it before.
+	early bool
+	// before is the attempt before it, as far as it was known when this one started.
+	before former
+	// Set at its end.
+	end     time.Duration
+	outcome history.Outcome
+	gone    bool
+	// lastSuccess is when the record succeeded before, if this is a success.
+	lastSuccess time.Duration
+}
+
+// former is what is kept of the attempt before.
+type former struct {
+	any, ended, gone bool
+	start, end       time.Duration
+	outcome          history.Outcome
+	told             time.Duration
+	by               holder
+	epoch            uint32
+}
+
+func (w *world) startAttempt(e *history.Event) {
+	r := w.record(e.Record)
+	if r == nil && e.Instance >= 0 {
+		w.nameless++
+	}
+	if r == nil || e.Instance < 0 {
+		return
+	}
+	by := holder{e.Instance, e.Run}
+	p := w.home(e.Record, r)
+	w.see(e.Record, r)
+	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r)}
+	epoch := uint32(0)
+	if p != nil {
+		if !p.assigned && p.epoch == 0 {
+			w.give(p, by, e.Time)
+		}
+		epoch = p.epoch
+		a.stray = !p.has || p.held != by
+		a.early = !a.stray && p.regained && e.Time-p.since < faultGrace
+	}
+	if a.stray {
+		r.excuses = bump(r.excuses)
+	}
+	moved := r.attempts > 0 && r.held != by
+	a.unsettled = r.has(markUnsettled)
+	a.fresh = r.attempts == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.epoch != epoch)
+	if moved && r.hops < 255 {
+		r.hops++
+	}
+	if moved {
+		r.inRun = 0
+	}
+	if a.fresh {
+		r.inSeries, r.seriesStart = 0, e.Time
+		r.flags &^= markMixed
+	}
+	if a.fresh && a.early {
+		r.flags |= markMixed
+	}
+	r.flags &^= markOver | markUnsettled | markEnded | markGone
+	r.attempts, r.inSeries, r.inRun = bump(r.attempts), bump(r.inSeries), bump(r.inRun)
+	r.held, r.epoch, r.lastStart = by, epoch, e.Time
+	a.k = r.inSeries
+	w.open[e.Op] = a
+	w.oneAttempt = a
+	w.attempt = &w.oneAttempt
+}
+
+func (w *world) formerOf(number int32, r *record) former {
+	f := former{
+		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart, end: r.lastEnd, outcome: r.outcome,
+		by: r.held, epoch: r.epoch,
+	}
+	if r.outcome == history.OutcomeRateLimited {
+		f.told = w.told[number]
+	}
+	return f
+}
+
+func (w *world) endAttempt(e *history.Event) {
+	r := w.record(e.Record)
+	a, known := w.open[e.Op]
+	if r == nil || !known || a.number != e.Record {
+		return
+	}
+	delete(w.open, e.Op)
+	a.end, a.outcome, a.gone = e.Time, e.Outcome, e.Flags.Has(history.ClientGone)
+	w.oneAttempt = a
+	w.attempt = &w.oneAttempt
+	if a.life != r.lives {
+		return
+	}
+	if a.start == r.lastStart {
+		r.lastEnd, r.outcome = e.Time, e.Outcome
+		r.flags |= markEnded
+		if a.gone {
+			r.flags |= markGone
+		}
+	}
+	if e.Outcome == history.OutcomeRateLimited {
+		w.told[e.Record] = time.Duration(e.Aux)
+	}
+	w.conclude(r, w.attempt)
+}
+
+// conclude notes what is terminal by the attempt's outcome. An answer that the client had no more ears for concludes nothing.
+func (w *world) conclude(r *record, a *attempt) {
+	letters := w.contract.Envelope != ""
+	switch class := w.classes[a.outcome]; {
+	case class == classRetryable:
+		// Without a dead-letter topic, giving up is the end.
+		if !letters && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts {
+			r.terminal(a.end)
+		}
+	case a.gone:
+	case class == classSuccess:
+		a.lastSuccess = r.lastSuccess
+		r.successes = bump(r.successes)
+		r.lastSuccess = a.end
+		r.terminal(a.end)
+	case class == classLogical && !w.contract.LogicalDeadLetters, !letters && (class == classPermanent || class == classLogical):
+		r.terminal(a.end)
+	}
+}
+
+func (w *world) startAudit(e *history.Event) {
+	if e.Topic < 0 || int(e.Topic) >= len(w.audits) {
+		return
+	}
+	w.audits[e.Topic]++
+	for i := range w.records {
+		if w.records[i].topic == e.Topic {
+			w.records[i].flags &^= markInTopic
+		}
+	}
+	for _, c := range w.copies {
+		c.forget(e.Topic)
+	}
+}
+
+func (w *world) auditRecord(e *history.Event) {
+	switch w.role(e.Topic) {
+	case history.RoleDLQ:
+		w.find(e)
+		return
+	case "":
+		return
+	}
+	r := w.record(e.Record)
+	if r == nil {
+		return
+	}
+	at := place{e.Topic, e.Partition, e.Offset}
+	if w.role(e.Topic) == history.RoleInput && (r.offset < 0 || at == (place{r.topic, r.partition, r.offset})) {
+		if r.offset < 0 {
+			r.topic, r.partition, r.offset = at.topic, at.partition, at.offset
+			w.learn(at, e.Record, r)
+		}
+		r.flags |= markInTopic
+		return
+	}
+	w.auditCopy(e, r, at)
+}
+
+func (w *world) auditOffsets(e *history.Event) {
+	if p := w.partition(e.Topic, e.Partition); p != nil {
+		p.audited, p.auditEnd, p.auditCommits, p.auditedAt = true, e.Offset, e.Aux, e.Time
+	}
+}

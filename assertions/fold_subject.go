@@ -1,0 +1,160 @@
+package assertions
+
+// The fold, part one: assignments, lifecycle of instances, faults, stalls.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func (w *world) assign(e *history.Event) {
+	if p := w.partition(e.Topic, e.Partition); p != nil && e.Instance >= 0 {
+		w.give(p, holder{e.Instance, e.Run}, e.Time)
+		p.assigned = true
+	}
+}
+
+func (w *world) give(p *partition, to holder, at time.Duration) {
+	if p.take(to, at) {
+		w.disturbances++
+	}
+}
+
+func (w *world) revoke(e *history.Event) {
+	p := w.partition(e.Topic, e.Partition)
+	if p != nil && p.has && p.held == (holder{e.Instance, e.Run}) {
+		p.has = false
+	}
+}
+
+// fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that was stopped goes
+// on fetching after it has lost it.
+func (w *world) fetch(e *history.Event) {
+	p := w.partition(e.Topic, e.Partition)
+	if p == nil || e.Instance < 0 {
+		return
+	}
+	by := holder{e.Instance, e.Run}
+	if !p.assigned {
+		w.give(p, by, e.Time)
+	}
+	if p.lastFetcher != by {
+		p.know(by)
+		p.lastFetcher = by
+	}
+	p.fetched = max(p.fetched, min(max(e.Aux, e.Offset), offsetLimit))
+}
+
+func (w *world) instance(number int16) *instance {
+	one := w.instances[number]
+	if one == nil {
+		one = &instance{stopped: never, term: never, exited: never}
+		w.instances[number] = one
+	}
+	return one
+}
+
+func (w *world) lifecycle(e *history.Event) {
+	if e.Instance < 0 {
+		return
+	}
+	one := w.instance(e.Instance)
+	switch e.Kind {
+	case history.KindInstanceStarting:
+		one.alive, one.term = true, never
+		w.resume(e.Instance, one, e.Time)
+	case history.KindInstanceSignal:
+		w.signal(e, one)
+	case history.KindInstanceExited:
+		one.alive, one.exited = false, e.Time
+		w.resume(e.Instance, one, e.Time)
+		if e.Code > 0 || e.Code < 0 && !e.Flags.Has(history.Expected) {
+			w.errors = append(w.errors, e.Time)
+		}
+	}
+}
+
+func (w *world) signal(e *history.Event, one *instance) {
+	switch e.Text {
+	case "TERM", "INT", "SIGTERM", "SIGINT":
+		one.term = e.Time
+	case "STOP", "SIGSTOP":
+		if one.stopped == never {
+			one.stopped = e.Time
+		}
+	case "CONT", "SIGCONT":
+		w.resume(e.Instance, one, e.Time)
+	}
+}
+
+// resume ends a stop. It is the end that disturbs: what the process had asked for has timed out by then, also what it asked for just before
+// the stop and was read after that.
+func (w *world) resume(number int16, one *instance, at time.Duration) {
+	if one.stopped == never {
+		return
+	}
+	w.stalls.add(span{from: one.stopped, to: at, lasted: at - one.stopped, instance: number, stopped: true})
+	one.stopped = never
+	w.disturbHeld(number)
+}
+
+func (w *world) disturbHeld(number int16) {
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			if p := &w.parts[topic][i]; p.held.instance == number && p.epoch > 0 {
+				w.disturb(p)
+			}
+		}
+	}
+}
+
+func (w *world) stall(e *history.Event) {
+	if e.Aux <= 0 {
+		return
+	}
+	lasted := time.Duration(e.Aux)
+	one := span{from: e.Time - lasted, to: e.Time, lasted: lasted, instance: e.Instance}
+	if e.Instance >= 0 {
+		one.from -= sampling
+	}
+	w.stalls.add(one)
+	if e.Instance >= 0 && lasted >= answerStall {
+		w.disturbHeld(e.Instance)
+	}
+}
+
+func (w *world) fault(e *history.Event) {
+	if e.Op < 0 || e.Op >= int64(len(w.faults)) {
+		return
+	}
+	f := &w.faults[e.Op]
+	switch e.Kind {
+	case history.KindFaultStart:
+		if !f.injected {
+			f.injected, f.from, f.to = true, e.Time, e.Time
+		}
+	case history.KindFaultEffect:
+		if e.N > 0 || e.Aux > 0 {
+			f.effects[e.Text] += int64(max(e.N, 0))
+		}
+		f.to = max(f.to, e.Time)
+	case history.KindFaultEnd:
+		f.healed, f.to = true, max(f.to, e.Time)
+	}
+}
+
+// phase returns when the run entered the phase for the first time, and when it left it; never where it didn't.
+func (w *world) phase(name string) (from, to time.Duration) {
+	from, to = never, never
+	for i, one := range w.phases {
+		if one.name != name || from != never {
+			continue
+		}
+		from = one.at
+		if i+1 < len(w.phases) {
+			to = w.phases[i+1].at
+		}
+	}
+	return from, to
+}

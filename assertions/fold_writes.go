@@ -1,0 +1,317 @@
+package assertions
+
+// The fold, part four: what the subject and the replay tool write, and what the audits find of it in the dead-letter and retry topics.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// slowAck is how late an acknowledgement may be and still have reached a client that was waiting for it.
+const slowAck = time.Second
+
+type writeKey struct {
+	op     int64
+	record int32
+}
+
+// write is a record that an instance or the replay tool produced.
+type write struct {
+	op     int64
+	record int32
+	by     holder
+	topic  int16
+	at     time.Duration
+	life   uint8
+	letter bool
+	// What was known of the record when the dead letter was asked for.
+	attempts, inSeries, inRun uint16
+	hops                      uint8
+	before                    former
+	sameDelivery              bool
+	// Set by the answer.
+	passed bool  // acknowledged, and the acknowledgement was passed on
+	silent bool  // carried out or not, but no word of it reached the writer
+	order  int32 // of a replay: its place in replays
+}
+
+// lettered is what is kept of a record that was dead-lettered, over all its lives.
+type lettered struct {
+	// from is when the life began in which it was first dead-lettered, until when its latest dead letter was asked for.
+	from, until time.Duration
+	asked       uint16
+	acked       uint16
+	// forged counts those that a fault refused in the broker's place: they failed, but left no copy behind.
+	forged uint16
+	// distinct counts the writes that were carried out and are no idempotent repeat of the one before.
+	distinct uint16
+	producer int64
+	sequence int32
+	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
+	counts []countRange
+	// disturbed is how many more copies earlier lives justified.
+	disturbed int
+}
+
+type countRange struct{ from, to uint16 }
+
+func (w *world) askWrite(e *history.Event) {
+	if e.Instance == history.Replayer {
+		w.askReplay(e)
+		return
+	}
+	r := w.record(e.Record)
+	role := w.role(e.Topic)
+	if r == nil || e.Instance < 0 || role != history.RoleDLQ && role != history.RoleRetry {
+		return
+	}
+	by := holder{e.Instance, e.Run}
+	p := w.home(e.Record, r)
+	one := write{
+		op: e.Op, record: e.Record, by: by, topic: e.Topic, at: e.Time, life: r.lives, letter: role == history.RoleDLQ,
+		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(e.Record, r),
+	}
+	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && r.held == by && (p == nil || r.epoch == p.epoch)
+	w.see(e.Record, r)
+	r.flags |= markUnsettled
+	if one.letter {
+		if r.letterAsked < 0 {
+			r.letterAsked = e.Time
+		}
+		w.letter(e.Record).ask(&one, r)
+	}
+	w.writes[writeKey{e.Op, e.Record}] = one
+	w.oneWrite = one
+	w.write = &w.oneWrite
+}
+
+func (w *world) letter(number int32) *lettered {
+	l := w.letters[number]
+	if l == nil {
+		l = &lettered{producer: none, sequence: none}
+		w.letters[number] = l
+	}
+	return l
+}
+
+func (l *lettered) ask(one *write, r *record) {
+	if l.asked == 0 {
+		l.from = r.born
+	}
+	l.until = one.at
+	l.asked = bump(l.asked)
+	counts := countRange{one.inSeries, one.attempts}
+	if r.has(markMixed) && counts.from > 0 {
+		counts.from--
+	}
+	for _, known := range l.counts {
+		if known == counts {
+			return
+		}
+	}
+	l.counts = append(l.counts, counts)
+}
+
+func (w *world) answerWrite(e *history.Event) {
+	key := writeKey{e.Op, e.Record}
+	one, known := w.writes[key]
+	if !known {
+		return
+	}
+	delete(w.writes, key)
+	stored := e.Code == 0 && !e.Flags.Has(history.Forged)
+	one.silent = e.Flags.Has(history.Withheld)
+	one.passed = stored && !one.silent
+	w.oneWrite = one
+	w.write = &w.oneWrite
+	r := w.record(e.Record)
+	if r == nil {
+		return
+	}
+	if one.by.instance == history.Replayer {
+		w.answerReplay(e, r, &one, stored)
+		return
+	}
+	if !one.letter {
+		w.answerRetry(e, r, &one, stored)
+		return
+	}
+	l := w.letter(e.Record)
+	if stored && (e.ProducerID < 0 || e.ProducerID != l.producer || e.Sequence != l.sequence) {
+		l.distinct = bump(l.distinct)
+		l.producer, l.sequence = e.ProducerID, e.Sequence
+	}
+	if one.life != r.lives {
+		return
+	}
+	if !one.passed {
+		if e.Flags.Has(history.Forged) {
+			l.forged = bump(l.forged)
+		}
+		r.failedWrites = bump(r.failedWrites)
+		return
+	}
+	if e.Time-one.at >= slowAck {
+		// The client may have given up on it, and written it again.
+		r.failedWrites = bump(r.failedWrites)
+	}
+	l.acked = bump(l.acked)
+	if r.letterAcked < 0 {
+		r.letterAcked = e.Time
+	}
+	r.flags &^= markUnsettled
+	r.terminal(e.Time)
+}
+
+// answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all the same.
+func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool) {
+	if stored {
+		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.at})
+	}
+	if one.life != r.lives {
+		return
+	}
+	if !one.passed {
+		r.failedWrites = bump(r.failedWrites)
+		return
+	}
+	c := w.copiesOf(e.Record)
+	c.handedOn = max(c.handedOn, one.at)
+	if r.firstTerminal < 0 {
+		r.firstTerminal = e.Time
+	}
+	r.flags &^= markUnsettled
+}
+
+func (w *world) copiesOf(number int32) *copies {
+	c := w.copies[number]
+	if c == nil {
+		c = &copies{handedOn: never}
+		w.copies[number] = c
+	}
+	return c
+}
+
+func (w *world) copied(number int32, r *record, one copied) {
+	if one.offset < 0 {
+		return
+	}
+	c := w.copiesOf(number)
+	for i := range c.list {
+		if c.list[i].place == one.place {
+			return
+		}
+	}
+	c.list = append(c.list, one)
+	w.learn(one.place, number, r)
+}
+
+// consumed: the subject reads the topic, so what is written there is its to finish.
+func (w *world) consumed(topic int16) bool {
+	role := w.role(topic)
+	return role == history.RoleInput || role == history.RoleRetry && w.hops
+}
+
+// forget drops what earlier audits of the topic found.
+func (c *copies) forget(topic int16) {
+	kept := c.audited[:0]
+	for _, one := range c.audited {
+		if one.topic != topic {
+			kept = append(kept, one)
+		}
+	}
+	c.audited = kept
+}
+
+// auditCopy notes a further position of a record that an audit found. One that no acknowledgement told of was made by the latest write.
+func (w *world) auditCopy(e *history.Event, r *record, at place) {
+	if w.consumed(at.topic) {
+		w.copied(e.Record, r, copied{at, r.born})
+	}
+	w.copiesOf(e.Record).audited = append(w.copiesOf(e.Record).audited, auditedCopy{
+		place: at, keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash, failures: e.Flags.Has(history.FailureHeaders),
+		time: e.Time,
+	})
+}
+
+// letter is a dead letter that an audit found.
+type letter struct {
+	place
+	number                          int32
+	audit                           int
+	at                              time.Duration
+	keyHash, valueHash, headersHash uint64
+	headerCount, headerBytes        int32
+	claim                           history.Claim
+}
+
+// find notes a dead letter; one without an id is attributed by the position it claims to come from.
+func (w *world) find(e *history.Event) {
+	one := letter{
+		place: place{e.Topic, e.Partition, e.Offset}, number: e.Record, audit: w.audits[e.Topic], at: e.Time,
+		keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
+		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim,
+	}
+	if w.record(e.Record) == nil {
+		one.number = none
+		if p := w.partition(e.Claim.Topic, e.Claim.Partition); e.Claim.Present && p != nil {
+			one.number = p.log.at(e.Claim.Offset)
+		}
+	}
+	w.found = append(w.found, one)
+}
+
+// selection is a dead letter that the plan sends back.
+type selection struct {
+	number int32
+	place
+}
+
+func (w *world) selectReplay(e *history.Event) {
+	if w.record(e.Record) != nil {
+		w.selected = append(w.selected, selection{e.Record, place{e.Topic, e.Partition, e.Offset}})
+	}
+}
+
+// replayWrite is one record that the replay tool wrote.
+type replayWrite struct {
+	number int32
+	topic  int16
+	at     time.Duration
+	op     int64
+	// settled: the broker said what became of it; refused: it said no.
+	settled, refused bool
+}
+
+func (w *world) askReplay(e *history.Event) {
+	r := w.record(e.Record)
+	if r == nil {
+		return
+	}
+	l := w.letter(e.Record)
+	l.disturbed += w.disruptions(e.Record, r)
+	if r.has(markPassed) {
+		ended := *r
+		w.passes[w.passOf[e.Record]].state = &ended
+	}
+	r.startLife()
+	r.born = e.Time
+	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op})
+	one := write{
+		op: e.Op, record: e.Record, by: holder{instance: history.Replayer}, topic: e.Topic, at: e.Time, life: r.lives,
+		order: int32(len(w.replays) - 1),
+	}
+	w.writes[writeKey{e.Op, e.Record}] = one
+	w.oneWrite = one
+	w.write = &w.oneWrite
+}
+
+func (w *world) answerReplay(e *history.Event, r *record, one *write, stored bool) {
+	known := &w.replays[one.order]
+	known.settled = !one.silent
+	known.refused = !stored
+	if stored && w.consumed(e.Topic) {
+		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.at})
+	}
+}

@@ -1,0 +1,148 @@
+package assertions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// kindsLimit is the number of values a kind can have.
+const kindsLimit = 256
+
+// judge is one judging of one history.
+type judge struct {
+	header   history.Header
+	world    *world
+	measurer *measure.Measurer
+	checkers []checker
+	byKind   [kindsLimit][]checker
+	order    inOrder
+	// broken says why events are missing; nil if none are.
+	broken error
+	// unsealed: the run was killed before it could write its history to the end.
+	unsealed bool
+}
+
+// Judge judges a history by the contract and the expectations in its header, and measures it, in one walk; a second one gathers the
+// stories of the witnesses, if there are any. A history of which something is missing is judged as far as it goes, at best
+// inconclusive. The error is about what can't be judged at all.
+func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
+	header := source.Header()
+	if header.Records < 0 || header.Format > history.FormatVersion {
+		return nil, nil, fmt.Errorf("judging the history of run %q: its header has format %d and %d records: use the dlqbench that wrote it",
+			header.RunID, header.Format, header.Records)
+	}
+	j, err := newJudge(header)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.lookForDamage(source)
+	if err := source.Each(j.take); err != nil {
+		j.broken = errors.Join(j.broken, err)
+	}
+	j.order.flush(j.fold)
+	j.world.finish()
+	measurements := j.measurer.Finish()
+	verdict := j.verdict(measurements)
+	if err := j.world.tellStories(source); err != nil && j.broken == nil {
+		return nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
+	}
+	shortestFirst(verdict)
+	return verdict, measurements, nil
+}
+
+func newJudge(header history.Header) (*judge, error) {
+	j := &judge{header: header, measurer: measure.New(header)}
+	j.world = newWorld(&j.header)
+	for _, name := range header.Expect.Invariants {
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("judging run %q: its scenario expects %q, which is no invariant that this dlqbench judges: there are %v",
+				header.RunID, name, Names())
+		}
+	}
+	for _, one := range catalogue() {
+		if len(header.Expect.Invariants) > 0 && !slices.Contains(header.Expect.Invariants, one.name) {
+			continue
+		}
+		made := one.make(j.world)
+		j.checkers = append(j.checkers, made)
+		if _, nothing := made.(unpromised); nothing {
+			continue
+		}
+		for _, kind := range one.kinds {
+			j.byKind[kind] = append(j.byKind[kind], made)
+		}
+	}
+	return j, nil
+}
+
+// lookForDamage asks a source that can tell whether it is whole.
+func (j *judge) lookForDamage(source history.Source) {
+	if whole, ok := source.(interface{ Sealed() bool }); ok {
+		j.unsealed = !whole.Sealed()
+	}
+	if whole, ok := source.(interface{ Damaged() []error }); ok {
+		j.broken = errors.Join(whole.Damaged()...)
+	}
+}
+
+func (j *judge) take(e *history.Event) error {
+	j.measurer.Observe(e)
+	j.order.take(e, j.fold)
+	return nil
+}
+
+func (j *judge) fold(e *history.Event) {
+	j.world.take(e)
+	for _, one := range j.byKind[e.Kind] {
+		one.observe(e)
+	}
+}
+
+// inOrder puts, among events of the same time, what a subject asked for behind what it was told: at equal stamps nobody can say which
+// came first, and the subject has the benefit.
+type inOrder struct {
+	held []history.Event
+}
+
+func (o *inOrder) take(e *history.Event, pass func(*history.Event)) {
+	if len(o.held) > 0 && (o.held[0].Time != e.Time || o.answers(e)) {
+		o.flush(pass)
+	}
+	switch e.Kind {
+	case history.KindAttemptStart, history.KindCommitRequest, history.KindProduceRequest:
+		o.held = append(o.held, *e)
+	default:
+		pass(e)
+	}
+}
+
+// answers reports whether the event ends something that is held: it can't be put before its own beginning.
+func (o *inOrder) answers(e *history.Event) bool {
+	switch e.Kind {
+	case history.KindAttemptEnd, history.KindCommitResponse, history.KindProduceResponse:
+		return slices.ContainsFunc(o.held, func(held history.Event) bool { return held.Op == e.Op })
+	}
+	return false
+}
+
+func (o *inOrder) flush(pass func(*history.Event)) {
+	for i := range o.held {
+		pass(&o.held[i])
+	}
+	o.held = o.held[:0]
+}
+
+// shortestFirst sorts the witnesses of each anomaly by the length of their stories.
+func shortestFirst(v *Verdict) {
+	for i := range v.Invariants {
+		for k := range v.Invariants[i].Anomalies {
+			slices.SortStableFunc(v.Invariants[i].Anomalies[k].Witnesses, func(a, b Witness) int {
+				return len(a.Biography) - len(b.Biography)
+			})
+		}
+	}
+}

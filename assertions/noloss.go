@@ -1,0 +1,168 @@
+package assertions
+
+// no-loss: after the drain every acknowledged record is finished, and what a broker acknowledged is there.
+//
+// lost: committed past and not finished, with nobody left who could finish it: the subject has ended, or had its whole time, or was still
+// for longer than its longest wait. stalled: neither finished nor committed though everything is healed and the subject had its whole
+// time. dropped-by-ack: the broker said yes and the audit finds no copy.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type noLoss struct {
+	*report
+	letters map[int32][]*letter
+	// whole: the subject had all the time to drain that it was promised; healed: with every fault removed.
+	whole, healed bool
+	inputAudited  bool
+	dlqAudited    bool
+	early         int64
+}
+
+// quietMargin is added to the longest promised wait.
+const quietMargin = 2 * time.Second
+
+func newNoLoss(w *world) checker { return &noLoss{report: newReport(w, "no-loss", "records")} }
+
+func (c *noLoss) observe(*history.Event) {}
+
+func (c *noLoss) finish() Result {
+	c.letters = c.w.lettersByRecord()
+	c.whole, c.healed = c.w.drainedWhole(), c.w.healed()
+	c.inputAudited, c.dlqAudited = c.w.audited(history.RoleInput), c.w.audited(history.RoleDLQ)
+	for number := range c.w.records {
+		c.judge(int32(number))
+	}
+	switch {
+	case !c.inputAudited && c.result.Judged == 0:
+		return c.done(Inconclusive, "no audit read the source topic and its committed offsets")
+	case c.early > 0:
+		return c.done(Inconclusive, fmt.Sprintf("the drain ended before the subject had its whole time, with %d records unfinished", c.early))
+	}
+	return c.judgedOrNot(Inconclusive, "no record was acknowledged")
+}
+
+func (c *noLoss) judge(number int32) {
+	r := &c.w.records[number]
+	if !r.has(markSent) {
+		return
+	}
+	if r.offset < 0 || !r.has(markAcked) && !r.has(markInTopic) {
+		if !r.has(markInTopic) && !c.inputAudited {
+			c.skip("neither acknowledged nor audited")
+		}
+		return
+	}
+	if c.dropped(number, r) {
+		c.result.Judged++
+		return
+	}
+	at := c.w.position(number, r)
+	p := c.w.partition(at.topic, at.partition)
+	if p == nil || !p.audited {
+		c.skip("no audit")
+		return
+	}
+	c.result.Judged++
+	if !c.unfinished(number, r, at, p) {
+		return
+	}
+	committed := p.auditCommits > at.offset
+	switch {
+	case c.w.unknowable(r) && committed:
+		c.skip("outcome not observable")
+	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
+		c.skip("commits follow time, by contract")
+	case committed && c.abandoned(r, p):
+		c.saw("lost", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("committed past (the group is at %d) and never finished: neither processed nor dead-lettered", p.auditCommits)
+		}))
+	case !committed && c.whole && c.healed:
+		c.saw("stalled", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("neither finished nor committed (the group is at %d) though every fault is gone and the subject had its whole time",
+				p.auditCommits)
+		}))
+	default:
+		c.early++
+		c.skip("drain ended early")
+	}
+}
+
+// dropped: what a broker acknowledged isn't there.
+func (c *noLoss) dropped(number int32, r *record) bool {
+	if c.inputAudited && r.has(markAcked) && !r.has(markInTopic) {
+		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("acknowledged to the workload at offset %d, but the audit did not find it in %s", r.offset, c.w.topicName(r.topic))
+		}))
+		return true
+	}
+	if l := c.w.letters[number]; c.dlqAudited && l != nil && l.acked > 0 && len(c.letters[number]) == 0 {
+		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
+			return "its dead letter was acknowledged, but the audit found none in the dead-letter topic"
+		}, moment{history.KindProduceResponse, r.letterAcked}))
+		return true
+	}
+	return false
+}
+
+// unfinished: nobody met the record's obligation.
+func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) bool {
+	if !c.w.unfinished(number, r, at, c.letters[number]) {
+		return false
+	}
+	if r.exempt() || c.w.contract.WireOnly {
+		// Whether it was processed is not seen; that it was not committed is.
+		return p.auditCommits <= at.offset
+	}
+	return true
+}
+
+// abandoned: nobody can finish the record any more.
+func (c *noLoss) abandoned(r *record, p *partition) bool {
+	if c.whole || c.w.allExited(p.auditedAt) {
+		return true
+	}
+	b := &c.w.contract.Backoff
+	quiet := b.Wait(max(c.w.contract.MaxAttempts, 1)) + b.Jitter + b.Late + quietMargin
+	return r.lastStart >= 0 && p.auditedAt-max(r.lastStart, r.lastEnd, r.letterAsked) > quiet
+}
+
+// allExited reports whether every instance had ended by the time.
+func (w *world) allExited(by time.Duration) bool {
+	for _, one := range w.instances {
+		if one.alive || one.exited == never || one.exited > by {
+			return false
+		}
+	}
+	return len(w.instances) > 0
+}
+
+// drainedWhole reports whether the subject was given its whole time after heal; after a replay, its whole time after that.
+func (w *world) drainedWhole() bool {
+	from, to := w.phase(history.PhaseDrain)
+	if from == never || to == never {
+		return false
+	}
+	// The harness looks every tenth of a second, so it may leave a little before or after the limit.
+	enough := w.header.Expect.DrainLimit * 9 / 10
+	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
+		from, to = replayed, until
+		if n := len(w.replays); n > 0 {
+			from = max(from, w.replays[n-1].at)
+		}
+	}
+	return to != never && to-from >= enough
+}
+
+func (w *world) healed() bool {
+	for i := range w.faults {
+		if f := &w.faults[i]; f.injected && !f.healed {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,145 @@
+package assertions
+
+// ordering: within one assignment, the first attempt of the next record of a key (or partition) starts after the one before it is
+// finished.
+//
+// Two things prove that it isn't: the one before has not been finished by anyone when the next starts; or, within one assignment, the one
+// before has its own first attempt after the next's. The second catches what is done twice after a rebalance, when the first is blind
+// because the record was finished in the assignment before.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type ordering struct {
+	*report
+	suspects []outOfOrder
+}
+
+type outOfOrder struct {
+	before, next int32
+	started      time.Duration // of the next's first attempt
+	then         time.Duration // of the one before's first attempt, never if it is judged by when it was finished
+	since        time.Duration // since when the process has the partition again, never if it did not have it before
+}
+
+func newOrdering(w *world) checker {
+	const name, of = "ordering", "pairs"
+	switch {
+	case w.contract.WireOnly:
+		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+	case w.contract.Ordering != history.OrderingKey && w.contract.Ordering != history.OrderingPartition:
+		return unpromised{notApplicable(name, of, "the contract promises no order")}
+	case w.hops:
+		return unpromised{notApplicable(name, of, "records that go through retry topics keep no order")}
+	}
+	return &ordering{report: newReport(w, name, of)}
+}
+
+func (c *ordering) observe(*history.Event) {
+	a := c.w.attempt
+	if a == nil || !a.fresh || a.stray || a.early {
+		return
+	}
+	r := c.w.record(a.number)
+	// A replayed copy lies behind everything else; where it stands to the others is not known at this point.
+	if r.lives > 0 {
+		return
+	}
+	if before := c.before(r); before != none {
+		c.judgeBefore(a, before)
+	}
+	first := !a.before.any || a.before.by != a.by || a.before.epoch != r.epoch
+	if next := c.w.record(r.next); first && next != nil && c.overtook(a, r, next) {
+		c.suspects = append(c.suspects, outOfOrder{
+			before: a.number, next: r.next, started: next.seriesStart, then: a.start, since: c.regained(a.number, r),
+		})
+	}
+}
+
+// overtook reports whether the next record was attempted in this assignment before r was.
+func (c *ordering) overtook(a *attempt, r, next *record) bool {
+	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.epoch != r.epoch || next.seriesStart >= a.start || !sameLog(r, next) {
+		return false
+	}
+	since := c.regained(a.number, r)
+	return since == never || next.seriesStart-since >= faultGrace
+}
+
+// regained returns since when the process has the partition, if it had it before: what it then had in hand may still come in late.
+func (c *ordering) regained(number int32, r *record) time.Duration {
+	if p := c.w.home(number, r); p != nil && p.regained {
+		return p.since
+	}
+	return never
+}
+
+// before returns the record before r that is certain to be in the log.
+func (c *ordering) before(r *record) int32 {
+	number := r.prev
+	for range 16 {
+		b := c.w.record(number)
+		if b == nil {
+			return none
+		}
+		if !b.has(markRefused) && !b.exempt() {
+			return number
+		}
+		number = b.prev
+	}
+	return none
+}
+
+func sameLog(a, b *record) bool {
+	return a.topic == b.topic && a.partition == b.partition && a.offset < b.offset && a.offset >= 0
+}
+
+func (c *ordering) judgeBefore(a *attempt, before int32) {
+	b := c.w.record(before)
+	c.result.Judged++
+	// A record that a commit has passed is not delivered again: whoever did that, it is not this order that is broken.
+	if b.firstTerminal >= 0 || b.has(markCovered) {
+		return
+	}
+	c.suspects = append(c.suspects, outOfOrder{
+		before: before, next: a.number, started: a.start, then: never, since: c.regained(a.number, c.w.record(a.number)),
+	})
+}
+
+func (c *ordering) finish() Result {
+	for i := range c.suspects {
+		c.judge(&c.suspects[i])
+	}
+	return c.judgedOrNot(Inconclusive, "no two records of one key or partition were seen")
+}
+
+func (c *ordering) judge(s *outOfOrder) {
+	b, next := c.w.record(s.before), c.w.record(s.next)
+	switch {
+	case !sameLog(b, next):
+		c.skip("place in the log not known")
+		return
+	case c.w.unknowable(b):
+		c.skip("outcome not observable")
+		return
+	case s.since != never && c.w.faulted(onDownstreamLink, s.since, max(s.started, s.then)):
+		c.skip("fault on the link to the oracle")
+		return
+	}
+	if s.then != never {
+		c.saw("reordered", c.w.about(s.next, 0, s.then, func() string {
+			return fmt.Sprintf("its first attempt started %s before that of record %d, which comes before it", near(s.then-s.started), s.before)
+		}, moment{history.KindAttemptStart, s.started}))
+		return
+	}
+	c.saw("reordered", c.w.about(s.next, 0, s.started, func() string {
+		if b.firstTerminal < 0 {
+			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished", s.before)
+		}
+		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
+			near(b.firstTerminal-s.started), s.before)
+	}, moment{history.KindAttemptStart, s.started}))
+}

@@ -1,0 +1,210 @@
+package assertions
+
+// The state of one record and of one partition in the fold. Records are kept in one dense array, about 190 bytes each; what
+// only few records have (copies in other topics, dead letters) is kept beside it.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	none = history.None
+	// never is the time of what did not happen.
+	never = time.Duration(-1)
+)
+
+// mark is a set of facts about a record.
+type mark uint32
+
+const (
+	markSent mark = 1 << iota
+	markAcked
+	// markRefused: the workload's producer gave up; only the audit knows whether the record is in the topic.
+	markRefused
+	markTombstone
+	markGarbage
+	// markInTopic: the last audit of its topic found it.
+	markInTopic
+	// markSeen: a subject has shown that it has the record, so disruptions count from there.
+	markSeen
+	// markCovered: an accepted commit covers its open position.
+	markCovered
+	// markPassed: a commit passed it before it was terminal.
+	markPassed
+	// markUnsettled: a dead letter or retry copy of it was asked for and not acknowledged since.
+	markUnsettled
+	// markOver: its series has come to a terminal outcome; a further attempt begins a new count.
+	markOver
+	// markEnded: the latest attempt has ended. markGone: and the client had gone before it was answered.
+	markEnded
+	markGone
+	// markMixed: its series began when the process had just got the partition back, so an attempt of before may be among its attempts.
+	markMixed
+)
+
+// holder is one process of one instance.
+type holder struct {
+	instance int16
+	run      uint16
+}
+
+// record is what is known of one record of the workload. Counts are of its current life: a replay begins a new one.
+type record struct {
+	keyHash, valueHash, headersHash uint64
+	offset                          int64
+	// firstTerminal is when it was first terminal in its first life, lastTerminal when it was last.
+	firstTerminal, lastTerminal time.Duration
+	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
+	seriesStart, lastStart, lastEnd time.Duration
+	lastSuccess                     time.Duration
+	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to the subject.
+	letterAsked, letterAcked time.Duration
+	// born is when its present life began: it was sent, or a replay of it was asked for.
+	born            time.Duration
+	partition       int32
+	key, prev, next int32
+	flags           mark
+	disturbedFrom   uint32
+	disturbedTo     uint32
+	epoch           uint32
+	held            holder
+	topic           int16
+	attempts        uint16
+	inSeries        uint16
+	inRun           uint16
+	successes       uint16
+	failedWrites    uint16
+	excuses         uint16
+	hops            uint8
+	lives           uint8
+	outcome         history.Outcome
+	planned         history.Outcome
+}
+
+func newRecord() record {
+	return record{
+		offset: none, firstTerminal: never, lastTerminal: never, seriesStart: never, lastStart: never, lastEnd: never,
+		lastSuccess: never, letterAsked: never, letterAcked: never, born: never, partition: none, key: none, prev: none, next: none, topic: none,
+	}
+}
+
+func (r *record) has(m mark) bool { return r.flags&m != 0 }
+
+// exempt: nothing can be concluded from its attempts, as the oracle finds no id in what the subject may send of it.
+func (r *record) exempt() bool { return r.has(markTombstone | markGarbage) }
+
+// startLife forgets what a replay makes history.
+func (r *record) startLife() {
+	if r.lives < 255 {
+		r.lives++
+	}
+	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed
+	r.seriesStart, r.lastStart, r.lastEnd, r.lastSuccess = never, never, never, never
+	r.letterAsked, r.letterAcked = never, never
+	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
+	r.outcome, r.held, r.epoch = history.OutcomeNone, holder{}, 0
+}
+
+// place is a position in a log.
+type place struct {
+	topic     int16
+	partition int32
+	offset    int64
+}
+
+// copied is a further position of a record: a retry copy, or what a replay wrote.
+type copied struct {
+	place
+	// created is when it was asked for; terminal outcomes before it are those of an earlier position.
+	created time.Duration
+}
+
+// copies are the further positions of a record.
+type copies struct {
+	list []copied
+	// handedOn is the creation of the latest retry copy that was acknowledged: it took the obligation over from what was before it.
+	handedOn time.Duration
+	// audited are those that the latest audits found.
+	audited []auditedCopy
+}
+
+// auditedCopy is a further position of a record as an audit found it.
+type auditedCopy struct {
+	place
+	keyHash, valueHash, headersHash uint64
+	// failures: it still carries headers of a dead letter.
+	failures bool
+	time     time.Duration
+}
+
+// partition is one partition of a topic.
+type partition struct {
+	place // offset unused
+	log   offsets
+	// The process that has it, and since when. epoch counts the changes; regained tells that the same process had it before.
+	held     holder
+	has      bool
+	regained bool
+	// assigned: the tap has seen an assignment of it, so that fetching alone doesn't show who has it.
+	assigned    bool
+	lastFetcher holder
+	epoch       uint32
+	since       time.Duration
+	known       map[holder]bool
+	// disturbances counts what justifies one more delivery of what is open.
+	disturbances uint32
+	// settled: every position below it was terminal or has been judged; covered: every position below it is committed.
+	settled, covered int64
+	committed        int64
+	fetched          int64
+	// holes are positions that an accepted commit passed before the history said which record is there: offset → time of the commit.
+	holes map[int64]time.Duration
+	last  lastCommit
+	// unanswered is when the first commit was asked for that was never answered; known at the end, endless if there is none.
+	unanswered time.Duration
+	// What the last audit found.
+	audited                bool
+	auditEnd, auditCommits int64
+	auditedAt              time.Duration
+}
+
+// lastCommit is the latest accepted commit that its sender knows of.
+type lastCommit struct {
+	by       holder
+	epoch    uint32
+	offset   int64
+	asked    time.Duration
+	answered time.Duration
+}
+
+func newPartition(topic int16, number int32) partition {
+	return partition{
+		place: place{topic, number, none}, log: newOffsets(), committed: none, fetched: none, auditEnd: none, auditCommits: none,
+		last: lastCommit{offset: none}, unanswered: endless, lastFetcher: holder{instance: none},
+	}
+}
+
+// take gives the partition to a process, unless that has it; it reports whether another delivery is thereby justified.
+func (p *partition) take(by holder, at time.Duration) bool {
+	if p.has && p.held == by {
+		return false
+	}
+	p.regained = p.known[by]
+	p.know(by)
+	p.held, p.has, p.since = by, true, at
+	p.epoch++
+	if p.epoch == 1 {
+		return false // nobody had it before, so nothing is delivered again
+	}
+	p.disturbances++
+	return true
+}
+
+func (p *partition) know(by holder) {
+	if p.known == nil {
+		p.known = map[holder]bool{}
+	}
+	p.known[by] = true
+}

@@ -1,0 +1,235 @@
+package assertions
+
+// replay-round-trip: every selected dead letter goes back once, to the topic that it must go to, as it was before it failed, and is then
+// processed; one that fails again makes one dead letter no larger than the first.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another error text.
+const envelopeSlack = 256
+
+type replay struct {
+	*report
+}
+
+// returned is what became of the selected dead letters of a record: one, or as many as it has copies in the dead-letter topic.
+type returned struct {
+	selected     []selection
+	right, wrong int // writes to the topic it must go to, and to others
+	unsettled    int // writes of which the tool does not know, or was told no
+	wrongTopic   int16
+	last         time.Duration
+}
+
+func newReplay(w *world) checker {
+	const name, of = "replay-round-trip", "selected dead letters"
+	if !w.header.Replay {
+		return unpromised{notApplicable(name, of, "the scenario replays nothing")}
+	}
+	return &replay{newReport(w, name, of)}
+}
+
+func (c *replay) observe(*history.Event) {}
+
+func (c *replay) finish() Result {
+	letters := c.w.lettersByRecord()
+	all := c.gather(letters)
+	for number := range c.w.records {
+		if back := all[int32(number)]; back != nil {
+			c.judge(int32(number), back, letters[int32(number)])
+		}
+	}
+	return c.judgedOrNot(Inconclusive, "no dead letter was selected for replay")
+}
+
+// gather joins what was selected with what was written, and names what was written without being selected.
+func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
+	all := map[int32]*returned{}
+	for _, one := range c.w.selected {
+		if all[one.number] == nil {
+			all[one.number] = &returned{wrongTopic: none}
+		}
+		all[one.number].selected = append(all[one.number].selected, one)
+	}
+	for i := range c.w.replays {
+		one := &c.w.replays[i]
+		back := all[one.number]
+		if back == nil {
+			c.saw("selected-wrong", c.w.about(one.number, 0, endless, func() string {
+				return "replayed although it was not selected"
+			}, moment{history.KindProduceRequest, one.at}))
+			continue
+		}
+		back.last = one.at
+		if !one.settled || one.refused {
+			back.unsettled++
+		}
+		if one.topic == c.target(one.number, back, letters[one.number]) {
+			back.right++
+		} else {
+			back.wrong++
+			back.wrongTopic = one.topic
+		}
+	}
+	return all
+}
+
+// target is the topic that the dead letter must go to.
+func (c *replay) target(number int32, back *returned, letters []*letter) int16 {
+	if to := c.w.header.ReplayTo; to != "" {
+		return c.w.header.TopicIndex(to)
+	}
+	for _, one := range letters {
+		if one.place == back.selected[0].place && one.claim.Present && one.claim.Topic >= 0 {
+			return one.claim.Topic
+		}
+	}
+	return c.w.record(number).topic
+}
+
+func (c *replay) judge(number int32, back *returned, letters []*letter) {
+	c.result.Judged += int64(len(back.selected))
+	r := c.w.record(number)
+	if back.wrong > 0 {
+		c.saw("replay-wrong-topic", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("replayed to %s", c.w.topicName(back.wrongTopic))
+		}, moment{history.KindProduceRequest, back.last}))
+		return
+	}
+	target := c.target(number, back, letters)
+	copies, audited := c.copiesIn(number, target)
+	switch wanted := len(back.selected); {
+	case back.right < wanted && !c.w.sealed:
+		// Ended by the user or killed: the replay tool might have written it next.
+		c.result.Judged -= int64(wanted)
+		c.skip("the run ended before the replay")
+		return
+	case back.right < wanted:
+		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("%d dead letters were selected, %d written back", wanted, back.right)
+		}))
+		return
+	case !audited:
+		c.skip("no audit of the topic")
+		return
+	case len(copies) < wanted:
+		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("written back to %s %d times, but the audit found %d copies there", c.w.topicName(target), back.right, len(copies))
+		}, moment{history.KindProduceRequest, back.last}))
+		return
+	case len(copies) > wanted+back.unsettled:
+		c.saw("replay-duplicated", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("%d dead letters were selected, and there are %d copies in %s", wanted, len(copies), c.w.topicName(target))
+		}, moment{history.KindProduceRequest, back.last}))
+	}
+	for i := range copies {
+		c.judgeCopy(number, r, &copies[i])
+	}
+	c.judgeEnd(number, r, back, letters)
+}
+
+// copiesIn returns the copies beside the original that the last audit of the topic found.
+func (c *replay) copiesIn(number int32, topic int16) ([]auditedCopy, bool) {
+	if topic < 0 || int(topic) >= len(c.w.audits) || c.w.audits[topic] == 0 {
+		return nil, false
+	}
+	for i := range c.w.parts[topic] {
+		if !c.w.parts[topic][i].audited {
+			return nil, false
+		}
+	}
+	var found []auditedCopy
+	if known := c.w.copies[number]; known != nil {
+		for _, one := range known.audited {
+			if one.topic == topic {
+				found = append(found, one)
+			}
+		}
+	}
+	return found, true
+}
+
+func (c *replay) judgeCopy(number int32, r *record, one *auditedCopy) {
+	what := ""
+	switch {
+	case one.valueHash != r.valueHash:
+		what = "its value differs from the original's"
+	case one.keyHash != r.keyHash:
+		what = "its key differs from the original's"
+	case one.failures:
+		what = "it still carries the headers of its dead letter"
+	case c.w.contract.KeepsHeaders && one.headersHash != r.headersHash:
+		what = "the original's headers are not all back as they were"
+	default:
+		return
+	}
+	c.saw("replay-altered", c.w.about(number, 0, endless, func() string {
+		return fmt.Sprintf("the copy at %s-%d offset %d is not the original: %s", c.w.topicName(one.topic), one.partition, one.offset, what)
+	}, moment{history.KindAuditRecord, one.time}))
+}
+
+// judgeEnd: the copy is processed, or makes a dead letter of its own that is no larger than the first.
+func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*letter) {
+	at := c.w.position(number, r)
+	if c.w.unfinished(number, r, at, letters) && c.w.forsaken(at) && !c.w.unknowable(r) && !c.w.contract.WireOnly {
+		c.saw("replay-lost", c.w.about(number, 0, endless, func() string { return "written back, but never finished again" },
+			moment{history.KindProduceRequest, back.last}))
+	}
+	var first *letter
+	for _, one := range letters {
+		if one.place == back.selected[0].place {
+			first = one
+		}
+	}
+	if first == nil {
+		return
+	}
+	for _, one := range c.w.fresh(letters) {
+		if one.headerCount > first.headerCount || one.headerBytes > first.headerBytes+envelopeSlack {
+			c.saw("envelope-grew", c.w.about(number, 0, endless, func() string {
+				return fmt.Sprintf("its first dead letter had %d headers in %d bytes, the next one has %d in %d",
+					first.headerCount, first.headerBytes, one.headerCount, one.headerBytes)
+			}, moment{history.KindAuditRecord, one.at}))
+			return
+		}
+	}
+}
+
+// fresh returns the dead letters that the audit before the replay did not find.
+func (w *world) fresh(letters []*letter) []*letter {
+	if w.earlier == nil {
+		w.earlier = map[place]bool{}
+		for i := range w.found {
+			if one := &w.found[i]; one.audit < w.audits[one.topic] {
+				w.earlier[one.place] = true
+			}
+		}
+	}
+	var fresh []*letter
+	for _, one := range letters {
+		if !w.earlier[one.place] {
+			fresh = append(fresh, one)
+		}
+	}
+	return fresh
+}
+
+// unfinished: nothing ended the record's obligation at its open position. A dead letter that the audit found ends it though its
+// acknowledgement was lost; after a replay, only one that was not there before.
+func (w *world) unfinished(number int32, r *record, at place, letters []*letter) bool {
+	if r.lives > 0 {
+		letters = w.fresh(letters)
+	}
+	return len(letters) == 0 && !w.done(number, r, at, endless)
+}
+
+// forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had its whole time.
+func (w *world) forsaken(at place) bool {
+	p := w.partition(at.topic, at.partition)
+	return p != nil && p.audited && (w.drainedWhole() || p.auditCommits > at.offset && w.allExited(p.auditedAt))
+}

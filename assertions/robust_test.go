@@ -1,0 +1,179 @@
+package assertions
+
+// What holds for every history, sensible or not: judging ends, does not panic, says the same each time, and never says pass for nothing.
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// anyEvent draws an event that means nothing in particular, with small numbers, so that events meet, and the extremes.
+func anyEvent(t *rapid.T) history.Event {
+	number := rapid.OneOf(rapid.Int64Range(-2, 6), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40, -1 << 40}))
+	n := func(what string) int64 { return number.Draw(t, what) }
+	e := history.New(history.Kind(rapid.IntRange(0, 30).Draw(t, "kind")), time.Duration(rapid.Int64Range(0, 40).Draw(t, "time"))*10*ms)
+	e.Outcome = history.Outcome(rapid.IntRange(0, 10).Draw(t, "outcome"))
+	e.Flags = history.Flags(rapid.IntRange(0, 1<<9-1).Draw(t, "flags"))
+	e.Instance, e.Run, e.Topic = int16(n("instance")), uint16(n("run")), int16(n("topic"))
+	e.Partition, e.Record, e.N, e.Offset = int32(n("partition")), int32(n("record")), int32(n("n")), n("offset")
+	e.Code, e.Op, e.Aux = int16(n("code")), n("op"), n("aux")
+	e.KeyHash, e.ValueHash, e.HeaderCount = uint64(n("key")), uint64(n("value")), int32(n("headers"))
+	e.Claim.Present, e.Claim.Topic, e.Claim.Offset = true, int16(n("claim")), n("claimed")
+	e.Text = rapid.SampledFrom([]string{
+		"", "STOP", "CONT", "TERM", "drain", "replay", "seal", "audit", "steady", "\x00\xff",
+	}).Draw(t, "text")
+	return e
+}
+
+func TestAnythingCanBeJudged(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBuilder()
+		b.fault("network", "downstream", "x")
+		b.fault("kafka", "dlq", "Produce")
+		b.h.Replay = rapid.Bool().Draw(t, "replay")
+		b.h.Contract.Retry = rapid.SampledFrom([]history.Retry{history.RetryInPlace, history.RetryTopics}).Draw(t, "retry")
+		b.h.Contract.Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader, ""}).Draw(t, "counter")
+		b.h.Contract.Envelope = rapid.SampledFrom([]string{"plain", "", "other"}).Draw(t, "envelope")
+		b.h.Contract.WireOnly = rapid.Bool().Draw(t, "wire only")
+		b.h.Contract.AutoCommit = rapid.Bool().Draw(t, "auto commit")
+		b.h.Records = rapid.IntRange(0, 6).Draw(t, "records")
+		b.events = rapid.SliceOfN(rapid.Custom(anyEvent), 0, 80).Draw(t, "events")
+		v, _, err := Judge(b.source())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := Judge(b.source())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, two := asJSON(t, v), asJSON(t, again); !bytes.Equal(one, two) {
+			t.Fatalf("judged twice, and not the same:\n%s\n%s", one, two)
+		}
+		for _, r := range v.Invariants {
+			if r.Status == Pass && r.Judged <= 0 || r.Status == "" || (r.Status == Fail) != (len(r.Anomalies) > 0) {
+				t.Fatalf("%s with %d judged and %d anomalies: %s", r.Name, r.Judged, len(r.Anomalies), r.Status)
+			}
+		}
+	})
+}
+
+type fataler interface{ Fatal(...any) }
+
+func asJSON(t fataler, v *Verdict) []byte {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// FuzzJudge mixes sensible histories with damage: events left out, repeated, moved.
+func FuzzJudge(f *testing.F) {
+	f.Add([]byte{1, 2, 3})
+	f.Add([]byte{200, 7, 9, 200, 4, 4, 4})
+	f.Fuzz(func(t *testing.T, edits []byte) {
+		b := newBuilder()
+		b.begin().send(0).send(1).success(0).fails(1, 3).letter(1).commit(2).drain()
+		b.done()
+		for i, edit := range edits {
+			if len(b.events) == 0 {
+				break
+			}
+			at := (int(edit)*31 + i) % len(b.events)
+			switch edit % 4 {
+			case 0:
+				b.events = slices.Delete(b.events, at, at+1)
+			case 1:
+				b.events = append(b.events, b.events[at])
+			case 2:
+				b.events[at].Time += time.Duration(edit) * ms
+			case 3:
+				b.events[at].Kind = history.Kind(edit % 28)
+			}
+		}
+		if _, _, err := Judge(b.source()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestCorrectConsumersAreJudgedAlikeEachTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		source := simulate(t, rapid.SampledFrom([]string{"", "commit-past", "twice", "hasty"}).Draw(t, "bug")).done()
+		var seen []byte
+		for range 3 {
+			v, _, err := Judge(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := asJSON(t, v)
+			if seen != nil && !bytes.Equal(seen, data) {
+				t.Fatal("judged twice, and not the same")
+			}
+			seen = data
+		}
+	})
+}
+
+// TestNoJitter: two hundred waits without the promised jitter are named; with it, or with noise on top of it, they are not.
+func TestNoJitter(t *testing.T) {
+	for _, one := range []struct {
+		name  string
+		gaps  int
+		extra func(i int) time.Duration
+		named bool
+	}{
+		{"none at all", 250, func(int) time.Duration { return 0 }, true},
+		{"none, and a little noise", 250, func(i int) time.Duration { return time.Duration(i%4) * 500 * time.Microsecond }, true},
+		{"none, but few gaps", 150, func(int) time.Duration { return 0 }, false},
+		{"as promised", 250, func(i int) time.Duration { return time.Duration(i*7%20) * ms }, false},
+		{"up to half of what is promised", 250, func(i int) time.Duration { return time.Duration(i*7%10) * ms }, false},
+		{"as promised and noise", 250, func(i int) time.Duration { return time.Duration(i*7%20)*ms + time.Duration(i%9)*ms }, false},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			b := newBuilder()
+			b.h.Records = 400
+			b.begin()
+			for i := range one.gaps {
+				n := int32(i)
+				b.sendTo(n, 0, n).attempt(n, history.OutcomeTransient).wait(99*ms + one.extra(i)).success(n)
+			}
+			v := judged(t, b.commitAll().drain().done())
+			want := []string{}
+			if one.named {
+				want = append(want, "no-jitter")
+			}
+			if got := named(v); !slices.Equal(got, want) {
+				t.Errorf("anomalies %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// broken is a source that ends with an error.
+type broken struct {
+	history.Source
+	after int
+}
+
+var errBroken = errors.New("a segment can't be read")
+
+func (s broken) Each(fn func(*history.Event) error) error {
+	left := s.after
+	err := s.Source.Each(func(e *history.Event) error {
+		if left--; left < 0 {
+			return errBroken
+		}
+		return fn(e)
+	})
+	return err
+}

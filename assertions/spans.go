@@ -1,0 +1,118 @@
+package assertions
+
+// What disturbed whom, and when: fault windows, stalls of the harness or of an instance, instances that were stopped. A checker
+// that suspects something asks here, at the end of the history, whether the suspicion could have an innocent cause. Asking at
+// the end matters: a stall is recorded when it is over, so after what it explains.
+
+import (
+	"sort"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	// faultGrace is how long after its end a fault still explains what is late or missing: connections come back, queues drain.
+	faultGrace = time.Second
+	// answerStall is how long something must have stood still for an answer to have missed a client's timeout. Clients wait 500 ms
+	// and more.
+	answerStall = 200 * time.Millisecond
+	// sampling is how often an instance's run delay is read: a stall of it lies somewhere in so much more than it lasted.
+	sampling = 100 * time.Millisecond
+)
+
+// span is a stretch of time in which an instance (none: the harness) could not run for as long as lasted says.
+type span struct {
+	from, to time.Duration
+	lasted   time.Duration
+	instance int16
+	// stopped: by a STOP signal, so it explains anything; otherwise it explains as much as it lasted.
+	stopped bool
+}
+
+// spans are sorted by their ends, as they are recorded when they end.
+type spans struct {
+	list    []span
+	longest time.Duration
+}
+
+func (s *spans) add(one span) {
+	one.from = max(one.from, 0)
+	one.lasted = max(one.lasted, 0)
+	s.list = append(s.list, one)
+	s.longest = max(s.longest, one.to-one.from)
+}
+
+// stalled returns how long the harness and the instance stood still in stalls that touch the stretch from from to to, and whether the
+// instance was stopped there.
+func (s *spans) stalled(instance int16, from, to time.Duration) (total time.Duration, stopped bool) {
+	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
+	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
+		one := s.list[at]
+		if one.from > to || one.instance != none && one.instance != instance {
+			continue
+		}
+		if one.stopped {
+			stopped = true
+		}
+		total += one.lasted
+	}
+	return total, stopped
+}
+
+// stoodStill reports whether the harness or the instance stood still at any time between from and to for long enough to make a client's
+// timeout fire.
+func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {
+	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
+	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
+		one := s.list[at]
+		if one.from <= to && (one.instance == none || one.instance == instance) && (one.stopped || one.lasted >= answerStall) {
+			return true
+		}
+	}
+	return false
+}
+
+// faultState is what the history shows of a planned fault.
+type faultState struct {
+	planned  history.PlannedFault
+	injected bool
+	healed   bool
+	from, to time.Duration
+	effects  map[string]int64
+}
+
+// covers reports whether the fault, or its aftermath, touches the stretch from from to to.
+func (f *faultState) covers(from, to time.Duration) bool {
+	return f.injected && f.from <= to && (!f.healed || f.to+faultGrace >= from)
+}
+
+func onDownstreamLink(f *history.PlannedFault) bool {
+	return f.Kind == "network" && f.Target == "downstream"
+}
+
+func stopsDeadLetters(f *history.PlannedFault) bool { return f.StopsDeadLetters }
+
+func anyFault(*history.PlannedFault) bool { return true }
+
+// faulted reports whether a fault that matches touches the stretch from from to to.
+func (w *world) faulted(matches func(*history.PlannedFault) bool, from, to time.Duration) bool {
+	for i := range w.faults {
+		if f := &w.faults[i]; f.covers(from, to) && matches(&f.planned) {
+			return true
+		}
+	}
+	return false
+}
+
+// answersHidden reports whether, between from and to, an attempt of the instance may have missed the oracle or an answer of
+// the oracle may have missed the instance; why names the reason. Where it is true, what the oracle saw isn't what the subject saw.
+func (w *world) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
+	if w.faulted(onDownstreamLink, from, to) {
+		return "fault on the link to the oracle", true
+	}
+	if w.stalls.stoodStill(instance, from, to) {
+		return "stall", true
+	}
+	return "", false
+}

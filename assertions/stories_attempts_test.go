@@ -1,0 +1,380 @@
+package assertions
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func retryTales() []tale {
+	return []tale{
+		{"one attempt too many", []string{"over-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 4).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"one attempt too few", []string{"under-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"one attempt too few for the oracle, with its link broken", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream down")
+			b.begin().send(0).breaks(f).fails(0, 1).heals(f).wait(190*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"one attempt too few for the oracle, with the instance stopped meanwhile", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).signal("STOP").wait(time.Second).signal("CONT").attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"one attempt too few after a restart, as the count can't have survived", []string{"under-retried"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 2).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 2).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"the count survives a rebalance, as it may", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a stopped instance goes on for an attempt after it has lost the partition", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).signal("STOP")
+			b.as(1, 0).up().assign(0).fetch(0).fails(0, 2)
+			b.as(0, 0).signal("CONT").attempt(0, history.OutcomeTransient)
+			b.as(1, 0).wait(205*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"one attempt of before is still on its way when the partition comes back", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).revoke(0).assign(0).attempt(0, history.OutcomeTransient).wait(1100*ms).fails(0, 3).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+			return b.drain().done()
+		}},
+		{"a failed dead letter justifies a new round", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).fails(0, 3).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"round after round with nothing to justify it", []string{"endless-redelivery"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 7)
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a count in the header goes on in another process", nil, func(b *builder) history.Source {
+			headerCounter(b)
+			b.begin().send(0).fails(0, 1).retryCopy(0).commit(1)
+			b.as(1, 0).up().wait(100*ms).attempt(0, history.OutcomeTransient).retryCopy(0)
+			b.as(0, 0).wait(205*ms).attempt(0, history.OutcomeTransient).letter(0)
+			b.commitCopies(1)
+			b.as(1, 0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a count in the header that is not kept", []string{"endless-redelivery"}, func(b *builder) history.Source {
+			headerCounter(b)
+			b.begin().send(0).fails(0, 1).retryCopy(0).commit(1)
+			for range 6 {
+				b.wait(305*ms).attempt(0, history.OutcomeTransient).retryCopy(0)
+			}
+			b.wait(305 * ms).success(0)
+			b.commitCopies(0)
+			return b.drain().done()
+		}},
+	}
+}
+
+func headerCounter(b *builder) {
+	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics, history.OrderingNone
+	b.h.Contract.Backoff = history.Backoff{}
+}
+
+// retryCopy writes the record to the retry topic, alternating between two partitions.
+func (b *builder) retryCopy(number int32) *builder {
+	b.op++
+	e := b.of(history.KindProduceRequest)
+	e.Op, e.Record, e.Topic, e.Partition = b.op, number, retry, 0
+	b.put(e)
+	e.Kind, e.Time, e.Offset = history.KindProduceResponse, b.tick(), b.next[7]
+	b.next[7]++
+	b.put(e)
+	audit := history.New(history.KindAuditRecord, 0)
+	audit.Record, audit.Topic, audit.Partition, audit.Offset = number, retry, 0, e.Offset
+	b.inTopics = append(b.inTopics, audit)
+	b.where[number] = place{retry, 0, e.Offset}
+	return b.fetch(number)
+}
+
+func (b *builder) commitCopies(int32) *builder {
+	b.op++
+	e := b.of(history.KindCommitRequest)
+	e.Op, e.Topic, e.Partition, e.Offset = b.op, retry, 0, b.next[7]
+	b.put(e)
+	e.Kind, e.Time = history.KindCommitResponse, b.tick()
+	b.put(e)
+	b.retryCommitted = b.next[7]
+	return b
+}
+
+func classTales() []tale {
+	return []tale{
+		{"a permanent failure is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).attempt(0, history.OutcomePermanent).wait(105*ms).attempt(0, history.OutcomePermanent).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a permanent failure is tried again after a restart", nil, func(b *builder) history.Source {
+			b.begin().send(0).attempt(0, history.OutcomePermanent).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
+			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a permanent failure of before comes in when the partition is back, and is tried again", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).attempt(0, history.OutcomePermanent).wait(1100 * ms)
+			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 1
+			return b.drain().done()
+		}},
+		{"a permanent failure is tried again, as its answer may have been lost", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream resets its connections")
+			b.begin().send(0).attempt(0, history.OutcomePermanent).breaks(f).wait(105*ms).attempt(0, history.OutcomePermanent).heals(f)
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a permanent failure is tried again, after a stall that is noticed later", nil, func(b *builder) history.Source {
+			b.begin().send(0).attempt(0, history.OutcomePermanent).wait(305*ms).attempt(0, history.OutcomePermanent)
+			b.stall(0, 300*ms).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a logical failure is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).attempt(0, history.OutcomeLogical).wait(105*ms).attempt(0, history.OutcomeLogical).commit(1)
+			return b.drain().done()
+		}},
+		{"a logical failure is dead-lettered", []string{"logical-dead-lettered"}, func(b *builder) history.Source {
+			b.begin().send(0).attempt(0, history.OutcomeLogical).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a logical failure is dead-lettered by contract", nil, func(b *builder) history.Source {
+			b.h.Contract.LogicalDeadLetters = true
+			b.begin().send(0).attempt(0, history.OutcomeLogical).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered without a try", []string{"premature-dead-letter"}, func(b *builder) history.Source {
+			b.begin().send(0).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered without a try that the oracle saw, with its link down", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream down")
+			b.begin().send(0).breaks(f).wait(400 * ms).letter(0).commit(1).heals(f)
+			return b.drain().done()
+		}},
+		{"dead-lettered after the first of three", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered at a stop", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).signal("TERM").letter(0).commit(1).exit(0)
+			b.as(0, 1).up()
+			return b.drain().done()
+		}},
+		{"succeeded and dead-lettered", []string{"dual-terminal"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered, and then it succeeds", []string{"dual-terminal"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).letter(0).wait(305 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered, and it succeeds when it is delivered again after a restart", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).letter(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+	}
+}
+
+func backoffTales() []tale {
+	// answered makes an attempt that got no answer: the client gave up after a while.
+	unanswered := func(b *builder, outcome history.Outcome, waited time.Duration) *builder {
+		op := b.start(0)
+		b.wait(waited)
+		b.end(op, 0, outcome).Flags = history.ClientGone
+		return b
+	}
+	return []tale{
+		{"too early", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(90 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"just in time", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(98 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early is never excused by a stall of the subject", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).stall(0, 30*ms).wait(50 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"after an attempt without an answer, counted from when the subject may have given up", nil, func(b *builder) history.Source {
+			unanswered(b.begin().send(0), history.OutcomeTimeout, 500*ms).wait(10 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early even after an attempt without an answer", []string{"backoff-early"}, func(b *builder) history.Source {
+			unanswered(b.begin().send(0), history.OutcomeReset, 10*ms).wait(40 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too late", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(180 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"late, but the harness stood still", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(180*ms).stall(history.None, 60*ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"late, and the harness stood still for less than that", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(250*ms).stall(history.None, 20*ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"late, and its own stall is noticed with the next sample", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(210*ms).success(0).wait(50*ms).stall(0, 60*ms).commit(1)
+			return b.drain().done()
+		}},
+		{"late, and stalled only after that", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(210*ms).success(0).wait(300*ms).stall(0, 60*ms).commit(1)
+			return b.drain().done()
+		}},
+		{"late, but the broker was stopped", nil, func(b *builder) history.Source {
+			f := b.fault("broker", "broker 1", "broker 1 stopped")
+			b.begin().send(0).fails(0, 1).breaks(f).wait(250 * ms).heals(f).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the second wait is as short as the first", []string{"backoff-not-growing"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).wait(105 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"every wait is too short", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(70*ms).fails(0, 1).wait(140 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"beyond the cap", []string{"cap-exceeded"}, func(b *builder) history.Source {
+			b.h.Contract.MaxAttempts = 4
+			b.begin().send(0).fails(0, 3).wait(405 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"at the cap", nil, func(b *builder) history.Source {
+			b.h.Contract.MaxAttempts = 4
+			b.begin().send(0).fails(0, 3).wait(305 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"told to come back later, and does", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(time.Second)
+			b.wait(1005 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"told to come back later, and comes too soon", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(time.Second)
+			b.wait(105 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a wait that fits the count it brought along over a rebalance", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a wait that fits a smaller count than it can have", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
+			b.attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"it gave up on an attempt that the oracle read late, as the link was slow", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream delayed by 2s")
+			unanswered(b.begin().send(0).breaks(f), history.OutcomeReset, 10*ms).wait(40 * ms).success(0).heals(f).commit(1)
+			return b.drain().done()
+		}},
+		{"the first attempt after a restart needs no wait", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+	}
+}
+
+func repeatTales() []tale {
+	return []tale{
+		{"processed twice", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"processed twice around a restart", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"processed again after it was committed, then a restart", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"processed three times around one restart", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"processed twice around a failed commit", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).answerCommit(b.askCommit(0, 1), 16, 0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"processed twice around a stop", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).signal("STOP").wait(50 * ms).signal("CONT").success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"processed twice, as the first answer may have been lost", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream delayed by 2s")
+			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
+			return b.drain().done()
+		}},
+		{"processed twice by a stopped instance and its successor", nil, func(b *builder) history.Source {
+			b.begin().send(0).signal("STOP").as(1, 0).up().assign(0).fetch(0).success(0)
+			b.as(0, 0).signal("CONT").success(0)
+			b.as(1, 0).commit(1)
+			return b.drain().done()
+		}},
+	}
+}
+
+func orderTales() []tale {
+	return []tale{
+		{"the next of a key starts while the first is in backoff", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"another key starts while the first is in backoff", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"another key starts, but the partition's order is promised", []string{"reordered"}, func(b *builder) history.Source {
+			b.h.Contract.Ordering = history.OrderingPartition
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"records without a key have no order", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, history.None).sendTo(1, 0, history.None).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"the next starts before the dead letter of the first is acknowledged", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).fails(0, 3)
+			asked := b.askLetter(0)
+			b.success(1).answerLetter(asked, 0, 0).commit(2)
+			return b.drain().done()
+		}},
+		{"the next starts at the very time the first ends, recorded first", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			first := b.start(0)
+			second := b.start(1)
+			b.now -= ms
+			b.end(first, 0, history.OutcomeSuccess)
+			b.end(second, 1, history.OutcomeSuccess)
+			b.commit(2)
+			return b.drain().done()
+		}},
+		{"after a restart the order begins anew", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).success(1).commit(2)
+			return b.drain().done()
+		}},
+		{"after a restart the next goes first", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(1).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"a successor begins while the first is in backoff elsewhere", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).fails(0, 1).signal("STOP").as(1, 0).up().assign(0).fetch(0).success(0).success(1).commit(2)
+			b.as(0, 0).signal("CONT")
+			return b.drain().done()
+		}},
+	}
+}

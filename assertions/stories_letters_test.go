@@ -1,0 +1,222 @@
+package assertions
+
+import (
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// changed tells of a dead-lettered record whose dead letter is as change leaves it.
+func changed(name string, want string, change func(*history.Event)) tale {
+	return tale{name, []string{want}, func(b *builder) history.Source {
+		b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2)
+		change(&b.inTopics[len(b.inTopics)-1])
+		return b.drain().done()
+	}}
+}
+
+func letterTales() []tale {
+	return []tale{
+		changed("the value is changed", "payload-changed", func(e *history.Event) { e.ValueHash++ }),
+		changed("the key is changed", "key-changed", func(e *history.Event) { e.KeyHash = 99 }),
+		changed("a header is lost", "headers-lost", func(e *history.Event) { e.HeadersHash++ }),
+		changed("a field is missing", "metadata-missing", func(e *history.Event) {
+			e.Claim.Missing, e.Claim.Attempts = "x-retry-attempt", 0
+		}),
+		changed("the offset is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Offset++ }),
+		changed("the partition is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Partition++ }),
+		changed("the topic is not one of the run's", "metadata-wrong", func(e *history.Event) { e.Claim.Topic = history.None }),
+		changed("the number of attempts is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Attempts = 4 }),
+		changed("the id is gone with the value", "payload-changed", func(e *history.Event) { e.Record, e.KeyHash, e.ValueHash = history.None, 10, 5 }),
+		{"headers are not promised", nil, func(b *builder) history.Source {
+			b.h.Contract.KeepsHeaders = false
+			b.begin().send(0).fails(0, 3).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].HeadersHash++
+			return b.drain().done()
+		}},
+		{"the same partition is promised and kept", nil, func(b *builder) history.Source {
+			b.h.Contract.SamePartition = true
+			b.begin().sendTo(0, 2, 0).fails(0, 3).letter(0).commitAll()
+			return b.drain().done()
+		}},
+		{"the same partition is promised and not kept", []string{"metadata-wrong"}, func(b *builder) history.Source {
+			b.h.Contract.SamePartition = true
+			b.begin().sendTo(0, 2, 0).fails(0, 3).letter(0).commitAll()
+			b.inTopics[len(b.inTopics)-1].Partition = 1
+			return b.drain().done()
+		}},
+		{"more attempts than the oracle saw, with its link broken", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream down")
+			b.begin().send(0).breaks(f).wait(300*ms).heals(f).fails(0, 1).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+			return b.drain().done()
+		}},
+		{"dead-lettered twice", []string{"dlq-duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).letter(0).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"an idempotent producer's repeat is one write", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			first := b.askLetter(0)
+			again := b.askLetter(0)
+			again.Sequence = first.Sequence
+			b.events[len(b.events)-1].Sequence = first.Sequence
+			b.answerLetter(first, 0, 0).answerLetter(again, 0, 0).commit(1)
+			b.inTopics = b.inTopics[:len(b.inTopics)-1]
+			return b.drain().done()
+		}},
+		{"dead-lettered twice, as the first acknowledgement was lost", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.askLetter(0)
+			b.inDLQ(0)
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered twice, as the first acknowledgement came too late", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			first := b.askLetter(0)
+			b.wait(5 * 1000 * ms)
+			second := b.askLetter(0)
+			b.answerLetter(first, 0, 0).answerLetter(second, 0, 0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered twice after a refusal that left no copy", []string{"dlq-duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, history.Forged).letter(0).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered twice after a refusal that may have left a copy", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0)
+			b.inDLQ(0)
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered twice around a stop", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).letter(0).signal("STOP").wait(50 * ms).signal("CONT").letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"dead-lettered twice around a rebalance", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).letter(0).revoke(0).as(1, 0).up().assign(0).fetch(0).wait(105*ms).fails(0, 3)
+			b.tries[0] = 3
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"two dead letters that differ", []string{"dlq-duplicate", "payload-changed", "two-payloads-one-source"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).letter(0).letter(0).commit(1)
+				b.inTopics[len(b.inTopics)-1].ValueHash++
+				return b.drain().done()
+			}},
+	}
+}
+
+// replayed tells of a dead letter that is selected, then of what the tool does, then of what comes of it.
+func replayed(name string, want []string, tool func(*builder), after func(*builder)) tale {
+	return tale{name, want, func(b *builder) history.Source {
+		b.h.Replay = true
+		b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2).drain()
+		b.phase(history.PhaseReplay).audit(dlq)
+		selected := b.event(history.KindReplaySelected)
+		selected.Record, selected.Topic, selected.Partition, selected.Offset = 1, dlq, 0, 0
+		b.put(selected)
+		tool(b)
+		after(b)
+		b.wait(b.h.Expect.DrainLimit)
+		return b.done()
+	}}
+}
+
+// goBack writes a record as the replay tool does, and what the audit will find of it.
+func (b *builder) goBack(number int32, topic int16) *history.Event {
+	b.op++
+	e := b.event(history.KindProduceRequest)
+	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, b.op, number, topic, 0
+	b.put(e)
+	e.Kind, e.Time, e.Offset = history.KindProduceResponse, b.tick(), b.next[0]
+	if topic != input {
+		e.Offset = b.nextDLQ
+		b.nextDLQ++
+		b.put(e)
+		return &history.Event{}
+	}
+	b.put(e)
+	b.inInput(number, 0)
+	b.fetch(number)
+	return &b.inTopics[len(b.inTopics)-1]
+}
+
+func replayTales() []tale {
+	once := func(b *builder) { b.goBack(1, input) }
+	succeeds := func(b *builder) { b.success(1).commitAll() }
+	return []tale{
+		replayed("a replay that heals", nil, once, succeeds),
+		replayed("a replay that fails again", nil, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+		}),
+		replayed("a replay that fails again and grows", []string{"envelope-grew"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+			b.inTopics[len(b.inTopics)-1].HeaderCount += 6
+		}),
+		replayed("nothing is written back", []string{"replay-lost"}, func(*builder) {}, func(*builder) {}),
+		{"nothing is written back before the user interrupts", nil, func(b *builder) history.Source {
+			b.h.Replay = true
+			b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2).drain()
+			b.phase(history.PhaseReplay).audit(dlq)
+			selected := b.event(history.KindReplaySelected)
+			selected.Record, selected.Topic, selected.Partition, selected.Offset = 1, dlq, 0, 0
+			b.put(selected)
+			return history.FromEvents(b.h, b.events) // never sealed
+		}},
+		replayed("written back and passed unprocessed", []string{"commit-past-unfinished", "lost", "replay-lost"}, once,
+			func(b *builder) { b.commitAll() }),
+		replayed("written back twice", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, succeeds),
+		replayed("written back twice, as the first acknowledgement was lost", nil, func(b *builder) {
+			b.goBack(1, input)
+			b.events = b.events[:len(b.events)-2] // the acknowledgement and the fetch
+			b.goBack(1, input)
+		}, succeeds),
+		replayed("written back with the failure headers", []string{"replay-altered"},
+			func(b *builder) { b.goBack(1, input).Flags = history.FailureHeaders }, succeeds),
+		replayed("written back with another value", []string{"replay-altered"},
+			func(b *builder) { b.goBack(1, input).ValueHash++ }, succeeds),
+		replayed("written back without its headers", []string{"replay-altered"},
+			func(b *builder) { b.goBack(1, input).HeadersHash++ }, succeeds),
+		replayed("written to another topic", []string{"replay-wrong-topic"}, func(b *builder) { b.goBack(1, retry) }, func(*builder) {}),
+		replayed("another record is written back too", []string{"selected-wrong"}, func(b *builder) { once(b); b.goBack(0, input) },
+			func(b *builder) { b.success(1).success(0).commitAll() }),
+		replayed("the copy is committed before its second dead letter", []string{"commit-before-dlq"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3)
+			asked := b.askLetter(1)
+			b.commitAll().answerLetter(asked, 0, 0)
+		}),
+		{"a commit before the first dead letter is not forgotten by the replay", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.h.Replay = true
+			b.begin().send(0).success(0).send(1).fails(1, 3)
+			asked := b.askLetter(1)
+			b.commit(2).answerLetter(asked, 0, 0).drain()
+			b.phase(history.PhaseReplay).audit(dlq)
+			selected := b.event(history.KindReplaySelected)
+			selected.Record, selected.Topic, selected.Partition, selected.Offset = 1, dlq, 0, 0
+			b.put(selected)
+			b.goBack(1, input)
+			b.success(1).commitAll().wait(b.h.Expect.DrainLimit)
+			return b.done()
+		}},
+	}
+}
+
+func envelopeless() []tale {
+	return []tale{
+		{"without a dead-letter topic, given up after all attempts", nil, func(b *builder) history.Source {
+			b.h.Contract.Envelope = ""
+			b.begin().send(0).fails(0, 3).commit(1)
+			return b.drain().done()
+		}},
+		{"without a dead-letter topic, given up too soon", []string{"commit-past-unfinished", "lost", "under-retried"},
+			func(b *builder) history.Source {
+				b.h.Contract.Envelope = ""
+				b.begin().send(0).fails(0, 2).commit(1)
+				return b.drain().done()
+			}},
+	}
+}

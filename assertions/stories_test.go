@@ -1,0 +1,378 @@
+package assertions
+
+// For each anomaly the smallest history that shows it, and beside it the nearest correct behaviour, which must not. Every story is judged
+// by all invariants: what is wrong in one way must not be called wrong in another.
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// tale is a story and the anomalies that it must be judged to have, all of them.
+type tale struct {
+	name string
+	want []string
+	tell func(*builder) history.Source
+}
+
+func TestStories(t *testing.T) {
+	var all []tale
+	for _, some := range [][]tale{
+		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
+		orderTales(), replayTales(), envelopeless(),
+	} {
+		all = append(all, some...)
+	}
+	shown := map[string]bool{}
+	for _, one := range all {
+		t.Run(one.name, func(t *testing.T) {
+			v := judged(t, one.tell(newBuilder()))
+			want := append([]string{}, one.want...)
+			slices.Sort(want)
+			if got := named(v); !slices.Equal(got, want) {
+				t.Fatalf("anomalies %v, want %v\n%s", got, want, show(v))
+			}
+			if len(want) > 0 && v.Verdict != Fail || len(want) == 0 && v.Verdict == Fail {
+				t.Fatalf("verdict %s with anomalies %v", v.Verdict, want)
+			}
+			for _, r := range v.Invariants {
+				checkWitnesses(t, &r)
+			}
+		})
+		for _, name := range one.want {
+			shown[name] = true
+		}
+	}
+	for _, name := range AnomalyNames() {
+		if !shown[name] && name != "no-jitter" { // which has a test of its own, as it takes hundreds of gaps
+			t.Errorf("no story shows %s", name)
+		}
+	}
+}
+
+// checkWitnesses: every anomaly is told, with the events that contradict each other where it is about a record.
+func checkWitnesses(t *testing.T, r *Result) {
+	t.Helper()
+	for _, a := range r.Anomalies {
+		if a.Count < 1 || len(a.Witnesses) == 0 || len(a.Witnesses) > MaxWitnesses || int64(len(a.Witnesses)) > a.Count {
+			t.Errorf("%s: count %d with %d witnesses", a.Name, a.Count, len(a.Witnesses))
+		}
+		for _, w := range a.Witnesses {
+			if w.Summary == "" || w.Record >= 0 && (len(w.Biography) == 0 || w.ID == "") {
+				t.Errorf("%s: witness without a story: %+v", a.Name, w)
+			}
+			if !slices.IsSortedFunc(w.Biography, func(a, b Line) int { return int(a.Time - b.Time) }) {
+				t.Errorf("%s: biography out of order: %+v", a.Name, w.Biography)
+			}
+		}
+	}
+}
+
+func plainTales() []tale {
+	return []tale{
+		{"everything goes well", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).commit(2)
+			b.send(2).fails(2, 2).wait(205 * ms).success(2).commit(3)
+			b.send(3).fails(3, 3).letter(3).commit(4)
+			b.send(4).attempt(4, history.OutcomePermanent).letter(4).commit(5)
+			b.send(5).attempt(5, history.OutcomeLogical).commit(6)
+			return b.drain().done()
+		}},
+		{"a restart in the middle", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).fails(1, 2).kill()
+			b.as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).fails(1, 3).letter(1).commit(2)
+			return b.drain().done()
+		}},
+		{"a tombstone and garbage by contract", nil, func(b *builder) history.Source {
+			b.h.Contract.SkipsTombstones = true
+			b.begin().handOver(0, 0, 0, history.Tombstone).acked(0, 0).fetch(0)
+			b.handOver(1, 0, 1, history.Garbage).acked(1, 0).fetch(1).letter(1).commit(2)
+			return b.drain().done()
+		}},
+	}
+}
+
+func commitTales() []tale {
+	return []tale{
+		{"a commit that a fault says yes to moves nothing", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.answerCommit(b.askCommit(0, 1), 0, history.Forged).answerLetter(asked, 0, 0).commit(1)
+			return b.drain().done()
+		}},
+		{"commit at the very time of the success, recorded first", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			op := b.start(0)
+			commit := b.askCommit(0, 1)
+			b.now = commit.Time - ms
+			b.end(op, 0, history.OutcomeSuccess)
+			b.answerCommit(commit, 0, 0)
+			return b.drain().done()
+		}},
+		{"it loses the partition, gets it back, and commits less", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).commit(2).revoke(0).assign(0).commit(1).commit(2)
+			return b.drain().done()
+		}},
+		{"commit before the dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.commit(1).answerLetter(asked, 0, 0)
+			return b.drain().done()
+		}},
+		{"commit before the dead letter, and its answer is lost", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.askCommit(0, 1)
+			b.answerLetter(asked, 0, 0).commit(1)
+			return b.drain().done()
+		}},
+		{"commit before the dead letter, but the broker refuses it", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.answerCommit(b.askCommit(0, 1), 22, 0).answerLetter(asked, 0, 0).commit(1)
+			return b.drain().done()
+		}},
+		{"commit before the dead letter, answered by a fault in the broker's place", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.answerCommit(b.askCommit(0, 1), 16, history.Forged).answerLetter(asked, 0, 0).commit(1)
+			return b.drain().done()
+		}},
+		{"commit at the very time of the acknowledgement, recorded first", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			commit := b.askCommit(0, 1)
+			b.now = commit.Time - ms
+			b.answerLetter(asked, 0, 0).answerCommit(commit, 0, 0)
+			return b.drain().done()
+		}},
+		{"commit before the dead letter, and its acknowledgement is withheld", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.answerCommit(b.askCommit(0, 1), 0, history.Withheld).answerLetter(asked, 0, 0)
+			return b.drain().done()
+		}},
+		{"the acknowledgement of the dead letter is withheld, and the commit comes all the same", []string{"commit-without-dlq"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).commit(1)
+				return b.drain().done()
+			}},
+		{"the acknowledgement of the dead letter is withheld, and it is written again", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"commit past a record in backoff", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1).commit(2).wait(100 * ms).success(0)
+			return b.drain().done()
+		}},
+		{"commit up to a record in backoff", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(1, 1).success(0).commit(1).wait(100 * ms).success(1).commit(2)
+			return b.drain().done()
+		}},
+		{"commit past a record whose acknowledgement to the workload comes later", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.begin().handOver(0, 0, 0, 0)
+				f := b.of(history.KindFetched)
+				f.Topic, f.Partition, f.Offset, f.Aux = input, 0, 0, 0
+				b.put(f)
+				b.commit(1).acked(0, 0).wait(10 * ms).success(0)
+				return b.drain().done()
+			}},
+		{"a record that is finished and committed before the workload hears of it", nil, func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0)
+			f := b.of(history.KindFetched)
+			f.Topic, f.Partition, f.Offset, f.Aux = input, 0, 0, 0
+			b.put(f)
+			b.success(0).commit(1).acked(0, 0)
+			return b.drain().done()
+		}},
+		{"commit in a partition that it never had", []string{"commit-wrong-partition"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0)
+			b.as(1, 0).up().revokeFrom(0, 1).assign(1).commit(1)
+			return b.drain().done()
+		}},
+		{"commit in a partition that it just lost", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0)
+			b.revoke(0).as(1, 0).up().assign(0).as(0, 0).commit(1)
+			return b.drain().done()
+		}},
+		{"commit beyond the end of the log", []string{"commit-past-end"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(7)
+			b.commits[0] = 1
+			return b.drain().done()
+		}},
+		{"commit past what nobody has fetched", []string{"commit-past-end"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).handOver(1, 0, 1, 0).acked(1, 0).commit(2).wait(10 * ms).fetch(1).success(1)
+			return b.drain().done()
+		}},
+		{"commit goes back", []string{"commit-regressed"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).commit(2).commit(1).commit(2)
+			return b.drain().done()
+		}},
+		{"two commits cross on the way", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1)
+			high, low := b.askCommit(0, 2), b.askCommit(0, 1)
+			b.answerCommit(high, 0, 0).answerCommit(low, 0, 0).commit(2)
+			return b.drain().done()
+		}},
+		{"the next owner commits less", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).commit(2).revoke(0)
+			b.as(1, 0).up().assign(0).commit(1).commit(2)
+			return b.drain().done()
+		}},
+	}
+}
+
+// revokeFrom takes partitions from another instance.
+func (b *builder) revokeFrom(instance int16, partitions ...int32) *builder {
+	by, run := b.instance, b.run
+	b.as(instance, 0).revoke(partitions...)
+	return b.as(by, run)
+}
+
+func lossTales() []tale {
+	return []tale{
+		{"dropped at a stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).commit(1)
+			return b.drain().done()
+		}},
+		{"nobody takes the record up", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
+			return b.drain().done()
+		}},
+		{"nobody takes the record up, but the drain was cut short", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
+			b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms)
+			return b.done()
+		}},
+		{"nobody takes the record up, but a fault was never healed", nil, func(b *builder) history.Source {
+			b.begin().breaks(b.fault("broker", "broker 1", "stopped"))
+			b.send(0).success(0).commit(1).send(1).fails(1, 1)
+			return b.drain().done()
+		}},
+		{"passed, but the drain was cut short and its process may still be at it", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).commit(1)
+				b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms).phase(history.PhaseAudit)
+				return b.sealed()
+			}},
+		{"passed, and its process was still for longer than its longest wait", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.h.Expect.DrainLimit = time.Minute
+				b.begin().send(0).fails(0, 1).commit(1)
+				b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(5 * time.Second).phase(history.PhaseAudit)
+				return b.sealed()
+			}},
+		{"acknowledged to the workload and not there", []string{"dropped-by-ack"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).send(1).success(1).commit(2)
+			b.lost[1] = true
+			return b.drain().done()
+		}},
+		{"its dead letter was acknowledged and is not there", []string{"dropped-by-ack"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).letter(0).commit(1)
+			b.inTopics = slices.DeleteFunc(b.inTopics, func(e history.Event) bool { return e.Topic == dlq })
+			return b.drain().done()
+		}},
+		{"the producer gave up, and the record is not there", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).handOver(1, 0, 0, 0)
+			e := b.event(history.KindAcked)
+			e.Record, e.Topic, e.Code = 1, input, 7
+			b.put(e)
+			return b.drain().done()
+		}},
+		{"the producer gave up, the record is there, and it is passed", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0).handOver(1, 0, 0, 0)
+				e := b.event(history.KindAcked)
+				e.Record, e.Topic, e.Partition, e.Code = 1, input, 0, 7
+				b.put(e)
+				b.inInput(1, 0)
+				b.fetch(1).commit(2)
+				return b.drain().done()
+			}},
+		{"the dead letter is there though its acknowledgement never came", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.askLetter(0)
+			b.inDLQ(0)
+			b.commits[0] = 1
+			return b.drain().done()
+		}},
+		{"the success was answered to a client that had gone", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.end(b.start(0), 0, history.OutcomeSuccess).Flags = history.ClientGone
+			b.commit(1)
+			return b.drain().done()
+		}},
+	}
+}
+
+func haltTales() []tale {
+	down := func(b *builder, between func()) {
+		f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+		b.begin().send(0).fails(0, 3).breaks(f)
+		for range 12 {
+			b.answerLetter(b.askLetter(0), 19, history.Forged).wait(400 * ms)
+		}
+		between()
+		b.answerLetter(b.askLetter(0), 19, history.Forged).heals(f)
+	}
+	return []tale{
+		{"commits stand still while no dead letter can be written", nil, func(b *builder) history.Source {
+			down(b, func() { b.logError() })
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"commits go on while no dead letter can be written",
+			[]string{"commit-advanced-while-dlq-down", "commit-before-dlq"}, func(b *builder) history.Source {
+				down(b, func() { b.logError().commit(1) })
+				b.letter(0)
+				return b.drain().done()
+			}},
+		{"a failed dead letter is forgotten and passed",
+			[]string{"commit-advanced-while-dlq-down", "commit-without-dlq", "lost"}, func(b *builder) history.Source {
+				down(b, func() { b.logError().commit(1) })
+				return b.drain().done()
+			}},
+		{"no word of it", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			down(b, func() {})
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the process ends because of it", nil, func(b *builder) history.Source {
+			down(b, func() { b.exit(3) })
+			b.as(0, 1).up().assign(0).fetch(0).fails(0, 3).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a commit passes a record while the link to the dead letters is down, and no write is even seen",
+			[]string{"commit-advanced-while-dlq-down", "commit-before-dlq"}, func(b *builder) history.Source {
+				f := b.fault("network", "dlq", "dlq down: connections closed and refused")
+				b.begin().send(0).breaks(f).fails(0, 3).wait(200 * ms).commit(1).heals(f).letter(0)
+				return b.drain().done()
+			}},
+		{"no commit passes while the link to the dead letters is down", nil, func(b *builder) history.Source {
+			f := b.fault("network", "dlq", "dlq down: connections closed and refused")
+			b.begin().send(0).breaks(f).fails(0, 3).heals(f).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"an unfinished record is passed during the outage, and never dead-lettered", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				f := b.fault("network", "dlq", "dlq down: connections closed and refused")
+				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).breaks(f).fails(0, 1).fails(1, 3).commit(1).wait(time.Second).heals(f).letter(1).commit(2)
+				return b.drain().done()
+			}},
+		{"dead letters fail one by one between others that succeed", nil, func(b *builder) history.Source {
+			b.begin()
+			for n := range int32(4) {
+				b.send(n).fails(n, 3).answerLetter(b.askLetter(n), 19, history.Forged).wait(time.Second).letter(n).commit(int64(n) + 1)
+			}
+			return b.drain().done()
+		}},
+		{"the brokers are silent for a while", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).wait(6 * time.Second).letter(0).commit(1)
+			return b.drain().done()
+		}},
+	}
+}

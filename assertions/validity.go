@@ -1,0 +1,205 @@
+package assertions
+
+// Whether the run shows anything at all: did the faults do what was planned, was the load what was planned, was the history written to its
+// end. What was witnessed stays a failure whatever is missing; a pass needs all of it.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// verdict puts everything together.
+func (j *judge) verdict(measured *measure.Measurements) *Verdict {
+	h := &j.header
+	v := &Verdict{
+		Schema: SchemaVersion, RunID: h.RunID, Scenario: h.Scenario, Seed: h.Seed, Subject: h.Subject, Rerun: h.Rerun, Started: h.Started,
+		Reasons: []string{}, Invariants: []Result{}, Faults: j.world.faultResults(), Thresholds: []measure.Threshold{},
+		Latency: measured.Latencies(), Throughput: measured.Throughput, Ledger: measured.Ledger, Health: measured.Health,
+		Phases: measured.Phases, Environment: h.Environment,
+	}
+	for _, one := range j.checkers {
+		v.Invariants = append(v.Invariants, j.weaken(one.finish()))
+	}
+	v.Thresholds = append(v.Thresholds, measured.Evaluate(h.Expect.Thresholds)...)
+	if limit := h.Expect.DuplicateShare; limit >= 0 && !h.Contract.WireOnly {
+		v.Thresholds = append(v.Thresholds, j.world.duplicateShare(limit))
+	}
+	j.conclude(v, measured)
+	return v
+}
+
+// weaken: where events are missing, the absence of one proves nothing. What a record that is there shows by itself still does.
+func (j *judge) weaken(r Result) Result {
+	if j.broken == nil || r.Status != Fail && r.Status != Pass {
+		return r
+	}
+	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
+	for _, a := range r.Anomalies {
+		if slices.Contains(byItself, a.Name) {
+			return r
+		}
+	}
+	r.Why = "part of the history is missing, and what is missing could explain it"
+	if r.Status == Pass {
+		r.Why = "part of the history is missing, and with it perhaps a violation"
+	}
+	r.Status = Inconclusive
+	return r
+}
+
+// conclude decides the overall verdict and says why it isn't pass: what failed first, then what is not conclusive, then thresholds.
+func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
+	var failed, open, missed []string
+	judged := false
+	for i := range v.Invariants {
+		r := &v.Invariants[i]
+		judged = judged || r.Status != NotApplicable
+		switch r.Status {
+		case Fail:
+			for _, a := range r.Anomalies {
+				failed = append(failed, fmt.Sprintf("%s is violated: %s, %s", r.Name, a.Name, times(a.Count)))
+			}
+		case Inconclusive:
+			open = append(open, fmt.Sprintf("%s can't be judged: %s", r.Name, r.Why))
+		}
+	}
+	if !judged {
+		open = append(open, "none of the invariants applies, so nothing was judged")
+	}
+	open = append(j.invalid(measured), open...)
+	for _, t := range v.Thresholds {
+		if !t.Met {
+			v.ThresholdsMissed = true
+			missed = append(missed, missedText(t))
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		v.Verdict = Fail
+	case len(open) > 0:
+		v.Verdict = Inconclusive
+	default:
+		v.Verdict = Pass
+	}
+	v.Reasons = append(append(append(v.Reasons, failed...), open...), missed...)
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func missedText(t measure.Threshold) string {
+	switch {
+	case t.Error != "":
+		return fmt.Sprintf("the threshold %q could not be evaluated: %s", t.Expression, t.Error)
+	case t.Actual != "":
+		return fmt.Sprintf("the threshold %q was missed: it was %s", t.Expression, t.Actual)
+	}
+	return fmt.Sprintf("the threshold %q was missed", t.Expression)
+}
+
+// invalid says what keeps the run from showing anything.
+func (j *judge) invalid(measured *measure.Measurements) []string {
+	var reasons []string
+	if j.broken != nil {
+		reasons = append(reasons, "part of the history can't be read: "+strings.ReplaceAll(j.broken.Error(), "\n", "; "))
+	}
+	if j.unsealed || !j.world.sealed {
+		reasons = append(reasons, "the history ends before the run did: it was interrupted or killed")
+	}
+	for _, name := range []string{history.PhaseSteady, history.PhaseDrain, history.PhaseAudit} {
+		if from, _ := j.world.phase(name); from == never {
+			reasons = append(reasons, fmt.Sprintf("the run never came to its phase %q", name))
+		}
+	}
+	reasons = append(reasons, j.world.idleFaults()...)
+	expect := &j.header.Expect
+	if planned := float64(j.header.Records); expect.MinLoad > 0 && float64(j.world.acked) < expect.MinLoad*planned {
+		reasons = append(reasons, fmt.Sprintf("the load was too small: %d of %d planned records were acknowledged, %.0f%% are needed",
+			j.world.acked, j.header.Records, 100*expect.MinLoad))
+	}
+	if slip := measured.Health.SlipP99; expect.MaxSlip > 0 && slip > expect.MaxSlip {
+		reasons = append(reasons, fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent within %s of their time, "+
+			"%s is allowed; lower the rate or give the harness more of the machine", slip.Round(time.Millisecond), expect.MaxSlip))
+	}
+	return reasons
+}
+
+// idleFaults names the planned faults that did nothing, and why that may be.
+func (w *world) idleFaults() []string {
+	var reasons []string
+	for i := range w.faults {
+		f := &w.faults[i]
+		name := f.planned.Name
+		if name == "" {
+			name = fmt.Sprintf("number %d", i+1)
+		}
+		switch {
+		case !f.injected:
+			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: the run ended before its time, or it could not be made",
+				name, f.planned.What))
+		case len(f.effects) == 0:
+			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, idleWhy(&f.planned)))
+		}
+	}
+	return reasons
+}
+
+func idleWhy(f *history.PlannedFault) string {
+	switch f.Kind {
+	case "network":
+		return "nothing was sent over that link while it was in force; make it longer, or put load on the link"
+	case "kafka":
+		return "no request matched while it was in force; make it longer, or plan records that cause such requests (" + f.Target + ")"
+	case "broker":
+		return "no connection noticed it"
+	case "subject":
+		return "the process was not there to be hit"
+	case "downstream":
+		return "the oracle was not asked while it was in force"
+	}
+	return "nothing noticed it"
+}
+
+func (w *world) faultResults() []FaultResult {
+	results := []FaultResult{}
+	steady, _ := w.phase(history.PhaseSteady)
+	for i := range w.faults {
+		f := &w.faults[i]
+		one := FaultResult{PlannedFault: f.planned, Observed: FaultSeen{Injected: f.injected, Healed: f.healed, Effects: f.effects}}
+		from := max(steady, 0) + f.planned.At
+		one.Planned = FaultWindow{From: from, To: from + f.planned.For}
+		one.Observed.FaultWindow = FaultWindow{From: f.from, To: f.to}
+		results = append(results, one)
+	}
+	return results
+}
+
+// duplicateShare evaluates the scenario's allowance of records that succeed more than once, like any other threshold.
+func (w *world) duplicateShare(limit float64) measure.Threshold {
+	var once, twice int
+	for i := range w.records {
+		switch {
+		case w.records[i].successes > 1:
+			once, twice = once+1, twice+1
+		case w.records[i].successes == 1:
+			once++
+		}
+	}
+	t := measure.Threshold{Expression: fmt.Sprintf("share of records that succeeded more than once <= %g%%", 100*limit)}
+	if once == 0 {
+		t.Error = "no record succeeded"
+		return t
+	}
+	share := float64(twice) / float64(once)
+	t.Met, t.Actual = share <= limit, fmt.Sprintf("%.2f%%", 100*share)
+	return t
+}

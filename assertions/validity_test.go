@@ -1,0 +1,286 @@
+package assertions
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// fine is a history in which everything is as it should be.
+func fine(b *builder) *builder {
+	b.h.Records = 6
+	b.begin().send(0).send(1).success(0).success(1).commit(2)
+	b.send(2).fails(2, 2).wait(205 * ms).success(2).commit(3)
+	b.send(3).fails(3, 3).letter(3).commit(4)
+	b.send(4).attempt(4, history.OutcomePermanent).letter(4).commit(5)
+	b.send(5).attempt(5, history.OutcomeLogical).commit(6)
+	return b.drain()
+}
+
+func TestVerdictOfTheWhole(t *testing.T) {
+	for _, one := range []struct {
+		name   string
+		tell   func(*builder) history.Source
+		want   Status
+		reason string
+	}{
+		{"everything as it should be", func(b *builder) history.Source { return fine(b).done() }, Pass, ""},
+		{"a planned fault was never injected", func(b *builder) history.Source {
+			b.fault("broker", "broker 1", "broker 1 stopped")
+			return fine(b).done()
+		}, Inconclusive, "was never injected"},
+		{"a fault had no effect", func(b *builder) history.Source {
+			f := b.fault("network", "dlq", "dlq down")
+			fine(b)
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			return b.heals(f).done()
+		}, Inconclusive, "had no effect: nothing was sent over that link"},
+		{"a fault had an effect", func(b *builder) history.Source {
+			f := b.fault("network", "dlq", "dlq delayed by 10ms")
+			return fine(b).breaks(f).heals(f).done()
+		}, Pass, ""},
+		{"too little load", func(b *builder) history.Source {
+			b.h.Expect.MinLoad = 0.95
+			fine(b).h.Records = 8
+			return b.done()
+		}, Inconclusive, "6 of 8 planned records were acknowledged"},
+		{"the workload was late", func(b *builder) history.Source {
+			b.h.Expect.MaxSlip = 100 * ms
+			fine(b)
+			for i := range b.events {
+				if b.events[i].Kind == history.KindSend {
+					b.events[i].Aux -= int64(300 * ms)
+				}
+			}
+			return b.done()
+		}, Inconclusive, "could not keep its schedule"},
+		{"never sealed", func(b *builder) history.Source {
+			fine(b).done()
+			b.events = b.events[:len(b.events)-1]
+			return b.source()
+		}, Inconclusive, "interrupted or killed"},
+		{"nothing at all", func(b *builder) history.Source { return b.source() }, Inconclusive, "interrupted or killed"},
+		{"a threshold was missed", func(b *builder) history.Source {
+			b.h.Expect.Thresholds = []string{"ledger.attempts < 3"}
+			return fine(b).done()
+		}, Pass, "threshold"},
+		{"a failure counts though the load was too small", func(b *builder) history.Source {
+			b.h.Expect.MinLoad = 0.95
+			b.begin().send(0).success(0).success(0).commit(1)
+			return b.drain().done()
+		}, Fail, "duplicates is violated"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			v := judged(t, one.tell(newBuilder()))
+			if v.Verdict != one.want || one.reason == "" && len(v.Reasons) > 0 ||
+				!strings.Contains(strings.Join(v.Reasons, "\n"), one.reason) {
+				t.Errorf("verdict %s because %q; want %s because of %q", v.Verdict, v.Reasons, one.want, one.reason)
+			}
+			if v.ThresholdsMissed != strings.Contains(one.name, "threshold") {
+				t.Errorf("thresholds missed: %v", v.ThresholdsMissed)
+			}
+		})
+	}
+}
+
+func TestShareOfDuplicatesIsAThreshold(t *testing.T) {
+	for limit, missed := range map[float64]bool{0: true, 0.6: false, -1: false} {
+		b := newBuilder()
+		b.h.Expect.DuplicateShare = limit
+		b.begin().send(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).send(1).success(1).commit(2)
+		v := judged(t, b.drain().done())
+		if v.ThresholdsMissed != missed || v.Verdict == Fail {
+			t.Errorf("limit %g: missed %v, verdict %s, %v", limit, v.ThresholdsMissed, v.Verdict, v.Reasons)
+		}
+	}
+}
+
+func TestMissingPartsOfTheHistory(t *testing.T) {
+	whole := fine(newBuilder()).done()
+	v := judged(t, broken{whole, 40})
+	if v.Verdict != Inconclusive || !strings.Contains(strings.Join(v.Reasons, "\n"), errBroken.Error()) {
+		t.Errorf("verdict %s because %q", v.Verdict, v.Reasons)
+	}
+	for _, r := range v.Invariants {
+		if r.Status == Pass || r.Status == Fail {
+			t.Errorf("%s is said to %s though part of the history is missing", r.Name, r.Status)
+		}
+	}
+	// What a dead letter shows by itself stays a failure.
+	b := fine(newBuilder())
+	b.inTopics[len(b.inTopics)-1].ValueHash++
+	b.inTopics[slices.IndexFunc(b.inTopics, func(e history.Event) bool { return e.Topic == dlq })].ValueHash++
+	b.done()
+	v = judged(t, broken{b.source(), len(b.events) - 2})
+	if v.Verdict != Fail || resultOf(t, v, "dlq-fidelity").Status != Fail {
+		t.Errorf("verdict %s, %v", v.Verdict, v.Reasons)
+	}
+}
+
+func TestOnlyWhatIsExpectedIsJudged(t *testing.T) {
+	b := newBuilder()
+	b.h.Expect.Invariants = []string{"ordering", "no-loss"}
+	v := judged(t, fine(b).done())
+	if len(v.Invariants) != 2 || v.Invariants[0].Name != "no-loss" || v.Invariants[1].Name != "ordering" {
+		t.Errorf("judged %+v", v.Invariants)
+	}
+	b.h.Expect.Invariants = []string{"no-such-thing"}
+	if _, _, err := Judge(b.source()); err == nil || !strings.Contains(err.Error(), "no-such-thing") {
+		t.Errorf("an unknown invariant gives %v", err)
+	}
+}
+
+func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
+	for name, one := range map[string]struct {
+		contract func(*history.Contract)
+		without  []string
+	}{
+		"wire only": {func(c *history.Contract) { c.WireOnly = true },
+			[]string{"bounded-retries", "classification", "backoff", "duplicates", "ordering"}},
+		"auto-commit":     {func(c *history.Contract) { c.AutoCommit = true }, []string{"commit-after-dlq", "commit-after-outcome", "halt-on-dlq-failure"}},
+		"no dead letters": {func(c *history.Contract) { c.Envelope = "" }, []string{"commit-after-dlq", "halt-on-dlq-failure", "dlq-fidelity", "dlq-once"}},
+		"no order":        {func(c *history.Contract) { c.Ordering = history.OrderingNone }, []string{"ordering"}},
+		"no waits":        {func(c *history.Contract) { c.Backoff.Initial = 0 }, []string{"backoff"}},
+		"no count":        {func(c *history.Contract) { c.MaxAttempts = 0 }, []string{"bounded-retries"}},
+	} {
+		b := newBuilder()
+		one.contract(&b.h.Contract)
+		v := judged(t, fine(b).done())
+		var without []string
+		for _, r := range v.Invariants {
+			// These two have nothing to judge in this history, whatever is promised.
+			if r.Status == NotApplicable && r.Name != "replay-round-trip" && r.Name != "halt-on-dlq-failure" {
+				without = append(without, r.Name)
+			}
+		}
+		want := slices.DeleteFunc(slices.Clone(one.without), func(name string) bool { return name == "halt-on-dlq-failure" })
+		if !slices.Equal(without, want) {
+			t.Errorf("%s: not applicable are %v, want %v", name, without, want)
+		}
+	}
+}
+
+// TestNothingIsNoPass: what was planned and did not happen is no proof that it happens rightly.
+func TestNothingIsNoPass(t *testing.T) {
+	b := newBuilder()
+	f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+	b.begin().breaks(f).heals(f)
+	b.send(0).success(0)
+	for i := range b.events {
+		if b.events[i].Kind == history.KindSend {
+			b.events[i].Outcome = history.OutcomeExhausted
+		}
+	}
+	v := judged(t, b.commit(1).drain().done())
+	for _, name := range []string{"commit-after-dlq", "halt-on-dlq-failure", "backoff", "dlq-fidelity", "dlq-once"} {
+		if r := resultOf(t, v, name); r.Status != Inconclusive || r.Why == "" {
+			t.Errorf("%s is %s (%s)", name, r.Status, r.Why)
+		}
+	}
+}
+
+func TestTooManyGapsThatCantBeJudged(t *testing.T) {
+	b := newBuilder()
+	b.begin()
+	for n := range int32(4) {
+		b.sendTo(n, 0, n).attempt(n, history.OutcomeTransient)
+		if n > 0 {
+			b.wait(200*ms).stall(history.None, 150*ms)
+		} else {
+			b.wait(100 * ms)
+		}
+		b.success(n)
+	}
+	r := resultOf(t, judged(t, b.commit(4).drain().done()), "backoff")
+	if r.Status != Inconclusive || r.NotJudged["stall"] != 3 || r.Judged != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWitnessesAreTheShortestStories(t *testing.T) {
+	b := newBuilder()
+	b.begin()
+	for n := range int32(40) {
+		b.sendTo(n, 0, n)
+		if n < 15 {
+			b.fails(n, 2).wait(205 * ms)
+		}
+		b.success(n).success(n)
+	}
+	v := judged(t, b.commit(40).drain().done())
+	a := resultOf(t, v, "duplicates").Anomalies[0]
+	if a.Count != 40 || len(a.Witnesses) != MaxWitnesses {
+		t.Fatalf("%d counted, %d told", a.Count, len(a.Witnesses))
+	}
+	for i, w := range a.Witnesses {
+		marked := slices.ContainsFunc(w.Biography, func(l Line) bool { return l.Marked })
+		if w.Record < 15 || !marked || i > 0 && len(w.Biography) < len(a.Witnesses[i-1].Biography) {
+			t.Errorf("witness %d is record %d: %+v", i, w.Record, w.Biography)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestGoldenVerdict(t *testing.T) {
+	b := newBuilder()
+	b.h.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	b.h.Environment = map[string]string{"os": "linux"}
+	b.h.Records = 5
+	f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+	b.begin().send(0).success(0).send(1).fails(1, 3).breaks(f)
+	b.answerLetter(b.askLetter(1), 19, history.Forged).wait(300 * ms)
+	b.answerLetter(b.askLetter(1), 19, history.Forged).commit(2).heals(f).letter(1)
+	b.send(2).success(2).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(2).success(2).success(2).commit(3)
+	v := judged(t, b.drain().done())
+	got := append(asJSON(t, v), '\n')
+	const path = "testdata/verdict.json"
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the verdict is not the golden one; if that is meant, run with -update\n%s", got)
+	}
+	var back Verdict
+	if err := json.Unmarshal(want, &back); err != nil || back.Verdict != Fail {
+		t.Errorf("reading it back gives %v, %s", err, back.Verdict)
+	}
+}
+
+func TestEverythingIsExplained(t *testing.T) {
+	if len(Names()) != 12 {
+		t.Errorf("there are %d invariants", len(Names()))
+	}
+	seen := map[string]bool{}
+	for _, name := range append(Names(), AnomalyNames()...) {
+		e, known := Explain(name)
+		if !known || e.Name != name || e.Promise == "" || e.Rule == "" || e.Evidence == "" || len(e.Example) == 0 || e.Cause == "" {
+			t.Errorf("%s is not explained: %+v", name, e)
+		}
+		if seen[name] {
+			t.Errorf("%s is explained twice", name)
+		}
+		seen[name] = true
+		if text := e.String(); !strings.HasPrefix(text, name) || !strings.Contains(text, e.Cause) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if _, known := Explain("no-such-thing"); known {
+		t.Error("what does not exist is explained")
+	}
+}

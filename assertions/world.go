@@ -1,0 +1,352 @@
+package assertions
+
+// World is the shared fold over the events: who holds what, which attempt is which, what is terminal, what was disturbed. It takes an
+// event first and leaves, in attempt, commit and write, what that event meant; the checkers read that.
+//
+// Why its order can be trusted. Acknowledgements and answers are stamped before they are written to the subject, requests after they
+// were read from it. So for a subject that waited for the answer before it made the request:
+//
+//	tap or oracle: stamp answer ─▶ write ─▶ (subject reads, then acts) ─▶ read request ─▶ stamp request
+//
+// the answer's stamp is never later than the request's, however the observers' goroutines are scheduled. At equal times the answer counts
+// as first (see inOrder).
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// class is what the contract makes of an attempt's outcome.
+type class uint8
+
+const (
+	classUnknown class = iota
+	classSuccess
+	classRetryable
+	classPermanent
+	classLogical
+)
+
+type world struct {
+	header   *history.Header
+	contract *history.Contract
+	classes  [256]class
+	// memory: attempts are counted in the process, so a change of process or of the assignment begins a new count.
+	memory bool
+	// hops: records go through retry topics, so a disruption anywhere may concern them.
+	hops bool
+
+	records []record
+	copies  map[int32]*copies
+	parts   [][]partition
+	latest  map[orderGroup]int32 // the last record sent of a key (or partition), for prev and next
+
+	open     map[int64]attempt
+	commits  map[commitKey]*commit
+	writes   map[writeKey]write
+	letters  map[int32]*lettered
+	found    []letter // dead letters found by audits
+	replays  []replayWrite
+	selected []selection
+	passes   []pass
+	passOf   map[int32]int
+	told     map[int32]time.Duration // Retry-After of the latest 429, by record
+
+	instances    map[int16]*instance
+	faults       []faultState
+	stalls       spans
+	errors       []time.Duration // of SubjectError and of exits with a code ≠ 0
+	disturbances uint32
+	phases       []phase
+	audits       []int // number of audits begun, by topic
+	acked        int64
+	// nameless counts the attempts in which the oracle found no id.
+	nameless int64
+	sealed   bool
+	stories  []story
+	earlier  map[place]bool // where audits before the last found dead letters; made when asked for
+
+	// What the event at hand meant.
+	attempt *attempt
+	commit  *commit
+	write   *write
+
+	oneAttempt attempt
+	oneWrite   write
+}
+
+type phase struct {
+	name string
+	at   time.Duration
+}
+
+// instance is one instance of the subject.
+type instance struct {
+	alive   bool
+	stopped time.Duration // never, or since when by a STOP signal
+	// term is when its present process was last asked to end, never if it wasn't.
+	term   time.Duration
+	exited time.Duration
+}
+
+// partitionLimit bounds what a header may ask for; Kafka's own practical limit is lower.
+const partitionLimit = 1 << 16
+
+// recordsAtOnce is for how many records room is made at the start.
+const recordsAtOnce = 1 << 20
+
+func newWorld(header *history.Header) *world {
+	w := &world{
+		header: header, contract: &header.Contract,
+		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
+		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
+		instances: map[int16]*instance{},
+		audits:    make([]int, len(header.Topics)),
+		records:   make([]record, 0, min(max(header.Records, 0), recordsAtOnce)),
+	}
+	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
+	w.hops = header.Contract.Retry == history.RetryTopics
+	w.classes[history.OutcomeSuccess] = classSuccess
+	for _, of := range []struct {
+		outcomes []history.Outcome
+		class    class
+	}{
+		{header.Contract.Retryable, classRetryable}, {header.Contract.Permanent, classPermanent}, {header.Contract.Logical, classLogical},
+	} {
+		for _, outcome := range of.outcomes {
+			w.classes[outcome] = of.class
+		}
+	}
+	for i := range header.Topics {
+		count := min(max(header.Topics[i].Partitions, 0), partitionLimit)
+		parts := make([]partition, count)
+		for n := range parts {
+			parts[n] = newPartition(int16(i), int32(n))
+		}
+		w.parts = append(w.parts, parts)
+	}
+	for _, planned := range header.Faults {
+		w.faults = append(w.faults, faultState{planned: planned, effects: map[string]int64{}})
+	}
+	return w
+}
+
+// take folds one event in.
+func (w *world) take(e *history.Event) {
+	w.attempt, w.commit, w.write = nil, nil, nil
+	switch e.Kind {
+	case history.KindAttemptStart:
+		w.startAttempt(e)
+	case history.KindAttemptEnd:
+		w.endAttempt(e)
+	case history.KindSend:
+		w.send(e)
+	case history.KindAcked:
+		w.ack(e)
+	case history.KindAuditRecord:
+		w.auditRecord(e)
+	case history.KindFetched:
+		w.fetch(e)
+	case history.KindCommitRequest:
+		w.askCommit(e)
+	case history.KindCommitResponse:
+		w.answerCommit(e)
+	case history.KindProduceRequest:
+		w.askWrite(e)
+	case history.KindProduceResponse:
+		w.answerWrite(e)
+	default:
+		w.takeRare(e)
+	}
+}
+
+func (w *world) takeRare(e *history.Event) {
+	switch e.Kind {
+	case history.KindAssigned:
+		w.assign(e)
+	case history.KindRevoked:
+		w.revoke(e)
+	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited:
+		w.lifecycle(e)
+	case history.KindSubjectError:
+		w.errors = append(w.errors, e.Time)
+	case history.KindStall:
+		w.stall(e)
+	case history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:
+		w.fault(e)
+	case history.KindPhase:
+		w.phases = append(w.phases, phase{e.Text, e.Time})
+		w.sealed = w.sealed || e.Text == history.PhaseSeal
+	case history.KindAuditStart:
+		w.startAudit(e)
+	case history.KindAuditOffsets:
+		w.auditOffsets(e)
+	case history.KindReplaySelected:
+		w.selectReplay(e)
+	}
+}
+
+// finish settles what only the end of the history settles.
+func (w *world) finish() {
+	pending := make([]*commit, 0, len(w.commits))
+	for _, c := range w.commits {
+		pending = append(pending, c)
+	}
+	slices.SortFunc(pending, func(a, b *commit) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op), cmp.Compare(a.partition.number(), b.partition.number()))
+	})
+	for _, c := range pending {
+		w.passAll(c, false)
+		c.partition.unanswered = min(c.partition.unanswered, c.at)
+	}
+	for _, open := range w.writes {
+		switch r := w.record(open.record); {
+		case r == nil || !open.letter:
+		case open.life == r.lives:
+			r.failedWrites = bump(r.failedWrites)
+		default:
+			w.letter(open.record).disturbed++
+		}
+	}
+	for i := range w.instances {
+		if one := w.instances[i]; one.stopped != never {
+			w.stalls.longest = max(w.stalls.longest, time.Duration(1)<<62)
+			w.stalls.list = append(w.stalls.list, span{from: one.stopped, to: time.Duration(1) << 62, instance: i, stopped: true})
+		}
+	}
+}
+
+// record returns the state of a record, nil for what is no record of the run.
+func (w *world) record(number int32) *record {
+	if number < 0 || int(number) >= w.header.Records {
+		return nil
+	}
+	if n := int(number); n >= len(w.records) {
+		w.records = slices.Grow(w.records, n+1-len(w.records))
+		for len(w.records) <= n {
+			w.records = append(w.records, newRecord())
+		}
+	}
+	return &w.records[number]
+}
+
+func (w *world) partition(topic int16, number int32) *partition {
+	if topic < 0 || int(topic) >= len(w.parts) || number < 0 || int(number) >= len(w.parts[topic]) {
+		return nil
+	}
+	return &w.parts[topic][number]
+}
+
+func (w *world) role(topic int16) history.Role {
+	if topic < 0 || int(topic) >= len(w.header.Topics) {
+		return ""
+	}
+	return w.header.Topics[topic].Role
+}
+
+func (w *world) topicName(topic int16) string {
+	if topic < 0 || int(topic) >= len(w.header.Topics) {
+		return "a topic outside the run"
+	}
+	// Within a story the run's prefix, which every topic has, is only noise.
+	return strings.TrimPrefix(w.header.Topics[topic].Name, w.header.RunID+".")
+}
+
+// home is the partition in which the record now has its open position.
+func (w *world) home(number int32, r *record) *partition {
+	if at := w.position(number, r); at.offset >= 0 {
+		return w.partition(at.topic, at.partition)
+	}
+	return w.partition(r.topic, r.partition)
+}
+
+// position is the record's open position: its latest copy, or where the workload put it.
+func (w *world) position(number int32, r *record) place {
+	if r.lives > 0 || w.hops {
+		if c := w.copies[number]; c != nil && len(c.list) > 0 {
+			return c.list[len(c.list)-1].place
+		}
+	}
+	return place{r.topic, r.partition, r.offset}
+}
+
+// disturb counts something that justifies one more delivery of everything open in the partition.
+func (w *world) disturb(p *partition) {
+	p.disturbances++
+	w.disturbances++
+}
+
+// disturbed is the count that concerns a record in the partition.
+func (w *world) disturbed(p *partition) uint32 {
+	if w.hops || p == nil {
+		return w.disturbances
+	}
+	return p.disturbances
+}
+
+// disruptions returns how many more deliveries, copies or successes of the record are justified by what happened while it was open.
+func (w *world) disruptions(number int32, r *record) int {
+	to := r.disturbedTo
+	if !r.has(markCovered) {
+		to = w.disturbed(w.home(number, r))
+	}
+	from := r.disturbedFrom
+	if !r.has(markSeen) {
+		from = to
+	}
+	return int(to-from) + int(r.excuses) + int(r.failedWrites)
+}
+
+// see notes that a subject has shown it has the record.
+func (w *world) see(number int32, r *record) {
+	if !r.has(markSeen) {
+		r.flags |= markSeen
+		r.disturbedFrom = w.disturbed(w.home(number, r))
+	}
+}
+
+// cover notes that an accepted commit covers the record's open position.
+func (w *world) cover(number int32, r *record) {
+	if !r.has(markCovered) {
+		r.flags |= markCovered
+		r.disturbedTo = w.disturbed(w.home(number, r))
+	}
+}
+
+// terminal notes that the record's obligation is met at the time.
+func (r *record) terminal(at time.Duration) {
+	if r.firstTerminal < 0 {
+		r.firstTerminal = at
+	}
+	r.lastTerminal = at
+	r.flags |= markOver
+}
+
+// done reports whether the record's obligation at the place was met by the time, as far as the history has come.
+func (w *world) done(number int32, r *record, at place, by time.Duration) bool {
+	if at == (place{r.topic, r.partition, r.offset}) {
+		return r.firstTerminal >= 0 && r.firstTerminal <= by
+	}
+	c := w.copies[number]
+	if c == nil {
+		return r.firstTerminal >= 0
+	}
+	for i := range c.list {
+		if c.list[i].place == at {
+			created := c.list[i].created
+			return r.lastTerminal > created || c.handedOn > created
+		}
+	}
+	return true
+}
+
+func bump(n uint16) uint16 {
+	if n < 1<<16-1 {
+		return n + 1
+	}
+	return n
+}
