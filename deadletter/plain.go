@@ -1,0 +1,179 @@
+package deadletter
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// PlainName is the name of the dialect Plain.
+const PlainName = "plain"
+
+// The headers that Plain adds; all are UTF-8 text, numbers in decimal.
+const (
+	HeaderReason    = "x-error-reason"
+	HeaderAttempt   = "x-retry-attempt"
+	HeaderTopic     = "source-topic"
+	HeaderPartition = "partition"
+	HeaderOffset    = "offset"
+	HeaderEpoch     = "epoch"
+)
+
+// MaxReason is the largest length of x-error-reason in bytes; a longer text is cut before the character that would pass it.
+const MaxReason = 1024
+
+// movedPrefix is put before the name of an original header that has the name of a failure header.
+const movedPrefix = "x-original-"
+
+// Plain keeps key, value and headers as they are and appends six headers: x-error-reason, x-retry-attempt, source-topic,
+// partition, offset, epoch. A null key stays null, a null value null, duplicate headers and their order stay.
+//
+// Each failure header is in a letter exactly once, so that a reader need not know which of two to believe, and a letter
+// doesn't grow when it fails again. What an original that already has headers of these names keeps depends on why it has them:
+//
+//   - It has all six and they decode: it is a letter that was put back without being restored. They describe an earlier
+//     failure and are replaced.
+//   - Otherwise they are the application's own (a header named "offset", say). They are kept under the name with
+//     "x-original-" before it, and Restore gives them their name back. (A header that already is named so gets the prefix
+//     once more, hence Restore undoes exactly what Seal did.)
+//
+// The letter's timestamp is the time of the failure.
+type Plain struct{}
+
+// Seal implements Sealer.
+func (Plain) Seal(record *kgo.Record, failure Failure) *kgo.Record {
+	_, missing := Plain{}.Open(record)
+	putBack := len(missing) == 0
+	headers := make([]kgo.RecordHeader, 0, len(record.Headers)+6)
+	for _, header := range record.Headers {
+		switch {
+		case !isMovable(header.Key):
+		case !putBack:
+			header.Key = movedPrefix + header.Key
+		case isFailureHeader(header.Key):
+			continue
+		}
+		headers = append(headers, header)
+	}
+	headers = append(headers,
+		kgo.RecordHeader{Key: HeaderReason, Value: reasonText(failure.Reason)},
+		kgo.RecordHeader{Key: HeaderAttempt, Value: decimal(int64(failure.Attempts))},
+		kgo.RecordHeader{Key: HeaderTopic, Value: []byte(failure.Topic)},
+		kgo.RecordHeader{Key: HeaderPartition, Value: decimal(int64(failure.Partition))},
+		kgo.RecordHeader{Key: HeaderOffset, Value: decimal(failure.Offset)},
+		kgo.RecordHeader{Key: HeaderEpoch, Value: decimal(int64(failure.Epoch))},
+	)
+	return &kgo.Record{
+		Key: record.Key, Value: record.Value, Headers: headers,
+		Partition: failure.Partition, Timestamp: failure.Time,
+	}
+}
+
+// Open implements Opener. Of several headers of one name the last counts, as for every Kafka client.
+func (Plain) Open(letter *kgo.Record) (Failure, []string) {
+	failure := Failure{Partition: -1, Offset: -1, Epoch: -1, Time: letter.Timestamp}
+	var found [6]bool
+	for _, header := range letter.Headers {
+		text := string(header.Value)
+		switch header.Key {
+		case HeaderReason:
+			failure.Reason, found[0] = text, utf8.ValidString(text)
+		case HeaderAttempt:
+			n, ok := number(text, 1, 31)
+			failure.Attempts, found[1] = int32(max(n, 0)), ok
+		case HeaderTopic:
+			failure.Topic, found[2] = text, text != "" && utf8.ValidString(text)
+		case HeaderPartition:
+			n, ok := number(text, 0, 31)
+			failure.Partition, found[3] = int32(n), ok
+		case HeaderOffset:
+			failure.Offset, found[4] = number(text, 0, 63)
+		case HeaderEpoch:
+			n, ok := number(text, -1, 31)
+			failure.Epoch, found[5] = int32(n), ok
+		}
+	}
+	if !found[0] {
+		failure.Reason = ""
+	}
+	if !found[2] {
+		failure.Topic = ""
+	}
+	var missing []string
+	for i, name := range [...]string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch} {
+		if !found[i] {
+			missing = append(missing, name)
+		}
+	}
+	return failure, missing
+}
+
+// Restore implements Opener.
+func (Plain) Restore(letter *kgo.Record) *kgo.Record {
+	failure, _ := Plain{}.Open(letter)
+	headers := make([]kgo.RecordHeader, 0, len(letter.Headers))
+	for _, header := range letter.Headers {
+		if isFailureHeader(header.Key) {
+			continue
+		}
+		if isMovable(header.Key) {
+			header.Key = strings.TrimPrefix(header.Key, movedPrefix)
+		}
+		headers = append(headers, header)
+	}
+	return &kgo.Record{
+		Key: letter.Key, Value: letter.Value, Headers: slices.Clip(headers),
+		Topic: failure.Topic, Partition: failure.Partition,
+	}
+}
+
+// IsFailureHeader implements Opener.
+func (Plain) IsFailureHeader(name string) bool { return isFailureHeader(name) }
+
+func isFailureHeader(name string) bool {
+	switch name {
+	case HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch:
+		return true
+	}
+	return false
+}
+
+// isMovable tells the names that Seal moves aside: those of the failure headers, and those that were moved before.
+func isMovable(name string) bool {
+	for strings.HasPrefix(name, movedPrefix) {
+		name = name[len(movedPrefix):]
+	}
+	return isFailureHeader(name)
+}
+
+// number decodes a decimal of at least least and at most bits bits; only the form that Seal writes is accepted ("+1", "01"
+// and " 1" are not). What is refused decodes as -1.
+func number(text string, least int64, bits int) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, bits+1)
+	if err != nil || n < least || strconv.FormatInt(n, 10) != text {
+		return -1, false
+	}
+	return n, true
+}
+
+func decimal(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+
+// reasonText makes an error's text fit for a header that people and line-based tools read: valid UTF-8 (U+FFFD for what is
+// not), a space for every control character (an error text may hold CR LF or NUL), at most MaxReason bytes.
+func reasonText(text string) []byte {
+	out := make([]byte, 0, min(len(text), MaxReason))
+	for _, char := range text {
+		if unicode.IsControl(char) {
+			char = ' '
+		}
+		if len(out)+utf8.RuneLen(char) > MaxReason {
+			break
+		}
+		out = utf8.AppendRune(out, char)
+	}
+	return out
+}

@@ -1,0 +1,425 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config says which dead letters go back, and where to.
+type Config struct {
+	// Bootstrap are the brokers' addresses; Options are added to the client's (SASL, TLS).
+	Bootstrap []string
+	Options   []kgo.Opt
+	// From is the dead-letter topic. To is where the records go; "": each to the topic its letter names.
+	From, To string
+	// Dialect of the letters; nil: Plain.
+	Dialect Dialect
+	// Where selects letters by an expression such as `reason contains "timeout" && attempts >= 3`; "": all. Select, if set,
+	// must agree too.
+	Where  string
+	Select func(letter *kgo.Record) bool
+	// Limit is the largest number of letters to replay; 0: no limit. Rate is letters per second; 0: as fast as it goes.
+	Limit int
+	Rate  float64
+	// DryRun selects and reports but writes nothing, neither records nor progress.
+	DryRun bool
+	// OnLetter, if set, is told each selected letter and what will be produced for it, before it is.
+	OnLetter func(letter, record *kgo.Record)
+	// Group is the consumer group whose offsets remember how far a replay has come; "": ProgressGroup. FromStart ignores what
+	// it remembers: every letter still in the topic is considered, also those that were replayed before.
+	Group     string
+	FromStart bool
+	// Publish, if set, wraps the publisher.
+	Publish func(Publisher) Publisher
+}
+
+// Publisher writes the restored records. Records of one partition are written in the order they were given.
+type Publisher interface {
+	// Produce writes the record and calls promise once when it is acknowledged or has failed for good.
+	Produce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
+	// Flush waits until all promises were called.
+	Flush(ctx context.Context) error
+}
+
+// Result counts what a replay did.
+type Result struct {
+	Read     int64 `json:"read"`
+	Selected int64 `json:"selected"`
+	Replayed int64 `json:"replayed"`
+	// Failed letters were refused for good; they are still in the dead-letter topic. Failures tells the first 20.
+	Failed   int64    `json:"failed"`
+	Failures []string `json:"failures,omitempty"`
+}
+
+const (
+	// window is how many letters are on their way at most.
+	window = 4096
+	// checkpointEvery is the time between two notes of the progress: what a killed replay does again at most.
+	checkpointEvery = time.Second
+	// finishLimit bounds what is done after the end or the interruption: awaiting acknowledgements and noting the progress.
+	finishLimit = 10 * time.Second
+	// locateLimit bounds finding out where the topic begins and ends: who waits longer has the wrong address.
+	locateLimit = 10 * time.Second
+	// readPatience is how long the topic may give nothing although its end isn't reached.
+	readPatience = 30 * time.Second
+	maxFailures  = 20
+)
+
+// ConfigError says that a Config can't be carried out as it is: nothing was read or written.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+var errNoAnswer = fmt.Errorf("no broker answered within %v", locateLimit)
+
+// Run puts the selected letters back. It reads From up to the ends it has at the start, so letters that come back while it runs
+// are left for the next run, and produces idempotently with acks=all: what the broker refuses for now or doesn't answer is
+// tried again under the same sequence number, hence written once. A record goes to the partition number it came from (modulo
+// the target's partitions) in the order of the letters, so the order per key is kept.
+//
+// A second run doesn't replay a letter again: after all acknowledgements of what was read, the position is committed to the
+// consumer group (see Config.Group), and the next run begins there. Only letters that were on their way when a replay was
+// killed are repeated. Progress belongs to the selection, see ProgressGroup. Two replays of one selection at the same time
+// repeat each other's work: don't.
+//
+// A letter that can't be restored (no source topic) or is refused for good (too large, not allowed) is counted in Failed; the
+// others go on. When ctx ends, Run stops reading, waits up to 10 s for what is on its way, notes the progress and returns ctx's error.
+func Run(ctx context.Context, config Config) (Result, error) {
+	r, err := newReplay(config)
+	if err != nil {
+		return Result{}, &ConfigError{err}
+	}
+	defer r.client.Close()
+	locating, cancel := context.WithTimeoutCause(ctx, locateLimit, errNoAnswer)
+	defer cancel()
+	if err := r.locate(locating); err != nil {
+		if errors.Is(context.Cause(locating), errNoAnswer) {
+			err = fmt.Errorf("%w: %w", errNoAnswer, err)
+		}
+		return Result{}, err
+	}
+	runErr := r.read(ctx)
+	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
+	defer cancel()
+	err = errors.Join(runErr, r.checkpoint(finishing))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result, err
+}
+
+// ProgressGroup returns the consumer group that remembers the progress of a replay unless Config.Group names one:
+// "<from>.replay" for everything, and one of its own for each Where and To: letters that one selection passed over must be
+// found by the next.
+func ProgressGroup(from, to, where string) string {
+	if to == "" && where == "" {
+		return from + ".replay"
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(to + "\x00" + where)) // a hash never fails
+	return fmt.Sprintf("%s.replay-%016x", from, sum.Sum64())
+}
+
+// replay is one run. The reading goroutine owns everything but what mu guards, which the promises write.
+type replay struct {
+	config Config
+	filter filter
+	client *kgo.Client
+	out    Publisher
+	// position is the next offset to read per partition, end where reading ends.
+	position, end map[int32]int64
+	noted         map[int32]int64
+	lastNote      time.Time
+	pace          pace
+	slots         chan struct{}
+
+	mu     sync.Mutex
+	result Result
+}
+
+func newReplay(config Config) (*replay, error) {
+	if config.Dialect == nil {
+		config.Dialect = Plain{}
+	}
+	switch {
+	case len(config.Bootstrap) == 0:
+		return nil, errors.New("replaying dead letters: no broker address is given")
+	case config.From == "":
+		return nil, errors.New("replaying dead letters: no dead-letter topic is given")
+	case config.From == config.To:
+		return nil, fmt.Errorf("replaying dead letters: %s would be replayed to itself", config.From)
+	case config.Limit < 0 || config.Rate < 0:
+		return nil, errors.New("replaying dead letters: limit and rate can't be negative")
+	case config.Select != nil && config.Group == "" && !config.FromStart:
+		return nil, errors.New("replaying dead letters: Select needs a Group of its own or FromStart, since progress belongs to a selection")
+	}
+	if config.Group == "" {
+		config.Group = ProgressGroup(config.From, config.To, config.Where)
+	}
+	where, err := compileWhere(config.Where, config.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID("dlqbench-replay"),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(16 << 20),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return partitionOf })),
+		kgo.ProduceRequestTimeout(1500 * time.Millisecond), kgo.RequestTimeoutOverhead(3 * time.Second),
+		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+	}, config.Options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("opening a Kafka client for the replay: %w", err)
+	}
+	r := &replay{config: config, filter: where, client: client, out: client, slots: make(chan struct{}, window), pace: pace{rate: config.Rate}}
+	if config.Publish != nil {
+		r.out = config.Publish(client)
+	}
+	return r, nil
+}
+
+// partitionOf puts a record on the partition number it came from.
+func partitionOf(record *kgo.Record, partitions int) int {
+	return int(max(record.Partition, 0)) % partitions
+}
+
+// locate finds where reading begins and ends.
+func (r *replay) locate(ctx context.Context) error {
+	admin := kadm.NewClient(r.client)
+	starts, err := admin.ListStartOffsets(ctx, r.config.From)
+	if err == nil {
+		err = starts.Error()
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf("there is no topic %s on these brokers: %w", r.config.From, err)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the beginning of %s: %w", r.config.From, err)
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, r.config.From)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the end of %s: %w", r.config.From, err)
+	}
+	noted := kadm.OffsetResponses{}
+	if !r.config.FromStart {
+		noted, err = admin.FetchOffsets(ctx, r.config.Group)
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return fmt.Errorf("reading the progress of earlier replays (group %s): %w", r.config.Group, err)
+		}
+	}
+	r.position, r.end, r.noted = map[int32]int64{}, map[int32]int64{}, map[int32]int64{}
+	assign := map[int32]kgo.Offset{}
+	ends.Each(func(end kadm.ListedOffset) {
+		start, _ := starts.Lookup(end.Topic, end.Partition)
+		at := start.Offset
+		if note, found := noted.Lookup(end.Topic, end.Partition); found && note.Err == nil {
+			at = max(at, note.At)
+		}
+		r.position[end.Partition], r.end[end.Partition], r.noted[end.Partition] = at, end.Offset, at
+		if at < end.Offset {
+			assign[end.Partition] = kgo.NewOffset().At(at)
+		}
+	})
+	r.lastNote = time.Now()
+	if len(assign) > 0 {
+		r.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{r.config.From: assign})
+	}
+	return nil
+}
+
+func (r *replay) atEnd() bool {
+	for partition, end := range r.end {
+		if r.position[partition] < end {
+			return false
+		}
+	}
+	return true
+}
+
+// read works through the topic until its end, the limit, or the end of ctx.
+func (r *replay) read(ctx context.Context) error {
+	for !r.atEnd() {
+		polling, cancel := context.WithTimeout(ctx, readPatience)
+		fetches := r.client.PollRecords(polling, 1000)
+		cancel()
+		if ctx.Err() != nil {
+			return fmt.Errorf("replaying %s: %w", r.config.From, ctx.Err())
+		}
+		if err := fetches.Err0(); errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("reading %s: nothing came for %s, and the end is not reached", r.config.From, readPatience)
+		}
+		for _, failed := range fetches.Errors() {
+			return fmt.Errorf("reading %s/%d: %w", failed.Topic, failed.Partition, failed.Err)
+		}
+		for _, letter := range fetches.Records() {
+			if more, err := r.take(ctx, letter); err != nil || !more {
+				return err
+			}
+		}
+		if time.Since(r.lastNote) >= checkpointEvery {
+			if err := r.checkpoint(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take handles the next letter; more is false when the limit is reached.
+func (r *replay) take(ctx context.Context, letter *kgo.Record) (more bool, err error) {
+	if letter.Offset >= r.end[letter.Partition] {
+		return true, nil
+	}
+	selected := false
+	if !letter.Attrs.IsControl() {
+		r.count(&r.result.Read)
+		if selected, err = r.selects(letter); err != nil {
+			return false, err
+		}
+	}
+	if selected {
+		if err := r.put(ctx, letter); err != nil {
+			return false, err
+		}
+	}
+	// Only now: put returns early when ctx ends, and then the letter must not count as read.
+	r.position[letter.Partition] = letter.Offset + 1
+	return r.config.Limit == 0 || r.result.Selected < int64(r.config.Limit), nil
+}
+
+func (r *replay) selects(letter *kgo.Record) (bool, error) {
+	if r.config.Select != nil && !r.config.Select(letter) {
+		return false, nil
+	}
+	return r.filter.selects(letter)
+}
+
+// put sends one selected letter on its way.
+func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
+	record := r.config.Dialect.Restore(letter)
+	if r.config.To != "" {
+		record.Topic = r.config.To
+	}
+	if record.Partition < 0 {
+		record.Partition = letter.Partition
+	}
+	if err := r.pace.wait(ctx); err != nil {
+		return fmt.Errorf("replaying %s: %w", r.config.From, err)
+	}
+	if r.config.OnLetter != nil {
+		r.config.OnLetter(letter, record)
+	}
+	if r.config.DryRun {
+		r.count(&r.result.Selected)
+		return nil
+	}
+	if record.Topic == "" {
+		r.count(&r.result.Selected)
+		r.settle(letter, errors.New("the letter names no source topic; give the target with To"))
+		return nil
+	}
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("replaying %s: %w", r.config.From, ctx.Err())
+	}
+	r.count(&r.result.Selected)
+	// Not ctx: an interruption must not cancel a record whose write may have happened.
+	r.out.Produce(context.WithoutCancel(ctx), record, func(_ *kgo.Record, err error) {
+		r.settle(letter, err)
+		<-r.slots
+	})
+	return nil
+}
+
+func (r *replay) count(counter *int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*counter++
+}
+
+// settle notes what became of a selected letter. A client that was closed says nothing about it: it stays unaccounted for.
+func (r *replay) settle(letter *kgo.Record, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.result.Replayed++
+	case errors.Is(err, kgo.ErrClientClosed):
+	default:
+		r.result.Failed++
+		if len(r.result.Failures) < maxFailures {
+			r.result.Failures = append(r.result.Failures, fmt.Sprintf("%s: %v", position(letter), err))
+		}
+	}
+}
+
+// checkpoint waits for every acknowledgement, then notes the position. The order is what makes a second run safe: a position
+// is never noted before all letters below it are settled.
+func (r *replay) checkpoint(ctx context.Context) error {
+	if r.config.DryRun {
+		return nil
+	}
+	if err := r.out.Flush(ctx); err != nil {
+		return fmt.Errorf("waiting for the acknowledgements of replayed records (the progress is not noted; a next run repeats them): %w", err)
+	}
+	offsets := kadm.Offsets{}
+	for partition, at := range r.position {
+		if at > r.noted[partition] {
+			offsets.AddOffset(r.config.From, partition, at, -1)
+		}
+	}
+	r.lastNote = time.Now()
+	if len(offsets) == 0 {
+		return nil
+	}
+	if err := kadm.NewClient(r.client).CommitAllOffsets(ctx, r.config.Group, offsets); err != nil {
+		return fmt.Errorf("noting the progress in group %s (a next run repeats what was replayed since): %w", r.config.Group, err)
+	}
+	offsets.Each(func(offset kadm.Offset) { r.noted[offset.Partition] = offset.At })
+	return nil
+}
+
+// pace spaces letters evenly; what was late is not caught up.
+type pace struct {
+	rate float64
+	next time.Time
+}
+
+func (p *pace) wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || p.rate == 0 {
+		return err
+	}
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	delay := p.next.Sub(now)
+	p.next = p.next.Add(time.Duration(float64(time.Second) / p.rate))
+	// A timer is no more exact than about a millisecond: shorter waits are gathered.
+	if delay < time.Millisecond {
+		return nil
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
