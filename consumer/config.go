@@ -1,0 +1,41 @@
+package consumer
+
+import (
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// Settings are the reference consumer's promises; names and defaults are those of the retry and DLQ design it follows
+// (max_retries counts executions: 3 means that a record is tried three times in all).
+type Settings struct {
+	// MaxRetries is the number of executions of a record before it is dead-lettered, the first included; ≥ 1.
+	MaxRetries int `json:"max_retries,omitempty" jsonschema:"default=3,minimum=1"`
+	// RetryBackoffMS is the wait before the second execution, in ms.
+	RetryBackoffMS int `json:"retry_backoff_ms" jsonschema:"default=1000,minimum=0"`
+	// ExponentialBackoff doubles the wait with every execution.
+	ExponentialBackoff bool `json:"exponential_backoff" jsonschema:"default=true"`
+	// MaxRetryBackoffMS caps the wait, before jitter, in ms.
+	MaxRetryBackoffMS int `json:"max_retry_backoff_ms" jsonschema:"default=30000,minimum=0"`
+	// RetryJitterMS adds up to that many ms, at random.
+	RetryJitterMS int `json:"retry_jitter_ms" jsonschema:"default=200,minimum=0"`
+	// Ordering is none, partition or key.
+	Ordering string `json:"ordering,omitempty" jsonschema:"default=key,enum=none,enum=partition,enum=key"`
+	// MaxInFlight bounds the records fetched and not finished, per instance.
+	MaxInFlight int `json:"max_in_flight,omitempty" jsonschema:"default=2000,minimum=1"`
+	// AttemptTimeout bounds one execution; a timeout is a failure and is retried.
+	AttemptTimeout units.Duration `json:"attempt_timeout,omitempty" jsonschema:"default=2s"`
+	// CommitInterval is the time between commits of the finished prefix.
+	CommitInterval units.Duration `json:"commit_interval,omitempty" jsonschema:"default=100ms"`
+	// DLQEnabled dead-letters what fails for good; otherwise it is logged and committed.
+	DLQEnabled bool `json:"dlq_enabled" jsonschema:"default=true"`
+	// StopGrace bounds the orderly stop after TERM.
+	StopGrace units.Duration `json:"stop_grace,omitempty" jsonschema:"default=5s"`
+}
+
+// DefaultSettings returns the design's defaults.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,
+		Ordering: "key", MaxInFlight: 2000, AttemptTimeout: units.Duration(2e9), CommitInterval: units.Duration(1e8),
+		DLQEnabled: true, StopGrace: units.Duration(5e9),
+	}
+}

@@ -1,0 +1,175 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What the clients are told, and why.
+const (
+	// sessionTimeout is the least that brokers allow by default: a killed consumer's partitions are taken over soon.
+	sessionTimeout = 6 * time.Second
+	// heartbeatInterval is short, since a rebalance is learnt from a heartbeat.
+	heartbeatInterval = 500 * time.Millisecond
+	// rebalanceTimeout bounds how long the group waits for this member to give up partitions; more than revokeLimit + commitLimit.
+	rebalanceTimeout = 10 * time.Second
+	// fetchWait is how long the broker may hold an empty fetch: what a newly assigned or resumed partition waits at most for
+	// the fetch that is under way.
+	fetchWait = 250 * time.Millisecond
+	// fetchBytes and fetchPartitionBytes bound one answer, so that a slow link still delivers one within answerTimeout.
+	fetchBytes          = 1 << 20
+	fetchPartitionBytes = 512 << 10
+	// answerTimeout is how long any other answer may take before the connection is given up and the request repeated.
+	answerTimeout = 5 * time.Second
+	// metadataMaxAge and metadataMinAge: a moved leader is found within a tenth of a second of the first refusal, a partition
+	// nobody asks about within two.
+	metadataMaxAge = 2 * time.Second
+	metadataMinAge = 100 * time.Millisecond
+	// commitLimit bounds one commit; the finished prefix is then committed again.
+	commitLimit = 3 * time.Second
+	// revokeLimit bounds how long a rebalance waits for running attempts. Longer ones are abandoned to the next owner.
+	revokeLimit = 2 * time.Second
+)
+
+// reconnectBackoff is the wait before a broker is tried again that could not be reached: 100 ms, doubling to 1 s.
+func reconnectBackoff(fails int) time.Duration {
+	return Backoff{Initial: 100 * time.Millisecond, Cap: time.Second, Exponential: true}.Wait(max(fails, 1), Uniform)
+}
+
+// Consumer processes one topic as a member of a consumer group.
+type Consumer struct {
+	config Config
+	parts  Parts
+
+	mu     sync.Mutex
+	health Health
+}
+
+// New returns a consumer; it reports everything that is wrong with the configuration. Nothing is started.
+func New(config Config, parts Parts) (*Consumer, error) {
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("configuring the consumer: %w", err)
+	}
+	if config.SessionTimeout == 0 {
+		config.SessionTimeout = sessionTimeout
+	}
+	return &Consumer{config: config, parts: parts}, nil
+}
+
+// Main makes a consumer and runs it until ctx ends.
+func Main(ctx context.Context, config Config, parts Parts) error {
+	consumer, err := New(config, parts)
+	if err != nil {
+		return err
+	}
+	return consumer.Run(ctx)
+}
+
+// Health is how a consumer fares.
+type Health struct {
+	// Assigned are its partitions.
+	Assigned []int32 `json:"assigned"`
+	// InFlight is the number of records fetched and not finished; Waiting of those are in backoff or await a dead letter.
+	InFlight int `json:"in_flight"`
+	Waiting  int `json:"waiting"`
+	// Trouble tells, for each partition, the first dead letter that can't be published: its commits wait there.
+	Trouble []Trouble `json:"trouble"`
+	// CommitError is why the last commit was not accepted; "" when it was.
+	CommitError string `json:"commit_error"`
+}
+
+// Halted reports whether some partition's commits wait for a dead letter that was refused too often.
+func (h Health) Halted() bool {
+	for _, trouble := range h.Trouble {
+		if trouble.State == Halted {
+			return true
+		}
+	}
+	return false
+}
+
+// Health returns how the consumer fares, as of its last commit interval at the latest. It is safe for concurrent use.
+func (c *Consumer) Health() Health {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.health
+}
+
+func (c *Consumer) setHealth(health Health) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.health = health
+}
+
+// errGrace is returned when a handler outlives the stop.
+var errGrace = errors.New("stopping the consumer: a handler still ran at the end of the stop grace; it must honour its context")
+
+// Run consumes until ctx ends, then stops in order within Settings.StopGrace: no more records are fetched, running attempts and
+// unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil after such a stop.
+// Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished is not committed.
+func (c *Consumer) Run(ctx context.Context) error {
+	l := newLoop(c)
+	var err error
+	if l.producer, err = newProducer(c.config); err != nil {
+		return err
+	}
+	defer l.producer.Close()
+	if l.client, err = l.newClient(); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	polling, stopPolling := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPolling()
+	group.Go(func() { l.poll(polling) })
+	group.Go(l.commitRequests)
+
+	l.run(ctx, stopPolling)
+
+	close(l.done) // from here on rebalance callbacks return at once: nothing is owned any more
+	stopPolling()
+	l.end()
+	close(l.tasks)
+	close(l.commits)
+	c.leave(l)
+	group.Wait()
+	return l.awaitWorkers()
+}
+
+// newClient returns the client that consumes. Rebalances wait while polled records are on their way to the loop
+// (BlockRebalanceOnPoll), so a batch of an earlier assignment can never be taken for one of a later.
+func (l *loop) newClient() (*kgo.Client, error) {
+	config := l.config
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID),
+		kgo.ConsumerGroup(config.Group), kgo.ConsumeTopics(config.Topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		// A group without commits begins at the start: what was produced before it existed is not passed over.
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.OnPartitionsAssigned(l.callback(assigned)), kgo.OnPartitionsRevoked(l.callback(revoked)), kgo.OnPartitionsLost(l.callback(lost)),
+		kgo.SessionTimeout(config.SessionTimeout), kgo.HeartbeatInterval(min(heartbeatInterval, config.SessionTimeout/3)),
+		kgo.RebalanceTimeout(rebalanceTimeout), kgo.RequestTimeoutOverhead(answerTimeout),
+		kgo.FetchMaxWait(fetchWait), kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+	}, config.Options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("opening the Kafka client for %s: %w", config.Topic, err)
+	}
+	return client, nil
+}
+
+// leave gives the partitions back, so that the group needn't wait for the session to time out.
+func (c *Consumer) leave(l *loop) {
+	l.client.AllowRebalance()
+	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare))
+	defer cancel()
+	if err := l.client.LeaveGroupContext(leaving); err != nil {
+		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("the group was not left in order; it notices by the session timeout")
+	}
+	l.client.CloseAllowingRebalance()
+}

@@ -1,0 +1,75 @@
+package consumer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// FromEnvironment returns the configuration that the harness gives an instance in its environment; lookup is os.LookupEnv. The
+// handler is HTTPHandler. Its error names every variable that is missing.
+//
+//	DLQBENCH_BOOTSTRAP_SERVERS  brokers, comma-separated
+//	DLQBENCH_INPUT_TOPIC        the topic to consume
+//	DLQBENCH_DLQ_TOPIC          the dead-letter topic; default: the input topic and ".dlq"
+//	DLQBENCH_GROUP_ID           the consumer group
+//	DLQBENCH_ORACLE_URL         the downstream
+//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional
+//	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
+func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
+	var errs []error
+	required := func(name, what string) string {
+		value, _ := lookup(name)
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s is not set: %s", name, what))
+		}
+		return value
+	}
+	config := Config{Settings: DefaultSettings()}
+	if servers := required("DLQBENCH_BOOTSTRAP_SERVERS", "it gives the brokers, such as 127.0.0.1:9092"); servers != "" {
+		config.Bootstrap = strings.Split(servers, ",")
+	}
+	config.Topic = required("DLQBENCH_INPUT_TOPIC", "it names the topic to consume")
+	config.Group = required("DLQBENCH_GROUP_ID", "it names the consumer group")
+	config.DLQTopic, _ = lookup("DLQBENCH_DLQ_TOPIC")
+	if config.DLQTopic == "" && config.Topic != "" {
+		config.DLQTopic = config.Topic + ".dlq"
+	}
+	config.ClientID = clientID(lookup)
+	oracle := required("DLQBENCH_ORACLE_URL", "it gives the downstream that processes records, such as http://127.0.0.1:8080")
+	if oracle != "" {
+		handler, err := HTTPHandler(oracle)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading DLQBENCH_ORACLE_URL: %w", err))
+		}
+		config.Handler = handler
+	}
+	if text, _ := lookup("DLQBENCH_SETTINGS"); text != "" {
+		if err := DecodeSettings(text, &config.Settings); err != nil {
+			errs = append(errs, fmt.Errorf("reading DLQBENCH_SETTINGS: %w", err))
+		}
+	}
+	return config, errors.Join(errs...)
+}
+
+// DecodeSettings reads settings in JSON over those in settings: what the text doesn't mention stays, what it mentions and doesn't
+// exist is an error.
+func DecodeSettings(text string, settings *Settings) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(settings); err != nil {
+		return fmt.Errorf("%w; write JSON such as {\"max_retries\": 5, \"attempt_timeout\": \"2s\"}", err)
+	}
+	return nil
+}
+
+func clientID(lookup func(string) (string, bool)) string {
+	id := "dlqbench"
+	for _, name := range []string{"DLQBENCH_RUN_ID", "DLQBENCH_INSTANCE"} {
+		if value, _ := lookup(name); value != "" {
+			id += "-" + value
+		}
+	}
+	return id
+}

@@ -1,0 +1,250 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+func TestMain(m *testing.M) {
+	// fasthttp's cleaners of idle connections and workers sleep up to ten seconds at a time and can't be woken; they end by themselves.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+const (
+	inputTopic = "orders"
+	dlqTopic   = "orders.dlq"
+	groupID    = "orders-service"
+	// testDeadline bounds every wait; it is reached only when something is broken.
+	testDeadline = 20 * time.Second
+)
+
+// bench is an in-process Kafka with a source and a dead-letter topic.
+type bench struct {
+	*testing.T
+	cluster *kfake.Cluster
+	client  *kgo.Client
+	admin   *kadm.Client
+	log     *syncBuffer
+}
+
+func newBench(t *testing.T, partitions int32) *bench {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, inputTopic, dlqTopic),
+		kfake.GroupMinSessionTimeout(500*time.Millisecond), kfake.SleepOutOfOrder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, cluster: cluster, client: client, admin: kadm.NewClient(client), log: &syncBuffer{}}
+	t.Cleanup(func() {
+		client.Close()
+		cluster.Close()
+		if t.Failed() {
+			t.Logf("the consumers' log:\n%s", b.log)
+		}
+	})
+	return b
+}
+
+// testSettings are quick; a test changes what it is about.
+func testSettings() Settings {
+	settings := DefaultSettings()
+	settings.RetryBackoffMS, settings.MaxRetryBackoffMS, settings.RetryJitterMS = 20, 100, 5
+	settings.CommitInterval = units.Duration(20 * time.Millisecond)
+	return settings
+}
+
+func (b *bench) config(settings Settings, handler Handler) Config {
+	return Config{
+		Bootstrap: b.cluster.ListenAddrs(), Topic: inputTopic, DLQTopic: dlqTopic, Group: groupID, ClientID: "test",
+		Settings: settings, Handler: handler, Logger: zerolog.New(b.log),
+	}
+}
+
+// produce writes count records to the partition; the i-th has the key "k<i%keys>" and the value "<partition>:<offset>".
+func (b *bench) produce(partition int32, count, keys int) {
+	b.Helper()
+	records := make([]*kgo.Record, count)
+	for i := range records {
+		records[i] = &kgo.Record{
+			Topic: inputTopic, Partition: partition, Key: fmt.Appendf(nil, "k%d", i%keys), Value: fmt.Appendf(nil, "%d:%d", partition, i),
+			Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}},
+		}
+	}
+	if err := b.client.ProduceSync(b.Context(), records...).FirstErr(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// started is a consumer that was started; stop ends it in order.
+type started struct {
+	*Consumer
+	stop func() error
+}
+
+func (b *bench) start(config Config, parts Parts) started {
+	b.Helper()
+	consumer, err := New(config, parts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(ctx) }()
+	var once sync.Once
+	var result error
+	stop := func() error {
+		once.Do(func() {
+			cancel()
+			select {
+			case result = <-ended:
+			case <-time.After(testDeadline):
+				result = errors.New("the consumer didn't stop")
+			}
+		})
+		return result
+	}
+	b.Cleanup(func() {
+		if err := stop(); err != nil {
+			b.Errorf("stopping: %v", err)
+		}
+	})
+	return started{consumer, stop}
+}
+
+// eventually waits until the condition holds.
+func (b *bench) eventually(what string, condition func() bool) {
+	b.Helper()
+	deadline := time.Now().Add(testDeadline)
+	for !condition() {
+		if time.Now().After(deadline) {
+			b.Fatalf("it never came about that %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// committed returns the committed offset of the partition, -1 if there is none.
+func (b *bench) committed(partition int32) int64 {
+	b.Helper()
+	offsets, err := b.admin.FetchOffsets(b.Context(), groupID)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return -1
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	if offset, ok := offsets.Lookup(inputTopic, partition); ok {
+		return offset.At
+	}
+	return -1
+}
+
+// letters returns everything in the dead-letter topic.
+func (b *bench) letters() []*kgo.Record {
+	b.Helper()
+	ends, err := b.admin.ListEndOffsets(b.Context(), dlqTopic)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var total int64
+	assign := map[int32]kgo.Offset{}
+	ends.Each(func(end kadm.ListedOffset) { total += end.Offset; assign[end.Partition] = kgo.NewOffset().AtStart() })
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dlqTopic: assign}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer reader.Close()
+	var letters []*kgo.Record
+	ctx, cancel := context.WithTimeout(b.Context(), testDeadline)
+	defer cancel()
+	for int64(len(letters)) < total {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil {
+			b.Fatalf("reading the dead letters: %v", err)
+		}
+		letters = append(letters, fetches.Records()...)
+	}
+	return letters
+}
+
+// calls counts a handler's calls per record value and remembers their order.
+type calls struct {
+	mu    sync.Mutex
+	count map[string]int
+	order []string
+}
+
+func (c *calls) add(record *kgo.Record) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count == nil {
+		c.count = map[string]int{}
+	}
+	c.count[string(record.Value)]++
+	c.order = append(c.order, string(record.Value))
+	return c.count[string(record.Value)]
+}
+
+func (c *calls) of(value string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count[value]
+}
+
+func (c *calls) total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.order)
+}
+
+// syncBuffer is a log that tests read while it is written.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buffer.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buffer.String()
+}
+
+func valueOf(partition int32, offset int64) []byte {
+	return fmt.Appendf(nil, "%d:%d", partition, offset)
+}
+
+func mustListen(tb testing.TB) net.Listener {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return listener
+}

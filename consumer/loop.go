@@ -1,0 +1,414 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+)
+
+const (
+	// maxConcurrency bounds the attempts under way at a time, per instance.
+	maxConcurrency = 256
+	// maxPoll bounds the records taken over at a time.
+	maxPoll = 512
+	// maxOpen bounds the records of a partition that are kept track of because an earlier one is unfinished; the partition is
+	// then paused. What is in it is redelivered if the process dies.
+	maxOpen = 100_000
+)
+
+// The shares of the stop grace: running attempts, then the final commit, then leaving the group; the rest is for closing.
+const (
+	workShare   = 0.6
+	commitShare = 0.8
+	leaveShare  = 0.15
+)
+
+// partition is one assignment of a partition: given back and assigned again, it is another one.
+type partition struct {
+	id      int32
+	tracker Tracker
+	// active is the number of records fetched and not finished, busy the attempts and publications under way.
+	active, busy int
+	// committed is the last accepted commit, -1 before the first.
+	committed int64
+	// draining: nothing new is begun. gone: no longer owned; what comes back from workers is dropped.
+	draining, gone bool
+	paused         bool
+	// trouble tells of the first dead letter that can't be published, nil if all can; troubled are all of them.
+	trouble  *Trouble
+	troubled map[*task]struct{}
+	surfaced time.Time
+}
+
+// outcome is what a worker or the Parker reports.
+type outcome struct {
+	task *task
+	err  error
+	at   time.Time
+}
+
+// loop is the goroutine that owns all state. Others only send to its channels and its mailbox.
+type loop struct {
+	*Consumer
+	client, producer *kgo.Client
+
+	partitions map[int32]*partition
+	schedule   *scheduler
+	inFlight   int
+	busy       int // attempts with workers
+	workers    int
+	stopping   bool
+	drains     []*drain
+	committing *commitRequest
+	pollWanted bool // the poller waits for a grant
+	failing    string
+
+	outcomes   *mailbox
+	tasks      chan *task
+	grants     chan int
+	polled     chan kgo.Fetches
+	rebalances chan rebalance
+	commits    chan *commitRequest
+	committed  chan *commitRequest
+	done       chan struct{}
+
+	// life is the context of attempts, publications and commits: not the stop's, since they may end in their time.
+	life    context.Context
+	end     context.CancelFunc
+	working sync.WaitGroup
+}
+
+func newLoop(c *Consumer) *loop {
+	l := &loop{
+		Consumer: c, partitions: map[int32]*partition{}, schedule: newScheduler(), pollWanted: true,
+		outcomes: newMailbox(), tasks: make(chan *task), grants: make(chan int, 1), polled: make(chan kgo.Fetches),
+		rebalances: make(chan rebalance), commits: make(chan *commitRequest, 1), committed: make(chan *commitRequest, 1),
+		done: make(chan struct{}),
+	}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *loop) grace(share float64) time.Duration {
+	return time.Duration(share * float64(l.config.Settings.StopGrace.D()))
+}
+
+// run is the loop; it returns when ctx has ended and everything is drained.
+func (l *loop) run(ctx context.Context, stopPolling func()) {
+	commits := time.NewTicker(l.config.Settings.CommitInterval.D())
+	defer commits.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop := ctx.Done()
+	for {
+		l.dispatch()
+		l.advanceDrains(time.Now())
+		if l.stopping && len(l.drains) == 0 {
+			return
+		}
+		l.grant()
+		l.arm(timer)
+		select {
+		case <-l.outcomes.wake:
+		case fetches := <-l.polled:
+			l.pollWanted = true
+			l.accept(fetches)
+		case event := <-l.rebalances:
+			l.rebalance(event)
+		case request := <-l.committed:
+			l.onCommitted(request)
+		case <-commits.C:
+			l.commit()
+			l.report()
+		case <-timer.C:
+		case <-stop:
+			stop = nil
+			stopPolling()
+			l.stop()
+		}
+		l.settle()
+		l.expire(time.Now())
+	}
+}
+
+// arm sets the timer to the next moment at which something is due.
+func (l *loop) arm(timer *time.Timer) {
+	at, ok := l.schedule.wake()
+	for _, d := range l.drains {
+		if next := d.deadline(); !ok || next.Before(at) {
+			at, ok = next, true
+		}
+	}
+	if !ok {
+		timer.Stop()
+		return
+	}
+	timer.Reset(time.Until(at))
+}
+
+// accept takes polled records over. Records of partitions that are not owned, or are being given up, are left to the next owner.
+func (l *loop) accept(fetches kgo.Fetches) {
+	for _, failed := range fetches.Errors() {
+		if l.stopping || failed.Topic == "" {
+			continue
+		}
+		l.config.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching failed; it is tried again")
+	}
+	fetches.EachPartition(func(fetched kgo.FetchTopicPartition) {
+		home := l.partitions[fetched.Partition]
+		if home == nil || home.draining {
+			return
+		}
+		for _, record := range fetched.Records {
+			t := &task{record: record, home: home, slot: home.tracker.Add(record.Offset, record.LeaderEpoch)}
+			home.active++
+			l.inFlight++
+			lane, ordered := l.parts.Lane(record)
+			l.schedule.add(t, lane, ordered)
+		}
+		l.throttle(home)
+	})
+}
+
+// throttle pauses the partition when it has more than its share in flight, so that one that waits for a slow key, or for the DLQ,
+// doesn't use up what the others need; and lets it go on at half of that. Pausing stops fetching, not heartbeats.
+func (l *loop) throttle(home *partition) {
+	share := max(1, l.config.Settings.MaxInFlight/max(1, len(l.partitions)))
+	_, _, open, _ := home.tracker.Prefix()
+	which := map[string][]int32{l.config.Topic: {home.id}}
+	switch {
+	case !home.paused && (home.active >= share || open >= maxOpen):
+		home.paused = true
+		l.client.PauseFetchPartitions(which)
+	case home.paused && home.active <= share/2 && open <= maxOpen/2:
+		home.paused = false
+		l.client.ResumeFetchPartitions(which)
+	}
+}
+
+// grant lets the poller fetch as many records as may be in flight.
+func (l *loop) grant() {
+	free := min(maxPoll, l.config.Settings.MaxInFlight-l.inFlight)
+	if l.pollWanted && !l.stopping && free > 0 {
+		l.pollWanted = false
+		l.grants <- free
+	}
+}
+
+// dispatch hands ready tasks to workers; one is started when none is idle.
+func (l *loop) dispatch() {
+	limit := min(maxConcurrency, l.config.Settings.MaxInFlight)
+	for l.busy < limit {
+		t := l.schedule.next()
+		if t == nil {
+			return
+		}
+		t.phase = running
+		t.attempts++
+		t.home.busy++
+		l.busy++
+		select {
+		case l.tasks <- t:
+		default:
+			if l.workers < limit {
+				l.workers++
+				l.working.Go(func() { l.work(t) })
+				continue
+			}
+			l.tasks <- t // as many are idle as are not busy: one is about to receive
+		}
+	}
+}
+
+// settle takes up what workers and the Parker have reported.
+func (l *loop) settle() {
+	for _, result := range l.outcomes.take() {
+		t := result.task
+		t.home.busy--
+		if t.phase == publishing {
+			l.onPublished(t, result.err)
+			continue
+		}
+		l.busy--
+		if !t.home.gone {
+			l.onAttempt(t, result)
+		}
+	}
+}
+
+func (l *loop) onAttempt(t *task, result outcome) {
+	decision := l.parts.Policy.Decide(t.record, t.attempts, result.err)
+	switch decision.Action {
+	case Finish:
+		if result.err != nil {
+			l.config.Logger.Info().Err(result.err).Str("class", ClassOf(result.err).String()).Str("topic", t.record.Topic).
+				Int32("partition", t.record.Partition).Int64("offset", t.record.Offset).Msg("the record was not accepted; it is finished")
+		}
+		l.finish(t)
+	case DeadLetter:
+		l.deadLetter(t, result.err)
+	case Retry:
+		l.retry(t, result.at.Add(decision.Wait))
+	}
+}
+
+// retry sets a task's next attempt. In a partition that is being given up nothing is begun any more: the task is left as it is,
+// unfinished; only at a stop AtStop is asked.
+func (l *loop) retry(t *task, due time.Time) {
+	switch {
+	case !t.home.draining:
+		l.schedule.later(t, waiting, due)
+	case l.stopping:
+		l.atStop(t)
+	}
+}
+
+func (l *loop) finish(t *task) {
+	t.home.tracker.Finish(t.slot)
+	t.home.active--
+	l.inFlight--
+	l.schedule.release(t)
+	if t.home.paused {
+		l.throttle(t.home)
+	}
+}
+
+func (l *loop) deadLetter(t *task, cause error) {
+	if !l.config.Settings.DLQEnabled {
+		l.config.Logger.Warn().Err(cause).Str("topic", t.record.Topic).Int32("partition", t.record.Partition).
+			Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; dead-lettering is off, so it is finished")
+		l.finish(t)
+		return
+	}
+	reason := ""
+	if cause != nil {
+		reason = cause.Error()
+	}
+	t.letter = l.parts.Sealer.Seal(t.record, deadletter.Failure{
+		Reason: reason, Attempts: int32(t.attempts), Topic: t.record.Topic, Partition: t.record.Partition,
+		Offset: t.record.Offset, Epoch: t.record.LeaderEpoch, Time: time.Now(),
+	})
+	t.letter.Topic = l.config.DLQTopic
+	l.publish(t)
+}
+
+// publish hands the letter to the Parker and waits for its answer: the task is finished by that and nothing else.
+func (l *loop) publish(t *task) {
+	t.home.busy++
+	l.schedule.later(t, publishing, time.Now().Add(patience))
+	l.parts.Parker.Park(l.life, l.producer, t.letter, func(err error) {
+		l.outcomes.put(outcome{task: t, err: err})
+	})
+}
+
+func (l *loop) onPublished(t *task, err error) {
+	l.schedule.cancel(t)
+	if t.home.gone {
+		return
+	}
+	if err == nil {
+		l.calm(t)
+		l.finish(t)
+		return
+	}
+	t.tries++
+	l.complain(t, err.Error())
+	if !t.home.draining {
+		l.schedule.later(t, refused, time.Now().Add(l.parts.Policy.Republish(t.tries)))
+	}
+}
+
+// expire does what is due.
+func (l *loop) expire(now time.Time) {
+	for t := l.schedule.expired(now); t != nil; t = l.schedule.expired(now) {
+		switch t.phase {
+		case waiting:
+			l.schedule.ready(t)
+		case refused:
+			l.publish(t)
+		case publishing:
+			// Still the Parker's: it may have been written. It is only reported.
+			l.complain(t, "the dead letter is not acknowledged after "+patience.String())
+		case queued, running:
+		}
+	}
+}
+
+// surfaceEvery is the time between two reports of one partition's trouble.
+const surfaceEvery = 5 * time.Second
+
+// complain notes that a dead letter can't be published. The first one of a partition is reported, then the halt, then the same
+// every few seconds: not each try of each record.
+func (l *loop) complain(t *task, reason string) {
+	home := t.home
+	if home.troubled == nil {
+		home.troubled = map[*task]struct{}{}
+	}
+	home.troubled[t] = struct{}{}
+	now := time.Now()
+	fresh := home.trouble == nil
+	if fresh {
+		home.trouble = &Trouble{State: Refused, Topic: l.config.Topic, Partition: home.id, Since: now}
+	}
+	home.trouble.Reason = reason
+	halts := home.trouble.State == Refused && t.tries >= l.config.Settings.MaxRetries
+	if halts {
+		home.trouble.State = Halted
+	}
+	if fresh || halts || now.Sub(home.surfaced) >= surfaceEvery {
+		home.surfaced = now
+		home.locateTrouble()
+		l.parts.Surface(l.config.Logger, *home.trouble)
+		l.report()
+	}
+}
+
+// calm notes that a dead letter was published after all.
+func (l *loop) calm(t *task) {
+	home := t.home
+	if home.trouble == nil {
+		return
+	}
+	delete(home.troubled, t)
+	if len(home.troubled) > 0 {
+		return
+	}
+	over := *home.trouble
+	over.State, over.Letters = Recovered, 0
+	home.trouble = nil
+	l.parts.Surface(l.config.Logger, over)
+	l.report()
+}
+
+// locateTrouble points the trouble at the first record concerned: commits wait there.
+func (p *partition) locateTrouble() {
+	p.trouble.Letters = len(p.troubled)
+	var first *task
+	for t := range p.troubled {
+		if first == nil || t.record.Offset < first.record.Offset {
+			first = t
+		}
+	}
+	p.trouble.Offset, p.trouble.Tries = first.record.Offset, first.tries
+}
+
+// report renews what Health returns.
+func (l *loop) report() {
+	health := Health{InFlight: l.inFlight, Waiting: len(l.schedule.timed), CommitError: l.failing}
+	for id, home := range l.partitions {
+		health.Assigned = append(health.Assigned, id)
+		if home.trouble != nil {
+			home.locateTrouble()
+			health.Trouble = append(health.Trouble, *home.trouble)
+		}
+	}
+	slices.Sort(health.Assigned)
+	slices.SortFunc(health.Trouble, func(a, b Trouble) int { return cmp.Compare(a.Partition, b.Partition) })
+	l.setHealth(health)
+}

@@ -1,0 +1,90 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The values of Settings.Ordering.
+const (
+	OrderingNone      = "none"
+	OrderingPartition = "partition"
+	OrderingKey       = "key"
+)
+
+// Backoff returns the settings' backoff.
+func (s Settings) Backoff() Backoff {
+	return Backoff{
+		Initial: time.Duration(s.RetryBackoffMS) * time.Millisecond, Cap: time.Duration(s.MaxRetryBackoffMS) * time.Millisecond,
+		Exponential: s.ExponentialBackoff, Jitter: time.Duration(s.RetryJitterMS) * time.Millisecond,
+	}
+}
+
+// Validate reports every setting that makes no sense.
+func (s Settings) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(s.MaxRetries >= 1, "max_retries is %d: it counts executions, so it is 1 or more", s.MaxRetries)
+	check(s.RetryBackoffMS >= 0, "retry_backoff_ms is %d: it can't be negative", s.RetryBackoffMS)
+	check(s.MaxRetryBackoffMS >= 0, "max_retry_backoff_ms is %d: it can't be negative", s.MaxRetryBackoffMS)
+	check(s.RetryJitterMS >= 0, "retry_jitter_ms is %d: it can't be negative", s.RetryJitterMS)
+	check(s.Ordering == OrderingNone || s.Ordering == OrderingPartition || s.Ordering == OrderingKey,
+		"ordering is %q: it is none, partition or key", s.Ordering)
+	check(s.MaxInFlight >= 1, "max_in_flight is %d: it is 1 or more", s.MaxInFlight)
+	check(s.AttemptTimeout > 0, "attempt_timeout is %s: it must be positive", s.AttemptTimeout)
+	check(s.CommitInterval > 0, "commit_interval is %s: it must be positive", s.CommitInterval)
+	check(s.StopGrace > 0, "stop_grace is %s: it must be positive", s.StopGrace)
+	return errors.Join(errs...)
+}
+
+// Handler processes one record. It returns nil for a success and an error otherwise, classed if it is an *Error; it must honour
+// ctx, which ends after Settings.AttemptTimeout. It is called from many goroutines, but never twice at a time for one record. A
+// panic counts as a permanent failure of the record: a poison record must not stop the consumer.
+type Handler func(ctx context.Context, record *kgo.Record) error
+
+// Config says what a consumer consumes.
+type Config struct {
+	// Bootstrap are the brokers' addresses.
+	Bootstrap []string
+	// Topic is consumed, DLQTopic takes the dead letters.
+	Topic, DLQTopic string
+	// Group is the consumer group, ClientID what the client calls itself to the brokers.
+	Group, ClientID string
+	Settings        Settings
+	Handler         Handler
+	Logger          zerolog.Logger
+	// SessionTimeout is how long the group waits for a member that has gone silent; default 6s, the least that brokers allow
+	// unless told otherwise.
+	SessionTimeout time.Duration
+	// Options are added to the Kafka clients' (SASL, TLS).
+	Options []kgo.Opt
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if len(c.Bootstrap) == 0 {
+		errs = append(errs, errors.New("no broker address is given"))
+	}
+	if c.Topic == "" || c.Group == "" {
+		errs = append(errs, errors.New("topic and group must be given"))
+	}
+	if c.Settings.DLQEnabled && c.DLQTopic == "" {
+		errs = append(errs, errors.New("dead-lettering is enabled but no dead-letter topic is given"))
+	}
+	if c.DLQTopic != "" && c.DLQTopic == c.Topic {
+		errs = append(errs, fmt.Errorf("%s can't be its own dead-letter topic", c.Topic))
+	}
+	if c.Handler == nil {
+		errs = append(errs, errors.New("no handler is given"))
+	}
+	return errors.Join(append(errs, c.Settings.Validate())...)
+}

@@ -1,0 +1,109 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// work is a worker: it takes first, then what comes on tasks.
+func (l *loop) work(first *task) {
+	for t := first; t != nil; t = <-l.tasks {
+		err := l.attempt(t.record)
+		// The end is taken here, not when the loop gets to it: the backoff counts from it.
+		l.outcomes.put(outcome{task: t, err: err, at: time.Now()})
+	}
+}
+
+func (l *loop) attempt(record *kgo.Record) (err error) {
+	ctx, cancel := context.WithTimeout(l.life, l.config.Settings.AttemptTimeout.D())
+	defer cancel()
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			l.config.Logger.Error().Str("topic", record.Topic).Int32("partition", record.Partition).Int64("offset", record.Offset).
+				Str("stack", string(debug.Stack())).Msgf("the handler panicked: %v", panicked)
+			err = &Error{Class: Permanent, Err: fmt.Errorf("the handler panicked: %v", panicked)}
+		}
+	}()
+	return l.config.Handler(ctx, record)
+}
+
+// awaitWorkers waits for the workers within what is left of the grace.
+func (l *loop) awaitWorkers() error {
+	ended := make(chan struct{})
+	go func() {
+		l.working.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(l.grace(1 - commitShare))
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timer.C:
+		return errGrace
+	}
+}
+
+// poll fetches as many records as it is granted and hands them to the loop.
+func (l *loop) poll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case limit := <-l.grants:
+			fetches := l.client.PollRecords(ctx, limit)
+			select {
+			case l.polled <- fetches:
+			case <-l.done:
+			}
+			// The loop has the records: only now may a rebalance take the partitions away.
+			l.client.AllowRebalance()
+		}
+	}
+}
+
+// commitRequests carries out the loop's commits, one at a time.
+func (l *loop) commitRequests() {
+	for request := range l.commits {
+		ctx, cancel := context.WithTimeout(l.life, commitLimit)
+		request.failed = l.parts.Committer.Commit(ctx, l.client, l.config.Topic, request.offsets())
+		cancel()
+		l.committed <- request
+	}
+}
+
+// mailbox takes outcomes from many goroutines without ever blocking them; a task has one outcome under way at most, so it holds
+// no more than there are records in flight.
+type mailbox struct {
+	wake chan struct{}
+
+	mu           sync.Mutex
+	items, spare []outcome
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) put(item outcome) {
+	m.mu.Lock()
+	m.items = append(m.items, item)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what was put since; it is valid until the next call.
+func (m *mailbox) take() []outcome {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.items
+	clear(m.spare) // or it would keep records alive
+	m.items, m.spare = m.spare[:0], taken
+	return taken
+}
