@@ -1,0 +1,129 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Planned is one fault of the plan: what the scenario wrote, and the choices made for it.
+type Planned struct {
+	// Index is its place in the scenario's list and in Header.Faults.
+	Index int
+	Spec  Spec
+	// Seed is the fault's own, for what is drawn per request.
+	Seed uint64
+	history.PlannedFault
+}
+
+// Active is a fault that is being injected: what it is, and where it reports what it does.
+type Active struct {
+	Planned
+	sink  history.Sink
+	clock history.Clock
+}
+
+// NewActive returns the fault reporting to sink.
+func NewActive(planned Planned, sink history.Sink, clock history.Clock) Active {
+	return Active{Planned: planned, sink: sink, clock: clock}
+}
+
+// Effect notes what the fault did: count times what ("connections cut"); aux is a time in ns or a number of bytes, as what says;
+// instance is history.None where it can't be attributed. It is safe for concurrent use.
+func (a Active) Effect(what string, count int, aux int64, instance int) {
+	event := history.New(history.KindFaultEffect, a.clock.Now())
+	event.Op, event.N, event.Aux, event.Instance, event.Text = int64(a.Index), int32(count), aux, int16(instance), what
+	a.sink.Record(event)
+}
+
+// Heal removes a fault and returns when what it broke is confirmed back.
+type Heal func(context.Context) error
+
+// Injector makes the faults of one kind. Inject returns as soon as the fault is in force; it reports through active what
+// the fault does from then on. The returned Heal is called exactly once, also when the run is interrupted.
+type Injector interface {
+	Inject(ctx context.Context, active Active) (Heal, error)
+}
+
+// Nemesis carries out the schedule.
+type Nemesis struct {
+	// Injectors by kind: network, kafka, broker, subject, downstream.
+	Injectors map[string]Injector
+	Sink      history.Sink
+	Clock     history.Clock
+	// Observe, if set, is told when a fault starts (true) and when it has been healed (false).
+	Observe func(Planned, bool)
+}
+
+// healLimit bounds how long healing one fault may take, also after the run was interrupted.
+const healLimit = 20 * time.Second
+
+// Run injects every fault at its time, counted from steady on the run's clock, and heals it after its duration. It returns when all
+// are healed; when ctx ends it heals at once what is in force. The errors of all faults are joined.
+func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Planned) error {
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+		errs  []error
+	)
+	for _, planned := range schedule {
+		group.Go(func() {
+			if err := n.carryOut(ctx, steady, planned); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Planned) error {
+	if !sleepUntil(ctx, n.Clock, steady+planned.At) {
+		return nil
+	}
+	injector := n.Injectors[planned.Kind]
+	if injector == nil {
+		return fmt.Errorf("injecting fault %s: there is no injector for kind %q", planned.Name, planned.Kind)
+	}
+	n.note(history.KindFaultStart, planned)
+	heal, err := injector.Inject(ctx, NewActive(planned, n.Sink, n.Clock))
+	if err != nil {
+		return fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
+	}
+	sleepUntil(ctx, n.Clock, steady+planned.At+planned.For)
+	// Healing must also happen when the run was interrupted, so it gets a context of its own.
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
+	defer cancel()
+	if err := heal(healing); err != nil {
+		return fmt.Errorf("healing fault %s (%s): %w", planned.Name, planned.What, err)
+	}
+	n.note(history.KindFaultEnd, planned)
+	return nil
+}
+
+func (n *Nemesis) note(kind history.Kind, planned Planned) {
+	event := history.New(kind, n.Clock.Now())
+	event.Op, event.Text = int64(planned.Index), planned.What
+	n.Sink.Record(event)
+	if n.Observe != nil {
+		n.Observe(planned, kind == history.KindFaultStart)
+	}
+}
+
+// sleepUntil waits until the clock shows at; it reports false when ctx ended first.
+func sleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
+	timer := time.NewTimer(at - clock.Now())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
