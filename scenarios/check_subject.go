@@ -1,0 +1,112 @@
+package scenarios
+
+// What a subject file can get wrong although every value is well written.
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func (d *document) checkSubject(s *SubjectFile) {
+	c := newChecker(d, nil)
+	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics"} {
+		d.checkTemplates(d.root.get(path))
+	}
+	c.checkReady(s.Ready)
+	for _, name := range d.names("/files") {
+		if !filepath.IsLocal(name) {
+			d.add(d.root.get("/files").fields[name].key, fmt.Sprintf("%q leads out of the instance's work folder: write a relative path below it", name), "")
+		}
+	}
+	for _, name := range d.names("/env") {
+		if !envName.MatchString(name) {
+			d.add(d.root.get("/env").fields[name].key, fmt.Sprintf("%q can't be the name of an environment variable", name), "")
+		}
+	}
+	c.checkClasses(s.Contract.Classes)
+	c.checkBackoff(s.Contract.Backoff)
+	c.checkRetryTopics(s.Contract)
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// names returns the keys of the mapping at the path, in the order of the file.
+func (d *document) names(path string) []string {
+	if n := d.root.get(path); n != nil && n.kind == mappingNode {
+		return n.names
+	}
+	return nil
+}
+
+func (c *checker) checkReady(ready Ready) {
+	var set []string
+	for _, name := range c.names("/ready") {
+		if name == "log" || name == "port" || name == "url" {
+			set = append(set, name)
+		}
+	}
+	if len(set) > 1 {
+		c.at("/ready/"+set[1], fmt.Sprintf("%s and %s exclude each other: keep the one that says when the subject is ready", set[0], set[1]))
+	}
+	if _, err := regexp.Compile(ready.Log); err != nil {
+		c.at("/ready/log", fmt.Sprintf("this is no regular expression: %v", err))
+	}
+	if c.has("/ready/timeout") && ready.Timeout <= 0 {
+		c.at("/ready/timeout", "the subject needs some time to get ready, such as 30s")
+	}
+}
+
+func (c *checker) checkClasses(classes ClassesSpec) {
+	claimed := map[history.Outcome]string{}
+	lists := map[string][]StatusOrName{"retryable": classes.Retryable, "permanent": classes.Permanent, "logical": classes.Logical}
+	for _, name := range []string{"retryable", "permanent", "logical"} {
+		for i, written := range lists[name] {
+			path := fmt.Sprintf("/contract/classes/%s/%d", name, i)
+			outcome, err := written.outcome()
+			if err != nil {
+				c.hinted(path, err.Error(), hint(string(written), []string{"timeout", "reset"}))
+				continue
+			}
+			if earlier := claimed[outcome]; earlier != "" && outcome != history.OutcomeNone {
+				c.at(path, fmt.Sprintf("%s is in classes.%s already: an outcome has one class", written, earlier))
+			}
+			claimed[outcome] = name
+		}
+	}
+}
+
+func (c *checker) checkBackoff(backoff BackoffSpec) {
+	const base = "/contract/backoff"
+	if !c.allSound(base) {
+		return
+	}
+	if backoff.Initial == 0 {
+		for _, name := range []string{"multiplier", "cap", "jitter", "late"} {
+			if c.has(base + "/" + name) {
+				c.at(base+"/"+name, fmt.Sprintf("%s means nothing without a first wait: add initial, such as initial: 100ms", name))
+			}
+		}
+		return
+	}
+	if backoff.Cap > 0 && backoff.Cap < backoff.Initial {
+		c.at(base+"/cap", fmt.Sprintf("the cap (%s) is less than the first wait (%s)", backoff.Cap, backoff.Initial))
+	}
+}
+
+func (c *checker) checkRetryTopics(contract ContractSpec) {
+	const path = "/contract/retry_topics"
+	topics := contract.Retry == string(history.RetryTopics)
+	switch {
+	case topics && !c.has(path):
+		c.at("/contract/retry", "retry: topics needs retry_topics: the topics that retries go through, in order")
+	case !topics && c.has(path) && c.sound("/contract/retry"):
+		c.at(path, "retry_topics goes with retry: topics")
+	}
+	if i := slices.Index(contract.RetryTopics, ""); i >= 0 {
+		c.at(fmt.Sprintf("%s/%d", path, i), "a topic needs a name")
+	}
+}

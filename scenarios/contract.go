@@ -1,0 +1,170 @@
+package scenarios
+
+// From what a subject file or the reference's settings say to the contract that invariants hold the subject to.
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// The words of SubjectFile.Observe and of the contract.
+const (
+	ObserveOracle = "oracle"
+	ObserveWire   = "wire"
+
+	LogicalTerminal   = "terminal"
+	LogicalDeadLetter = "dead-letter"
+	CommitsOutcome    = "after-outcome"
+	CommitsAuto       = "auto"
+	PartitionAny      = "any"
+	PartitionSame     = "same"
+	SkipTombstone     = "tombstone"
+	EnvelopePlain     = "plain"
+)
+
+// defaultSubject is what a subject holds before its file is decoded over it. Each default promises the least that anyone would
+// still call correct:
+//
+//	attempts.max 0          any number of attempts
+//	attempts.counter memory a restart or the loss of the partition starts a fresh count: the most lenient
+//	backoff.initial 0       no wait at all
+//	backoff.multiplier 1    where there is a wait: it need not grow, and backoff.cap, backoff.jitter bound and spread nothing
+//	backoff.late 1s         where there is a wait: a second late is still on time
+//	classes                 503, 429, time-outs and resets may be retried, 400 is final, 422 is a business failure
+//	logical terminal        a business failure ends the record's processing
+//	ordering none           records may be processed in any order
+//	retry in-place          no retry topics, and a record's offset is committed when it is done
+//	dlq.envelope ""         the metadata of dead letters is not judged, nor are their headers (keeps_headers) and partition (any)
+//	dlq.on_failure halt     nothing is committed past a record that could not be dead-lettered: less would lose it
+//	commits after-outcome   offsets follow outcomes: less would lose records at every crash
+//	stop.grace 10s          as long as the common process managers wait
+//	skips                   nothing: every record is processed
+func defaultSubject() SubjectFile {
+	return SubjectFile{
+		Dir: ".", Observe: ObserveOracle, Ready: Ready{Timeout: units.Duration(30 * time.Second)},
+		Contract: ContractSpec{
+			Group: "{{.GroupID}}", Attempts: AttemptsSpec{Counter: string(history.CounterMemory)},
+			Backoff: BackoffSpec{Multiplier: 1, Late: units.Duration(time.Second)},
+			Logical: LogicalTerminal, Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
+			DLQ:     DLQSpec{Topic: "{{.DLQTopic}}", Partition: PartitionAny, OnFailure: string(history.OnFailureHalt)},
+			Commits: CommitsOutcome, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
+		},
+	}
+}
+
+// HistoryContract returns the subject's contract. The error names a class that is no HTTP status, timeout or reset, or that is in two lists.
+func (s *SubjectFile) HistoryContract() (history.Contract, error) {
+	contract, err := s.Contract.Contract()
+	contract.WireOnly = s.Observe == ObserveWire
+	return contract, err
+}
+
+// Contract returns the contract as invariants read it. Of the lists of classes, the ones left out hold what the oracle
+// answers by default and no other list claims; a status that the oracle never answers is left out, for nothing can be judged of it.
+func (c ContractSpec) Contract() (history.Contract, error) {
+	contract := history.Contract{
+		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter),
+		LogicalDeadLetters: c.Logical == LogicalDeadLetter,
+		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
+		Envelope: c.DLQ.Envelope, KeepsHeaders: c.DLQ.KeepsHeaders, SamePartition: c.DLQ.Partition == PartitionSame,
+		OnFailure: history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits == CommitsAuto, StopGrace: c.Stop.Grace.D(),
+		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone),
+	}
+	if c.Backoff.Initial > 0 {
+		contract.Backoff = history.Backoff{
+			Initial: c.Backoff.Initial.D(), Multiplier: c.Backoff.Multiplier, Cap: c.Backoff.Cap.D(),
+			Jitter: c.Backoff.Jitter.D(), Late: c.Backoff.Late.D(),
+		}
+	}
+	var err error
+	contract.Retryable, contract.Permanent, contract.Logical, err = c.Classes.outcomes()
+	return contract, err
+}
+
+// defaultClasses are the classes of the oracle's answers, in the order of the lists.
+func defaultClasses() [3][]history.Outcome {
+	return [3][]history.Outcome{
+		{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		{history.OutcomePermanent},
+		{history.OutcomeLogical},
+	}
+}
+
+func (c ClassesSpec) outcomes() (retryable, permanent, logical []history.Outcome, err error) {
+	lists := [3][]StatusOrName{c.Retryable, c.Permanent, c.Logical}
+	classes, claimed := defaultClasses(), map[history.Outcome]StatusOrName{}
+	for i, list := range lists {
+		if list == nil {
+			continue
+		}
+		classes[i] = []history.Outcome{}
+		for _, written := range list {
+			outcome, err := written.outcome()
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			if outcome == history.OutcomeNone {
+				continue
+			}
+			if _, twice := claimed[outcome]; twice {
+				return nil, nil, nil, fmt.Errorf("%s is in two places of classes: an outcome has one class", written)
+			}
+			claimed[outcome] = written
+			classes[i] = append(classes[i], outcome)
+		}
+	}
+	for i, list := range lists {
+		if list == nil {
+			classes[i] = slices.DeleteFunc(classes[i], func(o history.Outcome) bool { return claimed[o] != "" })
+		}
+	}
+	return classes[0], classes[1], classes[2], nil
+}
+
+// outcome returns what the oracle does under that name; OutcomeNone for a status that it never answers.
+func (s StatusOrName) outcome() (history.Outcome, error) {
+	known := map[StatusOrName]history.Outcome{
+		"503": history.OutcomeTransient, "429": history.OutcomeRateLimited, "400": history.OutcomePermanent,
+		"422": history.OutcomeLogical, "timeout": history.OutcomeTimeout, "reset": history.OutcomeReset,
+	}
+	if outcome, found := known[s]; found {
+		return outcome, nil
+	}
+	if status, err := strconv.Atoi(string(s)); err == nil && status >= 400 && status <= 599 {
+		return history.OutcomeNone, nil
+	}
+	return history.OutcomeNone, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
+}
+
+// referenceLate is how much later than promised the reference consumer may begin an attempt.
+const referenceLate = 250 * time.Millisecond
+
+// ReferenceContract returns the contract that follows from the reference consumer's settings.
+func ReferenceContract(r Reference) history.Contract {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	classes := defaultClasses()
+	contract := history.Contract{
+		// The design this consumer follows counts executions: max_retries 3 means three in all.
+		MaxAttempts: r.MaxRetries, Counter: history.CounterMemory,
+		Retryable: classes[0], Permanent: classes[1], Logical: classes[2],
+		Ordering: history.Ordering(r.Ordering), Retry: history.RetryInPlace,
+		OnFailure: history.OnFailureHalt, StopGrace: r.StopGrace.D(),
+	}
+	if r.RetryBackoffMS > 0 {
+		contract.Backoff = history.Backoff{
+			Initial: ms(r.RetryBackoffMS), Multiplier: 1, Cap: ms(r.MaxRetryBackoffMS), Jitter: ms(r.RetryJitterMS), Late: referenceLate,
+		}
+	}
+	if r.RetryBackoffMS > 0 && r.ExponentialBackoff {
+		contract.Backoff.Multiplier = 2
+	}
+	if r.DLQEnabled {
+		contract.Envelope, contract.KeepsHeaders = EnvelopePlain, true
+	}
+	return contract
+}

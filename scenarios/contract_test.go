@@ -1,0 +1,221 @@
+package scenarios
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+func loadSubject(t *testing.T, name string) *SubjectFile {
+	t.Helper()
+	subject, err := LoadSubject("testdata/subjects/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subject
+}
+
+func TestContractOfASubject(t *testing.T) {
+	contract, err := loadSubject(t, "good").HistoryContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := history.Contract{
+		MaxAttempts: 4, Counter: history.CounterHeader,
+		Backoff: history.Backoff{Initial: 100 * time.Millisecond, Multiplier: 2, Cap: 2 * time.Second, Jitter: 20 * time.Millisecond, Late: 300 * time.Millisecond},
+		// 502 is never answered; 429 is permanent here, so no longer retryable by default.
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset},
+		Permanent: []history.Outcome{history.OutcomePermanent, history.OutcomeRateLimited},
+		Logical:   []history.Outcome{history.OutcomeLogical}, LogicalDeadLetters: true,
+		Ordering: history.OrderingKey, Retry: history.RetryTopics, Envelope: "plain", KeepsHeaders: true, SamePartition: true,
+		OnFailure: history.OnFailureRetry, StopGrace: 5 * time.Second, SkipsTombstones: true,
+	}
+	if !reflect.DeepEqual(contract, want) {
+		t.Errorf("have %+v\nwant %+v", contract, want)
+	}
+}
+
+func TestContractThatPromisesTheLeast(t *testing.T) {
+	contract, err := loadSubject(t, "least").HistoryContract()
+	want := history.Contract{
+		Counter:   history.CounterMemory,
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
+		Ordering: history.OrderingNone, Retry: history.RetryInPlace, OnFailure: history.OnFailureHalt, StopGrace: 10 * time.Second,
+	}
+	if err != nil || !reflect.DeepEqual(contract, want) {
+		t.Errorf("have %+v, %v\nwant %+v", contract, err, want)
+	}
+	if contract, _ := loadSubject(t, "wire").HistoryContract(); !contract.WireOnly {
+		t.Error("observe: wire is not in the contract")
+	}
+}
+
+// TestDefaultClassesYield: a list that is left out has the oracle's answers that no other list claims.
+func TestDefaultClassesYield(t *testing.T) {
+	classes := ClassesSpec{Logical: []StatusOrName{"422", "400"}}
+	retryable, permanent, logical, err := classes.outcomes()
+	if err != nil || len(retryable) != 4 || len(permanent) != 0 || !slices.Equal(logical, []history.Outcome{history.OutcomeLogical, history.OutcomePermanent}) {
+		t.Errorf("%v %v %v %v", retryable, permanent, logical, err)
+	}
+	for _, wrong := range []ClassesSpec{{Retryable: []StatusOrName{"200"}}, {Permanent: []StatusOrName{"never"}}, {Retryable: []StatusOrName{"400"}, Permanent: []StatusOrName{"400"}}} {
+		if _, _, _, err := wrong.outcomes(); err == nil {
+			t.Errorf("%+v was accepted", wrong)
+		}
+	}
+}
+
+func TestContractOfTheReference(t *testing.T) {
+	reference := defaultReference()
+	have := ReferenceContract(reference)
+	want := history.Contract{
+		MaxAttempts: 3, Counter: history.CounterMemory,
+		Backoff:   history.Backoff{Initial: time.Second, Multiplier: 2, Cap: 30 * time.Second, Jitter: 200 * time.Millisecond, Late: 250 * time.Millisecond},
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
+		Ordering: history.OrderingKey, Retry: history.RetryInPlace, Envelope: "plain", KeepsHeaders: true, OnFailure: history.OnFailureHalt,
+		StopGrace: 5 * time.Second,
+	}
+	if !reflect.DeepEqual(have, want) {
+		t.Errorf("have %+v\nwant %+v", have, want)
+	}
+	reference.ExponentialBackoff, reference.DLQEnabled, reference.StopGrace = false, false, units.Duration(time.Second)
+	if have := ReferenceContract(reference); have.Backoff.Multiplier != 1 || have.Envelope != "" || have.KeepsHeaders || have.StopGrace != time.Second {
+		t.Errorf("have %+v", have)
+	}
+	reference.RetryBackoffMS = 0
+	if have := ReferenceContract(reference); have.Backoff != (history.Backoff{}) {
+		t.Errorf("without a wait the contract promises %+v", have.Backoff)
+	}
+}
+
+func TestRender(t *testing.T) {
+	values := Values{BootstrapServers: "127.0.0.1:9", InputTopic: "in", DLQTopic: "dead", GroupID: "g", Instance: 1, RunID: "r"}
+	subject := loadSubject(t, "good")
+	rendered, err := subject.Render(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := []string{
+		rendered.Command[1], rendered.Args[0], rendered.Env["GROUP"], rendered.Env["STORE"], rendered.Files["conf/app.properties"],
+		rendered.Contract.Group, rendered.Contract.DLQ.Topic, strings.Join(rendered.Contract.RetryTopics, "|"),
+	}
+	want := []string{"--kafka=127.0.0.1:9", "--instance=1", "g", "none", "topics=in\n", "g-x", "dead", "r.r1|r.r2"}
+	if !slices.Equal(have, want) {
+		t.Errorf("have %q\nwant %q", have, want)
+	}
+	if subject.Env["GROUP"] != "{{.GroupID}}" {
+		t.Error("rendering changed the subject itself")
+	}
+	joined := &SubjectFile{Contract: ContractSpec{RetryTopics: TextList{"{{.RetryTopics}}", "c"}}}
+	if rendered, err = joined.Render(Values{RetryTopics: "a,b"}); err != nil || !slices.Equal(rendered.Contract.RetryTopics, TextList{"a", "b", "c"}) {
+		t.Errorf("retry topics %q, %v", rendered.Contract.RetryTopics, err)
+	}
+	if _, err := (&SubjectFile{Name: "x", Command: []string{"{{.Nope}}"}}).Render(values); err == nil {
+		t.Error("an unknown value was rendered")
+	}
+}
+
+// TestEveryValueIsGivenBothWays: each template value has its environment variable, and each carries its own value.
+func TestEveryValueIsGivenBothWays(t *testing.T) {
+	var values Values
+	fields := reflect.ValueOf(&values).Elem()
+	for i := range fields.NumField() {
+		if field := fields.Field(i); field.Kind() == reflect.String {
+			field.SetString(fields.Type().Field(i).Name)
+		}
+	}
+	values.Instance = 7
+	environment := values.Environment()
+	if len(environment) != fields.NumField() {
+		t.Errorf("%d variables for %d values", len(environment), fields.NumField())
+	}
+	for name, value := range environment {
+		if name == "DLQBENCH_INSTANCE" {
+			value = "Instance"
+		}
+		if flat := strings.ReplaceAll(strings.TrimPrefix(name, "DLQBENCH_"), "_", ""); !strings.EqualFold(flat, value) {
+			t.Errorf("%s carries %s", name, value)
+		}
+	}
+}
+
+func TestDescribeContract(t *testing.T) {
+	var text strings.Builder
+	for _, name := range []string{"good", "least", "wire"} {
+		contract, err := loadSubject(t, name).HistoryContract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("== " + name + "\n" + strings.Join(DescribeContract(contract).Lines(), "\n") + "\n")
+	}
+	text.WriteString("== reference\n" + strings.Join(DescribeContract(ReferenceContract(defaultReference())).Lines(), "\n") + "\n")
+	golden(t, "testdata/contracts.golden", text.String())
+}
+
+// TestDescriptionAgreesWithTheJudges: what is said to be unjudged is not judged, for a reason that lies in the contract, and the other way round.
+func TestDescriptionAgreesWithTheJudges(t *testing.T) {
+	contracts := []history.Contract{ReferenceContract(defaultReference())}
+	for _, name := range []string{"good", "least", "wire", "auto"} {
+		contract, err := loadSubject(t, name).HistoryContract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		contracts = append(contracts, contract)
+	}
+	for i, contract := range contracts {
+		description := DescribeContract(contract)
+		said := map[string]bool{}
+		for _, reason := range description.Judged {
+			said[reason.Invariant] = true
+		}
+		for _, reason := range description.NotJudged {
+			said[reason.Invariant] = false
+		}
+		for _, name := range assertions.Names() {
+			if _, found := said[name]; !found {
+				t.Errorf("contract %d: nothing is said of %s", i, name)
+			}
+		}
+		if len(said) != len(assertions.Names()) {
+			t.Errorf("contract %d: %d invariants described, there are %d", i, len(said), len(assertions.Names()))
+		}
+		for _, result := range judgeNothing(t, contract) {
+			unpromised := strings.Contains(result.Why, "the contract ") || strings.Contains(result.Why, "does not call the oracle") || strings.Contains(result.Why, "keep no order")
+			if said[result.Name] == unpromised && result.Name != "replay-round-trip" {
+				t.Errorf("contract %d: %s is said to be judged: %v, but the judge says %s: %s", i, result.Name, said[result.Name], result.Status, result.Why)
+			}
+		}
+	}
+}
+
+// judgeNothing judges an empty history by the contract.
+func judgeNothing(t *testing.T, contract history.Contract) []assertions.Result {
+	t.Helper()
+	header := history.Header{
+		Format: history.FormatVersion, RunID: "r", Contract: contract, Instances: 1, Records: 1,
+		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}, {Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
+	}
+	verdict, _, err := assertions.Judge(history.FromEvents(header, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdict.Invariants
+}
+
+// TestDialectsAreThoseThatThereAre holds the words of dlq.envelope to the dialects.
+func TestDialectsAreThoseThatThereAre(t *testing.T) {
+	for _, name := range append(deadletter.Names(), "plane") {
+		text := "name: x\nkind: process\ncommand: [x]\ncontract: {dlq: {envelope: " + name + "}}\n"
+		if _, err := ParseSubject("x.yaml", []byte(text)); (err == nil) != slices.Contains(deadletter.Names(), name) {
+			t.Errorf("envelope %s: %v", name, err)
+		}
+	}
+}

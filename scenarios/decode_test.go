@@ -1,0 +1,198 @@
+package scenarios
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+const least = "name: least\ndescription: As little as a scenario can say.\nworkload: {rate: 100/s, duration: 2s}\n"
+
+func mustParse(t *testing.T, text string, sets ...string) *Scenario {
+	t.Helper()
+	scenario, _, err := ParseWith("test.yaml", []byte(text), sets)
+	if err != nil {
+		t.Fatalf("%s\n%v", text, err)
+	}
+	return scenario
+}
+
+func TestDefaults(t *testing.T) {
+	want := &Scenario{
+		Name: "least", Description: "As little as a scenario can say.", Cluster: Cluster{Brokers: 1},
+		Topics:  Topics{Input: InputTopic{Partitions: 6}, DLQ: DLQTopic{Partitions: 6}},
+		Subject: Subject{Reference: &Reference{Instances: 1, Settings: consumer.DefaultSettings()}},
+		Workload: Workload{
+			Rate: 100, Duration: units.Duration(2 * time.Second), WarmUp: units.Duration(500 * time.Millisecond), Arrivals: "constant",
+			Keys: Keys{Count: 1000}, ValueSize: 256, Headers: 1, Outcomes: Outcomes{Success: 100}, ErrorText: "plain",
+		},
+		Expect: Expect{MaxSlip: units.Duration(250 * time.Millisecond), Drain: units.Duration(20 * time.Second)},
+	}
+	if have := mustParse(t, least); !reflect.DeepEqual(have, want) {
+		t.Errorf("have %+v\nwant %+v", have, want)
+	}
+}
+
+// TestWrittenZerosAreKept: what a user writes is never taken for absent.
+func TestWrittenZerosAreKept(t *testing.T) {
+	s := mustParse(t, least, "workload.headers=0", "workload.warm_up=0s", "subject.reference={retry_backoff_ms: 0, retry_jitter_ms: 0, exponential_backoff: false, dlq_enabled: false}",
+		"topics.input.partitions=3", "expect.allow.duplicates=0%")
+	reference := s.Subject.Reference
+	if s.Workload.Headers != 0 || s.Workload.WarmUp != 0 || reference.RetryBackoffMS != 0 || reference.RetryJitterMS != 0 ||
+		reference.ExponentialBackoff || reference.DLQEnabled || reference.MaxRetries != 3 || reference.MaxRetryBackoffMS != 30000 {
+		t.Errorf("workload %+v, reference %+v", s.Workload, reference)
+	}
+	if s.Topics.DLQ.Partitions != 3 || s.Expect.Allow.Duplicates == nil || *s.Expect.Allow.Duplicates != 0 {
+		t.Errorf("topics %+v, allow %+v", s.Topics, s.Expect.Allow)
+	}
+}
+
+func TestWrittenForms(t *testing.T) {
+	s := mustParse(t, least,
+		"workload.outcomes={transient: 5, rate_limited: {weight: 2, retry_after: 3s}, reset: {weight: 1, failures: 2}, exhausted: 1}", "workload.value_size=1KiB",
+		"faults=[{at: 1s, for: 500ms, kafka: {api: Produce, delay: 1s}}, {at: 1s, for: 500ms, network: {link: downstream, bandwidth: 2048}}]",
+		"replay={healed: 12.5%}", "workload.keys.skew=0.5", "seed=18446744073709551615")
+	wantOutcomes := Outcomes{
+		Transient: Failing{5, 1, units.Duration(time.Second)}, RateLimited: Failing{2, 1, units.Duration(3 * time.Second)},
+		Reset: Failing{1, 2, units.Duration(time.Second)}, Exhausted: 1,
+	}
+	if s.Workload.Outcomes != wantOutcomes || s.Workload.ValueSize != 1024 || s.Workload.Keys.Skew != 0.5 || s.Seed != 1<<64-1 {
+		t.Errorf("%+v", s.Workload)
+	}
+	if len(s.Faults) != 2 || s.Faults[0].Kafka.Probability != 1 || s.Faults[1].Network.Bandwidth != 2048 {
+		t.Errorf("%+v", s.Faults)
+	}
+	if *s.Replay != (Replay{Healed: 0.125, Rate: 500}) {
+		t.Errorf("%+v", s.Replay)
+	}
+}
+
+func TestStepsAddUp(t *testing.T) {
+	s := mustParse(t, strings.Replace(least, "{rate: 100/s, duration: 2s}", "{steps: [{rate: 60/m, for: 1s}, {rate: 5/s, for: 1500ms}]}", 1))
+	if s.Workload.Duration.D() != 2500*time.Millisecond || s.expected() != 0.5+1+7.5 {
+		t.Errorf("duration %s, expected %v", s.Workload.Duration, s.expected())
+	}
+}
+
+func TestSetChangesTheTextAndTheScenario(t *testing.T) {
+	sets := []string{"workload.rate=500/s", "subject.reference.max_retries=5", "faults[0]={at: 1s, for: 1s, downstream: {outage: true}}", "faults[1]={at: 1s, for: 1s, downstream: {outage: true}}",
+		"faults[1]={at: 1s, name: second, for: 1s, downstream: {outage: true}}", "faults[0].for=700ms", "description='a: \"b\"'"}
+	data := []byte(least + "faults: []\n")
+	direct, source, err := ParseWith("test.yaml", data, sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if direct.Workload.Rate != 500 || direct.Subject.Reference.MaxRetries != 5 || direct.Faults[0].For != units.Duration(7e8) || len(direct.Faults) != 2 || direct.Faults[1].Name != "second" || direct.Description != `a: "b"` {
+		t.Errorf("%+v", direct)
+	}
+	applied, err := Apply("test.yaml", data, sets)
+	if err != nil || !bytes.Equal(applied, source) {
+		t.Errorf("Apply gives %s, %v; ParseWith %s", applied, err, source)
+	}
+	if again := mustParse(t, string(source)); !reflect.DeepEqual(again, direct) {
+		t.Errorf("the kept text means %+v, not %+v", again, direct)
+	}
+	if !strings.HasPrefix(string(source), "# --set workload.rate=500/s\n") {
+		t.Errorf("the kept text does not say what was set: %s", source)
+	}
+	if same, err := Apply("test.yaml", data, nil); err != nil || !bytes.Equal(same, data) {
+		t.Errorf("without overrides the text changed: %s, %v", same, err)
+	}
+}
+
+func TestSetProblemsNameTheArgument(t *testing.T) {
+	_, data, err := Find("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = ParseWith("smoke", data, []string{
+		"workload.rate=5x", "faults[0].for=20s", "workload.rat=3", "faults[3].at=1s", "subject.reference.max_retries={a: 1}", "rate", "=5", "a..b=1",
+		"subject.reference.retry_backoff_ms=60000", "workload.duration=", "workload.keys=[1", "name.x=5", "faults.x=1", "workload[0]=1", "expect.drain={x: 5s}", "workload={rate: 1/s, duration: 5s, keys: {count: x}, outcomes: {succes: 1, exhausted: 1}}",
+	})
+	golden(t, "testdata/set.golden", asProblems(t, err).Error()+"\n")
+}
+
+func TestSubjectTakesThePlace(t *testing.T) {
+	_, data, err := Find("consumer-kill")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, source, err := ParseForSubject("consumer-kill", data, nil, "testdata/subjects/least.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Subject.Reference != nil || s.Subject.File != "testdata/subjects/least.yaml" || s.InstanceCount() != 3 {
+		t.Errorf("%+v", s.Subject)
+	}
+	if !strings.Contains(string(source), "file: testdata/subjects/least.yaml\n  instances: 3") {
+		t.Errorf("the kept text has another subject: %s", source)
+	}
+	_, data, _ = Find("downstream-outage")
+	_, _, err = ParseForSubject("downstream-outage", data, nil, "testdata/subjects/wire.yaml")
+	if problems := asProblems(t, err); len(problems.Problems) != 2 || problems.Problems[0].Line != 14 {
+		t.Errorf("a subject without a downstream is not refused: %v", err)
+	}
+	_, _, err = ParseForSubject("smoke", data, nil, "no-such.yaml")
+	if problems := asProblems(t, err); problems.Problems[0].String() != "--subject no-such.yaml: there is no file no-such.yaml" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSubjectFileIsRelativeToTheScenario(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "s.yaml"), []byte("name: s\nkind: process\ncommand: [x]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := least + "subject: {file: s.yaml}\n"
+	s, err := Parse(filepath.Join(folder, "scenario.yaml"), []byte(text))
+	if err != nil || s.Subject.File != "s.yaml" || s.InstanceCount() != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := Parse("elsewhere.yaml", []byte(text)); err == nil {
+		t.Error("a subject file that is not there was accepted")
+	}
+}
+
+func TestFind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "smoke")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if name, data, err := Find(path); err != nil || name != path || string(data) != "x" {
+		t.Errorf("a file with the name of a shipped scenario: %q %q %v", name, data, err)
+	}
+	if name, data, err := Find("smoke"); err != nil || name != "smoke" || len(data) < 100 {
+		t.Errorf("smoke: %q, %d bytes, %v", name, len(data), err)
+	}
+	for arg, want := range map[string]string{
+		"smok": "did you mean smoke?", "dlq-link-dow": "did you mean dlq-link-down?", "zzzzzz": "one of broker-loss", "./smoke": "reading the scenario ./smoke: ",
+		"smoke.yaml": "reading the scenario smoke.yaml: ",
+	} {
+		if _, _, err := Find(arg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
+		}
+	}
+}
+
+// TestEveryFaultIsChecked: a fault's own checks are reached through a scenario.
+func TestEveryFaultIsChecked(t *testing.T) {
+	for _, entry := range faults.Catalogue() {
+		text := least + "cluster: {brokers: 3}\nsubject: {reference: {instances: 3}}\nfaults:\n  - " + entry.Example + "\n"
+		text = strings.Replace(text, "duration: 2s", "duration: 5s", 1)
+		if s := mustParse(t, text); len(s.Faults) != 1 || s.Faults[0].Kind()+"." != entry.Name[:strings.Index(entry.Name, ".")+1] {
+			t.Errorf("%s: %+v", entry.Name, s.Faults)
+		}
+		late := strings.Replace(text, "{at: 1s", "{at: 5s", 1)
+		if _, err := Parse("late.yaml", []byte(late)); err == nil || !strings.Contains(err.Error(), "lies outside the run") {
+			t.Errorf("%s: outside the run, but %v", entry.Name, err)
+		}
+	}
+}

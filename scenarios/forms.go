@@ -1,0 +1,148 @@
+package scenarios
+
+// The written forms that are more than a plain field, and the defaults that are not the zero value: a key that is absent
+// keeps what the value was filled with before decoding.
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// defaultScenario is what a scenario holds before its file is decoded over it.
+func defaultScenario() Scenario {
+	return Scenario{
+		Cluster: Cluster{Brokers: 1},
+		Topics:  Topics{Input: InputTopic{Partitions: 6}},
+		Workload: Workload{
+			WarmUp: units.Duration(500 * time.Millisecond), Arrivals: ArrivalsConstant, Keys: Keys{Count: 1000},
+			ValueSize: 256, Headers: 1, ErrorText: ErrorTextPlain,
+		},
+		Expect: Expect{MaxSlip: units.Duration(250 * time.Millisecond), Drain: units.Duration(20 * time.Second)},
+	}
+}
+
+func defaultReference() Reference {
+	return Reference{Instances: 1, Settings: consumer.DefaultSettings()}
+}
+
+func defaultReplay() Replay { return Replay{Healed: 1, Rate: 500} }
+
+func defaultFailing() Failing {
+	return Failing{Failures: 1, RetryAfter: units.Duration(time.Second)}
+}
+
+// UnmarshalJSON reads a reference consumer; absent settings have the consumer's own defaults.
+func (r *Reference) UnmarshalJSON(data []byte) error {
+	type plain Reference
+	filled := plain(defaultReference())
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*r = Reference(filled)
+	return nil
+}
+
+// UnmarshalJSON reads a replay phase over its defaults.
+func (r *Replay) UnmarshalJSON(data []byte) error {
+	type plain Replay
+	filled := plain(defaultReplay())
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*r = Replay(filled)
+	return nil
+}
+
+// UnmarshalJSON reads a bare weight or a mapping.
+func (f *Failing) UnmarshalJSON(data []byte) error {
+	type plain Failing
+	filled := plain(defaultFailing())
+	err := json.Unmarshal(data, &filled.Weight)
+	if err != nil {
+		err = json.Unmarshal(data, &filled)
+	}
+	if err != nil {
+		return err
+	}
+	*f = Failing(filled)
+	return nil
+}
+
+// JSONSchema describes both written forms.
+func (Failing) JSONSchema() *jsonschema.Schema {
+	mapping := jsonschema.NewProperties()
+	mapping.Set("weight", &jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: "1000000", Description: "Weight among the outcomes."})
+	mapping.Set("failures", &jsonschema.Schema{
+		Type: "integer", Minimum: "1", Maximum: "255", Default: 1, Description: "Failures before the success.",
+	})
+	mapping.Set("retry_after", &jsonschema.Schema{Ref: "#/$defs/Duration", Description: "RetryAfter goes with rate_limited.", Default: "1s"})
+	return &jsonschema.Schema{
+		Description: "An outcome that ends well after some failures: a bare weight, or a mapping.",
+		OneOf: []*jsonschema.Schema{
+			{Type: "integer", Minimum: "0", Maximum: "1000000"},
+			{Type: "object", Properties: mapping, Required: []string{"weight"}, AdditionalProperties: jsonschema.FalseSchema},
+		},
+	}
+}
+
+// UnmarshalJSON reads a list, or one comma-joined text.
+func (l *TextList) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) != nil {
+		return json.Unmarshal(data, (*[]string)(l))
+	}
+	*l = splitList(one)
+	return nil
+}
+
+func splitList(text string) TextList {
+	var list TextList
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// JSONSchema describes both written forms.
+func (TextList) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Description: "A list of texts, or one comma-joined text.",
+		OneOf:       []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}},
+	}
+}
+
+// UnmarshalJSON reads 503 or "timeout".
+func (s *StatusOrName) UnmarshalJSON(data []byte) error {
+	var number int
+	if json.Unmarshal(data, &number) == nil {
+		*s = StatusOrName(strconv.Itoa(number))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("%s is neither an HTTP status nor a name", data)
+	}
+	*s = StatusOrName(text)
+	return nil
+}
+
+// JSONSchema describes both written forms; which of them the oracle can answer is checked when the contract is made.
+func (StatusOrName) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Description: "An HTTP status code that the oracle answers (200, 400, 422, 429, 503), or timeout or reset.",
+		OneOf: []*jsonschema.Schema{
+			{Type: "integer", Minimum: "100", Maximum: "599"},
+			{Type: "string"},
+		},
+	}
+}

@@ -1,0 +1,37 @@
+package scenarios
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestShippedScenariosAreSound(t *testing.T) {
+	names := Names()
+	if len(names) < 14 {
+		t.Fatalf("shipped are only %v", names)
+	}
+	for _, name := range names {
+		_, data, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scenario, err := Parse(name, data)
+		if err != nil {
+			t.Errorf("%s:\n%v", name, err)
+			continue
+		}
+		if scenario.Name != name {
+			t.Errorf("%s calls itself %s", name, scenario.Name)
+		}
+		if !strings.HasPrefix(string(data), "# yaml-language-server: $schema=") {
+			t.Errorf("%s does not name its schema in the first line", name)
+		}
+		if !strings.Contains(scenario.Description, "Proves that ") {
+			t.Errorf("%s does not say what it proves", name)
+		}
+		if length := scenario.Workload.Duration.D(); length < 4*time.Second || length > 8*time.Second {
+			t.Errorf("%s has a steady phase of %s", name, length)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package scenarios
+
+import (
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// The words of Workload.Arrivals and Workload.ErrorText.
+const (
+	ArrivalsConstant = "constant"
+	ArrivalsPoisson  = "poisson"
+
+	ErrorTextPlain    = "plain"
+	ErrorTextNonASCII = "non-ascii"
+	ErrorTextLong     = "long"
+	ErrorTextHostile  = "hostile"
+)
+
+// Scenario is one scenario file, decoded, with every default filled in.
+type Scenario struct {
+	// Name is short and file-name safe: lower-case letters, digits, dashes.
+	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	// Description says what the scenario proves.
+	Description string `json:"description" jsonschema:"required"`
+	// Seed, unless given on the command line; every random choice of the run follows from it.
+	Seed     uint64        `json:"seed,omitempty"`
+	Cluster  Cluster       `json:"cluster,omitempty"`
+	Topics   Topics        `json:"topics,omitempty"`
+	Subject  Subject       `json:"subject,omitempty"`
+	Workload Workload      `json:"workload" jsonschema:"required"`
+	Faults   []faults.Spec `json:"faults,omitempty"`
+	Replay   *Replay       `json:"replay,omitempty"`
+	Expect   Expect        `json:"expect,omitempty"`
+}
+
+// Cluster is the Kafka that is started.
+type Cluster struct {
+	// Brokers is 1 to 9; default 1.
+	Brokers int `json:"brokers,omitempty" jsonschema:"minimum=1,maximum=9"`
+}
+
+// Topics are the run's topics; their names get the run's prefix.
+type Topics struct {
+	Input InputTopic `json:"input,omitempty"`
+	DLQ   DLQTopic   `json:"dlq,omitempty"`
+}
+
+// InputTopic is the source topic.
+type InputTopic struct {
+	// Partitions, 1 to 256; default 6.
+	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1,maximum=256"`
+}
+
+// DLQTopic is the dead-letter topic.
+type DLQTopic struct {
+	// Partitions, 1 to 256; default: as many as the input has.
+	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1,maximum=256"`
+	// Broker, from 1, holds all of its partitions and none of the input's, so that the link "dlq" is this broker's.
+	Broker int `json:"broker,omitempty" jsonschema:"minimum=1,maximum=9"`
+}
+
+// Subject is the consumer under test: the reference consumer, a subject.yaml, or one written in place. Exactly one of Reference
+// and File is set; default: Reference with its defaults and one instance.
+type Subject struct {
+	Reference *Reference `json:"reference,omitempty"`
+	// File is a subject.yaml, relative to the scenario file.
+	File string `json:"file,omitempty"`
+	// Instances of a subject from a file, 1 to 16; default 2. (The reference has its own.)
+	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=16"`
+}
+
+// Reference is the reference consumer's settings and the number of its processes.
+type Reference struct {
+	// Instances, 1 to 16; default 1.
+	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=16"`
+	consumer.Settings
+}
+
+// Workload is the open-loop load.
+type Workload struct {
+	// Rate is constant; Steps replaces it by several rates one after another.
+	Rate  units.Rate `json:"rate,omitempty"`
+	Steps []Step     `json:"steps,omitempty"`
+	// Duration of the steady phase (all faults lie within it); with Steps it is their sum.
+	Duration units.Duration `json:"duration,omitempty"`
+	// WarmUp before the steady phase, at the first rate, all successes; default 500ms.
+	WarmUp units.Duration `json:"warm_up,omitempty"`
+	// Arrivals is constant or poisson.
+	Arrivals string `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
+	Keys     Keys   `json:"keys,omitempty"`
+	// ValueSize of a record, at least 128B; default 256B.
+	ValueSize units.Size `json:"value_size,omitempty"`
+	// Headers each record carries besides dlqbench-id; default 1.
+	Headers  int      `json:"headers,omitempty" jsonschema:"minimum=0,maximum=100"`
+	Outcomes Outcomes `json:"outcomes,omitempty"`
+	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile"`
+}
+
+// Step is one stretch of a stepped load.
+type Step struct {
+	Rate units.Rate     `json:"rate" jsonschema:"required"`
+	For  units.Duration `json:"for" jsonschema:"required"`
+}
+
+// Keys says how records are keyed.
+type Keys struct {
+	// Count of distinct keys, default 1000.
+	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=10000000"`
+	// Skew is Zipf's s: 0 (default) is uniform, 1 is strong.
+	Skew float64 `json:"skew,omitempty" jsonschema:"minimum=0,maximum=10"`
+	// Null is the share of records without a key.
+	Null units.Percent `json:"null,omitempty"`
+}
+
+// Outcomes are the weights of what the plan makes of records; at least one is positive. Default: success 100.
+type Outcomes struct {
+	Success int `json:"success,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// Transient records fail (503) Failures times, then succeed.
+	Transient Failing `json:"transient,omitempty"`
+	// Exhausted records fail (503) every time, until they were replayed (see Replay.Healed).
+	Exhausted int `json:"exhausted,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// Permanent records are answered 400, Logical ones 422.
+	Permanent int `json:"permanent,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	Logical   int `json:"logical,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// RateLimited records are answered 429 with RetryAfter once, then succeed. Timeout records hang until the subject gives up,
+	// Reset records have their connection reset: once, then they succeed.
+	RateLimited Failing `json:"rate_limited,omitempty"`
+	Timeout     Failing `json:"timeout,omitempty"`
+	Reset       Failing `json:"reset,omitempty"`
+}
+
+// Failing is an outcome that ends well after some failures. In YAML a bare number is the weight.
+type Failing struct {
+	Weight int `json:"weight"`
+	// Failures before the success; default 1.
+	Failures int `json:"failures,omitempty"`
+	// RetryAfter goes with rate_limited; default 1s.
+	RetryAfter units.Duration `json:"retry_after,omitempty"`
+}
+
+// Replay is the phase in which dead letters go back, after the first drain.
+type Replay struct {
+	// Healed is the share of dead-lettered records whose cause is planned to be gone; they are selected and succeed; default 100%.
+	Healed units.Percent `json:"healed,omitempty"`
+	// FailAgain is the share of the selected that fail again, and must make one new dead letter each; default 0%.
+	FailAgain units.Percent `json:"fail_again,omitempty"`
+	// Rate of the replay; default 500/s.
+	Rate units.Rate `json:"rate,omitempty"`
+}
+
+// Expect is what must hold beyond the subject's contract.
+type Expect struct {
+	// Invariants to judge; default: all that apply.
+	Invariants []string `json:"invariants,omitempty"`
+	Allow      Allow    `json:"allow,omitempty"`
+	// Thresholds are expressions over measurements: "latency.success.p99 < 500ms".
+	Thresholds []string `json:"thresholds,omitempty"`
+	// MaxSlip bounds the p99 of (sent − intended); above it the run is inconclusive; default 250ms.
+	MaxSlip units.Duration `json:"max_slip,omitempty"`
+	// Drain bounds the time from heal until everything is finished; default 20s.
+	Drain units.Duration `json:"drain,omitempty"`
+}
+
+// Allow holds allowances.
+type Allow struct {
+	// Duplicates is the largest share of records that may succeed more than once; default: no such limit.
+	Duplicates *units.Percent `json:"duplicates,omitempty"`
+}

@@ -1,0 +1,100 @@
+package scenarios
+
+import "github.com/dlqbench/dlqbench/internal/units"
+
+// SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in Command,
+// Build, Env, Files, Group, Topic and RetryTopics may hold templates such as {{.BootstrapServers}}.
+type SubjectFile struct {
+	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	// Kind: process.
+	Kind string `json:"kind" jsonschema:"required,enum=process"`
+	// Dir is where commands run, relative to the file; default ".".
+	Dir string `json:"dir,omitempty"`
+	// Build is run once before the first instance starts.
+	Build   []string `json:"build,omitempty"`
+	Command []string `json:"command" jsonschema:"required,minItems=1"`
+	// Args are appended to Command.
+	Args []string          `json:"args,omitempty"`
+	Env  map[string]string `json:"env,omitempty"`
+	// Files are rendered before each start: path (relative to the instance's work folder) to template text.
+	Files map[string]string `json:"files,omitempty"`
+	Ready Ready             `json:"ready,omitempty"`
+	// Observe: oracle (default) or wire (the subject does not call the oracle).
+	Observe  string       `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
+	Contract ContractSpec `json:"contract,omitempty"`
+}
+
+// Ready says when an instance counts as ready; without it: when the tap has seen it fetch from an assigned partition.
+type Ready struct {
+	// Log is a regular expression that a line of its output matches; Port a TCP port that accepts; URL one that answers 2xx.
+	Log  string `json:"log,omitempty"`
+	Port int    `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	URL  string `json:"url,omitempty"`
+	// Timeout, default 30s.
+	Timeout units.Duration `json:"timeout,omitempty"`
+}
+
+// ContractSpec is the contract as written; defaults promise the least that anyone would still call correct.
+type ContractSpec struct {
+	Group    string       `json:"group,omitempty"`
+	Attempts AttemptsSpec `json:"attempts,omitempty"`
+	Backoff  BackoffSpec  `json:"backoff,omitempty"`
+	Classes  ClassesSpec  `json:"classes,omitempty"`
+	// Logical: terminal (default) or dead-letter.
+	Logical     string   `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
+	Ordering    string   `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`
+	Retry       string   `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
+	RetryTopics TextList `json:"retry_topics,omitempty"`
+	DLQ         DLQSpec  `json:"dlq,omitempty"`
+	// Commits: after-outcome (default) or auto.
+	Commits string   `json:"commits,omitempty" jsonschema:"enum=after-outcome,enum=auto"`
+	Stop    StopSpec `json:"stop,omitempty"`
+	// Skips: "tombstone".
+	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
+}
+
+// AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header or store.
+type AttemptsSpec struct {
+	Max     int    `json:"max,omitempty" jsonschema:"minimum=0"`
+	Counter string `json:"counter,omitempty" jsonschema:"enum=memory,enum=header,enum=store"`
+}
+
+// BackoffSpec promises the waits between attempts; without Initial nothing is promised.
+type BackoffSpec struct {
+	Initial    units.Duration `json:"initial,omitempty"`
+	Multiplier float64        `json:"multiplier,omitempty" jsonschema:"minimum=1"`
+	Cap        units.Duration `json:"cap,omitempty"`
+	Jitter     units.Duration `json:"jitter,omitempty"`
+	Late       units.Duration `json:"late,omitempty"`
+}
+
+// ClassesSpec classes outcomes: HTTP status codes, "timeout", "reset".
+type ClassesSpec struct {
+	Retryable []StatusOrName `json:"retryable,omitempty"`
+	Permanent []StatusOrName `json:"permanent,omitempty"`
+	Logical   []StatusOrName `json:"logical,omitempty"`
+}
+
+// StatusOrName is 503 or "timeout".
+type StatusOrName string
+
+// TextList is a list of texts, or one comma-joined text.
+type TextList []string
+
+// DLQSpec promises where dead letters go and what happens when they can't be written.
+type DLQSpec struct {
+	Topic string `json:"topic,omitempty"`
+	// Envelope: plain.
+	Envelope string `json:"envelope,omitempty" jsonschema:"enum=plain"`
+	// Partition: any (default) or same.
+	Partition string `json:"partition,omitempty" jsonschema:"enum=any,enum=same"`
+	// OnFailure: halt, crash or retry.
+	OnFailure string `json:"on_failure,omitempty" jsonschema:"enum=halt,enum=crash,enum=retry"`
+	// KeepsHeaders: dead letters carry the original headers.
+	KeepsHeaders bool `json:"keeps_headers,omitempty"`
+}
+
+// StopSpec promises how long an orderly stop takes at most.
+type StopSpec struct {
+	Grace units.Duration `json:"grace,omitempty"`
+}

@@ -1,0 +1,201 @@
+package scenarios
+
+// The values a subject instance is given, as environment variables and as {{.Name}} in the texts of its subject.yaml.
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// Values are what an instance of the subject is told.
+type Values struct {
+	// BootstrapServers is this instance's own tap.
+	BootstrapServers string
+	// InputTopic is the source topic; InputTopics lists all of them, comma-separated.
+	InputTopic, InputTopics string
+	DLQTopic                string
+	// RetryTopics are comma-separated, or empty.
+	RetryTopics string
+	GroupID     string
+	// Instance counts from 0.
+	Instance int
+	// OracleURL is the downstream, behind its link.
+	OracleURL string
+	// StoreURL is the dead-letter store's database; empty when there is none.
+	StoreURL string
+	// RunID prefixes everything of the run.
+	RunID string
+	// SecurityProtocol is PLAINTEXT unless the cluster wants SASL.
+	SecurityProtocol                          string
+	SASLMechanism, SASLUsername, SASLPassword string
+}
+
+// Environment returns the values as environment variables, DLQBENCH_BOOTSTRAP_SERVERS and so on.
+func (v Values) Environment() map[string]string {
+	return map[string]string{
+		"DLQBENCH_BOOTSTRAP_SERVERS": v.BootstrapServers,
+		"DLQBENCH_INPUT_TOPIC":       v.InputTopic,
+		"DLQBENCH_INPUT_TOPICS":      v.InputTopics,
+		"DLQBENCH_DLQ_TOPIC":         v.DLQTopic,
+		"DLQBENCH_RETRY_TOPICS":      v.RetryTopics,
+		"DLQBENCH_GROUP_ID":          v.GroupID,
+		"DLQBENCH_INSTANCE":          strconv.Itoa(v.Instance),
+		"DLQBENCH_ORACLE_URL":        v.OracleURL,
+		"DLQBENCH_STORE_URL":         v.StoreURL,
+		"DLQBENCH_RUN_ID":            v.RunID,
+		"DLQBENCH_SECURITY_PROTOCOL": v.SecurityProtocol,
+		"DLQBENCH_SASL_MECHANISM":    v.SASLMechanism,
+		"DLQBENCH_SASL_USERNAME":     v.SASLUsername,
+		"DLQBENCH_SASL_PASSWORD":     v.SASLPassword,
+	}
+}
+
+// Render returns the subject with the values in the place of all templates. A list of retry topics that was one comma-joined template
+// becomes a list.
+func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
+	rendered := *s
+	var failed error
+	text := func(from string) string {
+		to, err := renderText(from, values)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		return to
+	}
+	list := func(from []string) []string {
+		var to []string
+		for _, entry := range from {
+			to = append(to, text(entry))
+		}
+		return to
+	}
+	all := func(from map[string]string) map[string]string {
+		to := make(map[string]string, len(from))
+		for name, entry := range from {
+			to[name] = text(entry)
+		}
+		return to
+	}
+	rendered.Build, rendered.Command, rendered.Args = list(s.Build), list(s.Command), list(s.Args)
+	rendered.Env, rendered.Files = all(s.Env), all(s.Files)
+	rendered.Contract.Group, rendered.Contract.DLQ.Topic = text(s.Contract.Group), text(s.Contract.DLQ.Topic)
+	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
+	if failed != nil {
+		return nil, fmt.Errorf("filling in the subject %s: %w", s.Name, failed)
+	}
+	return &rendered, nil
+}
+
+func renderText(text string, values Values) (string, error) {
+	if !strings.Contains(text, "{{") {
+		return text, nil
+	}
+	parsed, err := template.New("text").Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("reading the template %q: %w", text, err)
+	}
+	var out strings.Builder
+	if err := parsed.Execute(&out, values); err != nil {
+		return "", fmt.Errorf("filling in the template %q: %w", text, err)
+	}
+	return out.String(), nil
+}
+
+// checkTemplates reports the templates below n that can't be filled in.
+func (d *document) checkTemplates(n *node) {
+	if n == nil || n.bad {
+		return
+	}
+	for _, child := range n.fields {
+		d.checkTemplates(child)
+	}
+	for _, item := range n.items {
+		d.checkTemplates(item)
+	}
+	text, isText := n.scalar.(string)
+	if !isText || !strings.Contains(text, "{{") {
+		return
+	}
+	parsed, err := template.New("text").Parse(text)
+	if err != nil {
+		_, reason, _ := strings.Cut(err.Error(), "template: text:")
+		d.add(n.at, "this template can't be read: "+strings.TrimLeft(reason, "0123456789: "), "")
+		return
+	}
+	known := valueNames()
+	for _, name := range fieldNames(parsed.Root) {
+		if !slices.Contains(known, name) {
+			suggestion := hint(name, known)
+			if suggestion == "" {
+				suggestion = "known here: " + strings.Join(known, ", ")
+			}
+			d.add(d.find(n, "."+name), fmt.Sprintf("there is no value {{.%s}}", name), suggestion)
+		}
+	}
+	if _, err := renderText(text, Values{}); err != nil && allKnown(known, fieldNames(parsed.Root)) {
+		_, reason, _ := strings.Cut(err.Error(), ">: ")
+		d.add(n.at, "this template can't be filled in: "+reason, "")
+	}
+}
+
+func allKnown(known, names []string) bool {
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func valueNames() []string {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Values]()) {
+		names = append(names, field.Name)
+	}
+	return names
+}
+
+// fieldNames returns the names of the values that a template uses.
+func fieldNames(from parse.Node) []string {
+	var names []string
+	switch v := from.(type) {
+	case *parse.ListNode:
+		if v != nil {
+			for _, child := range v.Nodes {
+				names = append(names, fieldNames(child)...)
+			}
+		}
+	case *parse.ActionNode:
+		names = fieldNames(v.Pipe)
+	case *parse.IfNode:
+		names = append(append(fieldNames(v.Pipe), fieldNames(v.List)...), fieldNames(v.ElseList)...)
+	case *parse.PipeNode:
+		for _, command := range v.Cmds {
+			for _, argument := range command.Args {
+				names = append(names, fieldNames(argument)...)
+			}
+		}
+	case *parse.FieldNode:
+		names = append(names, v.Ident[0])
+	}
+	return names
+}
+
+// find is the place of a text inside a value, which may go over several lines.
+func (d *document) find(n *node, text string) place {
+	from := n.at.column - 1
+	for line := n.at.line; line >= 1 && line <= len(d.lines); line++ {
+		runes := []rune(d.lines[line-1])
+		from = min(from, len(runes))
+		if before, _, found := strings.Cut(string(runes[from:]), text); found {
+			return d.place(line, from+len([]rune(before))+1)
+		}
+		from = 0
+	}
+	return n.at
+}
