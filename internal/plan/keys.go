@@ -1,0 +1,75 @@
+package plan
+
+// Keys: their text, how often each is drawn, and the partition that Kafka gives them.
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strconv"
+
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// AppendKey appends the bytes of the key with that index (≥ 0) to dst; the workload sends these, and partitions follow from them.
+// They have six digits at least, so that most keys of a run are equally long.
+func AppendKey(dst []byte, index int32) []byte {
+	dst = append(dst, "key-"...)
+	for limit := int32(100_000); limit > index && limit > 1; limit /= 10 {
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(dst, int64(index), 10)
+}
+
+// Partition returns the partition that Kafka's default partitioner gives a key: murmur2, positive, modulo the partitions.
+func Partition(key []byte, partitions int) int32 {
+	return int32(murmur2(key)&0x7fffffff) % int32(partitions)
+}
+
+// murmur2 is the hash of Kafka's own clients (org.apache.kafka.common.utils.Utils.murmur2), seed included.
+func murmur2(data []byte) uint32 {
+	const (
+		seed uint32 = 0x9747b28c
+		m    uint32 = 0x5bd1e995
+	)
+	h := seed ^ uint32(len(data))
+	for ; len(data) >= 4; data = data[4:] {
+		k := uint32(data[0]) | uint32(data[1])<<8 | uint32(data[2])<<16 | uint32(data[3])<<24
+		k *= m
+		k ^= k >> 24
+		k *= m
+		h = h*m ^ k
+	}
+	switch len(data) {
+	case 3:
+		h ^= uint32(data[2]) << 16
+		fallthrough
+	case 2:
+		h ^= uint32(data[1]) << 8
+		fallthrough
+	case 1:
+		h = (h ^ uint32(data[0])) * m
+	}
+	h ^= h >> 13
+	h *= m
+	return h ^ h>>15
+}
+
+// picker returns a function that draws key indices: uniform, or Zipf with exponent s, where key k (from 0) has weight 1/(k+1)^s. The
+// standard library's Zipf needs s > 1; the range that matters here begins at 0.
+func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
+	count := max(keys.Count, 1)
+	if keys.Skew <= 0 {
+		return func() int32 { return random.Int32N(int32(count)) }
+	}
+	cumulated := make([]float64, count)
+	sum := 0.0
+	for k := range cumulated {
+		sum += math.Pow(float64(k+1), -keys.Skew)
+		cumulated[k] = sum
+	}
+	return func() int32 {
+		draw := random.Float64() * sum
+		return int32(min(sort.SearchFloat64s(cumulated, draw), count-1))
+	}
+}

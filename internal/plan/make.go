@@ -1,0 +1,229 @@
+package plan
+
+// Making a plan. Every concern draws from a stream of its own, so that what is added to one (a fault, a replay) leaves all
+// others as they were.
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// maxRate bounds the rate: records at one nanosecond of distance are as close as the clock can tell.
+const maxRate = 1e9
+
+// Make returns the plan of the scenario for the seed. It refuses a scenario that scenarios.Parse would refuse for its load.
+func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
+	load := s.Workload
+	if err := sane(load); err != nil {
+		return nil, fmt.Errorf("making the plan of %s: %w", s.Name, err)
+	}
+	p := &Plan{
+		Seed: seed, WarmUp: load.WarmUp.D(), RetryAfter: load.Outcomes.RateLimited.RetryAfter.D(), ErrorText: load.ErrorText,
+		Faults: planFaults(s, seed),
+	}
+	for _, stretch := range load.Stretches() {
+		p.Steady += stretch.For.D()
+	}
+	p.addArrivals(load)
+	p.addKeys(load.Keys, s.Topics.Input.Partitions)
+	p.addOutcomes(load.Outcomes)
+	p.addReplay(s.Replay)
+	for i := range p.Records {
+		p.Records[i].Size = int32(load.ValueSize)
+	}
+	return p, nil
+}
+
+func sane(load scenarios.Workload) error {
+	var length time.Duration
+	for _, stretch := range load.Stretches() {
+		if rate := stretch.Rate.PerSecond(); math.IsNaN(rate) || rate < 0 || rate > maxRate {
+			return fmt.Errorf("a rate of %v can't be planned", stretch.Rate)
+		}
+		length += stretch.For.D()
+	}
+	if length <= 0 {
+		return fmt.Errorf("the steady phase has no length")
+	}
+	return nil
+}
+
+// stream returns the random numbers of one concern.
+func (p *Plan) stream(concern string) *rand.Rand {
+	return rand.New(rand.NewChaCha8(streamKey(p.Seed, concern)))
+}
+
+// streamKey mixes seed and name so that neighbouring seeds and names have nothing in common.
+func streamKey(seed uint64, concern string) [32]byte {
+	return sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), concern...))
+}
+
+// addArrivals appends the records with their times: the warm-up at the first rate, then the stretches of the steady phase.
+func (p *Plan) addArrivals(load scenarios.Workload) {
+	stretches := load.Stretches()
+	expected := stretches[0].Rate.PerSecond() * p.WarmUp.Seconds()
+	for _, stretch := range stretches {
+		expected += stretch.Rate.PerSecond() * stretch.For.D().Seconds()
+	}
+	p.Records = make([]Record, 0, int(expected*1.01)+64)
+	random := p.stream("arrivals")
+	poisson := load.Arrivals == scenarios.ArrivalsPoisson
+	arrive := func(from, length time.Duration, rate float64, warmup bool) {
+		times := evenly(rate)
+		if poisson {
+			times = exponentially(rate, random)
+		}
+		for {
+			at := times()
+			if at >= float64(length) {
+				return
+			}
+			p.Records = append(p.Records, Record{At: from + time.Duration(at), Warmup: warmup, Key: history.None})
+		}
+	}
+	arrive(0, p.WarmUp, stretches[0].Rate.PerSecond(), true)
+	from := p.WarmUp
+	for _, stretch := range stretches {
+		arrive(from, stretch.For.D(), stretch.Rate.PerSecond(), false)
+		from += stretch.For.D()
+	}
+}
+
+// evenly returns times in ns at the constant rate, from 0; computed from the count, so that no error adds up.
+func evenly(rate float64) func() float64 {
+	if rate <= 0 {
+		return func() float64 { return math.Inf(1) }
+	}
+	n := -1.0
+	return func() float64 {
+		n++
+		return n * float64(time.Second) / rate
+	}
+}
+
+// exponentially returns the times in ns of a Poisson process.
+func exponentially(rate float64, random *rand.Rand) func() float64 {
+	if rate <= 0 {
+		return func() float64 { return math.Inf(1) }
+	}
+	at := 0.0
+	return func() float64 {
+		at += random.ExpFloat64() * float64(time.Second) / rate
+		return at
+	}
+}
+
+// addKeys gives every record its key and the partition that Kafka's default partitioner gives that key; records without a key go round.
+func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
+	var (
+		random     = p.stream("keys")
+		nullRandom = p.stream("null keys")
+		pick       = picker(random, keys)
+		next       int32
+		text       []byte
+	)
+	for i := range p.Records {
+		record := &p.Records[i]
+		key := pick()
+		if nullRandom.Float64() < keys.Null.Share() {
+			record.Partition = next
+			next = (next + 1) % int32(partitions)
+			continue
+		}
+		record.Key = key
+		text = AppendKey(text[:0], key)
+		record.Partition = Partition(text, partitions)
+	}
+}
+
+// addOutcomes draws what becomes of the records by weight; what is sent in the warm-up succeeds.
+func (p *Plan) addOutcomes(outcomes scenarios.Outcomes) {
+	type choice struct {
+		weight, failures int
+		outcome          history.Outcome
+	}
+	choices := []choice{
+		{outcomes.Success, 0, history.OutcomeSuccess},
+		{outcomes.Transient.Weight, outcomes.Transient.Failures, history.OutcomeTransient},
+		{outcomes.Exhausted, 0, history.OutcomeExhausted},
+		{outcomes.Permanent, 0, history.OutcomePermanent},
+		{outcomes.Logical, 0, history.OutcomeLogical},
+		{outcomes.RateLimited.Weight, outcomes.RateLimited.Failures, history.OutcomeRateLimited},
+		{outcomes.Timeout.Weight, outcomes.Timeout.Failures, history.OutcomeTimeout},
+		{outcomes.Reset.Weight, outcomes.Reset.Failures, history.OutcomeReset},
+	}
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	random := p.stream("outcomes")
+	for i := range p.Records {
+		record := &p.Records[i]
+		record.Outcome = history.OutcomeSuccess
+		if total == 0 {
+			continue
+		}
+		draw := random.IntN(total)
+		if record.Warmup {
+			continue
+		}
+		for _, c := range choices {
+			if draw -= c.weight; draw < 0 {
+				record.Outcome, record.Failures = c.outcome, uint8(c.failures)
+				break
+			}
+		}
+	}
+}
+
+// addReplay chooses, among the records that are planned to be dead-lettered, those whose cause will be gone, and among these the ones that fail again.
+func (p *Plan) addReplay(replay *scenarios.Replay) {
+	if replay == nil {
+		return
+	}
+	random := p.stream("replay")
+	for i := range p.Records {
+		record := &p.Records[i]
+		healed, again := random.Float64(), random.Float64()
+		if record.Outcome != history.OutcomeExhausted && record.Outcome != history.OutcomePermanent {
+			continue
+		}
+		record.Healed = healed < replay.Healed.Share()
+		record.FailsAgain = record.Healed && again < replay.FailAgain.Share()
+	}
+}
+
+// planFaults resolves the faults' names and lengths and gives each a seed of its own, by name.
+func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
+	taken := map[string]bool{}
+	for _, spec := range s.Faults {
+		taken[spec.Name] = true
+	}
+	planned := make([]faults.Planned, 0, len(s.Faults))
+	for i, spec := range s.Faults {
+		name := spec.Name
+		for number := i + 1; name == ""; number++ {
+			if made := fmt.Sprintf("%s-%d", spec.Kind(), number); !taken[made] {
+				name, taken[made] = made, true
+			}
+		}
+		what, target := spec.Describe()
+		key := streamKey(seed, "fault "+name)
+		planned = append(planned, faults.Planned{
+			Index: i, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
+			PlannedFault: history.PlannedFault{
+				Name: name, Kind: spec.Kind(), What: what, Target: target, At: spec.At.D(), For: spec.Length(s.InstanceCount()),
+				StopsDeadLetters: spec.StopsDeadLetters(),
+			},
+		})
+	}
+	return planned
+}

@@ -1,0 +1,39 @@
+// Package plan turns a scenario and a seed into the plan: every random choice of a run, made once, before anything is
+// started. The same scenario and seed give the same plan, byte for byte; a run consults nothing random but its plan.
+package plan
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Record is one planned record of the workload; its index in Plan.Records is its sequence number.
+type Record struct {
+	// At is the intended send time, from the start of the warm-up.
+	At time.Duration
+	// Outcome is what becomes of it; Failures is how many attempts fail first (transient, rate-limited, timeout, reset).
+	Outcome  history.Outcome
+	Failures uint8
+	Warmup   bool
+	// Key is the index of its key, None for a null key.
+	Key       int32
+	Partition int32
+	Size      int32
+	// Healed: once dead-lettered it is selected for replay; FailsAgain: after the replay it is exhausted once more.
+	Healed, FailsAgain bool
+}
+
+// Plan is every choice of a run.
+type Plan struct {
+	Seed    uint64
+	Faults  []faults.Planned
+	Records []Record
+	// WarmUp and Steady are the lengths of the two load phases.
+	WarmUp, Steady time.Duration
+	// RetryAfter is what rate-limited answers say.
+	RetryAfter time.Duration
+	// ErrorText is the kind of error texts: plain, non-ascii, long, hostile.
+	ErrorText string
+}

@@ -1,0 +1,169 @@
+package plan
+
+// The plan on disk: plan.json with the seed, the phases and the faults, and plan-records.csv.gz with a line for each record. Equal plans
+// make equal bytes: nothing of the time or place of writing is in them.
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// The names of a plan's files in a run's folder.
+const (
+	File        = "plan.json"
+	RecordsFile = "plan-records.csv.gz"
+)
+
+// Phase is a stretch of the plan; times count from the start of the warm-up.
+type Phase struct {
+	Name string        `json:"name"`
+	From time.Duration `json:"from_ns"`
+	To   time.Duration `json:"to_ns"`
+}
+
+// Phases returns the load phases: warm-up, steady, fault (from the first fault's start to the last one's end, if there are faults), and what of
+// the steady phase is left after them.
+func (p *Plan) Phases() []Phase {
+	phases := []Phase{{history.PhaseWarmup, 0, p.WarmUp}}
+	end := p.WarmUp + p.Steady
+	from, to, found := p.FaultWindow()
+	if !found {
+		return append(phases, Phase{history.PhaseSteady, p.WarmUp, end})
+	}
+	from, to = from+p.WarmUp, to+p.WarmUp
+	phases = append(phases, Phase{history.PhaseSteady, p.WarmUp, from}, Phase{history.PhaseFault, from, to})
+	if to < end {
+		phases = append(phases, Phase{history.PhaseHeal, to, end})
+	}
+	return phases
+}
+
+// FaultWindow returns the time from the first fault's start to the last one's end, from the start of the steady phase; found is false when there are none.
+func (p *Plan) FaultWindow() (from, to time.Duration, found bool) {
+	for i, fault := range p.Faults {
+		if i == 0 || fault.At < from {
+			from = fault.At
+		}
+		to = max(to, fault.At+fault.For)
+	}
+	return from, to, len(p.Faults) > 0
+}
+
+// summary is the content of plan.json.
+type summary struct {
+	Format     int              `json:"format"`
+	Seed       uint64           `json:"seed"`
+	WarmUp     time.Duration    `json:"warm_up_ns"`
+	Steady     time.Duration    `json:"steady_ns"`
+	Phases     []Phase          `json:"phases"`
+	RetryAfter time.Duration    `json:"retry_after_ns"`
+	ErrorText  string           `json:"error_text"`
+	Records    int              `json:"records"`
+	Outcomes   map[string]int   `json:"outcomes"`
+	Healed     int              `json:"healed"`
+	FailAgain  int              `json:"fail_again"`
+	Faults     []plannedSummary `json:"faults"`
+}
+
+type plannedSummary struct {
+	history.PlannedFault
+	Seed uint64      `json:"seed"`
+	Spec faults.Spec `json:"spec"`
+}
+
+// Write writes the plan's files into the folder, which must exist.
+func (p *Plan) Write(dir string) error {
+	text, err := json.MarshalIndent(p.summarize(), "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, File), append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	file, err := os.Create(filepath.Join(dir, RecordsFile))
+	if err != nil {
+		return fmt.Errorf("writing the planned records: %w", err)
+	}
+	if err := errors.Join(p.writeRecords(file), file.Close()); err != nil {
+		return fmt.Errorf("writing the planned records: %w", err)
+	}
+	return nil
+}
+
+func (p *Plan) summarize() summary {
+	s := summary{
+		Format: 1, Seed: p.Seed, WarmUp: p.WarmUp, Steady: p.Steady, Phases: p.Phases(), RetryAfter: p.RetryAfter,
+		ErrorText: p.ErrorText, Records: len(p.Records), Outcomes: map[string]int{}, Faults: []plannedSummary{},
+	}
+	for i := range p.Records {
+		record := &p.Records[i]
+		s.Outcomes[record.Outcome.String()]++
+		if record.Healed {
+			s.Healed++
+		}
+		if record.FailsAgain {
+			s.FailAgain++
+		}
+	}
+	for _, fault := range p.Faults {
+		s.Faults = append(s.Faults, plannedSummary{fault.PlannedFault, fault.Seed, fault.Spec})
+	}
+	return s
+}
+
+// writeRecords writes the records as gzipped CSV. The header of the gzip stream stays empty: no name, no time.
+func (p *Plan) writeRecords(to io.Writer) error {
+	packed, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(packed, 1<<16)
+	if _, err := out.WriteString("record,at_ns,warm_up,outcome,failures,key,partition,size,healed,fails_again\n"); err != nil {
+		return err
+	}
+	var line []byte
+	for seq := range p.Records {
+		line = p.Records[seq].appendLine(line[:0], seq)
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return errors.Join(out.Flush(), packed.Close())
+}
+
+// appendLine appends the record as a line of CSV; a record without a key has an empty one.
+func (r *Record) appendLine(line []byte, seq int) []byte {
+	number := func(n int64) { line = append(strconv.AppendInt(line, n, 10), ',') }
+	flag := func(set bool) int64 {
+		if set {
+			return 1
+		}
+		return 0
+	}
+	number(int64(seq))
+	number(int64(r.At))
+	number(flag(r.Warmup))
+	line = append(append(line, r.Outcome.String()...), ',')
+	number(int64(r.Failures))
+	if r.Key != history.None {
+		line = AppendKey(line, r.Key)
+	}
+	line = append(line, ',')
+	number(int64(r.Partition))
+	number(int64(r.Size))
+	number(flag(r.Healed))
+	number(flag(r.FailsAgain))
+	line[len(line)-1] = '\n'
+	return line
+}
