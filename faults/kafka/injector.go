@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/tap"
+)
+
+// Injector holds the rules in force. It is a faults.Injector for the nemesis and a tap.Interceptor for the tap.
+type Injector struct {
+	topics []history.Topic
+
+	mu    sync.Mutex // serialises changes of rules
+	rules atomic.Pointer[[]*rule]
+}
+
+// NewInjector returns an injector without rules. topics are the run's, to find which ones have a role.
+func NewInjector(topics []history.Topic) *Injector { return &Injector{topics: topics} }
+
+// Inject puts the fault's rule in force. Heal takes it back, lets go what it holds, closes connections with a withheld response, and
+// returns when that is done.
+func (in *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
+	if active.Spec.Kafka == nil {
+		return nil, errors.New("making a Kafka fault: the fault is not of kind kafka")
+	}
+	r, err := newRule(*active.Spec.Kafka, in.topics, active)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka fault: %w", err)
+	}
+	in.change(func(rules []*rule) []*rule { return append(rules, r) })
+	return func(ctx context.Context) error {
+		in.change(func(rules []*rule) []*rule {
+			return slices.DeleteFunc(rules, func(other *rule) bool { return other == r })
+		})
+		return r.heal(ctx)
+	}, nil
+}
+
+// change replaces the rules by an altered copy.
+func (in *Injector) change(alter func([]*rule) []*rule) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var rules []*rule
+	if old := in.rules.Load(); old != nil {
+		rules = slices.Clone(*old)
+	}
+	rules = alter(rules)
+	if len(rules) == 0 {
+		in.rules.Store(nil)
+		return
+	}
+	in.rules.Store(&rules)
+}
+
+// Intercept returns what the first rule in force does to the request, in the order in which they were injected.
+func (in *Injector) Intercept(x *tap.Exchange) tap.Action {
+	rules := in.rules.Load()
+	if rules == nil {
+		return tap.Action{}
+	}
+	for _, r := range *rules {
+		if action, hit := r.act(x); hit {
+			return action
+		}
+	}
+	return tap.Action{}
+}

@@ -1,0 +1,492 @@
+package tap
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	readBuffer = 64 << 10
+	// dialLimit bounds connecting to a link; links are local, so it is generous.
+	dialLimit = 5 * time.Second
+	// lingerLimit is how long the answers to a client that has gone are still read (and discarded), so that closing does not reset
+	// a link that has not passed on the client's last requests yet.
+	lingerLimit = 5 * time.Second
+)
+
+// conn is one connection of a client with its connection to the broker. Two goroutines serve it: one reads requests, one reads
+// responses. Kafka answers in order, so the requests without an answer form a queue. Whoever has put or left a request at the head
+// of the queue is the only one to write to the client; that is the response side, except when a request that is answered
+// locally comes to an empty queue.
+type conn struct {
+	tap      *Tap
+	instance *instance
+	process  *process
+	node     int32
+	address  string // of the link
+	log      zerolog.Logger
+
+	client, upstream net.Conn
+	stop             chan struct{} // closed when the connection is torn down
+	stopOnce         sync.Once
+	gone             chan struct{} // closed when the client has closed its side
+	helpers          sync.WaitGroup
+
+	mu    sync.Mutex
+	queue []*pending
+
+	// Owned by the head of the queue:
+	silenced  bool          // a dropped response: nothing more is written
+	heldUntil time.Duration // when the last delayed response was let go
+
+	rawTokens atomic.Bool // between SaslHandshake v0 and the first Kafka request after it
+}
+
+// pending is a request that waits for its answer.
+type pending struct {
+	header
+	raw    bool // a SASL token without a Kafka header
+	readAt time.Duration
+	seen   observation
+	// local: the broker never sees the request; forged is the whole answer. Otherwise forged, if set, is the part of the answer that
+	// stands for the partitions taken out of the request.
+	local  bool
+	forged kmsg.Response
+	action Action
+}
+
+// observation completes the events of a request with its response.
+type observation interface {
+	// answered notes the response, at the moment before it is written to the client (or withheld from it).
+	answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags)
+}
+
+func newConn(t *Tap, upstream Upstream, in *instance, client net.Conn) *conn {
+	return &conn{
+		tap: t, instance: in, node: upstream.NodeID, address: upstream.Dial, client: client,
+		stop: make(chan struct{}), gone: make(chan struct{}),
+		log: t.Log.With().Int("instance", in.number).Int32("broker", upstream.NodeID).Logger(),
+	}
+}
+
+// serve runs the connection to its end.
+func (c *conn) serve() {
+	defer c.tap.forget(c)
+	defer c.close()
+	upstream, err := net.DialTimeout("tcp", c.address, dialLimit)
+	if err != nil {
+		c.log.Debug().Err(err).Msg("the link to the broker refused a connection")
+		c.reset()
+		return
+	}
+	c.mu.Lock()
+	c.upstream = upstream
+	c.mu.Unlock()
+	select {
+	case <-c.stop: // closed while dialling: close did not see the upstream connection
+		_ = upstream.Close()
+		return
+	default:
+	}
+	var pumps sync.WaitGroup
+	pumps.Go(c.pumpRequests)
+	pumps.Go(c.pumpResponses)
+	pumps.Wait()
+	c.close()
+	c.helpers.Wait()
+	for _, p := range c.queue {
+		p.action.done()
+	}
+}
+
+// close ends the connection at once.
+func (c *conn) close() {
+	c.stopOnce.Do(func() {
+		close(c.stop)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_ = c.client.Close()
+		if c.upstream != nil {
+			_ = c.upstream.Close()
+		}
+	})
+}
+
+// reset ends the connection so that the client sees a reset, as it would have from the broker.
+func (c *conn) reset() {
+	if tcp, ok := c.client.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	c.close()
+}
+
+// pumpRequests reads requests until the client closes or sends what can't be passed on.
+func (c *conn) pumpRequests() {
+	from := bufio.NewReaderSize(c.client, readBuffer)
+	for {
+		fr, err := c.tap.frames.read(from)
+		if err != nil && isEnd(err) {
+			close(c.gone)
+			c.linger()
+			return
+		}
+		if err == nil {
+			err = c.request(fr)
+			c.tap.frames.put(fr)
+		}
+		if err != nil {
+			c.complain(err, "a connection of the subject was closed")
+			c.close()
+			return
+		}
+	}
+}
+
+// linger tells the broker that nothing more comes and lets the response side read on for a while, discarding.
+func (c *conn) linger() {
+	_ = c.upstream.SetReadDeadline(time.Now().Add(lingerLimit))
+	if half, ok := c.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		c.close()
+	}
+}
+
+// request observes one request and passes it on, or answers it.
+func (c *conn) request(fr *frame) error {
+	at := c.tap.Clock.Now()
+	p, err := c.parse(fr.payload())
+	if err != nil {
+		return err
+	}
+	p.readAt = at
+	out := fr.data
+	answered := true // acks=0 is the only request without an answer
+	if p.known && (decodesRequest(p.key) || c.tap.Interceptor != nil) {
+		if out, answered, err = c.examine(p, fr); err != nil {
+			return err
+		}
+	}
+	if answered {
+		if err := c.enqueue(p); err != nil {
+			return err
+		}
+	}
+	if p.local {
+		if !answered {
+			p.action.took(EffectAnswered, 0)
+			p.action.done()
+		}
+		return nil
+	}
+	if _, err := c.upstream.Write(out); err != nil {
+		return fmt.Errorf("passing on a %s request: %w", apiName(p.key), err)
+	}
+	return nil
+}
+
+// parse makes the pending entry of a request. A request newer than ApiVersions allowed is refused, as a broker would, where its
+// content matters: passing it unseen would make the history incomplete.
+func (c *conn) parse(payload []byte) (*pending, error) {
+	if c.rawTokens.Load() {
+		h, err := c.tap.apis.parseHeader(payload)
+		if err != nil || !h.known {
+			return &pending{raw: true}, nil //nolint:nilerr // what has no Kafka header is a token
+		}
+		c.rawTokens.Store(false)
+		return &pending{header: h}, nil
+	}
+	h, err := c.tap.apis.parseHeader(payload)
+	if err != nil {
+		return nil, err
+	}
+	if h.known || h.key == keyAPIVersions {
+		return &pending{header: h}, nil
+	}
+	if c.tap.apis.maxVersion(h.key) >= 0 && (decodesRequest(h.key) || decodesResponse(h.key)) {
+		return nil, fmt.Errorf("a %s request has version %d; the newest that can be observed is %d",
+			apiName(h.key), h.version, c.tap.apis.maxVersion(h.key))
+	}
+	return &pending{header: h}, nil
+}
+
+// enqueue puts the request into the queue, and answers it if it is a local one with nothing before it.
+func (c *conn) enqueue(p *pending) error {
+	if p.key == keyAPIVersions && !p.known {
+		p.version, p.local, p.forged = 0, true, c.tap.apis.unsupported()
+	}
+	c.mu.Lock()
+	c.queue = append(c.queue, p)
+	first := len(c.queue) == 1
+	c.mu.Unlock()
+	if !p.local || !first {
+		return nil
+	}
+	if err := c.answerLocally(p); err != nil {
+		return err
+	}
+	return c.advance()
+}
+
+// advance takes the answered head off the queue and answers the local requests that come to the head.
+func (c *conn) advance() error {
+	for {
+		var next *pending
+		c.mu.Lock()
+		c.queue[0] = nil
+		if c.queue = c.queue[1:]; len(c.queue) > 0 && c.queue[0].local {
+			next = c.queue[0]
+		}
+		c.mu.Unlock()
+		if next == nil {
+			return nil
+		}
+		if err := c.answerLocally(next); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) answerLocally(p *pending) error {
+	out := encodeResponse(p.header, p.forged)
+	p.action.took(EffectAnswered, 0)
+	defer p.action.done()
+	return c.deliver(p, p.forged, out, history.Forged)
+}
+
+// pumpResponses reads responses until the broker closes.
+func (c *conn) pumpResponses() {
+	from := bufio.NewReaderSize(c.upstream, readBuffer)
+	for {
+		fr, err := c.tap.frames.read(from)
+		if err == nil {
+			err = c.response(fr)
+			c.tap.frames.put(fr)
+		}
+		if err == nil {
+			continue
+		}
+		c.complain(err, "a connection to the broker was closed")
+		if errors.Is(err, syscall.ECONNRESET) {
+			c.reset()
+		}
+		c.close()
+		return
+	}
+}
+
+// response passes one response on: decode and rewrite, hold, stamp, write.
+func (c *conn) response(fr *frame) error {
+	c.mu.Lock()
+	var p *pending
+	if len(c.queue) > 0 {
+		p = c.queue[0]
+	}
+	c.mu.Unlock()
+	if p == nil {
+		return errors.New("the broker sent a response that nothing asked for")
+	}
+	response, out, err := c.prepare(p, fr)
+	if err != nil {
+		return err
+	}
+	if !c.hold(p) {
+		return net.ErrClosed
+	}
+	if p.forged != nil {
+		p.action.took(EffectAnswered, 0)
+	}
+	if p.action.Drop {
+		c.silence(p)
+	}
+	if err := c.deliver(p, response, out, 0); err != nil {
+		return err
+	}
+	if !p.action.Drop {
+		p.action.done()
+	}
+	return c.advance()
+}
+
+// prepare decodes a response as far as needed; response is nil where it was not. out is what to write.
+func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byte, err error) {
+	if p.raw {
+		return nil, fr.data, nil
+	}
+	payload := fr.payload()
+	if len(payload) < 4 || int32(binary.BigEndian.Uint32(payload)) != p.correlation {
+		return nil, nil, fmt.Errorf("the broker's answer to a %s has the wrong correlation id", apiName(p.key))
+	}
+	if !p.known || !decodesResponse(p.key) && p.forged == nil {
+		return nil, fr.data, nil
+	}
+	body, err := p.responseHeader(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	response = kmsg.ResponseForKey(p.key)
+	response.SetVersion(answerVersion(p.header, payload[body:]))
+	if err := readUnsafe(response, payload[body:]); err != nil {
+		return nil, nil, fmt.Errorf("decoding the response to a %s v%d: %w", apiName(p.key), p.version, err)
+	}
+	changed := c.rewriteAddresses(response)
+	c.tap.topics.learnTopics(response)
+	if versions, ok := response.(*kmsg.ApiVersionsResponse); ok {
+		c.tap.apis.clamp(versions)
+		changed = true
+	}
+	if p.forged != nil {
+		merge(response, p.forged)
+		changed = true
+	}
+	if changed {
+		return response, encodeResponse(p.header, response), nil
+	}
+	return response, fr.data, nil
+}
+
+// answerVersion is the version of a response's body: the request's, but a broker answers an ApiVersions that is too new in version 0.
+func answerVersion(h header, body []byte) int16 {
+	if h.key == keyAPIVersions && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == codeUnsupportedVersion {
+		return 0
+	}
+	return h.version
+}
+
+// readUnsafe decodes without copying strings: a response is done with before its buffer is used again. Metadata is the exception, as
+// names in it are kept.
+func readUnsafe(response kmsg.Response, body []byte) error {
+	switch response.Key() {
+	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit:
+		return response.(kmsg.UnsafeReadFrom).UnsafeReadFrom(body)
+	}
+	return response.ReadFrom(body)
+}
+
+// encodeResponse makes the whole frame of a response.
+func encodeResponse(h header, response kmsg.Response) []byte {
+	out := binary.BigEndian.AppendUint32(make([]byte, sizeLen, 256), uint32(h.correlation))
+	if h.flexible && h.key != keyAPIVersions {
+		out = append(out, 0)
+	}
+	out = response.AppendTo(out)
+	binary.BigEndian.PutUint32(out, uint32(len(out)-sizeLen))
+	return out
+}
+
+// hold keeps a delayed response back; it reports false when the connection ended meanwhile. Kafka answers in order: what comes
+// after a held response waits too.
+func (c *conn) hold(p *pending) bool {
+	if p.action.Delay <= 0 {
+		return true
+	}
+	defer p.action.done()
+	arrived := c.tap.Clock.Now()
+	timer := time.NewTimer(holdFor(p.action.Delay, p.readAt, arrived, c.heldUntil))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.action.Healed:
+	case <-c.gone:
+	case <-c.stop:
+		return false
+	}
+	c.heldUntil = c.tap.Clock.Now()
+	p.action.took(EffectDelayed, c.heldUntil-arrived)
+	return true
+}
+
+// holdFor is how long a response is held. The delay counts from its arrival; when it was read only after another was held, which
+// is when the one before was let go (heldUntil), it may have come long before, so the delay counts from its request. Requests
+// that a client pipelines are so delayed once each, not by the sum.
+func holdFor(delay, request, arrived, heldUntil time.Duration) time.Duration {
+	if heldUntil > request {
+		return max(0, request+delay-arrived)
+	}
+	return delay
+}
+
+// silence begins to withhold: nothing more is written on this connection, which is closed once the fault is healed. A client
+// that is answered out of order breaks the connection, so nothing behind a lost response could be delivered anyway.
+func (c *conn) silence(p *pending) {
+	p.action.took(EffectDropped, 0)
+	if c.silenced {
+		p.action.done()
+		return
+	}
+	c.silenced = true
+	action := p.action
+	p.action.Done = nil
+	c.helpers.Go(func() {
+		defer action.done()
+		select {
+		case <-action.Healed:
+			action.took(EffectClosed, 0)
+			c.close()
+		case <-c.stop:
+		}
+	})
+}
+
+// deliver stamps the response and writes it. What a client that has gone would have been told is not an answer: its request
+// stays unanswered.
+func (c *conn) deliver(p *pending, response kmsg.Response, out []byte, flags history.Flags) error {
+	select {
+	case <-c.gone:
+		return nil
+	default:
+	}
+	if c.silenced {
+		flags |= history.Withheld
+	}
+	if p.seen != nil && response != nil {
+		p.seen.answered(c, response, c.tap.Clock.Now(), flags)
+	}
+	if handshake, ok := response.(*kmsg.SASLHandshakeResponse); ok && p.version == 0 && handshake.ErrorCode == 0 {
+		c.rawTokens.Store(true)
+	}
+	if c.silenced {
+		return nil
+	}
+	if _, err := c.client.Write(out); err != nil {
+		return fmt.Errorf("writing to the subject: %w", err)
+	}
+	return nil
+}
+
+// event returns an event of this connection's process.
+func (c *conn) event(kind history.Kind, at time.Duration) history.Event {
+	return c.process.event(kind, at)
+}
+
+// complain logs what ended the connection unless it is an ordinary end.
+func (c *conn) complain(err error, what string) {
+	select {
+	case <-c.stop:
+		return
+	default:
+	}
+	var timeout net.Error
+	if isEnd(err) || errors.As(err, &timeout) && timeout.Timeout() {
+		c.log.Debug().Err(err).Msg(what)
+		return
+	}
+	c.log.Error().Err(err).Msg(what)
+}
+
+// isEnd says whether an error is how connections end that nothing is wrong with but that a peer has gone.
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,312 @@
+package tap
+
+import (
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// memberID names a member of a group; the broker or the client makes it unique.
+type memberID struct{ group, id string }
+
+// member is one consumer of a process and the partitions it was last given. A process may have several.
+type member struct {
+	memberID
+	// generation is the group's generation, or the member's epoch (KIP-848).
+	generation int32
+	// assignor is the protocol that the group chose, for classic groups.
+	assignor string
+	// joins counts JoinGroup requests, so that the late answer to a SyncGroup before a rejoin changes nothing.
+	joins int
+	held  []partition
+}
+
+// Why a partition was given up or lost; the words of history.KindRevoked.
+const (
+	whyRejoin    = "rejoin"
+	whyRebalance = "rebalance"
+	whyLeave     = "leave"
+	whyFenced    = "fenced"
+)
+
+// provesLoss says whether an error code tells a member that it has lost its partitions. ILLEGAL_GENERATION does not: a commit may be late
+// for a member that is in the group.
+func provesLoss(code int16) bool {
+	return code == codeUnknownMemberID || code == codeFencedInstanceID || code == codeFencedMemberEpoch
+}
+
+// eager says whether members give up all partitions before they join again under this assignor. Other assignors (cooperative-sticky,
+// Kafka Streams', a user's own) say in their subscription what they keep, which for an eager one is nothing.
+func eager(assignor string) bool {
+	return assignor == "range" || assignor == "roundrobin" || assignor == "sticky"
+}
+
+// observeGroup notes what a group request gives up and returns what waits for its answer.
+func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation {
+	switch r := request.(type) {
+	case *kmsg.JoinGroupRequest:
+		if r.ProtocolType == "consumer" && c.tap.observesGroup(r.Group) {
+			c.process.join(at, r)
+			return &joinSeen{memberID{r.Group, r.MemberID}}
+		}
+	case *kmsg.SyncGroupRequest:
+		if c.tap.observesGroup(r.Group) {
+			id := memberID{r.Group, r.MemberID}
+			return &syncSeen{id, r.Generation, c.process.joins(id)}
+		}
+	case *kmsg.HeartbeatRequest:
+		if c.tap.observesGroup(r.Group) {
+			return &beatSeen{memberID{r.Group, r.MemberID}}
+		}
+	case *kmsg.LeaveGroupRequest:
+		if c.tap.observesGroup(r.Group) {
+			c.process.leave(memberID{r.Group, r.MemberID}, at)
+			for _, gone := range r.Members {
+				c.process.leave(memberID{r.Group, gone.MemberID}, at)
+			}
+		}
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		if c.tap.observesGroup(r.Group) {
+			return c.process.consumerHeartbeat(at, r)
+		}
+	}
+	return nil
+}
+
+// join notes a JoinGroup: what the member does not say it keeps is given up.
+func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grouped = true
+	m := p.members[memberID{r.Group, r.MemberID}]
+	if m == nil {
+		return
+	}
+	m.joins++
+	var keeps []partition
+	if !eager(m.assignor) {
+		keeps = p.tap.owned(r, m.assignor)
+	}
+	p.revoke(m, at, whyRejoin, func(held partition) bool { return !slices.Contains(keeps, held) })
+}
+
+// owned returns the partitions that the subscription for the assignor says the member keeps.
+func (t *Tap) owned(r *kmsg.JoinGroupRequest, assignor string) []partition {
+	for _, protocol := range r.Protocols {
+		if protocol.Name != assignor {
+			continue
+		}
+		var metadata kmsg.ConsumerMemberMetadata
+		if metadata.ReadFrom(protocol.Metadata) != nil {
+			return nil
+		}
+		var all []partition
+		for _, topic := range metadata.OwnedPartitions {
+			for _, number := range topic.Partitions {
+				all = append(all, partition{t.topics.named(topic.Topic), number})
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+type joinSeen struct{ id memberID }
+
+func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+	r := response.(*kmsg.JoinGroupResponse)
+	if provesLoss(r.ErrorCode) {
+		c.process.fence(s.id, at)
+	}
+	if r.ErrorCode != 0 || flags.Has(history.Withheld) {
+		return
+	}
+	p := c.process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.member(memberID{s.id.group, r.MemberID})
+	m.generation = r.Generation
+	if r.Protocol != nil {
+		m.assignor = *r.Protocol
+	}
+}
+
+type syncSeen struct {
+	id         memberID
+	generation int32
+	joins      int
+}
+
+// joins returns how often the member has joined, -1 for one that has not.
+func (p *process) joins(id memberID) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.members[id]; m != nil {
+		return m.joins
+	}
+	return -1
+}
+
+func (s *syncSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+	r := response.(*kmsg.SyncGroupResponse)
+	if provesLoss(r.ErrorCode) {
+		c.process.fence(s.id, at)
+	}
+	if r.ErrorCode != 0 || flags.Has(history.Withheld) || s.joins < 0 {
+		return
+	}
+	var assignment kmsg.ConsumerMemberAssignment
+	if len(r.MemberAssignment) > 0 {
+		if err := assignment.ReadFrom(r.MemberAssignment); err != nil {
+			c.log.Error().Err(err).Str("group", s.id.group).Msg("an assignment can't be decoded: what the instance was given is not recorded")
+			return
+		}
+	}
+	var given []partition
+	for _, topic := range assignment.Topics {
+		for _, number := range topic.Partitions {
+			given = append(given, partition{c.tap.topics.named(topic.Topic), number})
+		}
+	}
+	p := c.process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.members[s.id]; m != nil && m.joins == s.joins {
+		m.generation = s.generation
+		p.assign(m, at, given)
+	}
+}
+
+type beatSeen struct{ id memberID }
+
+func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, _ history.Flags) {
+	if provesLoss(response.(*kmsg.HeartbeatResponse).ErrorCode) {
+		c.process.fence(s.id, at)
+	}
+}
+
+// consumerHeartbeat notes a ConsumerGroupHeartbeat (KIP-848). Epoch -1 leaves, -2 leaves as a static member that will be back, 0 joins: what the
+// member had before is gone.
+func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeartbeatRequest) observation {
+	id := memberID{r.Group, r.MemberID}
+	if r.MemberEpoch < 0 {
+		p.leave(id, at)
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grouped = true
+	if m := p.members[id]; m != nil && r.MemberEpoch == 0 {
+		p.revoke(m, at, whyRejoin, func(partition) bool { return true })
+	}
+	return &consumerBeatSeen{id}
+}
+
+type consumerBeatSeen struct{ id memberID }
+
+func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+	r := response.(*kmsg.ConsumerGroupHeartbeatResponse)
+	if provesLoss(r.ErrorCode) {
+		c.process.fence(s.id, at)
+	}
+	if r.ErrorCode != 0 || flags.Has(history.Withheld) || flags.Has(history.Forged) {
+		return
+	}
+	id := s.id
+	if r.MemberID != nil && *r.MemberID != "" {
+		id.id = *r.MemberID
+	}
+	var given []partition
+	if r.Assignment != nil {
+		for _, topic := range r.Assignment.Topics {
+			index := c.topicOf("", topic.TopicID) // may ask the broker, so before the lock
+			for _, number := range topic.Partitions {
+				given = append(given, partition{index, number})
+			}
+		}
+	}
+	p := c.process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.member(id)
+	m.generation = r.MemberEpoch
+	if r.Assignment != nil {
+		p.assign(m, at, given)
+	}
+}
+
+// member returns the member, new if it is not known; mu is held.
+func (p *process) member(id memberID) *member {
+	m := p.members[id]
+	if m == nil {
+		m = &member{memberID: id}
+		p.members[id] = m
+	}
+	return m
+}
+
+// holds says whether any member of the process was given the partition; mu is held.
+func (p *process) holds(at partition) bool {
+	for _, m := range p.members {
+		if slices.Contains(m.held, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// assign makes given the member's whole assignment: what it held and is not in it is revoked first; mu is held. When another member of the
+// same process still seems to hold a partition, the group has expelled that member without its having been told yet.
+func (p *process) assign(m *member, at time.Duration, given []partition) {
+	given = slices.DeleteFunc(given, func(g partition) bool { return g.topic == history.None })
+	p.revoke(m, at, whyRebalance, func(held partition) bool { return !slices.Contains(given, held) })
+	for _, other := range p.members {
+		if other != m && other.group == m.group {
+			p.revoke(other, at, whyFenced, func(held partition) bool { return slices.Contains(given, held) })
+		}
+	}
+	for _, g := range given {
+		if slices.Contains(m.held, g) {
+			continue
+		}
+		m.held = append(m.held, g)
+		p.note(history.KindAssigned, m, at, g, "")
+	}
+}
+
+// revoke takes the partitions that match from the member; mu is held.
+func (p *process) revoke(m *member, at time.Duration, why string, matches func(partition) bool) {
+	kept := m.held[:0]
+	for _, held := range m.held {
+		if !matches(held) {
+			kept = append(kept, held)
+			continue
+		}
+		p.note(history.KindRevoked, m, at, held, why)
+	}
+	m.held = kept
+}
+
+func (p *process) note(kind history.Kind, m *member, at time.Duration, where partition, why string) {
+	e := p.event(kind, at)
+	e.Topic, e.Partition, e.N, e.Text = where.topic, where.number, m.generation, why
+	p.tap.Sink.Record(e)
+}
+
+// leave notes that the member leaves its group.
+func (p *process) leave(id memberID, at time.Duration) { p.drop(id, at, whyLeave) }
+
+// fence notes that the broker refused the member.
+func (p *process) fence(id memberID, at time.Duration) { p.drop(id, at, whyFenced) }
+
+func (p *process) drop(id memberID, at time.Duration, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.members[id]; m != nil {
+		p.revoke(m, at, why, func(partition) bool { return true })
+		delete(p.members, id)
+	}
+}

@@ -1,0 +1,357 @@
+package tap
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// talk is a client and a broker that a test makes speak, with numbered requests.
+type talk struct {
+	*rig
+	t              *testing.T
+	subject, kafka *peer
+	correlation    int32
+	noted          int
+}
+
+func newTalk(t *testing.T) *talk {
+	t.Helper()
+	r, subject, kafka := pair(t, func(c *Config) { c.Group = "g" })
+	return &talk{rig: r, t: t, subject: subject, kafka: kafka}
+}
+
+// ask lets the request and its answer through and returns what was noted of assignments, in short form.
+func (k *talk) ask(request kmsg.Request, answer kmsg.Response) string {
+	k.t.Helper()
+	k.correlation++
+	k.subject.request(k.correlation, request)
+	k.kafka.receive()
+	k.kafka.respond(k.correlation, answer)
+	k.subject.receive()
+	return k.news()
+}
+
+func (k *talk) news() string {
+	events := k.log.of(history.KindAssigned, history.KindRevoked)
+	var words []string
+	for _, e := range events[k.noted:] {
+		sign := "+"
+		if e.Kind == history.KindRevoked {
+			sign = "-"
+		}
+		words = append(words, strings.TrimSpace(fmt.Sprintf("%s%d.%d@%d %s", sign, e.Topic, e.Partition, e.N, e.Text)))
+	}
+	k.noted = len(events)
+	return strings.Join(words, ", ")
+}
+
+func (k *talk) expect(what, got, want string) {
+	k.t.Helper()
+	if got != want {
+		k.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func owned(numbers ...int32) kmsg.ConsumerMemberMetadataOwnedPartition {
+	o := kmsg.NewConsumerMemberMetadataOwnedPartition()
+	o.Topic, o.Partitions = "t.input", numbers
+	return o
+}
+
+// join joins under the assignor, saying that the partitions are still owned.
+func (k *talk) join(id, assignor string, generation int32, code int16, keeps ...int32) string {
+	k.t.Helper()
+	metadata := kmsg.NewConsumerMemberMetadata()
+	metadata.Version, metadata.Topics = 1, []string{"t.input"}
+	if len(keeps) > 0 {
+		metadata.OwnedPartitions = append(metadata.OwnedPartitions, owned(keeps...))
+	}
+	request := kmsg.NewPtrJoinGroupRequest()
+	request.SetVersion(5)
+	request.Group, request.MemberID, request.ProtocolType = "g", id, "consumer"
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name, protocol.Metadata = assignor, metadata.AppendTo(nil)
+	request.Protocols = append(request.Protocols, protocol)
+	answer := request.ResponseKind().(*kmsg.JoinGroupResponse)
+	answer.ErrorCode, answer.Generation, answer.MemberID, answer.Protocol = code, generation, id, &assignor
+	return k.ask(request, answer)
+}
+
+func syncRequest(id string, generation int32) *kmsg.SyncGroupRequest {
+	request := kmsg.NewPtrSyncGroupRequest()
+	request.SetVersion(3)
+	request.Group, request.MemberID, request.Generation = "g", id, generation
+	return request
+}
+
+func syncAnswer(code int16, numbers ...int32) *kmsg.SyncGroupResponse {
+	answer := kmsg.NewPtrSyncGroupResponse()
+	answer.SetVersion(3)
+	answer.ErrorCode = code
+	assignment := kmsg.NewConsumerMemberAssignment()
+	for _, name := range []string{"t.input", "foreign"} {
+		topic := kmsg.NewConsumerMemberAssignmentTopic()
+		topic.Topic, topic.Partitions = name, numbers
+		assignment.Topics = append(assignment.Topics, topic)
+	}
+	answer.MemberAssignment = assignment.AppendTo(nil)
+	return answer
+}
+
+func (k *talk) sync(id string, generation int32, code int16, numbers ...int32) string {
+	k.t.Helper()
+	return k.ask(syncRequest(id, generation), syncAnswer(code, numbers...))
+}
+
+func (k *talk) beat(id string, code int16) string {
+	k.t.Helper()
+	request := kmsg.NewPtrHeartbeatRequest()
+	request.SetVersion(3)
+	request.Group, request.MemberID = "g", id
+	answer := request.ResponseKind().(*kmsg.HeartbeatResponse)
+	answer.ErrorCode = code
+	return k.ask(request, answer)
+}
+
+func TestEagerMember(t *testing.T) {
+	k := newTalk(t)
+	k.expect("first join", k.join("m", "range", 1, 0), "")
+	k.expect("first assignment", k.sync("m", 1, 0, 0, 1), "+0.0@1, +0.1@1")
+	k.expect("same generation again", k.sync("m", 1, 0, 0, 1), "")
+	k.expect("rebalance announced", k.beat("m", 27), "")
+	// An eager client owns nothing when it rejoins, whatever its subscription says.
+	k.expect("rejoin", k.join("m", "range", 2, 0, 0, 1), "-0.0@1 rejoin, -0.1@1 rejoin")
+	k.expect("refused sync", k.sync("m", 2, 27, 1), "")
+	k.expect("second assignment", k.sync("m", 2, 0, 1), "+0.1@2")
+	k.expect("illegal generation proves no loss", k.beat("m", 22), "")
+	k.expect("unknown member does", k.beat("m", codeUnknownMemberID), "-0.1@2 fenced")
+	k.expect("once only", k.beat("m", codeUnknownMemberID), "")
+}
+
+func TestCooperativeMember(t *testing.T) {
+	k := newTalk(t)
+	k.join("m", "cooperative-sticky", 1, 0)
+	k.expect("assignment", k.sync("m", 1, 0, 0, 1, 2), "+0.0@1, +0.1@1, +0.2@1")
+	k.expect("rejoin keeps what it says it owns", k.join("m", "cooperative-sticky", 2, 0, 0, 1), "-0.2@1 rejoin")
+	k.expect("less", k.sync("m", 2, 0, 1, 3), "-0.0@2 rebalance, +0.3@2")
+	k.expect("fenced instead of joined", k.join("m", "cooperative-sticky", 0, codeFencedInstanceID, 1, 3), "-0.1@2 fenced, -0.3@2 fenced")
+}
+
+// The answer to a SyncGroup that comes after the member has joined again tells nothing of the new generation.
+func TestLateSyncIsNoAssignment(t *testing.T) {
+	k := newTalk(t)
+	k.join("m", "range", 1, 0)
+	k.subject.request(90, syncRequest("m", 1))
+	k.kafka.receive()
+	other := dial(t, k.instances[0].listeners[1].Addr().String())
+	rejoin := kmsg.NewPtrJoinGroupRequest()
+	rejoin.Group, rejoin.MemberID, rejoin.ProtocolType = "g", "m", "consumer"
+	other.request(91, rejoin)
+	eventually(t, "the rejoin was seen", func() bool { return k.process(k.instances[0], 0).joins(memberID{"g", "m"}) == 1 })
+	k.kafka.respond(90, syncAnswer(0, 4))
+	k.subject.receive()
+	k.expect("late answer", k.news(), "")
+}
+
+// A second consumer of the same process is given what an expelled one seemed to hold.
+func TestExpelledMemberOfTheSameProcess(t *testing.T) {
+	k := newTalk(t)
+	k.join("a", "range", 1, 0)
+	k.expect("first", k.sync("a", 1, 0, 0, 1), "+0.0@1, +0.1@1")
+	k.join("b", "range", 2, 0)
+	k.expect("second", k.sync("b", 2, 0, 1, 2), "-0.1@1 fenced, +0.1@2, +0.2@2")
+	k.expect("the first hears of it", k.beat("a", codeUnknownMemberID), "-0.0@1 fenced")
+}
+
+func TestLeaving(t *testing.T) {
+	for version := range kmsg.NewPtrLeaveGroupRequest().MaxVersion() + 1 {
+		k := newTalk(t)
+		k.join("m", "range", 1, 0)
+		k.sync("m", 1, 0, 3)
+		k.news()
+		request := kmsg.NewPtrLeaveGroupRequest()
+		request.SetVersion(version)
+		request.Group, request.MemberID = "g", "m"
+		gone := kmsg.NewLeaveGroupRequestMember()
+		gone.MemberID = "m"
+		request.Members = append(request.Members, gone)
+		k.expect(fmt.Sprintf("leave v%d", version), k.ask(request, request.ResponseKind()), "-0.3@1 leave")
+	}
+}
+
+func TestCommitOfAnUnknownMember(t *testing.T) {
+	k := newTalk(t)
+	k.join("m-1", "range", 4, 0)
+	k.sync("m-1", 4, 0, 0)
+	k.news()
+	request := commit(8, 5)
+	k.expect("illegal generation", k.ask(request, committedAnswer(request, 22)), "")
+	k.expect("unknown member", k.ask(request, committedAnswer(request, codeUnknownMemberID)), "-0.0@4 fenced")
+	request.Group = "other"
+	before := len(k.log.of(history.KindCommitRequest))
+	k.ask(request, committedAnswer(request, 0))
+	if n := len(k.log.of(history.KindCommitRequest)); n != before || before != 2 {
+		t.Errorf("%d commits recorded, then %d with another group's", before, n)
+	}
+}
+
+// KIP-848: the assignment names topics by id. The tap asks for an id that it has not seen, before it passes the assignment on.
+func TestServerSideMember(t *testing.T) {
+	b := newBroker(t)
+	r := newRig(t, b.upstreams(), nil)
+	subject := dial(t, r.open(t, 0))
+	k := &talk{rig: r, t: t, subject: subject, kafka: b.next()}
+	id, foreign := [16]byte{1}, [16]byte{2}
+	asked := make(chan []string, 2) // one question for each id
+	go func() {
+		for range cap(asked) {
+			asker := b.next()
+			request := kmsg.NewPtrMetadataRequest()
+			request.SetVersion(askVersion)
+			payload := asker.receive()
+			head, err := newAPIs().parseHeader(payload)
+			if err != nil || request.ReadFrom(payload[head.body:]) != nil {
+				t.Error("the tap's own question can't be read")
+			}
+			answer := request.ResponseKind().(*kmsg.MetadataResponse)
+			var names []string
+			for _, topic := range request.Topics {
+				names = append(names, *topic.Topic)
+			}
+			one := kmsg.NewMetadataResponseTopic()
+			one.Topic, one.TopicID = kmsg.StringPtr("t.input"), id
+			answer.Topics = append(answer.Topics, one)
+			asker.respond(1, answer)
+			asked <- names
+		}
+	}()
+	beat := func(epoch int32, code int16, answered int32, numbers ...int32) string {
+		request := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		request.Group, request.MemberID, request.MemberEpoch = "g", "m", epoch
+		answer := request.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
+		answer.ErrorCode, answer.MemberEpoch = code, answered
+		if numbers != nil {
+			answer.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{}
+			for _, topic := range [][16]byte{id, foreign} {
+				answer.Assignment.Topics = append(answer.Assignment.Topics,
+					kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{TopicID: topic, Partitions: numbers})
+			}
+		}
+		return k.ask(request, answer)
+	}
+	k.expect("join", beat(0, 0, 1, 0, 1), "+0.0@1, +0.1@1")
+	for range cap(asked) {
+		if names := <-asked; !slices.Equal(names, []string{"t.input", "t.retry", "t.dlq"}) {
+			t.Errorf("the tap asked for %v", names)
+		}
+	}
+	k.expect("no change", beat(1, 0, 1), "")
+	k.expect("shrinks", beat(1, 0, 2, 1), "-0.0@2 rebalance")
+	k.expect("moves", beat(2, 0, 3, 4), "-0.1@3 rebalance, +0.4@3")
+	k.expect("fenced", beat(3, codeFencedMemberEpoch, 0), "-0.4@3 fenced")
+	k.expect("joins again", beat(0, 0, 5, 2), "+0.2@5")
+	k.expect("joins while it holds", beat(0, 0, 6, 2), "-0.2@5 rejoin, +0.2@6")
+	k.expect("is given nothing", beat(6, 0, 7, []int32{}...), "-0.2@7 rebalance")
+	k.expect("is given one", beat(7, 0, 8, 5), "+0.5@8")
+	k.expect("leaves", beat(-1, 0, -1), "-0.5@8 leave")
+}
+
+// Fetch sessions (KIP-227): a request names only what has changed; what is fetched starts where the client last said.
+func TestFetchSessions(t *testing.T) {
+	r, subject, kafka := pair(t, nil)
+	correlation := int32(0)
+	fetch := func(session, epoch int32, offsets map[int32]int64, forgotten []int32, answered int32, bases map[int32]int64) string {
+		t.Helper()
+		request := kmsg.NewPtrFetchRequest()
+		request.SetVersion(11)
+		request.SessionID, request.SessionEpoch = session, epoch
+		topic := kmsg.NewFetchRequestTopic()
+		topic.Topic = "t.input"
+		for number, offset := range offsets {
+			p := kmsg.NewFetchRequestTopicPartition()
+			p.Partition, p.FetchOffset = number, offset
+			topic.Partitions = append(topic.Partitions, p)
+		}
+		request.Topics = append(request.Topics, topic)
+		if forgotten != nil {
+			f := kmsg.NewFetchRequestForgottenTopic()
+			f.Topic, f.Partitions = "t.input", forgotten
+			request.ForgottenTopics = append(request.ForgottenTopics, f)
+		}
+		answer := request.ResponseKind().(*kmsg.FetchResponse)
+		answer.SessionID = answered
+		given := kmsg.NewFetchResponseTopic()
+		given.Topic = "t.input"
+		for number, base := range bases {
+			p := kmsg.NewFetchResponseTopicPartition()
+			p.Partition, p.RecordBatches = number, makeBatch(base, "a", "b", "c", "d")
+			given.Partitions = append(given.Partitions, p)
+		}
+		answer.Topics = append(answer.Topics, given)
+		before := len(r.log.of(history.KindFetched))
+		correlation++
+		subject.request(correlation, request)
+		kafka.receive()
+		kafka.respond(correlation, answer)
+		subject.receive()
+		var words []string
+		for _, e := range r.log.of(history.KindFetched)[before:] {
+			words = append(words, fmt.Sprintf("%d: %d to %d", e.Partition, e.Offset, e.Aux))
+		}
+		slices.Sort(words)
+		return strings.Join(words, ", ")
+	}
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	expect("begins", fetch(0, 0, map[int32]int64{0: 2, 1: 20}, nil, 7, map[int32]int64{0: 0}), "0: 2 to 3")
+	expect("only one is named", fetch(7, 1, map[int32]int64{0: 5}, nil, 7, map[int32]int64{0: 4, 1: 18}), "0: 5 to 7, 1: 20 to 21")
+	expect("none is named", fetch(7, 2, nil, nil, 7, map[int32]int64{1: 18}), "1: 20 to 21")
+	expect("forgotten and back", fetch(7, 3, map[int32]int64{1: 30}, []int32{1}, 7, map[int32]int64{1: 28}), "1: 30 to 31")
+	expect("forgotten", fetch(7, 4, nil, []int32{1}, 7, map[int32]int64{1: 28}), "1: 28 to 31")
+	expect("without a session", fetch(0, -1, map[int32]int64{0: 9}, nil, 0, map[int32]int64{0: 8}), "0: 9 to 11")
+	expect("the session is still there", fetch(7, 5, nil, nil, 7, map[int32]int64{0: 4}), "0: 5 to 7")
+	expect("new session", fetch(7, 0, map[int32]int64{0: 50}, nil, 8, map[int32]int64{0: 48}), "0: 50 to 51")
+	expect("nothing new", fetch(8, 1, nil, nil, 8, nil), "")
+}
+
+func TestWhichFetchShowsThatAProcessIsReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		grouped bool
+		held    []partition
+		fetched partition
+		ready   bool
+	}{
+		"an assigned partition":                 {true, []partition{{input, 1}}, partition{input, 1}, true},
+		"another partition":                     {true, []partition{{input, 1}}, partition{input, 2}, false},
+		"a group member without a partition":    {true, nil, partition{input, 1}, false},
+		"no group protocol, the input topic":    {false, nil, partition{input, 1}, true},
+		"no group protocol, a retry topic":      {false, nil, partition{retry, 0}, true},
+		"no group protocol, the dead letters":   {false, nil, partition{dlq, 0}, false},
+		"assigned before anything else is seen": {false, []partition{{dlq, 0}}, partition{dlq, 0}, true},
+	} {
+		p := newProcess(newRig(t, nil, nil).Tap, 0, 0)
+		p.grouped = c.grouped
+		p.assign(p.member(memberID{"g", "m"}), 1, c.held)
+		p.fetches(map[partition]int64{c.fetched: 0})
+		ready := false
+		select {
+		case <-p.fetching:
+			ready = true
+		default:
+		}
+		if ready != c.ready {
+			t.Errorf("%s: ready %v, want %v", name, ready, c.ready)
+		}
+		p.fetches(map[partition]int64{c.fetched: 0}) // must not close the channel twice
+	}
+}

@@ -1,0 +1,38 @@
+package tap
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// process is one process of a subject instance: what outlives its single connections.
+type process struct {
+	tap      *Tap
+	instance int
+	run      uint16
+	fetching chan struct{} // closed by the first fetch that shows it is ready
+
+	mu       sync.Mutex
+	ready    bool
+	grouped  bool // it has used a group protocol
+	members  map[memberID]*member
+	sessions map[session]map[partition]int64
+}
+
+func newProcess(t *Tap, instance int, run uint16) *process {
+	return &process{
+		tap: t, instance: instance, run: run, fetching: make(chan struct{}),
+		members: map[memberID]*member{}, sessions: map[session]map[partition]int64{},
+	}
+}
+
+func (p *process) event(kind history.Kind, at time.Duration) history.Event {
+	e := history.New(kind, at)
+	e.Instance, e.Run = int16(p.instance), p.run
+	return e
+}
+
+// observesGroup says whether the group's doings are recorded.
+func (t *Tap) observesGroup(group string) bool { return t.Group == "" || t.Group == group }

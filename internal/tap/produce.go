@@ -1,0 +1,245 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// produceSeen is a Produce that waits for its acknowledgement: what was written to each observed partition.
+type produceSeen struct {
+	partitions []producedPartition
+	index      map[producedAt]int
+}
+
+// producedAt names a partition as the message does.
+type producedAt struct {
+	topic  int16
+	number int32
+}
+
+type producedPartition struct {
+	at      producedAt
+	forged  bool
+	records []producedRecord
+}
+
+// producedRecord is what the events of a request and its response share; it is small because there may be many.
+type producedRecord struct {
+	op                 int64
+	keyHash, valueHash uint64
+	producerID         int64
+	record, sequence   int32
+	epoch              int16
+	flags              history.Flags
+}
+
+// observeProduce walks a Produce request without decoding it as a whole, as most of what is produced is not observed. It returns nil when
+// nothing in it is.
+func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, error) {
+	var seen *produceSeen
+	acks, err := walkProduce(body, p.version, p.flexible, func(name []byte, id [16]byte, number int32, data []byte) error {
+		topic := c.tap.topics.namedBytes(name)
+		if p.version >= 13 {
+			topic = c.topicOf("", id)
+		}
+		if !c.observesProduce(topic) {
+			return nil
+		}
+		if seen == nil {
+			seen = &produceSeen{index: map[producedAt]int{}}
+		}
+		at := producedAt{topic, number}
+		records, err := c.tap.records(data)
+		if err != nil {
+			return fmt.Errorf("reading what is produced to %s, partition %d: %w", c.tap.Topics[topic].Name, number, err)
+		}
+		seen.index[at] = len(seen.partitions)
+		seen.partitions = append(seen.partitions, producedPartition{at: at, records: records})
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading a Produce v%d request: %w", p.version, err)
+	}
+	if seen != nil {
+		for i := range seen.partitions {
+			seen.emit(c, history.KindProduceRequest, p.readAt, &seen.partitions[i], func(*history.Event, int) {})
+		}
+	}
+	return seen, acks, nil
+}
+
+// observesProduce says whether what is written to the topic is recorded: dead letters and retries of a subject, everything
+// of the replay tool.
+func (c *conn) observesProduce(topic int16) bool {
+	if topic == history.None {
+		return false
+	}
+	role := c.tap.Topics[topic].Role
+	return role == history.RoleDLQ || role == history.RoleRetry || c.instance.number == history.Replayer
+}
+
+// walkProduce gives every partition's records to each. It checks the whole structure, so that a request that passed it can be decoded
+// without needing more memory than it is worth.
+func walkProduce(body []byte, version int16, flexible bool, each func(name []byte, id [16]byte, number int32, data []byte) error) (acks int16, err error) {
+	w := wire{rest: body}
+	if version >= 3 {
+		w.text(flexible) // transactional id
+	}
+	acks = w.int16()
+	w.int32() // timeout
+	for topics := w.array(flexible); topics > 0 && !w.bad; topics-- {
+		var name []byte
+		var id [16]byte
+		if version >= 13 {
+			id = w.uuid()
+		} else {
+			name = w.text(flexible)
+		}
+		for partitions := w.array(flexible); partitions > 0 && !w.bad; partitions-- {
+			number, data := w.int32(), w.data(flexible)
+			if flexible {
+				w.tags()
+			}
+			if w.bad {
+				break
+			}
+			if err := each(name, id, number, data); err != nil {
+				return 0, err
+			}
+		}
+		if flexible {
+			w.tags()
+		}
+	}
+	if flexible {
+		w.tags()
+	}
+	if w.bad {
+		return 0, errShort
+	}
+	return acks, nil
+}
+
+// records identifies every record of a partition's batches and gives each an operation.
+func (t *Tap) records(data []byte) ([]producedRecord, error) {
+	var found []producedRecord
+	for len(data) > 0 {
+		b, rest, ok := nextBatch(data)
+		if !ok {
+			return nil, errors.New("a record batch is cut off")
+		}
+		data = rest
+		err := b.each(t.inflate, func(i int32, r record) {
+			one := producedRecord{
+				op: t.NextOp(), keyHash: hash(r.key), valueHash: hash(r.value), record: t.identify(r),
+				producerID: history.None, epoch: history.None, sequence: history.None,
+			}
+			if b.producerID >= 0 {
+				one.producerID, one.epoch, one.sequence = b.producerID, b.epoch, sequence(b.sequence, i)
+			}
+			if b.attributes&attrTxn != 0 {
+				one.flags = history.InTransaction
+			}
+			found = append(found, one)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// sequence is the sequence number of the i-th record of a batch; after the largest comes 0.
+func sequence(base, i int32) int32 {
+	if base > math.MaxInt32-i {
+		return i - (math.MaxInt32 - base) - 1
+	}
+	return base + i
+}
+
+// identify finds the record's id: in its value, in the header made for it, in any other header, in its key.
+func (t *Tap) identify(r record) int32 {
+	if seq, ok := t.IDs.Find(r.value); ok {
+		return seq
+	}
+	var named, other int32 = history.None, history.None
+	r.eachHeader(func(key, value []byte) bool {
+		seq, ok := t.IDs.Find(value)
+		switch {
+		case ok && string(key) == history.IDHeader:
+			named = seq
+		case ok && other == history.None:
+			other = seq
+		}
+		return named == history.None
+	})
+	if named != history.None {
+		return named
+	}
+	if other != history.None {
+		return other
+	}
+	if seq, ok := t.IDs.Find(r.key); ok {
+		return seq
+	}
+	return history.None
+}
+
+func hash(data []byte) uint64 {
+	if data == nil {
+		return 0
+	}
+	return xxhash.Sum64(data)
+}
+
+// emit writes one event per record of the partition, completed by more.
+func (s *produceSeen) emit(c *conn, kind history.Kind, at time.Duration, p *producedPartition, more func(e *history.Event, index int)) {
+	for i := range p.records {
+		r := &p.records[i]
+		e := c.event(kind, at)
+		e.Op, e.Topic, e.Partition, e.Record = r.op, p.at.topic, p.at.number, r.record
+		e.KeyHash, e.ValueHash, e.Flags = r.keyHash, r.valueHash, r.flags
+		e.ProducerID, e.ProducerEpoch, e.Sequence = r.producerID, r.epoch, r.sequence
+		more(&e, i)
+		c.tap.Sink.Record(e)
+	}
+}
+
+func (s *produceSeen) forge(c *conn, forged kmsg.Response) {
+	s.each(c, forged.(*kmsg.ProduceResponse), func(p *producedPartition, _ *kmsg.ProduceResponseTopicPartition) { p.forged = true })
+}
+
+func (s *produceSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+	s.each(c, response.(*kmsg.ProduceResponse), func(p *producedPartition, answer *kmsg.ProduceResponseTopicPartition) {
+		s.emit(c, history.KindProduceResponse, at, p, func(e *history.Event, index int) {
+			e.Code = answer.ErrorCode
+			if answer.BaseOffset >= 0 {
+				e.Offset = answer.BaseOffset + int64(index)
+			}
+			e.Flags |= flags
+			if p.forged {
+				e.Flags |= history.Forged
+			}
+		})
+	})
+}
+
+// each pairs the answers of a response with what was seen.
+func (s *produceSeen) each(c *conn, response *kmsg.ProduceResponse, pair func(*producedPartition, *kmsg.ProduceResponseTopicPartition)) {
+	for i := range response.Topics {
+		topic := &response.Topics[i]
+		index := c.topicOf(topic.Topic, topic.TopicID)
+		for j := range topic.Partitions {
+			if at, ok := s.index[producedAt{index, topic.Partitions[j].Partition}]; ok {
+				pair(&s.partitions[at], &topic.Partitions[j])
+			}
+		}
+	}
+}

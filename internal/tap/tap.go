@@ -1,0 +1,208 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Upstream is one broker as the tap reaches it.
+type Upstream struct {
+	// NodeID is the broker's id in Kafka's metadata.
+	NodeID int32
+	// Dial is the address of the link to it (host:port).
+	Dial string
+}
+
+// Config is what a tap needs. Clock, Sink, NextOp and IDs are required.
+type Config struct {
+	Clock history.Clock
+	Sink  history.Sink
+	// NextOp returns a new Event.Op on each call; it is safe for concurrent use.
+	NextOp func() int64
+	IDs    *history.IDs
+	// Topics are the run's topics; the index of one is its Event.Topic. What happens to other topics is passed on unobserved.
+	Topics    []history.Topic
+	Upstreams []Upstream
+	// Group limits what is observed of consumer groups to this one; "" observes all.
+	Group string
+	Log   zerolog.Logger
+	// Interceptor acts on requests; nil lets all pass.
+	Interceptor Interceptor
+}
+
+// ErrClosed is returned by Open after Close.
+var ErrClosed = errors.New("the tap is closed")
+
+// Tap proxies the connections of all subject instances.
+type Tap struct {
+	Config
+	apis    *apis
+	topics  *topics
+	frames  frames
+	inflate *inflater
+
+	tasks sync.WaitGroup // accept loops and connections; added to only under mu while open
+
+	mu        sync.Mutex
+	closed    bool
+	instances map[int]*instance
+}
+
+// instance is one subject instance: its listeners, its processes so far and their open connections.
+type instance struct {
+	number    int
+	listeners map[int32]net.Listener // by node id; complete before the first connection is accepted
+	current   *process
+	processes map[uint16]*process
+	conns     map[*conn]struct{}
+}
+
+// New returns a tap with no listener yet.
+func New(config Config) *Tap {
+	return &Tap{
+		Config: config, apis: newAPIs(), topics: newTopics(config.Topics), inflate: &inflater{limit: maxInflated},
+		instances: map[int]*instance{},
+	}
+}
+
+// Open starts one listener per broker for the instance on 127.0.0.1 and returns their addresses, comma-joined, which is the
+// instance's bootstrap.servers. It fails when the instance is open already or no port can be had.
+func (t *Tap) Open(number int) (bootstrap string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return "", fmt.Errorf("opening the tap of instance %d: %w", number, ErrClosed)
+	}
+	in := t.instance(number)
+	if in.listeners != nil {
+		return "", fmt.Errorf("opening the tap of instance %d: it is open already", number)
+	}
+	listeners := map[int32]net.Listener{}
+	var addresses []string
+	for _, upstream := range t.Upstreams {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			closeAll(listeners)
+			return "", fmt.Errorf("opening the tap of instance %d for broker %d: %w", number, upstream.NodeID, err)
+		}
+		listeners[upstream.NodeID] = listener
+		addresses = append(addresses, listener.Addr().String())
+	}
+	in.listeners = listeners
+	for _, upstream := range t.Upstreams {
+		t.tasks.Go(func() { t.accept(in, upstream, listeners[upstream.NodeID]) })
+	}
+	return strings.Join(addresses, ","), nil
+}
+
+// BeginRun says that process number run of the instance is about to start: what is seen from now on is its doing. Connections of
+// earlier processes are dropped. It must be called when the earlier process is gone and before the new one starts, else
+// a connection is attributed to the wrong one.
+func (t *Tap) BeginRun(number int, run uint16) {
+	t.mu.Lock()
+	in := t.instance(number)
+	in.current = t.process(in, run)
+	var old []*conn
+	for c := range in.conns {
+		if c.process != in.current {
+			old = append(old, c)
+		}
+	}
+	t.mu.Unlock()
+	for _, c := range old {
+		c.close()
+	}
+}
+
+// Fetching returns a channel that is closed once that process has asked for the records of a partition that is assigned to it;
+// without a group protocol, of any partition of an input or retry topic.
+func (t *Tap) Fetching(number int, run uint16) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.process(t.instance(number), run).fetching
+}
+
+// Close closes every listener and connection and returns when all goroutines have ended.
+func (t *Tap) Close() error {
+	t.mu.Lock()
+	t.closed = true
+	var open []*conn
+	for _, in := range t.instances {
+		closeAll(in.listeners)
+		for c := range in.conns {
+			open = append(open, c)
+		}
+	}
+	t.mu.Unlock()
+	for _, c := range open {
+		c.close()
+	}
+	t.tasks.Wait()
+	return nil
+}
+
+// instance returns the state of the instance; mu is held.
+func (t *Tap) instance(number int) *instance {
+	in := t.instances[number]
+	if in == nil {
+		in = &instance{number: number, processes: map[uint16]*process{}, conns: map[*conn]struct{}{}}
+		t.instances[number] = in
+		in.current = t.process(in, 0)
+	}
+	return in
+}
+
+// process returns the state of one process of the instance; mu is held.
+func (t *Tap) process(in *instance, run uint16) *process {
+	p := in.processes[run]
+	if p == nil {
+		p = newProcess(t, in.number, run)
+		in.processes[run] = p
+	}
+	return p
+}
+
+// accept hands the listener's connections to goroutines of their own until the listener is closed.
+func (t *Tap) accept(in *instance, upstream Upstream, listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			t.Log.Warn().Err(err).Int("instance", in.number).Msg("accepting a connection of the subject failed")
+			continue
+		}
+		c := newConn(t, upstream, in, client)
+		t.mu.Lock()
+		if t.closed {
+			t.mu.Unlock()
+			_ = client.Close()
+			return
+		}
+		c.process = in.current
+		in.conns[c] = struct{}{}
+		t.tasks.Go(c.serve)
+		t.mu.Unlock()
+	}
+}
+
+// forget removes an ended connection.
+func (t *Tap) forget(c *conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(c.instance.conns, c)
+}
+
+func closeAll(listeners map[int32]net.Listener) {
+	for _, listener := range listeners {
+		_ = listener.Close()
+	}
+}

@@ -1,0 +1,187 @@
+package tap
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// partition names a partition of one of the run's topics.
+type partition struct {
+	topic  int16
+	number int32
+}
+
+// topics finds the run's topics by name and by id. Ids are learned from the answers that pass by, so a client can hardly use one
+// that the tap has not seen; when it does (a consumer group assignment may come before the metadata) the tap asks for itself.
+type topics struct {
+	list   []history.Topic
+	byName map[string]int16
+
+	mu    sync.RWMutex
+	names map[[16]byte]string // "" for an id that is known to be none of the run's topics
+	asked time.Time           // of the last failed question, so that a dead link is not asked for each frame
+}
+
+const (
+	askLimit = 2 * time.Second
+	askPause = time.Second
+	// askVersion is the first Metadata version with topic ids.
+	askVersion = 10
+)
+
+func newTopics(list []history.Topic) *topics {
+	t := &topics{list: list, byName: map[string]int16{}, names: map[[16]byte]string{}}
+	for i := range list {
+		t.byName[list[i].Name] = int16(i)
+	}
+	return t
+}
+
+// named returns the index of a topic, None if it is not one of the run's.
+func (t *topics) named(name string) int16 {
+	if i, ok := t.byName[name]; ok {
+		return i
+	}
+	return history.None
+}
+
+// namedBytes is named for a name still on the wire; it does not allocate.
+func (t *topics) namedBytes(name []byte) int16 {
+	if i, ok := t.byName[string(name)]; ok {
+		return i
+	}
+	return history.None
+}
+
+// learn notes a topic's id.
+func (t *topics) learn(id [16]byte, name string) {
+	if id == ([16]byte{}) || name == "" {
+		return
+	}
+	t.mu.RLock()
+	known := t.names[id] == name
+	t.mu.RUnlock()
+	if known {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names[id] = name
+}
+
+// name returns the name that belongs to an id, "" if it is not known.
+func (t *topics) name(id [16]byte) (name string, known bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	name, known = t.names[id]
+	return name, known
+}
+
+// topicOf returns the index of a topic that a message names by id, where id is set, or by name.
+func (c *conn) topicOf(name string, id [16]byte) int16 {
+	if id == ([16]byte{}) {
+		return c.tap.topics.named(name)
+	}
+	if name, known := c.tap.topics.name(id); known {
+		return c.tap.topics.named(name)
+	}
+	if err := c.tap.topics.ask(c.address, id); err != nil {
+		c.log.Warn().Err(err).Msg("a topic id is not known: what is done with that topic is not recorded now")
+		return history.None
+	}
+	name, _ = c.tap.topics.name(id)
+	return c.tap.topics.named(name)
+}
+
+// ask learns the ids of the run's topics from the broker. An id that is none of theirs is noted as foreign.
+func (t *topics) ask(address string, id [16]byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.names[id]; known {
+		return nil
+	}
+	if time.Since(t.asked) < askPause {
+		return fmt.Errorf("asking the broker for topic ids: the last question failed less than %s ago", askPause)
+	}
+	response, err := t.metadata(address)
+	if err != nil {
+		t.asked = time.Now()
+		return fmt.Errorf("asking the broker for topic ids: %w", err)
+	}
+	for _, topic := range response.Topics {
+		if topic.Topic != nil && topic.ErrorCode == 0 {
+			t.names[topic.TopicID] = *topic.Topic
+		}
+	}
+	if _, known := t.names[id]; !known {
+		t.names[id] = ""
+	}
+	return nil
+}
+
+func (t *topics) metadata(address string) (*kmsg.MetadataResponse, error) {
+	link, err := net.DialTimeout("tcp", address, askLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = link.Close() }()
+	if err := link.SetDeadline(time.Now().Add(askLimit)); err != nil {
+		return nil, err
+	}
+	request := kmsg.NewPtrMetadataRequest()
+	request.SetVersion(askVersion)
+	for i := range t.list {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &t.list[i].Name
+		request.Topics = append(request.Topics, topic)
+	}
+	if _, err := link.Write(kmsg.NewRequestFormatter().AppendRequest(nil, request, 1)); err != nil {
+		return nil, err
+	}
+	var pool frames
+	answer, err := pool.read(bufio.NewReader(link))
+	if err != nil {
+		return nil, err
+	}
+	head := header{key: keyMetadata, version: askVersion, flexible: true}
+	body, err := head.responseHeader(answer.payload())
+	if err != nil {
+		return nil, err
+	}
+	if binary.BigEndian.Uint32(answer.payload()) != 1 {
+		return nil, fmt.Errorf("the answer belongs to another request")
+	}
+	response := kmsg.NewPtrMetadataResponse()
+	response.SetVersion(askVersion)
+	return response, response.ReadFrom(answer.payload()[body:])
+}
+
+// learnTopics notes the topic ids in a response.
+func (t *topics) learnTopics(response kmsg.Response) {
+	switch r := response.(type) {
+	case *kmsg.MetadataResponse:
+		for i := range r.Topics {
+			if r.Topics[i].Topic != nil {
+				t.learn(r.Topics[i].TopicID, *r.Topics[i].Topic)
+			}
+		}
+	case *kmsg.DescribeTopicPartitionsResponse:
+		for i := range r.Topics {
+			if r.Topics[i].Topic != nil {
+				t.learn(r.Topics[i].TopicID, *r.Topics[i].Topic)
+			}
+		}
+	case *kmsg.CreateTopicsResponse:
+		for i := range r.Topics {
+			t.learn(r.Topics[i].TopicID, r.Topics[i].Topic)
+		}
+	}
+}

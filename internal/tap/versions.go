@@ -1,0 +1,144 @@
+package tap
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Kafka's API keys that the tap treats in some way of their own.
+const (
+	keyProduce                 = 0
+	keyFetch                   = 1
+	keyMetadata                = 3
+	keyOffsetCommit            = 8
+	keyFindCoordinator         = 10
+	keyJoinGroup               = 11
+	keyHeartbeat               = 12
+	keyLeaveGroup              = 13
+	keySyncGroup               = 14
+	keySaslHandshake           = 17
+	keyAPIVersions             = 18
+	keyCreateTopics            = 19
+	keyEndTxn                  = 26
+	keyTxnOffsetCommit         = 28
+	keyDescribeQuorum          = 55
+	keyDescribeCluster         = 60
+	keyConsumerGroupHeartbeat  = 68
+	keyDescribeTopicPartitions = 75
+	keyShareFetch              = 78
+	keyShareAcknowledge        = 79
+)
+
+// Kafka's error codes that the tap itself sends or draws conclusions from.
+const (
+	codeCoordinatorNotAvailable = 15
+	codeUnknownMemberID         = 25
+	codeUnsupportedVersion      = 35
+	codeFencedInstanceID        = 82
+	codeFencedMemberEpoch       = 110
+)
+
+// apis says what kmsg can decode.
+type apis struct{ max, flexible []int16 }
+
+// newAPIs asks kmsg. Keys are dense: Kafka numbers them one after another; 256 leaves room.
+func newAPIs() *apis {
+	const keys = 256
+	a := &apis{max: make([]int16, keys), flexible: make([]int16, keys)}
+	for key := range int16(keys) {
+		a.max[key], a.flexible[key] = -1, 1<<15-1
+		request := kmsg.RequestForKey(key)
+		if request == nil {
+			continue
+		}
+		a.max[key] = request.MaxVersion()
+		for version := range request.MaxVersion() + 1 {
+			request.SetVersion(version)
+			if request.IsFlexible() {
+				a.flexible[key] = version
+				break
+			}
+		}
+	}
+	return a
+}
+
+// maxVersion is the newest version of the API that kmsg decodes, -1 for an API it does not know.
+func (a *apis) maxVersion(key int16) int16 {
+	if key < 0 || int(key) >= len(a.max) {
+		return -1
+	}
+	return a.max[key]
+}
+
+func (a *apis) isFlexible(key, version int16) bool {
+	return key >= 0 && int(key) < len(a.flexible) && version >= a.flexible[key]
+}
+
+// responseHeader is the length of a response's header: the correlation id and, for flexible versions, tags. The answer to ApiVersions
+// never has tags, as a client reads it before it knows what the broker speaks (KIP-511).
+func (h header) responseHeader(payload []byte) (int, error) {
+	w := wire{rest: payload}
+	w.int32()
+	if h.flexible && h.key != keyAPIVersions {
+		w.tags()
+	}
+	if w.bad {
+		return 0, fmt.Errorf("reading the response header of a %s: %w", apiName(h.key), errShort)
+	}
+	return len(payload) - len(w.rest), nil
+}
+
+// clamp takes out of an ApiVersions response what the tap could not decode, so that no client uses it.
+func (a *apis) clamp(response *kmsg.ApiVersionsResponse) {
+	kept := response.ApiKeys[:0]
+	for _, api := range response.ApiKeys {
+		api.MaxVersion = min(api.MaxVersion, a.maxVersion(api.ApiKey))
+		if api.MaxVersion >= api.MinVersion {
+			kept = append(kept, api)
+		}
+	}
+	response.ApiKeys = kept
+}
+
+// unsupported is a broker's answer to an ApiVersions request newer than itself: version 0, with the range to retry in (KIP-511).
+func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
+	response := kmsg.NewPtrApiVersionsResponse()
+	response.ErrorCode = codeUnsupportedVersion
+	own := kmsg.NewApiVersionsResponseApiKey()
+	own.ApiKey, own.MaxVersion = keyAPIVersions, a.maxVersion(keyAPIVersions)
+	response.ApiKeys = append(response.ApiKeys, own)
+	return response
+}
+
+// decodesRequest says whether requests of the API are decoded.
+func decodesRequest(key int16) bool {
+	switch key {
+	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit, keyEndTxn, keyJoinGroup, keySyncGroup, keyHeartbeat,
+		keyLeaveGroup, keyConsumerGroupHeartbeat:
+		return true
+	}
+	return false
+}
+
+// decodesResponse says whether responses of the API are decoded: what is observed, and all that can carry a broker's address or
+// a topic's id.
+func decodesResponse(key int16) bool {
+	switch key {
+	case keyMetadata, keyFindCoordinator, keyAPIVersions, keyCreateTopics, keyDescribeQuorum, keyDescribeCluster,
+		keyDescribeTopicPartitions, keyShareFetch, keyShareAcknowledge, keySaslHandshake:
+		return true
+	case keyLeaveGroup:
+		return false // all that matters is in the request
+	}
+	return decodesRequest(key)
+}
+
+// apiName is Kafka's name of the API.
+func apiName(key int16) string {
+	if name := kmsg.NameForKey(key); name != "" {
+		return name
+	}
+	return fmt.Sprintf("API key %d", key)
+}
