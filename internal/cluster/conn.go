@@ -1,0 +1,274 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// editor puts right what an answer says of brokers. request is nil unless the answer can't be understood without it.
+type editor interface {
+	edit(request kmsg.Request, response kmsg.Response)
+}
+
+// brokerConn is a connection as kfake sees it. It follows the requests that come in, and edits the answers that name brokers:
+// Metadata, DescribeCluster, FindCoordinator and OffsetForLeaderEpoch. Everything else passes untouched. Members that wait for a rebalance
+// outlive the client's end of it (see parked.go).
+type brokerConn struct {
+	net.Conn
+	gate *gate
+
+	// The request being read: its first bytes, and all of it when it is one that is kept.
+	head   [12]byte // size, key, version, correlation id
+	have   int
+	skip   int
+	body   []byte
+	keep   bool
+	broken bool
+
+	// hungUp is closed with the client's side, closed with kfake's, which is not before it.
+	hungUp, closed    chan struct{}
+	onHangUp, onClose sync.Once
+
+	mu      sync.Mutex
+	pending []pendingAnswer
+}
+
+// pendingAnswer is a request whose answer is to be edited, or waited for.
+type pendingAnswer struct {
+	key, version int16
+	correlation  int32
+	request      kmsg.Request
+	parked       *parked // nil unless it is a JoinGroup or SyncGroup
+}
+
+func newBrokerConn(conn net.Conn, gate *gate) *brokerConn {
+	return &brokerConn{Conn: conn, gate: gate, hungUp: make(chan struct{}), closed: make(chan struct{})}
+}
+
+// hangUp closes the connection to the client. kfake hears of it when no request of a waiting member is left on it.
+func (c *brokerConn) hangUp() {
+	c.onHangUp.Do(func() {
+		close(c.hungUp)
+		_ = c.Conn.Close()
+	})
+}
+
+// Close is called by kfake, more than once, when it has done with the connection.
+func (c *brokerConn) Close() error {
+	c.onClose.Do(func() {
+		close(c.closed)
+		c.hangUp()
+		c.gate.forget(c)
+		for p := c.unanswered(); p != nil; p = c.unanswered() {
+			c.gate.parked.end(p)
+		}
+	})
+	return nil
+}
+
+// Read fails when the client has hung up and no request of a waiting member is left, or when a request must not be passed on.
+func (c *brokerConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == nil && c.follow(p[:n]) {
+		return n, nil
+	}
+	c.hangUp()
+	for waiting := c.unanswered(); waiting != nil; waiting = c.unanswered() {
+		<-waiting.over // also when kfake closes the connection
+	}
+	if err == nil {
+		err = net.ErrClosed
+	}
+	return 0, err
+}
+
+// unanswered returns a JoinGroup or SyncGroup that is still parked, nil when there is none.
+func (c *brokerConn) unanswered() *parked {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, answer := range c.pending {
+		if answer.parked != nil && !answer.parked.isOver() {
+			return answer.parked
+		}
+	}
+	return nil
+}
+
+// follow takes note of the requests in a stretch of the stream; false when it must not be passed on.
+func (c *brokerConn) follow(p []byte) bool {
+	for len(p) > 0 && !c.broken {
+		if c.skip > 0 {
+			n := min(c.skip, len(p))
+			if c.keep {
+				c.body = append(c.body, p[:n]...)
+			}
+			p, c.skip = p[n:], c.skip-n
+		} else {
+			n := copy(c.head[c.have:], p)
+			p, c.have = p[n:], c.have+n
+			if c.have < len(c.head) {
+				return true
+			}
+			size := int32(binary.BigEndian.Uint32(c.head[:]))
+			c.skip, c.broken = int(size)-8, size < 8
+			c.keep = kept(c.key())
+		}
+		if c.skip == 0 && !c.arrived() {
+			return false
+		}
+	}
+	return true
+}
+
+// kept tells whether a request has to be read to understand its answer, or to know who waits for it.
+func kept(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.LeaveGroup:
+		return true
+	}
+	return false
+}
+
+func (c *brokerConn) key() int16 { return int16(binary.BigEndian.Uint16(c.head[4:])) }
+
+// arrived notes the request that has been read completely; false when it must not be passed on.
+func (c *brokerConn) arrived() bool {
+	answer := pendingAnswer{
+		key: c.key(), version: int16(binary.BigEndian.Uint16(c.head[6:])),
+		correlation: int32(binary.BigEndian.Uint32(c.head[8:])),
+	}
+	if c.keep {
+		// The answers do not repeat what was asked for: the key (up to version 3), the epoch, the member.
+		answer.request = decodeRequest(answer.key, answer.version, c.body)
+		c.broken = answer.request == nil
+	}
+	c.have, c.body = 0, nil
+	if c.broken {
+		return true
+	}
+	switch kmsg.Key(answer.key) {
+	case kmsg.Metadata, kmsg.DescribeCluster, kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch:
+		c.expect(answer)
+	case kmsg.JoinGroup, kmsg.SyncGroup:
+		answer.parked = parkedBy(c, answer.request)[0]
+		c.gate.parked.add(answer.parked)
+		c.expect(answer)
+		return c.awaitTurn(answer.parked)
+	case kmsg.LeaveGroup:
+		return !slices.ContainsFunc(parkedBy(c, answer.request), func(p *parked) bool { return !c.awaitTurn(p) })
+	}
+	return true
+}
+
+func (c *brokerConn) expect(answer pendingAnswer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = append(c.pending, answer)
+}
+
+// awaitTurn waits until kfake can take a request of a member that sent a SyncGroup on another connection (see parked.go); false when it must
+// not be passed on any more: its client has asked again elsewhere, which must stay the newer request, or kfake has closed the connection.
+func (c *brokerConn) awaitTurn(p *parked) bool {
+	for before := c.gate.parked.before(p); before != nil && !p.isOver(); before = c.gate.parked.before(p) {
+		select {
+		case <-before.over:
+		case <-p.over:
+		}
+	}
+	select {
+	case <-c.closed: // since p was added, so Close may have missed it
+		c.gate.parked.end(p)
+	default:
+	}
+	return !p.isOver()
+}
+
+// decodeRequest decodes what follows the correlation id; nil if that can't be done, and then kfake can't do it either.
+func decodeRequest(key, version int16, body []byte) kmsg.Request {
+	request := kmsg.RequestForKey(key)
+	request.SetVersion(version)
+	reader := kbin.Reader{Src: body}
+	reader.NullableString() // the client id
+	if request.IsFlexible() {
+		kmsg.SkipTags(&reader)
+	}
+	if !reader.Ok() || request.ReadFrom(reader.Src) != nil {
+		return nil
+	}
+	return request
+}
+
+// Write is called by kfake once per answer, with the whole frame.
+func (c *brokerConn) Write(frame []byte) (int, error) {
+	if len(frame) >= 8 {
+		answer, found := c.take(int32(binary.BigEndian.Uint32(frame[4:])))
+		switch {
+		case found && answer.parked != nil:
+			c.answered(answer, frame)
+		case found:
+			if _, err := c.Conn.Write(c.rewrite(answer, frame)); err != nil {
+				return 0, err
+			}
+			return len(frame), nil
+		}
+	}
+	return c.Conn.Write(frame)
+}
+
+// answered notes that a member's wait is over.
+func (c *brokerConn) answered(answer pendingAnswer, frame []byte) {
+	if response, ok := decodeResponse(answer, frame).(*kmsg.JoinGroupResponse); ok && response.ErrorCode == 0 {
+		c.gate.parked.enter(answer.parked.group, response.MemberID)
+	}
+	c.gate.parked.end(answer.parked)
+}
+
+func (c *brokerConn) take(correlation int32) (pendingAnswer, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, answer := range c.pending {
+		if answer.correlation == correlation {
+			c.pending = append(c.pending[:i], c.pending[i+1:]...)
+			return answer, true
+		}
+	}
+	return pendingAnswer{}, false
+}
+
+// rewrite returns the frame with its answer edited, or as it is when it can't be decoded.
+func (c *brokerConn) rewrite(answer pendingAnswer, frame []byte) []byte {
+	response := decodeResponse(answer, frame)
+	if response == nil {
+		return frame
+	}
+	c.gate.editor.edit(answer.request, response)
+	edited := append(make([]byte, 0, len(frame)+64), frame[:bodyStart(response)]...)
+	edited = response.AppendTo(edited)
+	binary.BigEndian.PutUint32(edited, uint32(len(edited)-4))
+	return edited
+}
+
+// decodeResponse decodes a frame; nil if that can't be done.
+func decodeResponse(answer pendingAnswer, frame []byte) kmsg.Response {
+	response := kmsg.ResponseForKey(answer.key)
+	response.SetVersion(answer.version)
+	start := bodyStart(response)
+	if len(frame) < start || response.ReadFrom(frame[start:]) != nil {
+		return nil
+	}
+	return response
+}
+
+// bodyStart is where the body of a response begins: after the size, the correlation id and, if there are any, the tags, of which kfake's header
+// carries none.
+func bodyStart(response kmsg.Response) int {
+	if response.IsFlexible() {
+		return 9
+	}
+	return 8
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+)
+
+// rawConn speaks the protocol in a version of its choice.
+type rawConn struct {
+	net.Conn
+	formatter *kmsg.RequestFormatter
+}
+
+func dialRaw(t *testing.T, address string) rawConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return rawConn{conn, kmsg.NewRequestFormatter(kmsg.FormatterClientID("test"))}
+}
+
+func (c rawConn) request(t *testing.T, request kmsg.Request, version int16) kmsg.Response {
+	t.Helper()
+	c.send(t, request, version)
+	return c.receive(t, request)
+}
+
+func (c rawConn) send(t *testing.T, request kmsg.Request, version int16) {
+	t.Helper()
+	request.SetVersion(version)
+	if _, err := c.Write(c.formatter.AppendRequest(nil, request, 7)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c rawConn) receive(t *testing.T, request kmsg.Request) kmsg.Response {
+	t.Helper()
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(c, size); err != nil {
+		t.Fatal(err)
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(size))
+	if _, err := io.ReadFull(c, frame); err != nil {
+		t.Fatal(err)
+	}
+	response := request.ResponseKind()
+	start := 4
+	if response.IsFlexible() {
+		start++
+	}
+	if err := response.ReadFrom(frame[start:]); err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// However the stream is cut into reads, exactly the requests whose answers are to be edited or waited for are noted, in order.
+func TestFollowIsIndifferentToCuts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		formatter := kmsg.NewRequestFormatter(kmsg.FormatterClientID("x"))
+		keys := rapid.SliceOfN(rapid.SampledFrom([]kmsg.Key{
+			kmsg.Metadata, kmsg.FindCoordinator, kmsg.DescribeCluster, kmsg.Produce, kmsg.Heartbeat,
+			kmsg.JoinGroup, kmsg.SyncGroup, kmsg.LeaveGroup,
+		}), 0, 12).Draw(t, "keys")
+		var stream []byte
+		var want []int32
+		for i, key := range keys {
+			request := kmsg.RequestForKey(int16(key))
+			request.SetVersion(rapid.Int16Range(0, request.MaxVersion()).Draw(t, "version"))
+			if find, ok := request.(*kmsg.FindCoordinatorRequest); ok {
+				find.CoordinatorKey = "group"
+			}
+			stream = append(stream, formatter.AppendRequest(nil, request, int32(i))...)
+			switch key {
+			case kmsg.Metadata, kmsg.FindCoordinator, kmsg.DescribeCluster, kmsg.JoinGroup, kmsg.SyncGroup:
+				want = append(want, int32(i))
+			}
+		}
+		c := newBrokerConn(nil, &gate{parked: newParkedRequests()})
+		for len(stream) > 0 {
+			n := rapid.IntRange(1, len(stream)).Draw(t, "read")
+			c.follow(stream[:n])
+			stream = stream[n:]
+		}
+		if len(c.pending) != len(want) {
+			t.Fatalf("noted %d requests, want %d", len(c.pending), len(want))
+		}
+		for i, answer := range c.pending {
+			if answer.correlation != want[i] || answer.key != int16(keys[want[i]]) {
+				t.Fatalf("noted request %d with key %d, want %d with key %d", answer.correlation, answer.key, want[i], keys[want[i]])
+			}
+			if answer.key == int16(kmsg.FindCoordinator) && answer.request.GetVersion() <= 3 && answer.request.(*kmsg.FindCoordinatorRequest).CoordinatorKey != "group" {
+				t.Fatalf("the key asked for is lost")
+			}
+			if waits := answer.key == int16(kmsg.JoinGroup) || answer.key == int16(kmsg.SyncGroup); waits != (answer.parked != nil) {
+				t.Fatalf("request with key %d: parked %v", answer.key, answer.parked)
+			}
+		}
+	})
+}
+
+// Whatever a client sends, following it neither panics nor keeps more than one request.
+func FuzzFollow(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 8, 0, 3, 0, 1, 0, 0, 0, 1})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 10, 0, 1, 0, 0, 0, 1, 9, 9})
+	f.Add([]byte{0, 0, 0, 9, 0, 10, 0, 1, 0, 0, 0, 1, 9})
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		c := newBrokerConn(nil, &gate{parked: newParkedRequests()})
+		c.follow(stream)
+		if c.have > len(c.head) || len(c.body) > len(stream) {
+			t.Fatalf("kept %d and %d bytes of %d", c.have, len(c.body), len(stream))
+		}
+		for _, answer := range c.pending {
+			if answer.key == int16(kmsg.FindCoordinator) && answer.request == nil {
+				t.Fatal("noted a request that could not be decoded")
+			}
+		}
+	})
+}

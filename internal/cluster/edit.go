@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// This file makes answers say of stopped brokers what a real cluster says. An answer that kfake made just before a broker
+// stopped may be edited just after: it then calls a partition leaderless that has a new leader, and the client asks again.
+
+// edit puts an answer right.
+func (e *Embedded) edit(request kmsg.Request, response kmsg.Response) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	switch response := response.(type) {
+	case *kmsg.MetadataResponse:
+		e.editMetadata(response)
+	case *kmsg.DescribeClusterResponse:
+		response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.DescribeClusterResponseBroker) bool { return !e.layout.alive[b.NodeID] })
+		response.ControllerID = e.controllerID(response.ControllerID)
+	case *kmsg.FindCoordinatorResponse:
+		e.editCoordinators(request.(*kmsg.FindCoordinatorRequest), response)
+	case *kmsg.OffsetForLeaderEpochResponse:
+		e.editEpochEnds(request.(*kmsg.OffsetForLeaderEpochRequest), response)
+	}
+}
+
+// editEpochEnds puts right where an epoch ends that nothing was written after yet. Kafka knows that it is still the last one in the log and
+// answers with the end of the log (LeaderEpochFileCache.endOffsetFor); kfake answers that it does not know the epoch, which a client
+// must take for a divergence that can't be located: it begins anew from the start of the partition. The sequence that shows it:
+// a broker stops, leaders move, and a consumer validates its position before the next record is written.
+func (e *Embedded) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, response *kmsg.OffsetForLeaderEpochResponse) {
+	for i := range response.Topics {
+		topic := &response.Topics[i]
+		for p := range topic.Partitions {
+			found := &topic.Partitions[p]
+			asked, known := askedEpoch(request, topic.Topic, found.Partition)
+			info := e.kafka.PartitionInfo(topic.Topic, found.Partition)
+			if !known || info == nil || found.ErrorCode != 0 || found.EndOffset >= 0 || asked > info.Epoch {
+				continue
+			}
+			// Reading the end after kfake has answered is sound: the log only grows, so the position is valid either way.
+			found.LeaderEpoch, found.EndOffset = asked, info.HighWatermark
+		}
+	}
+}
+
+func askedEpoch(request *kmsg.OffsetForLeaderEpochRequest, topic string, partition int32) (epoch int32, known bool) {
+	for _, asked := range request.Topics {
+		for _, p := range asked.Partitions {
+			if asked.Topic == topic && p.Partition == partition {
+				return p.LeaderEpoch, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// controllerID returns the controller, or -1 (none known) while its broker is stopped.
+func (e *Embedded) controllerID(id int32) int32 {
+	if e.layout.alive[id] {
+		return id
+	}
+	return -1
+}
+
+// editMetadata leaves out stopped brokers, and tells leaders, replicas, in-sync and offline ones as they are. In passing it
+// learns of topics that clients created, so that their leaders move as well when a broker stops.
+func (e *Embedded) editMetadata(response *kmsg.MetadataResponse) {
+	response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.MetadataResponseBroker) bool { return !e.layout.alive[b.NodeID] })
+	response.ControllerID = e.controllerID(response.ControllerID)
+	for i := range response.Topics {
+		topic := &response.Topics[i]
+		if topic.ErrorCode != 0 || topic.Topic == nil {
+			continue
+		}
+		leaders := make(map[int32]int32, len(topic.Partitions))
+		for _, partition := range topic.Partitions {
+			leaders[partition.Partition] = partition.Leader
+		}
+		e.layout.learn(*topic.Topic, leaders)
+		for p := range topic.Partitions {
+			e.editPartition(*topic.Topic, &topic.Partitions[p])
+		}
+	}
+}
+
+func (e *Embedded) editPartition(topic string, partition *kmsg.MetadataResponseTopicPartition) {
+	if int(partition.Partition) >= len(e.layout.topics[topic].homes) {
+		return
+	}
+	partition.Replicas = e.layout.replicas(topic, partition.Partition)
+	partition.ISR, partition.OfflineReplicas = nil, nil
+	for _, id := range partition.Replicas {
+		if e.layout.alive[id] {
+			partition.ISR = append(partition.ISR, id)
+		} else {
+			partition.OfflineReplicas = append(partition.OfflineReplicas, id)
+		}
+	}
+	if !e.layout.alive[partition.Leader] {
+		partition.ErrorCode, partition.Leader = kerr.LeaderNotAvailable.Code, -1
+	}
+}
+
+// editCoordinators answers with coordinators that are alive and on no reserved broker, moving them if they have to be moved.
+func (e *Embedded) editCoordinators(request *kmsg.FindCoordinatorRequest, response *kmsg.FindCoordinatorResponse) {
+	if response.Version <= 3 {
+		if response.ErrorCode == 0 {
+			response.NodeID, response.Host, response.Port, response.ErrorCode = e.coordinatorOf(request.CoordinatorKey)
+		}
+		return
+	}
+	for i := range response.Coordinators {
+		found := &response.Coordinators[i]
+		if found.ErrorCode == 0 {
+			found.NodeID, found.Host, found.Port, found.ErrorCode = e.coordinatorOf(found.Key)
+		}
+	}
+}
+
+// coordinatorOf returns the coordinator of a group or transactional id, and sees to it that it is one that may coordinate.
+func (e *Embedded) coordinatorOf(key string) (node int32, host string, port int32, code int16) {
+	node = e.kafka.CoordinatorFor(key)
+	if !slices.Contains(e.layout.mayCoordinate(), node) {
+		e.layout.coordinators[key] = coordinator{}
+		e.frozen(e.settleCoordinators)
+		node = e.kafka.CoordinatorFor(key)
+	}
+	if !e.layout.alive[node] {
+		return -1, "", -1, kerr.CoordinatorNotAvailable.Code
+	}
+	if place := e.layout.coordinators[key]; place.home == 0 {
+		e.layout.coordinators[key] = coordinator{home: node, now: node}
+	}
+	address := e.gates[node].address
+	return node, address.IP.String(), int32(address.Port), 0
+}

@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// gate is the listener that kfake sees for one broker. It outlives stops of the broker: while it is shut the port refuses
+// connections and Accept waits, so that kfake never learns of it.
+type gate struct {
+	port    *reservation
+	address *net.TCPAddr
+	editor  editor
+	parked  *parkedRequests
+	// inside is our end of a connection that does not come through the port; kfake gets the other end with its first Accept.
+	inside net.Conn
+
+	mu       sync.Mutex
+	listener net.Listener // nil while shut
+	opened   chan struct{}
+	closed   bool
+	far      net.Conn // kfake's end of inside, nil once it has it
+	conns    map[*brokerConn]struct{}
+}
+
+// newGate returns an open gate on a port of 127.0.0.1 that the system picks.
+func newGate(editor editor, parked *parkedRequests) (*gate, error) {
+	port, err := reservePort()
+	if err != nil {
+		return nil, err
+	}
+	g := &gate{port: port, editor: editor, parked: parked, opened: make(chan struct{}), conns: map[*brokerConn]struct{}{}}
+	g.inside, g.far = net.Pipe()
+	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port.port)))
+	if err != nil {
+		port.release()
+		return nil, fmt.Errorf("listening for a broker: %w", err)
+	}
+	g.listener, g.address = listener, listener.Addr().(*net.TCPAddr)
+	close(g.opened)
+	return g, nil
+}
+
+// Addr is the broker's address, open or shut.
+func (g *gate) Addr() net.Addr { return g.address }
+
+// Accept returns the next connection; while the gate is shut it waits.
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		g.mu.Lock()
+		listener, opened, closed, far := g.listener, g.opened, g.closed, g.far
+		g.far = nil
+		g.mu.Unlock()
+		if closed {
+			return nil, net.ErrClosed
+		}
+		if far != nil {
+			return far, nil
+		}
+		if listener == nil {
+			<-opened
+			continue
+		}
+		conn, err := listener.Accept()
+		if err == nil {
+			if admitted := g.admit(conn); admitted != nil {
+				return admitted, nil
+			}
+			continue
+		}
+		if !errors.Is(err, net.ErrClosed) {
+			// Out of file descriptors, or the peer was gone before it was accepted. kfake would give the broker up for good.
+			time.Sleep(acceptPause)
+		}
+	}
+}
+
+// acceptPause keeps a failing Accept from spinning.
+const acceptPause = 5 * time.Millisecond
+
+// admit enters a connection, or closes it if the gate was shut since it was accepted.
+func (g *gate) admit(conn net.Conn) net.Conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listener == nil {
+		_ = conn.Close()
+		return nil
+	}
+	admitted := newBrokerConn(conn, g)
+	g.conns[admitted] = struct{}{}
+	return admitted
+}
+
+func (g *gate) forget(conn *brokerConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, conn)
+}
+
+// shut refuses connections from now on. Those that exist stay until drop.
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listener != nil {
+		_ = g.listener.Close()
+		g.listener, g.opened = nil, make(chan struct{})
+	}
+}
+
+// drop hangs up on every client.
+func (g *gate) drop() {
+	g.mu.Lock()
+	conns := make([]*brokerConn, 0, len(g.conns))
+	for conn := range g.conns {
+		conns = append(conns, conn)
+	}
+	g.mu.Unlock()
+	for _, conn := range conns {
+		conn.hangUp()
+	}
+}
+
+// open accepts connections again, on the same port. Should another process have taken the port it waits until ctx ends.
+func (g *gate) open(ctx context.Context) error {
+	for {
+		listener, err := net.Listen("tcp4", g.address.String())
+		if err == nil {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.listener = listener
+			close(g.opened)
+			return nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("listening again: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for port %d, which another process has taken: %w", g.address.Port, err)
+		case <-time.After(acceptPause):
+		}
+	}
+}
+
+// Close ends Accept and hangs up on every client.
+func (g *gate) Close() error {
+	g.shut()
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return nil
+	}
+	g.closed = true
+	close(g.opened) // Accept wakes up and sees that it is over.
+	g.mu.Unlock()
+	g.drop()
+	_ = g.inside.Close()
+	g.port.release()
+	return nil
+}
+
+// confirmLimit bounds dialling a port of the loopback, which answers at once.
+const confirmLimit = 5 * time.Second
+
+// refuses dials the port and tells whether the connection is refused.
+func (g *gate) refuses() (bool, error) {
+	conn, err := net.DialTimeout("tcp4", g.address.String(), confirmLimit)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return false, nil
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// A reserved port refuses those who connect, and is given to nobody who does not ask for it by name.
+func TestReservedPortRefusesAndIsHeld(t *testing.T) {
+	r, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bind := func() error {
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = syscall.Close(fd) }()
+		return syscall.Bind(fd, &syscall.SockaddrInet4{Port: r.port, Addr: [4]byte{127, 0, 0, 1}})
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port))
+	for range 2 { // before and after a broker listened there
+		if _, err := net.Dial("tcp4", address); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("dialling: %v", err)
+		}
+		if err := bind(); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("binding another socket to it: %v", err)
+		}
+		listener, err := net.Listen("tcp4", address)
+		if err != nil {
+			t.Fatalf("listening on it: %v", err)
+		}
+		_ = listener.Close()
+	}
+	r.release()
+	if err := bind(); err != nil {
+		t.Errorf("binding another socket after it was released: %v", err)
+	}
+}
