@@ -1,0 +1,127 @@
+package workload
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+// BenchmarkOracle measures one attempt as a subject makes it, client included: the client is bare bytes on a connection, so most
+// of it is the oracle and the kernel.
+func BenchmarkOracle(b *testing.B) {
+	ids := history.NewIDs("run")
+	oracle, err := NewOracle(OracleConfig{
+		Plan: &plan.Plan{Records: make([]plan.Record, 1)}, IDs: ids, Instances: 1, Ops: &atomic.Int64{},
+		Clock: history.NewClock(), Sink: discard{},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer oracle.Close()
+	body := newBuilder(ids, "t", 0).build(0, &plan.Record{Size: 256}, time.Now()).Value
+	request := fmt.Appendf(nil, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
+		"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	post(b, oracle.Addr(0), request)
+}
+
+// BenchmarkNetHTTP is the same request answered by net/http, with nothing noted and nothing looked up: what the choice of the
+// oracle's server was measured against.
+func BenchmarkNetHTTP(b *testing.B) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		if _, err := body.ReadFrom(r.Body); err != nil {
+			b.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := w.Write([]byte(`{"status":"processed"}`)); err != nil {
+			b.Error(err)
+		}
+	})}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	defer serving.Wait()
+	defer server.Close()
+	request := fmt.Appendf(nil, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
+		"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: 256\r\n\r\n%s", bytes.Repeat([]byte("x"), 256))
+	post(b, listener.Addr().String(), request)
+}
+
+// post sends the request over and over on 16 connections.
+func post(b *testing.B, addr string, request []byte) {
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var clients sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range 16 {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			for answer := make([]byte, 4096); left.Add(-1) >= 0; {
+				if _, err := conn.Write(request); err != nil {
+					b.Error(err)
+					return
+				}
+				if n, err := conn.Read(answer); err != nil || !bytes.HasPrefix(answer[:n], []byte("HTTP/1.1 200")) {
+					b.Errorf("answered %q, %v", answer[:n], err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	b.StopTimer()
+}
+
+// slips keeps the schedule slip of every record sent.
+type slips struct {
+	mu        sync.Mutex
+	histogram *hdrhistogram.Histogram
+}
+
+func (s *slips) Record(event history.Event) {
+	if event.Kind != history.KindSend {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.histogram.RecordValue(int64(event.Time) - event.Aux)
+}
+
+// BenchmarkSlip sends 20,000 records/s for two seconds to a broker in the same process and reports the schedule slip.
+func BenchmarkSlip(b *testing.B) {
+	cluster := startKafka(b)
+	for b.Loop() {
+		sink, clock := &slips{histogram: hdrhistogram.New(1, int64(time.Minute), 3)}, history.NewClock()
+		producer := newTestProducer(b, cluster.ListenAddrs(), evenPlan(40_000, 50*time.Microsecond), sink, clock)
+		if err := producer.Run(b.Context(), clock.Now()); err != nil {
+			b.Fatal(err)
+		}
+		if err := producer.Flush(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		for _, q := range []float64{50, 99, 99.9} {
+			b.ReportMetric(float64(sink.histogram.ValueAtQuantile(q))/1e6, fmt.Sprintf("ms-slip-p%v", q))
+		}
+		_, _, _, late := producer.Counts()
+		b.ReportMetric(float64(late), "late")
+	}
+}

@@ -1,0 +1,150 @@
+package workload
+
+// The producer: sends the planned records at their planned times and notes what the broker said. It talks to the brokers
+// directly, around every fault but those of the brokers themselves, because it is the subject that is under test.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+// deliveryTimeout bounds how long a record is tried: longer than any planned outage of a broker, so that a record that was promised
+// to the subject reaches it.
+const deliveryTimeout = time.Minute
+
+// ProducerConfig is what a producer needs.
+type ProducerConfig struct {
+	// Bootstrap lists brokers' addresses, without any proxy in front.
+	Bootstrap []string
+	// Topic is the input topic, TopicIndex its index in the history's header.
+	Topic      string
+	TopicIndex int16
+	// Plan says what is sent when. Records must be in the order of their times.
+	Plan *plan.Plan
+	IDs  *history.IDs
+	// Headers is how many extra headers each record carries.
+	Headers int
+	Clock   history.Clock
+	Sink    history.Sink
+}
+
+// Producer sends the records of a plan, idempotent and acknowledged by all replicas.
+type Producer struct {
+	cfg    ProducerConfig
+	client *kgo.Client
+	build  *builder
+	base   time.Duration
+	hash   func(string) bool
+
+	sent, acked, failed, late atomic.Int64
+}
+
+// NewProducer returns a producer; Close frees it. It connects when it runs.
+func NewProducer(cfg ProducerConfig) (*Producer, error) {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(cfg.Bootstrap...),
+		kgo.ClientID("dlqbench-workload"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		// Room for all: an open loop never waits for the client, and the plan bounds the memory.
+		kgo.MaxBufferedRecords(max(len(cfg.Plan.Records), 1)),
+		kgo.ProducerLinger(time.Millisecond),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.RecordDeliveryTimeout(deliveryTimeout),
+		kgo.ProduceRequestTimeout(5*time.Second),
+		kgo.UnknownTopicRetries(-1),
+		// Brokers go and come back on purpose here; the client's defaults would look for the new leader for seconds.
+		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.AlwaysRetryEOF(), // or a broker that goes before its first answer on a connection fails its records for good
+		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(50*time.Millisecond<<min(tries, 4), 500*time.Millisecond) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the workload's producer for %v: %w", cfg.Bootstrap, err)
+	}
+	return &Producer{
+		cfg: cfg, client: client,
+		build: newBuilder(cfg.IDs, cfg.Topic, cfg.Headers), hash: OriginalHeaders(cfg.Headers),
+	}, nil
+}
+
+// Run hands every planned record over at its time, counted from base on the run's clock, and returns after the last one, or with
+// ctx's error. It must be called once.
+func (p *Producer) Run(ctx context.Context, base time.Duration) error {
+	p.base = base
+	records := p.cfg.Plan.Records
+	err := pace(ctx, p.cfg.Clock, base, len(records), func(i int) time.Duration { return records[i].At }, p.send)
+	if err != nil {
+		return fmt.Errorf("sending the workload: stopped after %d of %d records: %w", p.sent.Load(), len(records), err)
+	}
+	return nil
+}
+
+// Flush waits until every record handed over was acknowledged or given up.
+func (p *Producer) Flush(ctx context.Context) error {
+	if err := p.client.Flush(ctx); err != nil {
+		sent, acked, failed, _ := p.Counts()
+		return fmt.Errorf("waiting for the workload's last acknowledgements: %d of %d records are open: %w", sent-acked-failed, sent, err)
+	}
+	return nil
+}
+
+// Counts returns how many records were handed over, acknowledged, given up, and handed over more than LateAfter too late. It is
+// safe for concurrent use.
+func (p *Producer) Counts() (sent, acked, failed, late int64) {
+	return p.sent.Load(), p.acked.Load(), p.failed.Load(), p.late.Load()
+}
+
+// Close gives up what is not acknowledged yet and frees the client.
+func (p *Producer) Close() { p.client.Close() }
+
+func (p *Producer) send(i int) {
+	planned := &p.cfg.Plan.Records[i]
+	seq, intended := int32(i), p.base+planned.At
+	record := p.build.build(seq, planned, time.Now())
+
+	event := history.New(history.KindSend, p.cfg.Clock.Now())
+	event.Record, event.Topic, event.Partition = seq, p.cfg.TopicIndex, planned.Partition
+	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, planned.Key
+	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)
+	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
+	if planned.Warmup {
+		event.Flags |= history.Warmup
+	}
+	if event.Time-intended > LateAfter {
+		p.late.Add(1)
+	}
+	p.cfg.Sink.Record(event)
+	p.sent.Add(1)
+	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
+}
+
+func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {
+	event := history.New(history.KindAcked, p.cfg.Clock.Now())
+	event.Record, event.Topic, event.Partition = seq, p.cfg.TopicIndex, record.Partition
+	if err != nil {
+		event.Code = errorCode(err)
+		p.failed.Add(1)
+	} else {
+		event.Offset = record.Offset
+		p.acked.Add(1)
+	}
+	p.cfg.Sink.Record(event)
+}
+
+// errorCode returns Kafka's code of err; what Kafka has no code for (a timeout, a closed client) is UNKNOWN_SERVER_ERROR, -1.
+func errorCode(err error) int16 {
+	var kafka *kerr.Error
+	if errors.As(err, &kafka) && kafka.Code != 0 {
+		return kafka.Code
+	}
+	return kerr.UnknownServerError.Code
+}

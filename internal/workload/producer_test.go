@@ -1,0 +1,209 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+func startKafka(t testing.TB) *kfake.Cluster {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster
+}
+
+// evenPlan has count records, one every gap, over four partitions, some without a key.
+func evenPlan(count int, gap time.Duration) *plan.Plan {
+	p := &plan.Plan{}
+	for i := range count {
+		record := plan.Record{
+			At: time.Duration(i) * gap, Outcome: history.OutcomeSuccess, Key: int32(i % 50), Partition: int32(i % 4), Size: 256,
+			Warmup: i < 10,
+		}
+		if i%7 == 0 {
+			record.Key = history.None
+		}
+		p.Records = append(p.Records, record)
+	}
+	return p
+}
+
+func newTestProducer(t testing.TB, bootstrap []string, p *plan.Plan, sink history.Sink, clock history.Clock) *Producer {
+	t.Helper()
+	producer, err := NewProducer(ProducerConfig{
+		Bootstrap: bootstrap, Topic: "orders", TopicIndex: 3, Plan: p, IDs: history.NewIDs("run"), Headers: 1, Clock: clock, Sink: sink,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	return producer
+}
+
+func TestProducerSendsThePlan(t *testing.T) {
+	cluster := startKafka(t)
+	const count = 1500
+	p, sink, clock := evenPlan(count, 200*time.Microsecond), &events{}, history.NewClock()
+	producer := newTestProducer(t, cluster.ListenAddrs(), p, sink, clock)
+	base := clock.Now() + 20*time.Millisecond
+	if err := producer.Run(t.Context(), base); err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sent, acked, failed, _ := producer.Counts(); sent != count || acked != count || failed != 0 {
+		t.Fatalf("sent %d, acked %d, failed %d of %d", sent, acked, failed, count)
+	}
+	found := readTopic(t, cluster.ListenAddrs(), count)
+	acked := map[int32]history.Event{}
+	for _, event := range sink.of(history.KindAcked) {
+		acked[event.Record] = event
+	}
+	for i, send := range sink.of(history.KindSend) {
+		planned := p.Records[i]
+		if send.Record != int32(i) || send.Topic != 3 || send.Partition != planned.Partition || send.N != planned.Key ||
+			send.Outcome != planned.Outcome || send.Aux != int64(base+planned.At) || send.HeaderCount != 2 ||
+			send.Flags.Has(history.Warmup) != planned.Warmup {
+			t.Fatalf("send %d does not say what was planned: %+v", i, send)
+		}
+		ack := acked[send.Record]
+		record := found[fmt.Sprint(ack.Partition, "/", ack.Offset)]
+		if record == nil || ack.Partition != planned.Partition || ack.Topic != 3 || ack.Code != 0 || ack.Time < send.Time {
+			t.Fatalf("record %d was acknowledged as %+v, found there: %v", i, ack, record)
+		}
+		if send.KeyHash != HashBytes(record.Key) || send.ValueHash != HashBytes(record.Value) ||
+			send.HeadersHash != HashHeaders(record.Headers, OriginalHeaders(1)) {
+			t.Fatalf("record %d in the topic is not the one that was sent", i)
+		}
+	}
+}
+
+func readTopic(t *testing.T, bootstrap []string, count int) map[string]*kgo.Record {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	found := map[string]*kgo.Record{}
+	for len(found) < count && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { found[fmt.Sprint(r.Partition, "/", r.Offset)] = r })
+	}
+	return found
+}
+
+func TestProducerNotesWhatTheBrokerRefused(t *testing.T) {
+	cluster := startKafka(t)
+	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		response := request.ResponseKind().(*kmsg.ProduceResponse)
+		for _, topic := range request.(*kmsg.ProduceRequest).Topics {
+			answered := kmsg.NewProduceResponseTopic()
+			answered.Topic, answered.TopicID = topic.Topic, topic.TopicID
+			for _, partition := range topic.Partitions {
+				refused := kmsg.NewProduceResponseTopicPartition()
+				refused.Partition, refused.ErrorCode = partition.Partition, kerr.MessageTooLarge.Code
+				answered.Partitions = append(answered.Partitions, refused)
+			}
+			response.Topics = append(response.Topics, answered)
+		}
+		return response, nil, true
+	})
+	sink, clock := &events{}, history.NewClock()
+	producer := newTestProducer(t, cluster.ListenAddrs(), evenPlan(20, time.Millisecond), sink, clock)
+	if err := producer.Run(t.Context(), clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	answers := sink.of(history.KindAcked)
+	if len(answers) != 20 {
+		t.Fatalf("%d answers to 20 records", len(answers))
+	}
+	for _, event := range answers {
+		if event.Code != kerr.MessageTooLarge.Code || event.Offset != history.None {
+			t.Fatalf("noted %+v, want the broker's refusal and no offset", event)
+		}
+	}
+	if _, acked, failed, _ := producer.Counts(); acked != 0 || failed != 20 {
+		t.Fatalf("acked %d, failed %d", acked, failed)
+	}
+}
+
+// Nobody answers at this address: everything must be handed over on time all the same, and given up in the end.
+func TestProducerIsNotSlowedDownByItsBroker(t *testing.T) {
+	cluster := startKafka(t)
+	addresses := cluster.ListenAddrs()
+	cluster.Close()
+	sink, clock := &events{}, history.NewClock()
+	producer := newTestProducer(t, addresses, evenPlan(200, time.Millisecond), sink, clock)
+	if err := producer.Run(t.Context(), clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := producer.Flush(ended); !errors.Is(err, context.Canceled) {
+		t.Fatalf("flushing to a dead broker: %v", err)
+	}
+	producer.Close()
+	await(t, "every record given up", func() bool { return len(sink.of(history.KindAcked)) == 200 })
+	for _, event := range sink.of(history.KindAcked) {
+		if event.Code == 0 {
+			t.Fatalf("a dead broker acknowledged: %+v", event)
+		}
+	}
+	if sent, acked, failed, _ := producer.Counts(); sent != 200 || acked != 0 || failed != 200 {
+		t.Fatalf("sent %d, acked %d, failed %d", sent, acked, failed)
+	}
+}
+
+func TestProducerCountsWhatIsLate(t *testing.T) {
+	cluster := startKafka(t)
+	sink, clock := &events{}, &jumpingClock{Clock: history.NewClock()}
+	clock.jump.Store(int64(time.Second))
+	producer := newTestProducer(t, cluster.ListenAddrs(), evenPlan(100, 0), sink, clock)
+	// All records were due half a second ago.
+	if err := producer.Run(t.Context(), clock.Now()-500*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, late := producer.Counts(); late != 100 {
+		t.Fatalf("%d records count as late, want 100", late)
+	}
+	for _, event := range sink.of(history.KindSend) {
+		if slip := event.Time - time.Duration(event.Aux); slip < 500*time.Millisecond {
+			t.Fatalf("the slip of a late record is noted as %v", slip)
+		}
+	}
+}
+
+func TestErrorCode(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want int16
+	}{
+		{fmt.Errorf("wrapped: %w", kerr.NotEnoughReplicas), kerr.NotEnoughReplicas.Code},
+		{kgo.ErrRecordTimeout, -1}, {context.Canceled, -1},
+	} {
+		if got := errorCode(test.err); got != test.want {
+			t.Errorf("%v has code %d, want %d", test.err, got, test.want)
+		}
+	}
+}

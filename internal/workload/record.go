@@ -1,0 +1,189 @@
+package workload
+
+// What a record of the workload looks like: its key, value and headers, built without garbage per record, and the hashes by
+// which it is recognised again.
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+// headerPrefix is how the names of the extra headers begin; a number from 1 follows.
+const headerPrefix = "trace-"
+
+// padding is what values are filled up with; a value takes as much of it as it needs, over and over.
+const padding = "the quick brown fox jumps over the lazy dog 0123456789 THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG "
+
+// slabSize is how much is allocated at once for keys, values and headers; a slab is freed when all of its records are acknowledged.
+const slabSize = 64 << 10
+
+// OriginalHeaders returns what tells the headers that the workload gave a record with this many extra ones from those that
+// were added to a copy of it later.
+func OriginalHeaders(extra int) func(name string) bool {
+	return func(name string) bool {
+		if name == history.IDHeader {
+			return true
+		}
+		digits, found := strings.CutPrefix(name, headerPrefix)
+		n, err := strconv.Atoi(digits)
+		return found && err == nil && n >= 1 && n <= extra && digits == strconv.Itoa(n)
+	}
+}
+
+// HashHeaders returns a hash of the headers that keep wants: of their names and values, and of their order among headers of one
+// name. The order of different names does not matter, because clients that keep headers in a map lose it and no promise is
+// broken by that. A null value hashes like an empty one. No headers hash to 0.
+func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64 {
+	var sum uint64
+	for i := range headers {
+		header := &headers[i]
+		if !keep(header.Key) {
+			continue
+		}
+		nth := byte(0)
+		for j := range i {
+			if headers[j].Key == header.Key {
+				nth++
+			}
+		}
+		var digest xxhash.Digest
+		digest.Reset()
+		_, _ = digest.WriteString(header.Key) // a digest never fails
+		_, _ = digest.Write([]byte{0, nth})
+		_, _ = digest.Write(header.Value)
+		sum += digest.Sum64()
+	}
+	return sum
+}
+
+// HashBytes returns the xxHash64 of a key or value; null (nil) hashes to 0.
+func HashBytes(data []byte) uint64 {
+	if data == nil {
+		return 0
+	}
+	return xxhash.Sum64(data)
+}
+
+// builder makes records. It is not safe for concurrent use.
+type builder struct {
+	ids     *history.IDs
+	topic   string
+	names   []string
+	slab    []byte
+	headers []kgo.RecordHeader
+	records []kgo.Record
+}
+
+func newBuilder(ids *history.IDs, topic string, extraHeaders int) *builder {
+	b := &builder{ids: ids, topic: topic, names: []string{history.IDHeader}}
+	for i := range extraHeaders {
+		b.names = append(b.names, headerPrefix+strconv.Itoa(i+1))
+	}
+	return b
+}
+
+// build returns record seq of the plan, sent at the given wall-clock time. Its bytes are never reused.
+func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.Record {
+	record := b.nextRecord()
+	record.Topic, record.Partition = b.topic, planned.Partition
+	if planned.Key != history.None {
+		record.Key = b.take(keyRoom, func(dst []byte) []byte { return appendKey(dst, planned.Key) })
+	}
+	room := max(int(planned.Size), smallestValue)
+	record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
+	record.Headers = b.nextHeaders()
+	for i, name := range b.names {
+		record.Headers[i].Key = name
+		record.Headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, i, seq) })
+	}
+	return record
+}
+
+// The most bytes that a key, an extra header's value, and a value without padding can take.
+const (
+	keyRoom       = len("key-") + len("2147483647")
+	headerRoom    = history.IDLen + 16
+	smallestValue = 128
+)
+
+func appendKey(dst []byte, key int32) []byte {
+	dst = append(dst, "key-"...)
+	for limit := int32(100000); limit > key && limit > 1; limit /= 10 {
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(dst, int64(key), 10)
+}
+
+// appendValue appends the record's JSON, filled up to the planned size (without padding it is shorter than smallestValue).
+func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentAt time.Time) []byte {
+	start := len(dst)
+	dst = append(dst, `{"id":"`...)
+	dst = b.ids.Append(dst, seq)
+	dst = append(dst, `","seq":`...)
+	dst = strconv.AppendInt(dst, int64(seq), 10)
+	if planned.Key == history.None {
+		dst = append(dst, `,"key":null`...)
+	} else {
+		dst = append(dst, `,"key":"`...)
+		dst = appendKey(dst, planned.Key)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"sent_at":"`...)
+	dst = sentAt.UTC().AppendFormat(dst, time.RFC3339Nano)
+	dst = append(dst, `","pad":"`...)
+	const end = `"}`
+	for left := int(planned.Size) - len(end) - (len(dst) - start); left > 0; {
+		n := min(left, len(padding))
+		dst = append(dst, padding[:n]...)
+		left -= n
+	}
+	return append(dst, end...)
+}
+
+// appendHeader appends the value of header i of record seq: the id, and for the extra ones a text that differs from record to
+// record and from header to header.
+func (b *builder) appendHeader(dst []byte, i int, seq int32) []byte {
+	if i == 0 {
+		return b.ids.Append(dst, seq)
+	}
+	dst = append(dst, "span-"...)
+	dst = strconv.AppendInt(dst, int64(i), 10)
+	dst = append(dst, '-')
+	return strconv.AppendUint(dst, uint64(uint32(seq))*2654435761%(1<<32), 16)
+}
+
+// take returns what fill appends to an empty slice with room for that many bytes, cut from the slab.
+func (b *builder) take(room int, fill func([]byte) []byte) []byte {
+	if cap(b.slab)-len(b.slab) < room {
+		b.slab = make([]byte, 0, max(slabSize, room))
+	}
+	start := len(b.slab)
+	b.slab = fill(b.slab)
+	return b.slab[start:len(b.slab):len(b.slab)]
+}
+
+func (b *builder) nextRecord() *kgo.Record {
+	if len(b.records) == 0 {
+		b.records = make([]kgo.Record, 64)
+	}
+	record := &b.records[0]
+	b.records = b.records[1:]
+	return record
+}
+
+func (b *builder) nextHeaders() []kgo.RecordHeader {
+	n := len(b.names)
+	if len(b.headers) < n {
+		b.headers = make([]kgo.RecordHeader, 64*n)
+	}
+	headers := b.headers[:n:n]
+	b.headers = b.headers[n:]
+	return headers
+}

@@ -1,0 +1,163 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+func TestRecordIsWhatEncodingJSONReads(t *testing.T) {
+	ids := history.NewIDs("run")
+	rapid.Check(t, func(t *rapid.T) {
+		planned := plan.Record{
+			Key:       rapid.OneOf(rapid.Just(int32(history.None)), rapid.Int32Range(0, 2_000_000)).Draw(t, "key"),
+			Partition: rapid.Int32Range(0, 9).Draw(t, "partition"),
+			Size:      rapid.Int32Range(smallestValue, 5000).Draw(t, "size"),
+		}
+		seq := rapid.Int32Min(0).Draw(t, "seq")
+		sent := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "sec"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns"))
+		record := newBuilder(ids, "orders", 2).build(seq, &planned, sent)
+
+		var value struct {
+			ID, Pad string
+			Seq     int32
+			Key     *string
+			SentAt  time.Time `json:"sent_at"`
+		}
+		if err := json.Unmarshal(record.Value, &value); err != nil {
+			t.Fatalf("%v in %s", err, record.Value)
+		}
+		if value.ID != ids.Token(seq) || value.Seq != seq || !value.SentAt.Equal(sent) {
+			t.Fatalf("read %+v, want record %d sent at %v", value, seq, sent)
+		}
+		if len(record.Value) != int(planned.Size) {
+			t.Fatalf("the value has %d bytes, planned were %d", len(record.Value), planned.Size)
+		}
+		wantKey := fmt.Sprintf("key-%06d", planned.Key)
+		if planned.Key == history.None {
+			if record.Key != nil || value.Key != nil {
+				t.Fatalf("a null key became %q, in the value %v", record.Key, value.Key)
+			}
+		} else if string(record.Key) != wantKey || value.Key == nil || *value.Key != wantKey {
+			t.Fatalf("key %q, in the value %v, want %s", record.Key, value.Key, wantKey)
+		}
+		if record.Topic != "orders" || record.Partition != planned.Partition || len(record.Headers) != 3 {
+			t.Fatalf("got topic %s, partition %d, %d headers", record.Topic, record.Partition, len(record.Headers))
+		}
+		if found, ok := ids.Find(record.Headers[0].Value); !ok || found != seq || record.Headers[0].Key != history.IDHeader {
+			t.Fatalf("the id header is %q = %q", record.Headers[0].Key, record.Headers[0].Value)
+		}
+	})
+}
+
+func TestRecordsDoNotShareBytes(t *testing.T) {
+	b := newBuilder(history.NewIDs("run"), "orders", 3)
+	type copied struct {
+		record             *kgo.Record
+		key, value, header string
+	}
+	var all []copied
+	for seq := range int32(2000) {
+		r := b.build(seq, &plan.Record{Key: seq, Size: 130 + seq%300}, time.Unix(0, int64(seq)))
+		all = append(all, copied{r, string(r.Key), string(r.Value), fmt.Sprint(r.Headers)})
+		// A caller that appends must not reach its neighbour.
+		_ = append(r.Value, "overwritten"...)
+		_ = append(r.Headers, kgo.RecordHeader{Key: "overwritten"})
+	}
+	for _, c := range all {
+		if string(c.record.Key) != c.key || string(c.record.Value) != c.value || fmt.Sprint(c.record.Headers) != c.header {
+			t.Fatalf("record changed after it was built: %s", c.record.Value)
+		}
+	}
+}
+
+func TestExtraHeadersAreDeterministicAndDiffer(t *testing.T) {
+	ids := history.NewIDs("run")
+	seen := map[string]bool{}
+	for seq := range int32(100) {
+		planned := plan.Record{Size: 128}
+		one := newBuilder(ids, "t", 2).build(seq, &planned, time.Unix(1, 0))
+		two := newBuilder(ids, "t", 2).build(seq, &planned, time.Unix(2, 0))
+		if fmt.Sprint(one.Headers) != fmt.Sprint(two.Headers) {
+			t.Fatalf("record %d has headers %v and then %v", seq, one.Headers, two.Headers)
+		}
+		for _, h := range one.Headers {
+			if seen[string(h.Value)] {
+				t.Fatalf("header value %q appears twice", h.Value)
+			}
+			seen[string(h.Value)] = true
+		}
+	}
+}
+
+func TestOriginalHeaders(t *testing.T) {
+	keep := OriginalHeaders(2)
+	for name, want := range map[string]bool{
+		"dlqbench-id": true, "trace-1": true, "trace-2": true, "trace-3": false, "trace-0": false, "trace-01": false,
+		"trace-": false, "trace-x": false, "x-error-reason": false, "": false, "Trace-1": false,
+	} {
+		if got := keep(name); got != want {
+			t.Errorf("%q: original = %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestHashHeaders(t *testing.T) {
+	h := func(pairs ...string) (headers []kgo.RecordHeader) {
+		for i := 0; i < len(pairs); i += 2 {
+			headers = append(headers, kgo.RecordHeader{Key: pairs[i], Value: []byte(pairs[i+1])})
+		}
+		return headers
+	}
+	keep := func(name string) bool { return name != "added" }
+	original := HashHeaders(h("a", "1", "b", "2", "b", "3"), keep)
+	same := map[string][]kgo.RecordHeader{
+		"other order of names": h("b", "2", "a", "1", "b", "3"),
+		"an added header":      h("added", "x", "a", "1", "b", "2", "b", "3", "added", "y"),
+	}
+	for what, headers := range same {
+		if HashHeaders(headers, keep) != original {
+			t.Errorf("%s changes the hash", what)
+		}
+	}
+	other := map[string][]kgo.RecordHeader{
+		"a changed value":                h("a", "1", "b", "2", "b", "4"),
+		"swapped values":                 h("a", "2", "b", "1", "b", "3"),
+		"other order within a name":      h("a", "1", "b", "3", "b", "2"),
+		"a lost header":                  h("a", "1", "b", "2"),
+		"a doubled header":               h("a", "1", "a", "1", "b", "2", "b", "3"),
+		"a changed name":                 h("A", "1", "b", "2", "b", "3"),
+		"bytes moved from name to value": h("a", "1", "b", "2", "", "b3"),
+		"none":                           nil,
+	}
+	for what, headers := range other {
+		if HashHeaders(headers, keep) == original {
+			t.Errorf("%s is not seen", what)
+		}
+	}
+	if got := HashHeaders(nil, keep); got != 0 {
+		t.Errorf("no headers hash to %d, want 0", got)
+	}
+}
+
+func TestHashBytesTellsNullFromEmpty(t *testing.T) {
+	if HashBytes(nil) != 0 || HashBytes([]byte{}) == 0 || HashBytes([]byte("a")) == HashBytes([]byte("b")) {
+		t.Error("null must hash to 0, and nothing else like another")
+	}
+}
+
+func BenchmarkBuildRecord(b *testing.B) {
+	build := newBuilder(history.NewIDs("run"), "t", 1)
+	planned, now := plan.Record{Key: 42, Size: 256}, time.Now()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		build.build(int32(i), &planned, now)
+	}
+}
