@@ -1,0 +1,163 @@
+package subject
+
+// What a process writes: kept in a file of bounded size, read line by line for the line that says "ready" and for errors, and its last
+// lines kept for messages.
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// logLimit bounds one log file in bytes.
+	logLimit = 50 << 20
+	// longestLine is how much of a line is looked at; errorText how much of it an event carries, in bytes.
+	longestLine = 16 << 10
+	errorText   = 300
+	// tailLines is how many last lines messages repeat.
+	tailLines = 15
+	// errorsPerSecond bounds the KindSubjectError events of one process.
+	errorsPerSecond = 50
+)
+
+type output struct {
+	file *os.File
+	left int64
+	// line is given every line, failure those that report an error; both may be nil.
+	line, failure func([]byte)
+	failed        error
+
+	pending   []byte
+	window    time.Time
+	inWindow  int
+	mu        sync.Mutex
+	last      []string
+	truncated bool
+}
+
+// newOutput returns an output that appends to the file.
+func newOutput(path string, line, failure func([]byte)) (*output, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log for the subject's output: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("opening the log for the subject's output: %w", err)
+	}
+	return &output{file: file, left: logLimit - info.Size(), line: line, failure: failure}, nil
+}
+
+// copy reads until the end. It must keep reading whatever happens, or it would stop the process at its next line.
+func (o *output) copy(from io.Reader) {
+	chunk := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(chunk)
+		o.keep(chunk[:n])
+		o.split(chunk[:n])
+		if err != nil {
+			if len(o.pending) > 0 {
+				o.see(o.pending)
+			}
+			return
+		}
+	}
+}
+
+// keep writes to the file what still fits.
+func (o *output) keep(chunk []byte) {
+	if o.truncated || len(chunk) == 0 {
+		return
+	}
+	if int64(len(chunk)) > o.left {
+		o.truncated = true
+		chunk = append(chunk[:max(o.left, 0):max(o.left, 0)], fmt.Sprintf("\n[dlqbench keeps no more than %d MiB of this]\n", logLimit>>20)...)
+	}
+	n, err := o.file.Write(chunk)
+	o.left -= int64(n)
+	if err != nil && o.failed == nil {
+		o.failed, o.truncated = err, true
+	}
+}
+
+// split cuts what was read into lines.
+func (o *output) split(chunk []byte) {
+	for len(chunk) > 0 {
+		line, rest, whole := bytes.Cut(chunk, []byte{'\n'})
+		o.pending = append(o.pending, line[:min(len(line), longestLine-len(o.pending))]...)
+		if whole {
+			o.see(o.pending)
+			o.pending = o.pending[:0]
+		}
+		chunk = rest
+	}
+}
+
+func (o *output) see(line []byte) {
+	line = bytes.TrimRight(line, "\r")
+	o.remember(line)
+	if o.line != nil {
+		o.line(line)
+	}
+	if o.failure != nil && reportsError(line) && o.mayReport(time.Now()) {
+		o.failure(line)
+	}
+}
+
+// mayReport bounds the events of a process that does nothing but report errors.
+func (o *output) mayReport(now time.Time) bool {
+	if now.Sub(o.window) >= time.Second {
+		o.window, o.inWindow = now, 0
+	}
+	o.inWindow++
+	return o.inWindow <= errorsPerSecond
+}
+
+func (o *output) remember(line []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.last) == tailLines {
+		copy(o.last, o.last[1:])
+		o.last = o.last[:tailLines-1]
+	}
+	o.last = append(o.last, cutText(line, 500))
+}
+
+// lastLines returns the last lines, indented, for a message.
+func (o *output) lastLines() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.last) == 0 {
+		return "  (it wrote nothing)\n"
+	}
+	return "  " + strings.Join(o.last, "\n  ") + "\n"
+}
+
+// close closes the file; its error is also that of an earlier write.
+func (o *output) close() error {
+	err := o.file.Close()
+	if o.failed != nil {
+		err = o.failed
+	}
+	if err != nil {
+		return fmt.Errorf("writing the subject's output: %w", err)
+	}
+	return nil
+}
+
+// cutText returns at most limit bytes of a line, as valid UTF-8 and without cutting a character.
+func cutText(line []byte, limit int) string {
+	text := strings.ToValidUTF8(string(line[:min(len(line), limit+utf8.UTFMax)]), "?")
+	for len(text) > limit {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}

@@ -1,0 +1,65 @@
+package subject
+
+// What macOS tells of a process: what ps prints. It has neither a death signal nor run delays; the guard stands in for the first.
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// ps returns one column of a process, "" when there is none.
+func ps(pid int, column string) string {
+	out, err := exec.Command("/bin/ps", "-ww", "-o", column+"=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// startToken identifies the process that has this id now; "" when there is none. Ids are used again, the time of the start is not.
+func startToken(pid int) string {
+	if strings.HasPrefix(ps(pid, "state"), "Z") {
+		return ""
+	}
+	return ps(pid, "lstart")
+}
+
+// groupAlive reports whether a process of the group runs. EPERM is what a group of ended processes answers.
+func groupAlive(group int) bool { return syscall.Kill(-group, 0) == nil }
+
+// members returns the running processes of a group.
+func members(group int) (found []int) {
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return nil
+	}
+	out, err := exec.Command("/usr/bin/pgrep", "-g", strconv.Itoa(group)).Output()
+	if err != nil {
+		return nil
+	}
+	for field := range strings.FieldsSeq(string(out)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func stopped(pid int) bool { return strings.HasPrefix(ps(pid, "state"), "T") }
+
+// ofRun reports whether a process was started for the run: its environment says so.
+func ofRun(pid int, runID string) bool {
+	out, err := exec.Command("/bin/ps", "-E", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && strings.Contains(string(out)+" ", " "+RunIDVariable+"="+runID+" ")
+}
+
+// runProcesses finds nothing here: the environments of all processes can't be read.
+func runProcesses(string) []int { return nil }
+
+func processGroups() map[int][]int { return nil }
+
+func runDelays(int, map[int]int64) {}

@@ -1,0 +1,133 @@
+package subject
+
+// What only Linux can do: a child that dies with its parent, and everything that /proc tells of a process.
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// status is what /proc/PID/stat tells.
+type status struct {
+	state byte
+	group int
+	start string
+}
+
+// readStatus reads /proc/PID/stat (proc(5)): the fields after the name, which is in brackets and may hold anything.
+func readStatus(pid int) (status, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return status{}, false
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 20 {
+		return status{}, false
+	}
+	group, err := strconv.Atoi(string(fields[2]))
+	return status{state: fields[0][0], group: group, start: string(fields[19])}, err == nil
+}
+
+func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// startToken identifies the process that has this id now; "" when there is none. Ids are used again, tokens are not: a process's
+// start in clock ticks, and the boot they are counted from.
+func startToken(pid int) string {
+	found, ok := readStatus(pid)
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if !ok || found.dead() || err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + "/" + found.start
+}
+
+// groupAlive reports whether a process of the group runs. One that has ended and whose parent has not asked for it counts as
+// ended: in a container nobody may ever ask.
+func groupAlive(group int) bool {
+	return syscall.Kill(-group, 0) == nil && len(members(group)) > 0
+}
+
+// members returns the running processes of a group.
+func members(group int) []int {
+	return processes(func(pid int) bool {
+		found, ok := readStatus(pid)
+		return ok && found.group == group && !found.dead()
+	})
+}
+
+// processGroups returns the running processes of every group.
+func processGroups() map[int][]int {
+	groups := map[int][]int{}
+	processes(func(pid int) bool {
+		if found, ok := readStatus(pid); ok && !found.dead() {
+			groups[found.group] = append(groups[found.group], pid)
+		}
+		return false
+	})
+	return groups
+}
+
+func stopped(pid int) bool {
+	found, _ := readStatus(pid)
+	return found.state == 'T'
+}
+
+// processes returns the ids of all processes that want accepts.
+func processes(want func(pid int) bool) (found []int) {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil && want(pid) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// ofRun reports whether a process was started for the run: its environment says so.
+func ofRun(pid int, runID string) bool {
+	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	variable := []byte(RunIDVariable + "=" + runID + "\x00")
+	return bytes.HasPrefix(environment, variable) || bytes.Contains(environment, append([]byte{0}, variable...))
+}
+
+// runProcesses returns the processes of a run, wherever they have gone, except this one.
+func runProcesses(runID string) []int {
+	self := os.Getpid()
+	return processes(func(pid int) bool {
+		if pid == self || !ofRun(pid, runID) {
+			return false
+		}
+		found, ok := readStatus(pid)
+		return ok && !found.dead()
+	})
+}
+
+// runDelays adds to delays, by thread, how long the threads of a process have waited for a processor, in ns
+// (/proc/PID/task/TID/schedstat, second field).
+func runDelays(pid int, delays map[int]int64) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return
+	}
+	for _, task := range tasks {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, task.Name()))
+		fields := bytes.Fields(data)
+		if err != nil || len(fields) < 2 {
+			continue
+		}
+		thread, _ := strconv.Atoi(task.Name())
+		delays[thread], _ = strconv.ParseInt(string(fields[1]), 10, 64)
+	}
+}

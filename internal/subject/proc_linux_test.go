@@ -1,0 +1,68 @@
+package subject
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func containsVariable(environment []byte, variable string) bool {
+	for entry := range bytes.SplitSeq(environment, []byte{0}) {
+		if string(entry) == variable {
+			return true
+		}
+	}
+	return false
+}
+
+func parentOf(pid int) (int, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if err != nil || len(fields) < 2 {
+		return 0, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	return parent, err == nil
+}
+
+func TestRunDelaysCoverEveryThread(t *testing.T) {
+	delays := map[int]int64{}
+	runDelays(os.Getpid(), delays)
+	if _, own := delays[os.Getpid()]; !own || len(delays) < 2 {
+		t.Errorf("found the run delays of %d threads, the main one's: %v", len(delays), own)
+	}
+}
+
+func TestSampleNotesTheLongestDelay(t *testing.T) {
+	g, sink := group(t, nil, "obedient")
+	g.up(t, 0)
+	p, s := g.process(0), &sampler{}
+	g.sample(p, nil, s)
+	if len(s.delays) == 0 {
+		t.Fatal("no run delays were read")
+	}
+	g.sample(p, nil, s)
+	for thread := range s.delays {
+		s.delays[thread] -= int64(stallNoted) * 3
+	}
+	before := len(sink.of(history.KindStall))
+	g.sample(p, nil, s)
+	stalls := sink.of(history.KindStall)[before:]
+	if len(stalls) == 0 || stalls[0].Instance != 0 || stalls[0].Aux < 3*int64(stallNoted) {
+		t.Errorf("a delay of 60ms was noted as %+v", stalls)
+	}
+	// Another process's figures say nothing of this one.
+	s.process = nil
+	before = len(sink.of(history.KindStall))
+	g.sample(p, nil, s)
+	if got := sink.of(history.KindStall)[before:]; len(got) != 0 && got[0].Aux >= 3*int64(stallNoted) {
+		t.Errorf("noted %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.sampleStalls(ctx)
+}

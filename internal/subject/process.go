@@ -1,0 +1,156 @@
+package subject
+
+// An instance's process: a child with the events of an instance.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type process struct {
+	*child
+	instance int
+	run      uint16
+	launch   Launch
+	out      *output
+	paused   atomic.Bool
+	ready    sync.Once
+	// done is closed when the process group has ended and that is noted.
+	done chan struct{}
+	// saidReady is closed when a line of the output matches Ready.Log.
+	saidReady chan struct{}
+}
+
+// alive reports whether the process, or anything of its group, is there.
+func (p *process) alive() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// startProcess starts run number run of an instance and notes it.
+func (g *Group) startProcess(instance int, run uint16) (*process, error) {
+	launch, err := g.cfg.Render(instance, run)
+	if err != nil {
+		return nil, err
+	}
+	if err := launch.Ready.free(); err != nil {
+		return nil, err
+	}
+	if err := writeFiles(launch); err != nil {
+		return nil, err
+	}
+	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{})}
+	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte) { g.noteError(p, line) })
+	if err != nil {
+		return nil, err
+	}
+	if g.cfg.OnStart != nil {
+		g.cfg.OnStart(instance, run)
+	}
+	// Stamped before the start: nothing that the process does may seem to come before it.
+	starting := p.event(history.KindInstanceStarting, g.cfg.Clock.Now())
+	p.child, err = g.start(instance, launch, p.out)
+	if err != nil {
+		return nil, err
+	}
+	starting.Aux = int64(p.pid)
+	g.cfg.Sink.Record(starting)
+	g.watching.Go(func() {
+		<-p.child.ended
+		g.noteExit(p)
+		close(p.done)
+	})
+	return p, nil
+}
+
+func (g *Group) logPath(instance int) string {
+	return filepath.Join(g.cfg.LogDir, fmt.Sprintf("instance-%d.log", instance))
+}
+
+// event returns an event of this process.
+func (p *process) event(kind history.Kind, at time.Duration) history.Event {
+	event := history.New(kind, at)
+	event.Instance, event.Run = int16(p.instance), p.run
+	return event
+}
+
+// signal notes and sends a signal. The note comes first: what the signal causes must not seem to come before it.
+func (g *Group) signal(p *process, signal syscall.Signal) error {
+	event := p.event(history.KindInstanceSignal, g.cfg.Clock.Now())
+	event.Code, event.Text = int16(signal), signalName(signal)
+	switch signal {
+	case syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT:
+		p.asked.Store(true)
+	case syscall.SIGSTOP:
+		p.paused.Store(true)
+	case syscall.SIGCONT:
+		p.paused.Store(false)
+	}
+	g.cfg.Sink.Record(event)
+	if err := p.child.signal(signal); err != nil {
+		return fmt.Errorf("sending %s to instance %d of subject %s (pid %d): %w", signalName(signal), p.instance, g.cfg.Name, p.pid, err)
+	}
+	return nil
+}
+
+func (g *Group) noteExit(p *process) {
+	event := p.event(history.KindInstanceExited, g.cfg.Clock.Now())
+	event.Code, event.Text = int16(p.exit.Code), p.exit.Signal
+	if p.exit.Expected {
+		event.Flags |= history.Expected
+	} else {
+		g.cfg.Log.Warn().Int("instance", p.instance).Stringer("exit", p.exit).Msg("the instance ended by itself")
+	}
+	g.cfg.Sink.Record(event)
+}
+
+// watchLines returns what looks for the line that says that the process is ready, if there is to be one.
+func (g *Group) watchLines(p *process) func([]byte) {
+	pattern := p.launch.Ready.Log
+	if pattern == nil {
+		return nil
+	}
+	var once sync.Once
+	return func(line []byte) {
+		if pattern.Match(line) {
+			once.Do(func() { close(p.saidReady) })
+		}
+	}
+}
+
+func (g *Group) noteError(p *process, line []byte) {
+	event := p.event(history.KindSubjectError, g.cfg.Clock.Now())
+	event.Text = cutText(line, errorText)
+	g.cfg.Sink.Record(event)
+}
+
+// writeFiles writes the files that the instance is to find.
+func writeFiles(launch Launch) error {
+	for name, content := range launch.Files {
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("writing file %q: its path must stay below the instance's work folder", name)
+		}
+		path := filepath.Join(launch.WorkDir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("making the folder for %s: %w", name, err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return fmt.Errorf("writing a file for the instance: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package subject
+
+// Readiness: a line of output, a port, a URL, or what the run observes from outside.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	defaultReadyTimeout = 30 * time.Second
+	readyPoll           = 25 * time.Millisecond
+)
+
+// WaitReady waits until the instance is ready. It fails when the process ends (the error has its exit code and its last lines), when
+// it is not ready in time, and when ctx ends.
+func (g *Group) WaitReady(ctx context.Context, instance int) error {
+	p := g.process(instance)
+	if p == nil {
+		return fmt.Errorf("waiting for instance %d of subject %s: %w", instance, g.cfg.Name, ErrNotRunning)
+	}
+	timeout := p.launch.Ready.Timeout
+	if timeout <= 0 {
+		timeout = defaultReadyTimeout
+	}
+	probing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-g.readiness(probing, p):
+		p.ready.Do(func() { g.cfg.Sink.Record(p.event(history.KindInstanceReady, g.cfg.Clock.Now())) })
+		return nil
+	case <-p.done:
+		return fmt.Errorf("instance %d of subject %s ended with %v before it was ready; its last lines are:\n%sall of its output is in %s",
+			instance, g.cfg.Name, p.exit, p.out.lastLines(), g.logPath(instance))
+	case <-timer.C:
+		return fmt.Errorf("instance %d of subject %s was not ready after %v (%s); its last lines are:\n%sall of its output is in %s",
+			instance, g.cfg.Name, timeout, p.launch.Ready.waitsFor(), p.out.lastLines(), g.logPath(instance))
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for instance %d of subject %s to get ready: %w", instance, g.cfg.Name, context.Cause(ctx))
+	}
+}
+
+// waitsFor says in words what readiness is.
+func (r Ready) waitsFor() string {
+	switch {
+	case r.Log != nil:
+		return fmt.Sprintf("no line of its output matched %q", r.Log)
+	case r.Port > 0:
+		return fmt.Sprintf("nothing accepted on port %d", r.Port)
+	case r.URL != "":
+		return r.URL + " did not answer 2xx"
+	}
+	return "it was not seen to fetch from an assigned partition"
+}
+
+// free reports an error when what is to show that a process is ready is there before the process: another has the port, or it would
+// be taken for ready before it is.
+func (r Ready) free() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	switch {
+	case r.Log != nil:
+	case r.Port > 0 && accepts(ctx, localAddress(r.Port)):
+		return fmt.Errorf("port %d, which is to show that it is ready, is in use already: end what listens there, or give it another port "+
+			"(several instances need a port each)", r.Port)
+	case r.Port == 0 && r.URL != "" && answers(ctx, r.URL):
+		return fmt.Errorf("%s, which is to show that it is ready, is answered already: end what listens there, or give it another address "+
+			"(several instances need one each)", r.URL)
+	}
+	return nil
+}
+
+func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// readiness returns a channel that is closed when the process is ready; probing for it ends with ctx.
+func (g *Group) readiness(ctx context.Context, p *process) <-chan struct{} {
+	ready := p.launch.Ready
+	switch {
+	case ready.Log != nil:
+		return p.saidReady
+	case ready.Port > 0:
+		return g.probe(ctx, func(ctx context.Context) bool { return accepts(ctx, localAddress(ready.Port)) })
+	case ready.URL != "":
+		return g.probe(ctx, func(ctx context.Context) bool { return answers(ctx, ready.URL) })
+	}
+	return g.cfg.Ready(p.instance, p.run)
+}
+
+// probe asks over and over until the answer is yes or ctx ends.
+func (g *Group) probe(ctx context.Context, ask func(context.Context) bool) <-chan struct{} {
+	ready := make(chan struct{})
+	g.watching.Go(func() {
+		for !ask(ctx) {
+			if !pause(ctx, readyPoll) {
+				return
+			}
+		}
+		close(ready)
+	})
+	return ready
+}
+
+func accepts(ctx context.Context, address string) bool {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	// No keep-alive: the connection must not outlive the question.
+	request.Close = true
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
+	return response.StatusCode/100 == 2
+}

@@ -1,0 +1,176 @@
+package subject
+
+// The test binary runs itself as everything that a run has: a subject with one of several characters, the guard, and a whole harness
+// that gets killed.
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	roleVariable = "SUBJECT_TEST_ROLE"
+	// quickExit keeps a binary with the race detector from sleeping for a second when it exits.
+	quickExit = "GORACE=atexit_sleep_ms=0"
+)
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	// No child may outlive the tests, not even one whose harness is what is being tested.
+	time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
+	play(role)
+}
+
+// play acts out a role and exits.
+func play(role string) {
+	switch role {
+	case "guard":
+		os.Exit(GuardMain(os.Stdin))
+	case "harness":
+		playHarness()
+	case "obedient":
+		term := onTerm()
+		fmt.Println("up and running")
+		<-term
+		fmt.Println("orderly end")
+	case "slow":
+		term := onTerm()
+		fmt.Println("up and running")
+		<-term
+		time.Sleep(100 * time.Millisecond)
+		fmt.Println("orderly end")
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("up and running")
+		select {}
+	case "crashing":
+		fmt.Println("connecting")
+		fmt.Fprintln(os.Stderr, "ERROR no route to broker")
+		os.Exit(3)
+	case "environment":
+		fmt.Println("env", strings.Join(os.Environ(), "\nenv "))
+		dir, _ := os.Getwd()
+		fmt.Println("dir", dir)
+		term := onTerm()
+		fmt.Println("up and running")
+		<-term
+	case "wrapper", "orphaning", "escaping":
+		playParent(role)
+	case "chatty":
+		line := strings.Repeat("x", 1023) + "\n"
+		out := bufio.NewWriter(os.Stdout)
+		for range 52 << 10 {
+			out.WriteString(line)
+		}
+		out.WriteString("the last line\n")
+		out.Flush()
+	}
+	os.Exit(0)
+}
+
+func onTerm() <-chan os.Signal {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	return term
+}
+
+// playParent is a subject behind another process, as behind a shell script. It says the other's pid.
+func playParent(role string) {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), roleVariable+"="+map[string]string{
+		"wrapper": "slow", "orphaning": "stubborn", "escaping": "stubborn",
+	}[role])
+	child.Stdout = os.Stdout
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: role == "escaping"}
+	if err := child.Start(); err != nil {
+		fmt.Println("FATAL", err)
+		os.Exit(1)
+	}
+	fmt.Println("other pid", child.Process.Pid)
+	if role == "orphaning" {
+		return
+	}
+	if role == "wrapper" {
+		// It dies of the TERM at once, as a shell does; the real one takes a moment.
+		select {}
+	}
+	<-onTerm()
+}
+
+// playHarness is a run with two instances, one of which has a child of its own; it says when all are up, and waits to be killed.
+func playHarness() {
+	dir := os.Getenv("SUBJECT_TEST_DIR")
+	sink := &events{}
+	g, err := New(config(dir, sink, map[int]string{0: "obedient", 1: "escaping"}))
+	if err != nil {
+		fmt.Println("FATAL", err)
+		os.Exit(1)
+	}
+	for instance := range 2 {
+		if err := errors.Join(g.Start(context.Background(), instance), g.WaitReady(context.Background(), instance)); err != nil {
+			fmt.Println("FATAL", err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("all up")
+	select {}
+}
+
+// events is a sink that keeps everything.
+type events struct {
+	mu  sync.Mutex
+	all []history.Event
+}
+
+func (e *events) Record(event history.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, event)
+}
+
+func (e *events) of(kind history.Kind) []history.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var found []history.Event
+	for _, event := range e.all {
+		if event.Kind == kind {
+			found = append(found, event)
+		}
+	}
+	return found
+}
+
+// config returns the configuration of a group whose instances play these roles.
+func config(dir string, sink history.Sink, roles map[int]string) Config {
+	executable, _ := os.Executable()
+	return Config{
+		Name: "tested", RunID: "run-" + strings.ReplaceAll(dir, "/", "-"), Instances: len(roles), LogDir: dir, RunDir: dir, Grace: 5 * time.Second,
+		GuardCommand: []string{"/usr/bin/env", roleVariable + "=guard", quickExit, executable},
+		Render: func(instance int, run uint16) (Launch, error) {
+			return Launch{
+				Command: []string{executable}, Dir: dir, Ready: Ready{Log: readyLine},
+				Env: []string{roleVariable + "=" + roles[instance], fmt.Sprintf("SAID_RUN=%d", run), quickExit},
+			}, nil
+		},
+		Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop(),
+	}
+}

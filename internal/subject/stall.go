@@ -1,0 +1,74 @@
+package subject
+
+// The noise of the machine, as the subject feels it: how long its threads waited for a processor. A subject that was late because
+// it could not run has broken no promise.
+
+import (
+	"context"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// StallWindow is how often run delays are read. A delay is known only when the thread runs again, so a KindStall of an instance with
+// Aux = d at Time t tells of a wait of d somewhere in [t−d−StallWindow, t].
+const StallWindow = 100 * time.Millisecond
+
+// stallNoted is the growth of one thread's run delay within a window from which on it is noted.
+const stallNoted = 20 * time.Millisecond
+
+// groupsEvery is after how many windows the processes of the instances' groups are looked up anew: reading all of /proc is dear.
+const groupsEvery = 10
+
+// sampler remembers the run delays of one process's threads.
+type sampler struct {
+	process *process
+	delays  map[int]int64
+}
+
+// sampleStalls notes when a thread of an instance could not run: its run delay grew by more than 20 ms in 100 ms. It returns when ctx
+// ends. (Only Linux tells run delays.)
+func (g *Group) sampleStalls(ctx context.Context) {
+	samplers := make([]sampler, len(g.slots))
+	var groups map[int][]int
+	for window := 0; pause(ctx, StallWindow); window++ {
+		if window%groupsEvery == 0 {
+			groups = processGroups()
+		}
+		for instance := range samplers {
+			if p := g.process(instance); p.alive() {
+				g.sample(p, groups[p.pid], &samplers[instance])
+			}
+		}
+	}
+}
+
+func (g *Group) sample(p *process, members []int, s *sampler) {
+	before, first := s.delays, s.process != p
+	s.process, s.delays = p, make(map[int]int64, len(before))
+	runDelays(p.pid, s.delays)
+	for _, pid := range members {
+		if pid != p.pid {
+			runDelays(pid, s.delays)
+		}
+	}
+	if first {
+		return
+	}
+	if longest := longestDelay(before, s.delays); longest > int64(stallNoted) {
+		event := p.event(history.KindStall, g.cfg.Clock.Now())
+		event.Aux = longest
+		g.cfg.Sink.Record(event)
+	}
+}
+
+// longestDelay returns by how much the run delay of one thread grew at most. Threads run side by side, so their delays don't add up.
+// A thread that was not seen before is left out: its delay may be as old as itself.
+func longestDelay(before, after map[int]int64) (longest int64) {
+	for thread, delay := range after {
+		if earlier, known := before[thread]; known {
+			longest = max(longest, delay-earlier)
+		}
+	}
+	return longest
+}

@@ -1,0 +1,215 @@
+package subject
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestReportsError(t *testing.T) {
+	for _, test := range []struct {
+		what, line string
+		want       bool
+	}{
+		{"zerolog", `{"level":"error","time":"2026-01-02T03:04:05Z","message":"writing the dead letter"}`, true},
+		{"zerolog fatal", `{"level":"fatal","message":"x"}`, true},
+		{"zerolog panic", `{"level":"panic","message":"x"}`, true},
+		{"zerolog info about an error", `{"level":"info","error":"ERROR java.lang.Exception: x","message":"retrying"}`, false},
+		{"zerolog warning", `{"level":"warn","error":"connection refused","message":"attempt failed: x"}`, false},
+		{"zerolog console", "3:04PM ERR writing the dead letter error=\"NOT_ENOUGH_REPLICAS\"", true},
+		{"zerolog console info", "3:04PM INF ERR is a word", false},
+		{"slog", `{"time":"2026-01-02T03:04:05Z","level":"ERROR","msg":"x"}`, true},
+		{"slog text", "time=2026-01-02T03:04:05Z level=ERROR msg=\"x\"", true},
+		{"logrus", `time="2026-01-02" level=error msg="dead letter"`, true},
+		{"logrus info", `time="2026-01-02" level=info msg="ERROR: none"`, false},
+		{"logback", "03:04:05.678 [main] ERROR c.e.orders.Consumer - cannot write dead letter", true},
+		{"logback info", "03:04:05.678 [ERROR-handler-1] INFO c.e.orders.Consumer - handled java.lang.IllegalStateException: x", false},
+		{"logback warning", "03:04:05.678 [main] WARN c.e.Consumer - failed: Exception: x", false},
+		{"logback JSON", `{"@timestamp":"2026","message":"x","level":"ERROR","level_value":40000}`, true},
+		{"log4j", "[2026-01-02 03:04:05,678] ERROR [Producer clientId=p] x (org.apache.kafka)", true},
+		{"java.util.logging", "SEVERE: x", true},
+		{"ECS", `{"log.level":"error","message":"x"}`, true},
+		{"stackdriver", `{"severity":"CRITICAL","message":"x"}`, true},
+		{"pino", `{"level":50,"msg":"x"}`, true},
+		{"pino info", `{"level":30,"msg":"Error: x"}`, false},
+		{"python", "2026-01-02 03:04:05,678 ERROR consumer: dead letter refused", true},
+		{"python basic", "ERROR:root:dead letter refused", true},
+		{"python critical", "CRITICAL:root:x", true},
+		{"python info", "INFO:root:processed, x-error-reason kept, Error: none", false},
+		{"python JSON", `{"asctime":"2026","levelname":"ERROR","message":"x"}`, true},
+		{"python traceback", "Traceback (most recent call last):", true},
+		{"python exception", "ValueError: bad value", true},
+		{"python exception without a message", "confluent_kafka.error.KafkaException", true},
+		{"an error's name", "loaded ValueError and ErrorHandler", false},
+		{"wrapped", "2026/01/02 03:04:05 publishing: Error: broken pipe", true},
+		{"a count of errors", "errors: 0, terror: none", false},
+		{"java exception", `Exception in thread "main" java.lang.IllegalStateException: x`, true},
+		{"java cause", "Caused by: org.apache.kafka.common.errors.TimeoutException: x", true},
+		{"java frame", "\tat org.apache.kafka.clients.ErrorHandler.handle(ErrorHandler.java:42)", false},
+		{"go panic", "panic: runtime error: index out of range", true},
+		{"go fatal", "fatal error: all goroutines are asleep - deadlock!", true},
+		{"go log", "2026/01/02 03:04:05 writing dead letter failed: NOT_ENOUGH_REPLICAS", true},
+		{"go log, fine", "2026/01/02 03:04:05 consumer started, 0 errors", false},
+		{"rust", "thread 'main' panicked at src/main.rs:1:2", true},
+		{"env_logger", "[2026-01-02T03:04:05Z ERROR orders] x", true},
+		{"bracketed", "2026/01/02 [error] 7#7: x", true},
+		{"glog", "E0102 03:04:05.678901       1 main.go:42] x", true},
+		{"glog info", "I0102 03:04:05.678901       1 main.go:42] ERROR x", false},
+		{"librdkafka", "%3|1735787045.678|FAIL|rdkafka#consumer-1| [thrd:x]: Connect failed", true},
+		{"librdkafka info", "%6|1735787045.678|GETSUBSCRIPTIONS|rdkafka#consumer-1| ERROR", false},
+		{"a topic's name", "2026/01/02 03:04:05 consuming ORDERS.ERROR and ERROR-QUEUE and ERROR_LOG", false},
+		{"plain text", "all is well", false},
+		{"empty", "", false},
+		{"broken JSON", `{"level":"error"`, false},
+	} {
+		if got := reportsError([]byte(test.line)); got != test.want {
+			t.Errorf("%s: %v, want %v: %s", test.what, got, test.want, test.line)
+		}
+	}
+}
+
+func FuzzReportsError(f *testing.F) {
+	f.Add([]byte(`{"level":"error"}`))
+	f.Add([]byte("%3|"))
+	f.Add([]byte("[error]"))
+	f.Fuzz(func(_ *testing.T, line []byte) {
+		reportsError(line)
+	})
+}
+
+func TestCutText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := []byte(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "line"))
+		limit := rapid.IntRange(1, 40).Draw(t, "limit")
+		text := cutText(line, limit)
+		if len(text) > limit || !utf8.ValidString(text) {
+			t.Fatalf("%q became %q, %d bytes", line, text, len(text))
+		}
+		if utf8.Valid(line) && (!bytes.HasPrefix(line, []byte(text)) || len(text) < min(len(line), limit-utf8.UTFMax+1)) {
+			t.Fatalf("%q became %q", line, text)
+		}
+	})
+}
+
+func newTestOutput(t *testing.T, line, failure func([]byte)) *output {
+	t.Helper()
+	out, err := newOutput(filepath.Join(t.TempDir(), "log"), line, failure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.close() })
+	return out
+}
+
+// However the output is cut into reads, the lines are the same.
+func TestOutputLines(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		lines := rapid.SliceOfN(rapid.StringMatching(`[a-z ]{0,30}`), 0, 20).Draw(rt, "lines")
+		text := strings.Join(lines, "\n")
+		var seen []string
+		out := newTestOutput(t, func(line []byte) { seen = append(seen, string(line)) }, nil)
+		out.copy(&choppy{rest: []byte(text), sizes: rapid.SliceOfN(rapid.IntRange(1, 9), 1, 5).Draw(rt, "sizes")})
+		want := strings.TrimSuffix(text, "\n")
+		if got := strings.Join(seen, "\n"); got != want && text != "" && text != "\n" {
+			rt.Fatalf("read %q from %q", got, text)
+		}
+		if data, err := os.ReadFile(out.file.Name()); err != nil || string(data) != text {
+			rt.Fatalf("the file has %q, %v; want %q", data, err, text)
+		}
+	})
+}
+
+// choppy gives its content in small pieces.
+type choppy struct {
+	rest  []byte
+	sizes []int
+	next  int
+}
+
+func (c *choppy) Read(into []byte) (int, error) {
+	if len(c.rest) == 0 {
+		return 0, os.ErrClosed
+	}
+	n := copy(into, c.rest[:min(len(c.rest), c.sizes[c.next%len(c.sizes)])])
+	c.next++
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+func TestErrorsAreCappedPerSecond(t *testing.T) {
+	out := newTestOutput(t, nil, nil)
+	start, count := time.Unix(100, 0), 0
+	for i := range 300 {
+		if out.mayReport(start.Add(time.Duration(i) * 10 * time.Millisecond)) {
+			count++
+		}
+	}
+	if count != 3*errorsPerSecond {
+		t.Errorf("%d of 300 errors in 3 s are reported, want %d", count, 3*errorsPerSecond)
+	}
+}
+
+func TestLongLinesAreCut(t *testing.T) {
+	var seen []int
+	out := newTestOutput(t, func(line []byte) { seen = append(seen, len(line)) }, nil)
+	out.copy(strings.NewReader(strings.Repeat("x", 3*longestLine) + "\nshort\n"))
+	if fmt.Sprint(seen) != fmt.Sprint([]int{longestLine, 5}) {
+		t.Errorf("lines have %v bytes", seen)
+	}
+}
+
+func TestReadGuarded(t *testing.T) {
+	groups, run := readGuarded(strings.NewReader("run r1\n+12\n+13\n+1\n+0\n+-1\n-12\nnonsense\n\n+99999999999999999999\n+14"))
+	if fmt.Sprint(groups) != "map[13:true 14:true]" || run != "r1" {
+		t.Errorf("left are %v of run %q", groups, run)
+	}
+}
+
+func TestStartTokenTellsProcessesApart(t *testing.T) {
+	own, parent := startToken(os.Getpid()), startToken(os.Getppid())
+	if own == "" || own == parent || own != startToken(os.Getpid()) {
+		t.Errorf("own token %q, the parent's %q", own, parent)
+	}
+	if token := startToken(1 << 30); token != "" {
+		t.Errorf("a process that can't be has token %q", token)
+	}
+}
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"no command for it":        func(cfg *Config) { cfg.GuardCommand = nil },
+		"no-such-guard":            func(cfg *Config) { cfg.GuardCommand = []string{"no-such-guard"} },
+		"registry of processes":    func(cfg *Config) { cfg.RunDir = filepath.Join(cfg.RunDir, "missing") },
+		"folder for the subject's": func(cfg *Config) { cfg.LogDir = "/dev/null/logs" },
+	} {
+		cfg := config(t.TempDir(), &events{}, nil)
+		change(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %q", err, want)
+		}
+	}
+}
+
+// A subject may log every record: looking at a line must cost little.
+func BenchmarkReportsError(b *testing.B) {
+	for name, line := range map[string]string{
+		"zerolog": `{"level":"info","partition":3,"offset":123456,"time":"2026-01-02T03:04:05Z","message":"record processed"}`,
+		"logback": "03:04:05.678 [main] INFO  c.e.orders.Consumer - processed record 123456 of partition 3",
+		"plain":   "2026/01/02 03:04:05 processed record 123456 of partition 3: " + strings.Repeat("x", 1000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if reportsError([]byte(line)) {
+					b.Fatal("no error")
+				}
+			}
+		})
+	}
+}
