@@ -1,0 +1,66 @@
+package reports
+
+// A record that was retried for minutes has a long life; what a reader needs of it are its beginning, its end, and the events that
+// contradict each other with what happened around them.
+
+import "github.com/dlqbench/dlqbench/assertions"
+
+// told is a line of a shortened biography: an event, or how many were left out in its place.
+type told struct {
+	assertions.Line
+	skipped int
+}
+
+// shorten keeps at most about limit lines of a biography: every marked line (up to limit) and what is nearest to them, then
+// the beginning and the end. A biography within the limit is kept whole.
+func shorten(lines []assertions.Line, limit int) []told {
+	keep := kept(lines, limit)
+	out := make([]told, 0, min(len(lines), limit+1))
+	skipped := 0
+	flush := func() {
+		if skipped > 0 {
+			out = append(out, told{skipped: skipped})
+			skipped = 0
+		}
+	}
+	for i, line := range lines {
+		if !keep[i] {
+			skipped++
+			continue
+		}
+		flush()
+		out = append(out, told{Line: line})
+	}
+	flush()
+	return out
+}
+
+func kept(lines []assertions.Line, limit int) []bool {
+	keep := make([]bool, len(lines))
+	left := limit
+	take := func(i int) {
+		if i >= 0 && i < len(lines) && !keep[i] && left > 0 {
+			keep[i] = true
+			left--
+		}
+	}
+	if len(lines) <= limit {
+		for i := range lines {
+			take(i)
+		}
+		return keep
+	}
+	for distance := range 3 {
+		for i, line := range lines {
+			if line.Marked {
+				take(i - distance)
+				take(i + distance)
+			}
+		}
+	}
+	for i := 0; left > 0 && i < len(lines); i++ {
+		take(i)
+		take(len(lines) - 1 - i)
+	}
+	return keep
+}

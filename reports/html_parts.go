@@ -1,0 +1,302 @@
+package reports
+
+// The parts of the HTML report that are more than a list of texts: invariants down to their witnesses, the ledger, the fault log.
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// A report stays a file that can be mailed and opened on a phone: what is told of the witnesses has a budget in bytes of markup, and a
+// biography a limit in lines. verdict.json has what was left out.
+const (
+	witnessBudget   = 1_400_000
+	witnessLines    = 60
+	lineMarkup      = 330
+	witnessMarkup   = 700
+	faultMarkup     = 60
+	longGap         = 250 * time.Millisecond
+	maxFaultsInLine = 6
+)
+
+type invariantView struct {
+	Name, Promise, Judged, NotJudged, Why string
+	Status                                assertions.Status
+	Anomalies                             []*anomalyView
+}
+
+type anomalyView struct {
+	Name      string
+	Count     string
+	Witnesses []witnessView
+	// Untold says how many occurrences are counted but not told here.
+	Untold string
+}
+
+type witnessView struct {
+	Summary, Position, ID string
+	Lines                 []lineView
+}
+
+type lineView struct {
+	// Skipped, when set, stands for events that were left out; nothing else is set then.
+	Skipped string
+	Time    string
+	// Gap is a long silence before this event.
+	Gap        string
+	Delta      string
+	Kind, Text string
+	Marked     bool
+	// Contrast is how long after the first of the contradicting events this one came.
+	Contrast string
+	Faults   []faultRef
+}
+
+type faultRef struct {
+	Label, Name string
+	Anchor      string
+}
+
+// telling is an anomaly on its way into the page.
+type telling struct {
+	assertions.Anomaly
+	view *anomalyView
+	full bool
+}
+
+func (p *view) addInvariants(v *assertions.Verdict) {
+	var anomalies []*telling
+	held, applicable := int64(0), int64(0)
+	for _, r := range ranked(v) {
+		iv := invariantView{
+			Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: counted(r.Judged, text(r.Of)),
+			NotJudged: notJudged(r), Why: text(r.Why),
+		}
+		for _, a := range r.Anomalies {
+			av := &anomalyView{Name: name(a.Name), Count: count(a.Count)}
+			anomalies = append(anomalies, &telling{Anomaly: a, view: av})
+			iv.Anomalies = append(iv.Anomalies, av)
+		}
+		if r.Status == assertions.NotApplicable {
+			p.NotApplicable = append(p.NotApplicable, iv)
+			continue
+		}
+		p.Invariants = append(p.Invariants, iv)
+		applicable++
+		if r.Status == assertions.Pass {
+			held++
+		}
+	}
+	p.Held = fmt.Sprintf("%s of %s held", count(held), count(applicable))
+	tell(v, anomalies, witnessBudget)
+}
+
+// tell gives the anomalies their witnesses, within the budget. Every anomaly gets its first before any gets a second; a first one for
+// which there is no room is told without its events, rather than not at all.
+func tell(v *assertions.Verdict, anomalies []*telling, budget int) {
+	for round := range assertions.MaxWitnesses {
+		for _, a := range anomalies {
+			if a.full || round >= len(a.Witnesses) {
+				continue
+			}
+			witness := newWitnessView(v, a.Witnesses[round])
+			if cost := witness.size(); cost <= budget {
+				budget -= cost
+				a.view.Witnesses = append(a.view.Witnesses, witness)
+				continue
+			}
+			a.full = true
+			if round == 0 {
+				witness.Lines = []lineView{{Skipped: "verdict.json has the events: this report has no room for them"}}
+				a.view.Witnesses = append(a.view.Witnesses, witness)
+			}
+		}
+	}
+	for _, a := range anomalies {
+		a.view.Untold = untold(a.Count, int64(len(a.Witnesses)), int64(len(a.view.Witnesses)))
+	}
+}
+
+// untold says what became of the occurrences that are not told here.
+func untold(all, inVerdict, here int64) string {
+	var parts []string
+	if more := inVerdict - here; more > 0 {
+		parts = append(parts, plural(more, "more is", "more are")+" told in verdict.json")
+	}
+	if more := all - inVerdict; more > 0 {
+		parts = append(parts, count(more)+" more, counted but not kept")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// size is about how many bytes of the page the witness takes.
+func (w witnessView) size() int {
+	total := witnessMarkup + escapedLen(w.Summary) + escapedLen(w.Position) + escapedLen(w.ID)
+	for _, line := range w.Lines {
+		total += lineMarkup + escapedLen(line.Text) + escapedLen(line.Kind)
+		for _, fault := range line.Faults {
+			total += faultMarkup + escapedLen(fault.Name)
+		}
+	}
+	return total
+}
+
+func escapedLen(s string) int { return len(template.HTMLEscapeString(s)) }
+
+func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
+	out := witnessView{Summary: text(w.Summary), Position: position(w), ID: name(w.ID)}
+	var previous, firstMark time.Duration
+	marks, first := 0, true
+	for _, line := range shorten(w.Biography, witnessLines) {
+		if line.skipped > 0 {
+			out.Lines = append(out.Lines, lineView{Skipped: plural(int64(line.skipped), "event", "events") + " left out"})
+			continue
+		}
+		lv := lineView{
+			Time: clock(line.Time), Kind: name(line.Kind), Text: text(line.Text), Marked: line.Marked,
+			Faults: faultsAt(v, line.Time),
+		}
+		if since := line.Time - previous; !first && since >= longGap {
+			lv.Gap = duration(since)
+		} else if !first && since > 0 {
+			lv.Delta = "+" + duration(since)
+		}
+		if line.Marked {
+			if marks == 0 {
+				firstMark = line.Time
+			} else {
+				lv.Contrast = duration(line.Time-firstMark) + " after the first mark"
+			}
+			marks++
+		}
+		previous, first = line.Time, false
+		out.Lines = append(out.Lines, lv)
+	}
+	return out
+}
+
+// faultsAt are the faults that were in force at a moment.
+func faultsAt(v *assertions.Verdict, at time.Duration) []faultRef {
+	var out []faultRef
+	for i, f := range v.Faults {
+		seen := f.Observed
+		if seen.Injected && seen.To > seen.From && at >= seen.From && at <= seen.To && len(out) < maxFaultsInLine {
+			out = append(out, faultRef{Label: faultLabel(i), Name: faultName(f), Anchor: faultAnchor(i)})
+		}
+	}
+	return out
+}
+
+func faultAnchor(index int) string { return fmt.Sprintf("fault-%d", index+1) }
+
+type ledgerView struct {
+	Parts   []ledgerPart
+	Total   string
+	Balance string
+	Others  []fact
+}
+
+// ledgerPart is one way in which records ended; X and Width place it on a bar of 1000 units.
+type ledgerPart struct {
+	Label, Value, Share, Class string
+	X, Width                   string
+}
+
+func newLedgerView(l measure.Ledger) ledgerView {
+	out := ledgerView{Total: count(l.Acknowledged)}
+	open := balance(l)
+	switch {
+	case open > 0:
+		out.Balance = count(open) + " records are not accounted for."
+	case open < 0:
+		out.Balance = count(-open) + " records ended in two ways."
+	}
+	ends := []struct {
+		label, class string
+		n            int64
+	}{
+		{"succeeded", "p-ok", l.Succeeded}, {"dead-lettered", "p-dlq", l.DeadLettered}, {"logical failures", "p-logical", l.Logical},
+		{"unfinished", "p-open", l.Unfinished}, {"not accounted for", "p-open", max(0, open)},
+	}
+	whole := max(1, l.Acknowledged, l.Acknowledged-open)
+	x := 0.0
+	for i, end := range ends {
+		if i == len(ends)-1 && end.n == 0 {
+			continue
+		}
+		width := 1000 * float64(end.n) / float64(whole)
+		out.Parts = append(out.Parts, ledgerPart{
+			Label: end.label, Value: count(end.n), Class: end.class, Share: share(end.n, whole),
+			X: fmt.Sprintf("%.2f", x), Width: fmt.Sprintf("%.2f", width),
+		})
+		x += width
+	}
+	out.Others = []fact{
+		{Label: "Planned", Value: count(l.Planned)}, {Label: "Sent", Value: count(l.Sent)},
+		{Label: "Acknowledged", Value: count(l.Acknowledged)}, {Label: "Sent late", Value: count(l.Late)},
+		{Label: "Attempts", Value: count(l.Attempts)}, {Label: "Duplicates", Value: count(l.Duplicates)},
+		{Label: "Replayed", Value: count(l.Replayed)},
+	}
+	return out
+}
+
+// share prints a part of a whole; a part that is there is never printed as nothing.
+func share(n, whole int64) string {
+	percent := 100 * float64(n) / float64(whole)
+	switch {
+	case n == 0:
+		return "0 %"
+	case percent < 0.01:
+		return "< 0.01 %"
+	case percent > 99.99 && n < whole:
+		return "> 99.99 %"
+	}
+	return fmt.Sprintf("%.2f %%", percent)
+}
+
+type faultView struct {
+	Label, Anchor, Name, Kind, What, Target string
+	State                                   faultState
+	Sound                                   bool
+	Planned, Observed                       string
+	Effects                                 []fact
+	// The windows on a bar of 1000 units that is the run.
+	PlannedX, PlannedWidth, ObservedX, ObservedWidth string
+}
+
+func faultViews(v *assertions.Verdict) []faultView {
+	out := make([]faultView, 0, len(v.Faults))
+	whole := ended(v)
+	for _, f := range v.Faults {
+		whole = max(whole, f.Planned.To, f.Observed.To)
+	}
+	for i, f := range v.Faults {
+		fv := faultView{
+			Label: faultLabel(i), Anchor: faultAnchor(i), Name: faultName(f), Kind: name(f.Kind), What: text(f.What),
+			Target: name(f.Target), State: became(v, f), Planned: window(f.Planned), Observed: "not seen",
+		}
+		fv.Sound = fv.State.sound()
+		fv.PlannedX, fv.PlannedWidth = place(f.Planned, whole)
+		if f.Observed.Injected {
+			fv.Observed = window(f.Observed.FaultWindow)
+			fv.ObservedX, fv.ObservedWidth = place(f.Observed.FaultWindow, whole)
+		}
+		for _, kind := range sortedKeys(f.Observed.Effects) {
+			fv.Effects = append(fv.Effects, fact{Label: name(kind), Value: count(f.Observed.Effects[kind])})
+		}
+		out = append(out, fv)
+	}
+	return out
+}
+
+// place puts a window on a bar of 1000 units; an instant is still wide enough to be seen.
+func place(w assertions.FaultWindow, whole time.Duration) (x, width string) {
+	scale := 1000 / max(1, float64(whole))
+	from := min(996, max(0, float64(w.From)*scale))
+	return fmt.Sprintf("%.2f", from), fmt.Sprintf("%.2f", max(4, float64(w.To-w.From)*scale))
+}

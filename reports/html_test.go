@@ -1,0 +1,355 @@
+package reports
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// parsedPage is an HTML report taken apart: its raw texts (scripts, styles), and its elements.
+type parsedPage struct {
+	scripts  []string
+	styles   []string
+	elements map[string]int
+	words    string
+}
+
+// parsePage reads the page as a browser would for our subset of HTML: raw text elements end at their end tag, and nothing else
+// does; of what remains every element and attribute must be one that the template writes.
+func parsePage(t interface{ Fatalf(string, ...any) }, document string) parsedPage {
+	var out parsedPage
+	rest := out.takeRawTexts(t, document)
+	decoder := xml.NewDecoder(strings.NewReader(rest))
+	decoder.Strict, decoder.AutoClose, decoder.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	out.elements = map[string]int{}
+	var words strings.Builder
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("the page can't be parsed: %v", err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			out.elements[token.Name.Local]++
+			checkElement(t, token)
+		case xml.CharData:
+			words.Write(token)
+		case xml.Comment, xml.ProcInst:
+			t.Fatalf("the page holds a comment or instruction: %v", token)
+		}
+	}
+	out.words = words.String()
+	return out
+}
+
+// takeRawTexts takes scripts and styles out of the page and returns the rest. As in a browser, what begins with <script or <style, however
+// written, ends at the next end tag of that name.
+func (p *parsedPage) takeRawTexts(t interface{ Fatalf(string, ...any) }, document string) string {
+	lower := strings.ToLower(document)
+	if len(lower) != len(document) {
+		t.Fatalf("the page holds letters whose lower case has another length: choose another text for this test")
+	}
+	var rest strings.Builder
+	for at := 0; ; {
+		script, style := strings.Index(lower[at:], "<script"), strings.Index(lower[at:], "<style")
+		if script < 0 && style < 0 {
+			rest.WriteString(document[at:])
+			return rest.String()
+		}
+		into, element, start := &p.scripts, "script", script
+		if script < 0 || style >= 0 && style < script {
+			into, element, start = &p.styles, "style", style
+		}
+		open := at + start + strings.IndexByte(document[at+start:], '>') + 1
+		length := strings.Index(lower[open:], "</"+element)
+		if length < 0 {
+			t.Fatalf("a <%s> has no end", element)
+		}
+		*into = append(*into, document[open:open+length])
+		rest.WriteString(document[at : at+start])
+		at = open + length + len("</"+element) + 1
+	}
+}
+
+func checkElement(t interface{ Fatalf(string, ...any) }, e xml.StartElement) {
+	elements := strings.Fields(`html head meta title link body a header div p span nav main section h1 h2 h3 ul ol li code button dl dt dd small
+		details summary b strong em i figure figcaption noscript label select svg rect table caption thead tbody tr th td footer`)
+	attributes := strings.Fields(`lang charset http-equiv content name rel href class aria-label aria-hidden aria-labelledby aria-pressed id tabindex
+		type data-copy data-unfold data-chart open role scope for viewBox preserveAspectRatio x y width height title`)
+	if !slices.Contains(elements, e.Name.Local) {
+		t.Fatalf("the page has an element <%s>", e.Name.Local)
+	}
+	for _, a := range e.Attr {
+		if !slices.Contains(attributes, a.Name.Local) {
+			t.Fatalf("<%s> has an attribute %s=%q", e.Name.Local, a.Name.Local, a.Value)
+		}
+		if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") && (e.Name.Local != "link" || !strings.HasPrefix(a.Value, "data:image/svg+xml,")) {
+			t.Fatalf("<%s> leads to %q", e.Name.Local, a.Value)
+		}
+	}
+}
+
+func TestHTMLPolicyAllowsExactlyWhatIsEmbedded(t *testing.T) {
+	for name, run := range fixtures() {
+		document := render(t, run, HTML)
+		page := parsePage(t, document)
+		if len(page.scripts) != 3 || len(page.styles) != 1 {
+			t.Fatalf("%s has %d scripts and %d styles, want 3 (data, plots, report) and 1", name, len(page.scripts), len(page.styles))
+		}
+		want := "default-src 'none'; style-src " + sourceHash(page.styles[0]) + "; script-src " + sourceHash(page.scripts[1]) + " " +
+			sourceHash(page.scripts[2]) + "; img-src data:; base-uri 'none'; form-action 'none'"
+		if !strings.Contains(strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(document), `content="`+want+`"`) {
+			t.Errorf("%s: the policy is not %s", name, want)
+		}
+		if at := strings.Index(document, "Content-Security-Policy"); at > strings.Index(document, "<style") {
+			t.Errorf("%s: the policy comes after what it should guard", name)
+		}
+	}
+}
+
+func TestHTMLHostileContentStaysText(t *testing.T) {
+	clean := parsePage(t, render(t, injected("harmless"), HTML))
+	for _, payload := range []string{hostile, "</script><script>alert(1)//", "<!--<script>", `"><svg onload=alert(1)>`, "javascript:alert(1)", "]]>", "\u2028\u2029", strings.Repeat("<b>", 1400)} {
+		page := parsePage(t, render(t, injected(payload), HTML))
+		if len(page.scripts) != 3 || page.scripts[1] != clean.scripts[1] || page.scripts[2] != clean.scripts[2] {
+			t.Errorf("%.30q changed the scripts", payload)
+		}
+		for element, n := range clean.elements {
+			if page.elements[element] != n {
+				t.Errorf("%.30q changed the number of <%s> from %d to %d", payload, element, n, page.elements[element])
+			}
+		}
+		if !strings.Contains(page.words, visible(payload, maxName)) {
+			t.Errorf("%.30q is not shown as text", payload)
+		}
+	}
+}
+
+func TestHTMLHostileContentProperty(t *testing.T) {
+	clean := parsePage(t, render(t, injected("harmless"), HTML))
+	rapid.Check(t, func(t *rapid.T) {
+		payload := rapid.OneOf(rapid.StringOfN(rapid.RuneFrom(nil, unicode.Hebrew, unicode.Han, unicode.Cc, unicode.Cf, unicode.Punct), 1, 60, -1), rapid.StringOfN(rapid.RuneFrom([]rune(`<>/"'=&;!-scriptonload{}[]()`+"\x00\n`$")), 1, 60, -1)).Draw(t, "payload")
+		var b strings.Builder
+		if err := HTML(&b, injected(payload)); err != nil {
+			t.Fatalf("rendering: %v", err)
+		}
+		page := parsePage(t, b.String())
+		if len(page.scripts) != 3 || page.elements["span"] != clean.elements["span"] {
+			t.Fatalf("%q changed the page", payload)
+		}
+		if err := json.Unmarshal([]byte(page.scripts[0]), &map[string]any{}); err != nil {
+			t.Fatalf("%q broke the data: %v", payload, err)
+		}
+	})
+}
+
+func TestHTMLAsksNobody(t *testing.T) {
+	document := render(t, failRun(), HTML)
+	page := parsePage(t, document)
+	for _, source := range append(page.styles, page.scripts[2]) {
+		for _, word := range []string{"http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest", "WebSocket", "innerHTML", "insertAdjacentHTML", "document.write", "eval("} {
+			if strings.Contains(source, word) {
+				t.Errorf("the page's own code says %q", word)
+			}
+		}
+	}
+	for _, word := range []string{"innerHTML", "fetch(", "XMLHttpRequest", "eval(", "new Function"} {
+		if strings.Contains(page.scripts[1], word) {
+			t.Errorf("the plot library says %q", word)
+		}
+	}
+}
+
+func TestHTMLTellsTheStory(t *testing.T) {
+	page := parsePage(t, render(t, failRun(), HTML))
+	for _, want := range []string{
+		"commit-after-dlq is violated: 14 records", "dlqbench run dlq-publish-failure --subject examples/early/subject.yaml --seed 42",
+		"612 commits", "31 not judged: the machine stalled", "Offset 1353 of partition 3 was committed 1.52 s before", "1.52 s after the first mark",
+		"events left out", "12 more, counted but not kept", "the scenario has no replay phase", "28,810", "96.03 %", "requests answered", "1,204",
+		"latency.success.p99 < 500ms", "p99.9", "380 µs", "embedded (kfake), 3 brokers", "dlqbench-7f3a-input, 6 partitions",
+	} {
+		if !strings.Contains(page.words, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestHTMLWithoutMeasurements(t *testing.T) {
+	page := parsePage(t, render(t, inconclusiveRun(), HTML))
+	if page.elements["figure"] > 0 {
+		t.Error("there are charts of nothing")
+	}
+	if !strings.Contains(page.words, "INCONCLUSIVE") || !strings.Contains(page.words, "not injected") {
+		t.Error("the verdict or the faults are missing")
+	}
+}
+
+// bigRun has more of everything than a real run would.
+func bigRun() Run {
+	run := failRun()
+	v := *run.Verdict
+	v.Invariants = nil
+	// Its witnesses alone would make a page of more than 100 MB.
+	line := assertions.Line{Kind: "dead letter", Text: strings.Repeat("<&>", 1400)}
+	for range 16 {
+		r := assertions.Result{Name: "commit-after-dlq", Status: assertions.Fail, Judged: 1_000_000, Of: "commits"}
+		for range 5 {
+			a := assertions.Anomaly{Name: "commit-before-dlq", Count: 1_000_000}
+			for range assertions.MaxWitnesses {
+				w := commitWitness()
+				w.Biography = slices.Repeat([]assertions.Line{line}, 300)
+				a.Witnesses = append(a.Witnesses, w)
+			}
+			r.Anomalies = append(r.Anomalies, a)
+		}
+		v.Invariants = append(v.Invariants, r)
+	}
+	m := *run.Measurements
+	series := m.Series
+	m.Series = measure.Series{Step: 100 * time.Millisecond}
+	for range 500 {
+		m.Series.Sent = append(m.Series.Sent, series.Sent...)
+		m.Series.SuccessP99 = append(m.Series.SuccessP99, series.SuccessP99...)
+	}
+	return Run{Verdict: &v, Measurements: &m, Header: run.Header}
+}
+
+func TestHTMLOfABigRunStaysSmall(t *testing.T) {
+	document := render(t, bigRun(), HTML)
+	if len(document) > 3<<20 {
+		t.Errorf("the report of a big run has %d bytes, more than 3 MiB", len(document))
+	}
+	page := parsePage(t, document)
+	// Every anomaly is told by at least one witness, whatever the first ones needed.
+	if got, want := strings.Count(page.words, "Offset 1353 of partition 3 was committed"), 16*5; got < want {
+		t.Errorf("%d witnesses are told, want at least %d: one of each anomaly", got, want)
+	}
+	var data chartPoints
+	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(data.Time); n > maxPoints || n < maxPoints/2 {
+		t.Errorf("the curves have %d points, want at most %d and not far fewer", n, maxPoints)
+	}
+	for name, curve := range data.Curves {
+		if len(curve) != len(data.Time) {
+			t.Errorf("the curve %s has %d points for %d times", name, len(curve), len(data.Time))
+		}
+	}
+}
+
+// chartPoints is the data of the charts as the script reads it.
+type chartPoints struct {
+	Time        []float64
+	Curves      map[string][]*float64
+	Percentiles []struct {
+		Key    string
+		Nines  []float64
+		Phases []struct {
+			Name   string
+			Count  int64
+			Values []*float64
+		}
+	}
+}
+
+func TestChartsShowGapsAsNull(t *testing.T) {
+	var data chartPoints
+	if err := json.Unmarshal([]byte(parsePage(t, render(t, passRun(), HTML)).scripts[0]), &data); err != nil {
+		t.Fatal(err)
+	}
+	if data.Curves["p50"][0] != nil || data.Curves["p99"][0] != nil {
+		t.Error("a step with no success has a latency")
+	}
+	if v := data.Curves["p50"][100]; v == nil || *v < 100 {
+		t.Error("the latency under the fault is missing")
+	}
+	if v := data.Curves["sent"][50]; v == nil || math.Abs(*v-2000) > 100 {
+		t.Errorf("the rate sent is not per second")
+	}
+}
+
+func TestPercentileCurvesAgreeWithTheHistograms(t *testing.T) {
+	run := passRun()
+	var data chartPoints
+	if err := json.Unmarshal([]byte(parsePage(t, render(t, run, HTML)).scripts[0]), &data); err != nil {
+		t.Fatal(err)
+	}
+	for _, latency := range data.Percentiles {
+		for _, phase := range latency.Phases {
+			h := run.Measurements.Histograms[latency.Key][phase.Name]
+			last := 0.0
+			for i, nines := range latency.Nines {
+				if phase.Values[i] == nil {
+					continue
+				}
+				if *phase.Values[i] < last {
+					t.Fatalf("%s in %s falls at %.2f", latency.Key, phase.Name, nines)
+				}
+				last = *phase.Values[i]
+				if nines == 2 {
+					if want := float64(h.ValueAtPercentile(99)) / 1e3; math.Abs(last-want) > want/1000 {
+						t.Errorf("%s in %s has p99 %g, want %g", latency.Key, phase.Name, last, want)
+					}
+				}
+			}
+			if want := float64(h.Max()) / 1e3; math.Abs(last-want) > want/1000 {
+				t.Errorf("%s in %s ends at %g, want its largest value %g", latency.Key, phase.Name, last, want)
+			}
+		}
+	}
+}
+
+func TestThinningKeepsTotalsAndPeaks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		every := rapid.IntRange(1, 9).Draw(t, "every")
+		values := rapid.SliceOfN(rapid.Float64Range(0, 1000), every, 40*every).Draw(t, "values")
+		values = values[:len(values)/every*every]
+		total, thinned := 0.0, 0.0
+		for _, v := range values {
+			total += v
+		}
+		for _, v := range thin(values, len(values), every, mean, 1) {
+			thinned += float64(v) * float64(every)
+		}
+		if math.Abs(total-thinned) > 1e-6*math.Max(1, total) {
+			t.Fatalf("a total of %g became %g", total, thinned)
+		}
+		peaks := thin(values, len(values), every, highest, 1)
+		if got := slices.Max(peaks); float64(got) != slices.Max(values) {
+			t.Fatalf("the peak %g became %g", slices.Max(values), got)
+		}
+	})
+	gaps := thin([]float64{math.NaN(), 3, math.Inf(1), math.NaN(), math.NaN()}, 8, 2, highest, 1)
+	if got, _ := json.Marshal(gaps); string(got) != "[3,null,null,null]" {
+		t.Errorf("gaps became %s", got)
+	}
+}
+
+func TestLedgerAddsUp(t *testing.T) {
+	for open, want := range map[int64]string{0: "", 12: "12 records are not accounted for.", -7: "7 records ended in two ways."} {
+		l := measure.Ledger{Acknowledged: 1000 + open, Succeeded: 900, Logical: 20, DeadLettered: 70, Unfinished: 10}
+		v := newLedgerView(l)
+		if v.Balance != want {
+			t.Errorf("open %d: the balance says %q, want %q", open, v.Balance, want)
+		}
+		if wantParts := 4 + min(1, max(0, int(open))); len(v.Parts) != wantParts {
+			t.Errorf("open %d: %d parts, want %d", open, len(v.Parts), wantParts)
+		}
+	}
+}

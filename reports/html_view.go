@@ -1,0 +1,197 @@
+package reports
+
+// What the HTML report shows, as plain texts in the order of the page. Every text from the run has passed text() or name() here;
+// the template escapes it for HTML.
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// view is the page's content.
+type view struct {
+	Stand    standing
+	Word     string
+	Scenario string
+	Headline string
+	Reasons  []string
+	Meta     []string
+	Rerun    string
+	Facts    []fact
+
+	Invariants    []invariantView
+	NotApplicable []invariantView
+	Held          string
+
+	HasCurves, HasPercentiles bool
+
+	Latencies  []latencyView
+	Ledger     ledgerView
+	Faults     []faultView
+	Thresholds []thresholdView
+	Health     []fact
+	Details    []fact
+}
+
+// fact is a figure with its label.
+type fact struct {
+	Label, Value, Note string
+	// Tone is bad or warn where the figure is not as it should be.
+	Tone string
+}
+
+type latencyView struct {
+	Title, Span string
+	// Whole is the row of the whole run under the latency's name; Rows has it again with its phases.
+	Whole quantilesView
+	Rows  []quantilesView
+}
+
+type quantilesView struct {
+	Phase                           string
+	Count, P50, P90, P99, P999, Max string
+}
+
+type thresholdView struct {
+	Expression, Actual, Error string
+	Met                       bool
+}
+
+func newView(run Run) view {
+	v := run.Verdict
+	out := view{
+		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Meta: metaLine(run),
+		Rerun: visible(v.Rerun, 4096), Facts: headFacts(run), Latencies: latencyViews(v), Ledger: newLedgerView(v.Ledger),
+		Faults: faultViews(v), Health: healthFacts(v.Health, v.Ledger), Details: detailFacts(run),
+	}
+	for _, reason := range furtherReasons(v) {
+		out.Reasons = append(out.Reasons, text(reason))
+	}
+	for _, t := range v.Thresholds {
+		out.Thresholds = append(out.Thresholds, thresholdView{
+			Expression: text(t.Expression), Actual: text(t.Actual), Error: text(t.Error), Met: t.Met,
+		})
+	}
+	out.addInvariants(v)
+	if m := run.Measurements; m != nil {
+		out.HasCurves = m.Series.Step > 0 && len(m.Series.Sent)+len(m.Series.Processed)+len(m.Series.Lag) > 0
+		out.HasPercentiles = len(percentiles(m, v.Phases)) > 0
+	}
+	return out
+}
+
+func metaLine(run Run) []string {
+	v := run.Verdict
+	subject := name(v.Subject)
+	if n := run.Header.Instances; n > 0 {
+		subject += ", " + plural(int64(n), "instance", "instances")
+	}
+	out := []string{subject, "seed " + strconv.FormatUint(v.Seed, 10)}
+	if length := ended(v); length > 0 {
+		out = append(out, "ran "+duration(length.Round(100*time.Millisecond)))
+	}
+	if !v.Started.IsZero() {
+		out = append(out, v.Started.UTC().Format("2 January 2006, 15:04 UTC"))
+	}
+	return out
+}
+
+// headFacts are the figures that a reader wants before any detail.
+func headFacts(run Run) []fact {
+	v := run.Verdict
+	l := v.Ledger
+	out := []fact{
+		{Label: "Records", Value: count(l.Acknowledged), Note: "of " + count(l.Planned) + " planned"},
+		{Label: "Load", Value: rate(v.Throughput.Sent), Note: rate(v.Throughput.Processed) + " processed"},
+	}
+	if q, ok := v.Latency[measure.LatencySuccess]; ok && q.Count > 0 {
+		out = append(out, fact{Label: "Success p99", Value: duration(q.P99), Note: "p50 " + duration(q.P50)})
+	}
+	dead := fact{Label: "Dead letters", Value: count(l.DeadLettered), Note: count(l.Attempts) + " attempts"}
+	out = append(out, dead)
+	if len(v.Faults) > 0 {
+		out = append(out, faultFact(v))
+	}
+	if l.Unfinished > 0 {
+		out = append(out, fact{Label: "Unfinished", Value: count(l.Unfinished), Note: "records with no end", Tone: "bad"})
+	} else if m := run.Measurements; m != nil {
+		out = append(out, fact{Label: "Drain", Value: duration(m.DrainTime), Note: "lag at most " + count(m.LagMax)})
+	}
+	return out
+}
+
+func faultFact(v *assertions.Verdict) fact {
+	sound := int64(0)
+	for _, f := range v.Faults {
+		if became(v, f).sound() {
+			sound++
+		}
+	}
+	out := fact{Label: "Faults", Value: count(sound) + " of " + count(int64(len(v.Faults))), Note: "took effect"}
+	if sound < int64(len(v.Faults)) {
+		out.Tone = "warn"
+	}
+	return out
+}
+
+func latencyViews(v *assertions.Verdict) []latencyView {
+	var out []latencyView
+	for _, key := range latencyNames(v.Latency) {
+		l := v.Latency[key]
+		if l.Count == 0 {
+			continue
+		}
+		title, span := latencyTitle(key)
+		lv := latencyView{
+			Title: title, Span: span, Whole: newQuantilesView(title, l.Quantiles),
+			Rows: []quantilesView{newQuantilesView("whole run", l.Quantiles)},
+		}
+		for _, phase := range phaseNames(l.Phases, v.Phases) {
+			if q := l.Phases[phase]; q.Count > 0 && phase != measure.PhaseAll {
+				lv.Rows = append(lv.Rows, newQuantilesView(name(phase), q))
+			}
+		}
+		out = append(out, lv)
+	}
+	return out
+}
+
+func newQuantilesView(phase string, q measure.Quantiles) quantilesView {
+	return quantilesView{
+		Phase: phase, Count: count(q.Count), P50: duration(q.P50), P90: duration(q.P90), P99: duration(q.P99),
+		P999: duration(q.P999), Max: duration(q.Max),
+	}
+}
+
+func healthFacts(h measure.Health, l measure.Ledger) []fact {
+	return []fact{
+		{Label: "Schedule slip p99", Value: duration(h.SlipP99), Note: "intended send time to handed to the producer"},
+		{Label: "Sent late", Value: count(l.Late), Note: "records more than 10 ms after their time"},
+		{Label: "Stalls", Value: count(h.Stalls), Note: duration(h.Stalled) + " in all"},
+		{Label: "Worst stall", Value: duration(h.Worst), Note: "in which the machine ran something else"},
+	}
+}
+
+// detailFacts are what the run was made of.
+func detailFacts(run Run) []fact {
+	v, h := run.Verdict, run.Header
+	var out []fact
+	add := func(label, value string) {
+		if value != "" {
+			out = append(out, fact{Label: label, Value: value})
+		}
+	}
+	add("Run", name(v.RunID))
+	add("Directory", visible(run.Dir, 4096))
+	add("Group", name(h.Group))
+	for _, topic := range h.Topics {
+		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+plural(int64(topic.Partitions), "partition", "partitions"))
+	}
+	for _, key := range sortedKeys(v.Environment) {
+		add(name(key), text(v.Environment[key]))
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+func TestVerdictSchemaIsTheCommittedOne(t *testing.T) {
+	got, err := VerdictSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareGolden(t, "verdict.schema.json", string(got))
+}
+
+// verdictSchema compiles the committed schema, the one that users have.
+func verdictSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	file, err := os.ReadFile("verdict.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
+	if err != nil {
+		t.Fatalf("reading the schema: %v", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(VerdictSchemaID, document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile(VerdictSchemaID)
+	if err != nil {
+		t.Fatalf("compiling the schema: %v", err)
+	}
+	return schema
+}
+
+func TestVerdictsValidate(t *testing.T) {
+	schema := verdictSchema(t)
+	runs := fixtures()
+	runs["empty"] = Run{Verdict: &assertions.Verdict{Verdict: assertions.Inconclusive}}
+	runs["hostile"] = injected(hostile)
+	for name, run := range runs {
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewBufferString(render(t, run, JSON)))
+		if err != nil {
+			t.Fatalf("%s is no JSON: %v", name, err)
+		}
+		if err := schema.Validate(instance); err != nil {
+			t.Errorf("%s does not validate: %v", name, err)
+		}
+	}
+}
+
+func TestVerdictSchemaRefuses(t *testing.T) {
+	schema := verdictSchema(t)
+	for name, spoil := range map[string]func(map[string]any){
+		"a status that is none":    func(v map[string]any) { v["verdict"] = "maybe" },
+		"no invariants":            func(v map[string]any) { delete(v, "invariants") },
+		"invariants that are null": func(v map[string]any) { v["invariants"] = nil },
+		"a seed in words":          func(v map[string]any) { v["seed"] = "forty-two" },
+		"a fault without window":   func(v map[string]any) { delete(v["faults"].([]any)[0].(map[string]any), "planned") },
+	} {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(render(t, failRun(), JSON)), &v); err != nil {
+			t.Fatal(err)
+		}
+		spoil(v)
+		if schema.Validate(v) == nil {
+			t.Errorf("the schema accepts %s", name)
+		}
+	}
+}
+
+func TestJSONReadsBack(t *testing.T) {
+	want := complete(failRun().Verdict)
+	var got assertions.Verdict
+	if err := json.Unmarshal([]byte(render(t, failRun(), JSON)), &got); err != nil {
+		t.Fatal(err)
+	}
+	// Hostile bytes that are no UTF-8 can't survive JSON; everything else must.
+	got.Invariants[8].Anomalies, want.Invariants[8].Anomalies = nil, nil
+	for i := range reflect.TypeOf(got).NumField() {
+		if g, w := reflect.ValueOf(got).Field(i).Interface(), reflect.ValueOf(*want).Field(i).Interface(); !reflect.DeepEqual(g, w) {
+			t.Errorf("%s read back is %.300v, want %.300v", reflect.TypeOf(got).Field(i).Name, g, w)
+		}
+	}
+}
+
+func TestJSONDoesNotChangeTheVerdict(t *testing.T) {
+	v := &assertions.Verdict{Invariants: []assertions.Result{{Anomalies: []assertions.Anomaly{{Witnesses: []assertions.Witness{{}}}}}}}
+	render(t, Run{Verdict: v}, JSON)
+	if v.Reasons != nil || v.Invariants[0].Anomalies[0].Witnesses[0].Biography != nil {
+		t.Error("JSON has filled in the caller's own verdict")
+	}
+}
+
+func TestWithoutVerdict(t *testing.T) {
+	var b bytes.Buffer
+	for name, err := range map[string]error{
+		"Terminal": Terminal(&b, Run{}, false), "JSON": JSON(&b, Run{}), "JUnit": JUnit(&b, Run{}), "Markdown": Markdown(&b, Run{}),
+		"HTML": HTML(&b, Run{}), "WriteAll": WriteAll(t.TempDir(), Run{}),
+	} {
+		if err == nil {
+			t.Errorf("%s made a report of nothing", name)
+		}
+	}
+	if b.Len() > 0 {
+		t.Errorf("something was written: %q", b.String())
+	}
+}

@@ -1,0 +1,226 @@
+package reports
+
+// JUnit XML for CI systems: what they show as tests are the invariants, the thresholds and the faults' effects.
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+// CI systems show the text of a failure in a narrow box, so it holds the first witnesses only.
+const (
+	junitWitnesses = 3
+	junitLines     = 40
+)
+
+type junitSuites struct {
+	XMLName  xml.Name `xml:"testsuites"`
+	Name     string   `xml:"name,attr"`
+	Tests    int      `xml:"tests,attr"`
+	Failures int      `xml:"failures,attr"`
+	Errors   int      `xml:"errors,attr"`
+	Skipped  int      `xml:"skipped,attr"`
+	Time     string   `xml:"time,attr"`
+	Suite    junitSuite
+}
+
+type junitSuite struct {
+	XMLName    xml.Name        `xml:"testsuite"`
+	Name       string          `xml:"name,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Timestamp  string          `xml:"timestamp,attr,omitempty"`
+	Properties []junitProperty `xml:"properties>property"`
+	Cases      []junitCase     `xml:"testcase"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+type junitCase struct {
+	Class   string        `xml:"classname,attr"`
+	Name    string        `xml:"name,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitProblem `xml:"failure"`
+	Error   *junitProblem `xml:"error"`
+	Skipped *junitProblem `xml:"skipped"`
+	Output  string        `xml:"system-out,omitempty"`
+}
+
+type junitProblem struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	Text    string `xml:",chardata"`
+}
+
+// JUnit writes one test suite with a test case for each invariant (a failure where it is violated, an error where it is inconclusive,
+// skipped where it does not apply), one for each threshold, and one for the faults' effects.
+func JUnit(w io.Writer, run Run) error {
+	if run.Verdict == nil {
+		return errNoVerdict
+	}
+	suite := junitRun(run)
+	suites := junitSuites{
+		Name: "dlqbench", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Skipped: suite.Skipped,
+		Time: suite.Time, Suite: suite,
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return fmt.Errorf("writing the JUnit report: %w", err)
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(suites); err != nil {
+		return fmt.Errorf("writing the JUnit report: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func junitRun(run Run) junitSuite {
+	v := run.Verdict
+	class := "dlqbench." + name(v.Scenario)
+	suite := junitSuite{
+		Name: name(v.Scenario), Time: fmt.Sprintf("%.3f", ended(v).Seconds()), Properties: junitProperties(run),
+	}
+	if !v.Started.IsZero() {
+		suite.Timestamp = v.Started.UTC().Format(time.RFC3339)
+	}
+	for _, r := range v.Invariants {
+		suite.add(junitInvariant(class+".invariants", r))
+	}
+	for _, t := range v.Thresholds {
+		testCase := junitCase{Class: class + ".thresholds", Name: text(t.Expression)}
+		switch {
+		case t.Error != "":
+			testCase.Error = &junitProblem{Message: text(t.Error), Type: "not-evaluated"}
+		case !t.Met:
+			testCase.Failure = &junitProblem{Message: "not met: " + thresholdText(t), Type: "threshold"}
+		}
+		suite.add(testCase)
+	}
+	if len(v.Faults) > 0 {
+		suite.add(junitFaults(class+".faults", v))
+	}
+	return suite
+}
+
+func (s *junitSuite) add(c junitCase) {
+	c.Time = "0"
+	s.Cases = append(s.Cases, c)
+	s.Tests++
+	switch {
+	case c.Failure != nil:
+		s.Failures++
+	case c.Error != nil:
+		s.Errors++
+	case c.Skipped != nil:
+		s.Skipped++
+	}
+}
+
+func junitProperties(run Run) []junitProperty {
+	v := run.Verdict
+	out := []junitProperty{
+		{"verdict", string(v.Verdict)}, {"run_id", name(v.RunID)}, {"seed", fmt.Sprint(v.Seed)}, {"subject", name(v.Subject)},
+		{"rerun", visible(v.Rerun, 4096)},
+	}
+	if run.Dir != "" {
+		out = append(out, junitProperty{"run_directory", visible(run.Dir, 4096)})
+	}
+	for _, key := range sortedKeys(v.Environment) {
+		out = append(out, junitProperty{"environment." + name(key), text(v.Environment[key])})
+	}
+	return out
+}
+
+func junitInvariant(class string, r assertions.Result) junitCase {
+	out := junitCase{Class: class, Name: name(r.Name)}
+	judged := counted(r.Judged, text(r.Of)) + " judged"
+	if more := notJudged(r); more != "" {
+		judged += "; " + more
+	}
+	switch r.Status {
+	case assertions.Pass:
+		out.Output = judged
+	case assertions.NotApplicable:
+		out.Skipped = &junitProblem{Message: "not applicable: " + text(r.Why)}
+	case assertions.Fail:
+		out.Failure = &junitProblem{Message: anomalyCounts(r), Type: "violated", Text: judged + "\n" + junitStories(r)}
+	default:
+		out.Error = &junitProblem{Message: "inconclusive: " + text(r.Why), Type: "inconclusive", Text: judged}
+	}
+	return out
+}
+
+func anomalyCounts(r assertions.Result) string {
+	parts := make([]string, 0, len(r.Anomalies))
+	for _, a := range r.Anomalies {
+		parts = append(parts, fmt.Sprintf("%s × %s", name(a.Name), count(a.Count)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// junitStories tells the first witnesses of each anomaly in plain text.
+func junitStories(r assertions.Result) string {
+	var b strings.Builder
+	for _, a := range r.Anomalies {
+		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), count(a.Count))
+		for _, w := range a.Witnesses[:min(len(a.Witnesses), junitWitnesses)] {
+			fmt.Fprintf(&b, "\n  %s\n", text(w.Summary))
+			if where := position(w); where != "" {
+				fmt.Fprintf(&b, "  %s\n", where)
+			}
+			b.WriteString(plainBiography(w, "    ", junitLines))
+		}
+	}
+	return b.String()
+}
+
+// plainBiography tells a biography one event a line; those that contradict each other have a mark in front.
+func plainBiography(w assertions.Witness, indent string, limit int) string {
+	var b strings.Builder
+	for _, line := range shorten(w.Biography, limit) {
+		if line.skipped > 0 {
+			fmt.Fprintf(&b, "%s  … %s\n", indent, plural(int64(line.skipped), "event", "events"))
+			continue
+		}
+		mark := " "
+		if line.Marked {
+			mark = "▶"
+		}
+		fmt.Fprintf(&b, "%s%s %11s  %s  %s\n", indent, mark, clock(line.Time), cell(name(line.Kind), 17), text(line.Text))
+	}
+	return b.String()
+}
+
+func junitFaults(class string, v *assertions.Verdict) junitCase {
+	out := junitCase{Class: class, Name: "every planned fault took effect"}
+	var did, unsound []string
+	for _, f := range v.Faults {
+		state := became(v, f)
+		line := fmt.Sprintf("%s: %s", faultName(f), state)
+		if what := effects(f); what != "" {
+			line += " (" + what + ")"
+		}
+		did = append(did, line)
+		if !state.sound() {
+			unsound = append(unsound, line)
+		}
+	}
+	out.Output = strings.Join(did, "\n")
+	// Whether the run shows anything without them is for the judge to say: a run that passed is green everywhere.
+	if len(unsound) > 0 && v.Verdict != assertions.Pass {
+		out.Error = &junitProblem{Message: strings.Join(unsound, "; "), Type: "vacuous"}
+	}
+	return out
+}

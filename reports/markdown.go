@@ -1,0 +1,203 @@
+package reports
+
+// summary.md: the run as a comment on a change, or in GITHUB_STEP_SUMMARY. What matters is seen without unfolding anything.
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+const (
+	markdownWitnesses = 2
+	markdownLines     = 25
+)
+
+// Markdown writes the summary in GitHub's flavour. Texts that come from the run can neither open an element, break out of a table or
+// a code block, make a link, nor mention anyone.
+func Markdown(w io.Writer, run Run) error {
+	if run.Verdict == nil {
+		return errNoVerdict
+	}
+	v := run.Verdict
+	var b strings.Builder
+	sign := map[standing]string{standsPass: "✅", standsFail: "❌", standsMissed: "⚠️", standsInconclusive: "❔"}[stands(v)]
+	fmt.Fprintf(&b, "## %s %s: %s\n\n%s\n\n", sign, stands(v).word(), md(name(v.Scenario)), md(headline(v)))
+	fmt.Fprintf(&b, "%s\n", md(strings.Join(facts(run), " · ")))
+	markdownInvariants(&b, v)
+	markdownFaults(&b, v)
+	markdownThresholds(&b, v)
+	markdownFigures(&b, v)
+	markdownStories(&b, v)
+	if run.Dir != "" {
+		fmt.Fprintf(&b, "\nReport: %s\n", code(filepath.Join(run.Dir, HTMLFile)))
+	}
+	if v.Rerun != "" {
+		fmt.Fprintf(&b, "\nRun it again:\n\n%s", fenced("sh", visible(v.Rerun, 4096)+"\n"))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
+
+func markdownInvariants(b *strings.Builder, v *assertions.Verdict) {
+	if len(v.Invariants) == 0 {
+		return
+	}
+	b.WriteString("\n| | invariant | judged | anomalies and remarks |\n|---|---|---:|---|\n")
+	for _, r := range ranked(v) {
+		sign := map[assertions.Status]string{assertions.Pass: "✅", assertions.Fail: "❌", assertions.NotApplicable: "➖"}[r.Status]
+		if sign == "" {
+			sign = "❔"
+		}
+		var remarks []string
+		for _, a := range r.Anomalies {
+			remarks = append(remarks, fmt.Sprintf("**%s** × %s", md(name(a.Name)), count(a.Count)))
+		}
+		for _, more := range []string{text(r.Why), notJudged(r)} {
+			if more != "" {
+				remarks = append(remarks, md(more))
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", sign, md(name(r.Name)), md(counted(r.Judged, text(r.Of))), strings.Join(remarks, "; "))
+	}
+}
+
+func markdownFaults(b *strings.Builder, v *assertions.Verdict) {
+	if len(v.Faults) == 0 {
+		return
+	}
+	b.WriteString("\n| fault | planned | observed | what it did |\n|---|---|---|---|\n")
+	for _, f := range v.Faults {
+		state := became(v, f)
+		observed := window(f.Observed.FaultWindow)
+		if !f.Observed.Injected {
+			observed = "–"
+		}
+		did := string(state)
+		if what := effects(f); what != "" {
+			did += ": " + what
+		}
+		if !state.sound() {
+			did = "⚠️ " + did
+		}
+		fmt.Fprintf(b, "| %s: %s | %s | %s | %s |\n", md(faultName(f)), md(text(f.What)), window(f.Planned), observed, md(did))
+	}
+}
+
+func markdownThresholds(b *strings.Builder, v *assertions.Verdict) {
+	if len(v.Thresholds) == 0 {
+		return
+	}
+	b.WriteString("\n| | threshold | actual |\n|---|---|---|\n")
+	for _, t := range v.Thresholds {
+		sign := "✅"
+		if !t.Met {
+			sign = "❌"
+		}
+		actual := text(t.Actual)
+		if t.Error != "" {
+			actual = text(t.Error)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", sign, code(t.Expression), md(actual))
+	}
+}
+
+func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
+	l := v.Ledger
+	fmt.Fprintf(b, "\n%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
+		count(l.Acknowledged), count(l.Succeeded), count(l.DeadLettered), count(l.Logical), count(l.Unfinished))
+	switch open := balance(l); {
+	case open > 0:
+		fmt.Fprintf(b, "; %s not accounted for", count(open))
+	case open < 0:
+		fmt.Fprintf(b, "; %s ended in two ways", count(-open))
+	}
+	b.WriteString(".\n")
+	names := latencyNames(v.Latency)
+	if len(names) == 0 {
+		return
+	}
+	b.WriteString("\n<details><summary>Latency</summary>\n\n| | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|\n")
+	for _, key := range names {
+		q := v.Latency[key].Quantiles
+		if q.Count == 0 {
+			continue
+		}
+		title, _ := latencyTitle(key)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", md(title),
+			duration(q.P50), duration(q.P90), duration(q.P99), duration(q.P999), duration(q.Max))
+	}
+	b.WriteString("\n</details>\n")
+}
+
+// markdownStories tells the first witnesses of what was violated, folded.
+func markdownStories(b *strings.Builder, v *assertions.Verdict) {
+	for _, r := range v.Invariants {
+		for _, a := range r.Anomalies {
+			if len(a.Witnesses) == 0 {
+				continue
+			}
+			fmt.Fprintf(b, "\n<details><summary>%s: %s × %s</summary>\n", inElement(name(r.Name)), inElement(name(a.Name)), count(a.Count))
+			for _, w := range a.Witnesses[:min(len(a.Witnesses), markdownWitnesses)] {
+				story := text(w.Summary) + "\n"
+				if where := position(w); where != "" {
+					story += where + "\n"
+				}
+				fmt.Fprintf(b, "\n%s", fenced("text", story+"\n"+plainBiography(w, "", markdownLines)))
+			}
+			b.WriteString("\n</details>\n")
+		}
+	}
+}
+
+// inElement escapes a text inside an HTML element of its own line, where Markdown's signs mean nothing but mentions still do.
+func inElement(s string) string {
+	return strings.ReplaceAll(html.EscapeString(s), "@", "@"+wedge)
+}
+
+// wedge keeps GitHub from making more of a text than it is: a space without width.
+const wedge = "&#8203;"
+
+// md escapes a text of one line for the middle of a line, inside or outside a table. Besides Markdown's own signs it takes from
+// GitHub what it makes of plain text: mentions, references to issues, mathematics, and addresses that become links. These are
+// found after escapes are resolved, so only a character in between keeps them off.
+func md(s string) string {
+	return strings.NewReplacer(
+		"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+wedge, "#", `\#`+wedge, "://", ":"+wedge+"//", "www.", "www"+wedge+".",
+		`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`,
+		"GH-", "GH"+wedge+"-",
+	).Replace(s)
+}
+
+// code returns s as a code span that fits in a table: the fence is longer than any run of backticks inside.
+func code(s string) string {
+	s = strings.ReplaceAll(text(s), "|", `\|`)
+	fence := strings.Repeat("`", longestRun(s)+1)
+	return fence + " " + s + " " + fence
+}
+
+// fenced returns a code block whose fence is longer than any run of backticks inside.
+func fenced(language, block string) string {
+	fence := strings.Repeat("`", max(3, longestRun(block)+1))
+	return fence + language + "\n" + block + fence + "\n"
+}
+
+// longestRun is the length of the longest run of backticks in s.
+func longestRun(s string) int {
+	longest, run := 0, 0
+	for _, r := range s {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}

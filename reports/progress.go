@@ -1,0 +1,219 @@
+package reports
+
+// The progress of a run while it goes on: a block of two lines that is redrawn in place on a terminal, plain lines elsewhere.
+//
+// Log lines may go to the same terminal. They and the block take turns under one lock: the block is cleared, the lines are
+// written, the block is drawn again below them.
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+)
+
+const (
+	// plainEvery is how often a plain line is written when nothing changes, in the run's own time.
+	plainEvery = 5 * time.Second
+	barWidth   = 24
+	// barRoom is the width below which the bar gives way to the words.
+	barRoom = 64
+)
+
+// Snapshot is the state of a run at one moment.
+type Snapshot struct {
+	Phase string
+	// Elapsed and Total are the run's times; Total 0 is unknown.
+	Elapsed, Total time.Duration
+	// SentRate and ProcessedRate are records per second.
+	SentRate, ProcessedRate           float64
+	Lag, DeadLetters, RetriesInFlight int64
+	// ActiveFaults are the names of the faults in force.
+	ActiveFaults []string
+}
+
+// Progress shows snapshots. It is safe for concurrent use and starts no goroutine: what is shown changes when Update is called.
+type Progress struct {
+	mu         sync.Mutex
+	w          io.Writer
+	tty, quiet bool
+	done       bool
+	// lines of the block that are on the terminal now.
+	drawn  int
+	shown  bool
+	last   Snapshot
+	lineAt time.Duration
+	logs   []*logWriter
+}
+
+// NewProgress returns a progress that writes to w: redrawn in place if tty, as plain lines otherwise, and nothing if quiet.
+func NewProgress(w io.Writer, tty bool, quiet bool) *Progress {
+	return &Progress{w: w, tty: tty, quiet: quiet}
+}
+
+// Update shows the snapshot: on a terminal at once; elsewhere when the phase or the faults in force have changed, and every five
+// seconds of the run. What can't be written is not an error of the run and is dropped.
+func (p *Progress) Update(s Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet || p.done {
+		return
+	}
+	s.ActiveFaults = slices.Sorted(slices.Values(s.ActiveFaults))
+	changed := !p.shown || s.Phase != p.last.Phase || !slices.Equal(s.ActiveFaults, p.last.ActiveFaults)
+	p.last, p.shown = s, true
+	if p.tty {
+		p.write(p.clear() + p.draw())
+		return
+	}
+	if changed || s.Elapsed-p.lineAt >= plainEvery {
+		p.lineAt = s.Elapsed
+		p.write(plainLine(s) + "\n")
+	}
+}
+
+// Done takes the block off the terminal, writes what the log writers still hold, and ends the progress: later snapshots are not shown,
+// later log lines go straight through.
+func (p *Progress) Done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.write(p.clear())
+	p.done = true
+	for _, logs := range p.logs {
+		if len(logs.held) > 0 {
+			_, _ = logs.w.Write(append(logs.held, '\n'))
+			logs.held = nil
+		}
+	}
+}
+
+// Around returns a writer to w that does not disturb the block, for logs that may go to the same terminal. Whole lines are written
+// at once; the beginning of a line is held until its end comes or Done is called. Where w is known to be no terminal,
+// it is returned as it is.
+func (p *Progress) Around(w io.Writer) io.Writer {
+	file, ok := w.(*os.File)
+	if !p.tty || p.quiet || ok && !term.IsTerminal(int(file.Fd())) {
+		return w
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	logs := &logWriter{progress: p, w: w}
+	p.logs = append(p.logs, logs)
+	return logs
+}
+
+type logWriter struct {
+	progress *Progress
+	w        io.Writer
+	held     []byte
+}
+
+func (l *logWriter) Write(data []byte) (int, error) {
+	p := l.progress
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return l.w.Write(data)
+	}
+	l.held = append(l.held, data...)
+	end := strings.LastIndexByte(string(l.held), '\n') + 1
+	if end == 0 {
+		return len(data), nil
+	}
+	p.write(p.clear())
+	_, err := l.w.Write(l.held[:end])
+	l.held = append([]byte(nil), l.held[end:]...)
+	if p.shown {
+		p.write(p.draw())
+	}
+	if err != nil {
+		return 0, fmt.Errorf("writing log lines: %w", err)
+	}
+	return len(data), nil
+}
+
+func (p *Progress) write(sequence string) {
+	if sequence != "" {
+		_, _ = io.WriteString(p.w, sequence)
+	}
+}
+
+// clear returns the sequence that takes the block off the terminal and leaves the cursor at its first line's start.
+func (p *Progress) clear() string {
+	if p.drawn == 0 {
+		return ""
+	}
+	sequence := "\r\x1b[2K" + strings.Repeat("\x1b[1A\x1b[2K", p.drawn-1)
+	p.drawn = 0
+	return sequence
+}
+
+// draw returns the block for the last snapshot. Its lines are one column shorter than the terminal: a full line would wrap on
+// some, and the block would then be taller than clear knows.
+func (p *Progress) draw() string {
+	width := p.width()
+	lines := []string{titleLine(p.last, width), figuresLine(p.last)}
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], width-1, "…")
+	}
+	p.drawn = len(lines)
+	return strings.Join(lines, "\n")
+}
+
+// width is asked for every time, because terminals are resized.
+func (p *Progress) width() int {
+	if file, ok := p.w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 1 {
+			return width
+		}
+	}
+	return screenWidth
+}
+
+func titleLine(s Snapshot, width int) string {
+	times := moment(s.Elapsed)
+	if s.Total > 0 && s.Elapsed <= s.Total {
+		times += " / " + moment(s.Total)
+	}
+	parts := []string{cell(name(s.Phase), 7)}
+	if s.Total > 0 && width >= barRoom {
+		parts = append(parts, bar(s.Elapsed, s.Total))
+	}
+	parts = append(parts, times)
+	if len(s.ActiveFaults) > 0 {
+		parts = append(parts, "faults: "+faultList(s))
+	}
+	return strings.Join(parts, "  ")
+}
+
+func bar(elapsed, total time.Duration) string {
+	full := int(barWidth * min(1, max(0, elapsed.Seconds()/total.Seconds())))
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+}
+
+func figuresLine(s Snapshot) string {
+	return fmt.Sprintf("sent %s  processed %s  lag %s  dead letters %s  retries %s",
+		rate(s.SentRate), rate(s.ProcessedRate), count(s.Lag), count(s.DeadLetters), count(s.RetriesInFlight))
+}
+
+func plainLine(s Snapshot) string {
+	line := fmt.Sprintf("%7s  %s  %s", moment(s.Elapsed), cell(name(s.Phase), 7), figuresLine(s))
+	if len(s.ActiveFaults) > 0 {
+		line += "  faults: " + faultList(s)
+	}
+	return line
+}
+
+func faultList(s Snapshot) string {
+	names := make([]string, len(s.ActiveFaults))
+	for i, fault := range s.ActiveFaults {
+		names[i] = name(fault)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,80 @@
+package reports
+
+// What a report is made from, and the files of a run directory that are.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// The files that WriteAll makes in a run directory.
+const (
+	VerdictFile = "verdict.json"
+	HTMLFile    = "report.html"
+	JUnitFile   = "junit.xml"
+	SummaryFile = "summary.md"
+)
+
+// Run is everything that is told about one run.
+type Run struct {
+	// Verdict is what was judged; every renderer needs it.
+	Verdict *assertions.Verdict
+	// Measurements hold the curves and histograms of the HTML report; nil leaves the charts out.
+	Measurements *measure.Measurements
+	// Header tells what the run was made of; a zero Header leaves that out.
+	Header history.Header
+	// Dir is the run directory as the reader should see it; "" where nothing was written.
+	Dir string
+}
+
+var errNoVerdict = errors.New("there is no verdict to report: judge the run first")
+
+// WriteAll writes verdict.json, report.html, junit.xml and summary.md into dir. Each file is complete or not there: it is
+// written under another name and then renamed. A renderer that fails does not keep the others from being written;
+// the errors are joined.
+func WriteAll(dir string, run Run) error {
+	if run.Verdict == nil {
+		return errNoVerdict
+	}
+	files := []struct {
+		name   string
+		render func(io.Writer, Run) error
+	}{
+		{VerdictFile, JSON}, {HTMLFile, HTML}, {JUnitFile, JUnit}, {SummaryFile, Markdown},
+	}
+	var errs []error
+	for _, file := range files {
+		if err := writeFile(filepath.Join(dir, file.name), run, file.render); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeFile renders the run to a temporary file beside path and renames it. It is synced before the rename, so that after a crash
+// the name never leads to an empty file.
+func writeFile(path string, run Run, render func(io.Writer, Run) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(file.Name()))
+		}
+	}()
+	if err = render(file, run); err == nil {
+		err = errors.Join(file.Chmod(0o644), file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,325 @@
+package reports
+
+// What every format tells, decided once: how the run stands, why in one sentence, what each fault did, in which order things come.
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// standing is how a run stands as a whole: its verdict, and missed where all promises were kept but a threshold was not.
+type standing string
+
+const (
+	standsPass         standing = "pass"
+	standsFail         standing = "fail"
+	standsInconclusive standing = "inconclusive"
+	standsMissed       standing = "missed"
+)
+
+// stands never reports better than the verdict; a verdict that is none of the known words is inconclusive.
+func stands(v *assertions.Verdict) standing {
+	switch v.Verdict {
+	case assertions.Fail:
+		return standsFail
+	case assertions.Pass:
+		if len(missed(v)) > 0 {
+			return standsMissed
+		}
+		return standsPass
+	}
+	return standsInconclusive
+}
+
+// word is the verdict as a banner says it.
+func (s standing) word() string {
+	switch s {
+	case standsFail:
+		return "FAIL"
+	case standsPass:
+		return "PASS"
+	case standsMissed:
+		return "THRESHOLD MISSED"
+	}
+	return "INCONCLUSIVE"
+}
+
+func missed(v *assertions.Verdict) []measure.Threshold {
+	var out []measure.Threshold
+	for _, t := range v.Thresholds {
+		if !t.Met {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// headline says in one sentence why the run stands as it does.
+func headline(v *assertions.Verdict) string {
+	if v.Verdict != assertions.Pass && len(v.Reasons) > 0 {
+		return text(v.Reasons[0])
+	}
+	switch stands(v) {
+	case standsFail:
+		return failedHeadline(v)
+	case standsInconclusive:
+		return "The run does not show enough to judge it either way."
+	case standsMissed:
+		first := missed(v)[0]
+		return fmt.Sprintf("Every promise was kept, but %s not met: %s.", wasMissed(v), thresholdText(first))
+	}
+	return passedHeadline(v)
+}
+
+// furtherReasons are those that the headline does not tell. Where the verdict is pass there are none but missed thresholds, and
+// these have a place of their own.
+func furtherReasons(v *assertions.Verdict) []string {
+	if v.Verdict == assertions.Pass || len(v.Reasons) == 0 {
+		return nil
+	}
+	return v.Reasons[1:]
+}
+
+func wasMissed(v *assertions.Verdict) string {
+	n := int64(len(missed(v)))
+	if n == 1 {
+		return "1 threshold was"
+	}
+	return fmt.Sprintf("%d thresholds were", n)
+}
+
+func failedHeadline(v *assertions.Verdict) string {
+	for _, r := range v.Invariants {
+		if r.Status == assertions.Fail && len(r.Anomalies) > 0 {
+			a := r.Anomalies[0]
+			return fmt.Sprintf("%s is violated: %s was seen %s.", name(r.Name), name(a.Name), plural(a.Count, "time", "times"))
+		}
+	}
+	return "A promise was broken."
+}
+
+func passedHeadline(v *assertions.Verdict) string {
+	held, silent := int64(0), int64(0)
+	for _, r := range v.Invariants {
+		switch r.Status {
+		case assertions.Pass:
+			held++
+		case assertions.NotApplicable:
+			silent++
+		}
+	}
+	out := fmt.Sprintf("%s held over %s", plural(held, "invariant", "invariants"), counted(v.Ledger.Acknowledged, "records"))
+	if n := int64(len(v.Faults)); n > 0 {
+		out += fmt.Sprintf(" while %s took effect", plural(n, "fault", "faults"))
+	}
+	// A pass says nothing about what was not judged, and a subject that promises little is judged little.
+	if silent > 0 {
+		out += fmt.Sprintf("; %s not apply", plural(silent, "more does", "more do"))
+	}
+	return out + "."
+}
+
+func thresholdText(t measure.Threshold) string {
+	out := text(t.Expression)
+	if t.Actual != "" {
+		out += " (was " + text(t.Actual) + ")"
+	}
+	if t.Error != "" {
+		out += ": " + text(t.Error)
+	}
+	return out
+}
+
+// ranked lists the invariants with the worst first; those that stand alike keep their order.
+func ranked(v *assertions.Verdict) []assertions.Result {
+	rank := func(r assertions.Result) int {
+		return slices.Index([]assertions.Status{assertions.Pass, assertions.Inconclusive, assertions.Fail}, r.Status)
+	}
+	out := slices.Clone(v.Invariants)
+	slices.SortStableFunc(out, func(a, b assertions.Result) int { return rank(b) - rank(a) })
+	return out
+}
+
+// faultState is what became of a planned fault, in a word that the reader sees.
+type faultState string
+
+const (
+	faultEffective   faultState = "took effect"
+	faultInjected    faultState = "injected"
+	faultVacuous     faultState = "no effect"
+	faultNotInjected faultState = "not injected"
+	faultNotHealed   faultState = "not healed"
+)
+
+// became tells what became of a fault. Whether a fault with no counted effect makes the run vacuous is for the judge to say, not
+// for a report: where the verdict is pass, the judge was satisfied.
+func became(v *assertions.Verdict, f assertions.FaultResult) faultState {
+	switch {
+	case !f.Observed.Injected:
+		return faultNotInjected
+	case !f.Observed.Healed && f.For > 0:
+		return faultNotHealed
+	case effectsTotal(f) > 0:
+		return faultEffective
+	case v.Verdict == assertions.Pass:
+		return faultInjected
+	}
+	return faultVacuous
+}
+
+// sound tells whether the fault did what it was there for.
+func (s faultState) sound() bool { return s == faultEffective || s == faultInjected }
+
+func effectsTotal(f assertions.FaultResult) int64 {
+	total := int64(0)
+	for _, n := range f.Observed.Effects {
+		total += n
+	}
+	return total
+}
+
+// effects lists what a fault did, the most frequent first.
+func effects(f assertions.FaultResult) string {
+	kinds := sortedKeys(f.Observed.Effects)
+	slices.SortStableFunc(kinds, func(a, b string) int {
+		return int(min(1, max(-1, f.Observed.Effects[b]-f.Observed.Effects[a])))
+	})
+	parts := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		parts = append(parts, count(f.Observed.Effects[kind])+" "+name(kind))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// window prints a time window; a window without length is a moment.
+func window(w assertions.FaultWindow) string {
+	if w.To <= w.From {
+		return moment(w.From)
+	}
+	return fmt.Sprintf("%.1f – %.1f s", w.From.Seconds(), w.To.Seconds())
+}
+
+func faultName(f assertions.FaultResult) string {
+	if f.Name != "" {
+		return name(f.Name)
+	}
+	return name(f.Kind)
+}
+
+// latencyNames lists the latencies that were measured in the order of a record's life; unknown ones follow by name.
+func latencyNames(latencies map[string]measure.Latency) []string {
+	known := []string{
+		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyDeadLetter, measure.LatencyBackoffError,
+		measure.LatencyCommitDelay, measure.LatencyReplay, measure.LatencySlip,
+	}
+	var out []string
+	for _, key := range known {
+		if _, ok := latencies[key]; ok {
+			out = append(out, key)
+		}
+	}
+	for _, key := range sortedKeys(latencies) {
+		if !slices.Contains(known, key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// latencyTitle is a latency's name for people and, where it is known, what it is measured from and to.
+func latencyTitle(key string) (title, span string) {
+	switch key {
+	case measure.LatencySend:
+		return "Send", "intended send time to acknowledged"
+	case measure.LatencyFirstAttempt:
+		return "First attempt", "acknowledged to start of the first attempt"
+	case measure.LatencySuccess:
+		return "Success", "intended send time to end of the successful attempt"
+	case measure.LatencyDeadLetter:
+		return "Dead letter", "intended send time to acknowledged in the DLQ"
+	case measure.LatencyBackoffError:
+		return "Backoff error", "actual gap minus promised wait"
+	case measure.LatencyCommitDelay:
+		return "Commit delay", "end of processing to covered by an accepted commit"
+	case measure.LatencyReplay:
+		return "Replay", "dead letter republished to finished again"
+	case measure.LatencySlip:
+		return "Schedule slip", "intended send time to handed to the producer"
+	}
+	return name(key), ""
+}
+
+// phaseNames lists the phases that a map has figures for: the whole run first, then in the order of the run.
+func phaseNames[V any](byPhase map[string]V, phases []measure.Phase) []string {
+	order := []string{measure.PhaseAll}
+	for _, p := range phases {
+		order = append(order, p.Name)
+	}
+	order = append(order, sortedKeys(byPhase)...)
+	var out []string
+	for _, key := range order {
+		if _, ok := byPhase[key]; ok && !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// ended is the run's length on its clock.
+func ended(v *assertions.Verdict) time.Duration {
+	var end time.Duration
+	for _, p := range v.Phases {
+		end = max(end, p.To)
+	}
+	return end
+}
+
+// notJudged prints what an invariant could not judge, by reason, and "" where there is nothing.
+func notJudged(r assertions.Result) string {
+	var parts []string
+	for _, reason := range sortedKeys(r.NotJudged) {
+		if n := r.NotJudged[reason]; n > 0 {
+			parts = append(parts, count(n)+" not judged: "+text(reason))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// position says where a record is, and "" for a witness that is about no record.
+func position(w assertions.Witness) string {
+	var out string
+	if w.Topic != "" {
+		out = name(w.Topic)
+		if w.Partition >= 0 {
+			out += fmt.Sprintf("-%d", w.Partition)
+		}
+		if w.Offset >= 0 {
+			out += fmt.Sprintf(" @ %d", w.Offset)
+		}
+	}
+	if w.Record >= 0 {
+		out = strings.TrimSpace(fmt.Sprintf("record %d  %s", w.Record, out))
+	}
+	return out
+}
+
+// balance is how far the ledger's ends are from what was acknowledged: positive where records are not accounted for, negative
+// where some ended in two ways.
+func balance(l measure.Ledger) int64 {
+	return l.Acknowledged - l.Succeeded - l.Logical - l.DeadLettered - l.Unfinished
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,302 @@
+package reports
+
+// The end of a run on a terminal: one screen of 80 columns, the verdict first, what to do next last.
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+const (
+	screenWidth = 80
+	// A screen has no room for every fault and reason of a long run; the report does.
+	screenFaults  = 8
+	screenReasons = 4
+	screenSummary = 180
+)
+
+// UseColor tells whether what is written to w may be coloured: w is a terminal that can, and NO_COLOR (https://no-color.org) is
+// not set.
+func UseColor(w io.Writer) bool {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// screen collects the lines of a terminal report.
+type screen struct {
+	lines []string
+	color bool
+}
+
+// Terminal writes the end of a run: verdict, invariants with their evidence, faults, latencies, ledger, thresholds, reasons, where
+// the report is and how to run it again. Lines are cut at 80 columns, except for paths and commands that are meant to be
+// copied. Without color it writes no escape sequence.
+func Terminal(w io.Writer, run Run, color bool) error {
+	if run.Verdict == nil {
+		return errNoVerdict
+	}
+	s := &screen{color: color}
+	s.banner(run)
+	s.invariants(run.Verdict)
+	s.faults(run.Verdict)
+	s.latencies(run.Verdict)
+	s.ledger(run.Verdict)
+	s.thresholds(run.Verdict)
+	s.reasons(run.Verdict)
+	s.next(run)
+	if _, err := io.WriteString(w, strings.Join(s.lines, "\n")+"\n"); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
+
+// add appends a line cut to the screen.
+func (s *screen) add(format string, args ...any) {
+	line := strings.TrimRight(fmt.Sprintf(format, args...), " ")
+	s.lines = append(s.lines, ansi.Truncate(line, screenWidth, "…"))
+}
+
+// addWrapped appends words broken into lines that are indented.
+func (s *screen) addWrapped(indent int, words string) {
+	for line := range strings.SplitSeq(ansi.Wordwrap(words, screenWidth-indent, ""), "\n") {
+		s.add("%s%s", strings.Repeat(" ", indent), strings.TrimSpace(line))
+	}
+}
+
+func (s *screen) heading(words string) {
+	s.lines = append(s.lines, "")
+	s.add("%s", s.bold(words))
+}
+
+// The colours are the terminal's own 16, so that they fit whatever theme the reader has.
+func (s *screen) style(words, colour string, bold bool) string {
+	if !s.color {
+		return words
+	}
+	style := lipgloss.NewStyle().Bold(bold)
+	if colour != "" {
+		style = style.Foreground(lipgloss.Color(colour))
+	}
+	return style.Render(words)
+}
+
+func (s *screen) bold(words string) string { return s.style(words, "", true) }
+
+func (s *screen) faint(words string) string {
+	if !s.color {
+		return words
+	}
+	return lipgloss.NewStyle().Faint(true).Render(words)
+}
+
+// mark is a status as one sign in its colour.
+func (s *screen) mark(status assertions.Status) string {
+	switch status {
+	case assertions.Pass:
+		return s.style("✓", "2", true)
+	case assertions.Fail:
+		return s.style("✗", "1", true)
+	case assertions.NotApplicable:
+		return s.faint("–")
+	}
+	return s.style("?", "3", true)
+}
+
+func (s *screen) banner(run Run) {
+	v := run.Verdict
+	stand := stands(v)
+	badge := " " + stand.word() + " "
+	if s.color {
+		background := map[standing]string{standsPass: "2", standsFail: "1"}[stand]
+		if background == "" {
+			background = "3"
+		}
+		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).Render(badge)
+	}
+	s.add("%s %s", badge, s.bold(name(v.Scenario)))
+	s.addWrapped(1, headline(v))
+	s.add("%s", s.faint(" "+strings.Join(facts(run), " · ")))
+}
+
+// facts are what the run was, in a few words.
+func facts(run Run) []string {
+	v := run.Verdict
+	out := []string{name(v.Subject)}
+	if run.Header.Instances > 0 {
+		out[0] += " × " + count(int64(run.Header.Instances))
+	}
+	out = append(out, counted(v.Ledger.Acknowledged, "records"), rate(v.Throughput.Sent))
+	if length := ended(v); length > 0 {
+		out = append(out, duration(length.Round(100*time.Millisecond)))
+	}
+	return append(out, fmt.Sprintf("seed %d", v.Seed))
+}
+
+func (s *screen) invariants(v *assertions.Verdict) {
+	if len(v.Invariants) == 0 {
+		return
+	}
+	s.heading("Invariants")
+	var notApplicable []string
+	for _, r := range ranked(v) {
+		if r.Status == assertions.NotApplicable {
+			notApplicable = append(notApplicable, name(r.Name))
+			continue
+		}
+		s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), 24), cell(string(r.Status), 13), count(r.Judged), unit(r))
+		if more := remark(r); more != "" {
+			s.addWrapped(5, more)
+		}
+		for _, a := range r.Anomalies {
+			s.add("     %s × %s", s.style(name(a.Name), "1", true), count(a.Count))
+			if len(a.Witnesses) > 0 {
+				s.addWrapped(5, "e.g. "+visible(a.Witnesses[0].Summary, screenSummary))
+			}
+		}
+	}
+	if len(notApplicable) > 0 {
+		s.addWrapped(1, s.mark(assertions.NotApplicable)+" not applicable: "+strings.Join(notApplicable, ", "))
+	}
+}
+
+// unit is the name of what an invariant has looked at, as it follows the number.
+func unit(r assertions.Result) string {
+	if r.Judged == 1 {
+		return strings.TrimSuffix(name(r.Of), "s")
+	}
+	return name(r.Of)
+}
+
+// remark is what must be known about an invariant beside its status.
+func remark(r assertions.Result) string {
+	if r.Why != "" {
+		return text(r.Why)
+	}
+	return notJudged(r)
+}
+
+func (s *screen) faults(v *assertions.Verdict) {
+	if len(v.Faults) == 0 {
+		return
+	}
+	s.heading("Faults                 planned        observed       effect")
+	for i, f := range v.Faults {
+		if i == screenFaults {
+			s.add("   %s more in the report", count(int64(len(v.Faults)-i)))
+			break
+		}
+		state, mark := became(v, f), s.mark(assertions.Pass)
+		if !state.sound() {
+			mark = s.mark(assertions.Inconclusive)
+		}
+		observed, did := window(f.Observed.FaultWindow), effects(f)
+		if !f.Observed.Injected {
+			observed = "–"
+		}
+		if did == "" || !state.sound() {
+			did = strings.TrimSuffix(string(state)+": "+did, ": ")
+		}
+		line := fmt.Sprintf(" %s %s %s %s", mark, cell(faultName(f), 19), cell(window(f.Planned), 14), cell(observed, 14))
+		if ansi.StringWidth(line+" "+did) <= screenWidth {
+			s.add("%s %s", line, did)
+			continue
+		}
+		s.add("%s", line)
+		s.addWrapped(5, did)
+	}
+}
+
+// cell pads or cuts words to exactly width columns.
+func cell(words string, width int) string {
+	words = ansi.Truncate(words, width, "…")
+	return words + strings.Repeat(" ", width-ansi.StringWidth(words))
+}
+
+func (s *screen) latencies(v *assertions.Verdict) {
+	names := latencyNames(v.Latency)
+	if len(names) == 0 {
+		return
+	}
+	s.heading(fmt.Sprintf("%-22s%11s%11s%11s%11s%11s", "Latency", "p50", "p90", "p99", "p99.9", "max"))
+	for _, key := range names {
+		q := v.Latency[key].Quantiles
+		if q.Count == 0 {
+			continue
+		}
+		title, _ := latencyTitle(key)
+		s.add(" %s%s%s%s%s%s", cell(title, 21), right(q.P50), right(q.P90), right(q.P99), right(q.P999), right(q.Max))
+	}
+}
+
+func right(d time.Duration) string {
+	words := duration(d)
+	return strings.Repeat(" ", max(1, 11-ansi.StringWidth(words))) + words
+}
+
+func (s *screen) ledger(v *assertions.Verdict) {
+	l := v.Ledger
+	s.heading("Records")
+	words := fmt.Sprintf("%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
+		count(l.Acknowledged), count(l.Succeeded), count(l.DeadLettered), count(l.Logical), count(l.Unfinished))
+	switch open := balance(l); {
+	case open > 0:
+		words += fmt.Sprintf("; %s not accounted for", count(open))
+	case open < 0:
+		words += fmt.Sprintf("; %s ended in two ways", count(-open))
+	}
+	s.addWrapped(1, words)
+}
+
+func (s *screen) thresholds(v *assertions.Verdict) {
+	if len(v.Thresholds) == 0 {
+		return
+	}
+	s.heading("Thresholds")
+	for _, t := range v.Thresholds {
+		mark := s.mark(assertions.Pass)
+		if !t.Met {
+			mark = s.mark(assertions.Fail)
+		}
+		s.add(" %s %s", mark, thresholdText(t))
+	}
+}
+
+// reasons tells those that the headline has not told yet.
+func (s *screen) reasons(v *assertions.Verdict) {
+	rest := furtherReasons(v)
+	if len(rest) == 0 {
+		return
+	}
+	s.heading("Also")
+	for i, reason := range rest {
+		if i == screenReasons {
+			s.add(" %s more in the report", count(int64(len(rest)-i)))
+			break
+		}
+		s.addWrapped(1, text(reason))
+	}
+}
+
+// next says where to go from here. These lines are never cut: they are there to be copied.
+func (s *screen) next(run Run) {
+	s.lines = append(s.lines, "")
+	if run.Dir != "" {
+		s.lines = append(s.lines, s.bold("Report")+"  "+visible(filepath.Join(run.Dir, HTMLFile), 4096))
+	}
+	if run.Verdict.Rerun != "" {
+		s.lines = append(s.lines, s.bold("Rerun")+"   "+visible(run.Verdict.Rerun, 4096))
+	}
+}

@@ -1,0 +1,144 @@
+package reports
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ünïcode \u05e9\u05dc\u05d5\u05dd \u6f22\u5b57": "plain ünïcode \u05e9\u05dc\u05d5\u05dd \u6f22\u5b57",
+		"a\nb\r\tc":                    `a\nb\r\tc`,
+		"\x00\x1b[2J\x7f":              `\x00\x1b[2J\x7f`,
+		"\xff\xfe":                     `\xff\xfe`,
+		"\u0085\u009b":                 `\u{0085}\u{009B}`,
+		"\u202eabc\u2066":              `\u{202E}abc\u{2066}`,
+		"\u200b\ufeff\u2028":           `\u{200B}\u{FEFF}\u{2028}`,
+		"\ue000\ufffe\U000E0041\ufe0f": `\u{E000}\u{FFFE}\u{E0041}\u{FE0F}`,
+		"\ufffd":                       "\ufffd",
+	} {
+		if got := visible(in, 100); got != want {
+			t.Errorf("visible(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got, want := visible(strings.Repeat("é", 4096), 10), strings.Repeat("é", 10)+"… (4,086 more characters)"; got != want {
+		t.Errorf("a long text is shown as %q, want %q", got, want)
+	}
+}
+
+// unseen tells characters that must get into no report; it is written apart from hidden, which it checks.
+func unseen(r rune) bool {
+	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0x9f) || unicode.In(r, unicode.Bidi_Control, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+func TestVisibleShowsOnlyWhatIsSeen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
+		out := visible(in, 50)
+		if !utf8.ValidString(out) || visible(out, 1<<20) != out {
+			t.Fatalf("visible(%q) = %q, which itself holds something that is not seen", in, out)
+		}
+	})
+}
+
+func TestDuration(t *testing.T) {
+	for in, want := range map[time.Duration]string{
+		0: "0 s", 5: "5 ns", 1500: "1.50 µs", 812 * time.Microsecond: "812 µs", 999_600 * time.Nanosecond: "1.00 ms",
+		12345 * time.Microsecond: "12.3 ms", 999_600 * time.Microsecond: "1.00 s", 4987 * ms: "4.99 s", 59_940 * ms: "59.9 s", 59_960 * ms: "1 m 00 s",
+		65 * sec: "1 m 05 s", 3599 * sec: "59 m 59 s", 3661 * sec: "1 h 01 m", -2 * sec: "-2.00 s", -65 * sec: "-1 m 05 s",
+	} {
+		if got := duration(in); got != want {
+			t.Errorf("duration(%d) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 30012: "30,012", -1234567: "-1,234,567", 1<<63 - 1: "9,223,372,036,854,775,807"} {
+		if got := count(in); got != want {
+			t.Errorf("count(%d) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestShorten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lines := make([]assertions.Line, rapid.IntRange(0, 300).Draw(t, "lines"))
+		limit := rapid.IntRange(6, 60).Draw(t, "limit")
+		marks := 0
+		for i := range lines {
+			lines[i].Time = time.Duration(i)
+			if marks < 3 && rapid.IntRange(0, 40).Draw(t, "mark") == 0 {
+				lines[i].Marked = true
+				marks++
+			}
+		}
+		next, shown, marked := time.Duration(0), 0, 0
+		for _, line := range shorten(lines, limit) {
+			if line.skipped > 0 {
+				next += time.Duration(line.skipped)
+				continue
+			}
+			if line.Time != next {
+				t.Fatalf("line %d comes where %d should", line.Time, next)
+			}
+			next++
+			shown++
+			if line.Marked {
+				marked++
+			}
+		}
+		if int(next) != len(lines) || marked != marks || shown != min(limit, len(lines)) {
+			t.Fatalf("of %d lines %d are accounted for, %d shown (limit %d), %d of %d marked", len(lines), next, shown, limit, marked, marks)
+		}
+	})
+}
+
+func TestHeadlines(t *testing.T) {
+	for name, want := range map[string]string{
+		"pass":         "11 invariants held over 30,000 records while 3 faults took effect; 1 more does not apply.",
+		"fail":         "commit-after-dlq is violated: 14 records were committed past before their dead letter was acknowledged.",
+		"inconclusive": "The fault dlq-refuses never took effect: no Produce to the DLQ arrived while it was in force.",
+		"missed":       "Every promise was kept, but 1 threshold was not met: latency.success.p99 < 100ms (was 212ms).",
+	} {
+		if got := headline(fixtures()[name].Verdict); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	failed := failRun().Verdict
+	failed.Reasons = nil
+	if got, want := headline(failed), "commit-after-dlq is violated: commit-before-dlq was seen 14 times."; got != want {
+		t.Errorf("without reasons: %q, want %q", got, want)
+	}
+}
+
+// What a reader came for is on top, also where the judge had another order.
+func TestTheWorstComesFirst(t *testing.T) {
+	results := ranked(&assertions.Verdict{Invariants: []assertions.Result{
+		{Name: "a", Status: assertions.Pass}, {Name: "b", Status: assertions.NotApplicable}, {Name: "c", Status: assertions.Inconclusive},
+		{Name: "d", Status: assertions.Fail}, {Name: "e", Status: assertions.Pass}, {Name: "f", Status: assertions.Fail},
+	}})
+	order := ""
+	for _, r := range results {
+		order += r.Name
+	}
+	if order != "dfcaeb" {
+		t.Errorf("the order is %s, want dfcaeb", order)
+	}
+}
+
+// A verdict that a report does not know must never look like a pass.
+func TestUnknownVerdictIsNoPass(t *testing.T) {
+	for _, status := range []assertions.Status{"", "ok", assertions.NotApplicable, assertions.Inconclusive} {
+		if got := stands(&assertions.Verdict{Verdict: status}); got != standsInconclusive {
+			t.Errorf("the verdict %q stands as %s", status, got)
+		}
+	}
+}
