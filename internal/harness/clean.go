@@ -1,0 +1,104 @@
+package harness
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/subject"
+)
+
+// Clean removes what killed runs left in the folder of run directories: processes that still live, and brokers' data. A run that is
+// going on is left alone, and so is data that a run kept on purpose. With all, the run directories of ended runs go too. It returns a line
+// for each thing it did, also when it returns an error.
+func Clean(root string, all bool) (did []string, err error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, environment("looking for run directories", err)
+	}
+	var errs []error
+	for _, entry := range entries {
+		dir := filepath.Join(root, entry.Name())
+		if !entry.IsDir() || !isRun(dir) {
+			continue // not ours to touch
+		}
+		lines, err := cleanRun(dir, all)
+		did, errs = append(did, lines...), append(errs, err)
+	}
+	if all && errors.Join(errs...) == nil {
+		errs = append(errs, removeDangling(filepath.Join(root, linkLatest)))
+	}
+	return did, environment("cleaning", errors.Join(errs...))
+}
+
+// isRun reports whether a folder is a run directory, and still has the name that it was given: what somebody else made, or renamed
+// to keep it, is never removed.
+func isRun(dir string) bool {
+	var header struct {
+		RunID string `json:"run_id"`
+	}
+	data, err := os.ReadFile(filepath.Join(dir, dirHistory, "header.json"))
+	return err == nil && json.Unmarshal(data, &header) == nil && strings.HasPrefix(header.RunID, filepath.Base(dir)+"-")
+}
+
+// cleanUpBefore removes what killed runs left, before another one begins. What can't be removed keeps no run from beginning.
+func cleanUpBefore(options Options) {
+	did, err := Clean(options.Out, false)
+	for _, line := range did {
+		options.Log.Info().Msg(line)
+	}
+	if err != nil {
+		options.Log.Warn().Err(err).Msg("what an earlier run left could not be removed")
+	}
+}
+
+func cleanRun(dir string, all bool) (did []string, err error) {
+	// Asked before the sweep: a run that begins meanwhile has its registry before it has a history, and both before any data.
+	registry := filepath.Join(dir, subject.RegistryFile)
+	_, err = os.Stat(registry)
+	wasKilled := err == nil // a run that comes to its end removes the registry last
+	killed, err := subject.Sweep(registry)
+	if errors.Is(err, subject.ErrRunActive) {
+		return nil, nil
+	}
+	for _, pid := range killed {
+		did = append(did, fmt.Sprintf("ended process %d, left over from %s", pid, dir))
+	}
+	if err != nil {
+		return did, err
+	}
+	var leftovers []string
+	switch {
+	case all:
+		leftovers = []string{dir}
+	case wasKilled:
+		leftovers = []string{filepath.Join(dir, dirKafka), filepath.Join(dir, dirWork)}
+	}
+	for _, path := range leftovers {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return did, err
+		}
+		did = append(did, "removed "+path)
+	}
+	return did, nil
+}
+
+// removeDangling removes the link to a run that is gone.
+func removeDangling(link string) error {
+	if _, err := os.Stat(link); !errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

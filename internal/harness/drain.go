@@ -1,0 +1,108 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	// drainPoll is how often the committed offsets are asked for.
+	drainPoll = 100 * time.Millisecond
+	// quietMargin is added to the longest promised wait: a subject that did nothing at all for longer has nothing left to do.
+	quietMargin = time.Second
+	// adminLimit bounds one question to the brokers.
+	adminLimit = 5 * time.Second
+)
+
+// drain waits until the subject is done: every input partition is committed to its end, and no record that failed is still waiting for
+// its next attempt or its dead letter. It gives up after the scenario's limit: what is unfinished then is for the checkers to name.
+func (r *run) drain(ctx context.Context) error {
+	limit := time.NewTimer(r.drainLimit())
+	defer limit.Stop()
+	poll := time.NewTicker(drainPoll)
+	defer poll.Stop()
+	watch := newQuiet(r.clock, r.quietAfter())
+	for {
+		committed, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
+		now := r.live.figures()
+		still := watch.still(now, r.oracle.InFlight())
+		if committed && (now.retrying == 0 && r.oracle.InFlight() == 0 || still) {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-limit.C:
+			if asking != nil && ctx.Err() == nil {
+				return environment("asking the brokers how far the subject is", asking)
+			}
+			r.options.Log.Warn().Int64("lag", now.lag).Int64("retrying", now.retrying).
+				Msg("the drain reached its limit before the subject had finished")
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// drainLimit is the scenario's, but half of it after a load that could not keep its schedule: a subject that is behind then may have the
+// machine to thank for it, and must not count as stalled when its time is over.
+func (r *run) drainLimit() time.Duration {
+	limit := r.scenario.Expect.Drain.D()
+	if r.live.offSchedule() {
+		r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the rate, or give it more of the machine")
+		return limit / 2
+	}
+	return limit
+}
+
+// quietAfter is how long a subject with anything left to do may be still.
+func (r *run) quietAfter() time.Duration {
+	backoff := r.header.Contract.Backoff
+	longest := backoff.Wait(max(r.header.Contract.MaxAttempts, 1))
+	return longest + backoff.Jitter + backoff.Late + r.plan.RetryAfter + quietMargin
+}
+
+// quiet notices when nothing has happened for a while.
+type quiet struct {
+	clock history.Clock
+	after time.Duration
+	last  [3]int64
+	since time.Duration
+}
+
+func newQuiet(clock history.Clock, after time.Duration) *quiet {
+	return &quiet{clock: clock, after: after, since: clock.Now()}
+}
+
+func (q *quiet) still(figures figures, inFlight int64) bool {
+	now := [3]int64{figures.processed, figures.deadLetters, figures.attempts}
+	if now != q.last || inFlight > 0 {
+		q.last, q.since = now, q.clock.Now()
+	}
+	return q.clock.Now()-q.since > q.after
+}
+
+// committedToEnd asks the brokers, directly, whether the group has committed every input partition to its end.
+func (r *run) committedToEnd(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminLimit)
+	defer cancel()
+	input := r.topic(history.RoleInput)
+	ends, err := r.admin.ListEndOffsets(ctx, input)
+	if err != nil {
+		return false, fmt.Errorf("listing the end offsets of %s: %w", input, err)
+	}
+	committed, err := r.admin.FetchOffsetsForTopics(ctx, r.header.Group, input)
+	if err != nil {
+		return false, fmt.Errorf("fetching the committed offsets of %s: %w", r.header.Group, err)
+	}
+	for partition, end := range ends[input] {
+		at, known := committed.Lookup(input, partition)
+		if end.Err != nil || end.Offset > 0 && (!known || at.Err != nil || at.At < end.Offset) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,192 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// openSubject makes the group that instances will run in, with its guard and its registry: from here on `dlqbench clean` can tell that
+// the run is going on.
+func (r *run) openSubject(context.Context) error {
+	config := subject.Config{
+		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances, LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
+		Grace: r.header.Contract.StopGrace, GuardCommand: []string{r.options.Executable, "guard"},
+		OnStart: func(instance int, process uint16) {
+			r.tap.BeginRun(instance, process)
+			r.oracle.SetRun(instance, process)
+		},
+		Ready: func(instance int, process uint16) <-chan struct{} { return r.tap.Fetching(instance, process) },
+		Clock: r.clock, Sink: r.live, Log: r.options.Log, Render: r.launchReference,
+	}
+	if r.options.Subject != nil {
+		config.Render = r.launchFile
+		config.Build = subject.Launch{Command: r.options.Subject.Build, Dir: r.subjectDir()}
+	}
+	var err error
+	r.subject, err = subject.New(config)
+	return err
+}
+
+// startSubject builds the subject, starts every instance and waits until each is ready.
+func (r *run) startSubject(ctx context.Context) error {
+	if err := r.subject.Build(ctx); err != nil {
+		return err
+	}
+	for instance := range r.header.Instances {
+		if err := r.subject.Start(ctx, instance); err != nil {
+			return err
+		}
+	}
+	for instance := range r.header.Instances {
+		if err := r.subject.WaitReady(ctx, instance); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launchReference starts this program again as the reference consumer, or what stands in for it.
+func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
+	settings, err := json.Marshal(r.scenario.Subject.Reference.Settings)
+	if err != nil {
+		return subject.Launch{}, fmt.Errorf("writing the reference consumer's settings: %w", err)
+	}
+	command := r.options.ReferenceCommand
+	if command == nil {
+		command = []string{r.options.Executable, "consume"}
+	}
+	values := r.valuesOf(instance)
+	return subject.Launch{
+		Command: command, Env: append(environ(values.Environment()), "DLQBENCH_SETTINGS="+string(settings)),
+		WorkDir: r.workDir(instance),
+	}, nil
+}
+
+// launchFile starts the consumer that a subject file describes.
+func (r *run) launchFile(instance int, _ uint16) (subject.Launch, error) {
+	values := r.valuesOf(instance)
+	rendered, err := r.options.Subject.Render(values)
+	if err != nil {
+		return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+	}
+	launch := subject.Launch{
+		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files, WorkDir: r.workDir(instance),
+		Env:   append(environ(values.Environment()), environ(rendered.Env)...),
+		Ready: subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
+	}
+	if rendered.Ready.Log != "" {
+		if launch.Ready.Log, err = regexp.Compile(rendered.Ready.Log); err != nil {
+			return launch, fmt.Errorf("reading ready.log of %s: %w", r.options.SubjectFile, err)
+		}
+	}
+	return launch, nil
+}
+
+func (r *run) valuesOf(instance int) scenarios.Values {
+	values := r.values
+	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
+	return values
+}
+
+func (r *run) workDir(instance int) string {
+	dir := filepath.Join(r.dir.path, dirWork, fmt.Sprintf("instance-%d", instance))
+	if absolute, err := filepath.Abs(dir); err == nil {
+		return absolute
+	}
+	return dir
+}
+
+func environ(variables map[string]string) []string {
+	list := make([]string, 0, len(variables))
+	for name, value := range variables {
+		list = append(list, name+"="+value)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// confirmHealed starts again what is not running. An instance that does not come back keeps the run from nothing: what it leaves unfinished
+// is for the checkers to name.
+func (r *run) confirmHealed(ctx context.Context) {
+	for instance := range r.header.Instances {
+		if r.subject.Alive(instance) {
+			continue
+		}
+		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
+			r.options.Log.Warn().Err(err).Msg("the subject could not be brought back after the faults; what it leaves unfinished is judged")
+		}
+	}
+}
+
+// forgiving is the injector of the subject's faults whose healing never fails: that an instance does not come back after it was ended is
+// the subject's doing, and judged by what it leaves unfinished.
+type forgiving struct {
+	faults.Injector
+	log zerolog.Logger
+}
+
+func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
+	heal, err := f.Injector.Inject(ctx, active)
+	if err != nil {
+		return nil, err
+	}
+	return func(healing context.Context) error {
+		// When the run is interrupted the subject is about to be stopped: it needn't be waited for until it is ready.
+		deadline, _ := healing.Deadline()
+		healing, release := graced(ctx, time.Until(deadline))
+		defer release()
+		if err := heal(healing); err != nil && ctx.Err() == nil {
+			f.log.Warn().Err(err).Str("fault", active.Name).Msg("the subject did not come back after the fault; what it leaves unfinished is judged")
+		}
+		return nil
+	}, nil
+}
+
+// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if the contract says that the subject
+// may crash. What a fault ends is the fault's to bring back.
+func (r *run) supervise(ctx context.Context) (stop func()) {
+	if r.header.Contract.OnFailure != history.OnFailureCrash {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for instance := range r.header.Instances {
+		group.Go(func() { r.superviseOne(ctx, instance) })
+	}
+	return func() { cancel(); group.Wait() }
+}
+
+func (r *run) superviseOne(ctx context.Context, instance int) {
+	for {
+		select {
+		case <-r.subject.Exited(instance):
+		case <-ctx.Done():
+			return
+		}
+		if !sleepUntil(ctx, r.clock, r.clock.Now()+restartDelay) {
+			return
+		}
+		if r.subject.Alive(instance) || !r.subject.Crashed(instance) {
+			continue
+		}
+		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
+			r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the instance crashed and could not be started again")
+		}
+	}
+}
+
+// restartDelay is the time between a crash and the start of the next process.
+const restartDelay = time.Second

@@ -1,0 +1,124 @@
+package harness
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// figures are totals so far.
+type figures struct {
+	sent, processed, attempts, deadLetters int64
+	// lag is how many acknowledged records no accepted commit covers yet.
+	lag int64
+	// retrying is how many records failed and are neither finished nor dead-lettered yet.
+	retrying int64
+	faults   []string
+}
+
+// live passes events on to the recorder and counts what people want to see while the run goes on. Its figures are for the eye only:
+// the verdict is made from the history.
+type live struct {
+	next    history.Sink
+	topics  []history.Topic
+	maxSlip time.Duration
+
+	sent, slipped, acked, attempts, processed, deadLetters atomic.Int64
+
+	mu        sync.Mutex
+	committed map[int32]int64
+	retrying  map[int32]struct{}
+	faults    []string
+}
+
+func newLive(next history.Sink, header *history.Header) *live {
+	return &live{
+		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, committed: map[int32]int64{}, retrying: map[int32]struct{}{},
+	}
+}
+
+// Record implements history.Sink.
+func (l *live) Record(event history.Event) {
+	l.next.Record(event)
+	switch event.Kind {
+	case history.KindSend:
+		l.sent.Add(1)
+		if event.Time-time.Duration(event.Aux) > l.maxSlip {
+			l.slipped.Add(1)
+		}
+	case history.KindAcked:
+		if event.Code == 0 {
+			l.acked.Add(1)
+		}
+	case history.KindAttemptEnd:
+		l.attempted(event)
+	case history.KindProduceResponse:
+		if event.Code == 0 && l.role(event.Topic) == history.RoleDLQ {
+			l.deadLetters.Add(1)
+			l.settle(event.Record)
+		}
+	case history.KindCommitResponse:
+		if event.Code == 0 && l.role(event.Topic) == history.RoleInput {
+			l.mu.Lock()
+			l.committed[event.Partition] = max(l.committed[event.Partition], event.Offset)
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *live) role(topic int16) history.Role {
+	if topic < 0 || int(topic) >= len(l.topics) {
+		return ""
+	}
+	return l.topics[topic].Role
+}
+
+func (l *live) attempted(event history.Event) {
+	l.attempts.Add(1)
+	switch event.Outcome {
+	case history.OutcomeSuccess, history.OutcomeLogical:
+		l.processed.Add(1)
+		l.settle(event.Record)
+	default:
+		l.mu.Lock()
+		l.retrying[event.Record] = struct{}{}
+		l.mu.Unlock()
+	}
+}
+
+func (l *live) settle(record int32) {
+	l.mu.Lock()
+	delete(l.retrying, record)
+	l.mu.Unlock()
+}
+
+// offSchedule reports whether more than one in a hundred records were sent later than the scenario allows: then the run can't be conclusive.
+func (l *live) offSchedule() bool { return 100*l.slipped.Load() > l.sent.Load() }
+
+func (l *live) fault(name string, active bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if active {
+		l.faults = append(l.faults, name)
+		return
+	}
+	if i := slices.Index(l.faults, name); i >= 0 {
+		l.faults = slices.Delete(l.faults, i, i+1)
+	}
+}
+
+func (l *live) figures() figures {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lag := l.acked.Load()
+	for _, offset := range l.committed {
+		lag -= offset
+	}
+	return figures{
+		sent: l.sent.Load(), processed: l.processed.Load(), attempts: l.attempts.Load(), deadLetters: l.deadLetters.Load(),
+		lag: max(lag, 0), retrying: int64(len(l.retrying)), faults: slices.Clone(l.faults),
+	}
+}

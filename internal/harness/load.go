@@ -1,0 +1,133 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	faultbroker "github.com/dlqbench/dlqbench/faults/broker"
+	"github.com/dlqbench/dlqbench/faults/downstream"
+	"github.com/dlqbench/dlqbench/faults/network"
+	faultsubject "github.com/dlqbench/dlqbench/faults/subject"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	// flushLimit bounds the wait for the last acknowledgements after the load has ended.
+	flushLimit = 30 * time.Second
+	// teardownLimit bounds ending what the run started.
+	teardownLimit = 30 * time.Second
+	// watchEvery is how often the live view is told.
+	watchEvery = 200 * time.Millisecond
+)
+
+// startLoad sends the plan's records, open loop, counted from base; the channel gets one value when all are acknowledged or given up. What
+// is neither in time is left to the judging, which demands a share of acknowledged records.
+func (r *run) startLoad(ctx context.Context, base time.Duration) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		err := r.producer.Run(ctx, base)
+		flushing, cancel := context.WithTimeout(ctx, flushLimit)
+		defer cancel()
+		if late := r.producer.Flush(flushing); late != nil && ctx.Err() == nil {
+			r.options.Log.Warn().Err(late).Msg("the brokers could not keep up with the load")
+		}
+		if ctx.Err() != nil {
+			err = nil // interrupted: what was sent is judged
+		}
+		done <- environment("driving the load", err)
+	}()
+	return done
+}
+
+// nemesis carries out the plan's faults with an injector for each kind.
+func (r *run) nemesis() *faults.Nemesis {
+	return &faults.Nemesis{
+		Injectors: map[string]faults.Injector{
+			"network":    network.NewInjector(r.links),
+			"kafka":      r.rules,
+			"broker":     faultbroker.NewInjector(r.cluster),
+			"subject":    forgiving{faultsubject.NewInjector(r.subject, r.header.Instances), r.options.Log},
+			"downstream": downstream.NewInjector(r.oracle),
+		},
+		Sink: r.live, Clock: r.clock,
+		Observe: func(planned faults.Planned, active bool) {
+			if active {
+				r.enterOnce(history.PhaseFault)
+			}
+			r.live.fault(planned.Name, active)
+		},
+	}
+}
+
+// enter writes down that a phase begins.
+func (r *run) enter(phase string) {
+	r.phase.Store(&phase)
+	event := history.New(history.KindPhase, r.clock.Now())
+	event.Text = phase
+	r.live.Record(event)
+	r.options.Log.Debug().Str("phase", phase).Msg("phase begins")
+}
+
+// enterOnce enters the phase unless it is the current one: several faults may begin at once.
+func (r *run) enterOnce(phase string) {
+	for {
+		current := r.phase.Load()
+		if current != nil && *current == phase {
+			return
+		}
+		if r.phase.CompareAndSwap(current, &phase) {
+			r.enter(phase)
+			return
+		}
+	}
+}
+
+// seal ends the history; after it nothing changes it. A run that failed is not sealed: its history can prove a violation, but never its
+// absence. One that was interrupted is, without the phase that a whole run ends with. It returns the run's failure, or its own.
+func (r *run) seal(ctx context.Context, failure error) error {
+	if failure != nil {
+		if err := r.recorder.Close(); !errors.Is(failure, err) {
+			failure = errors.Join(failure, environment("recording what happened", err))
+		}
+		return failure
+	}
+	if ctx.Err() == nil {
+		r.enter(history.PhaseSeal)
+	}
+	return environment("sealing the history", r.recorder.Seal())
+}
+
+// besidesInterruption returns the error of a run that the user ended early, unless it only tells of that end.
+func (r *run) besidesInterruption(err error) error {
+	if errors.Is(err, context.Canceled) {
+		r.options.Log.Debug().Err(err).Msg("the interruption cut this short")
+		return nil
+	}
+	return err
+}
+
+// graced returns a context that outlives the end of ctx by a few seconds: for what must be done also when the user interrupts, now
+// or while it is being done.
+func graced(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it took longer than %v", limit))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptedLimit, cancel) })
+	return own, func() { stop(); cancel() }
+}
+
+// interruptedLimit bounds stopping the subject, and auditing, after the user interrupted.
+const interruptedLimit = 4 * time.Second
+
+// sleepUntil waits until the run's clock shows at; it reports false when ctx ended first.
+func sleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
+	timer := time.NewTimer(at - clock.Now())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

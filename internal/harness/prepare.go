@@ -1,0 +1,155 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// minLoad is the share of the planned records that must have been acknowledged for a run to prove anything.
+const minLoad = 0.95
+
+// prepare makes the plan and the run directory and opens the history. When it fails, nothing has been started and nothing is left.
+func prepare(options Options) (_ *run, err error) {
+	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock()}
+	seed := r.scenario.Seed
+	if options.Seed != nil {
+		seed = *options.Seed
+	}
+	if r.plan, err = plan.Make(r.scenario, seed); err != nil {
+		return nil, err
+	}
+	if r.dir, err = newRunDir(options.Out, r.scenario.Name, time.Now()); err != nil {
+		return nil, environment("preparing the run", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(r.dir.path))
+		}
+	}()
+	r.ids = history.NewIDs(r.dir.id)
+	if err := r.writeHeader(); err != nil {
+		return nil, err
+	}
+	if err := r.keepInputs(); err != nil {
+		return nil, environment("preparing the run directory", err)
+	}
+	r.recorder, err = history.NewRecorder(r.dir.file(dirHistory), r.header, r.clock)
+	if err != nil {
+		return nil, environment("opening the history", err)
+	}
+	r.live = newLive(r.recorder, &r.header)
+	if err := r.dir.pointLatest(); err != nil {
+		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))
+	}
+	return r, nil
+}
+
+// writeHeader fills in what must be known to judge the run.
+func (r *run) writeHeader() error {
+	values := scenarios.Values{
+		RunID: r.dir.id, GroupID: r.dir.id, InputTopic: r.dir.id + ".input", InputTopics: r.dir.id + ".input",
+		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT",
+	}
+	r.header = history.Header{
+		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
+		Rerun: fmt.Sprintf(r.options.Rerun, r.plan.Seed), Subject: "reference", Instances: r.scenario.InstanceCount(),
+		Group: values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
+		Environment: r.environment(),
+	}
+	dlq, retries := values.DLQTopic, []string(nil)
+	if r.options.Subject == nil {
+		r.header.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
+	} else {
+		rendered, err := r.options.Subject.Render(values)
+		if err != nil {
+			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+		}
+		if r.header.Contract, err = rendered.HistoryContract(); err != nil {
+			return fmt.Errorf("reading the contract of %s: %w", r.options.SubjectFile, err)
+		}
+		r.header.Subject = rendered.Name
+		r.header.Group = or(rendered.Contract.Group, values.GroupID)
+		dlq, retries = or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
+	}
+	r.values = values
+	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = r.header.Group, dlq, strings.Join(retries, ",")
+	r.header.Topics = r.topics(dlq, retries)
+	for _, fault := range r.plan.Faults {
+		r.header.Faults = append(r.header.Faults, fault.PlannedFault)
+	}
+	return nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func (r *run) topics(dlq string, retries []string) []history.Topic {
+	input := r.scenario.Topics.Input.Partitions
+	topics := []history.Topic{
+		{Name: r.values.InputTopic, Role: history.RoleInput, Partitions: input},
+		{Name: dlq, Role: history.RoleDLQ, Partitions: r.scenario.Topics.DLQ.Partitions},
+	}
+	for _, name := range retries {
+		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry, Partitions: input})
+	}
+	return topics
+}
+
+func (r *run) expect() history.Expect {
+	expect := r.scenario.Expect
+	duplicates := -1.0
+	if expect.Allow.Duplicates != nil {
+		duplicates = expect.Allow.Duplicates.Share()
+	}
+	return history.Expect{
+		Invariants: expect.Invariants, DuplicateShare: duplicates, Thresholds: expect.Thresholds,
+		MaxSlip: expect.MaxSlip.D(), MinLoad: minLoad, DrainLimit: expect.Drain.D(),
+	}
+}
+
+// environment describes the machine and the parts, for comparing runs. It names no user, host or path.
+func (r *run) environment() map[string]string {
+	return map[string]string{
+		"dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		"cpus": fmt.Sprint(runtime.NumCPU()), "kafka": fmt.Sprintf("embedded, %d broker(s)", r.scenario.Cluster.Brokers),
+	}
+}
+
+// keepInputs claims the run directory and writes what the run is made from.
+func (r *run) keepInputs() error {
+	if err := subject.Claim(r.dir.path, r.dir.id); err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.dir.file(fileScenario), r.options.Source, 0o644); err != nil {
+		return err
+	}
+	if r.options.SubjectFile != "" {
+		data, err := os.ReadFile(r.options.SubjectFile)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(r.dir.file(fileSubject), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return r.plan.Write(r.dir.path)
+}
+
+// subjectDir is the folder that the subject file's paths are relative to.
+func (r *run) subjectDir() string {
+	return filepath.Join(filepath.Dir(r.options.SubjectFile), r.options.Subject.Dir)
+}

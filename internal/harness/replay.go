@@ -1,0 +1,83 @@
+package harness
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// replay puts the dead letters back whose cause is planned to be gone, with the replay tool as a process of its own that has its own tap, and
+// waits until they have come to their end.
+func (r *run) replay(ctx context.Context) error {
+	if r.scenario.Replay == nil {
+		return nil
+	}
+	r.enter(history.PhaseReplay)
+	selected, err := r.selectLetters(ctx)
+	if err != nil {
+		return environment("reading the dead letters", err)
+	}
+	if len(selected) == 0 {
+		r.options.Log.Warn().Msg("no dead letter is planned to be healed, so the replay has nothing to do")
+		return nil
+	}
+	if err := r.writeIDs(selected); err != nil {
+		return environment("writing the ids to replay", err)
+	}
+	bootstrap, err := r.tap.Open(history.Replayer)
+	if err != nil {
+		return environment("opening the tap of the replay tool", err)
+	}
+	r.tap.BeginRun(history.Replayer, 0)
+	command := r.options.ReplayCommand
+	if command == nil {
+		command = []string{r.options.Executable, "replay"}
+	}
+	command = append(command[:len(command):len(command)],
+		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", r.dir.file(fileIDs),
+		"--rate", strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)+"/s")
+	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
+	defer cancel()
+	if _, err := r.subject.RunTool(bounded, "replay", command); err != nil && ctx.Err() == nil {
+		return environment("replaying the dead letters", err)
+	}
+	return r.drain(ctx)
+}
+
+// replayLimit is the time that the replay tool may take.
+func replayLimit(letters int, perSecond float64) time.Duration {
+	return 20*time.Second + 2*time.Duration(float64(letters)/perSecond*float64(time.Second))
+}
+
+// selectLetters audits the DLQ and selects every letter whose record is planned to be healed: all copies of it, for an honest duplicate
+// is replayed like any other letter.
+func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
+	var records []int32
+	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
+	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
+		if found.Record < 0 || !r.plan.Records[found.Record].Healed {
+			return
+		}
+		event := history.New(history.KindReplaySelected, r.clock.Now())
+		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
+		r.live.Record(event)
+		r.oracle.SetReplayed(found.Record)
+		records = append(records, found.Record)
+	})
+	return records, err
+}
+
+func (r *run) writeIDs(records []int32) error {
+	var text strings.Builder
+	for _, record := range records {
+		text.WriteString(r.ids.Token(record))
+		text.WriteByte('\n')
+	}
+	return os.WriteFile(r.dir.file(fileIDs), []byte(text.String()), 0o644)
+}

@@ -1,0 +1,285 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// wantFiles holds which files there are in a run directory.
+func wantFiles(t *testing.T, dir string, there bool, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != there {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, there)
+		}
+	}
+}
+
+// phases are those that a history tells of, in order.
+func phases(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	reader, err := history.Open(filepath.Join(dir, dirHistory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = reader.Each(func(event *history.Event) error {
+		if event.Kind == history.KindPhase {
+			names = append(names, event.Text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A run goes through its phases in order, leaves everything that it should and nothing else, and tells the live view how far its load is.
+func TestRun(t *testing.T) {
+	noLeaks(t)
+	options := small(t)
+	var (
+		mu    sync.Mutex
+		shown []reports.Snapshot
+	)
+	options.Watch = func(snapshot reports.Snapshot) {
+		mu.Lock()
+		defer mu.Unlock()
+		shown = append(shown, snapshot)
+	}
+	outcome, err := Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome.Verdict.Verdict != assertions.Pass || outcome.Interrupted {
+		t.Errorf("the verdict is %s: %v", outcome.Verdict.Verdict, outcome.Verdict.Reasons)
+	}
+	want := []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"}
+	if got := phases(t, outcome.Dir); !slices.Equal(got, want) {
+		t.Errorf("the phases are %v, want %v", got, want)
+	}
+	wantFiles(t, outcome.Dir, true, "scenario.yaml", "plan.json", "verdict.json", "report.html", "junit.xml", "summary.md", "hdr", "history/sealed.json",
+		"logs/instance-0.log", "logs/instance-1.log", "logs/replay.log")
+	wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
+	load := options.Scenario.Workload.WarmUp.D() + options.Scenario.Workload.Duration.D()
+	for _, snapshot := range shown {
+		if inSetup := snapshot.Phase == history.PhaseSetup; inSetup != (snapshot.Total == 0) && snapshot.Phase != history.PhaseWarmup {
+			t.Errorf("in %s the load's length is said to be %v", snapshot.Phase, snapshot.Total)
+		}
+		if snapshot.Total != 0 && (snapshot.Total != load || snapshot.Elapsed < 0) {
+			t.Errorf("in %s it is %v of %v, want the load's length to be %v", snapshot.Phase, snapshot.Elapsed, snapshot.Total, load)
+		}
+	}
+	if last := shown[len(shown)-1]; last.DeadLetters == 0 || last.Lag != 0 || last.RetriesInFlight != 0 || len(last.ActiveFaults) != 0 {
+		t.Errorf("the last thing shown is %+v", last)
+	}
+}
+
+// In whatever phase it is interrupted: what there is gets sealed and judged, and is never taken for a whole run.
+func TestRunInterrupted(t *testing.T) {
+	for _, phase := range []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"} {
+		t.Run(phase, func(t *testing.T) {
+			noLeaks(t)
+			options := small(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			options.Log = onLog(`"phase":"`+phase+`"`, cancel)
+			outcome, err := Run(ctx, options)
+			if err != nil || !outcome.Interrupted || outcome.Verdict == nil {
+				t.Fatalf("the outcome is %+v, %v", outcome, err)
+			}
+			want := assertions.Inconclusive
+			if phase == "seal" { // then there is nothing left to interrupt
+				want = assertions.Pass
+			}
+			if outcome.Verdict.Verdict != want {
+				t.Errorf("the verdict is %s, want %s: %v", outcome.Verdict.Verdict, want, outcome.Verdict.Reasons)
+			}
+			if ended := slices.ContainsFunc(outcome.Verdict.Reasons, func(reason string) bool { return strings.Contains(reason, "ends before the run did") }); ended != (want != assertions.Pass) {
+				t.Errorf("the reasons are %v", outcome.Verdict.Reasons)
+			}
+			wantFiles(t, outcome.Dir, true, "verdict.json", "report.html")
+			wantFiles(t, outcome.Dir, phase != "setup", "history/sealed.json")
+			wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
+			again, err := JudgeRun(outcome.Dir)
+			if err != nil || again.Verdict.Verdict != want {
+				t.Errorf("judged again it is %v, %v", again.Verdict, err)
+			}
+		})
+	}
+}
+
+// What fails before there is a load leaves no verdict, and nothing that runs.
+func TestRunNotBegun(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"no guard": {func(options *Options) { options.Executable = "/no/such/program" }, "starting the guard: starting the guard that ends the subject's processes"},
+		"a subject that ends": {func(options *Options) {
+			options.Subject, options.SubjectFile = subjectFile(t, "command: [sh, -c, 'echo no config; exit 7']")
+		}, "setting up: instance 0 of subject tested ended with exit code 7 before it was ready; its last lines are:\n  no config\n"},
+		"a build that fails": {func(options *Options) {
+			options.Subject, options.SubjectFile = subjectFile(t, "build: [sh, -c, 'echo no compiler; exit 2']\ncommand: [no-such-program]")
+		}, "setting up: building subject tested: \"sh -c echo no compiler; exit 2\" ended with exit code 2; its last lines are:\n  no compiler\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			options := small(t)
+			test.change(&options)
+			outcome, err := Run(t.Context(), options)
+			var environment *EnvironmentError
+			if !errors.As(err, &environment) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+			if outcome == nil || outcome.Verdict != nil {
+				t.Fatalf("the outcome is %+v, want a run directory without a verdict", outcome)
+			}
+			wantFiles(t, outcome.Dir, true, "scenario.yaml", "history/header.json")
+			wantFiles(t, outcome.Dir, false, "verdict.json", "kafka", "work", "processes.json", "history/sealed.json")
+		})
+	}
+}
+
+func subjectFile(t *testing.T, text string) (*scenarios.SubjectFile, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "subject.yaml")
+	if err := os.WriteFile(path, []byte("name: tested\nkind: process\n"+text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := scenarios.LoadSubject(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, path
+}
+
+// A run that can't be prepared leaves nothing, not even its folder.
+func TestRunNotPrepared(t *testing.T) {
+	options := small(t)
+	options.SubjectFile = "no/such/subject.yaml"
+	outcome, err := Run(t.Context(), options)
+	if err == nil || outcome != nil || !strings.Contains(err.Error(), "no/such/subject.yaml") {
+		t.Errorf("got %v, %v", outcome, err)
+	}
+	if left, _ := os.ReadDir(options.Out); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	// A folder in the place of the link to the newest run.
+	options = small(t)
+	if err := os.MkdirAll(filepath.Join(options.Out, linkLatest), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "is there a folder of that name?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What fails in the middle is an error; what was recorded before is judged, never as a pass, and a later check says the same.
+func TestRunFailsInTheMiddle(t *testing.T) {
+	noLeaks(t)
+	options := small(t)
+	options.ReplayCommand = []string{"sh", "-c", "echo no replay today; exit 5"}
+	outcome, err := Run(t.Context(), options)
+	var environment *EnvironmentError
+	if !errors.As(err, &environment) || !strings.Contains(err.Error(), "no replay today") || strings.Count(err.Error(), "replaying the dead letters") != 1 {
+		t.Errorf("the error is %v", err)
+	}
+	if outcome == nil || outcome.Verdict == nil || outcome.Verdict.Verdict != assertions.Inconclusive {
+		t.Fatalf("the outcome is %+v", outcome)
+	}
+	wantFiles(t, outcome.Dir, true, "verdict.json")
+	wantFiles(t, outcome.Dir, false, "history/sealed.json", "kafka", "processes.json")
+	again, err := JudgeRun(outcome.Dir)
+	if err != nil || again.Verdict.Verdict != outcome.Verdict.Verdict {
+		t.Errorf("judged again it is %v, %v", again.Verdict, err)
+	}
+}
+
+// What the live view shows is the time of the load, not of the run.
+func TestSnapshot(t *testing.T) {
+	options := small(t)
+	r := &run{options: options, clock: history.NewClock(), plan: &plan.Plan{WarmUp: time.Second, Steady: time.Minute}}
+	if got := r.snapshot(figures{}, figures{}, 0); got.Total != 0 || got.Elapsed < 0 {
+		t.Errorf("before the load it is %v of %v, want no end", got.Elapsed, got.Total)
+	}
+	for r.clock.Now() < 10*time.Millisecond {
+		time.Sleep(time.Millisecond)
+	}
+	loadedAt := r.clock.Now()
+	r.loadedAt.Store(&loadedAt)
+	got := r.snapshot(figures{sent: 10, processed: 5}, figures{sent: 30, processed: 10, lag: 7}, 2*time.Second)
+	if got.Total != 61*time.Second || got.Elapsed < 0 || got.Elapsed > r.clock.Now()-loadedAt {
+		t.Errorf("in the load it is %v of %v", got.Elapsed, got.Total)
+	}
+	if got.SentRate != 10 || got.ProcessedRate != 2.5 || got.Lag != 7 {
+		t.Errorf("the figures are %+v", got)
+	}
+}
+
+// A load that could not keep its schedule shortens the drain, so that a subject that is behind is never taken for one that stalled.
+func TestDrainLimit(t *testing.T) {
+	header := history.Header{Expect: history.Expect{MaxSlip: 250 * time.Millisecond}}
+	options := small(t)
+	r := &run{options: options, scenario: options.Scenario, live: newLive(discard{}, &header)}
+	sent := func(count int, late time.Duration) {
+		for range count {
+			event := history.New(history.KindSend, time.Second+late)
+			event.Aux = int64(time.Second)
+			r.live.Record(event)
+		}
+	}
+	sent(990, 250*time.Millisecond)
+	sent(10, 251*time.Millisecond)
+	if got := r.drainLimit(); got != 40*time.Second {
+		t.Errorf("one in a hundred too late: the limit is %v, want the scenario's", got)
+	}
+	sent(1, 251*time.Millisecond)
+	if got := r.drainLimit(); got != 20*time.Second {
+		t.Errorf("more than one in a hundred too late: the limit is %v, want half the scenario's", got)
+	}
+}
+
+type discard struct{}
+
+func (discard) Record(history.Event) {}
+
+// What must be done also after an interruption gets a few seconds, counted from the interruption.
+func TestGraced(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	own, release := graced(ctx, time.Hour)
+	defer release()
+	if deadline, _ := own.Deadline(); time.Until(deadline) < 59*time.Minute {
+		t.Errorf("without an interruption it may take until %v", deadline)
+	}
+	cancel()
+	began := time.Now()
+	if own.Err() != nil {
+		t.Fatal("the interruption ended it at once")
+	}
+	<-own.Done()
+	if took := time.Since(began); took < interruptedLimit-time.Second {
+		t.Errorf("it was given %v after the interruption, want %v", took, interruptedLimit)
+	}
+	late, release := graced(ctx, time.Hour)
+	if late.Err() != nil {
+		t.Error("after the interruption it is given nothing")
+	}
+	release()
+	if late.Err() == nil {
+		t.Error("it outlives its release")
+	}
+}

@@ -1,0 +1,249 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/faults/network"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/workload"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// run is one run: what was planned, where it is recorded, and what has been started so far.
+type run struct {
+	options  Options
+	scenario *scenarios.Scenario
+	plan     *plan.Plan
+	dir      runDir
+	header   history.Header
+	clock    history.Clock
+	recorder *history.Recorder
+	live     *live
+	ops      atomic.Int64
+	ids      *history.IDs
+
+	values scenarios.Values // of every instance, but for its own addresses
+
+	stage
+	phase    atomic.Pointer[string]
+	loadedAt atomic.Pointer[time.Duration] // when the load began, nil before
+}
+
+// stage is what is started for a run, in the order in which it is started; tearDown ends it in the opposite order.
+type stage struct {
+	cluster    *cluster.Embedded
+	admin      *kadm.Client
+	links      map[string][]*network.Link
+	rules      *faultkafka.Injector
+	tap        *tap.Tap
+	oracle     *workload.Oracle
+	bootstraps []string // of each instance
+	oracleURLs []string // of each instance
+	producer   *workload.Producer
+	subject    *subject.Group
+	stopStalls func()
+	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any more.
+	discarding atomic.Bool
+}
+
+// setUp starts everything, the subject last, and returns when every instance is ready.
+func (r *run) setUp(ctx context.Context) error {
+	r.watchStalls(ctx)
+	for _, step := range []struct {
+		doing string
+		do    func(context.Context) error
+	}{
+		{"starting the guard", r.openSubject},
+		{"starting the brokers", r.startCluster},
+		{"opening the links", r.openLinks},
+		{"opening the taps", r.openTaps},
+		{"starting the workload's producer", r.openProducer},
+		{"setting up", r.startSubject},
+	} {
+		if err := step.do(ctx); err != nil {
+			return environment(step.doing, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) watchStalls(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { workload.MonitorStalls(ctx, r.clock, r.live) })
+	r.stopStalls = func() { cancel(); group.Wait() }
+}
+
+func (r *run) startCluster(ctx context.Context) error {
+	var err error
+	r.cluster, err = cluster.StartEmbedded(ctx, cluster.Options{
+		Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Log: r.options.Log.Hook(silentWhen(&r.discarding)),
+	})
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Bootstrap()...))
+	if err != nil {
+		return err
+	}
+	r.admin = kadm.NewClient(client)
+	var topics []cluster.Topic
+	for _, topic := range r.header.Topics {
+		created := cluster.Topic{Name: topic.Name, Partitions: topic.Partitions}
+		if topic.Role == history.RoleDLQ {
+			created.Broker = int32(r.scenario.Topics.DLQ.Broker)
+		}
+		topics = append(topics, created)
+	}
+	return r.cluster.CreateTopics(ctx, topics)
+}
+
+// silentWhen drops what is logged from the moment on at which the condition is set.
+func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
+	return func(event *zerolog.Event, _ zerolog.Level, _ string) {
+		if condition.Load() {
+			event.Discard()
+		}
+	}
+}
+
+// openLinks puts a toxiproxy link before every broker and, one per instance, before the oracle.
+func (r *run) openLinks(context.Context) error {
+	r.links = map[string][]*network.Link{}
+	open := func(name, upstream string, groups ...string) error {
+		link, err := network.NewLink(name, upstream)
+		if err != nil {
+			return err
+		}
+		for _, group := range append(groups, name) {
+			r.links[group] = append(r.links[group], link)
+		}
+		return nil
+	}
+	for _, broker := range r.cluster.Brokers() {
+		groups := []string{"brokers"}
+		if int(broker.ID) == r.scenario.Topics.DLQ.Broker {
+			groups = append(groups, "dlq")
+		}
+		if err := open(fmt.Sprintf("broker %d", broker.ID), broker.Address, groups...); err != nil {
+			return err
+		}
+	}
+	var err error
+	r.oracle, err = workload.NewOracle(workload.OracleConfig{
+		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock, Sink: r.live,
+	})
+	if err != nil {
+		return err
+	}
+	for instance := range r.header.Instances {
+		name := fmt.Sprintf("oracle of instance %d", instance)
+		if err := open(name, r.oracle.Addr(instance), "downstream"); err != nil {
+			return err
+		}
+		r.oracleURLs = append(r.oracleURLs, "http://"+r.links[name][0].Address())
+	}
+	return nil
+}
+
+func (r *run) openTaps(context.Context) error {
+	r.rules = faultkafka.NewInjector(r.header.Topics)
+	var upstreams []tap.Upstream
+	for _, broker := range r.cluster.Brokers() {
+		link := r.links[fmt.Sprintf("broker %d", broker.ID)][0]
+		upstreams = append(upstreams, tap.Upstream{NodeID: broker.ID, Dial: link.Address()})
+	}
+	r.tap = tap.New(tap.Config{
+		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
+		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.header.Group,
+	})
+	for instance := range r.header.Instances {
+		bootstrap, err := r.tap.Open(instance)
+		if err != nil {
+			return err
+		}
+		r.bootstraps = append(r.bootstraps, bootstrap)
+	}
+	return nil
+}
+
+func (r *run) openProducer(context.Context) error {
+	input := r.header.TopicIndex(r.topic(history.RoleInput))
+	var err error
+	r.producer, err = workload.NewProducer(workload.ProducerConfig{
+		Bootstrap: r.cluster.Bootstrap(), Topic: r.topic(history.RoleInput), TopicIndex: input, Plan: r.plan, IDs: r.ids,
+		Headers: r.scenario.Workload.Headers, Clock: r.clock, Sink: r.live,
+	})
+	return err
+}
+
+// topic returns the name of the first topic with the role, "" if there is none.
+func (r *run) topic(role history.Role) string {
+	for _, topic := range r.header.Topics {
+		if topic.Role == role {
+			return topic.Name
+		}
+	}
+	return ""
+}
+
+// tearDown ends what was started, in the opposite order, whether or not it all was. It also runs when setting up failed or the user
+// interrupted. The guard goes last, so that nothing it watches can outlive it, and with it the file by which a later run knows that there
+// is something to clean.
+func (r *run) tearDown(ctx context.Context) error {
+	var errs []error
+	if r.subject != nil {
+		stopping, cancel := graced(ctx, teardownLimit)
+		defer cancel()
+		errs = append(errs, r.subject.StopAll(stopping))
+	}
+	if r.producer != nil {
+		r.producer.Close()
+	}
+	if r.tap != nil {
+		errs = append(errs, r.tap.Close())
+	}
+	for _, links := range r.links {
+		for _, link := range links {
+			errs = append(errs, link.Close())
+		}
+	}
+	if r.oracle != nil {
+		r.oracle.Close()
+	}
+	if r.admin != nil {
+		r.admin.Close()
+	}
+	if r.cluster != nil {
+		r.discarding.Store(!r.options.KeepData)
+		errs = append(errs, r.cluster.Close())
+	}
+	if !r.options.KeepData {
+		errs = append(errs, os.RemoveAll(r.dir.file(dirKafka)))
+	}
+	if r.stopStalls != nil {
+		r.stopStalls()
+	}
+	errs = append(errs, os.RemoveAll(r.dir.file(dirWork)))
+	if r.subject != nil {
+		errs = append(errs, r.subject.Close())
+	} else {
+		errs = append(errs, os.RemoveAll(r.dir.file(subject.RegistryFile))) // claimed, and not taken over
+	}
+	return environment("ending what the run started", errors.Join(errs...))
+}
