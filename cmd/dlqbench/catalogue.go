@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the shipped scenarios", Args: noArgs,
+		Example: "  dlqbench list",
+		RunE: func(*cobra.Command, []string) error {
+			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			for _, name := range scenarios.Names() {
+				data, _ := scenarios.Shipped(name)
+				scenario, err := scenarios.Parse(name, data)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(table, "%s\t%s\n", name, scenario.Description)
+			}
+			return table.Flush()
+		},
+	}
+}
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Print a shipped scenario, to read or to start one's own from", Args: cobra.ExactArgs(1),
+		Example:           "  dlqbench show dlq-publish-failure > mine.yaml",
+		ValidArgsFunction: completeScenarios,
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, data, err := scenarios.Find(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			_, err = a.stdout.Write(data)
+			return err
+		},
+	}
+}
+
+func (a *app) validateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "validate FILE…", Short: "Check scenario files and say everything that is wrong with them", Args: cobra.MinimumNArgs(1),
+		Example: "  dlqbench validate mine.yaml",
+		RunE: func(_ *cobra.Command, args []string) error {
+			var errs []error
+			for _, arg := range args {
+				name, data, err := scenarios.Find(arg)
+				if err == nil {
+					_, err = scenarios.Parse(name, data)
+				}
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintf(a.stdout, "%s: ok\n", arg)
+			}
+			if len(errs) > 0 {
+				return usageError{errors.Join(errs...)}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "schema [scenario|subject|verdict]", Short: "Print the JSON Schema of scenario files, subject files or verdict.json",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: []string{"scenario", "subject", "verdict"},
+		Example: `  dlqbench schema > scenario.schema.json
+  dlqbench schema subject > subject.schema.json`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			what := "scenario"
+			if len(args) == 1 {
+				what = args[0]
+			}
+			schema, ok := schemas()[what]
+			if !ok {
+				return usageError{fmt.Errorf("there is no schema %q: write scenario, subject or verdict", what)}
+			}
+			data, err := schema()
+			if err != nil {
+				return err
+			}
+			_, err = a.stdout.Write(append(data, '\n'))
+			return err
+		},
+	}
+	return command
+}
+
+func schemas() map[string]func() ([]byte, error) {
+	return map[string]func() ([]byte, error){
+		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "verdict": reports.VerdictSchema,
+	}
+}
+
+func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return scenarios.Names(), cobra.ShellCompDirectiveDefault
+}

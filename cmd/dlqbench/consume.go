@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/internal/subject"
+)
+
+func (a *app) consumeCommand() *cobra.Command {
+	settings := consumer.DefaultSettings()
+	command := &cobra.Command{
+		Use: "consume", Short: "Run the reference consumer as a process of its own", Args: noArgs,
+		Long: `Run the reference consumer: it reads the input topic, POSTs each record to the oracle (or any HTTP service that answers
+like it), retries with backoff, dead-letters what fails for good, and commits what is finished. Addresses and names come from the
+environment: DLQBENCH_BOOTSTRAP_SERVERS, DLQBENCH_INPUT_TOPIC, DLQBENCH_DLQ_TOPIC, DLQBENCH_GROUP_ID, DLQBENCH_ORACLE_URL.`,
+		Example: `  DLQBENCH_BOOTSTRAP_SERVERS=127.0.0.1:9092 DLQBENCH_INPUT_TOPIC=orders DLQBENCH_DLQ_TOPIC=orders.dlq \
+  DLQBENCH_GROUP_ID=orders DLQBENCH_ORACLE_URL=http://127.0.0.1:8080 dlqbench consume --max-retries 5`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			config, err := consumer.FromEnvironment(os.LookupEnv)
+			if err != nil {
+				return usageError{err}
+			}
+			config.Logger = a.logger(a.stderr)
+			config.Options = append(config.Options, kgo.WithHooks(&dialLog{log: config.Logger}))
+			overrideSettings(command.Flags(), &config.Settings)
+			if _, inRun := os.LookupEnv(subject.RunIDVariable); !inRun {
+				defer background(command.Context(), func(ctx context.Context) { lookForTopics(ctx, config) })()
+			}
+			if err := consumer.Main(command.Context(), config, consumer.DefaultParts(config.Settings)); err != nil {
+				return fmt.Errorf("consuming: %w", err)
+			}
+			return nil
+		},
+	}
+	settingsFlags(command.Flags(), &settings)
+	return command
+}
+
+// background runs do in a goroutine; the returned function ends it and waits.
+func background(ctx context.Context, do func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { do(ctx) })
+	return func() { cancel(); group.Wait() }
+}
+
+// lookForTopics tells the log about topics that aren't there: the consumer waits for them, since they may be made later.
+func lookForTopics(ctx context.Context, config consumer.Config) {
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...)}, config.Options...)...)
+	if err != nil {
+		return // the consumer itself reports it
+	}
+	defer client.Close()
+	found, err := kadm.NewClient(client).ListTopics(ctx, config.Topic, config.DLQTopic)
+	if err != nil {
+		return // connections that fail are logged
+	}
+	for _, topic := range found.Sorted() {
+		if errors.Is(topic.Err, kerr.UnknownTopicOrPartition) {
+			config.Logger.Warn().Str("topic", topic.Topic).Msg("there is no such topic on these brokers; it is waited for")
+		}
+	}
+}
+
+// dialLog tells the log that a broker can't be reached: a consumer waits for its brokers, however long, and looks idle meanwhile.
+type dialLog struct {
+	log  zerolog.Logger
+	last atomic.Int64 // when it was told, in ns
+}
+
+// dialLogEvery is the time between two such lines: clients try several times a second.
+const dialLogEvery = 5 * time.Second
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (d *dialLog) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	now, last := time.Now().UnixNano(), d.last.Load()
+	if err == nil || errors.Is(err, context.Canceled) || last != 0 && now-last < int64(dialLogEvery) || !d.last.CompareAndSwap(last, now) {
+		return
+	}
+	address := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
+	d.log.Warn().Err(err).Str("broker", address).Msg("the broker can't be reached; it is tried again")
+}
+
+// overrideSettings sets what was given as a flag; the rest stays as the environment has it.
+func overrideSettings(given *pflag.FlagSet, settings *consumer.Settings) {
+	own := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	settingsFlags(own, settings)
+	given.Visit(func(flag *pflag.Flag) {
+		if own.Lookup(flag.Name) != nil {
+			_ = own.Set(flag.Name, flag.Value.String()) // the value has been parsed before
+		}
+	})
+}
+
+// settingsFlags names the reference consumer's settings as its design does, with dashes.
+func settingsFlags(flags *pflag.FlagSet, s *consumer.Settings) {
+	flags.IntVar(&s.MaxRetries, "max-retries", s.MaxRetries, "executions of a record before it is dead-lettered, the first included")
+	flags.IntVar(&s.RetryBackoffMS, "retry-backoff-ms", s.RetryBackoffMS, "wait before the second execution, in ms")
+	flags.BoolVar(&s.ExponentialBackoff, "exponential-backoff", s.ExponentialBackoff, "double the wait with every execution")
+	flags.IntVar(&s.MaxRetryBackoffMS, "max-retry-backoff-ms", s.MaxRetryBackoffMS, "cap of the wait, before jitter, in ms")
+	flags.IntVar(&s.RetryJitterMS, "retry-jitter-ms", s.RetryJitterMS, "add up to so many ms at random")
+	flags.StringVar(&s.Ordering, "ordering", s.Ordering, "none, partition or key")
+	flags.IntVar(&s.MaxInFlight, "max-in-flight", s.MaxInFlight, "records fetched and not finished, at most")
+	flags.TextVar(&s.AttemptTimeout, "attempt-timeout", s.AttemptTimeout, "bound of one execution")
+	flags.TextVar(&s.CommitInterval, "commit-interval", s.CommitInterval, "time between commits")
+	flags.BoolVar(&s.DLQEnabled, "dlq-enabled", s.DLQEnabled, "dead-letter what fails for good")
+	flags.TextVar(&s.StopGrace, "stop-grace", s.StopGrace, "bound of the orderly stop after TERM")
+}

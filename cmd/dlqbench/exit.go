@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// The exit codes; scripts rely on them (docs/exit-codes.md).
+const (
+	exitPass         = 0
+	exitViolated     = 1
+	exitUsage        = 2
+	exitEnvironment  = 3
+	exitInconclusive = 4
+	exitThreshold    = 99
+	exitInterrupted  = 130
+)
+
+// usageError is a mistake in the command line.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// exitCode tells the exit code of an error that ended a command. Everything before a command's own code ran is a usage error; what failed
+// because the user interrupted is no error of the environment.
+func (a *app) exitCode(ctx context.Context, err error) int {
+	var (
+		usage    usageError
+		problems *scenarios.Problems
+	)
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case !a.started, errors.As(err, &usage), errors.As(err, &problems):
+		return exitUsage
+	}
+	return exitEnvironment
+}
+
+// verdictCode is the exit code of a judged run.
+func verdictCode(verdict *assertions.Verdict) int {
+	switch {
+	case verdict.Verdict == assertions.Fail:
+		return exitViolated
+	case verdict.Verdict == assertions.Inconclusive:
+		return exitInconclusive
+	case verdict.ThresholdsMissed:
+		return exitThreshold
+	}
+	return exitPass
+}
+
+// worst returns the code that decides when several runs ended: interrupted, then violated, environment, inconclusive, threshold, pass.
+func worst(a, b int) int {
+	for _, code := range []int{exitInterrupted, exitViolated, exitUsage, exitEnvironment, exitInconclusive, exitThreshold} {
+		if a == code || b == code {
+			return code
+		}
+	}
+	return exitPass
+}

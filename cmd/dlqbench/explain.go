@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain what is judged or what can be broken", Args: cobra.MaximumNArgs(1),
+		Example: `  dlqbench explain commit-after-dlq
+  dlqbench explain network.latency
+  dlqbench explain commit-before-dlq`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return explained(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				fmt.Fprintln(a.stdout, "There is an explanation for:\n  "+strings.Join(explained(), "\n  "))
+				return nil
+			}
+			text, found := explanation(args[0])
+			if !found {
+				return usageError{unknownExplanation(args[0])}
+			}
+			_, err := fmt.Fprint(a.stdout, text)
+			return err
+		},
+	}
+}
+
+func explanation(name string) (string, bool) {
+	if explained, found := assertions.Explain(name); found {
+		return explained.String(), true
+	}
+	var text strings.Builder
+	for _, entry := range faults.Lookup(name) {
+		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is made: %s\n\nWhat it reports: %s\n\nExample:\n  %s\n\n",
+			entry.Name, entry.Summary, entry.Does, entry.Made, strings.Join(entry.Effects, ", "), entry.Example)
+	}
+	return text.String(), text.Len() > 0
+}
+
+func unknownExplanation(name string) error {
+	if near := scenarios.Closest(name, explained()); near != "" {
+		return fmt.Errorf("there is nothing called %q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is nothing called %q; dlqbench explain lists what there is", name)
+}
+
+// explained lists everything that can be explained.
+func explained() []string {
+	names := append(assertions.Names(), assertions.AnomalyNames()...)
+	for _, entry := range faults.Catalogue() {
+		names = append(names, entry.Name)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use: "check RUN", Short: "Judge a stored run again", Args: cobra.ExactArgs(1),
+		Long: `Judge the history in a run directory again and write its reports anew. The exit code is that of the verdict.
+A run that was killed is judged too, as far as its history goes.`,
+		Example:           "  dlqbench check runs/latest",
+		ValidArgsFunction: completeDirectories,
+		RunE: func(_ *cobra.Command, args []string) error {
+			judged, err := harness.JudgeRun(args[0])
+			if judged.Verdict == nil {
+				return err
+			}
+			if err != nil { // the reports could not be written, but there is a verdict
+				a.complain(err)
+				a.code = exitEnvironment
+			}
+			a.code = worst(a.code, verdictCode(judged.Verdict))
+			return a.print(judged, asJSON)
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "print verdict.json on stdout instead of the summary")
+	return command
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	files := map[string]*string{}
+	command := &cobra.Command{
+		Use: "report RUN", Short: "Render a stored run again", Args: cobra.ExactArgs(1),
+		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout. Without a flag, print the summary.",
+		Example: `  dlqbench report runs/latest --html report.html
+  dlqbench report runs/latest --markdown - >> "$GITHUB_STEP_SUMMARY"`,
+		ValidArgsFunction: completeDirectories,
+		RunE: func(_ *cobra.Command, args []string) error {
+			judged, err := harness.LoadRun(args[0])
+			if err != nil {
+				return err
+			}
+			return a.render(judged, files)
+		},
+	}
+	for format, what := range map[string]string{
+		"html": "one page that works offline", "junit": "JUnit XML", "markdown": "Markdown", "json": "verdict.json",
+	} {
+		files[format] = command.Flags().String(format, "", "write "+what+" to this file")
+	}
+	return command
+}
+
+// render writes each format that was asked for to its file.
+func (a *app) render(judged reports.Run, files map[string]*string) error {
+	renderers := map[string]func(io.Writer, reports.Run) error{
+		"html": reports.HTML, "junit": reports.JUnit, "markdown": reports.Markdown, "json": reports.JSON,
+	}
+	asked := false
+	for format, file := range files {
+		if *file == "" {
+			continue
+		}
+		asked = true
+		if err := a.writeFile(*file, func(w io.Writer) error { return renderers[format](w, judged) }); err != nil {
+			return fmt.Errorf("writing %s: %w", format, err)
+		}
+	}
+	if !asked {
+		return a.print(judged, false)
+	}
+	return nil
+}
+
+func (a *app) writeFile(path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(a.stdout)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// print shows a judged run on stdout.
+func (a *app) print(judged reports.Run, asJSON bool) error {
+	if asJSON {
+		return reports.JSON(a.stdout, judged)
+	}
+	return reports.Terminal(a.stdout, judged, reports.UseColor(a.stdout))
+}
+
+func completeDirectories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}

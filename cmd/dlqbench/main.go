@@ -1,0 +1,64 @@
+// Command dlqbench judges the retry and dead-letter handling of Kafka consumers. This folder holds flags, signals and exit
+// codes, and no logic: what a command does is in internal/harness and the packages that it names.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(execute(os.Args[1:])) }
+
+// execute runs the command line and returns the exit code. The first interrupt ends the run in order (heal, seal, judge), the second one at
+// once.
+func execute(args []string) int {
+	ctx, stop := untilInterrupted()
+	defer stop()
+	app := &app{stdout: os.Stdout, stderr: os.Stderr, stdin: os.Stdin}
+	root := app.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil || errors.Is(err, syscall.EPIPE) { // who closed our output has seen enough
+		return app.code
+	}
+	code := app.exitCode(ctx, err)
+	app.complain(err)
+	return code
+}
+
+// untilInterrupted returns a context that ends with the first INT, TERM or HUP. The second one ends the process at once: the guard and the
+// kernel see to its children, and what was recorded can still be judged with `dlqbench check`.
+func untilInterrupted() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	interrupts, pipes, done := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup means what it says
+		signal.Notify(interrupts, syscall.SIGHUP)
+	}
+	// A closed pipe must not kill a run in its middle. It is caught, not ignored: the subject would inherit that.
+	signal.Notify(pipes, syscall.SIGPIPE)
+	go func() {
+		for range 2 {
+			select {
+			case <-interrupts:
+			case <-done:
+				return
+			}
+			if ctx.Err() != nil {
+				fmt.Fprintln(os.Stderr, "\ndlqbench: ended at once; dlqbench check judges what was recorded, the next run cleans up")
+				os.Exit(exitInterrupted)
+			}
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(interrupts)
+		signal.Stop(pipes)
+		close(done)
+		cancel()
+	}
+}

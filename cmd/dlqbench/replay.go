@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// replayFlags are the flags of `dlqbench replay`.
+type replayFlags struct {
+	bootstrap, dialect, ids string
+	rate                    units.Rate
+	quiet                   bool
+	config                  deadletter.Config
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	flags := replayFlags{}
+	command := &cobra.Command{
+		Use: "replay", Short: "Put dead letters back to where they came from", Args: noArgs,
+		Long: strings.TrimSpace(`
+Read the dead letters that are in a topic now, restore the original records (key, value and headers as they were, failure headers
+removed) and produce each selected one once. A second call goes on where the first one ended; --from-start considers every letter again.
+
+--where selects by an expression over topic, partition, offset, key, value, headers, reason, attempts, source and timestamp.`),
+		Example: `  dlqbench replay --bootstrap localhost:9092 --from orders.dlq --dry-run
+  dlqbench replay --bootstrap localhost:9092 --from orders.dlq --where 'reason contains "timeout"' --rate 100/s`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.replay(command, flags)
+		},
+	}
+	f := command.Flags()
+	f.StringVar(&flags.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
+	f.StringVar(&flags.config.From, "from", "", "dead-letter topic (required)")
+	f.StringVar(&flags.config.To, "to", "", "topic to produce to (default: the one each letter came from)")
+	f.StringVar(&flags.config.Where, "where", "", "replay only the letters for which this expression is true")
+	f.StringVar(&flags.ids, "ids", "", "replay only the records whose ids are in this file, one a line")
+	f.StringVar(&flags.dialect, "dialect", deadletter.PlainName, "how the dead letters are written: "+strings.Join(deadletter.Names(), ", "))
+	f.IntVar(&flags.config.Limit, "limit", 0, "replay at most so many (0: all)")
+	f.TextVar(&flags.rate, "rate", units.Rate(0), "replay at most so many a second, such as 100/s (0/s: as fast as it goes)")
+	f.BoolVar(&flags.config.DryRun, "dry-run", false, "say what would be replayed, and change nothing")
+	f.BoolVar(&flags.config.FromStart, "from-start", false, "also consider letters that an earlier call has replayed or passed over")
+	f.BoolVar(&flags.quiet, "quiet", false, "do not print each letter")
+	return command
+}
+
+func (a *app) replay(command *cobra.Command, flags replayFlags) error {
+	config, err := a.replayConfig(flags)
+	if err != nil {
+		return usageError{err}
+	}
+	result, err := deadletter.Run(command.Context(), config)
+	if result.Read > 0 || err == nil {
+		verb := "replayed"
+		if config.DryRun {
+			verb = "would be replayed"
+			result.Replayed = result.Selected
+		}
+		fmt.Fprintf(a.stdout, "%d dead letters read, %d %s, %d failed\n", result.Read, result.Replayed, verb, result.Failed)
+	}
+	var wrong *deadletter.ConfigError
+	switch {
+	case errors.As(err, &wrong):
+		return usageError{err}
+	case command.Context().Err() != nil:
+		return errors.New("interrupted; what was replayed is noted, and the same command goes on from there")
+	case err != nil:
+		return fmt.Errorf("replaying %s from %s: %w", config.From, flags.bootstrap, err)
+	case result.Failed > 0:
+		return fmt.Errorf("%d of %d dead letters could not be replayed; they are still in %s:\n  %s",
+			result.Failed, result.Selected, config.From, strings.Join(result.Failures, "\n  "))
+	}
+	return nil
+}
+
+// replayConfig is what the flags mean.
+func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err error) {
+	config = flags.config
+	if flags.bootstrap == "" || config.From == "" {
+		return config, errors.New("replay needs --bootstrap and --from: the brokers, and the dead-letter topic")
+	}
+	config.Bootstrap, config.Rate = strings.Split(flags.bootstrap, ","), flags.rate.PerSecond()
+	if config.Dialect, err = deadletter.Named(flags.dialect); err != nil {
+		return config, err
+	}
+	if flags.ids != "" { // an explicit selection is no progress through the topic
+		config.FromStart = true
+		if config.Select, err = selectIDs(flags.ids); err != nil {
+			return config, err
+		}
+	}
+	if !flags.quiet {
+		config.OnLetter = func(letter, record *kgo.Record) {
+			fmt.Fprintf(a.stdout, "%s-%d@%d → %s key=%q\n", letter.Topic, letter.Partition, letter.Offset, record.Topic, record.Key)
+		}
+	}
+	return config, nil
+}
+
+// selectIDs selects the letters whose record ids, which dlqbench's own workload puts in a header, are listed in the file.
+func selectIDs(path string) (func(*kgo.Record) bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading --ids: %w", err)
+	}
+	defer file.Close()
+	selects, err := deadletter.Listed(file, history.IDHeader)
+	if err != nil {
+		return nil, fmt.Errorf("reading --ids %s: %w", path, err)
+	}
+	return selects, nil
+}

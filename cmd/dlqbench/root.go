@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// app is one execution of the program.
+type app struct {
+	stdout, stderr *os.File
+	stdin          io.Reader
+	// code is the exit code of a command that ended without error.
+	code int
+	// started tells a mistake in the command line from one that a command found.
+	started             bool
+	logFormat, logLevel string
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dlqbench",
+		Short: "Judge the retry and dead-letter handling of a Kafka consumer",
+		Long: strings.TrimSpace(`
+dlqbench starts a Kafka and a consumer, drives a load, breaks things on schedule, records from outside what
+happened, and judges it: no loss, commit after DLQ, backoff timing, replay round trip and more.
+
+Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environment, 4 inconclusive,
+99 a threshold was missed, 130 interrupted.`),
+		Example: `  dlqbench run smoke
+  dlqbench run dlq-publish-failure --subject examples/python/subject.yaml`,
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.logFormat != "text" && a.logFormat != "json" {
+				return fmt.Errorf("--log-format %q: write text or json", a.logFormat)
+			}
+			if _, err := zerolog.ParseLevel(a.logLevel); err != nil {
+				return fmt.Errorf("--log-level %q: write debug, info, warn or error", a.logLevel)
+			}
+			a.started = true
+			return nil
+		},
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "format of the log on stderr: text or json")
+	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "least level that is logged: debug, info, warn, error")
+	root.AddCommand(
+		a.runCommand(), a.checkCommand(), a.reportCommand(),
+		a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.explainCommand(),
+		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.cleanCommand(), a.versionCommand(), a.guardCommand(),
+	)
+	return root
+}
+
+// noArgs refuses arguments; cobra's own check would call them unknown commands.
+func noArgs(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, only flags: %q", command.CommandPath(), args)
+	}
+	return nil
+}
+
+// logger writes to w: lines for people, or JSON.
+func (a *app) logger(w io.Writer) zerolog.Logger {
+	level, _ := zerolog.ParseLevel(a.logLevel) // checked before any command runs
+	if a.logFormat == "text" {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !a.color(a.stderr)}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+// complain says on stderr what went wrong, in the log's format if that is for programs.
+func (a *app) complain(err error) {
+	if a.logFormat == "json" {
+		log := a.logger(a.stderr)
+		log.WithLevel(zerolog.ErrorLevel).Msg(err.Error())
+		return
+	}
+	fmt.Fprintf(a.stderr, "dlqbench: %s\n", err)
+}
+
+// progressLog is what progress is written to when the log is for programs: each line becomes a line of the log.
+type progressLog struct{ log zerolog.Logger }
+
+func (p progressLog) Write(line []byte) (int, error) {
+	p.log.Log().Str("progress", strings.TrimSpace(string(line))).Send()
+	return len(line), nil
+}
+
+// color tells whether to colour what goes to f: a terminal, and NO_COLOR not set (no-color.org).
+func (a *app) color(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(f)
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

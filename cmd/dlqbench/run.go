@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// runFlags are the flags of `dlqbench run`.
+type runFlags struct {
+	subject     string
+	seed        string
+	sets        []string
+	out         string
+	quiet, json bool
+	keepData    bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	flags := runFlags{}
+	command := &cobra.Command{
+		Use: "run SCENARIO…", Short: "Run scenarios against a consumer and judge it", Args: cobra.MinimumNArgs(1),
+		Long: strings.TrimSpace(`
+Run one scenario after another: a file, or the name of a shipped one (see dlqbench list). Each run leaves a folder with the
+scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs and the consumer's logs; runs/latest points
+to the newest. The worst verdict decides the exit code.`),
+		Example: `  dlqbench run smoke
+  dlqbench run dlq-publish-failure --subject examples/python/subject.yaml
+  dlqbench run consumer-kill --seed 42 --set workload.rate=500/s`,
+		ValidArgsFunction: completeScenarios,
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.runAll(command.Context(), args, flags)
+		},
+	}
+	command.Flags().StringVar(&flags.subject, "subject", "", "subject.yaml of the consumer to judge (default: what the scenario names)")
+	command.Flags().StringVar(&flags.seed, "seed", "", "seed of every random choice (default: the scenario's)")
+	command.Flags().StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario: path=value, may be repeated")
+	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
+	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print a line per verdict, and no progress")
+	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
+	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
+	return command
+}
+
+// runAll loads everything before it runs anything: a mistake in the last scenario shows at once, not after minutes.
+func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
+	var (
+		all  []harness.Options
+		errs []error
+	)
+	for _, arg := range args {
+		options, err := a.runOptions(arg, flags)
+		errs = append(errs, err)
+		all = append(all, options)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	for _, options := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		code, err := a.runOne(ctx, options, flags)
+		if err != nil {
+			a.complain(fmt.Errorf("%s: %w", options.Scenario.Name, err))
+		}
+		a.code = worst(a.code, code)
+	}
+	if ctx.Err() != nil {
+		a.code = exitInterrupted
+	}
+	return nil
+}
+
+// runOptions reads what one argument names.
+func (a *app) runOptions(arg string, flags runFlags) (harness.Options, error) {
+	options := harness.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion()}
+	executable, err := os.Executable()
+	if err != nil {
+		return options, fmt.Errorf("finding this program's own file: %w", err)
+	}
+	options.Executable = executable
+	name, data, err := scenarios.Find(arg)
+	if err != nil {
+		return options, err
+	}
+	options.Scenario, options.Source, err = scenarios.ParseForSubject(name, data, flags.sets, flags.subject)
+	if err != nil {
+		return options, err
+	}
+	if flags.seed != "" {
+		seed, err := strconv.ParseUint(flags.seed, 0, 64)
+		if err != nil {
+			return options, fmt.Errorf("--seed %q: write a whole number from 0 to 2^64-1", flags.seed)
+		}
+		options.Seed = &seed
+	}
+	file := flags.subject
+	if file == "" && options.Scenario.Subject.File != "" {
+		file = filepath.Join(filepath.Dir(name), options.Scenario.Subject.File)
+	}
+	if file != "" {
+		options.Subject, err = scenarios.LoadSubject(file)
+		options.SubjectFile = file
+	}
+	options.Rerun = rerunCommand(arg, flags)
+	return options, err
+}
+
+// rerunCommand is the command line that runs the same plan again; %d stands for the seed.
+func rerunCommand(arg string, flags runFlags) string {
+	words := []string{"dlqbench", "run", quoteWord(arg), "--seed", "%d"}
+	if flags.subject != "" {
+		words = append(words, "--subject", quoteWord(flags.subject))
+	}
+	for _, set := range flags.sets {
+		words = append(words, "--set", quoteWord(set))
+	}
+	return strings.Join(words, " ")
+}
+
+func quoteWord(word string) string {
+	word = strings.ReplaceAll(word, "%", "%%")
+	if strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+// runOne runs one scenario and shows what was judged. The error says what failed besides the subject.
+func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlags) (int, error) {
+	progress := a.progress(flags)
+	options.Log = a.logger(progress.Around(a.stderr))
+	options.Watch = progress.Update
+	defer context.AfterFunc(ctx, func() {
+		options.Log.Warn().Msg("interrupted: healing, ending and judging what there is; interrupt again to end at once")
+	})()
+	outcome, err := harness.Run(ctx, options)
+	progress.Done()
+	if outcome == nil || outcome.Verdict == nil {
+		return a.exitCode(ctx, err), err
+	}
+	code := verdictCode(outcome.Verdict)
+	if err != nil {
+		code = worst(code, a.exitCode(ctx, err))
+	}
+	if outcome.Interrupted {
+		code, err = exitInterrupted, errors.Join(errors.New("interrupted; what there was has been sealed and judged"), err)
+	}
+	if printErr := a.printRun(outcome.Judged, flags); printErr != nil && !errors.Is(printErr, syscall.EPIPE) {
+		return worst(code, exitEnvironment), errors.Join(err, printErr)
+	}
+	return code, err
+}
+
+// progress is redrawn in place on a terminal that can, and plain lines elsewhere.
+func (a *app) progress(flags runFlags) *reports.Progress {
+	quiet := flags.quiet || flags.json
+	if a.logFormat == "json" {
+		return reports.NewProgress(progressLog{a.logger(a.stderr)}, false, quiet)
+	}
+	return reports.NewProgress(a.stderr, isTerminal(a.stderr) && os.Getenv("TERM") != "dumb", quiet)
+}
+
+func (a *app) printRun(judged reports.Run, flags runFlags) error {
+	if flags.quiet && !flags.json {
+		return a.printBriefly(judged)
+	}
+	return a.print(judged, flags.json)
+}
+
+// printBriefly shows the verdict in one line, and why it is no pass in one more for each reason.
+func (a *app) printBriefly(judged reports.Run) error {
+	verdict := judged.Verdict
+	word := string(verdict.Verdict)
+	if verdict.Verdict == assertions.Pass && verdict.ThresholdsMissed {
+		word = "threshold"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%-12s  %-24s  %s\n", strings.ToUpper(word), verdict.Scenario, judged.Dir)
+	for _, reason := range verdict.Reasons {
+		if err == nil {
+			_, err = fmt.Fprintf(a.stdout, "    %s\n", reason)
+		}
+	}
+	return err
+}

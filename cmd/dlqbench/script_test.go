@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The scripts run the real program, built once: it starts itself again as the consumer, the replay tool and the guard, which a test binary
+// that only pretends to be dlqbench could not. With it go the consumer with planted bugs
+// and one that crashes.
+func TestMain(m *testing.M) {
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "dlqbench-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	arguments := append([]string{"build"}, buildFlags()...)
+	build := exec.Command("go", append(arguments, "-o", dir+string(filepath.Separator), ".", "../../internal/mutants/cmd/mutant", "./testdata/crasher")...)
+	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the programs for the scripts:", err)
+		return 1
+	}
+	os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return m.Run()
+}
+
+// raceSettings is the environment variable of the race detector's settings.
+const raceSettings = "GORACE"
+
+// Each script finds what is in testdata/share in its folder.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(raceSettings, os.Getenv(raceSettings))
+			return os.CopyFS(env.WorkDir, os.DirFS("testdata/share"))
+		},
+		Condition: func(condition string) (bool, error) {
+			if condition != "root" {
+				return false, fmt.Errorf("unknown condition %q", condition)
+			}
+			return os.Geteuid() == 0, nil // TestDiskTrouble tries as root what the scripts can't
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":     cmdExits,
+			"vanished":  cmdVanished,
+			"cut":       cmdCut,
+			"overwrite": cmdOverwrite,
+		},
+	})
+}
+
+// cmdExits runs a command and holds its exit code: exits CODE COMMAND [ARG…].
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("running %v: %v", args[1:], err)
+		}
+		code = exit.ExitCode()
+	}
+	if got := fmt.Sprint(code); got != args[0] {
+		ts.Fatalf("%v exited with %s, want %s", args[1:], got, args[0])
+	}
+}
+
+// cmdVanished waits until no process has the text in its command line, and fails if one still has after ten seconds: vanished TEXT.
+func cmdVanished(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: vanished TEXT")
+	}
+	left := waitVanished(func(p process) bool { return strings.Contains(p.command, args[0]) })
+	for _, p := range left {
+		ts.Logf("left: %d %s", p.pid, p.command)
+	}
+	if len(left) > 0 {
+		ts.Fatalf("%d processes are left", len(left))
+	}
+}
+
+// cmdCut cuts a file to its first bytes: cut FILE BYTES.
+func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cut FILE BYTES")
+	}
+	var size int64
+	_, err := fmt.Sscan(args[1], &size)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// cmdOverwrite overwrites the middle third of files with one byte: overwrite FILE….
+func cmdOverwrite(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: overwrite FILE…")
+	}
+	for _, arg := range args {
+		data, err := os.ReadFile(ts.MkAbs(arg))
+		ts.Check(err)
+		for i := len(data) / 3; i < 2*len(data)/3; i++ {
+			data[i] = 0xA5
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(arg), data, 0o644))
+	}
+}
+
+// process is one process of the machine, as ps tells it.
+type process struct {
+	pid              int
+	command, environ string
+}
+
+// waitVanished waits up to ten seconds until no process is wanted any more, and returns those that are left.
+func waitVanished(want func(process) bool) (left []process) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		left = nil
+		for _, p := range processes() {
+			if want(p) {
+				left = append(left, p)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+	}
+}

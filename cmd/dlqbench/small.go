@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+func (a *app) subjectCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "subject", Short: "Work with a consumer of your own",
+		Example: "  dlqbench subject check examples/python/subject.yaml",
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.Help()
+			}
+			return usageError{fmt.Errorf("unknown command %q for %q: there is %q", args[0], command.CommandPath(), "check")}
+		},
+	}
+	command.AddCommand(&cobra.Command{
+		Use: "check FILE", Short: "Say what a subject.yaml promises, what is judged because of it, and what can't be", Args: cobra.ExactArgs(1),
+		Example: "  dlqbench subject check examples/python/subject.yaml",
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := scenarios.LoadSubject(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			contract, err := file.HistoryContract()
+			if err != nil {
+				return usageError{err}
+			}
+			for _, line := range scenarios.DescribeContract(contract).Lines() {
+				fmt.Fprintln(a.stdout, line)
+			}
+			return nil
+		},
+	})
+	return command
+}
+
+func (a *app) cleanCommand() *cobra.Command {
+	var out string
+	var all bool
+	command := &cobra.Command{
+		Use: "clean", Short: "Remove what killed runs left behind", Args: noArgs,
+		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data. Histories and reports stay, unless --all
+removes every run directory that was not renamed.`,
+		Example: "  dlqbench clean\n  dlqbench clean --all",
+		RunE: func(*cobra.Command, []string) error {
+			swept, err := harness.Clean(out, all)
+			for _, line := range swept {
+				fmt.Fprintln(a.stdout, line)
+			}
+			if err == nil && len(swept) == 0 {
+				fmt.Fprintln(a.stdout, "nothing to clean")
+			}
+			return err
+		},
+	}
+	command.Flags().StringVar(&out, "out", "runs", "folder of run directories")
+	command.Flags().BoolVar(&all, "all", false, "also remove the run directories themselves, reports included")
+	return command
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArgs,
+		Example: "  dlqbench version",
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(a.stdout, "dlqbench %s %s %s/%s\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// guardCommand is the process that ends the subject's processes when dlqbench has gone, whatever ended it.
+func (a *app) guardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "guard", Hidden: true, Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			a.code = subject.GuardMain(os.Stdin)
+			return nil
+		},
+	}
+}
