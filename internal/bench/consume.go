@@ -1,0 +1,196 @@
+package main
+
+// Section 2: what lies between a consumer and its broker and downstream costs it throughput.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/workload"
+)
+
+func measureConsume(ctx context.Context, o options) (found section, err error) {
+	const bareRecords, bareRounds, records, rounds = 1_000_000, 7, 40_000, 5
+	r, err := newRig(ctx, o)
+	if err != nil {
+		return section{}, err
+	}
+	defer func() { err = firstOf(err, r.close()) }()
+	if err := r.fill(ctx, bareRecords); err != nil {
+		return section{}, fmt.Errorf("filling the topic: %w", err)
+	}
+	ways, err := r.ways()
+	if err != nil {
+		return section{}, err
+	}
+	var turns []func() (sample, error)
+	for _, w := range ways {
+		turns = append(turns, func() (sample, error) { return readAll(ctx, w, bareRecords) })
+	}
+	bare, err := inTurns(bareRounds, turns)
+	if err != nil {
+		return section{}, fmt.Errorf("consuming with franz-go: %w", err)
+	}
+	found = section{
+		Title: "Consumer throughput through tap and link against straight",
+		How: []string{
+			fmt.Sprintf("franz-go: %d rounds of the four ways, %d stored records of %d bytes, nothing done with them: the worst case.", bareRounds, bareRecords, valueSize),
+			fmt.Sprintf("Reference consumer: %d pairs, %d records, one HTTP call to the oracle each; through tap and links as in a run.", rounds, records),
+			"Client, broker and oracle share this process and its processors with what is measured: at these rates time is what all of them lack.",
+		},
+	}
+	for i, w := range ways[1:] {
+		found.Rows = append(found.Rows, ratios("franz-go through "+w.name, "", bare[i+1], bare[0], sample.perSecond, "/s"))
+	}
+	last := len(ways) - 1
+	found.Rows[last-1].Goal = "≥ 0.90×"
+	found.Rows = append(found.Rows, addedTime("franz-go, processor time added by tap and link", bare[last], bare[0]))
+	pair, err := measureReference(ctx, o, records, rounds)
+	if err != nil {
+		return section{}, fmt.Errorf("consuming with the reference consumer: %w", err)
+	}
+	found.Rows = append(found.Rows,
+		ratios("reference consumer through tap and links", "≥ 0.90×", pair[1], pair[0], sample.perSecond, "/s"),
+		addedTime("reference consumer, processor time added", pair[1], pair[0]))
+	return found, nil
+}
+
+// addedTime is the processor time per record that one way takes more than another.
+func addedTime(name string, way, base []sample) row {
+	var added []float64
+	for i := range way {
+		added = append(added, way[i].cpuMicros()-base[i].cpuMicros())
+	}
+	r := summary(name, "µs", added)
+	r.Detail = fmt.Sprintf("per record; straight takes %.2f µs with the broker", summary("", "", each(base, sample.cpuMicros)).Value)
+	return r
+}
+
+// readAll reads that many records of the input topic from its start.
+func readAll(ctx context.Context, w way, count int) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	from := map[int32]kgo.Offset{}
+	for partition := range int32(partitions) {
+		from[partition] = kgo.NewOffset().AtStart()
+	}
+	client, err := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{inputTopic: from}))
+	if err != nil {
+		return sample{}, err
+	}
+	defer client.Close()
+	return take(count, func() error {
+		for read := 0; read < count; {
+			fetches := client.PollFetches(ctx)
+			if err := fetches.Err(); err != nil {
+				return err
+			}
+			read += fetches.NumRecords()
+		}
+		return nil
+	})
+}
+
+// measureReference measures the reference consumer straight and, in turns with it, through tap and link, with a link before the oracle.
+func measureReference(ctx context.Context, o options, count, rounds int) (pair [][]sample, err error) {
+	r, err := newRig(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = firstOf(err, r.close()) }()
+	// More than is measured: at the end of a topic a consumer waits for records rather than works.
+	stored := count + count/4
+	if err := r.fill(ctx, stored); err != nil {
+		return nil, fmt.Errorf("filling the topic: %w", err)
+	}
+	oracle, err := workload.NewOracle(workload.OracleConfig{
+		Plan: allSucceed(stored), IDs: r.ids, Instances: 1, Topics: topics(), Ops: &r.ops, Clock: r.clock, Sink: r.sink,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer oracle.Close()
+	ways, err := r.ways()
+	if err != nil {
+		return nil, err
+	}
+	downstream, err := r.link(oracle.Addr(0))
+	if err != nil {
+		return nil, err
+	}
+	groups := 0
+	turn := func(kafka, downstream string) func() (sample, error) {
+		return func() (sample, error) {
+			groups++
+			return processAll(ctx, kafka, "http://"+downstream, fmt.Sprintf("bench-%d", groups), count)
+		}
+	}
+	return inTurns(rounds, []func() (sample, error){
+		turn(ways[0].address, oracle.Addr(0)), turn(ways[len(ways)-1].address, downstream),
+	})
+}
+
+func allSucceed(count int) *plan.Plan {
+	p := &plan.Plan{Records: make([]plan.Record, count)}
+	for i := range p.Records {
+		p.Records[i].Outcome = history.OutcomeSuccess
+	}
+	return p
+}
+
+// processAll runs the reference consumer, a new group, until it has processed count records. It is measured from its first record on:
+// joining a group takes as long as it takes.
+func processAll(ctx context.Context, kafka, downstream, group string, count int) (sample, error) {
+	call, err := consumer.HTTPHandler(downstream)
+	if err != nil {
+		return sample{}, err
+	}
+	var done atomic.Int64
+	first, last := make(chan struct{}), make(chan struct{})
+	settings := consumer.DefaultSettings()
+	consuming, err := consumer.New(consumer.Config{
+		Bootstrap: []string{kafka}, Topic: inputTopic, DLQTopic: dlqTopic, Group: group, ClientID: "bench", Settings: settings, Logger: zerolog.Nop(),
+		Handler: func(ctx context.Context, record *kgo.Record) error {
+			err := call(ctx, record)
+			switch n := done.Add(1); {
+			case n == 1:
+				close(first)
+			case n == int64(count):
+				close(last)
+			}
+			return err
+		},
+	}, consumer.DefaultParts(settings))
+	if err != nil {
+		return sample{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- consuming.Run(running) }()
+	err = await(ctx, first)
+	var one sample
+	if err == nil {
+		one, err = take(count, func() error { return await(ctx, last) })
+	}
+	stop()
+	return one, errors.Join(err, <-ended)
+}
+
+func await(ctx context.Context, signal <-chan struct{}) error {
+	select {
+	case <-signal:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the consumer: %w", ctx.Err())
+	}
+}

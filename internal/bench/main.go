@@ -1,0 +1,99 @@
+// Command bench measures what dlqbench costs, as ratios between ways of doing the same thing that are measured in turns in one run, so
+// that a noisy machine hits them alike. It knows every part of the product from outside; it judges nothing, and a figure never
+// makes it fail: it fails only when something could not be measured.
+//
+// Usage: bench -dlqbench PATH [-only 1,5] [-json FILE] [-cpuprofile FILE]
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options are the command line's, and what follows from them.
+type options struct {
+	executable    string
+	only          string
+	json, profile string
+	dir           string // for everything that is written; removed at the end
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.executable, "dlqbench", "./dlqbench", "the program that is started as the consumer of the whole line")
+	flag.StringVar(&o.only, "only", "", "comma-separated numbers of the sections to measure (default: all)")
+	flag.StringVar(&o.json, "json", "", "also write the figures to this file as JSON")
+	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.executable, err = filepath.Abs(o.executable); err != nil {
+		return fmt.Errorf("finding the program: %w", err)
+	}
+	if _, err := os.Stat(o.executable); err != nil {
+		return fmt.Errorf("finding the program: %w; build it first, or say -dlqbench PATH", err)
+	}
+	if o.dir, err = os.MkdirTemp("", "dlqbench-bench-"); err != nil {
+		return fmt.Errorf("making a folder for what is measured: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(o.dir)) }()
+	if o.profile != "" {
+		file, err := os.Create(o.profile)
+		if err != nil {
+			return fmt.Errorf("writing the CPU profile: %w", err)
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("writing the CPU profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	return measureAll(ctx, o)
+}
+
+func measureAll(ctx context.Context, o options) error {
+	report := newReport(os.Stdout)
+	only := strings.Split(o.only, ",")
+	for i, measure := range []func(context.Context, options) (section, error){
+		measureWorkload, measureConsume, measureLatency, measureHistory, measureLine,
+	} {
+		if number := fmt.Sprint(i + 1); o.only != "" && !slices.Contains(only, number) {
+			continue
+		}
+		began := time.Now()
+		found, err := measure(ctx, o)
+		if err != nil {
+			return fmt.Errorf("section %d: %w", i+1, err)
+		}
+		found.Number, found.Took = i+1, time.Since(began)
+		report.add(found)
+	}
+	if o.json == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(report, "", "  ")
+	if err == nil {
+		err = os.WriteFile(o.json, append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the figures: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package main
+
+// Section 1: the workload's producer against the client it is made of, both as fast as they can.
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/workload"
+)
+
+func measureWorkload(ctx context.Context, o options) (section, error) {
+	const records, rounds = 250_000, 9
+	// One broker per turn: what lies in the topics of the one before would be in the way.
+	onRig := func(produce func(context.Context, *rig, int) (sample, error)) func() (sample, error) {
+		return func() (one sample, err error) {
+			r, err := newRig(ctx, o)
+			if err != nil {
+				return sample{}, err
+			}
+			defer func() { err = firstOf(err, r.close()) }()
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			return produce(ctx, r, records)
+		}
+	}
+	all, err := inTurns(rounds, []func() (sample, error){onRig(produceBare), onRig(produceWorkload)})
+	if err != nil {
+		return section{}, fmt.Errorf("producing: %w", err)
+	}
+	bare, ours := all[0], all[1]
+	var added []float64
+	for i := range ours {
+		added = append(added, ours[i].cpuMicros()-bare[i].cpuMicros())
+	}
+	extra := summary("processor time added per record", "µs", added)
+	extra.Detail = fmt.Sprintf("%.1f %% of one core at 20,000 records/s", extra.Value*20_000/1e6*100)
+	return section{
+		Title: "Workload producer against bare franz-go on the same broker",
+		How: []string{
+			fmt.Sprintf("%d pairs, %d records of %d bytes each time, all due at once; acks=all, idempotent, the same client options.", rounds, records, valueSize),
+			"Bare sends ready-made records; the workload builds, hashes, stamps and notes each one and each acknowledgement.",
+		},
+		Rows: []row{
+			ratios("throughput", "≥ 0.90×", ours, bare, sample.perSecond, "/s"),
+			ratios("records per second of processor time", "≥ 0.90×", ours, bare, sample.cpuPerSecond, "/s"),
+			extra,
+		},
+	}, nil
+}
+
+// produceBare sends ready-made records with the workload's client options.
+func produceBare(ctx context.Context, r *rig, count int) (sample, error) {
+	records := make([]*kgo.Record, count)
+	for i := range records {
+		records[i] = r.record(int32(i))
+	}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(r.kafka.Bootstrap()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.MaxBufferedRecords(count), kgo.ProducerLinger(time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	)
+	if err != nil {
+		return sample{}, err
+	}
+	defer client.Close()
+	var acked atomic.Int64
+	one, err := take(count, func() error {
+		for _, record := range records {
+			client.TryProduce(ctx, record, func(_ *kgo.Record, err error) {
+				if err == nil {
+					acked.Add(1)
+				}
+			})
+		}
+		return client.Flush(ctx)
+	})
+	return one, firstOf(err, wholly(acked.Load(), count))
+}
+
+func produceWorkload(ctx context.Context, r *rig, count int) (sample, error) {
+	p := &plan.Plan{Records: make([]plan.Record, count)}
+	for i := range p.Records {
+		p.Records[i] = plan.Record{
+			Outcome: history.OutcomeSuccess, Key: int32(i % keyCount), Partition: int32(i % partitions), Size: valueSize,
+		}
+	}
+	producer, err := workload.NewProducer(workload.ProducerConfig{
+		Bootstrap: r.kafka.Bootstrap(), Topic: inputTopic, Plan: p, IDs: r.ids, Clock: r.clock, Sink: r.sink,
+	})
+	if err != nil {
+		return sample{}, err
+	}
+	defer producer.Close()
+	one, err := take(count, func() error {
+		if err := producer.Run(ctx, r.clock.Now()); err != nil {
+			return err
+		}
+		return producer.Flush(ctx)
+	})
+	_, acked, _, _ := producer.Counts()
+	return one, firstOf(err, wholly(acked, count))
+}
+
+func wholly(done int64, count int) error {
+	if done != int64(count) {
+		return fmt.Errorf("only %d of %d records went through", done, count)
+	}
+	return nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
