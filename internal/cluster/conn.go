@@ -30,9 +30,9 @@ type brokerConn struct {
 	keep   bool
 	broken bool
 
-	// hungUp is closed with the client's side, closed with kfake's, which is not before it.
-	hungUp, closed    chan struct{}
-	onHangUp, onClose sync.Once
+	// closed is closed when kfake has done with the connection, which may be later than its end at the client's side.
+	closed  chan struct{}
+	onClose sync.Once
 
 	mu      sync.Mutex
 	pending []pendingAnswer
@@ -47,16 +47,11 @@ type pendingAnswer struct {
 }
 
 func newBrokerConn(conn net.Conn, gate *gate) *brokerConn {
-	return &brokerConn{Conn: conn, gate: gate, hungUp: make(chan struct{}), closed: make(chan struct{})}
+	return &brokerConn{Conn: conn, gate: gate, closed: make(chan struct{})}
 }
 
 // hangUp closes the connection to the client. kfake hears of it when no request of a waiting member is left on it.
-func (c *brokerConn) hangUp() {
-	c.onHangUp.Do(func() {
-		close(c.hungUp)
-		_ = c.Conn.Close()
-	})
-}
+func (c *brokerConn) hangUp() { _ = c.Conn.Close() }
 
 // Close is called by kfake, more than once, when it has done with the connection.
 func (c *brokerConn) Close() error {

@@ -67,7 +67,7 @@ func StartEmbedded(ctx context.Context, options Options) (*Embedded, error) {
 		kfake.ClusterID("dlqbench-embedded"),
 		kfake.DataDir(options.Dir),
 		kfake.WithLogger(kfakeLog{options.Log}),
-		kfake.GroupMinSessionTimeout(minSessionTimeout),
+		kfake.GroupMinSessionTimeout(minSessionTimeout), kfake.GroupMaxSessionTimeout(maxSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
 			// Under KIP-848 the broker sets these; Kafka's own (5 s and 45 s) are longer than a run's drain.
 			"group.consumer.heartbeat.interval.ms": "500",
@@ -90,6 +90,9 @@ func StartEmbedded(ctx context.Context, options Options) (*Embedded, error) {
 // minSessionTimeout lets consumers ask for a shorter session than Kafka's least (6 s), so that the partitions of a killed
 // one are handed on within a run.
 const minSessionTimeout = time.Second
+
+// maxSessionTimeout is the default of Kafka's group.max.session.timeout.ms; kfake's own is shorter and refuses members that ask for more.
+const maxSessionTimeout = 30 * time.Minute
 
 func (o Options) check(ctx context.Context) error {
 	if o.Brokers < 1 || o.Brokers > MaxBrokers {
