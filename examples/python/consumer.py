@@ -189,9 +189,8 @@ class Service:
         self.consumer = Consumer({
             **brokers,
             "group.id": environment["DLQBENCH_GROUP_ID"], "auto.offset.reset": "earliest",
-            # The rebalance protocol of Kafka 4: a member that dies does not hold up the others. For older brokers leave it out, and set
-            # session.timeout.ms and partition.assignment.strategy ("cooperative-sticky") instead.
-            "group.protocol": "consumer", "socket.timeout.ms": 10000,
+            # A member that dies is noticed after its session: the client's default of 45 s is a long time to do nothing.
+            "session.timeout.ms": 6000, "heartbeat.interval.ms": 500, "socket.timeout.ms": 10000,
             "enable.auto.commit": False, "on_commit": self.committed,
         })
 
