@@ -658,3 +658,26 @@ func TestStopStartAndCloseAtOnce(t *testing.T) {
 	close(w.stop)
 	w.wg.Wait()
 }
+
+// Apache Kafka accepts sessions of up to 30 minutes; a consumer that asks for one must not be refused with INVALID_SESSION_TIMEOUT.
+func TestLongSessionsAreAccepted(t *testing.T) {
+	e := start(t, 1)
+	client, err := kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType = "g", "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = int32(maxSessionTimeout.Milliseconds()), 60_000
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name = "range"
+	join.Protocols = append(join.Protocols, protocol)
+	response, err := join.RequestWith(testContext(t), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.ErrorCode == kerr.InvalidSessionTimeout.Code {
+		t.Errorf("a session of %s is refused", maxSessionTimeout)
+	}
+}
