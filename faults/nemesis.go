@@ -84,7 +84,7 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 }
 
 func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Planned) error {
-	if !sleepUntil(ctx, n.Clock, steady+planned.At) {
+	if !SleepUntil(ctx, n.Clock, steady+planned.At) {
 		return nil
 	}
 	injector := n.Injectors[planned.Kind]
@@ -96,7 +96,7 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 	if err != nil {
 		return fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
 	}
-	sleepUntil(ctx, n.Clock, steady+planned.At+planned.For)
+	SleepUntil(ctx, n.Clock, steady+planned.At+planned.For)
 	// Healing must also happen when the run was interrupted, so it gets a context of its own.
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
 	defer cancel()
@@ -116,8 +116,8 @@ func (n *Nemesis) note(kind history.Kind, planned Planned) {
 	}
 }
 
-// sleepUntil waits until the clock shows at; it reports false when ctx ended first.
-func sleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
+// SleepUntil waits until the clock shows at; it reports false when ctx ended first.
+func SleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
 	timer := time.NewTimer(at - clock.Now())
 	defer timer.Stop()
 	select {

@@ -176,7 +176,7 @@ func (r *run) superviseOne(ctx context.Context, instance int) {
 		case <-ctx.Done():
 			return
 		}
-		if !sleepUntil(ctx, r.clock, r.clock.Now()+restartDelay) {
+		if !faults.SleepUntil(ctx, r.clock, r.clock.Now()+restartDelay) {
 			return
 		}
 		if r.subject.Alive(instance) || !r.subject.Crashed(instance) {

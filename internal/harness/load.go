@@ -119,15 +119,3 @@ func graced(ctx context.Context, limit time.Duration) (context.Context, context.
 
 // interruptedLimit bounds stopping the subject, and auditing, after the user interrupted.
 const interruptedLimit = 4 * time.Second
-
-// sleepUntil waits until the run's clock shows at; it reports false when ctx ended first.
-func sleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
-	timer := time.NewTimer(at - clock.Now())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

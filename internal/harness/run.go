@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -77,7 +78,7 @@ func (r *run) loadAndBreak(ctx context.Context) error {
 	r.loadedAt.Store(&warmUp)
 	load := r.startLoad(ctx, warmUp)
 	steady := warmUp + r.plan.WarmUp
-	if sleepUntil(ctx, r.clock, steady) {
+	if faults.SleepUntil(ctx, r.clock, steady) {
 		r.enter(history.PhaseSteady)
 	}
 	err := r.nemesis().Run(ctx, steady, r.plan.Faults)

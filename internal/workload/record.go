@@ -94,7 +94,7 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 	record := b.nextRecord()
 	record.Topic, record.Partition = b.topic, planned.Partition
 	if planned.Key != history.None {
-		record.Key = b.take(keyRoom, func(dst []byte) []byte { return appendKey(dst, planned.Key) })
+		record.Key = b.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
 	}
 	room := max(int(planned.Size), smallestValue)
 	record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
@@ -113,14 +113,6 @@ const (
 	smallestValue = 128
 )
 
-func appendKey(dst []byte, key int32) []byte {
-	dst = append(dst, "key-"...)
-	for limit := int32(100000); limit > key && limit > 1; limit /= 10 {
-		dst = append(dst, '0')
-	}
-	return strconv.AppendInt(dst, int64(key), 10)
-}
-
 // appendValue appends the record's JSON, filled up to the planned size (without padding it is shorter than smallestValue).
 func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentAt time.Time) []byte {
 	start := len(dst)
@@ -132,7 +124,7 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 		dst = append(dst, `,"key":null`...)
 	} else {
 		dst = append(dst, `,"key":"`...)
-		dst = appendKey(dst, planned.Key)
+		dst = plan.AppendKey(dst, planned.Key)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"sent_at":"`...)
