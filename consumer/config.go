@@ -29,6 +29,18 @@ type Settings struct {
 	DLQEnabled bool `json:"dlq_enabled" jsonschema:"default=true"`
 	// StopGrace bounds the orderly stop after TERM.
 	StopGrace units.Duration `json:"stop_grace,omitempty" jsonschema:"default=5s"`
+	// Retry is in-place (a record waits in memory and its offset is not committed until it is done) or topics (the first failure hands the record
+	// on to the retry topic of its attempt, "TOPIC.retry-1" and so on up to MaxRetries−1; the offset is then done. The copy carries the attempts made in a header).
+	Retry string `json:"retry,omitempty" jsonschema:"default=in-place,enum=in-place,enum=topics"`
+	// GroupProtocol is classic or consumer (KIP-848: the broker assigns).
+	GroupProtocol string `json:"group_protocol,omitempty" jsonschema:"default=classic,enum=classic,enum=consumer"`
+	// Assignor of the classic protocol: cooperative-sticky (rebalances leave the other partitions alone) or range (eager: every rebalance takes all of them away).
+	Assignor string `json:"assignor,omitempty" jsonschema:"default=cooperative-sticky,enum=cooperative-sticky,enum=range"`
+	// StaticMembership gives each instance a group.instance.id (KIP-345): it leaves without a goodbye and comes back to its partitions.
+	StaticMembership bool `json:"static_membership,omitempty"`
+	// OffsetMetadata writes the finished offsets beyond the committed one into the commit's metadata, as ranges relative to it
+	// ("1-3,7"), and skips them when a partition is assigned.
+	OffsetMetadata bool `json:"offset_metadata,omitempty"`
 }
 
 // DefaultSettings returns the design's defaults.
@@ -36,6 +48,6 @@ func DefaultSettings() Settings {
 	return Settings{
 		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,
 		Ordering: "key", MaxInFlight: 2000, AttemptTimeout: units.Duration(2e9), CommitInterval: units.Duration(1e8),
-		DLQEnabled: true, StopGrace: units.Duration(5e9),
+		DLQEnabled: true, StopGrace: units.Duration(5e9), Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
 	}
 }

@@ -85,11 +85,11 @@ func kafkaEntries() []Entry {
 		Effects: []string{"requests answered NOT_ENOUGH_REPLICAS (or whichever error it is)"}, Keys: keys("kafka.error"),
 		Example: "{at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}",
 	}, {
-		Name: "kafka.delay", Summary: "The broker answers late.", Made: made,
+		Name: "kafka.delay_response", Summary: "The broker answers late.", Made: made,
 		Does: "The broker carries the request out at once, its answer is held back: a subject that does not wait for the answer shows itself. " +
 			"Answers on one connection stay in order, so what is queued behind waits too.",
-		Effects: []string{"responses delayed"}, Keys: keys("kafka.delay"),
-		Example: "{at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, delay: 300ms}}",
+		Effects: []string{"responses delayed"}, Keys: keys("kafka.delay_response"),
+		Example: "{at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, delay_response: 300ms}}",
 	}, {
 		Name: "kafka.drop_response", Summary: "An acknowledgement is lost.", Made: made,
 		Does:    "The broker carries the request out, the answer never reaches the subject: a dead letter is written, or an offset committed, that the subject does not know of.",

@@ -118,8 +118,8 @@ func (k Kafka) what() string {
 	switch {
 	case k.Error != "":
 		text.WriteString(" answered " + k.Error)
-	case k.Delay > 0:
-		fmt.Fprintf(&text, " answered %s late", k.Delay)
+	case k.DelayResponse > 0:
+		fmt.Fprintf(&text, " answered %s late", k.DelayResponse)
 	case k.DropResponse:
 		text.WriteString(" carried out, the answer lost")
 	}

@@ -10,8 +10,15 @@ import (
 type Spec struct {
 	// Name identifies the fault in reports; default: its kind and position.
 	Name string `json:"name,omitempty"`
-	// At is the offset from the start of the steady phase.
-	At units.Duration `json:"at" jsonschema:"required"`
+	// At is the offset from the start of the steady phase. With When it is from when on the event is waited for.
+	At units.Duration `json:"at,omitempty"`
+	// When waits for an event of the run in place of a time: "first-retry" (a record is tried for the second time), "first-dead-letter" (the
+	// first dead letter was acknowledged by the broker; the subject has not read that yet), "backoff" (an attempt has failed and another is due),
+	// "lag > N" (records sent and not yet covered by a commit), "instance N assigned". An event that does not come by the end of the
+	// steady phase leaves the fault without effect.
+	When string `json:"when,omitempty"`
+	// After is how long after that event the fault starts; it goes with When.
+	After units.Duration `json:"after,omitempty"`
 	// For is how long it stays; 0 only for faults that are an instant (a signal, a broker restart).
 	For units.Duration `json:"for,omitempty"`
 
@@ -22,42 +29,86 @@ type Spec struct {
 	Downstream *Downstream `json:"downstream,omitempty"`
 }
 
-// Network breaks a TCP link through toxiproxy. Exactly one of Latency, Bandwidth, Timeout, Down, Reset is set
-// (Jitter goes with Latency).
+// Network breaks a TCP link through toxiproxy. Exactly one of Latency, Bandwidth, Timeout, SlowClose, Slicer, LimitData, HalfOpen, Down, Reset is
+// set (Jitter goes with Latency).
 type Network struct {
 	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs topics.dlq.broker)
 	// or "downstream" (the oracle).
 	Link string `json:"link" jsonschema:"required"`
-	// Latency delays every chunk, both ways; Jitter adds up to that much, at random.
+	// Direction limits latency, bandwidth, timeout, slicer and limit_data to what the subject sends (requests) or gets (responses); default both.
+	Direction string `json:"direction,omitempty" jsonschema:"enum=both,enum=requests,enum=responses"`
+	// Toxicity is the share of the connections that is hit, drawn from the seed; default 100%.
+	Toxicity units.Percent `json:"toxicity,omitempty"`
+	// Latency delays every chunk; Jitter adds up to that much, at random.
 	Latency units.Duration `json:"latency,omitempty"`
 	Jitter  units.Duration `json:"jitter,omitempty"`
 	// Bandwidth limits the link, in bytes per second ("64KiB" = 64 KiB/s).
 	Bandwidth units.Size `json:"bandwidth,omitempty"`
 	// Timeout: data is swallowed, connections stay open and silent.
 	Timeout bool `json:"timeout,omitempty"`
+	// SlowClose: when one side closes a connection the other learns of it this much later.
+	SlowClose units.Duration `json:"slow_close,omitempty"`
+	// Slicer cuts the data into small pieces.
+	Slicer *Slicer `json:"slicer,omitempty"`
+	// LimitData: each connection is closed once it has carried so many bytes in a direction, in the middle of a message.
+	LimitData units.Size `json:"limit_data,omitempty"`
+	// HalfOpen: the far side of the existing connections is gone and the subject is not told; what it sends is swallowed. New connections work.
+	HalfOpen bool `json:"half_open,omitempty"`
 	// Down: existing connections are closed, new ones refused.
 	Down bool `json:"down,omitempty"`
 	// Reset: existing connections are reset (a true RST), new ones are reset when they send.
 	Reset bool `json:"reset,omitempty"`
 }
 
-// Kafka acts on requests that the tap sees. Exactly one of Error, Delay, DropResponse is set.
+// UnmarshalJSON fills in the defaults that are not the zero value.
+func (n *Network) UnmarshalJSON(data []byte) error {
+	type plain Network
+	filled := plain{Toxicity: 1}
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*n = Network(filled)
+	return nil
+}
+
+// Slicer sends data on in pieces of Size bytes, Delay apart.
+type Slicer struct {
+	Size  units.Size     `json:"size" jsonschema:"required"`
+	Delay units.Duration `json:"delay,omitempty"`
+}
+
+// Kafka acts on requests that the tap sees. Exactly one of Error, DelayRequest, DelayResponse, DropRequest, DropResponse, Close, Throttle is set; the other
+// fields say which requests match, and all of them must.
 type Kafka struct {
-	// API is Kafka's name of the request: Produce, OffsetCommit.
-	API string `json:"api" jsonschema:"required,enum=Produce,enum=OffsetCommit"`
-	// Topic limits it to requests that touch the topic: "input", "dlq" or a topic's name.
-	Topic string `json:"topic,omitempty"`
-	// Instance limits it to one instance.
+	// API is Kafka's name of the request.
+	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId"`
+	// Topic limits it to requests that touch the topic: "input", "retry", "dlq" or a topic's name; Partition to those that touch that partition of it.
+	Topic     string `json:"topic,omitempty"`
+	Partition *int   `json:"partition,omitempty" jsonschema:"minimum=0"`
+	// Group limits it to requests of that consumer group, "subject" being the subject's own; ClientID to those with that client id.
+	Group    string `json:"group,omitempty"`
+	ClientID string `json:"client_id,omitempty"`
+	// Instance limits it to one instance, Version to requests of that version.
 	Instance *int `json:"instance,omitempty" jsonschema:"minimum=0"`
+	Version  *int `json:"version,omitempty" jsonschema:"minimum=0"`
+	// Nth hits only the nth matching request, EveryNth every nth, both counted from 1 from the start of the fault.
+	Nth      int `json:"nth,omitempty" jsonschema:"minimum=1"`
+	EveryNth int `json:"every_nth,omitempty" jsonschema:"minimum=1"`
 	// Probability is the share of matching requests that is hit, drawn from the seed; default 100%.
 	Probability units.Percent `json:"probability,omitempty"`
 
-	// Error is Kafka's name of an error code (NOT_ENOUGH_REPLICAS) answered in the broker's place.
+	// Error is Kafka's name of an error code (NOT_ENOUGH_REPLICAS) answered in the broker's place, for the partitions that match where the API has partitions.
 	Error string `json:"error,omitempty"`
-	// Delay holds the broker's answer back for this long.
-	Delay units.Duration `json:"delay,omitempty"`
-	// DropResponse: the broker does it, the answer never reaches the client.
+	// DelayRequest holds the request back before the broker sees it, DelayResponse the broker's answer before the client sees it.
+	DelayRequest  units.Duration `json:"delay_request,omitempty"`
+	DelayResponse units.Duration `json:"delay_response,omitempty"`
+	// DropRequest: neither does the broker see the request nor the client an answer. DropResponse: the broker does it, the answer never reaches the client.
+	DropRequest  bool `json:"drop_request,omitempty"`
 	DropResponse bool `json:"drop_response,omitempty"`
+	// Close closes the client's connection in place of passing the request on.
+	Close bool `json:"close,omitempty"`
+	// Throttle is written into the answer's throttle_time_ms, as a broker does that enforces a quota (KIP-219: the client waits).
+	Throttle units.Duration `json:"throttle,omitempty"`
 }
 
 // UnmarshalJSON fills in the default of Probability, which is not the zero value.
@@ -71,17 +122,25 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Broker acts on a broker. Exactly one of Stop, Restart is set.
+// Broker acts on a broker. Exactly one of Stop, Kill, Pause, Restart, MoveLeaders, MoveCoordinator is set.
 type Broker struct {
-	// Broker is its number, from 1.
-	Broker int `json:"broker" jsonschema:"required,minimum=1"`
-	// Stop: it is stopped, and started again with its data after For.
+	// Broker is its number, from 1; not for MoveCoordinator, which finds the one that coordinates the subject's group.
+	Broker int `json:"broker,omitempty" jsonschema:"minimum=1"`
+	// Stop: it is stopped in order (its leaderships move first, where it has followers), and started again with its data after For.
 	Stop bool `json:"stop,omitempty"`
+	// Kill: it is gone at once, its connections are reset; it is started again with its data after For.
+	Kill bool `json:"kill,omitempty"`
+	// Pause: it stands still with its connections open, and goes on after For.
+	Pause bool `json:"pause,omitempty"`
 	// Restart: it is stopped and started at once.
 	Restart bool `json:"restart,omitempty"`
+	// MoveLeaders: the partitions that it leads get other leaders; they come back after For, if that is set.
+	MoveLeaders bool `json:"move_leaders,omitempty"`
+	// MoveCoordinator: the subject's group gets another coordinator.
+	MoveCoordinator bool `json:"move_coordinator,omitempty"`
 }
 
-// Subject acts on the consumer's processes. Exactly one of Signal, Restart is set.
+// Subject acts on the consumer's processes. Exactly one of Signal, Restart, ScaleUp, ScaleDown is set.
 type Subject struct {
 	// Instance is its number, from 0; All takes every one in turn (a rolling restart), Every apart.
 	Instance *int           `json:"instance,omitempty" jsonschema:"minimum=0"`
@@ -93,10 +152,39 @@ type Subject struct {
 	Restart bool `json:"restart,omitempty"`
 	// RestartAfter starts an ended instance again this long after it ended; without it the instance comes back at heal.
 	RestartAfter units.Duration `json:"restart_after,omitempty"`
+	// ScaleUp starts so many further instances, which are ended (TERM) after For; ScaleDown ends (TERM) so many of the last ones, which are
+	// started again after For.
+	ScaleUp   int `json:"scale_up,omitempty" jsonschema:"minimum=1,maximum=16"`
+	ScaleDown int `json:"scale_down,omitempty" jsonschema:"minimum=1,maximum=16"`
 }
 
 // Downstream changes what the oracle answers. Exactly one field is set.
 type Downstream struct {
 	// Outage: every attempt is answered 503.
 	Outage bool `json:"outage,omitempty"`
+	// Slow: every attempt is answered as planned, this much later.
+	Slow units.Duration `json:"slow,omitempty"`
+	// Hang: no attempt is answered until the fault is over; connections stay open.
+	Hang bool `json:"hang,omitempty"`
+	// RateLimit answers 429 with Retry-After to what exceeds a rate.
+	RateLimit *RateLimit `json:"rate_limit,omitempty"`
+	// Errors answers shares of the attempts with errors, drawn from the seed by record and attempt; the rest is answered as planned.
+	Errors *Errors `json:"errors,omitempty"`
+	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile"`
+}
+
+// RateLimit lets Rate attempts pass, over all instances; the others are answered 429 with RetryAfter (whole seconds on the wire; default 1s).
+type RateLimit struct {
+	Rate       units.Rate     `json:"rate" jsonschema:"required"`
+	RetryAfter units.Duration `json:"retry_after,omitempty"`
+}
+
+// Errors are shares of the attempts; their sum is at most 100%.
+type Errors struct {
+	Transient units.Percent `json:"transient,omitempty"`
+	Permanent units.Percent `json:"permanent,omitempty"`
+	Logical   units.Percent `json:"logical,omitempty"`
+	Timeout   units.Percent `json:"timeout,omitempty"`
+	Reset     units.Percent `json:"reset,omitempty"`
 }

@@ -17,7 +17,7 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 		{"every answer lost", Spec{Kafka: &Kafka{API: "Produce", Topic: "dlq", DropResponse: true, Probability: 1}}, true},
 		{"an error to half of them", Spec{Kafka: &Kafka{API: "Produce", Topic: "dlq", Error: "NOT_ENOUGH_REPLICAS", Probability: 0.5}}, false},
 		{"an error to one instance", Spec{Kafka: &Kafka{API: "Produce", Topic: "dlq", Error: "NOT_ENOUGH_REPLICAS", Probability: 1, Instance: &one}}, false},
-		{"late answers", Spec{Kafka: &Kafka{API: "Produce", Topic: "dlq", Delay: units.Duration(1), Probability: 1}}, false},
+		{"late answers", Spec{Kafka: &Kafka{API: "Produce", Topic: "dlq", DelayResponse: units.Duration(1), Probability: 1}}, false},
 		{"refused commits", Spec{Kafka: &Kafka{API: "OffsetCommit", Error: "NOT_COORDINATOR", Probability: 1}}, false},
 		{"the link down", Spec{Network: &Network{Link: "dlq", Down: true}}, true},
 		{"the link silent", Spec{Network: &Network{Link: "dlq", Timeout: true}}, true},

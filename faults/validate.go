@@ -143,8 +143,8 @@ func (n Network) link(setting Setting) []Defect {
 const noOracle = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 
 func (k Kafka) validate(setting Setting) []Defect {
-	set := names(map[string]bool{"error": k.Error != "", "delay": k.Delay > 0, "drop_response": k.DropResponse})
-	defects := exactlyOne(set, "error, delay and drop_response")
+	set := names(map[string]bool{"error": k.Error != "", "delay_response": k.DelayResponse > 0, "drop_response": k.DropResponse})
+	defects := exactlyOne(set, "error, delay_response and drop_response")
 	if k.Error != "" && !slices.Contains(ErrorNames(), k.Error) {
 		defects = append(defects, Defect{Path: "/error", Message: fmt.Sprintf("%q is no Kafka error", k.Error), Got: k.Error, Known: ErrorNames()})
 	}

@@ -32,6 +32,12 @@ type Contract struct {
 	StopGrace  time.Duration `json:"stop_grace_ns"`
 	// SkipsTombstones: records with a null value are committed unprocessed, by design.
 	SkipsTombstones bool `json:"skips_tombstones"`
+	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this format (MetadataRanges);
+	// "" = their metadata means nothing. A subject that promises it skips those offsets after a restart or a rebalance.
+	OffsetMetadata string `json:"offset_metadata,omitempty"`
+	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, fail and back off, in (0, 1];
+	// 0 promises nothing.
+	Isolation float64 `json:"isolation,omitempty"`
 	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 }
@@ -90,6 +96,9 @@ const (
 	RetryInPlace    Retry = "in-place"
 	RetryRedelivery Retry = "redelivery"
 	RetryTopics     Retry = "topics"
+
+	// MetadataRanges: comma-separated ranges of finished offsets, relative to the committed one, ascending, both ends included: "1-3,7".
+	MetadataRanges = "ranges"
 
 	OnFailureHalt  OnFailure = "halt"
 	OnFailureCrash OnFailure = "crash"

@@ -35,7 +35,7 @@ const (
 	KindRevoked
 	// CommitRequest: one partition of an OffsetCommit or TxnOffsetCommit, stamped after it was read from the
 	// instance. Op, Instance, Run, Topic, Partition, Offset = the committed offset (all below it is done),
-	// N = generation; Flags InTransaction.
+	// N = generation; Flags InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's metadata, where the contract gives it a meaning.
 	KindCommitRequest
 	// CommitResponse: the broker's answer to it, stamped before it was written to the instance. Op, Code; Flags Withheld
 	// when a fault kept it from the instance, Forged when a fault answered in the broker's place and the broker never

@@ -35,7 +35,9 @@ type PlannedFault struct {
 	// StopsDeadLetters: while it is in force no instance can get a dead letter acknowledged. Delays and limits don't stop them, and
 	// neither does what hits only a share of the requests.
 	StopsDeadLetters bool `json:"stops_dead_letters,omitempty"`
-	// At is the offset from the start of the steady phase; For the duration (0: an instant).
+	// When is the event that it waits for ("first-dead-letter"); "" where it follows the clock.
+	When string `json:"when,omitempty"`
+	// At is the offset from the start of the steady phase (with When: from when on the event counts); For the duration (0: an instant).
 	At  time.Duration `json:"at_ns"`
 	For time.Duration `json:"for_ns"`
 }

@@ -58,7 +58,7 @@ func TestWrittenZerosAreKept(t *testing.T) {
 func TestWrittenForms(t *testing.T) {
 	s := mustParse(t, least,
 		"workload.outcomes={transient: 5, rate_limited: {weight: 2, retry_after: 3s}, reset: {weight: 1, failures: 2}, exhausted: 1}", "workload.value_size=1KiB",
-		"faults=[{at: 1s, for: 500ms, kafka: {api: Produce, delay: 1s}}, {at: 1s, for: 500ms, network: {link: downstream, bandwidth: 2048}}]",
+		"faults=[{at: 1s, for: 500ms, kafka: {api: Produce, delay_response: 1s}}, {at: 1s, for: 500ms, network: {link: downstream, bandwidth: 2048}}]",
 		"replay={healed: 12.5%}", "workload.keys.skew=0.5", "seed=18446744073709551615")
 	wantOutcomes := Outcomes{
 		Transient: Failing{5, 1, units.Duration(time.Second)}, RateLimited: Failing{2, 1, units.Duration(3 * time.Second)},

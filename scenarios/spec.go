@@ -43,7 +43,15 @@ type Cluster struct {
 // Topics are the run's topics; their names get the run's prefix.
 type Topics struct {
 	Input InputTopic `json:"input,omitempty"`
+	// Retry are the retry topics, if the subject has any.
+	Retry RetryTopic `json:"retry,omitempty"`
 	DLQ   DLQTopic   `json:"dlq,omitempty"`
+}
+
+// RetryTopic says how the retry topics are made.
+type RetryTopic struct {
+	// Partitions of each, 1 to 256; default: as many as the input has.
+	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1,maximum=256"`
 }
 
 // InputTopic is the source topic.
@@ -86,6 +94,8 @@ type Workload struct {
 	Duration units.Duration `json:"duration,omitempty"`
 	// WarmUp before the steady phase, at the first rate, all successes; default 500ms.
 	WarmUp units.Duration `json:"warm_up,omitempty"`
+	// Bursts adds records on top of the rate.
+	Bursts *Bursts `json:"bursts,omitempty"`
 	// Arrivals is constant or poisson.
 	Arrivals string `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
 	Keys     Keys   `json:"keys,omitempty"`
@@ -94,6 +104,13 @@ type Workload struct {
 	// Headers each record carries besides dlqbench-id; default 1.
 	Headers  int      `json:"headers,omitempty" jsonschema:"minimum=0,maximum=100"`
 	Outcomes Outcomes `json:"outcomes,omitempty"`
+	// Failing makes several partitions fail at once for a while, whatever Outcomes says.
+	Failing []FailingPartitions `json:"failing,omitempty"`
+	// Tombstones is the share of the records with a null value; Garbage of those whose value is no message at all: random bytes, not UTF-8, without an id.
+	Tombstones units.Percent `json:"tombstones,omitempty"`
+	Garbage    units.Percent `json:"garbage,omitempty"`
+	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
+	Large *Large `json:"large,omitempty"`
 	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup).
 	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile"`
 }
@@ -104,12 +121,36 @@ type Step struct {
 	For  units.Duration `json:"for" jsonschema:"required"`
 }
 
+// Bursts sends Records at once, Every so long, from the start of the steady phase plus Every.
+type Bursts struct {
+	Every   units.Duration `json:"every" jsonschema:"required"`
+	Records int            `json:"records" jsonschema:"required,minimum=1,maximum=1000000"`
+}
+
+// FailingPartitions gives every record that is sent to these partitions of the input, in this stretch of the steady phase, one outcome.
+type FailingPartitions struct {
+	// Partitions are their numbers, from 0.
+	Partitions []int          `json:"partitions" jsonschema:"required,minItems=1"`
+	At         units.Duration `json:"at,omitempty"`
+	For        units.Duration `json:"for" jsonschema:"required"`
+	// Outcome is transient (fails twice), exhausted, permanent or logical.
+	Outcome string `json:"outcome" jsonschema:"required,enum=transient,enum=exhausted,enum=permanent,enum=logical"`
+}
+
+// Large are records of Size bytes, at most 1000KiB.
+type Large struct {
+	Share units.Percent `json:"share" jsonschema:"required"`
+	Size  units.Size    `json:"size" jsonschema:"required"`
+}
+
 // Keys says how records are keyed.
 type Keys struct {
 	// Count of distinct keys, default 1000.
 	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=10000000"`
 	// Skew is Zipf's s: 0 (default) is uniform, 1 is strong.
 	Skew float64 `json:"skew,omitempty" jsonschema:"minimum=0,maximum=10"`
+	// Hot is the share of records that have one and the same key.
+	Hot units.Percent `json:"hot,omitempty"`
 	// Null is the share of records without a key.
 	Null units.Percent `json:"null,omitempty"`
 }

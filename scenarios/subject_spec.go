@@ -47,8 +47,12 @@ type ContractSpec struct {
 	RetryTopics TextList `json:"retry_topics,omitempty"`
 	DLQ         DLQSpec  `json:"dlq,omitempty"`
 	// Commits: after-outcome (default) or auto.
-	Commits string   `json:"commits,omitempty" jsonschema:"enum=after-outcome,enum=auto"`
-	Stop    StopSpec `json:"stop,omitempty"`
+	Commits string `json:"commits,omitempty" jsonschema:"enum=after-outcome,enum=auto"`
+	// OffsetMetadata: ranges, if commits carry the finished offsets beyond the committed one in their metadata ("1-3,7", relative to it).
+	OffsetMetadata string `json:"offset_metadata,omitempty" jsonschema:"enum=ranges"`
+	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, back off; without it nothing is promised.
+	Isolation units.Percent `json:"isolation,omitempty"`
+	Stop      StopSpec      `json:"stop,omitempty"`
 	// Skips: "tombstone".
 	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
 }

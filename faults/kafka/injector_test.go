@@ -132,7 +132,7 @@ func TestWhatARuleMatches(t *testing.T) {
 		if hit(in, c.instance, c.request) {
 			t.Errorf("%s: hit without a rule", name)
 		}
-		c.spec.Delay = units.Duration(time.Second)
+		c.spec.DelayResponse = units.Duration(time.Second)
 		heal := inject(t, in, &eventLog{}, c.spec, 1)
 		if got := hit(in, c.instance, c.request); got != c.want {
 			t.Errorf("%s: hit %v, want %v", name, got, c.want)
@@ -301,7 +301,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	written := int64(0)
 	for what, spec := range map[string]faults.Kafka{
 		"requests answered NOT_ENOUGH_REPLICAS": {API: "Produce", Topic: "dlq", Error: "NOT_ENOUGH_REPLICAS"},
-		"responses delayed":                     {API: "Produce", Topic: "dlq", Delay: units.Duration(time.Hour)},
+		"responses delayed":                     {API: "Produce", Topic: "dlq", DelayResponse: units.Duration(time.Hour)},
 		"responses dropped":                     {API: "Produce", Topic: "dlq", DropResponse: true},
 	} {
 		before := len(log.effects())
@@ -309,7 +309,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 		acked := make(chan error, 1)
 		cl.Produce(t.Context(), &kgo.Record{Topic: "r.dlq", Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
 		waitFor(t, what, func() bool {
-			if spec.Delay > 0 { // its effect is known when the response is let go: wait until it is held
+			if spec.DelayResponse > 0 { // its effect is known when the response is let go: wait until it is held
 				return kafka.PartitionInfo("r.dlq", 0).HighWatermark > written
 			}
 			return len(log.effects()) > before
@@ -328,7 +328,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			t.Errorf("%s: %d dead letters, want %d", what, n, written)
 		}
 		effect := log.effects()[before]
-		if effect.Text != what || effect.N != 1 || effect.Op != 4 || effect.Instance != 2 || (effect.Aux > 0) != (spec.Delay > 0) {
+		if effect.Text != what || effect.N != 1 || effect.Op != 4 || effect.Instance != 2 || (effect.Aux > 0) != (spec.DelayResponse > 0) {
 			t.Errorf("%s: effect %+v", what, effect)
 		}
 	}

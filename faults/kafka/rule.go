@@ -38,7 +38,7 @@ type rule struct {
 
 func newRule(spec faults.Kafka, topics []history.Topic, active faults.Active) (*rule, error) {
 	r := &rule{
-		active: active, instance: spec.Instance, share: spec.Probability.Share(), name: spec.Error, delay: spec.Delay.D(),
+		active: active, instance: spec.Instance, share: spec.Probability.Share(), name: spec.Error, delay: spec.DelayResponse.D(),
 		drop: spec.DropResponse, healed: make(chan struct{}), idle: make(chan struct{}),
 	}
 	if r.share == 0 {
@@ -57,7 +57,7 @@ func newRule(spec faults.Kafka, topics []history.Topic, active faults.Active) (*
 		}
 	}
 	if r.code == 0 && r.delay <= 0 && !r.drop {
-		return nil, errors.New("it does nothing: give error, delay or drop_response")
+		return nil, errors.New("it does nothing: give error, delay_response or drop_response")
 	}
 	if spec.Topic != "" {
 		if r.topics = named(spec.Topic, topics); len(r.topics) == 0 {

@@ -321,8 +321,8 @@ func TestConcernsAreIndependent(t *testing.T) {
 			t.Fatalf("null keys: record %d has key %d, had %d", i, r.Key, plain.Records[i].Key)
 		}
 	}
-	two := "faults:\n  - {at: 1s, for: 500ms, name: new, downstream: {outage: true}}\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay: 1s}}\n"
-	one := "faults:\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay: 1s}}\n"
+	two := "faults:\n  - {at: 1s, for: 500ms, name: new, downstream: {outage: true}}\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
+	one := "faults:\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
 	if a, b := with(fmt.Sprintf(load, "") + one).Faults[0], with(fmt.Sprintf(load, "") + two).Faults[1]; a.Seed != b.Seed {
 		t.Error("a fault that was put in front changes a named fault's seed")
 	}
