@@ -186,6 +186,11 @@ func (c *backoff) judge(g *gap) {
 		c.skip(why)
 		return
 	}
+	if c.w.hops && c.w.disruptions(g.number, c.w.record(g.number)) > 0 {
+		c.result.Judged--
+		c.skip("disrupted") // by what only the end of the history told of
+		return
+	}
 	c.saw(name, c.w.about(g.number, 0, g.start, func() string {
 		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, near(g.length), near(g.least), near(g.most))
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))

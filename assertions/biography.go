@@ -18,10 +18,25 @@ import (
 type story struct {
 	sighting
 	witness *Witness
+	// whole: nothing is left out.
+	whole bool
 	// Set while it is told.
-	born    bool
+	born   bool
+	owners map[holder]bool
+	// at are the positions of the record, the source first.
+	at []toldPlace
+	// ended is when its latest attempt ended.
+	ended time.Duration
+	// joined are the producers that have part of the story in an open transaction.
+	joined map[int64]bool
+}
+
+// toldPlace is a position of a story's record.
+type toldPlace struct {
+	place
+	// covered by an accepted commit; ending by one in the open transaction of the producer, none if there is none.
 	covered bool
-	owners  map[holder]bool
+	ending  int64
 }
 
 // linesLimit bounds a biography; what is marked is always told.
@@ -40,24 +55,51 @@ type narrator struct {
 	until    time.Duration
 }
 
+func newNarrator(w *world) *narrator {
+	return &narrator{w: w, ids: history.NewIDs(w.header.RunID), byRecord: map[int32][]*story{}, active: map[int64]string{}}
+}
+
+// enter takes a story in, to be told.
+func (n *narrator) enter(s *story) {
+	s.owners, s.joined, s.ended = map[holder]bool{}, map[int64]bool{}, never
+	n.stories = append(n.stories, s)
+	n.until = max(n.until, s.to)
+	s.witness.Command = n.w.showCommand(&s.sighting)
+	if s.record < 0 {
+		return
+	}
+	s.witness.ID = n.ids.Token(s.record)
+	n.byRecord[s.record] = append(n.byRecord[s.record], s)
+	if s.offset >= 0 {
+		s.at = append(s.at, toldPlace{place: place{s.topic, s.partition, s.offset}, ending: none})
+	}
+}
+
+// showCommand is the command that tells the whole story.
+func (w *world) showCommand(s *sighting) string {
+	switch {
+	case s.record >= 0:
+		return fmt.Sprintf("dlqbench show-record %s %d", w.header.RunID, s.record)
+	case s.topic >= 0 && s.partition >= 0 && s.offset >= 0:
+		return fmt.Sprintf("dlqbench show-record %s %s/%d/%d", w.header.RunID, w.topicName(s.topic), s.partition, s.offset)
+	}
+	return ""
+}
+
 // tellStories fills in the biographies of all witnesses.
 func (w *world) tellStories(source history.Source) error {
 	if len(w.stories) == 0 {
 		return nil
 	}
-	n := &narrator{w: w, ids: history.NewIDs(w.header.RunID), byRecord: map[int32][]*story{}, active: map[int64]string{}}
+	n := newNarrator(w)
 	for i := range w.stories {
-		s := &w.stories[i]
-		s.owners = map[holder]bool{}
-		n.stories = append(n.stories, s)
-		n.until = max(n.until, s.to)
-		if s.record >= 0 {
-			s.witness.ID = n.ids.Token(s.record)
-			n.byRecord[s.record] = append(n.byRecord[s.record], s)
-		}
+		n.enter(&w.stories[i])
 	}
-	err := source.Each(n.take)
-	if err != nil && !errors.Is(err, errTold) {
+	return n.walk(source)
+}
+
+func (n *narrator) walk(source history.Source) error {
+	if err := source.Each(n.take); err != nil && !errors.Is(err, errTold) {
 		return err
 	}
 	return nil
@@ -77,6 +119,10 @@ func (n *narrator) take(e *history.Event) error {
 		for _, s := range n.stories {
 			n.around(s, e)
 		}
+	case history.KindTxnEndRequest, history.KindTxnEndResponse:
+		for _, s := range n.stories {
+			n.endTransaction(s, e)
+		}
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError:
 		for _, s := range n.stories {
 			if n.concerns(s, e) {
@@ -91,7 +137,7 @@ func (n *narrator) take(e *history.Event) error {
 
 // own tells what happened to the record itself.
 func (n *narrator) own(s *story, e *history.Event) {
-	if e.Kind == history.KindSend && !s.born {
+	if !s.born {
 		s.born = true
 		for _, text := range n.inForce() {
 			s.witness.Biography = append(s.witness.Biography, Line{Time: e.Time, Kind: "fault", Text: "in force: " + text})
@@ -100,10 +146,20 @@ func (n *narrator) own(s *story, e *history.Event) {
 	if e.Instance >= 0 {
 		s.owners[holder{e.Instance, e.Run}] = true
 	}
-	if e.Kind == history.KindAuditRecord && n.w.role(e.Topic) == history.RoleInput && e.Offset == s.offset && !s.tellsOf(e) {
+	if e.Flags.Has(history.InTransaction) {
+		s.joined[e.ProducerID] = true
+	}
+	original := e.Kind == history.KindAuditRecord && n.w.role(e.Topic) == history.RoleInput && e.Offset == s.offset
+	if original && !s.tellsOf(e) {
 		return // the original where it was put is no news
 	}
 	n.add(s, e)
+	if e.Kind == history.KindProduceResponse && e.Code == 0 && e.Offset >= 0 && n.w.role(e.Topic) != history.RoleDLQ {
+		s.at = append(s.at, toldPlace{place: place{e.Topic, e.Partition, e.Offset}, ending: none})
+	}
+	if e.Kind == history.KindAttemptEnd {
+		s.ended = e.Time
+	}
 }
 
 func (n *narrator) inForce() []string {
@@ -115,32 +171,93 @@ func (n *narrator) inForce() []string {
 	return all
 }
 
-// around tells what happened to the partition, as far as it concerns the story.
-func (n *narrator) around(s *story, e *history.Event) {
-	if e.Topic != s.topic || e.Partition != s.partition {
-		return
+// open reports whether a position of the record is not committed yet, so that what happens around it is news.
+func (s *story) open() bool {
+	if len(s.at) == 0 || s.whole {
+		return s.born
 	}
+	return s.born && slices.ContainsFunc(s.at, func(one toldPlace) bool { return !one.covered })
+}
+
+// around tells what happened to the partitions in which the record is, as far as it concerns the story.
+func (n *narrator) around(s *story, e *history.Event) {
 	if s.record < 0 {
-		if e.Time >= s.from && (e.Kind != history.KindFetched) {
+		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from && e.Kind != history.KindFetched {
+			n.joins(s, e)
 			n.add(s, e)
 		}
 		return
 	}
+	told := false
+	for i := range s.at {
+		one := &s.at[i]
+		if told || e.Topic != one.topic || e.Partition != one.partition {
+			continue
+		}
+		told = n.aroundPlace(s, one, e)
+	}
+}
+
+// aroundPlace tells what happened to one of the record's positions, and reports whether it was told.
+func (n *narrator) aroundPlace(s *story, one *toldPlace, e *history.Event) bool {
 	switch e.Kind {
 	case history.KindFetched:
-		if s.offset >= e.Offset && s.offset <= e.Aux {
-			s.owners[holder{e.Instance, e.Run}] = true
-			n.add(s, e)
+		if one.offset < e.Offset || one.offset > e.Aux {
+			return false
 		}
+		s.owners[holder{e.Instance, e.Run}] = true
 	case history.KindCommitRequest, history.KindCommitResponse:
 		// Until one is accepted, every commit that covers the record; after that it is no news.
-		if e.Offset > s.offset && (!s.covered || s.tellsOf(e)) && s.born {
-			n.add(s, e)
-			s.covered = s.covered || e.Kind == history.KindCommitResponse && e.Code == 0 && !e.Flags.Has(history.Forged)
+		if one.covered && !s.tellsOf(e) || !s.born || !n.covers(one, e) {
+			return false
+		}
+		n.joins(s, e)
+		if e.Kind == history.KindCommitResponse && e.Code == 0 && !e.Flags.Has(history.Forged) {
+			one.covered = !e.Flags.Has(history.InTransaction)
+			if !one.covered {
+				one.ending = e.ProducerID
+			}
 		}
 	default:
-		if s.born && !s.covered {
-			n.add(s, e)
+		if !s.open() || one.covered && !s.whole {
+			return false
+		}
+	}
+	n.add(s, e)
+	return true
+}
+
+// covers reports whether a commit says that the place is done.
+func (n *narrator) covers(one *toldPlace, e *history.Event) bool {
+	if e.Offset > one.offset {
+		return true
+	}
+	if n.w.contract.OffsetMetadata != history.MetadataRanges {
+		return false
+	}
+	named, _ := parseRanges(e.Text, e.Offset)
+	return named.has(one.offset)
+}
+
+func (n *narrator) joins(s *story, e *history.Event) {
+	if e.Flags.Has(history.InTransaction) {
+		s.joined[e.ProducerID] = true
+	}
+}
+
+// endTransaction tells of the end of a transaction that has part of the story in it.
+func (n *narrator) endTransaction(s *story, e *history.Event) {
+	if !s.joined[e.ProducerID] {
+		return
+	}
+	n.add(s, e)
+	if e.Kind != history.KindTxnEndResponse || e.Code != 0 || e.Flags.Has(history.Forged) {
+		return
+	}
+	delete(s.joined, e.ProducerID)
+	for i := range s.at {
+		if one := &s.at[i]; one.ending == e.ProducerID {
+			one.covered, one.ending = one.covered || e.N == 1, none
 		}
 	}
 }
@@ -148,9 +265,13 @@ func (n *narrator) around(s *story, e *history.Event) {
 // concerns: what happens to a process is told in the stories of the records that it has.
 func (n *narrator) concerns(s *story, e *history.Event) bool {
 	if s.record < 0 {
-		return e.Time >= s.from && e.Kind == history.KindSubjectError
+		return e.Time >= s.from && e.Kind == history.KindSubjectError || s.tellsOf(e)
 	}
-	return s.born && !s.covered && s.owners[holder{e.Instance, e.Run}]
+	by := holder{e.Instance, e.Run}
+	if e.Kind == history.KindInstanceStarting && e.Run > 0 {
+		by.run-- // it takes the place of one that had the record
+	}
+	return s.open() && s.owners[by]
 }
 
 func (n *narrator) fault(e *history.Event) {
@@ -164,26 +285,34 @@ func (n *narrator) fault(e *history.Event) {
 		delete(n.active, e.Op)
 	}
 	for _, s := range n.stories {
-		if s.born && !s.covered || s.record < 0 && e.Time >= s.from {
+		if s.open() || s.record < 0 && e.Time >= s.from {
 			n.add(s, e)
 		}
 	}
 }
 
-// tellsOf reports whether the event is one of those that contradict each other.
+// tellsOf reports whether the event is one of those that contradict each other. What a transaction does, its end does.
 func (s *story) tellsOf(e *history.Event) bool {
-	return slices.Contains(s.marks, moment{e.Kind, e.Time})
+	kind := e.Kind
+	switch kind {
+	case history.KindTxnEndRequest:
+		kind = history.KindCommitRequest
+	case history.KindTxnEndResponse:
+		kind = history.KindProduceResponse
+	}
+	return slices.Contains(s.marks, moment{kind, e.Time})
 }
 
 func (n *narrator) add(s *story, e *history.Event) {
 	marked := s.tellsOf(e)
-	if e.Time > s.to && !marked {
+	if !marked && (e.Time > s.to || len(s.witness.Biography) >= linesLimit && !s.whole) {
 		return
 	}
-	if len(s.witness.Biography) >= linesLimit && !marked {
-		return
+	text := n.words(e)
+	if e.Kind == history.KindAttemptStart && s.ended >= 0 {
+		text += fmt.Sprintf(", %s after the last one ended", near(e.Time-s.ended))
 	}
-	s.witness.Biography = append(s.witness.Biography, Line{Time: e.Time, Kind: e.Kind.String(), Text: n.words(e), Marked: marked})
+	s.witness.Biography = append(s.witness.Biography, Line{Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked})
 }
 
 // words says what an event was.
@@ -212,15 +341,31 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindRevoked:
 		return fmt.Sprintf("%s loses %s (%s)", who, where, e.Text)
 	case history.KindCommitRequest:
-		return fmt.Sprintf("%s asks to commit %s up to offset %d", who, where, e.Offset)
+		return fmt.Sprintf("%s asks to commit %s up to offset %d%s%s", who, where, e.Offset, n.naming(e), inTransaction(e))
 	case history.KindCommitResponse:
 		return fmt.Sprintf("the commit of %s up to offset %d is %s", where, e.Offset, answer(e))
 	case history.KindProduceRequest:
-		return fmt.Sprintf("%s writes it to %s", who, where)
+		return fmt.Sprintf("%s writes it to %s%s", who, where, inTransaction(e))
 	case history.KindProduceResponse:
 		return fmt.Sprintf("the write to %s is %s", where, answer(e))
+	case history.KindTxnEndRequest:
+		return fmt.Sprintf("%s asks to %s its transaction", who, map[bool]string{true: "commit", false: "abort"}[e.N == 1])
+	case history.KindTxnEndResponse:
+		return fmt.Sprintf("the end of the transaction is %s", answer(e))
 	}
 	return n.rareWords(e, who, where)
+}
+
+// naming tells which offsets beyond the committed one the commit's metadata names.
+func (n *narrator) naming(e *history.Event) string {
+	if e.Text == "" || n.w.contract.OffsetMetadata != history.MetadataRanges {
+		return ""
+	}
+	return fmt.Sprintf(", naming %q beyond it", e.Text)
+}
+
+func inTransaction(e *history.Event) string {
+	return flagged(e.Flags, history.InTransaction, ", in a transaction")
 }
 
 func (n *narrator) ofWorkload(e *history.Event, where string) string {
@@ -262,7 +407,6 @@ func flagged(flags, flag history.Flags, text string) string {
 	return ""
 }
 
-// answer says how a request was answered.
 // errorName is Kafka's name of an error code.
 func errorName(code int16) string {
 	var known *kerr.Error
@@ -282,6 +426,7 @@ func near(d time.Duration) time.Duration {
 	return d
 }
 
+// answer says how a request was answered.
 func answer(e *history.Event) string {
 	text := "accepted"
 	if e.Code != 0 {

@@ -68,7 +68,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 		limit++
 	}
 	if int(a.k) > limit {
-		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart, to: a.start}
+		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(), to: a.start}
 	}
 }
 
@@ -108,9 +108,13 @@ func (c *boundedRetries) finish() Result {
 }
 
 func (c *boundedRetries) judgeOver() {
-	for number := range c.w.records {
+	for number := range c.w.records.count {
 		one, known := c.over[int32(number)]
 		if !known {
+			continue
+		}
+		if limit := c.w.contract.MaxAttempts * (1 + c.w.disruptions(int32(number), c.w.record(int32(number)))); c.w.hops && int(one.attempts) <= limit {
+			c.skip("several copies")
 			continue
 		}
 		name := "over-retried"

@@ -226,6 +226,9 @@ func (b *builder) start(number int32) int64 {
 	b.tries[number]++
 	e := b.of(history.KindAttemptStart)
 	e.Op, e.Record, e.N = b.op, number, b.tries[number]
+	if at, known := b.where[number]; known && b.h.Contract.Retry == history.RetryTopics {
+		e.Topic, e.Partition, e.Offset = at.topic, at.partition, at.offset
+	}
 	b.put(e)
 	return b.op
 }
@@ -412,7 +415,7 @@ func judged(t testing.TB, source history.Source) *Verdict {
 	return verdict
 }
 
-// named returns the anomalies of a verdict.
+// named returns the names of a verdict's anomalies.
 func named(v *Verdict) []string {
 	found := []string{}
 	for _, r := range v.Invariants {
@@ -421,7 +424,7 @@ func named(v *Verdict) []string {
 		}
 	}
 	slices.Sort(found)
-	return found
+	return slices.Compact(found) // some names belong to several invariants
 }
 
 func resultOf(t testing.TB, v *Verdict, name string) Result {

@@ -30,7 +30,7 @@ func catalogue() []invariant {
 	return []invariant{
 		{"no-loss", nil, newNoLoss, aboutNoLoss},
 		{"commit-after-dlq", nil, newCommitAfterDLQ, aboutCommitAfterDLQ},
-		{"commit-after-outcome", []history.Kind{history.KindCommitResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
+		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
 		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse}, newHalt, aboutHalt},
 		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest}, newBoundedRetries, aboutBoundedRetries},
 		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest},
@@ -40,6 +40,13 @@ func catalogue() []invariant {
 		{"dlq-once", nil, newDLQOnce, aboutDLQOnce},
 		{"duplicates", []history.Kind{history.KindAttemptEnd}, newDuplicates, aboutDuplicates},
 		{"ordering", []history.Kind{history.KindAttemptStart}, newOrdering, aboutOrdering},
+		{"isolation", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindAssigned, history.KindRevoked,
+			history.KindFaultStart, history.KindFaultEnd}, newIsolation, aboutIsolation},
+		{"liveness", []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned, history.KindCommitRequest, history.KindInstanceStarting,
+			history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited, history.KindFaultStart, history.KindFaultEffect,
+			history.KindFaultEnd}, newLiveness, aboutLiveness},
+		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest},
+			newGracefulStop, aboutGracefulStop},
 		{"replay-round-trip", nil, newReplay, aboutReplay},
 	}
 }

@@ -24,8 +24,10 @@ type suspect struct {
 	number   int32
 	instance int16
 	from, to time.Duration
-	marks    []moment
-	say      func() string
+	// answered and told are the beginning and the end of the attempt on whose answer it rests, equal where it rests on none.
+	answered, told time.Duration
+	marks          []moment
+	say            func() string
 }
 
 func newClassification(w *world) checker {
@@ -48,7 +50,11 @@ func (c *classification) observe(e *history.Event) {
 }
 
 func (c *classification) suspect(anomaly string, number int32, by holder, from, to time.Duration, say func() string, marks ...moment) {
-	c.suspects = append(c.suspects, suspect{anomaly, number, by.instance, from, to, marks, say})
+	s := suspect{anomaly: anomaly, number: number, instance: by.instance, from: from, to: to, marks: marks, say: say}
+	if len(marks) > 1 && marks[0].kind == history.KindAttemptEnd {
+		s.answered, s.told = from, marks[0].at
+	}
+	c.suspects = append(c.suspects, s)
 }
 
 // judgeRetry: another attempt in the same delivery after a permanent or logical outcome, with nothing to justify it. (A logical outcome,
@@ -74,13 +80,13 @@ func (c *classification) judgeEnd(a *attempt) {
 		return
 	}
 	c.result.Judged++
-	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked < 0 || a.start <= r.letterAcked {
+	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked.at() < 0 || a.start <= r.letterAcked.at() {
 		return
 	}
 	if c.w.disruptions(a.number, r) > 0 {
 		return
 	}
-	acked, end := r.letterAcked, a.end
+	acked, end := r.letterAcked.at(), a.end
 	c.suspect("dual-terminal", a.number, a.by, acked, end, func() string {
 		return fmt.Sprintf("succeeded %s after its dead letter had been acknowledged", near(end-acked))
 	}, moment{history.KindProduceResponse, acked}, moment{history.KindAttemptEnd, end})
@@ -98,7 +104,7 @@ func (c *classification) judgeLetter(one *write) {
 	answered := b.any && !b.gone
 	switch {
 	case !b.any:
-		if c.w.nameless > 0 {
+		if c.w.anonymous() {
 			c.skip("attempts without an id")
 			return
 		}
@@ -142,6 +148,15 @@ func (c *classification) finish() Result {
 		s := &c.suspects[i]
 		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
 			c.skip(why)
+			continue
+		}
+		if c.w.missed(s.answered, s.told) {
+			c.skip("answered when the client may have given up")
+			continue
+		}
+		// Its attempts may be those of several copies, each of which is tried for itself.
+		if c.w.hops && c.w.disruptions(s.number, c.w.record(s.number)) > 0 {
+			c.skip("several copies")
 			continue
 		}
 		c.saw(s.anomaly, c.w.about(s.number, 0, s.to, s.say, s.marks...))

@@ -50,16 +50,19 @@ func (c *commitAfterDLQ) judge(p *pass) {
 	if r.letterAsked < 0 {
 		return
 	}
-	acked := moment{history.KindProduceResponse, r.letterAcked}
+	if c.w.hops && r.lastStart > p.at {
+		return // it went on to a retry topic: the commit was of a position that owed a copy, not the dead letter
+	}
+	acked := moment{history.KindProduceResponse, r.letterAcked.at()}
 	committed := moment{history.KindCommitRequest, p.at}
-	if r.letterAcked > p.at {
-		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked, func() string {
+	if r.letterAcked.at() > p.at {
+		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.at(), func() string {
 			return fmt.Sprintf("offset %d was committed %s before the dead letter of offset %d was acknowledged",
-				p.offset, near(r.letterAcked-p.at), p.place.offset)
+				p.offset, near(r.letterAcked.at()-p.at), p.place.offset)
 		}, committed, acked))
 		return
 	}
-	if r.letterAcked < 0 && c.w.classOfLast(r) != classSuccess {
+	if r.letterAcked.at() < 0 && c.w.classOfLast(r) != classSuccess {
 		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, r.letterAsked), func() string {
 			return fmt.Sprintf("offset %d was committed, but no dead letter of offset %d was ever acknowledged to the subject",
 				p.offset, p.place.offset)
@@ -77,12 +80,13 @@ func (w *world) classOfLast(r *record) class {
 
 // planned reports whether the plan has a record with one of the outcomes.
 func (w *world) planned(outcomes ...history.Outcome) bool {
-	for i := range w.records {
-		if !w.records[i].has(markSent) {
+	for i := range w.records.count {
+		r := w.records.at(i)
+		if !r.has(markSent) {
 			continue
 		}
 		for _, outcome := range outcomes {
-			if w.records[i].planned == outcome {
+			if r.planned == outcome {
 				return true
 			}
 		}

@@ -27,17 +27,21 @@ func newCommitAfterOutcome(w *world) checker {
 }
 
 func (c *commitAfterOutcome) observe(*history.Event) {
-	one := c.w.commit
-	if one == nil {
-		return
+	for _, one := range c.w.ended {
+		c.judgeCommit(one)
 	}
-	if one.transaction {
-		c.skip("in a transaction")
-		return
+	if one := c.w.commit; one != nil && !one.transaction {
+		c.judgeCommit(one)
 	}
+}
+
+func (c *commitAfterOutcome) judgeCommit(one *commit) {
 	if !one.accepted {
 		c.skip("not accepted")
 		return
+	}
+	if one.malformed {
+		c.skip("metadata that can't be read")
 	}
 	c.result.Judged++
 	p := one.partition
@@ -140,6 +144,10 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 			to = r.firstTerminal
 		}
 		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart), func() string {
+			if p.named {
+				return fmt.Sprintf("offset %d was named as finished in the metadata of the commit of offset %d while it was unfinished: %s",
+					p.place.offset, p.offset, c.w.fate(r, p))
+			}
 			return fmt.Sprintf("offset %d was committed while offset %d was unfinished: %s", p.offset, p.place.offset, c.w.fate(r, p))
 		}, committed))
 	}
@@ -166,7 +174,7 @@ func (w *world) fate(r *record, p *pass) string {
 // unknowable: the record's outcome is of a class that the contract says nothing about, or attempts carried no id, or it ended without a
 // dead-letter topic while attempts could be missed; whether it is finished can't be told.
 func (w *world) unknowable(r *record) bool {
-	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.nameless > 0 {
+	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.anonymous() {
 		return true
 	}
 	if w.contract.Envelope != "" {

@@ -27,7 +27,7 @@ func (c *dlqOnce) observe(*history.Event) {}
 func (c *dlqOnce) finish() Result {
 	byRecord := c.w.lettersByRecord()
 	audited := c.w.audited(history.RoleDLQ)
-	for number := range c.w.records {
+	for number := range c.w.records.count {
 		l := c.w.letters[int32(number)]
 		found := byRecord[int32(number)]
 		if l == nil && len(found) == 0 {

@@ -19,8 +19,10 @@ type duplicates struct {
 type repeated struct {
 	number    int32
 	instance  int16
-	successes uint16
+	successes uint8
 	from, to  time.Duration
+	// began is when the attempt started that had succeeded before, as far as that is known.
+	began time.Duration
 }
 
 func newDuplicates(w *world) checker {
@@ -45,7 +47,11 @@ func (c *duplicates) observe(*history.Event) {
 		c.twice++
 	}
 	if int(r.successes) > 1+c.w.disruptions(a.number, r) {
-		c.suspects = append(c.suspects, repeated{a.number, a.by.instance, r.successes, a.lastSuccess, a.end})
+		one := repeated{number: a.number, instance: a.by.instance, successes: r.successes, from: a.lastSuccess, to: a.end, began: a.lastSuccess}
+		if a.before.end == a.lastSuccess {
+			one.began = a.before.start
+		}
+		c.suspects = append(c.suspects, one)
 	}
 }
 
@@ -60,6 +66,15 @@ func (c *duplicates) finish() Result {
 			continue
 		}
 		r := c.w.record(s.number)
+		if c.w.missed(s.began, s.from) {
+			excused[s.number]++
+			c.skip("answered when the client may have given up")
+			continue
+		}
+		if c.w.hops && int(s.successes) <= 1+c.w.disruptions(s.number, r) {
+			c.skip("several copies")
+			continue
+		}
 		if p := c.w.home(s.number, r); p != nil && p.unanswered <= s.to {
 			c.skip("commit unanswered")
 			continue
@@ -68,7 +83,7 @@ func (c *duplicates) finish() Result {
 			continue
 		}
 		c.saw("duplicate", c.w.about(s.number, 0, s.to, func() string {
-			return fmt.Sprintf("success number %d, with %d disruptions that would justify a repetition", s.successes, c.w.disruptions(s.number, r))
+			return fmt.Sprintf("success number %d; what happened justifies %d", s.successes, 1+c.w.disruptions(s.number, r))
 		}, moment{history.KindAttemptEnd, s.from}, moment{history.KindAttemptEnd, s.to}))
 	}
 	return c.judgedOrNot(Inconclusive, "no success was seen")

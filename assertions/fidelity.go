@@ -57,14 +57,14 @@ func (c *fidelity) judge(one *letter) {
 		}, moment{history.KindAuditRecord, one.at}))
 	}
 	if keepsPayload(contract.Envelope) && r.has(markSent) {
-		if one.valueHash != r.valueHash {
+		if hash(one.valueHash) != r.valueHash {
 			say("payload-changed", "its value differs from the record's")
 		}
-		if one.keyHash != r.keyHash {
+		if hash(one.keyHash) != r.keyHash {
 			say("key-changed", "its key differs from the record's")
 		}
 	}
-	if contract.KeepsHeaders && r.has(markSent) && one.headersHash != r.headersHash {
+	if contract.KeepsHeaders && r.has(markSent) && hash(one.headersHash) != r.headersHash {
 		say("headers-lost", "the record's own headers are not all there as they were")
 	}
 	if one.claim.Missing != "" {
@@ -122,14 +122,18 @@ func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
 func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
 	undecodable := one.claim.Attempts == 0 && one.claim.Missing != ""
-	if one.claim.Attempts < 0 || undecodable || l == nil || len(l.counts) == 0 || c.w.contract.WireOnly || r.exempt() || c.w.nameless > 0 {
+	if one.claim.Attempts < 0 || undecodable || l == nil || len(l.counts) == 0 || c.w.contract.WireOnly || r.exempt() || c.w.anonymous() {
 		return
 	}
 	if why, hidden := c.w.answersHidden(r.held.instance, l.from, l.until); hidden {
 		c.skip("attempts: " + why)
 		return
 	}
+	severalCopies := c.w.hops && c.w.disruptions(one.number, r) > 0
 	for _, counts := range l.counts {
+		if severalCopies {
+			counts.from = min(counts.from, 1) // each copy carries its own count
+		}
 		if one.claim.Attempts >= int32(counts.from) && one.claim.Attempts <= int32(counts.to) {
 			return
 		}

@@ -31,8 +31,12 @@ type commit struct {
 	offset    int64
 	at        time.Duration
 	fetched   int64
-	// transaction: only the end of its transaction makes it count, and that is not observed.
+	// transaction: it counts when, and if, its transaction is committed (see fold_txn.go).
 	transaction bool
+	// named are the offsets beyond it that its metadata says are finished too, where the contract gives it that meaning; malformed tells that
+	// it can't be read.
+	named     ranges
+	malformed bool
 	// open are the positions below it that were not done; holes those of which nothing was known yet.
 	open  []openPlace
 	holes []int64
@@ -48,6 +52,7 @@ type commit struct {
 type openPlace struct {
 	number int32
 	offset int64
+	named  bool // by the commit's metadata; it lies beyond the committed offset
 }
 
 // pass is a record that a commit passed before it was done.
@@ -59,6 +64,7 @@ type pass struct {
 	offset   int64 // what was committed
 	accepted bool  // else the broker's answer is not known
 	fetched  bool  // the record had been handed to someone
+	named    bool  // it lies beyond the committed offset, and the commit's metadata says that it is finished
 	// state is what the record had come to when a replay began its next life; nil while it is in the life of the pass.
 	state *record
 }
@@ -81,9 +87,12 @@ func (w *world) askCommit(e *history.Event) {
 	by := holder{e.Instance, e.Run}
 	c := &commit{
 		op: e.Op, by: by, epoch: p.epoch, partition: p, offset: e.Offset, at: e.Time, fetched: p.fetched,
-		transaction: e.Flags.Has(history.InTransaction), stranger: !p.known[by],
+		transaction: e.Flags.Has(history.InTransaction) && e.ProducerID >= 0, stranger: !p.known[by],
 	}
-	if !c.transaction {
+	w.readMetadata(c, e.Text)
+	if c.transaction {
+		w.joinCommit(c, e)
+	} else {
 		w.scan(p, c)
 	}
 	w.commits[commitKey{e.Op, e.Topic, e.Partition}] = c
@@ -107,7 +116,7 @@ func (w *world) scan(p *partition, c *commit) {
 			}
 			continue
 		}
-		r := &w.records[number]
+		r := w.records.at(int(number))
 		if w.done(number, r, place{p.topic, p.place.partition, offset}, c.at) {
 			if prefix {
 				p.settled = offset + 1
@@ -115,8 +124,9 @@ func (w *world) scan(p *partition, c *commit) {
 			continue
 		}
 		prefix = false
-		c.open = append(c.open, openPlace{number, offset})
+		c.open = append(c.open, openPlace{number: number, offset: offset})
 	}
+	w.scanNamed(p, c)
 }
 
 func (w *world) answerCommit(e *history.Event) {
@@ -133,7 +143,11 @@ func (w *world) answerCommit(e *history.Event) {
 	if !c.accepted || c.withheld {
 		w.excuse(c)
 	}
-	if !c.accepted || c.transaction {
+	if c.transaction {
+		w.joined(c, e)
+		return
+	}
+	if !c.accepted {
 		return
 	}
 	w.passAll(c, true)
@@ -149,7 +163,8 @@ func (w *world) excuse(c *commit) {
 	}
 	for offset := from; offset < min(c.offset, p.log.last+1); offset++ {
 		if number := p.log.at(offset); number != none {
-			w.records[number].excuses = bump(w.records[number].excuses)
+			r := w.records.at(int(number))
+			r.excuses = bump(r.excuses)
 		}
 	}
 	if len(c.holes) > 0 || c.offset > p.log.last+1 {
@@ -162,7 +177,7 @@ func (w *world) advance(c *commit) {
 	p := c.partition
 	for _, offset := range c.holes {
 		if number := p.log.at(offset); number != none {
-			r := &w.records[number]
+			r := w.records.at(int(number))
 			at := place{p.topic, p.place.partition, offset}
 			if !w.done(number, r, at, c.at) {
 				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched})
@@ -177,7 +192,8 @@ func (w *world) advance(c *commit) {
 		}
 		p.holes[offset] = c.at
 	}
-	p.committed = c.offset
+	w.coverNamed(p, c)
+	p.committed, p.named = c.offset, c.named
 	p.settled = max(p.settled, c.offset)
 	from := p.covered
 	if p.log.first >= 0 {
@@ -188,10 +204,8 @@ func (w *world) advance(c *commit) {
 		if number == none {
 			continue
 		}
-		r := &w.records[number]
-		if w.position(number, r) == (place{p.topic, p.place.partition, offset}) {
-			w.cover(number, r)
-		}
+		r := w.records.at(int(number))
+		w.coverIfAll(number, r, place{p.topic, p.place.partition, offset})
 	}
 	p.covered = max(p.covered, c.offset)
 }
@@ -199,9 +213,9 @@ func (w *world) advance(c *commit) {
 // passAll holds what was not done against the commit.
 func (w *world) passAll(c *commit, accepted bool) {
 	for _, open := range c.open {
-		r := &w.records[open.number]
+		r := w.records.at(int(open.number))
 		w.pass(open.number, r, pass{
-			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched,
+			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named,
 			place: place{c.partition.topic, c.partition.place.partition, open.offset},
 		})
 	}

@@ -15,15 +15,18 @@ func (w *world) send(e *history.Event) {
 	}
 	r.flags |= markSent
 	r.born = e.Time
+	if e.Flags&(history.Tombstone|history.Garbage) != 0 {
+		w.exempt++
+	}
 	if e.Flags.Has(history.Tombstone) {
 		r.flags |= markTombstone
 	}
 	if e.Flags.Has(history.Garbage) {
 		r.flags |= markGarbage
 	}
-	r.topic, r.partition, r.key, r.planned = e.Topic, e.Partition, e.N, e.Outcome
-	r.keyHash, r.valueHash, r.headersHash = e.KeyHash, e.ValueHash, e.HeadersHash
-	w.chain(e.Record, r)
+	r.topic, r.partition, r.planned = e.Topic, e.Partition, e.Outcome
+	r.keyHash, r.valueHash, r.headersHash = hash(e.KeyHash), hash(e.ValueHash), hash(e.HeadersHash)
+	w.chain(e.Record, e.N, r)
 }
 
 // orderGroup is what an order is promised within: a partition, or a key in it.
@@ -34,15 +37,15 @@ type orderGroup struct {
 
 // chain joins the record with the one before it to which the promised order applies. The workload's producer keeps the order in which
 // it is given the records of a partition.
-func (w *world) chain(number int32, r *record) {
+func (w *world) chain(number, key int32, r *record) {
 	group := orderGroup{r.topic, r.partition, none}
 	switch w.contract.Ordering {
 	case history.OrderingPartition:
 	case history.OrderingKey:
-		if r.key < 0 {
+		if key < 0 {
 			return
 		}
-		group.key = r.key
+		group.key = key
 	default:
 		return
 	}
@@ -50,7 +53,7 @@ func (w *world) chain(number int32, r *record) {
 	w.latest[group] = number
 	if known {
 		r.prev = before
-		w.records[before].next = number
+		w.records.at(int(before)).next = number
 	}
 }
 
@@ -82,8 +85,11 @@ func (w *world) learn(at place, number int32, r *record) {
 			w.pass(number, r, pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched})
 		}
 	}
-	if at.offset < p.covered {
-		w.cover(number, r)
+	switch {
+	case at.offset < p.covered || p.named.has(at.offset):
+		w.coverIfAll(number, r, at)
+	case w.hops:
+		r.flags &^= markCovered // what was committed is another copy
 	}
 	// A place that no commit has passed yet must be looked at by the next one.
 	if !hole && at.offset < p.settled && at.offset >= p.covered {
@@ -124,12 +130,12 @@ type former struct {
 	outcome          history.Outcome
 	told             time.Duration
 	by               holder
-	epoch            uint32
+	epoch            uint16
 }
 
 func (w *world) startAttempt(e *history.Event) {
 	r := w.record(e.Record)
-	if r == nil && e.Instance >= 0 {
+	if r == nil && e.Instance >= 0 && !w.ofExempt(e) {
 		w.nameless++
 	}
 	if r == nil || e.Instance < 0 {
@@ -137,23 +143,30 @@ func (w *world) startAttempt(e *history.Event) {
 	}
 	by := holder{e.Instance, e.Run}
 	p := w.home(e.Record, r)
+	if said := w.partition(e.Topic, e.Partition); said != nil && w.hops && w.consumed(e.Topic) {
+		p = said // of several copies, this one
+	}
 	w.see(e.Record, r)
 	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r)}
-	epoch := uint32(0)
+	epoch := uint16(0)
 	if p != nil {
 		if !p.assigned && p.epoch == 0 {
 			w.give(p, by, e.Time)
 		}
-		epoch = p.epoch
+		epoch = uint16(p.epoch)
 		a.stray = !p.has || p.held != by
 		a.early = !a.stray && p.regained && e.Time-p.since < faultGrace
 	}
 	if a.stray {
 		r.excuses = bump(r.excuses)
 	}
+	if a.stray && w.memory && !w.hops {
+		w.straggle(r, a)
+		return
+	}
 	moved := r.attempts > 0 && r.held != by
 	a.unsettled = r.has(markUnsettled)
-	a.fresh = r.attempts == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.epoch != epoch)
+	a.fresh = r.inSeries == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.epoch != epoch)
 	if moved && r.hops < 255 {
 		r.hops++
 	}
@@ -161,7 +174,7 @@ func (w *world) startAttempt(e *history.Event) {
 		r.inRun = 0
 	}
 	if a.fresh {
-		r.inSeries, r.seriesStart = 0, e.Time
+		r.inSeries, r.seriesStart = 0, stampOf(e.Time)
 		r.flags &^= markMixed
 	}
 	if a.fresh && a.early {
@@ -172,6 +185,30 @@ func (w *world) startAttempt(e *history.Event) {
 	r.held, r.epoch, r.lastStart = by, epoch, e.Time
 	a.k = r.inSeries
 	w.open[e.Op] = a
+	w.oneAttempt = a
+	w.attempt = &w.oneAttempt
+}
+
+// ofExempt reports whether an attempt without an id is certainly one of a tombstone or of garbage: its place says so.
+func (w *world) ofExempt(e *history.Event) bool {
+	p := w.partition(e.Topic, e.Partition)
+	if p == nil {
+		return false
+	}
+	number := p.log.at(e.Offset)
+	return number != none && w.records.at(int(number)).exempt()
+}
+
+// anonymous reports whether records may have been attempted without the oracle finding out which. Tombstones and garbage, which have no id that
+// it could find, account for as many such attempts as the contract has for each, and for as many again with each disruption.
+func (w *world) anonymous() bool {
+	return w.nameless > w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances))
+}
+
+// straggle notes an attempt of a process that has lost the partition: it has a count of its own, and interrupts nobody else's.
+func (w *world) straggle(r *record, a attempt) {
+	r.attempts = bump(r.attempts)
+	w.open[a.op] = a
 	w.oneAttempt = a
 	w.attempt = &w.oneAttempt
 }
@@ -224,9 +261,9 @@ func (w *world) conclude(r *record, a *attempt) {
 		}
 	case a.gone:
 	case class == classSuccess:
-		a.lastSuccess = r.lastSuccess
+		a.lastSuccess = r.lastSuccess.at()
 		r.successes = bump(r.successes)
-		r.lastSuccess = a.end
+		r.lastSuccess = stampOf(a.end)
 		r.terminal(a.end)
 	case class == classLogical && !w.contract.LogicalDeadLetters, !letters && (class == classPermanent || class == classLogical):
 		r.terminal(a.end)
@@ -238,9 +275,9 @@ func (w *world) startAudit(e *history.Event) {
 		return
 	}
 	w.audits[e.Topic]++
-	for i := range w.records {
-		if w.records[i].topic == e.Topic {
-			w.records[i].flags &^= markInTopic
+	for i := range w.records.count {
+		if r := w.records.at(i); r.topic == e.Topic {
+			r.flags &^= markInTopic
 		}
 	}
 	for _, c := range w.copies {

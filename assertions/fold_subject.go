@@ -36,7 +36,8 @@ func (w *world) fetch(e *history.Event) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
-	if !p.assigned {
+	// A later process of the instance that has it: a static member (KIP-345) comes back to what it had, and nothing was taken from it in between.
+	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
 		w.give(p, by, e.Time)
 	}
 	if p.lastFetcher != by {
@@ -135,8 +136,8 @@ func (w *world) fault(e *history.Event) {
 			f.injected, f.from, f.to = true, e.Time, e.Time
 		}
 	case history.KindFaultEffect:
-		if e.N > 0 || e.Aux > 0 {
-			f.effects[e.Text] += int64(max(e.N, 0))
+		if e.N > 0 { // what happened no times is no effect
+			f.effects[e.Text] += int64(e.N)
 		}
 		f.to = max(f.to, e.Time)
 	case history.KindFaultEnd:

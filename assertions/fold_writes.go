@@ -25,6 +25,8 @@ type write struct {
 	at     time.Duration
 	life   uint8
 	letter bool
+	// producer is set for what is written in a transaction, none otherwise.
+	producer int64
 	// What was known of the record when the dead letter was asked for.
 	attempts, inSeries, inRun uint16
 	hops                      uint8
@@ -70,9 +72,13 @@ func (w *world) askWrite(e *history.Event) {
 	p := w.home(e.Record, r)
 	one := write{
 		op: e.Op, record: e.Record, by: by, topic: e.Topic, at: e.Time, life: r.lives, letter: role == history.RoleDLQ,
-		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(e.Record, r),
+		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(e.Record, r), producer: none,
 	}
-	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && r.held == by && (p == nil || r.epoch == p.epoch)
+	if e.Flags.Has(history.InTransaction) && e.ProducerID >= 0 {
+		one.producer = e.ProducerID
+		w.transaction(e) // a new epoch ends what the one before had open
+	}
+	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && r.held == by && (p == nil || r.epoch == uint16(p.epoch))
 	w.see(e.Record, r)
 	r.flags |= markUnsettled
 	if one.letter {
@@ -133,10 +139,19 @@ func (w *world) answerWrite(e *history.Event) {
 		w.answerReplay(e, r, &one, stored)
 		return
 	}
+	if one.producer != none && stored {
+		w.joinWrite(e, r, &one)
+		return
+	}
 	if !one.letter {
 		w.answerRetry(e, r, &one, stored)
 		return
 	}
+	w.answerLetter(e, r, &one, stored)
+}
+
+// answerLetter: an acknowledged dead letter ends the record's obligation.
+func (w *world) answerLetter(e *history.Event, r *record, one *write, stored bool) {
 	l := w.letter(e.Record)
 	if stored && (e.ProducerID < 0 || e.ProducerID != l.producer || e.Sequence != l.sequence) {
 		l.distinct = bump(l.distinct)
@@ -157,8 +172,8 @@ func (w *world) answerWrite(e *history.Event) {
 		r.failedWrites = bump(r.failedWrites)
 	}
 	l.acked = bump(l.acked)
-	if r.letterAcked < 0 {
-		r.letterAcked = e.Time
+	if r.letterAcked == (stamp{}) {
+		r.letterAcked = stampOf(e.Time)
 	}
 	r.flags &^= markUnsettled
 	r.terminal(e.Time)

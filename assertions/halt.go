@@ -148,7 +148,7 @@ func (c *halt) finish() Result {
 // judgePass: within a window, a commit passed a record of which only the dead letter was outstanding.
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
-	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked >= 0 && r.letterAcked <= p.at {
+	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked.at() >= 0 && r.letterAcked.at() <= p.at {
 		return
 	}
 	for _, window := range slices.Concat(c.windows, c.planned) {

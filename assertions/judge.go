@@ -3,6 +3,7 @@ package assertions
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
@@ -12,14 +13,17 @@ import (
 // kindsLimit is the number of values a kind can have.
 const kindsLimit = 256
 
+// eventsPerCollection is how many events are taken between two collections of garbage.
+const eventsPerCollection = 1 << 21
+
 // judge is one judging of one history.
 type judge struct {
 	header   history.Header
 	world    *world
 	measurer *measure.Measurer
+	taken    int
 	checkers []checker
 	byKind   [kindsLimit][]checker
-	order    inOrder
 	// broken says why events are missing; nil if none are.
 	broken error
 	// unsealed: the run was killed before it could write its history to the end.
@@ -40,10 +44,10 @@ func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 		return nil, nil, err
 	}
 	j.lookForDamage(source)
+	source = ordered{source}
 	if err := source.Each(j.take); err != nil {
 		j.broken = errors.Join(j.broken, err)
 	}
-	j.order.flush(j.fold)
 	j.world.finish()
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
@@ -91,7 +95,12 @@ func (j *judge) lookForDamage(source history.Source) {
 
 func (j *judge) take(e *history.Event) error {
 	j.measurer.Observe(e)
-	j.order.take(e, j.fold)
+	j.fold(e)
+	if j.taken++; j.taken%eventsPerCollection == 0 {
+		// Nearly everything that is held is records, which never become garbage, and the collector would wait until as much again has been made: that
+		// would hold a large history twice. They have no pointers, so that looking through them costs it next to nothing.
+		runtime.GC()
+	}
 	return nil
 }
 
@@ -100,40 +109,6 @@ func (j *judge) fold(e *history.Event) {
 	for _, one := range j.byKind[e.Kind] {
 		one.observe(e)
 	}
-}
-
-// inOrder puts, among events of the same time, what a subject asked for behind what it was told: at equal stamps nobody can say which
-// came first, and the subject has the benefit.
-type inOrder struct {
-	held []history.Event
-}
-
-func (o *inOrder) take(e *history.Event, pass func(*history.Event)) {
-	if len(o.held) > 0 && (o.held[0].Time != e.Time || o.answers(e)) {
-		o.flush(pass)
-	}
-	switch e.Kind {
-	case history.KindAttemptStart, history.KindCommitRequest, history.KindProduceRequest:
-		o.held = append(o.held, *e)
-	default:
-		pass(e)
-	}
-}
-
-// answers reports whether the event ends something that is held: it can't be put before its own beginning.
-func (o *inOrder) answers(e *history.Event) bool {
-	switch e.Kind {
-	case history.KindAttemptEnd, history.KindCommitResponse, history.KindProduceResponse:
-		return slices.ContainsFunc(o.held, func(held history.Event) bool { return held.Op == e.Op })
-	}
-	return false
-}
-
-func (o *inOrder) flush(pass func(*history.Event)) {
-	for i := range o.held {
-		pass(&o.held[i])
-	}
-	o.held = o.held[:0]
 }
 
 // shortestFirst sorts the witnesses of each anomaly by the length of their stories.

@@ -34,7 +34,7 @@ func (c *noLoss) finish() Result {
 	c.letters = c.w.lettersByRecord()
 	c.whole, c.healed = c.w.drainedWhole(), c.w.healed()
 	c.inputAudited, c.dlqAudited = c.w.audited(history.RoleInput), c.w.audited(history.RoleDLQ)
-	for number := range c.w.records {
+	for number := range c.w.records.count {
 		c.judge(int32(number))
 	}
 	switch {
@@ -47,7 +47,7 @@ func (c *noLoss) finish() Result {
 }
 
 func (c *noLoss) judge(number int32) {
-	r := &c.w.records[number]
+	r := c.w.record(number)
 	if !r.has(markSent) {
 		return
 	}
@@ -71,7 +71,7 @@ func (c *noLoss) judge(number int32) {
 	if !c.unfinished(number, r, at, p) {
 		return
 	}
-	committed := p.auditCommits > at.offset
+	committed := p.committedAt(at.offset)
 	switch {
 	case c.w.unknowable(r) && committed:
 		c.skip("outcome not observable")
@@ -103,7 +103,7 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 	if l := c.w.letters[number]; c.dlqAudited && l != nil && l.acked > 0 && len(c.letters[number]) == 0 {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
 			return "its dead letter was acknowledged, but the audit found none in the dead-letter topic"
-		}, moment{history.KindProduceResponse, r.letterAcked}))
+		}, moment{history.KindProduceResponse, r.letterAcked.at()}))
 		return true
 	}
 	return false
@@ -116,7 +116,7 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	}
 	if r.exempt() || c.w.contract.WireOnly {
 		// Whether it was processed is not seen; that it was not committed is.
-		return p.auditCommits <= at.offset
+		return !p.committedAt(at.offset)
 	}
 	return true
 }

@@ -55,18 +55,18 @@ func (c *ordering) observe(*history.Event) {
 	first := !a.before.any || a.before.by != a.by || a.before.epoch != r.epoch
 	if next := c.w.record(r.next); first && next != nil && c.overtook(a, r, next) {
 		c.suspects = append(c.suspects, outOfOrder{
-			before: a.number, next: r.next, started: next.seriesStart, then: a.start, since: c.regained(a.number, r),
+			before: a.number, next: r.next, started: next.seriesStart.at(), then: a.start, since: c.regained(a.number, r),
 		})
 	}
 }
 
 // overtook reports whether the next record was attempted in this assignment before r was.
 func (c *ordering) overtook(a *attempt, r, next *record) bool {
-	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.epoch != r.epoch || next.seriesStart >= a.start || !sameLog(r, next) {
+	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.epoch != r.epoch || next.seriesStart.at() >= a.start || !sameLog(r, next) {
 		return false
 	}
 	since := c.regained(a.number, r)
-	return since == never || next.seriesStart-since >= faultGrace
+	return since == never || next.seriesStart.at()-since >= faultGrace
 }
 
 // regained returns since when the process has the partition, if it had it before: what it then had in hand may still come in late.
@@ -101,7 +101,8 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 	b := c.w.record(before)
 	c.result.Judged++
 	// A record that a commit has passed is not delivered again: whoever did that, it is not this order that is broken.
-	if b.firstTerminal >= 0 || b.has(markCovered) {
+	// What waits in an open transaction for its end is done with.
+	if b.firstTerminal >= 0 || b.has(markCovered|markJoined) {
 		return
 	}
 	c.suspects = append(c.suspects, outOfOrder{

@@ -1,6 +1,6 @@
 package assertions
 
-// The state of one record and of one partition in the fold. Records are kept in one dense array, about 190 bytes each; what
+// The state of one record and of one partition in the fold. Records are kept in one dense array, 128 bytes each; what
 // only few records have (copies in other topics, dead letters) is kept beside it.
 
 import (
@@ -16,7 +16,7 @@ const (
 )
 
 // mark is a set of facts about a record.
-type mark uint32
+type mark uint16
 
 const (
 	markSent mark = 1 << iota
@@ -40,6 +40,8 @@ const (
 	// markEnded: the latest attempt has ended. markGone: and the client had gone before it was answered.
 	markEnded
 	markGone
+	// markJoined: its dead letter or retry copy is acknowledged within a transaction that is still open.
+	markJoined
 	// markMixed: its series began when the process had just got the partition back, so an attempt of before may be among its attempts.
 	markMixed
 )
@@ -50,44 +52,91 @@ type holder struct {
 	run      uint16
 }
 
-// record is what is known of one record of the workload. Counts are of its current life: a replay begins a new one.
+// stamp is a time in six bytes, exact to the nanosecond for three days and more: what is read seldom is kept in it.
+type stamp [6]byte
+
+// at returns the time, never if it was not set.
+func (s stamp) at() time.Duration {
+	return time.Duration(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|uint64(s[4])<<32|uint64(s[5])<<40) - 1
+}
+
+func stampOf(at time.Duration) stamp {
+	n := uint64(max(at, never)) + 1
+	return stamp{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40)}
+}
+
+// hash is enough of an xxHash64 to tell what was changed from what was not: one change in four billion would be missed, and nothing that is
+// unchanged is called changed.
+type hash uint32
+
+// record is what is known of one record of the workload. Counts are of its current life: a replay begins a new one. There are as many as the
+// run has records, so every byte counts.
 type record struct {
-	keyHash, valueHash, headersHash uint64
-	offset                          int64
+	offset int64
 	// firstTerminal is when it was first terminal in its first life, lastTerminal when it was last.
-	firstTerminal, lastTerminal time.Duration
+	firstTerminal time.Duration
 	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
-	seriesStart, lastStart, lastEnd time.Duration
-	lastSuccess                     time.Duration
+	lastStart, lastEnd time.Duration
 	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to the subject.
-	letterAsked, letterAcked time.Duration
+	letterAsked time.Duration
 	// born is when its present life began: it was sent, or a replay of it was asked for.
-	born            time.Duration
-	partition       int32
-	key, prev, next int32
-	flags           mark
-	disturbedFrom   uint32
-	disturbedTo     uint32
-	epoch           uint32
-	held            holder
-	topic           int16
-	attempts        uint16
-	inSeries        uint16
-	inRun           uint16
-	successes       uint16
-	failedWrites    uint16
-	excuses         uint16
-	hops            uint8
-	lives           uint8
-	outcome         history.Outcome
-	planned         history.Outcome
+	born                                                time.Duration
+	lastTerminal, seriesStart, lastSuccess, letterAcked stamp
+	topic                                               int16
+	epoch                                               uint16 // as much of the partition's as tells one from the next
+	flags                                               mark
+	keyHash, valueHash, headersHash                     hash
+	partition                                           int32
+	prev, next                                          int32
+	disturbedFrom                                       uint32
+	disturbedTo                                         uint32
+	held                                                holder
+	attempts                                            uint16
+	inSeries                                            uint16
+	inRun                                               uint16
+	// These count up to 255.
+	successes, failedWrites, excuses uint8
+	hops                             uint8
+	lives                            uint8
+	outcome                          history.Outcome
+	planned                          history.Outcome
 }
 
 func newRecord() record {
 	return record{
-		offset: none, firstTerminal: never, lastTerminal: never, seriesStart: never, lastStart: never, lastEnd: never,
-		lastSuccess: never, letterAsked: never, letterAcked: never, born: never, partition: none, key: none, prev: none, next: none, topic: none,
+		offset: none, firstTerminal: never, lastStart: never, lastEnd: never, letterAsked: never, born: never, partition: none, prev: none,
+		next: none, topic: none,
 	}
+}
+
+// recordsPerChunk is how many records are made room for at once. Chunks are never copied: growing one array would hold it twice.
+const (
+	chunkBits       = 12
+	recordsPerChunk = 1 << chunkBits
+)
+
+// records are the records by number, from 0 up to count.
+type records struct {
+	count  int
+	chunks []*[recordsPerChunk]record
+}
+
+// at returns the record with the number, which is below count.
+func (rs *records) at(number int) *record {
+	return &rs.chunks[number>>chunkBits][number&(recordsPerChunk-1)]
+}
+
+// reach returns the record with the number, and makes room for it and all before it.
+func (rs *records) reach(number int) *record {
+	for number>>chunkBits >= len(rs.chunks) {
+		chunk := new([recordsPerChunk]record)
+		for i := range chunk {
+			chunk[i] = newRecord()
+		}
+		rs.chunks = append(rs.chunks, chunk)
+	}
+	rs.count = max(rs.count, number+1)
+	return rs.at(number)
 }
 
 func (r *record) has(m mark) bool { return r.flags&m != 0 }
@@ -100,9 +149,9 @@ func (r *record) startLife() {
 	if r.lives < 255 {
 		r.lives++
 	}
-	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed
-	r.seriesStart, r.lastStart, r.lastEnd, r.lastSuccess = never, never, never, never
-	r.letterAsked, r.letterAcked = never, never
+	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed | markJoined
+	r.lastStart, r.lastEnd, r.letterAsked = never, never, never
+	r.seriesStart, r.lastSuccess, r.letterAcked = stamp{}, stamp{}, stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
 	r.outcome, r.held, r.epoch = history.OutcomeNone, holder{}, 0
 }
@@ -157,8 +206,10 @@ type partition struct {
 	disturbances uint32
 	// settled: every position below it was terminal or has been judged; covered: every position below it is committed.
 	settled, covered int64
-	committed        int64
-	fetched          int64
+	// named are the offsets beyond committed that the metadata of the last accepted commit says are finished.
+	named     ranges
+	committed int64
+	fetched   int64
 	// holes are positions that an accepted commit passed before the history said which record is there: offset → time of the commit.
 	holes map[int64]time.Duration
 	last  lastCommit

@@ -39,7 +39,7 @@ func (c *replay) observe(*history.Event) {}
 func (c *replay) finish() Result {
 	letters := c.w.lettersByRecord()
 	all := c.gather(letters)
-	for number := range c.w.records {
+	for number := range c.w.records.count {
 		if back := all[int32(number)]; back != nil {
 			c.judge(int32(number), back, letters[int32(number)])
 		}
@@ -157,13 +157,13 @@ func (c *replay) copiesIn(number int32, topic int16) ([]auditedCopy, bool) {
 func (c *replay) judgeCopy(number int32, r *record, one *auditedCopy) {
 	what := ""
 	switch {
-	case one.valueHash != r.valueHash:
+	case hash(one.valueHash) != r.valueHash:
 		what = "its value differs from the original's"
-	case one.keyHash != r.keyHash:
+	case hash(one.keyHash) != r.keyHash:
 		what = "its key differs from the original's"
 	case one.failures:
 		what = "it still carries the headers of its dead letter"
-	case c.w.contract.KeepsHeaders && one.headersHash != r.headersHash:
+	case c.w.contract.KeepsHeaders && hash(one.headersHash) != r.headersHash:
 		what = "the original's headers are not all back as they were"
 	default:
 		return
@@ -231,5 +231,5 @@ func (w *world) unfinished(number int32, r *record, at place, letters []*letter)
 // forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had its whole time.
 func (w *world) forsaken(at place) bool {
 	p := w.partition(at.topic, at.partition)
-	return p != nil && p.audited && (w.drainedWhole() || p.auditCommits > at.offset && w.allExited(p.auditedAt))
+	return p != nil && p.audited && (w.drainedWhole() || p.committedAt(at.offset) && w.allExited(p.auditedAt))
 }

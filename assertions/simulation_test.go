@@ -47,6 +47,7 @@ type simulation struct {
 func newSimulation(t *rapid.T, bug string) *simulation {
 	s := &simulation{builder: newBuilder(), t: t, bug: bug}
 	s.h.Contract.Backoff.Late = time.Minute
+	s.h.Contract.StopGrace, s.h.Contract.Isolation = time.Second, 0.5
 	s.h.Contract.Ordering = rapid.SampledFrom([]history.Ordering{history.OrderingKey, history.OrderingPartition}).Draw(t, "ordering")
 	s.link = s.fault("network", "downstream", "downstream down")
 	s.phase(history.PhaseSetup)
@@ -282,7 +283,7 @@ func (s *simulation) killOne(i int) {
 	if s.draw(2, "how") == 0 {
 		s.kill()
 	} else {
-		s.signal("TERM").exit(0)
+		s.stopOne()
 	}
 	had := owned(p)
 	*p = process{run: p.run + 1, next: map[int32]int64{}}
@@ -291,6 +292,15 @@ func (s *simulation) killOne(i int) {
 	for _, partition := range had {
 		s.give(s.draw(2, "to"), partition)
 	}
+}
+
+// stopOne ends a process in order: what it has not finished is left to the next.
+func (s *simulation) stopOne() {
+	s.signal("TERM")
+	if s.bug == "linger" {
+		s.wait(2 * s.h.Contract.StopGrace)
+	}
+	s.exit(0)
 }
 
 func owned(p *process) []int32 {
@@ -440,6 +450,7 @@ func TestBuggyConsumersAreNamed(t *testing.T) {
 		"commit-early": "commit-before-dlq", "commit-past": "commit-past-unfinished", "one-more": "over-retried", "one-less": "under-retried",
 		"hasty": "backoff-early", "constant": "backoff-not-growing", "logical": "logical-dead-lettered", "stubborn": "permanent-retried",
 		"twice": "dlq-duplicate", "careless": "commit-without-dlq", "again": "duplicate", "reorder": "reordered", "forget": "lost",
+		"linger": "stop-timeout",
 	} {
 		t.Run(bug, func(t *testing.T) {
 			runs, shown := 0, 0

@@ -87,8 +87,19 @@ func (f *faultState) covers(from, to time.Duration) bool {
 	return f.injected && f.from <= to && (!f.healed || f.to+faultGrace >= from)
 }
 
+// onDownstreamLink: what breaks the link between subject and oracle, in whatever way and direction, hides attempts from the one or answers from
+// the other. Faults of the kind downstream are the oracle's own doing: what it answered then, when, and whether the client was still there is
+// in the history, so they hide nothing.
 func onDownstreamLink(f *history.PlannedFault) bool {
 	return f.Kind == "network" && f.Target == "downstream"
+}
+
+func ofDownstream(f *history.PlannedFault) bool { return f.Kind == "downstream" }
+
+// missed reports whether the answer to an attempt that took from from to to may have come just when its client gave up on it: a slow or
+// hanging downstream answers late, and the client's own timeout is near. (The client hangs up first and the oracle answers before it sees that.)
+func (w *world) missed(from, to time.Duration) bool {
+	return to-from >= answerStall && w.faulted(ofDownstream, from, to)
 }
 
 func stopsDeadLetters(f *history.PlannedFault) bool { return f.StopsDeadLetters }

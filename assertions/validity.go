@@ -62,7 +62,7 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 		switch r.Status {
 		case Fail:
 			for _, a := range r.Anomalies {
-				failed = append(failed, fmt.Sprintf("%s is violated: %s, %s", r.Name, a.Name, times(a.Count)))
+				failed = append(failed, fmt.Sprintf("%s is violated: %s, %s", r.Name, a.Name, times(a.Count))+j.example(&a))
 			}
 		case Inconclusive:
 			open = append(open, fmt.Sprintf("%s can't be judged: %s", r.Name, r.Why))
@@ -87,6 +87,24 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 		v.Verdict = Pass
 	}
 	v.Reasons = append(append(append(v.Reasons, failed...), open...), missed...)
+}
+
+// example tells of the shortest story of the anomaly in one sentence.
+func (j *judge) example(a *Anomaly) string {
+	if len(a.Witnesses) == 0 {
+		return ""
+	}
+	w, eg := &a.Witnesses[0], ", e.g. "
+	if a.Count == 1 {
+		eg = ": "
+	}
+	switch topic := strings.TrimPrefix(w.Topic, j.header.RunID+"."); {
+	case w.Record >= 0 && w.Offset >= 0:
+		return fmt.Sprintf("%srecord %d (%s-%d offset %d): %s", eg, w.Record, topic, w.Partition, w.Offset, w.Summary)
+	case w.Record >= 0:
+		return fmt.Sprintf("%srecord %d: %s", eg, w.Record, w.Summary)
+	}
+	return eg + w.Summary
 }
 
 func times(n int64) string {
@@ -144,27 +162,53 @@ func (w *world) idleFaults() []string {
 		}
 		switch {
 		case !f.injected:
-			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: the run ended before its time, or it could not be made",
-				name, f.planned.What))
+			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What, w.neverWhy(&f.planned)))
 		case len(f.effects) == 0:
-			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, idleWhy(&f.planned)))
+			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, w.idleWhy(f)))
 		}
 	}
 	return reasons
 }
 
-func idleWhy(f *history.PlannedFault) string {
-	switch f.Kind {
+// neverWhy says why a fault was probably never injected.
+func (w *world) neverWhy(f *history.PlannedFault) string {
+	if f.When == "" {
+		return "the run ended before its time, or it could not be made"
+	}
+	why := fmt.Sprintf("its event (%s) never came between %s after the start of the steady load and its end", f.When, f.At)
+	switch {
+	case f.When == "first-retry" || f.When == "backoff":
+		return why + "; plan records that fail and are tried again (transient, exhausted)"
+	case f.When == "first-dead-letter" && len(w.letters) > 0:
+		return why + "; dead letters were asked for at other times, or not acknowledged: plan more records that end there (exhausted, permanent)"
+	case f.When == "first-dead-letter":
+		return why + "; no dead letter was even asked for: plan records that end there (exhausted, permanent)"
+	case strings.HasPrefix(f.When, "lag"):
+		return why + "; raise the rate, or wait for less"
+	case strings.HasPrefix(f.When, "instance"):
+		return why + "; it was given no partition then: wait from the start on, or let another fault cause a rebalance"
+	}
+	return why
+}
+
+// idleWhy says why an injected fault probably did nothing.
+func (w *world) idleWhy(f *faultState) string {
+	lasted := near(f.to - f.from).String()
+	switch planned := &f.planned; planned.Kind {
 	case "network":
-		return "nothing was sent over that link while it was in force; make it longer, or put load on the link"
+		if planned.Target == "downstream" {
+			return "nothing was sent over that link in the " + lasted + " in which it was in force: no attempt was made; make it longer, or raise the rate"
+		}
+		return "nothing was sent over that link in the " + lasted + " in which it was in force; make it longer, or put load on the link " +
+			"(a subject that has caught up only polls)"
 	case "kafka":
-		return "no request matched while it was in force; make it longer, or plan records that cause such requests (" + f.Target + ")"
+		return "no request matched while it was in force (" + lasted + "); make it longer, or plan records that cause such requests (" + planned.Target + ")"
 	case "broker":
-		return "no connection noticed it"
+		return "no connection and no leader was there to notice it; hit a broker that leads partitions or holds connections"
 	case "subject":
-		return "the process was not there to be hit"
+		return "the process was not there to be hit: it had ended before, or had not started yet"
 	case "downstream":
-		return "the oracle was not asked while it was in force"
+		return "the oracle was not asked in the " + lasted + " in which it was in force; make it longer, or raise the rate"
 	}
 	return "nothing noticed it"
 }
@@ -186,11 +230,11 @@ func (w *world) faultResults() []FaultResult {
 // duplicateShare evaluates the scenario's allowance of records that succeed more than once, like any other threshold.
 func (w *world) duplicateShare(limit float64) measure.Threshold {
 	var once, twice int
-	for i := range w.records {
-		switch {
-		case w.records[i].successes > 1:
+	for i := range w.records.count {
+		switch successes := w.records.at(i).successes; {
+		case successes > 1:
 			once, twice = once+1, twice+1
-		case w.records[i].successes == 1:
+		case successes == 1:
 			once++
 		}
 	}

@@ -82,6 +82,8 @@ type Witness struct {
 	Offset    int64  `json:"offset"`
 	// Summary says in one sentence what contradicts what.
 	Summary string `json:"summary"`
+	// Command tells the whole story; "" when it is about no one place.
+	Command string `json:"command,omitempty"`
 	// Biography is the record's events in order; those marked contradict each other.
 	Biography []Line `json:"biography"`
 }

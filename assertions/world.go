@@ -40,7 +40,7 @@ type world struct {
 	// hops: records go through retry topics, so a disruption anywhere may concern them.
 	hops bool
 
-	records []record
+	records records
 	copies  map[int32]*copies
 	parts   [][]partition
 	latest  map[orderGroup]int32 // the last record sent of a key (or partition), for prev and next
@@ -49,7 +49,9 @@ type world struct {
 	commits  map[commitKey]*commit
 	writes   map[writeKey]write
 	letters  map[int32]*lettered
-	found    []letter // dead letters found by audits
+	txns     map[int64]*transaction // the open one of each producer id
+	unknown  []*commit              // commits of transactions whose end was asked for, and never answered
+	found    []letter               // dead letters found by audits
 	replays  []replayWrite
 	selected []selection
 	passes   []pass
@@ -64,16 +66,18 @@ type world struct {
 	phases       []phase
 	audits       []int // number of audits begun, by topic
 	acked        int64
-	// nameless counts the attempts in which the oracle found no id.
-	nameless int64
-	sealed   bool
-	stories  []story
-	earlier  map[place]bool // where audits before the last found dead letters; made when asked for
+	// nameless counts the attempts in which the oracle found no id; exempt the records in which it can't find one.
+	nameless, exempt int64
+	sealed           bool
+	stories          []story
+	earlier          map[place]bool // where audits before the last found dead letters; made when asked for
 
 	// What the event at hand meant.
 	attempt *attempt
 	commit  *commit
 	write   *write
+	// ended are the commits of which a transaction's end has told what became of them.
+	ended []*commit
 
 	oneAttempt attempt
 	oneWrite   write
@@ -96,17 +100,13 @@ type instance struct {
 // partitionLimit bounds what a header may ask for; Kafka's own practical limit is lower.
 const partitionLimit = 1 << 16
 
-// recordsAtOnce is for how many records room is made at the start.
-const recordsAtOnce = 1 << 20
-
 func newWorld(header *history.Header) *world {
 	w := &world{
 		header: header, contract: &header.Contract,
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
-		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
+		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{},
 		audits:    make([]int, len(header.Topics)),
-		records:   make([]record, 0, min(max(header.Records, 0), recordsAtOnce)),
 	}
 	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
 	w.hops = header.Contract.Retry == history.RetryTopics
@@ -137,7 +137,7 @@ func newWorld(header *history.Header) *world {
 
 // take folds one event in.
 func (w *world) take(e *history.Event) {
-	w.attempt, w.commit, w.write = nil, nil, nil
+	w.attempt, w.commit, w.write, w.ended = nil, nil, nil, w.ended[:0]
 	switch e.Kind {
 	case history.KindAttemptStart:
 		w.startAttempt(e)
@@ -166,6 +166,10 @@ func (w *world) take(e *history.Event) {
 
 func (w *world) takeRare(e *history.Event) {
 	switch e.Kind {
+	case history.KindTxnEndRequest:
+		w.askEnd(e)
+	case history.KindTxnEndResponse:
+		w.answerEnd(e)
 	case history.KindAssigned:
 		w.assign(e)
 	case history.KindRevoked:
@@ -192,9 +196,11 @@ func (w *world) takeRare(e *history.Event) {
 
 // finish settles what only the end of the history settles.
 func (w *world) finish() {
-	pending := make([]*commit, 0, len(w.commits))
+	pending := w.finishTransactions()
 	for _, c := range w.commits {
-		pending = append(pending, c)
+		if !c.transaction {
+			pending = append(pending, c)
+		}
 	}
 	slices.SortFunc(pending, func(a, b *commit) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op), cmp.Compare(a.partition.number(), b.partition.number()))
@@ -205,10 +211,10 @@ func (w *world) finish() {
 	}
 	for _, open := range w.writes {
 		switch r := w.record(open.record); {
-		case r == nil || !open.letter:
+		case r == nil || open.by.instance < 0:
 		case open.life == r.lives:
 			r.failedWrites = bump(r.failedWrites)
-		default:
+		case open.letter:
 			w.letter(open.record).disturbed++
 		}
 	}
@@ -225,13 +231,7 @@ func (w *world) record(number int32) *record {
 	if number < 0 || int(number) >= w.header.Records {
 		return nil
 	}
-	if n := int(number); n >= len(w.records) {
-		w.records = slices.Grow(w.records, n+1-len(w.records))
-		for len(w.records) <= n {
-			w.records = append(w.records, newRecord())
-		}
-	}
-	return &w.records[number]
+	return w.records.reach(int(number))
 }
 
 func (w *world) partition(topic int16, number int32) *partition {
@@ -317,12 +317,40 @@ func (w *world) cover(number int32, r *record) {
 	}
 }
 
+// coverIfAll covers the record if the place, of which an accepted commit tells, is the last of its open positions that was not committed. A
+// record that goes through retry topics may have several: a stop between a copy's acknowledgement and the commit of where it came from makes
+// two of it, and each is handed out again until it is committed itself.
+func (w *world) coverIfAll(number int32, r *record, at place) {
+	if !w.hops {
+		if w.position(number, r) == at {
+			w.cover(number, r)
+		}
+		return
+	}
+	known := w.copies[number]
+	if !w.committedPast(place{r.topic, r.partition, r.offset}, at) {
+		return
+	}
+	for i := 0; known != nil && i < len(known.list); i++ {
+		if !w.committedPast(known.list[i].place, at) {
+			return
+		}
+	}
+	w.cover(number, r)
+}
+
+// committedPast reports whether an accepted commit covers the place; at is one that does.
+func (w *world) committedPast(one, at place) bool {
+	p := w.partition(one.topic, one.partition)
+	return one == at || p != nil && (one.offset < max(p.covered, p.committed) || p.named.has(one.offset))
+}
+
 // terminal notes that the record's obligation is met at the time.
 func (r *record) terminal(at time.Duration) {
 	if r.firstTerminal < 0 {
 		r.firstTerminal = at
 	}
-	r.lastTerminal = at
+	r.lastTerminal = stampOf(at)
 	r.flags |= markOver
 }
 
@@ -338,14 +366,15 @@ func (w *world) done(number int32, r *record, at place, by time.Duration) bool {
 	for i := range c.list {
 		if c.list[i].place == at {
 			created := c.list[i].created
-			return r.lastTerminal > created || c.handedOn > created
+			return r.lastTerminal.at() > created || c.handedOn > created
 		}
 	}
 	return true
 }
 
-func bump(n uint16) uint16 {
-	if n < 1<<16-1 {
+// bump counts one more, up to what the type can hold.
+func bump[N uint8 | uint16](n N) N {
+	if n+1 > n {
 		return n + 1
 	}
 	return n

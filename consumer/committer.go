@@ -9,45 +9,87 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// TopicPartition names a partition.
+type TopicPartition struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+}
+
+// Mark is what is committed for a partition.
+type Mark struct {
+	// Offset is one past the last record of the finished prefix, Epoch that record's leader epoch (-1: not known).
+	Offset int64
+	Epoch  int32
+	// Metadata goes with it; "" unless Settings.OffsetMetadata is set.
+	Metadata string
+}
+
 // Committer commits offsets to the consumer group.
 type Committer interface {
-	// Commit commits one past the last finished record of each partition and waits for the answer. It returns the partitions
-	// whose commit was not accepted, with the reason; what became of those that went unanswered is not known. The consumer
-	// commits them again later, as far as it still owns them.
-	Commit(ctx context.Context, client *kgo.Client, topic string, offsets map[int32]kgo.EpochOffset) map[int32]error
+	// Commit commits the marks and waits for the answer. It returns the partitions whose commit was not accepted, with the reason; what became
+	// of those that went unanswered is not known. The consumer commits them again later, as far as it still owns them.
+	Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error
 }
 
 // GroupCommitter commits with the member's generation, so that the coordinator refuses it once the partition was given to another.
 type GroupCommitter struct{}
 
 // Commit implements Committer.
-func (GroupCommitter) Commit(ctx context.Context, client *kgo.Client, topic string, offsets map[int32]kgo.EpochOffset) map[int32]error {
-	failed := make(map[int32]error, len(offsets))
-	client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{topic: offsets},
-		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
-			for partition := range offsets {
-				failed[partition] = err
-				if err == nil {
-					failed[partition] = errUnanswered
-				}
-			}
-			if err == nil {
-				readAnswers(failed, response)
-			}
-		})
+func (GroupCommitter) Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error {
+	failed := make(map[TopicPartition]error, len(marks))
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for at, mark := range marks {
+		failed[at] = errUnanswered
+		if offsets[at.Topic] == nil {
+			offsets[at.Topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[at.Topic][at.Partition] = kgo.EpochOffset{Epoch: mark.Epoch, Offset: mark.Offset}
+	}
+	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
+		addMetadata(request, marks)
+		return nil
+	})
+	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+		if err == nil {
+			readAnswers(failed, request, response)
+			return
+		}
+		for at := range marks {
+			failed[at] = err
+		}
+	})
 	return failed
+}
+
+func addMetadata(request *kmsg.OffsetCommitRequest, marks map[TopicPartition]Mark) {
+	for i := range request.Topics {
+		topic := &request.Topics[i]
+		for j := range topic.Partitions {
+			metadata := marks[TopicPartition{topic.Topic, topic.Partitions[j].Partition}].Metadata
+			topic.Partitions[j].Metadata = &metadata
+		}
+	}
 }
 
 var errUnanswered = errors.New("the coordinator's answer doesn't mention the partition")
 
-// readAnswers replaces what was assumed by what was answered. One topic was asked for, so its name (or id) needn't be compared.
-func readAnswers(failed map[int32]error, response *kmsg.OffsetCommitResponse) {
+// readAnswers replaces what was assumed by what was answered. From version 10 on an answer gives topics by their ids, which the request knows.
+func readAnswers(failed map[TopicPartition]error, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse) {
+	names := make(map[[16]byte]string, len(request.Topics))
+	for _, topic := range request.Topics {
+		names[topic.TopicID] = topic.Topic
+	}
 	for _, topic := range response.Topics {
+		name := topic.Topic
+		if name == "" {
+			name = names[topic.TopicID]
+		}
 		for _, partition := range topic.Partitions {
+			at := TopicPartition{name, partition.Partition}
 			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
-				failed[partition.Partition] = err
+				failed[at] = err
 			} else {
-				delete(failed, partition.Partition)
+				delete(failed, at)
 			}
 		}
 	}

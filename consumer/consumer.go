@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func reconnectBackoff(fails int) time.Duration {
 	return Backoff{Initial: 100 * time.Millisecond, Cap: time.Second, Exponential: true}.Wait(max(fails, 1), Uniform)
 }
 
-// Consumer processes one topic as a member of a consumer group.
+// Consumer processes one topic, with its retry topics, as a member of a consumer group.
 type Consumer struct {
 	config Config
 	parts  Parts
@@ -52,6 +53,11 @@ type Consumer struct {
 
 // New returns a consumer; it reports everything that is wrong with the configuration. Nothing is started.
 func New(config Config, parts Parts) (*Consumer, error) {
+	if config.Settings.Retry != RetryTopics {
+		config.RetryTopics = nil
+	} else if len(config.RetryTopics) == 0 {
+		config.RetryTopics = RetryTopicNames(config.Topic, config.Settings.MaxRetries)
+	}
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("configuring the consumer: %w", err)
 	}
@@ -73,17 +79,17 @@ func Main(ctx context.Context, config Config, parts Parts) error {
 // Health is how a consumer fares.
 type Health struct {
 	// Assigned are its partitions.
-	Assigned []int32 `json:"assigned"`
-	// InFlight is the number of records fetched and not finished; Waiting of those are in backoff or await a dead letter.
+	Assigned []TopicPartition `json:"assigned"`
+	// InFlight is the number of records fetched and not finished; Waiting of those are in backoff or wait to be published.
 	InFlight int `json:"in_flight"`
 	Waiting  int `json:"waiting"`
-	// Trouble tells, for each partition, the first dead letter that can't be published: its commits wait there.
+	// Trouble tells, for each partition, the first dead letter or retry copy that can't be published: its commits wait there.
 	Trouble []Trouble `json:"trouble"`
 	// CommitError is why the last commit was not accepted; "" when it was.
 	CommitError string `json:"commit_error"`
 }
 
-// Halted reports whether some partition's commits wait for a dead letter that was refused too often.
+// Halted reports whether some partition's commits wait for a dead letter or a retry copy that was refused too often.
 func (h Health) Halted() bool {
 	for _, trouble := range h.Trouble {
 		if trouble.State == Halted {
@@ -144,9 +150,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 // (BlockRebalanceOnPoll), so a batch of an earlier assignment can never be taken for one of a later.
 func (l *loop) newClient() (*kgo.Client, error) {
 	config := l.config
-	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID),
-		kgo.ConsumerGroup(config.Group), kgo.ConsumeTopics(config.Topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+	options := slices.Concat([]kgo.Opt{
+		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID), kgo.ConsumerGroup(config.Group),
+		kgo.ConsumeTopics(append([]string{config.Topic}, config.RetryTopics...)...),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		// A group without commits begins at the start: what was produced before it existed is not passed over.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -156,14 +162,37 @@ func (l *loop) newClient() (*kgo.Client, error) {
 		kgo.FetchMaxWait(fetchWait), kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
-	}, config.Options...)...)
+	}, membership(config), config.Options)
+	if config.Settings.OffsetMetadata {
+		options = append(options, kgo.OnOffsetsFetched(l.restore))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Kafka client for %s: %w", config.Topic, err)
 	}
 	return client, nil
 }
 
-// leave gives the partitions back, so that the group needn't wait for the session to time out.
+// membership says how the group shares partitions out. In the consumer protocol (KIP-848) the broker does; the client's balancer only names
+// what it asks for, and sticky stands for the broker's "uniform".
+func membership(config Config) []kgo.Opt {
+	var options []kgo.Opt
+	switch {
+	case config.Settings.GroupProtocol == ProtocolConsumer:
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	case config.Settings.Assignor == AssignorRange:
+		options = append(options, kgo.Balancers(kgo.RangeBalancer()))
+	default:
+		options = append(options, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	if config.Settings.StaticMembership {
+		options = append(options, kgo.InstanceID(config.InstanceID))
+	}
+	return options
+}
+
+// leave gives the partitions back, so that the group needn't wait for the session to time out. A static member doesn't: the client ends without
+// a goodbye, and the group keeps its partitions for it until then.
 func (c *Consumer) leave(l *loop) {
 	l.client.AllowRebalance()
 	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare))

@@ -46,7 +46,7 @@ func TestNothingIsCommittedPastARefusedDeadLetter(t *testing.T) {
 	if trouble.Offset != 5 || trouble.Letters != 1 || trouble.Tries < settings.MaxRetries || !strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
 		t.Errorf("health says %+v", trouble)
 	}
-	if log := b.log.String(); !strings.Contains(log, `"level":"error","state":"refused"`) || !strings.Contains(log, `"level":"error","state":"halted","topic":"orders","partition":0,"offset":5`) {
+	if log := b.log.String(); !strings.Contains(log, `"level":"error","state":"refused"`) || !strings.Contains(log, `"level":"error","state":"halted","to":"orders.dlq","topic":"orders","partition":0,"offset":5`) {
 		t.Error("the halt is not in the log")
 	}
 

@@ -13,9 +13,10 @@ import (
 //	DLQBENCH_BOOTSTRAP_SERVERS  brokers, comma-separated
 //	DLQBENCH_INPUT_TOPIC        the topic to consume
 //	DLQBENCH_DLQ_TOPIC          the dead-letter topic; default: the input topic and ".dlq"
+//	DLQBENCH_RETRY_TOPICS       the retry topics, comma-separated; default: the input topic and ".retry-1", ".retry-2" and so on
 //	DLQBENCH_GROUP_ID           the consumer group
 //	DLQBENCH_ORACLE_URL         the downstream
-//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional
+//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member
 //	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
 func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	var errs []error
@@ -49,6 +50,12 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 		if err := DecodeSettings(text, &config.Settings); err != nil {
 			errs = append(errs, fmt.Errorf("reading DLQBENCH_SETTINGS: %w", err))
 		}
+	}
+	if topics, _ := lookup("DLQBENCH_RETRY_TOPICS"); topics != "" {
+		config.RetryTopics = strings.Split(topics, ",")
+	}
+	if instance, _ := lookup("DLQBENCH_INSTANCE"); instance != "" {
+		config.InstanceID = config.Group + "-" + instance
 	}
 	return config, errors.Join(errs...)
 }

@@ -45,8 +45,13 @@ type bench struct {
 
 func newBench(t *testing.T, partitions int32) *bench {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, inputTopic, dlqTopic),
-		kfake.GroupMinSessionTimeout(500*time.Millisecond), kfake.SleepOutOfOrder())
+	return newBenchWith(t, partitions, []string{inputTopic, dlqTopic})
+}
+
+func newBenchWith(t *testing.T, partitions int32, topics []string, options ...kfake.Opt) *bench {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...),
+		kfake.GroupMinSessionTimeout(500*time.Millisecond), kfake.SleepOutOfOrder())...)
 	if err != nil {
 		t.Fatal(err)
 	}

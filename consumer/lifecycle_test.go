@@ -23,7 +23,7 @@ func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 4)
 	const perPartition = 1500
-	accepted := &acceptedCommits{T: t, highest: map[int32]int64{}}
+	accepted := &acceptedCommits{T: t, highest: map[TopicPartition]int64{}}
 	var succeeded, seen calls
 	handler := func(_ context.Context, record *kgo.Record) error {
 		time.Sleep(time.Millisecond)
@@ -68,19 +68,19 @@ func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 type acceptedCommits struct {
 	*testing.T
 	mu      sync.Mutex
-	highest map[int32]int64
+	highest map[TopicPartition]int64
 }
 
-func (c *acceptedCommits) Commit(ctx context.Context, client *kgo.Client, topic string, offsets map[int32]kgo.EpochOffset) map[int32]error {
-	failed := GroupCommitter{}.Commit(ctx, client, topic, offsets)
+func (c *acceptedCommits) Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error {
+	failed := GroupCommitter{}.Commit(ctx, client, marks)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for partition, at := range offsets {
+	for partition, at := range marks {
 		if failed[partition] != nil {
 			continue
 		}
 		if before, found := c.highest[partition]; found && at.Offset <= before {
-			c.Errorf("partition %d: committed %d after %d was accepted", partition, at.Offset, before)
+			c.Errorf("%v: committed %d after %d was accepted", partition, at.Offset, before)
 		}
 		c.highest[partition] = max(c.highest[partition], at.Offset)
 	}
@@ -452,7 +452,7 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 	settings := testSettings()
 	l := newLoop(&Consumer{config: Config{Topic: inputTopic, Settings: settings, Logger: zerolog.Nop()}, parts: DefaultParts(settings)})
 	change := func(what change) {
-		l.rebalance(rebalance{what, []int32{0}, make(chan struct{})})
+		l.rebalance(rebalance{what, []TopicPartition{{inputTopic, 0}}, make(chan struct{})})
 	}
 	change(assigned)
 	records := make([]*kgo.Record, 5)
@@ -476,7 +476,7 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 	change(assigned)
 	l.outcomes.put(outcome{task: out, at: time.Now()})
 	l.settle()
-	if next, _, _, ok := l.partitions[0].tracker.Prefix(); ok || l.inFlight != 0 || l.busy != 0 {
-		t.Errorf("an attempt of the earlier assignment finished something (prefix %d, %v); %d in flight, %d busy", next, ok, l.inFlight, l.busy)
+	if prefix := l.partitions[TopicPartition{inputTopic, 0}].tracker.Prefix(0); prefix.OK || l.inFlight != 0 || l.busy != 0 {
+		t.Errorf("an attempt of the earlier assignment finished something (prefix %+v); %d in flight, %d busy", prefix, l.inFlight, l.busy)
 	}
 }

@@ -31,12 +31,17 @@ const (
 
 // partition is one assignment of a partition: given back and assigned again, it is another one.
 type partition struct {
-	id      int32
+	at      TopicPartition
 	tracker Tracker
 	// active is the number of records fetched and not finished, busy the attempts and publications under way.
 	active, busy int
 	// committed is the last accepted commit, -1 before the first.
 	committed int64
+	// finished counts the records finished here, recorded those of them that the metadata of an accepted commit took note of.
+	finished, recorded uint64
+	// restored is what earlier owners had finished beyond their commit, as far as it was not fetched yet; fetched is the last offset that was.
+	restored []Range
+	fetched  int64
 	// draining: nothing new is begun. gone: no longer owned; what comes back from workers is dropped.
 	draining, gone bool
 	paused         bool
@@ -58,7 +63,7 @@ type loop struct {
 	*Consumer
 	client, producer *kgo.Client
 
-	partitions map[int32]*partition
+	partitions map[TopicPartition]*partition
 	schedule   *scheduler
 	inFlight   int
 	busy       int // attempts with workers
@@ -74,6 +79,7 @@ type loop struct {
 	grants     chan int
 	polled     chan kgo.Fetches
 	rebalances chan rebalance
+	restores   chan map[TopicPartition][]Range
 	commits    chan *commitRequest
 	committed  chan *commitRequest
 	done       chan struct{}
@@ -86,9 +92,9 @@ type loop struct {
 
 func newLoop(c *Consumer) *loop {
 	l := &loop{
-		Consumer: c, partitions: map[int32]*partition{}, schedule: newScheduler(), pollWanted: true,
+		Consumer: c, partitions: map[TopicPartition]*partition{}, schedule: newScheduler(), pollWanted: true,
 		outcomes: newMailbox(), tasks: make(chan *task), grants: make(chan int, 1), polled: make(chan kgo.Fetches),
-		rebalances: make(chan rebalance), commits: make(chan *commitRequest, 1), committed: make(chan *commitRequest, 1),
+		rebalances: make(chan rebalance), restores: make(chan map[TopicPartition][]Range), commits: make(chan *commitRequest, 1), committed: make(chan *commitRequest, 1),
 		done: make(chan struct{}),
 	}
 	l.life, l.end = context.WithCancel(context.Background())
@@ -121,6 +127,12 @@ func (l *loop) run(ctx context.Context, stopPolling func()) {
 			l.accept(fetches)
 		case event := <-l.rebalances:
 			l.rebalance(event)
+		case finished := <-l.restores:
+			for at, ranges := range finished {
+				if home := l.partitions[at]; home != nil {
+					home.restored = ranges
+				}
+			}
 		case request := <-l.committed:
 			l.onCommitted(request)
 		case <-commits.C:
@@ -161,27 +173,45 @@ func (l *loop) accept(fetches kgo.Fetches) {
 		l.config.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching failed; it is tried again")
 	}
 	fetches.EachPartition(func(fetched kgo.FetchTopicPartition) {
-		home := l.partitions[fetched.Partition]
+		home := l.partitions[TopicPartition{fetched.Topic, fetched.Partition}]
 		if home == nil || home.draining {
 			return
 		}
 		for _, record := range fetched.Records {
-			t := &task{record: record, home: home, slot: home.tracker.Add(record.Offset, record.LeaderEpoch)}
-			home.active++
-			l.inFlight++
-			lane, ordered := l.parts.Lane(record)
-			l.schedule.add(t, lane, ordered)
+			l.begin(home, record)
 		}
 		l.throttle(home)
 	})
+}
+
+// begin takes a record over: to be tried in its turn; when it is due, if it is a retry copy; or not at all, if an earlier owner has finished it.
+func (l *loop) begin(home *partition, record *kgo.Record) {
+	slot := home.tracker.Add(record.Offset, record.LeaderEpoch)
+	if home.skips(record.Offset) {
+		home.tracker.Finish(slot)
+		home.finished++
+		return
+	}
+	t := &task{record: record, home: home, slot: slot, origin: originOf(record), place: -1}
+	home.active++
+	l.inFlight++
+	if home.at.Topic == l.config.Topic {
+		lane, ordered := l.parts.Lane(record)
+		l.schedule.add(t, lane, ordered)
+		return
+	}
+	// A copy waits for its own time and for no other: what failed before it may be due after it.
+	due := l.parts.Copier.Open(t.record, &t.origin)
+	t.attempts = t.origin.Attempts
+	l.schedule.later(t, waiting, due)
 }
 
 // throttle pauses the partition when it has more than its share in flight, so that one that waits for a slow key, or for the DLQ,
 // doesn't use up what the others need; and lets it go on at half of that. Pausing stops fetching, not heartbeats.
 func (l *loop) throttle(home *partition) {
 	share := max(1, l.config.Settings.MaxInFlight/max(1, len(l.partitions)))
-	_, _, open, _ := home.tracker.Prefix()
-	which := map[string][]int32{l.config.Topic: {home.id}}
+	open := home.tracker.Prefix(0).Open
+	which := map[string][]int32{home.at.Topic: {home.at.Partition}}
 	switch {
 	case !home.paused && (home.active >= share || open >= maxOpen):
 		home.paused = true
@@ -259,9 +289,15 @@ func (l *loop) onAttempt(t *task, result outcome) {
 }
 
 // retry sets a task's next attempt. In a partition that is being given up nothing is begun any more: the task is left as it is,
-// unfinished; only at a stop AtStop is asked.
+// unfinished; only at a stop AtStop is asked. With retry topics the task is handed on in either case.
 func (l *loop) retry(t *task, due time.Time) {
 	switch {
+	case len(l.config.RetryTopics) > 0:
+		origin := t.origin
+		origin.Attempts = t.attempts
+		t.letter = l.parts.Copier.Seal(t.record, origin, due)
+		t.letter.Topic = l.config.RetryTopics[min(t.attempts, len(l.config.RetryTopics))-1]
+		l.publish(t)
 	case !t.home.draining:
 		l.schedule.later(t, waiting, due)
 	case l.stopping:
@@ -271,6 +307,7 @@ func (l *loop) retry(t *task, due time.Time) {
 
 func (l *loop) finish(t *task) {
 	t.home.tracker.Finish(t.slot)
+	t.home.finished++
 	t.home.active--
 	l.inFlight--
 	l.schedule.release(t)
@@ -291,8 +328,8 @@ func (l *loop) deadLetter(t *task, cause error) {
 		reason = cause.Error()
 	}
 	t.letter = l.parts.Sealer.Seal(t.record, deadletter.Failure{
-		Reason: reason, Attempts: int32(t.attempts), Topic: t.record.Topic, Partition: t.record.Partition,
-		Offset: t.record.Offset, Epoch: t.record.LeaderEpoch, Time: time.Now(),
+		Reason: reason, Attempts: int32(t.attempts), Topic: t.origin.Topic, Partition: t.origin.Partition,
+		Offset: t.origin.Offset, Epoch: t.origin.Epoch, Time: time.Now(),
 	})
 	t.letter.Topic = l.config.DLQTopic
 	l.publish(t)
@@ -334,7 +371,7 @@ func (l *loop) expire(now time.Time) {
 			l.publish(t)
 		case publishing:
 			// Still the Parker's: it may have been written. It is only reported.
-			l.complain(t, "the dead letter is not acknowledged after "+patience.String())
+			l.complain(t, "the write is not acknowledged after "+patience.String())
 		case queued, running:
 		}
 	}
@@ -343,7 +380,7 @@ func (l *loop) expire(now time.Time) {
 // surfaceEvery is the time between two reports of one partition's trouble.
 const surfaceEvery = 5 * time.Second
 
-// complain notes that a dead letter can't be published. The first one of a partition is reported, then the halt, then the same
+// complain notes that a dead letter or a retry copy can't be published. The first one of a partition is reported, then the halt, then the same
 // every few seconds: not each try of each record.
 func (l *loop) complain(t *task, reason string) {
 	home := t.home
@@ -354,7 +391,7 @@ func (l *loop) complain(t *task, reason string) {
 	now := time.Now()
 	fresh := home.trouble == nil
 	if fresh {
-		home.trouble = &Trouble{State: Refused, Topic: l.config.Topic, Partition: home.id, Since: now}
+		home.trouble = &Trouble{State: Refused, Topic: home.at.Topic, Partition: home.at.Partition, Since: now}
 	}
 	home.trouble.Reason = reason
 	halts := home.trouble.State == Refused && t.tries >= l.config.Settings.MaxRetries
@@ -395,20 +432,26 @@ func (p *partition) locateTrouble() {
 			first = t
 		}
 	}
-	p.trouble.Offset, p.trouble.Tries = first.record.Offset, first.tries
+	p.trouble.Offset, p.trouble.Tries, p.trouble.To = first.record.Offset, first.tries, first.letter.Topic
 }
 
 // report renews what Health returns.
 func (l *loop) report() {
 	health := Health{InFlight: l.inFlight, Waiting: len(l.schedule.timed), CommitError: l.failing}
-	for id, home := range l.partitions {
-		health.Assigned = append(health.Assigned, id)
+	for at, home := range l.partitions {
+		health.Assigned = append(health.Assigned, at)
 		if home.trouble != nil {
 			home.locateTrouble()
 			health.Trouble = append(health.Trouble, *home.trouble)
 		}
 	}
-	slices.Sort(health.Assigned)
-	slices.SortFunc(health.Trouble, func(a, b Trouble) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(health.Assigned, compare)
+	slices.SortFunc(health.Trouble, func(a, b Trouble) int {
+		return compare(TopicPartition{a.Topic, a.Partition}, TopicPartition{b.Topic, b.Partition})
+	})
 	l.setHealth(health)
+}
+
+func compare(a, b TopicPartition) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }

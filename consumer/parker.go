@@ -14,7 +14,7 @@ type Publisher interface {
 	TryProduce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
 }
 
-// Parker publishes dead letters.
+// Parker publishes what a failed record leaves behind, its letter: the dead letter, or the copy for a retry topic.
 type Parker interface {
 	// Park publishes the letter once, without blocking, and calls done exactly once, from any goroutine: with nil when every
 	// in-sync replica has it, with an error when it was refused. The consumer waits for done before the record counts as
@@ -49,7 +49,7 @@ const (
 	maxLetter = 16 << 20
 )
 
-// newProducer returns the client for dead letters. It is a client of its own, so that a DLQ that doesn't answer holds up neither
+// newProducer returns the client for dead letters and retry copies. It is a client of its own, so that a DLQ that doesn't answer holds up neither
 // heartbeats nor commits on a shared connection.
 func newProducer(config Config) (*kgo.Client, error) {
 	client, err := kgo.NewClient(append([]kgo.Opt{
@@ -67,28 +67,30 @@ func newProducer(config Config) (*kgo.Client, error) {
 	return client, nil
 }
 
-// sourcePartition puts a dead letter on its source's partition number, modulo the dead-letter topic's partitions: records of one
+// sourcePartition puts a letter on its source's partition number, modulo the topic's partitions: records of one
 // key stay in order among themselves.
 func sourcePartition(letter *kgo.Record, partitions int) int {
 	return int(letter.Partition) % partitions
 }
 
-// Trouble is a dead letter that could not be published.
+// Trouble is a dead letter, or a retry copy, that could not be published.
 type Trouble struct {
 	State TroubleState `json:"state"`
-	// Topic, Partition, Offset are the source position of the record.
+	// To is the topic that it is for.
+	To string `json:"to"`
+	// Topic, Partition, Offset are where the record was consumed.
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	// Tries is how often its publication was refused; 0 when it just isn't answered.
 	Tries int `json:"tries"`
-	// Letters is how many dead letters of the partition are in trouble.
+	// Letters is how many of the partition are in trouble.
 	Letters int       `json:"letters"`
 	Since   time.Time `json:"since"`
 	Reason  string    `json:"reason"`
 }
 
-// TroubleState tells how a partition's dead letters fare.
+// TroubleState tells how a partition's letters fare.
 type TroubleState string
 
 // The states of a partition.
@@ -97,23 +99,23 @@ const (
 	Refused TroubleState = "refused"
 	// Halted: publication failed more often than a record may be attempted; the same holds, until it succeeds.
 	Halted TroubleState = "halted"
-	// Recovered: every dead letter of the partition is published.
+	// Recovered: every letter of the partition is published.
 	Recovered TroubleState = "recovered"
 )
 
 // LogTrouble reports trouble in the log: errors while it lasts, one line when it is over.
 func LogTrouble(log zerolog.Logger, trouble Trouble) {
 	event := log.Error()
-	message := "publishing a dead letter failed; it is published again after a backoff, and the partition is not committed past it"
+	message := "publishing a failed record failed, too; it is published again after a backoff, and the partition is not committed past it"
 	switch trouble.State {
 	case Halted:
-		message = "commits are halted: a dead letter can't be published; it is tried again and again, nothing is lost"
+		message = "commits are halted: a failed record can't be published; it is tried again and again, nothing is lost"
 	case Recovered:
 		event = log.Info()
-		message = "dead letters are published again; commits go on"
+		message = "failed records are published again; commits go on"
 	case Refused:
 	}
-	event.Str("state", string(trouble.State)).Str("topic", trouble.Topic).Int32("partition", trouble.Partition).
+	event.Str("state", string(trouble.State)).Str("to", trouble.To).Str("topic", trouble.Topic).Int32("partition", trouble.Partition).
 		Int64("offset", trouble.Offset).Int("tries", trouble.Tries).Int("letters", trouble.Letters).
 		Time("since", trouble.Since).Str("reason", trouble.Reason).Msg(message)
 }

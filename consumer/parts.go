@@ -17,9 +17,10 @@ type Parts struct {
 	Lane func(record *kgo.Record) (lane uint64, ordered bool)
 	// Policy decides after each attempt.
 	Policy Policy
-	// Sealer makes the dead letter.
+	// Sealer makes the dead letter, Copier the copy for a retry topic.
 	Sealer deadletter.Sealer
-	// Parker publishes it.
+	Copier Copier
+	// Parker publishes either.
 	Parker Parker
 	// NewTracker makes the tracker of a newly assigned partition.
 	NewTracker func() Tracker
@@ -28,7 +29,7 @@ type Parts struct {
 	// AtStop says what becomes of a record that is in backoff when the consumer stops. Retry leaves it, unfinished and
 	// uncommitted, to whoever is given the partition next.
 	AtStop func(record *kgo.Record) Action
-	// Surface reports dead letters that can't be published.
+	// Surface reports dead letters and retry copies that can't be published.
 	Surface func(log zerolog.Logger, trouble Trouble)
 }
 
@@ -38,6 +39,7 @@ func DefaultParts(settings Settings) Parts {
 		Lane:       LaneFor(settings.Ordering),
 		Policy:     Bounded{MaxAttempts: settings.MaxRetries, Backoff: settings.Backoff(), Random: Uniform},
 		Sealer:     deadletter.Plain{},
+		Copier:     HeaderCopier{},
 		Parker:     AckedParker{},
 		NewTracker: func() Tracker { return NewPrefixTracker() },
 		Committer:  GroupCommitter{},

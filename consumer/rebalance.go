@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 type change uint8
@@ -20,7 +21,7 @@ const (
 // rebalance is a change of the assignment; done is closed when the loop has dealt with it.
 type rebalance struct {
 	change     change
-	partitions []int32
+	partitions []TopicPartition
 	done       chan struct{}
 }
 
@@ -28,7 +29,12 @@ type rebalance struct {
 // runs the partitions are still this member's. The loop bounds the wait.
 func (l *loop) callback(change change) func(context.Context, *kgo.Client, map[string][]int32) {
 	return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-		event := rebalance{change: change, partitions: partitions[l.config.Topic], done: make(chan struct{})}
+		event := rebalance{change: change, done: make(chan struct{})}
+		for topic, ids := range partitions {
+			for _, id := range ids {
+				event.partitions = append(event.partitions, TopicPartition{topic, id})
+			}
+		}
 		if len(event.partitions) == 0 {
 			return
 		}
@@ -44,25 +50,45 @@ func (l *loop) callback(change change) func(context.Context, *kgo.Client, map[st
 	}
 }
 
+// restore hands on what the metadata of the offsets that the group holds says of an assignment. The client calls it before it fetches the first
+// record from those offsets, and waits.
+func (l *loop) restore(_ context.Context, _ *kgo.Client, offsets *kmsg.OffsetFetchResponse) error {
+	restored := map[TopicPartition][]Range{}
+	for _, group := range offsets.Groups {
+		for _, topic := range group.Topics {
+			for _, partition := range topic.Partitions {
+				if partition.Metadata != nil && partition.Offset >= 0 {
+					restored[TopicPartition{topic.Topic, partition.Partition}] = decodeRanges(partition.Offset, *partition.Metadata)
+				}
+			}
+		}
+	}
+	select {
+	case l.restores <- restored:
+	case <-l.done:
+	}
+	return nil
+}
+
 func (l *loop) rebalance(event rebalance) {
 	switch event.change {
 	case assigned:
-		for _, id := range event.partitions {
-			l.partitions[id] = &partition{id: id, tracker: l.parts.NewTracker(), committed: -1, draining: l.stopping}
+		for _, at := range event.partitions {
+			l.partitions[at] = &partition{at: at, tracker: l.parts.NewTracker(), committed: -1, fetched: -1, draining: l.stopping}
 		}
 		close(event.done)
 	case revoked:
 		l.drain(event.partitions, revokeLimit, revokeLimit+commitLimit/3, event.done)
 	case lost:
 		// Another member has them by now: nothing may be committed.
-		for _, id := range event.partitions {
-			if home := l.partitions[id]; home != nil {
+		for _, at := range event.partitions {
+			if home := l.partitions[at]; home != nil {
 				l.drop(home)
 			}
 		}
 		close(event.done)
 	}
-	l.config.Logger.Debug().Ints32("partitions", event.partitions).Str("change", [...]string{"assigned", "revoked", "lost"}[event.change]).Msg("the assignment changed")
+	l.config.Logger.Debug().Interface("partitions", event.partitions).Str("change", [...]string{"assigned", "revoked", "lost"}[event.change]).Msg("the assignment changed")
 	l.report()
 }
 
@@ -92,11 +118,11 @@ func (d *drain) busy() bool {
 	return false
 }
 
-func (l *loop) drain(partitions []int32, work, until time.Duration, done chan struct{}) {
+func (l *loop) drain(partitions []TopicPartition, work, until time.Duration, done chan struct{}) {
 	now := time.Now()
 	d := &drain{work: now.Add(work), until: now.Add(until), done: done}
-	for _, id := range partitions {
-		home := l.partitions[id]
+	for _, at := range partitions {
+		home := l.partitions[at]
 		if home == nil {
 			continue
 		}
@@ -131,11 +157,16 @@ func (l *loop) advanceDrains(now time.Time) {
 // unclean reports whether some finished prefix is not committed yet.
 func (l *loop) unclean(homes []*partition) bool {
 	for _, home := range homes {
-		if next, _, _, ok := home.tracker.Prefix(); ok && next > home.committed && !home.gone {
+		if !home.gone && l.uncommitted(home, home.tracker.Prefix(0)) {
 			return true
 		}
 	}
 	return false
+}
+
+// uncommitted reports whether there is something to commit: a longer prefix, or, with offset metadata, anything finished since.
+func (l *loop) uncommitted(home *partition, prefix Prefix) bool {
+	return prefix.OK && prefix.Next > home.committed || l.config.Settings.OffsetMetadata && home.finished != home.recorded
 }
 
 // drop forgets a partition; what is still under way in it comes back to nothing.
@@ -148,19 +179,19 @@ func (l *loop) drop(home *partition) {
 	l.schedule.forget(home)
 	if home.paused {
 		// The client remembers pauses beyond the assignment: a partition that came back would stay paused.
-		l.client.ResumeFetchPartitions(map[string][]int32{l.config.Topic: {home.id}})
+		l.client.ResumeFetchPartitions(map[string][]int32{home.at.Topic: {home.at.Partition}})
 	}
-	if l.partitions[home.id] == home {
-		delete(l.partitions, home.id)
+	if l.partitions[home.at] == home {
+		delete(l.partitions, home.at)
 	}
 }
 
 // stop begins the orderly end: all partitions are drained, and what is in backoff is asked about.
 func (l *loop) stop() {
 	l.stopping = true
-	var ids []int32
-	for id, home := range l.partitions {
-		ids = append(ids, id)
+	var all []TopicPartition
+	for at, home := range l.partitions {
+		all = append(all, at)
 		held := l.schedule.inPhase(home, waiting)
 		home.draining = true
 		for _, t := range held {
@@ -168,7 +199,7 @@ func (l *loop) stop() {
 			l.atStop(t)
 		}
 	}
-	l.drain(ids, l.grace(workShare), l.grace(commitShare), make(chan struct{}))
+	l.drain(all, l.grace(workShare), l.grace(commitShare), make(chan struct{}))
 }
 
 var errStopped = errors.New("the consumer stopped while the record was in backoff")
@@ -187,32 +218,33 @@ func (l *loop) atStop(t *task) {
 // commitRequest is one commit: how far each partition is finished.
 type commitRequest struct {
 	marks  []commitMark
-	failed map[int32]error
+	failed map[TopicPartition]error
 }
 
+// commitMark is what is committed of a partition, and how many records it had finished by then.
 type commitMark struct {
-	home *partition
-	at   kgo.EpochOffset
+	home     *partition
+	mark     Mark
+	finished uint64
 }
 
-func (r *commitRequest) offsets() map[int32]kgo.EpochOffset {
-	offsets := make(map[int32]kgo.EpochOffset, len(r.marks))
-	for _, mark := range r.marks {
-		offsets[mark.home.id] = mark.at
+func (r *commitRequest) offsets() map[TopicPartition]Mark {
+	marks := make(map[TopicPartition]Mark, len(r.marks))
+	for _, each := range r.marks {
+		marks[each.home.at] = each.mark
 	}
-	return offsets
+	return marks
 }
 
-// commit has the finished prefixes committed that are further than what was accepted; one commit is under way at a time, so
-// none can overtake another.
+// commit has what is finished committed that no accepted commit says yet; one commit is under way at a time, so none can overtake another.
 func (l *loop) commit() {
 	if l.committing != nil {
 		return
 	}
 	request := &commitRequest{}
 	for _, home := range l.partitions {
-		if next, epoch, _, ok := home.tracker.Prefix(); ok && next > home.committed {
-			request.marks = append(request.marks, commitMark{home, kgo.EpochOffset{Epoch: epoch, Offset: next}})
+		if mark, ok := l.mark(home); ok {
+			request.marks = append(request.marks, commitMark{home, mark, home.finished})
 		}
 		if home.paused {
 			l.throttle(home)
@@ -224,18 +256,32 @@ func (l *loop) commit() {
 	}
 }
 
+// mark returns what is to be committed of a partition, if anything is.
+func (l *loop) mark(home *partition) (Mark, bool) {
+	if !l.uncommitted(home, home.tracker.Prefix(0)) {
+		return Mark{}, false
+	}
+	if !l.config.Settings.OffsetMetadata {
+		prefix := home.tracker.Prefix(0)
+		return Mark{Offset: prefix.Next, Epoch: prefix.Epoch}, true
+	}
+	prefix := home.tracker.Prefix(maxRanges)
+	return Mark{Offset: prefix.Next, Epoch: prefix.Epoch, Metadata: home.metadata(prefix)}, true
+}
+
 func (l *loop) onCommitted(request *commitRequest) {
 	l.committing = nil
 	l.failing = ""
-	for _, mark := range request.marks {
-		err := request.failed[mark.home.id]
+	for _, each := range request.marks {
+		at := each.home.at
+		err := request.failed[at]
 		if err == nil {
-			mark.home.committed = mark.at.Offset
+			each.home.committed, each.home.recorded = each.mark.Offset, each.finished
 			continue
 		}
 		l.failing = err.Error()
-		if !mark.home.gone {
-			l.config.Logger.Warn().Err(err).Str("topic", l.config.Topic).Int32("partition", mark.home.id).Int64("offset", mark.at.Offset).
+		if !each.home.gone {
+			l.config.Logger.Warn().Err(err).Str("topic", at.Topic).Int32("partition", at.Partition).Int64("offset", each.mark.Offset).
 				Msg("committing failed; it is committed again at the next interval")
 		}
 	}

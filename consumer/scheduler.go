@@ -14,7 +14,9 @@ type task struct {
 	slot   uint64
 	// attempts is how often the handler was called for it.
 	attempts int
-	// letter is the dead letter once the record has failed for good; tries is how often its publication was refused.
+	// origin is where the record was first, and how often it was tried before this delivery: itself and never, unless it is a retry copy.
+	origin Origin
+	// letter is what is published once it has failed: the dead letter, or the retry copy; tries is how often that was refused.
 	letter *kgo.Record
 	tries  int
 
@@ -34,8 +36,8 @@ const (
 	queued     phase = iota // behind another of its line, or ready to be tried
 	running                 // with a worker
 	waiting                 // in backoff before its next attempt
-	publishing              // its dead letter is with the Parker; due = when it counts as unanswered
-	refused                 // in backoff before its dead letter is published again
+	publishing              // its letter is with the Parker; due = when it counts as unanswered
+	refused                 // in backoff before its letter is published again
 )
 
 // line is the tasks that must go one after another: those of one key, or of one partition. The first is under way.

@@ -20,7 +20,7 @@ type modelTask struct {
 func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScheduler()
-		homes := []*partition{{id: 0}, {id: 1}}
+		homes := []*partition{{at: TopicPartition{Partition: 0}}, {at: TopicPartition{Partition: 1}}}
 		var model []*modelTask // unfinished, in order of arrival
 		now := time.Unix(0, 0)
 		find := func(t *task) *modelTask {
@@ -105,7 +105,7 @@ func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 					}
 				}
 				model = slices.DeleteFunc(model, func(m *modelTask) bool { return m.home == gone })
-				homes[at] = &partition{id: gone.id}
+				homes[at] = &partition{at: gone.at}
 			},
 		})
 	})

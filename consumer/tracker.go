@@ -7,10 +7,24 @@ type Tracker interface {
 	Add(offset int64, epoch int32) (slot uint64)
 	// Finish notes that the record in the slot is finished; once per slot.
 	Finish(slot uint64)
-	// Prefix returns the offset to commit: one past the last record of the finished prefix, with that record's epoch; ok is
-	// false while there is none. It never goes back. open is the number of records at and after the first unfinished one.
-	Prefix() (next int64, epoch int32, open int, ok bool)
+	// Prefix returns how far it is finished, with at most so many ranges beyond.
+	Prefix(ranges int) Prefix
 }
+
+// Prefix is how far an assignment is finished.
+type Prefix struct {
+	// Next is the offset to commit: one past the last record of the finished prefix, with that record's leader epoch. It never goes back.
+	// While no record is finished it is the first record's own offset, with epoch -1, and OK is false.
+	Next  int64
+	Epoch int32
+	OK    bool
+	// Open is the number of records at and after the first unfinished one; Beyond are the finished ones among them, ascending.
+	Open   int
+	Beyond []Range
+}
+
+// Range is offsets that follow one another, both ends included.
+type Range struct{ First, Last int64 }
 
 // PrefixTracker is a Tracker over a ring of the records since the first unfinished one. It goes by the fetched records, not by
 // offset arithmetic, since offsets have gaps (compaction, transaction markers).
@@ -39,6 +53,9 @@ func (t *PrefixTracker) Add(offset int64, epoch int32) uint64 {
 		t.grow()
 	}
 	slot := t.tail
+	if slot == 0 {
+		t.next, t.epoch = offset, -1
+	}
 	*t.at(slot) = trackedRecord{offset: offset, epoch: epoch}
 	t.tail++
 	return slot
@@ -70,6 +87,27 @@ func (t *PrefixTracker) Finish(slot uint64) {
 }
 
 // Prefix implements Tracker.
-func (t *PrefixTracker) Prefix() (next int64, epoch int32, open int, ok bool) {
-	return t.next, t.epoch, int(t.tail - t.head), t.ok
+func (t *PrefixTracker) Prefix(ranges int) Prefix {
+	return Prefix{Next: t.next, Epoch: t.epoch, OK: t.ok, Open: int(t.tail - t.head), Beyond: t.beyond(ranges)}
+}
+
+func (t *PrefixTracker) beyond(limit int) []Range {
+	var ranges []Range
+	last := t.next - 1
+	for slot := t.head; slot < t.tail && limit > 0; slot++ {
+		record := t.at(slot)
+		// After a truncation of the log records come at lower offsets again: what is said of the higher ones is not said of these.
+		if !record.done || record.offset <= last {
+			continue
+		}
+		if n := len(ranges); n > 0 && record.offset == last+1 {
+			ranges[n-1].Last = record.offset
+		} else if n == limit {
+			break
+		} else {
+			ranges = append(ranges, Range{record.offset, record.offset})
+		}
+		last = record.offset
+	}
+	return ranges
 }

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -48,14 +49,35 @@ func TestTheTrackerIsTheContiguousPrefix(t *testing.T) {
 					want, ok = e, true
 					open--
 				}
-				next, epoch, gotOpen, gotOK := tracker.Prefix()
-				if gotOK != ok || ok && (next != want.offset+1 || epoch != want.epoch) || gotOpen != open {
-					t.Fatalf("prefix %d (epoch %d, %d open, %v), want %d (epoch %d, %d open, %v)", next, epoch, gotOpen, gotOK, want.offset+1, want.epoch, open, ok)
+				got := tracker.Prefix(maxRanges)
+				if got.OK != ok || ok && (got.Next != want.offset+1 || got.Epoch != want.epoch) || got.Open != open {
+					t.Fatalf("prefix %+v, want %d (epoch %d, %d open, %v)", got, want.offset+1, want.epoch, open, ok)
 				}
-				if ok && next < last {
-					t.Fatalf("the prefix went back from %d to %d", last, next)
+				if !ok && len(model) > 0 && (got.Next != model[0].offset || got.Epoch != -1) {
+					t.Fatalf("nothing is finished and the prefix is %+v, want offset %d", got, model[0].offset)
 				}
-				last = next
+				if ok && got.Next < last {
+					t.Fatalf("the prefix went back from %d to %d", last, got.Next)
+				}
+				last = got.Next
+				beyond, ranges := map[int64]bool{}, got.Beyond
+				for i, r := range ranges {
+					if r.First > r.Last || i > 0 && r.First <= ranges[i-1].Last+1 {
+						t.Fatalf("ranges %v: not ascending, or two that are one", ranges)
+					}
+					for offset := r.First; offset <= r.Last; offset++ {
+						beyond[offset] = true
+					}
+				}
+				for _, e := range model[len(model)-open:] {
+					if beyond[e.offset] != e.done {
+						t.Fatalf("offset %d: beyond the prefix it is finished: %v, want %v", e.offset, beyond[e.offset], e.done)
+					}
+					delete(beyond, e.offset)
+				}
+				if few := tracker.Prefix(2).Beyond; len(beyond) > 0 || !slices.Equal(few, ranges[:min(2, len(ranges))]) {
+					t.Fatalf("offsets %v are in no record; the first two of %v are %v", beyond, ranges, few)
+				}
 			},
 		})
 	})
@@ -67,7 +89,7 @@ func TestTheTrackerDoesNotGoBackAfterATruncation(t *testing.T) {
 	again := tracker.Add(4, 2)
 	tracker.Finish(again)
 	tracker.Finish(again) // a second time changes nothing
-	if next, epoch, open, ok := tracker.Prefix(); next != 11 || epoch != 1 || open != 0 || !ok {
-		t.Errorf("prefix %d (epoch %d, %d open, %v), want 11 (epoch 1, 0 open)", next, epoch, open, ok)
+	if prefix := tracker.Prefix(9); prefix.Next != 11 || prefix.Epoch != 1 || prefix.Open != 0 || !prefix.OK || len(prefix.Beyond) != 0 {
+		t.Errorf("prefix %+v, want 11 (epoch 1, 0 open)", prefix)
 	}
 }

@@ -10,11 +10,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The values of Settings.Ordering.
+// The values of Settings.Ordering, Retry, GroupProtocol and Assignor.
 const (
 	OrderingNone      = "none"
 	OrderingPartition = "partition"
 	OrderingKey       = "key"
+
+	RetryInPlace = "in-place"
+	RetryTopics  = "topics"
+
+	ProtocolClassic  = "classic"
+	ProtocolConsumer = "consumer"
+
+	AssignorCooperativeSticky = "cooperative-sticky"
+	AssignorRange             = "range"
 )
 
 // Backoff returns the settings' backoff.
@@ -39,6 +48,11 @@ func (s Settings) Validate() error {
 	check(s.RetryJitterMS >= 0, "retry_jitter_ms is %d: it can't be negative", s.RetryJitterMS)
 	check(s.Ordering == OrderingNone || s.Ordering == OrderingPartition || s.Ordering == OrderingKey,
 		"ordering is %q: it is none, partition or key", s.Ordering)
+	check(s.Retry == RetryInPlace || s.Retry == RetryTopics, "retry is %q: it is in-place or topics", s.Retry)
+	check(s.GroupProtocol == ProtocolClassic || s.GroupProtocol == ProtocolConsumer, "group_protocol is %q: it is classic or consumer", s.GroupProtocol)
+	check(s.Assignor == AssignorCooperativeSticky || s.Assignor == AssignorRange, "assignor is %q: it is cooperative-sticky or range", s.Assignor)
+	check(s.GroupProtocol != ProtocolConsumer || s.Assignor != AssignorRange,
+		"assignor range goes with group_protocol classic: in the consumer protocol the broker assigns")
 	check(s.MaxInFlight >= 1, "max_in_flight is %d: it is 1 or more", s.MaxInFlight)
 	check(s.AttemptTimeout > 0, "attempt_timeout is %s: it must be positive", s.AttemptTimeout)
 	check(s.CommitInterval > 0, "commit_interval is %s: it must be positive", s.CommitInterval)
@@ -57,6 +71,11 @@ type Config struct {
 	Bootstrap []string
 	// Topic is consumed, DLQTopic takes the dead letters.
 	Topic, DLQTopic string
+	// RetryTopics take the retry copies where Settings.Retry is topics, the k-th those that have failed k times: MaxRetries−1 of them, see
+	// RetryTopicNames, which gives the default.
+	RetryTopics []string
+	// InstanceID is the member's group.instance.id where Settings.StaticMembership is set: its own within the group, and the same after a restart.
+	InstanceID string
 	// Group is the consumer group, ClientID what the client calls itself to the brokers.
 	Group, ClientID string
 	Settings        Settings
@@ -82,6 +101,12 @@ func (c Config) validate() error {
 	}
 	if c.DLQTopic != "" && c.DLQTopic == c.Topic {
 		errs = append(errs, fmt.Errorf("%s can't be its own dead-letter topic", c.Topic))
+	}
+	if want := c.Settings.MaxRetries - 1; c.Settings.Retry == RetryTopics && len(c.RetryTopics) != want {
+		errs = append(errs, fmt.Errorf("%d retry topics are given: max_retries %d needs %d, one for each repetition", len(c.RetryTopics), c.Settings.MaxRetries, want))
+	}
+	if c.Settings.StaticMembership && c.InstanceID == "" {
+		errs = append(errs, errors.New("static membership needs an instance id (DLQBENCH_INSTANCE): one of its own for each instance, the same after a restart"))
 	}
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler is given"))

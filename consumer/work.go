@@ -71,7 +71,7 @@ func (l *loop) poll(ctx context.Context) {
 func (l *loop) commitRequests() {
 	for request := range l.commits {
 		ctx, cancel := context.WithTimeout(l.life, commitLimit)
-		request.failed = l.parts.Committer.Commit(ctx, l.client, l.config.Topic, request.offsets())
+		request.failed = l.parts.Committer.Commit(ctx, l.client, request.offsets())
 		cancel()
 		l.committed <- request
 	}

@@ -55,15 +55,25 @@ type Nemesis struct {
 	Injectors map[string]Injector
 	Sink      history.Sink
 	Clock     history.Clock
+	// Triggers tells when the events happen that faults wait for (Spec.When); it may be nil when none does.
+	Triggers Triggers
+	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more.
+	Steady time.Duration
 	// Observe, if set, is told when a fault starts (true) and when it has been healed (false).
 	Observe func(Planned, bool)
 }
 
-// healLimit bounds how long healing one fault may take, also after the run was interrupted.
-const healLimit = 20 * time.Second
+const (
+	// healLimit bounds how long healing one fault may take.
+	healLimit = 20 * time.Second
+	// interruptedLimit is what is left of that when the run is interrupted, counted from the interruption.
+	interruptedLimit = 4 * time.Second
+)
 
-// Run injects every fault at its time, counted from steady on the run's clock, and heals it after its duration. It returns when all
-// are healed; when ctx ends it heals at once what is in force. The errors of all faults are joined.
+// Run injects every fault at its time, counted from steady on the run's clock, or a while after the event that it waits for, and heals it
+// after its duration. It returns when all are healed; when ctx ends it heals at once what is in force. A fault whose event does not come
+// in the steady phase is left out: the history shows that it was never injected. One whose event comes late may last beyond the steady
+// phase. The errors of all faults are joined.
 func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Planned) error {
 	var (
 		group sync.WaitGroup
@@ -84,27 +94,61 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 }
 
 func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Planned) error {
-	if !SleepUntil(ctx, n.Clock, steady+planned.At) {
-		return nil
-	}
 	injector := n.Injectors[planned.Kind]
 	if injector == nil {
 		return fmt.Errorf("injecting fault %s: there is no injector for kind %q", planned.Name, planned.Kind)
+	}
+	start, due, err := n.due(ctx, steady, planned)
+	if err != nil {
+		return fmt.Errorf("injecting fault %s: %w", planned.Name, err)
+	}
+	if !due {
+		return nil
 	}
 	n.note(history.KindFaultStart, planned)
 	heal, err := injector.Inject(ctx, NewActive(planned, n.Sink, n.Clock))
 	if err != nil {
 		return fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
 	}
-	SleepUntil(ctx, n.Clock, steady+planned.At+planned.For)
-	// Healing must also happen when the run was interrupted, so it gets a context of its own.
-	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
+	SleepUntil(ctx, n.Clock, start+planned.For)
+	healing, cancel := healingContext(ctx)
 	defer cancel()
 	if err := heal(healing); err != nil {
 		return fmt.Errorf("healing fault %s (%s): %w", planned.Name, planned.What, err)
 	}
 	n.note(history.KindFaultEnd, planned)
 	return nil
+}
+
+// due waits until a fault is to be injected, and returns when that is; due is false when the run is interrupted before, or what the fault
+// waits for does not come in the steady phase.
+func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned) (start time.Duration, due bool, err error) {
+	trigger, waits, err := planned.Spec.Trigger()
+	if err != nil {
+		return 0, false, err
+	}
+	if waits && n.Triggers == nil {
+		return 0, false, fmt.Errorf("it waits for %q, and nobody tells when that happens", planned.Spec.When)
+	}
+	start = steady + planned.At
+	if !SleepUntil(ctx, n.Clock, start) || !waits {
+		return start, ctx.Err() == nil, nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, steady+n.Steady-n.Clock.Now())
+	defer cancel()
+	if !n.Triggers.Await(waiting, trigger) {
+		return 0, false, nil
+	}
+	start = n.Clock.Now() + planned.Spec.After.D()
+	// What follows at once must not lose time to a timer: a KILL aims at what the instance does within milliseconds.
+	return start, planned.Spec.After == 0 || SleepUntil(ctx, n.Clock, start), nil
+}
+
+// healingContext bounds healing. It must also happen when the run is interrupted, so it outlives that, but not by much.
+func healingContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptedLimit, cancel) })
+	return healing, func() { stop(); cancel() }
 }
 
 func (n *Nemesis) note(kind history.Kind, planned Planned) {

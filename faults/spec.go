@@ -8,7 +8,7 @@ import (
 
 // Spec is one fault as a scenario writes it: when, for how long, and exactly one of the kinds.
 type Spec struct {
-	// Name identifies the fault in reports; default: its kind and position.
+	// Name identifies the fault in reports; default: what breaks and how, such as produce-error or kill-instance-1.
 	Name string `json:"name,omitempty"`
 	// At is the offset from the start of the steady phase. With When it is from when on the event is waited for.
 	At units.Duration `json:"at,omitempty"`
@@ -28,6 +28,12 @@ type Spec struct {
 	Subject    *Subject    `json:"subject,omitempty"`
 	Downstream *Downstream `json:"downstream,omitempty"`
 }
+
+// The words of Network.Direction besides "both".
+const (
+	DirectionRequests  = "requests"
+	DirectionResponses = "responses"
+)
 
 // Network breaks a TCP link through toxiproxy. Exactly one of Latency, Bandwidth, Timeout, SlowClose, Slicer, LimitData, HalfOpen, Down, Reset is
 // set (Jitter goes with Latency).

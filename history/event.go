@@ -99,6 +99,12 @@ const (
 
 	// Sample: a periodic reading. Text = what ("lag"), Aux = value; Topic, Partition where it belongs to one.
 	KindSample
+
+	// Fetching: an instance began (N = 1) or ceased (N = 0) to ask for a partition in its Fetch requests; only the changes are recorded.
+	// Instance, Run, Topic, Partition. It ceases when a Fetch on the connection that last asked for the partition leaves it out (the state of
+	// a fetch session resolved, KIP-227), or when that connection ends. So N = 0 does not prove that the partition is paused: a client also leaves
+	// out what it has records of that it has not handed on yet, and comes back after a new connection, perhaps to another broker.
+	KindFetching
 )
 
 // None is the value of an int field that carries nothing.

@@ -23,7 +23,7 @@ func kindName(k Kind) string {
 		KindInstanceSignal: "instance-signal", KindInstanceExited: "instance-exited", KindSubjectError: "subject-error",
 		KindFaultStart: "fault-start", KindFaultEffect: "fault-effect", KindFaultEnd: "fault-end",
 		KindAuditRecord: "audit-record", KindAuditStart: "audit-start", KindAuditOffsets: "audit-offsets",
-		KindReplaySelected: "replay-selected", KindSample: "sample",
+		KindReplaySelected: "replay-selected", KindSample: "sample", KindFetching: "fetching",
 	}
 	if int(k) < len(names) {
 		return names[k]

@@ -128,6 +128,7 @@ func commitWitness() assertions.Witness {
 	return assertions.Witness{
 		Record: 8123, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Topic: "dlqbench-7f3a-input", Partition: 3, Offset: 1352,
 		Summary: "Offset 1353 of partition 3 was committed 1.52 s before the dead letter of record 8123 was acknowledged.",
+		Command: "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 8123",
 		Biography: []assertions.Line{
 			{Time: 7262*ms + 120*time.Microsecond, Kind: "send", Text: "sent to input-3, planned as permanent"},
 			{Time: 7263*ms + 4*time.Microsecond, Kind: "acked", Text: "acknowledged at input-3 offset 1352"},
@@ -145,6 +146,7 @@ func commitWitness() assertions.Witness {
 
 func secondWitness() assertions.Witness {
 	w := commitWitness()
+	w.Command = "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 9001"
 	w.Record, w.Offset, w.Summary = 9001, 1499, "Offset 1500 of partition 3 was committed 2.10 s before the dead letter of record 9001 was acknowledged."
 	long := w.Biography[:3:3]
 	for i := range 200 {
@@ -296,7 +298,7 @@ func injected(payload string) Run {
 		Quantiles: measure.Quantiles{Count: 1, Max: sec}, Phases: map[string]measure.Quantiles{payload: {Count: 1, Max: sec}},
 	}}
 	witness := assertions.Witness{
-		Record: 1, ID: payload, Topic: payload, Summary: payload,
+		Record: 1, ID: payload, Topic: payload, Summary: payload, Command: payload,
 		Biography: []assertions.Line{{Time: 8 * sec, Kind: payload, Text: payload, Marked: true}, {Time: 9 * sec, Kind: payload, Text: payload}},
 	}
 	bad := assertions.Result{

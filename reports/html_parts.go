@@ -39,8 +39,8 @@ type anomalyView struct {
 }
 
 type witnessView struct {
-	Summary, Position, ID string
-	Lines                 []lineView
+	Summary, Position, ID, Command string
+	Lines                          []lineView
 }
 
 type lineView struct {
@@ -136,7 +136,7 @@ func untold(all, inVerdict, here int64) string {
 
 // size is about how many bytes of the page the witness takes.
 func (w witnessView) size() int {
-	total := witnessMarkup + escapedLen(w.Summary) + escapedLen(w.Position) + escapedLen(w.ID)
+	total := witnessMarkup + escapedLen(w.Summary) + escapedLen(w.Position) + escapedLen(w.ID) + escapedLen(w.Command)
 	for _, line := range w.Lines {
 		total += lineMarkup + escapedLen(line.Text) + escapedLen(line.Kind)
 		for _, fault := range line.Faults {
@@ -149,7 +149,7 @@ func (w witnessView) size() int {
 func escapedLen(s string) int { return len(template.HTMLEscapeString(s)) }
 
 func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
-	out := witnessView{Summary: text(w.Summary), Position: position(w), ID: name(w.ID)}
+	out := witnessView{Summary: text(w.Summary), Position: position(w), ID: name(w.ID), Command: text(w.Command)}
 	var previous, firstMark time.Duration
 	marks, first := 0, true
 	for _, line := range shorten(w.Biography, witnessLines) {

@@ -144,6 +144,7 @@ func verdictComment(t reflect.Type, field string) string {
 		"Witness.Record":      "The record's sequence number, -1 when the story is about a partition or the run.",
 		"Witness.Offset":      "The record's offset, -1 when there is none.",
 		"Witness.Partition":   "The record's partition, -1 when there is none.",
+		"Witness.Command":     "The command that tells the record's whole story; absent when the story is about no one place.",
 		"Witness.Biography":   "The record's events in order; the marked ones contradict each other.",
 		"Line.Time":           "Time on the run's clock, in ns.",
 		"FaultResult.Planned": "When the fault was planned, on the run's clock.",

@@ -181,6 +181,9 @@ func junitStories(r assertions.Result) string {
 				fmt.Fprintf(&b, "  %s\n", where)
 			}
 			b.WriteString(plainBiography(w, "    ", junitLines))
+			if w.Command != "" {
+				fmt.Fprintf(&b, "    all of it: %s\n", text(w.Command))
+			}
 		}
 	}
 	return b.String()

@@ -149,11 +149,19 @@ func markdownStories(b *strings.Builder, v *assertions.Verdict) {
 				if where := position(w); where != "" {
 					story += where + "\n"
 				}
-				fmt.Fprintf(b, "\n%s", fenced("text", story+"\n"+plainBiography(w, "", markdownLines)))
+				fmt.Fprintf(b, "\n%s", fenced("text", story+"\n"+plainBiography(w, "", markdownLines)+allOfIt(w)))
 			}
 			b.WriteString("\n</details>\n")
 		}
 	}
+}
+
+// allOfIt names the command that tells the whole story.
+func allOfIt(w assertions.Witness) string {
+	if w.Command == "" {
+		return ""
+	}
+	return "\nall of it: " + text(w.Command) + "\n"
 }
 
 // inElement escapes a text inside an HTML element of its own line, where Markdown's signs mean nothing but mentions still do.

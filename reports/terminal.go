@@ -164,6 +164,9 @@ func (s *screen) invariants(v *assertions.Verdict) {
 			s.add("     %s × %s", s.style(name(a.Name), "1", true), count(a.Count))
 			if len(a.Witnesses) > 0 {
 				s.addWrapped(5, "e.g. "+visible(a.Witnesses[0].Summary, screenSummary))
+				if command := a.Witnesses[0].Command; command != "" {
+					s.addWrapped(5, "see: "+text(command))
+				}
 			}
 		}
 	}

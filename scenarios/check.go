@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -23,9 +23,6 @@ const (
 	maxLength  = time.Hour
 	maxRecords = 20_000_000
 )
-
-// minValue leaves room for the record's id and time stamp in its value.
-const minValue = 128
 
 // checker checks one scenario against its own text.
 type checker struct {
@@ -108,6 +105,7 @@ func (c *checker) checkSubjectOf(folder string) {
 }
 
 func (c *checker) checkTopics() {
+	c.checkRetryPartitions()
 	broker := c.s.Topics.DLQ.Broker
 	if broker == 0 || !c.sound("/cluster/brokers") {
 		return
@@ -120,133 +118,16 @@ func (c *checker) checkTopics() {
 	}
 }
 
-func (c *checker) checkLoad() {
-	load := c.s.Workload
-	if !c.has("/workload") || !c.sound("/workload") {
-		return
-	}
-	c.checkRates()
-	if c.has("/workload/value_size") && load.ValueSize < minValue {
-		c.at("/workload/value_size", fmt.Sprintf("a value needs at least %d bytes, for its id and time stamp", minValue))
-	}
-	if load.ValueSize > 1<<19 {
-		c.at("/workload/value_size", "a value can have 512KiB at most, so that it and its headers stay below Kafka's limit for a record")
-	}
-	if length := load.Duration.D() + load.WarmUp.D(); length > maxLength {
-		c.at("/workload/duration", fmt.Sprintf("warm-up and steady phase last %s; a run can have 1h at most", length))
-	}
-	if records := c.s.expected(); records > maxRecords {
-		c.at("/workload/rate", fmt.Sprintf("this makes %.0f records; a run can have 20000000 at most", records))
-	}
-}
-
-func (c *checker) checkRates() {
-	load, steps := c.s.Workload, c.has("/workload/steps")
-	if !c.sound("/workload/steps") {
-		return // what the load was meant to be can't be told
-	}
-	for _, key := range []string{"/workload/rate", "/workload/duration"} {
-		name := strings.TrimPrefix(key, "/workload/")
-		switch {
-		case steps && c.has(key):
-			c.at(key, fmt.Sprintf("steps and %s exclude each other: the steps have their own", name))
-		case !steps && !c.has(key):
-			c.at(key, fmt.Sprintf("%s is missing in workload (or give steps)", name))
-		}
-	}
-	if steps && len(load.Steps) == 0 {
-		c.at("/workload/steps", "steps needs at least one entry, such as {rate: 500/s, for: 5s}")
-	}
-	if !steps && c.has("/workload/rate") && load.Rate <= 0 {
-		c.at("/workload/rate", "at this rate nothing is sent, so nothing could be judged")
-	}
-	if !steps && c.has("/workload/duration") && load.Duration <= 0 {
-		c.at("/workload/duration", "the steady phase needs some time, such as 5s")
-	}
-	for i, step := range load.Steps {
-		path := fmt.Sprintf("/workload/steps/%d", i)
-		if !c.sound(path) {
-			continue
-		}
-		if step.For <= 0 && c.has(path+"/for") {
-			c.at(path+"/for", "a step needs some time, such as 5s")
-		}
-		if step.Rate <= 0 && c.has(path+"/rate") && i == 0 {
-			c.at(path+"/rate", "the first step gives the warm-up its rate: it must be more than 0")
-		}
-	}
-}
-
-// Stretches returns the stretches of the steady phase, also for a constant rate.
-func (w Workload) Stretches() []Step {
-	if len(w.Steps) > 0 {
-		return w.Steps
-	}
-	return []Step{{Rate: w.Rate, For: w.Duration}}
-}
-
-// expected is how many records the plan will have.
-func (s *Scenario) expected() float64 {
-	stretches := s.Workload.Stretches()
-	records := stretches[0].Rate.PerSecond() * s.Workload.WarmUp.D().Seconds()
-	for _, step := range stretches {
-		records += step.Rate.PerSecond() * step.For.D().Seconds()
-	}
-	return records
-}
-
-func (c *checker) checkOutcomes() {
-	outcomes := c.s.Workload.Outcomes
-	if c.has("/workload/outcomes") && c.sound("/workload", "/workload/outcomes") && c.allSound("/workload/outcomes") && outcomes.total() == 0 {
-		c.at("/workload/outcomes", "all weights are 0: give at least one outcome a weight, such as success: 100")
-	}
-	for name, failing := range outcomes.failing() {
-		if name != "rate_limited" && c.has("/workload/outcomes/"+name+"/retry_after") {
-			c.at("/workload/outcomes/"+name+"/retry_after", "retry_after goes with rate_limited only")
-		}
-		c.checkFailures(name, failing)
-	}
-	// HTTP's Retry-After counts seconds (RFC 9110, 10.2.3).
-	const path = "/workload/outcomes/rate_limited/retry_after"
-	if wait := outcomes.RateLimited.RetryAfter.D(); c.has(path) && (wait < time.Second || wait%time.Second != 0) {
-		c.at(path, "Retry-After is told in whole seconds: write 1s or more")
-	}
-}
-
-// checkFailures refuses records that are meant to succeed in the end but run out of attempts before.
-func (c *checker) checkFailures(name string, failing Failing) {
-	path := "/workload/outcomes/" + name
+// checkRetryPartitions refuses settings of topics that are not there.
+func (c *checker) checkRetryPartitions() {
 	reference := c.s.Subject.Reference
-	if failing.Weight == 0 || reference == nil || !c.sound(path, path+"/failures", "/subject/reference/max_retries") {
-		return
+	switch {
+	case !c.has("/topics/retry"):
+	case c.file != nil && c.file.Contract.Retry != string(history.RetryTopics):
+		c.at("/topics/retry", "the subject has no retry topics (contract.retry: topics)")
+	case reference != nil && c.sound("/subject", "/subject/reference", "/subject/reference/retry") && reference.Retry != string(history.RetryTopics):
+		c.at("/topics/retry", "the subject has no retry topics: add retry: topics to reference, or leave this out")
 	}
-	if failing.Failures >= reference.MaxRetries {
-		c.at(path+"/failures", fmt.Sprintf("a record that fails %d times first never succeeds: max_retries allows %d executions in all; lower failures, or use exhausted",
-			failing.Failures, reference.MaxRetries))
-	}
-}
-
-func (o Outcomes) failing() map[string]Failing {
-	return map[string]Failing{"transient": o.Transient, "rate_limited": o.RateLimited, "timeout": o.Timeout, "reset": o.Reset}
-}
-
-func (o Outcomes) total() int {
-	return o.Success + o.Transient.Weight + o.Exhausted + o.Permanent + o.Logical + o.RateLimited.Weight + o.Timeout.Weight + o.Reset.Weight
-}
-
-// allSound tells that nothing below the path is bad.
-func (c *checker) allSound(path string) bool {
-	n := c.root.get(path)
-	return n == nil || n.allSound()
-}
-
-func (n *node) allSound() bool {
-	for _, child := range n.fields {
-		if child.bad || !child.allSound() {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(n.items, func(item *node) bool { return item.bad || !item.allSound() })
 }
 
 func (c *checker) checkReference() {
@@ -255,6 +136,7 @@ func (c *checker) checkReference() {
 	if reference == nil || !c.sound("/subject", base) {
 		return
 	}
+	before := len(c.problems)
 	waits := c.sound(base+"/retry_backoff_ms", base+"/max_retry_backoff_ms")
 	if waits && reference.MaxRetryBackoffMS < reference.RetryBackoffMS {
 		path := base + "/max_retry_backoff_ms"
@@ -271,10 +153,20 @@ func (c *checker) checkReference() {
 			c.at(path, name+" must be more than 0s")
 		}
 	}
+	if c.has(base+"/assignor") && c.sound(base+"/group_protocol") && reference.GroupProtocol == protocolConsumer {
+		c.at(base+"/assignor", "assignor belongs to the classic group protocol: with group_protocol: consumer the broker assigns; leave it out")
+	}
 	if waits && c.sound(base+"/max_retries", base+"/retry_jitter_ms") {
 		c.checkDrain(*reference)
 	}
+	// What the consumer itself would refuse, where nothing was said of it yet.
+	if err := reference.Validate(); err != nil && len(c.problems) == before && c.allSound(base) {
+		c.at(base, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 }
+
+// protocolConsumer is the group protocol of KIP-848, in which the broker assigns.
+const protocolConsumer = "consumer"
 
 // checkDrain refuses a drain in which a correct consumer could not finish: it would be judged to have stalled.
 func (c *checker) checkDrain(reference Reference) {
@@ -293,57 +185,6 @@ func (c *checker) checkDrain(reference Reference) {
 		}
 		c.at(path, fmt.Sprintf("the waits of one record add up to %s, the drain ends after %s: a correct consumer could not finish; raise expect.drain or retry less", longest, drain))
 	}
-}
-
-func (c *checker) checkFaults() {
-	setting := c.setting()
-	seen := map[string]int{}
-	for i, spec := range c.s.Faults {
-		base := fmt.Sprintf("/faults/%d", i)
-		n := c.root.get(base)
-		if n == nil || n.bad {
-			continue
-		}
-		if spec.Name != "" {
-			if first, twice := seen[spec.Name]; twice {
-				c.at(base+"/name", fmt.Sprintf("the name %s is taken by faults[%d]", spec.Name, first))
-			}
-			seen[spec.Name] = i
-		}
-		if !c.allSound(base) {
-			continue // what is left of it would only look wrong in other ways
-		}
-		for _, defect := range spec.Validate(setting) {
-			c.hinted(base+defect.Path, defect.Message, hint(defect.Got, defect.Known))
-		}
-	}
-}
-
-// setting tells the faults what is there; what is not sound is not told, and not checked.
-func (c *checker) setting() faults.Setting {
-	setting := faults.Setting{
-		Steady: c.s.Workload.Duration.D(), Brokers: c.s.Cluster.Brokers, DLQBroker: c.s.Topics.DLQ.Broker,
-		Instances: c.s.InstanceCount(), Oracle: true, Topics: []string{},
-	}
-	if c.file != nil {
-		setting.Oracle = c.file.Observe != ObserveWire
-	}
-	if c.s.Subject.File != "" {
-		setting.Topics = nil // retry topics may be named by templates
-	}
-	if !c.sound("/workload", "/workload/duration") || !c.allSound("/workload/steps") {
-		setting.Steady = 0
-	}
-	if !c.sound("/cluster", "/cluster/brokers") {
-		setting.Brokers = 0
-	}
-	if !c.sound("/subject", "/subject/instances", "/subject/reference", "/subject/reference/instances", "/subject/file") {
-		setting.Instances = 0
-	}
-	if !c.sound("/topics", "/topics/dlq", "/topics/dlq/broker") {
-		setting.DLQBroker = 1
-	}
-	return setting
 }
 
 func (c *checker) checkReplay() {

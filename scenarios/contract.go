@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -73,7 +74,7 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
 		Envelope: c.DLQ.Envelope, KeepsHeaders: c.DLQ.KeepsHeaders, SamePartition: c.DLQ.Partition == PartitionSame,
 		OnFailure: history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits == CommitsAuto, StopGrace: c.Stop.Grace.D(),
-		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone),
+		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),
 	}
 	if c.Backoff.Initial > 0 {
 		contract.Backoff = history.Backoff{
@@ -141,8 +142,12 @@ func (s StatusOrName) outcome() (history.Outcome, error) {
 	return history.OutcomeNone, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
 }
 
-// referenceLate is how much later than promised the reference consumer may begin an attempt.
-const referenceLate = 250 * time.Millisecond
+const (
+	// referenceLate is how much later than promised the reference consumer may begin an attempt.
+	referenceLate = 250 * time.Millisecond
+	// referenceIsolation is the share of the fault-free pace that records keep which need not wait for those that fail.
+	referenceIsolation = 0.5
+)
 
 // ReferenceContract returns the contract that follows from the reference consumer's settings.
 func ReferenceContract(r Reference) history.Contract {
@@ -152,12 +157,21 @@ func ReferenceContract(r Reference) history.Contract {
 		// The design this consumer follows counts executions: max_retries 3 means three in all.
 		MaxAttempts: r.MaxRetries, Counter: history.CounterMemory,
 		Retryable: classes[0], Permanent: classes[1], Logical: classes[2],
-		Ordering: history.Ordering(r.Ordering), Retry: history.RetryInPlace,
-		OnFailure: history.OnFailureHalt, StopGrace: r.StopGrace.D(),
+		Ordering: history.Ordering(r.Ordering), Retry: history.Retry(r.Retry),
+		OnFailure: history.OnFailureHalt, StopGrace: r.StopGrace.D(), Isolation: referenceIsolation,
+	}
+	late := referenceLate
+	if contract.Retry == history.RetryTopics {
+		// A copy carries its count. It lets the records behind it pass: first attempts are made in the order of the setting, but no order is
+		// promised that a record which fails could break. And it is written and fetched while it waits, which takes its time.
+		contract.Counter, contract.Ordering, late = history.CounterHeader, history.OrderingNone, 2*referenceLate
+	}
+	if r.OffsetMetadata {
+		contract.OffsetMetadata = history.MetadataRanges
 	}
 	if r.RetryBackoffMS > 0 {
 		contract.Backoff = history.Backoff{
-			Initial: ms(r.RetryBackoffMS), Multiplier: 1, Cap: ms(r.MaxRetryBackoffMS), Jitter: ms(r.RetryJitterMS), Late: referenceLate,
+			Initial: ms(r.RetryBackoffMS), Multiplier: 1, Cap: ms(r.MaxRetryBackoffMS), Jitter: ms(r.RetryJitterMS), Late: late,
 		}
 	}
 	if r.RetryBackoffMS > 0 && r.ExponentialBackoff {
@@ -167,4 +181,13 @@ func ReferenceContract(r Reference) history.Contract {
 		contract.Envelope, contract.KeepsHeaders = EnvelopePlain, true
 	}
 	return contract
+}
+
+// RetryTopics returns the names of the retry topics that the reference consumer reads and writes beside its input topic: "INPUT.retry-1" to
+// "INPUT.retry-(max_retries−1)", each for the copies that have so many attempts behind them; none where it retries in place.
+func RetryTopics(r Reference, input string) []string {
+	if r.Retry != string(history.RetryTopics) {
+		return nil
+	}
+	return consumer.RetryTopicNames(input, r.MaxRetries)
 }

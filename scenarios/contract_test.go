@@ -81,7 +81,7 @@ func TestContractOfTheReference(t *testing.T) {
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
 		Ordering: history.OrderingKey, Retry: history.RetryInPlace, Envelope: "plain", KeepsHeaders: true, OnFailure: history.OnFailureHalt,
-		StopGrace: 5 * time.Second,
+		StopGrace: 5 * time.Second, Isolation: 0.5,
 	}
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("have %+v\nwant %+v", have, want)
@@ -217,5 +217,21 @@ func TestDialectsAreThoseThatThereAre(t *testing.T) {
 		if _, err := ParseSubject("x.yaml", []byte(text)); (err == nil) != slices.Contains(deadletter.Names(), name) {
 			t.Errorf("envelope %s: %v", name, err)
 		}
+	}
+}
+
+// TestContractOfTheReferenceWithRetryTopics: the copy carries the count, no order is kept, and the names are those that the consumer itself takes.
+func TestContractOfTheReferenceWithRetryTopics(t *testing.T) {
+	reference := defaultReference()
+	if names := RetryTopics(reference, "in"); names != nil {
+		t.Errorf("retrying in place it has the retry topics %v", names)
+	}
+	reference.Retry, reference.OffsetMetadata = "topics", true
+	have := ReferenceContract(reference)
+	if have.Retry != history.RetryTopics || have.Counter != history.CounterHeader || have.Ordering != history.OrderingNone || have.OffsetMetadata != history.MetadataRanges || have.Backoff.Late != 500*time.Millisecond {
+		t.Errorf("have %+v", have)
+	}
+	if names := RetryTopics(reference, "in"); !slices.Equal(names, []string{"in.retry-1", "in.retry-2"}) {
+		t.Errorf("retry topics %v", names)
 	}
 }

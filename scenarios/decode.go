@@ -157,6 +157,9 @@ func (s *Scenario) fill(root *node) {
 	if s.Topics.DLQ.Partitions == 0 {
 		s.Topics.DLQ.Partitions = s.Topics.Input.Partitions
 	}
+	if s.Topics.Retry.Partitions == 0 {
+		s.Topics.Retry.Partitions = s.Topics.Input.Partitions
+	}
 	if len(s.Workload.Steps) > 0 {
 		s.Workload.Duration = 0
 		for _, step := range s.Workload.Steps {
@@ -181,4 +184,15 @@ func (s *Scenario) InstanceCount() int {
 		return s.Subject.Reference.Instances
 	}
 	return s.Subject.Instances
+}
+
+// MaxInstances returns how many instances the run can have at once: InstanceCount and what all faults that scale up add.
+func (s *Scenario) MaxInstances() int {
+	count := s.InstanceCount()
+	for _, fault := range s.Faults {
+		if fault.Subject != nil {
+			count += fault.Subject.ScaleUp
+		}
+	}
+	return count
 }

@@ -28,7 +28,7 @@ func mustParse(t *testing.T, text string, sets ...string) *Scenario {
 func TestDefaults(t *testing.T) {
 	want := &Scenario{
 		Name: "least", Description: "As little as a scenario can say.", Cluster: Cluster{Brokers: 1},
-		Topics:  Topics{Input: InputTopic{Partitions: 6}, DLQ: DLQTopic{Partitions: 6}},
+		Topics:  Topics{Input: InputTopic{Partitions: 6}, Retry: RetryTopic{Partitions: 6}, DLQ: DLQTopic{Partitions: 6}},
 		Subject: Subject{Reference: &Reference{Instances: 1, Settings: consumer.DefaultSettings()}},
 		Workload: Workload{
 			Rate: 100, Duration: units.Duration(2 * time.Second), WarmUp: units.Duration(500 * time.Millisecond), Arrivals: "constant",
@@ -185,14 +185,67 @@ func TestFind(t *testing.T) {
 // TestEveryFaultIsChecked: a fault's own checks are reached through a scenario.
 func TestEveryFaultIsChecked(t *testing.T) {
 	for _, entry := range faults.Catalogue() {
-		text := least + "cluster: {brokers: 3}\nsubject: {reference: {instances: 3}}\nfaults:\n  - " + entry.Example + "\n"
+		if entry.OfWorkload() {
+			continue
+		}
+		text := least + "cluster: {brokers: 3}\ntopics: {dlq: {broker: 3}}\nsubject: {reference: {instances: 3}}\n" + entry.YAML() + "\n"
 		text = strings.Replace(text, "duration: 2s", "duration: 5s", 1)
-		if s := mustParse(t, text); len(s.Faults) != 1 || s.Faults[0].Kind()+"." != entry.Name[:strings.Index(entry.Name, ".")+1] {
+		kind, _, _ := strings.Cut(entry.Name, ".")
+		if s := mustParse(t, text); len(s.Faults) != 1 || s.Faults[0].Kind() != kind && kind != faults.KindSchedule {
 			t.Errorf("%s: %+v", entry.Name, s.Faults)
 		}
-		late := strings.Replace(text, "{at: 1s", "{at: 5s", 1)
+		late := strings.Replace(strings.Replace(text, "{at: 1s", "{at: 5s", 1), "{when", "{at: 5s, when", 1)
 		if _, err := Parse("late.yaml", []byte(late)); err == nil || !strings.Contains(err.Error(), "lies outside the run") {
 			t.Errorf("%s: outside the run, but %v", entry.Name, err)
 		}
+	}
+}
+
+// TestEveryExampleOfTheWorkloadIsSound: what the catalogue shows can be written like this.
+func TestEveryExampleOfTheWorkloadIsSound(t *testing.T) {
+	plain := mustParse(t, least).Workload
+	for _, entry := range faults.Catalogue() {
+		if !entry.OfWorkload() {
+			continue
+		}
+		text := "name: least\ndescription: An example.\n" + entry.YAML() + "\n"
+		if entry.Name != "workload.steps" {
+			text += "  rate: 100/s\n  duration: 5s\n"
+		}
+		s := mustParse(t, text)
+		if s.Workload.Rate, s.Workload.Duration = plain.Rate, plain.Duration; reflect.DeepEqual(s.Workload, plain) {
+			t.Errorf("the example of %s changes nothing", entry.Name)
+		}
+		for _, key := range entry.Keys {
+			if name := key[strings.LastIndex(key, ".")+1:]; !strings.Contains(entry.Example, name+":") {
+				t.Errorf("the example of %s does not show %s", entry.Name, key)
+			}
+		}
+	}
+}
+
+func TestTheWorkloadsForms(t *testing.T) {
+	s := mustParse(t, strings.Replace(least, "duration: 2s}", `duration: 2s, bursts: {every: 500ms, records: 30}, tombstones: 1%, garbage: 2%, large: {share: 3%, size: 1000KiB},
+  failing: [{partitions: [0, 5], at: 500ms, for: 1s, outcome: logical}], keys: {hot: 40%}}`, 1)+"topics: {retry: {partitions: 2}}\nsubject: {reference: {retry: topics, ordering: none}}\n")
+	want := Workload{
+		Rate: 100, Duration: units.Duration(2e9), WarmUp: units.Duration(5e8), Arrivals: "constant", ValueSize: 256, Headers: 1, ErrorText: "plain",
+		Keys: Keys{Count: 1000, Hot: 0.4}, Outcomes: Outcomes{Success: 100}, Bursts: &Bursts{Every: units.Duration(5e8), Records: 30}, Tombstones: 0.01, Garbage: 0.02,
+		Large: &Large{Share: 0.03, Size: 1000 << 10}, Failing: []FailingPartitions{{Partitions: []int{0, 5}, At: units.Duration(5e8), For: units.Duration(1e9), Outcome: "logical"}},
+	}
+	if !reflect.DeepEqual(s.Workload, want) {
+		t.Errorf("have %+v\nwant %+v", s.Workload, want)
+	}
+	if s.Topics.Retry.Partitions != 2 || s.expected() != 50+200+3*30 {
+		t.Errorf("%+v, %v records", s.Topics, s.expected())
+	}
+}
+
+func TestMaxInstances(t *testing.T) {
+	s := mustParse(t, least, "subject.reference={instances: 2}", "faults=[{at: 0s, for: 1s, subject: {scale_up: 3}}, {when: backoff, for: 1s, subject: {scale_up: 1}}, {at: 1s, for: 1s, subject: {scale_down: 1}}]")
+	if s.InstanceCount() != 2 || s.MaxInstances() != 6 {
+		t.Errorf("%d instances, %d at most", s.InstanceCount(), s.MaxInstances())
+	}
+	if plain := mustParse(t, least); plain.MaxInstances() != 1 {
+		t.Errorf("%d instances without a fault", plain.MaxInstances())
 	}
 }

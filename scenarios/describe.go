@@ -86,6 +86,12 @@ func promises(c history.Contract) []string {
 	if c.SkipsTombstones {
 		list = append(list, "Records without a value are skipped and committed, by design.")
 	}
+	if c.OffsetMetadata == history.MetadataRanges {
+		list = append(list, "Commits carry the finished offsets beyond the committed one as ranges in their metadata; after a restart or a rebalance these are skipped.")
+	}
+	if c.Isolation > 0 {
+		list = append(list, fmt.Sprintf("Records that need not wait for failing ones keep %.0f%% of their pace while those back off.", 100*c.Isolation))
+	}
 	return list
 }
 
@@ -170,6 +176,7 @@ func contractRules(c history.Contract) []contractRule {
 	wire, auto, letters := either(c.WireOnly, needsAttempts, ""), either(c.AutoCommit, needsCommits, ""), either(c.Envelope == "", needsLetters, "")
 	attempts := either(c.MaxAttempts == 0, "no number of attempts is promised (attempts.max)", "")
 	wait := either(c.Backoff.Initial <= 0, "no wait is promised (backoff.initial)", "")
+	pace := either(c.Isolation <= 0, "no share of the pace is promised to records beside those that fail (isolation)", "")
 	order := either(c.Retry == history.RetryTopics, "records that go through retry topics keep no order (retry: topics)", "")
 	order = first(either(c.Ordering == history.OrderingNone || c.Ordering == "", "no order is promised (ordering)", ""), order)
 	return []contractRule{
@@ -184,6 +191,9 @@ func contractRules(c history.Contract) []contractRule {
 		{"dlq-once", "a record makes one dead letter, and one more for each disruption that justifies it", letters},
 		{"duplicates", "a record succeeds once, and once more for each disruption that justifies it", wire},
 		{"ordering", fmt.Sprintf("ordering by %s is promised", c.Ordering), first(wire, order)},
+		{"isolation", fmt.Sprintf("%.0f%% of the pace without faults are promised to records that need not wait for those that fail", 100*c.Isolation), first(wire, pace)},
+		{"liveness", "once everything is healed the lag goes to zero, no partition stays paused and the group settles", ""},
+		{"graceful-stop", fmt.Sprintf("after TERM it ends within %s, and what it had not finished is delivered again", c.StopGrace), ""},
 		{"replay-round-trip", "in scenarios with a replay phase, every selected dead letter goes back once and reaches its end", letters},
 	}
 }

@@ -75,6 +75,10 @@ func parseDocument(name string, data []byte) *document {
 		d.problems = append(d.problems, d.place(line, column).problem("the file is no valid UTF-8 text here"))
 		return d
 	}
+	if line, column, deep := tooDeep(text); deep {
+		d.problems = append(d.problems, d.place(line, column).problem("the file is nested too deeply here"))
+		return d
+	}
 	file, err := parseYAML(text)
 	if err != nil {
 		d.problems = append(d.problems, d.syntax(err))

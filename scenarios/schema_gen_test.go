@@ -73,6 +73,7 @@ func generateSchema(t *testing.T, title string, of, filled any) []byte {
 	fillDefaults(reflected.Definitions["Reference"], defaultReference())
 	fillDefaults(reflected.Definitions["Replay"], defaultReplay())
 	fillDefaults(reflected.Definitions["FaultKafka"], faults.Kafka{Probability: 1})
+	fillDefaults(reflected.Definitions["FaultNetwork"], faults.Network{Toxicity: 1})
 	for _, part := range append([]*jsonschema.Schema{reflected}, values(reflected.Definitions)...) {
 		finish(part)
 	}

@@ -146,7 +146,9 @@ func (m *Measurer) acknowledged(e *history.Event) {
 		return
 	}
 	r.set(acked)
-	r.acked = e.Time
+	if !r.has(attempted) {
+		r.due = e.Time
+	}
 	m.open++
 	m.out.Ledger.Acknowledged++
 	if r.has(sent) {
@@ -177,14 +179,15 @@ func (m *Measurer) attempted(e *history.Event) {
 		m.series.add(retrySeries, e.Time)
 	}
 	m.continueSeries(r, e)
-	if r.due != none {
+	switch {
+	case r.due == none:
+	case r.has(attempted):
 		m.latencies.record(backoffError, r, e.Time-r.due)
+	default:
+		m.latencies.record(firstAttempt, r, e.Time-r.due)
 	}
 	r.due = none
 	r.attempts++
-	if r.has(acked) && !r.has(attempted) {
-		m.latencies.record(firstAttempt, r, e.Time-r.acked)
-	}
 	r.set(attempted)
 }
 

@@ -31,9 +31,10 @@ const (
 
 // record is the state of one record; there are as many as the run has records, so every byte counts.
 type record struct {
-	intended, acked time.Duration
-	terminal        time.Duration
-	// due is when the next attempt was promised at the earliest; none when nothing was promised.
+	intended time.Duration
+	terminal time.Duration
+	// due is when the next attempt was promised at the earliest; none when nothing was promised. Before the first attempt it is when the record
+	// was acknowledged.
 	due      time.Duration
 	holder   holder
 	attempts uint16 // in the current series

@@ -13,7 +13,8 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	return &cobra.Command{
+	var docs string
+	command := &cobra.Command{
 		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain what is judged or what can be broken", Args: cobra.MaximumNArgs(1),
 		Example: `  dlqbench explain commit-after-dlq
   dlqbench explain network.latency
@@ -22,6 +23,9 @@ func (a *app) explainCommand() *cobra.Command {
 			return explained(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if docs != "" {
+				return writePages(docs)
+			}
 			if len(args) == 0 {
 				fmt.Fprintln(a.stdout, "There is an explanation for:\n  "+strings.Join(explained(), "\n  "))
 				return nil
@@ -34,6 +38,9 @@ func (a *app) explainCommand() *cobra.Command {
 			return err
 		},
 	}
+	command.Flags().StringVar(&docs, "pages", "", "write a page for every invariant and fault below this folder")
+	_ = command.Flags().MarkHidden("pages") // it was just defined
+	return command
 }
 
 func explanation(name string) (string, bool) {
@@ -42,8 +49,11 @@ func explanation(name string) (string, bool) {
 	}
 	var text strings.Builder
 	for _, entry := range faults.Lookup(name) {
-		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is made: %s\n\nWhat it reports: %s\n\nExample:\n  %s\n\n",
-			entry.Name, entry.Summary, entry.Does, entry.Made, strings.Join(entry.Effects, ", "), entry.Example)
+		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is made: %s\n\nWhat it shows: %s\n\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
+		if len(entry.Effects) > 0 {
+			fmt.Fprintf(&text, "What it reports: %s\n\n", strings.Join(entry.Effects, ", "))
+		}
+		fmt.Fprintf(&text, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimRight(entry.YAML(), "\n"), "\n", "\n  "))
 	}
 	return text.String(), text.Len() > 0
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
@@ -20,6 +21,8 @@ type replayFlags struct {
 	rate                    units.Rate
 	quiet                   bool
 	config                  deadletter.Config
+	// plant, if set, changes the configuration: it plants a bug.
+	plant func(*deadletter.Config)
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -37,25 +40,31 @@ removed) and produce each selected one once. A second call goes on where the fir
 			return a.replay(command, flags)
 		},
 	}
-	f := command.Flags()
-	f.StringVar(&flags.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
-	f.StringVar(&flags.config.From, "from", "", "dead-letter topic (required)")
-	f.StringVar(&flags.config.To, "to", "", "topic to produce to (default: the one each letter came from)")
-	f.StringVar(&flags.config.Where, "where", "", "replay only the letters for which this expression is true")
-	f.StringVar(&flags.ids, "ids", "", "replay only the records whose ids are in this file, one a line")
-	f.StringVar(&flags.dialect, "dialect", deadletter.PlainName, "how the dead letters are written: "+strings.Join(deadletter.Names(), ", "))
-	f.IntVar(&flags.config.Limit, "limit", 0, "replay at most so many (0: all)")
-	f.TextVar(&flags.rate, "rate", units.Rate(0), "replay at most so many a second, such as 100/s (0/s: as fast as it goes)")
-	f.BoolVar(&flags.config.DryRun, "dry-run", false, "say what would be replayed, and change nothing")
-	f.BoolVar(&flags.config.FromStart, "from-start", false, "also consider letters that an earlier call has replayed or passed over")
-	f.BoolVar(&flags.quiet, "quiet", false, "do not print each letter")
+	flags.add(command.Flags())
 	return command
+}
+
+func (r *replayFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&r.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
+	f.StringVar(&r.config.From, "from", "", "dead-letter topic (required)")
+	f.StringVar(&r.config.To, "to", "", "topic to produce to (default: the one each letter came from)")
+	f.StringVar(&r.config.Where, "where", "", "replay only the letters for which this expression is true")
+	f.StringVar(&r.ids, "ids", "", "replay only the records whose ids are in this file, one a line")
+	f.StringVar(&r.dialect, "dialect", deadletter.PlainName, "how the dead letters are written: "+strings.Join(deadletter.Names(), ", "))
+	f.IntVar(&r.config.Limit, "limit", 0, "replay at most so many (0: all)")
+	f.TextVar(&r.rate, "rate", units.Rate(0), "replay at most so many a second, such as 100/s (0/s: as fast as it goes)")
+	f.BoolVar(&r.config.DryRun, "dry-run", false, "say what would be replayed, and change nothing")
+	f.BoolVar(&r.config.FromStart, "from-start", false, "also consider letters that an earlier call has replayed or passed over")
+	f.BoolVar(&r.quiet, "quiet", false, "do not print each letter")
 }
 
 func (a *app) replay(command *cobra.Command, flags replayFlags) error {
 	config, err := a.replayConfig(flags)
 	if err != nil {
 		return usageError{err}
+	}
+	if flags.plant != nil {
+		flags.plant(&config)
 	}
 	result, err := deadletter.Run(command.Context(), config)
 	if result.Read > 0 || err == nil {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,6 +29,7 @@ type runFlags struct {
 	out         string
 	quiet, json bool
 	keepData    bool
+	parallel    int
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -50,6 +54,7 @@ to the newest. The worst verdict decides the exit code.`),
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
 	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print a line per verdict, and no progress")
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
+	command.Flags().IntVar(&flags.parallel, "parallel", 1, "scenarios at a time; those with a high rate or thresholds still run alone")
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
 	return command
 }
@@ -68,20 +73,71 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	if err := errors.Join(errs...); err != nil {
 		return usageError{err}
 	}
-	for _, options := range all {
-		if ctx.Err() != nil {
-			break
-		}
-		code, err := a.runOne(ctx, options, flags)
-		if err != nil {
-			a.complain(fmt.Errorf("%s: %w", options.Scenario.Name, err))
-		}
-		a.code = worst(a.code, code)
+	beside, alone := all, []harness.Options(nil)
+	if flags.parallel > 1 {
+		beside, alone = whatRunsAlone(all)
 	}
+	a.runSome(ctx, beside, max(flags.parallel, 1), flags)
+	a.runSome(ctx, alone, 1, flags)
 	if ctx.Err() != nil {
 		a.code = exitInterrupted
 	}
 	return nil
+}
+
+// aloneRate is the rate in records per second from which on a scenario gets the machine for itself: beside others it could not keep
+// its schedule, or would keep them from theirs.
+const aloneRate = 1000
+
+// countsOnly matches thresholds that other work on the machine does not change.
+var countsOnly = regexp.MustCompile(`^(count|share)\.[a-z_]+ *[<>=]+ *[0-9.]+%?$`)
+
+// whatRunsAlone parts what may run side by side from what may not: high rates, and thresholds about time.
+func whatRunsAlone(all []harness.Options) (beside, alone []harness.Options) {
+	for _, options := range all {
+		peak := 0.0
+		for _, stretch := range options.Scenario.Workload.Stretches() {
+			peak = max(peak, stretch.Rate.PerSecond())
+		}
+		timed := slices.ContainsFunc(options.Scenario.Expect.Thresholds, func(expression string) bool { return !countsOnly.MatchString(expression) })
+		if peak >= aloneRate || timed {
+			alone = append(alone, options)
+			continue
+		}
+		beside = append(beside, options)
+	}
+	return beside, alone
+}
+
+// runSome runs scenarios, so many at a time; what they print comes one after another. Who runs several at a time sees no progress, which is
+// that of one run.
+func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, flags runFlags) {
+	var (
+		group   sync.WaitGroup
+		mu      sync.Mutex
+		waiting = make(chan harness.Options)
+	)
+	for range min(parallel, len(all)) {
+		group.Go(func() {
+			for options := range waiting {
+				if ctx.Err() != nil {
+					continue
+				}
+				code, err := a.runOne(ctx, options, flags, &mu)
+				mu.Lock()
+				if err != nil {
+					a.complain(fmt.Errorf("%s: %w", options.Scenario.Name, err))
+				}
+				a.code = worst(a.code, code)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, options := range all {
+		waiting <- options
+	}
+	close(waiting)
+	group.Wait()
 }
 
 // runOptions reads what one argument names.
@@ -139,8 +195,8 @@ func quoteWord(word string) string {
 	return word
 }
 
-// runOne runs one scenario and shows what was judged. The error says what failed besides the subject.
-func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlags) (int, error) {
+// runOne runs one scenario and shows what was judged, while it holds printing. The error says what failed besides the subject.
+func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlags, printing *sync.Mutex) (int, error) {
 	progress := a.progress(flags)
 	options.Log = a.logger(progress.Around(a.stderr))
 	options.Watch = progress.Update
@@ -159,6 +215,8 @@ func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlag
 	if outcome.Interrupted {
 		code, err = exitInterrupted, errors.Join(errors.New("interrupted; what there was has been sealed and judged"), err)
 	}
+	printing.Lock()
+	defer printing.Unlock()
 	if printErr := a.printRun(outcome.Judged, flags); printErr != nil && !errors.Is(printErr, syscall.EPIPE) {
 		return worst(code, exitEnvironment), errors.Join(err, printErr)
 	}
@@ -167,7 +225,7 @@ func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlag
 
 // progress is redrawn in place on a terminal that can, and plain lines elsewhere.
 func (a *app) progress(flags runFlags) *reports.Progress {
-	quiet := flags.quiet || flags.json
+	quiet := flags.quiet || flags.json || flags.parallel > 1
 	if a.logFormat == "json" {
 		return reports.NewProgress(progressLog{a.logger(a.stderr)}, false, quiet)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"vanished":  cmdVanished,
 			"cut":       cmdCut,
 			"overwrite": cmdOverwrite,
+			"shown":     cmdShown,
 		},
 	})
 }
@@ -119,6 +121,21 @@ func cmdOverwrite(ts *testscript.TestScript, neg bool, args []string) {
 			data[i] = 0xA5
 		}
 		ts.Check(os.WriteFile(ts.MkAbs(arg), data, 0o644))
+	}
+}
+
+// cmdShown asks again for a record whose story show-record told, by the ids that the story has of the run and of the record, then by its place:
+// shown FILE. The last answer is left as stdout.
+func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: shown FILE")
+	}
+	found := regexp.MustCompile(`input-(\d+) @ (\d+)  (DLQB\S+)\nrun (\S+),`).FindStringSubmatch(ts.ReadFile(args[0]))
+	if found == nil {
+		ts.Fatalf("%s is no story", args[0])
+	}
+	for _, record := range []string{found[3], "input/" + found[1] + "/" + found[2]} {
+		ts.Check(ts.Exec("dlqbench", "show-record", found[4], record))
 	}
 }
 

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,93 +11,132 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 var (
-	errStop  = errors.New("can't stop")
-	errStart = errors.New("can't start")
+	errBreak = errors.New("can't be broken")
+	errMend  = errors.New("can't be mended")
 )
 
 // log notes calls on brokers and reported effects in the order they happen.
 type log struct {
 	entries             []string
-	stopFails           bool
-	startFails          bool
-	stopped             int32
-	interruptAfterStop  context.CancelFunc
-	startWasInterrupted bool
+	breakFails          bool
+	mendFails           bool
+	idle                bool // nobody has to do with the broker, so nothing changes
+	interruptAfterBreak context.CancelFunc
+	mendWasInterrupted  bool
 }
 
-func (l *log) StopBroker(_ context.Context, id int32) error {
-	if l.stopFails {
-		return errStop
+func (l *log) breaks(what string, id int32, changed map[string]int) (map[string]int, error) {
+	if l.breakFails {
+		return nil, errBreak
 	}
-	l.stopped = id
-	l.entries = append(l.entries, "stop")
-	if l.interruptAfterStop != nil {
-		l.interruptAfterStop()
+	l.entries = append(l.entries, fmt.Sprintf("%s %d", what, id))
+	if l.interruptAfterBreak != nil {
+		l.interruptAfterBreak()
 	}
-	return nil
+	if l.idle {
+		return nil, nil
+	}
+	return changed, nil
+}
+
+func (l *log) mends(ctx context.Context, what string, id int32, changed map[string]int) (map[string]int, error) {
+	if l.mendFails {
+		return nil, errMend
+	}
+	l.mendWasInterrupted = ctx.Err() != nil
+	l.entries = append(l.entries, fmt.Sprintf("%s %d", what, id))
+	if l.idle {
+		return nil, nil
+	}
+	return changed, nil
+}
+
+func (l *log) StopBroker(_ context.Context, id int32) (map[string]int, error) {
+	return l.breaks("stop", id, map[string]int{"connections closed": 3, "leaders moved": 2})
+}
+
+func (l *log) KillBroker(_ context.Context, id int32) (map[string]int, error) {
+	return l.breaks("kill", id, map[string]int{"connections reset": 3})
 }
 
 func (l *log) StartBroker(ctx context.Context, id int32) error {
-	if l.startFails || id != l.stopped {
-		return errStart
-	}
-	l.startWasInterrupted = ctx.Err() != nil
-	l.entries = append(l.entries, "start")
-	return nil
+	_, err := l.mends(ctx, "start", id, nil)
+	return err
+}
+
+func (l *log) PauseBroker(_ context.Context, id int32) error {
+	_, err := l.breaks("pause", id, nil)
+	return err
+}
+
+func (l *log) ResumeBroker(ctx context.Context, id int32) (map[string]int, error) {
+	return l.mends(ctx, "resume", id, map[string]int{"requests held": 5})
+}
+
+func (l *log) MoveLeaders(_ context.Context, id int32) (map[string]int, error) {
+	return l.breaks("move leaders", id, map[string]int{"leaders moved": 2})
+}
+
+func (l *log) ReturnLeaders(ctx context.Context, id int32) (map[string]int, error) {
+	return l.mends(ctx, "return leaders", id, map[string]int{"leaders moved": 2})
+}
+
+func (l *log) MoveCoordinator(_ context.Context, group string) (from, to int32, err error) {
+	_, err = l.breaks("move coordinator of "+group, 0, nil)
+	return 1, 2, err
 }
 
 func (l *log) Record(event history.Event) {
-	if event.N != 1 || event.Instance != history.None {
-		l.entries = append(l.entries, "a wrong count or instance")
+	if event.Instance != history.None {
+		l.entries = append(l.entries, "a wrong instance")
 	}
-	l.entries = append(l.entries, "reported "+event.Text)
+	l.entries = append(l.entries, fmt.Sprintf("%d %s", event.N, event.Text))
 }
 
 func (l *log) Now() time.Duration { return 0 }
 
-func inject(ctx context.Context, l *log, spec *faults.Broker) (faults.Heal, error) {
-	planned := faults.Planned{Spec: faults.Spec{Broker: spec}}
-	return NewInjector(l).Inject(ctx, faults.NewActive(planned, l, l))
+func inject(ctx context.Context, l *log, spec *faults.Broker, duration time.Duration) (faults.Heal, error) {
+	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Broker: spec}}
+	return NewInjector(l, "group").Inject(ctx, faults.NewActive(planned, l, l))
 }
 
 func TestInject(t *testing.T) {
+	stopped := []string{"stop 2", "1 broker stopped", "3 connections closed", "2 leaders moved"}
 	for _, test := range []struct {
 		name           string
 		log            log
-		spec           *faults.Broker
+		spec           faults.Broker
+		duration       time.Duration
 		injected, ends []string
-		fails          error
-		says           string
 	}{
-		{name: "stop", spec: &faults.Broker{Broker: 2, Stop: true},
-			injected: []string{"stop", "reported broker stopped"}, ends: []string{"start", "reported broker started"}},
-		{name: "restart", spec: &faults.Broker{Broker: 2, Restart: true},
-			injected: []string{"stop", "reported broker stopped", "start", "reported broker started"}},
-		{name: "can't stop", log: log{stopFails: true}, spec: &faults.Broker{Broker: 2, Stop: true}, fails: errStop},
-		{name: "can't start", log: log{startFails: true}, spec: &faults.Broker{Broker: 2, Restart: true},
-			injected: []string{"stop", "reported broker stopped"}, fails: errStart},
-		{name: "no part", says: "no broker part"},
-		{name: "nothing", spec: &faults.Broker{Broker: 2}, says: "exactly one"},
-		{name: "both", spec: &faults.Broker{Broker: 2, Stop: true, Restart: true}, says: "exactly one"},
+		{name: "stop", spec: faults.Broker{Broker: 2, Stop: true}, duration: time.Second, injected: stopped, ends: []string{"start 2", "1 broker started"}},
+		{name: "kill", spec: faults.Broker{Broker: 2, Kill: true}, duration: time.Second,
+			injected: []string{"kill 2", "1 broker killed", "3 connections reset"}, ends: []string{"start 2", "1 broker started"}},
+		{name: "restart", spec: faults.Broker{Broker: 2, Restart: true}, injected: append(slices.Clone(stopped), "start 2", "1 broker started")},
+		{name: "pause", spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second, injected: []string{"pause 2"}, ends: []string{"resume 2", "5 requests held"}},
+		{name: "move leaders for a while", spec: faults.Broker{Broker: 2, MoveLeaders: true}, duration: time.Second,
+			injected: []string{"move leaders 2", "2 leaders moved"}, ends: []string{"return leaders 2", "2 leaders moved"}},
+		{name: "move leaders for good", spec: faults.Broker{Broker: 2, MoveLeaders: true}, injected: []string{"move leaders 2", "2 leaders moved"}},
+		{name: "move coordinator", spec: faults.Broker{MoveCoordinator: true},
+			injected: []string{"move coordinator of group 0", "1 coordinator moved from broker 1 to broker 2"}},
+		// What changed nothing for anybody has no effect.
+		{name: "stop an idle one", log: log{idle: true}, spec: faults.Broker{Broker: 2, Stop: true}, duration: time.Second,
+			injected: []string{"stop 2"}, ends: []string{"start 2"}},
+		{name: "pause an idle one", log: log{idle: true}, spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second,
+			injected: []string{"pause 2"}, ends: []string{"resume 2"}},
+		{name: "move no leaders", log: log{idle: true}, spec: faults.Broker{Broker: 2, MoveLeaders: true}, duration: time.Second,
+			injected: []string{"move leaders 2"}, ends: []string{"return leaders 2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			heal, err := inject(context.Background(), &test.log, test.spec)
-			if !slices.Equal(test.log.entries, test.injected) {
-				t.Errorf("injecting did %q, want %q", test.log.entries, test.injected)
+			heal, err := inject(t.Context(), &test.log, &test.spec, test.duration)
+			if err != nil || !slices.Equal(test.log.entries, test.injected) {
+				t.Fatalf("injecting did %q, %v, want %q", test.log.entries, err, test.injected)
 			}
-			if test.fails != nil || test.says != "" {
-				if err == nil || (test.fails != nil && !errors.Is(err, test.fails)) || !strings.Contains(err.Error(), test.says) {
-					t.Errorf("got error %v", err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := heal(context.Background()); err != nil {
+			if err := heal(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if ends := test.log.entries[len(test.injected):]; !slices.Equal(ends, test.ends) {
@@ -106,29 +146,47 @@ func TestInject(t *testing.T) {
 	}
 }
 
-func TestHealReportsThatTheBrokerDidNotStart(t *testing.T) {
-	l := &log{}
-	heal, err := inject(context.Background(), l, &faults.Broker{Broker: 1, Stop: true})
-	if err != nil {
-		t.Fatal(err)
+func TestInjectFails(t *testing.T) {
+	for name, spec := range map[string]*faults.Broker{
+		"no broker part": nil, "breaking broker 2: exactly one of": {Broker: 2}, "exactly one": {Broker: 2, Stop: true, Pause: true},
+	} {
+		l := &log{}
+		if _, err := inject(t.Context(), l, spec, time.Second); err == nil || !strings.Contains(err.Error(), name) || len(l.entries) > 0 {
+			t.Errorf("%+v did %q, %v, want an error with %q", spec, l.entries, err, name)
+		}
 	}
-	l.startFails = true
-	if err := heal(context.Background()); !errors.Is(err, errStart) {
-		t.Errorf("healing: got %v", err)
+	for _, spec := range []faults.Broker{{Stop: true}, {Kill: true}, {Restart: true}, {Pause: true}, {MoveLeaders: true}, {MoveCoordinator: true}} {
+		l := &log{breakFails: true}
+		if _, err := inject(t.Context(), l, &spec, time.Second); !errors.Is(err, errBreak) || len(l.entries) > 0 {
+			t.Errorf("%+v did %q, %v, want the broker's error", spec, l.entries, err)
+		}
+		if spec.MoveCoordinator || spec.Restart {
+			continue
+		}
+		l = &log{}
+		heal, err := inject(t.Context(), l, &spec, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		injected := len(l.entries)
+		l.mendFails = true
+		if err := heal(t.Context()); !errors.Is(err, errMend) || len(l.entries) > injected {
+			t.Errorf("%+v healed: %q, %v, want the broker's error and no effect", spec, l.entries[injected:], err)
+		}
 	}
-	if slices.Contains(l.entries, "reported broker started") {
-		t.Error("a start that failed was reported as an effect")
+	if _, err := inject(t.Context(), &log{mendFails: true}, &faults.Broker{Broker: 1, Restart: true}, 0); !errors.Is(err, errMend) {
+		t.Errorf("a restart that does not start: got %v", err)
 	}
 }
 
 // Ctrl-C between stop and start of a restart must not leave the broker stopped.
 func TestRestartIsFinishedWhenInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &log{interruptAfterStop: cancel}
-	if _, err := inject(ctx, l, &faults.Broker{Broker: 1, Restart: true}); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &log{interruptAfterBreak: cancel}
+	if _, err := inject(ctx, l, &faults.Broker{Broker: 1, Restart: true}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if l.startWasInterrupted || !slices.Contains(l.entries, "start") {
-		t.Errorf("did %q, start interrupted: %v", l.entries, l.startWasInterrupted)
+	if l.mendWasInterrupted || !slices.Contains(l.entries, "start 1") {
+		t.Errorf("did %q, start interrupted: %v", l.entries, l.mendWasInterrupted)
 	}
 }

@@ -1,53 +1,87 @@
-// Package downstream breaks what the subject calls: the oracle answers every attempt with 503 for a while. It knows the oracle only
-// through its switch and its counter.
+// Package downstream breaks what the subject calls: while a fault is in force the oracle answers late, otherwise than planned, or not at all.
+// The package decides what becomes of an attempt; how the oracle does it, and everything else about the oracle, is none of its business.
 package downstream
 
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Oracle is the downstream's switch.
+// Oracle is the downstream as a fault changes it. Each method returns what ends the change and lets go what it holds. Functions given to it
+// are called concurrently.
 type Oracle interface {
-	// SetOutage starts or ends an outage.
-	SetOutage(on bool)
-	// OutageAnswered returns how many attempts outages have answered so far.
-	OutageAnswered() int64
+	// Answer makes rule answer attempts: the attempt-th (from 1) of record. OutcomeNone leaves it to rules that were added later, and
+	// then to the plan; OutcomeTimeout leaves it unanswered until the change ends. The duration is the wait that OutcomeRateLimited asks for.
+	Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func())
+	// Slow makes every attempt wait; seen is called for each.
+	Slow(by time.Duration, seen func()) (end func())
+	// ErrorText makes failures say something else; seen is called for each.
+	ErrorText(kind string, seen func()) (end func(), err error)
 }
 
-// Injector makes the faults of kind "downstream".
-type Injector struct {
-	oracle Oracle
-
-	mu sync.Mutex
-	// outages counts those in force: the first to be healed must not end the others.
-	outages int
-}
+// Injector makes the faults of kind "downstream". It implements faults.Injector. Faults may overlap: delays add up, and of those that answer
+// attempts the first that wants to does, in the order in which they began.
+//
+// Effects, at heal, by what happened to attempts: "attempts answered 503" (400, 422, 429), "attempts left unanswered", "attempts reset",
+// "answers delayed", "error texts changed". What did not happen is not reported.
+type Injector struct{ oracle Oracle }
 
 // NewInjector returns an injector for the oracle.
 func NewInjector(oracle Oracle) *Injector { return &Injector{oracle: oracle} }
 
-// Inject starts an outage; healing ends it and reports how many attempts it answered.
+// Inject starts a fault; healing ends it, lets go what it holds and reports what it did.
 func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
-	if spec := active.Spec.Downstream; spec == nil || !spec.Outage {
-		return nil, errors.New("a fault of the kind downstream needs outage: true")
+	spec := active.Spec.Downstream
+	if spec == nil {
+		return nil, errors.New("breaking the downstream: the fault has no downstream part")
 	}
-	before := i.oracle.OutageAnswered()
-	i.change(1)
+	if given := given(spec); given != 1 {
+		return nil, fmt.Errorf(
+			"breaking the downstream: exactly one of outage, slow, hang, rate_limit, errors and error_text must be given, found %d of them", given)
+	}
+	counts := &tally{}
+	end, err := i.start(spec, active.Seed, counts)
+	if err != nil {
+		return nil, fmt.Errorf("breaking the downstream: %w", err)
+	}
 	return func(context.Context) error {
-		i.change(-1)
-		active.Effect("attempts answered 503", int(i.oracle.OutageAnswered()-before), 0, history.None)
+		end()
+		counts.report(active)
 		return nil
 	}, nil
 }
 
-func (i *Injector) change(by int) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.outages += by
-	i.oracle.SetOutage(i.outages > 0)
+func given(spec *faults.Downstream) int {
+	count := 0
+	for _, is := range []bool{
+		spec.Outage, spec.Slow > 0, spec.Hang, spec.RateLimit != nil, spec.Errors != nil, spec.ErrorText != "",
+	} {
+		if is {
+			count++
+		}
+	}
+	return count
+}
+
+func (i *Injector) start(spec *faults.Downstream, seed uint64, counts *tally) (end func(), err error) {
+	switch {
+	case spec.Slow > 0:
+		return i.oracle.Slow(spec.Slow.D(), func() { counts.delayed.Add(1) }), nil
+	case spec.ErrorText != "":
+		return i.oracle.ErrorText(spec.ErrorText, func() { counts.reworded.Add(1) })
+	}
+	rule, err := ruleOf(spec, seed)
+	if err != nil {
+		return nil, err
+	}
+	return i.oracle.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
+		outcome, wait := rule(record, attempt)
+		counts.answered[outcome].Add(1)
+		return outcome, wait
+	}), nil
 }

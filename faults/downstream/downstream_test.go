@@ -1,87 +1,273 @@
 package downstream
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// oracle counts like the real one.
+// oracle keeps what a fault changed.
 type oracle struct {
-	on       bool
-	answered int64
+	rules []func(record, attempt int32) (history.Outcome, time.Duration)
+	slow  time.Duration
+	text  string
+	seen  func()
+	ended int
 }
 
-func (o *oracle) SetOutage(on bool)     { o.on = on }
-func (o *oracle) OutageAnswered() int64 { return o.answered }
+func (o *oracle) end() { o.ended++ }
 
-// attempt makes one attempt and reports whether it was answered 503.
-func (o *oracle) attempt() bool {
-	if o.on {
-		o.answered++
+func (o *oracle) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) func() {
+	o.rules = append(o.rules, rule)
+	return o.end
+}
+
+func (o *oracle) Slow(by time.Duration, seen func()) func() {
+	o.slow, o.seen = by, seen
+	return o.end
+}
+
+var errText = errors.New("no such text")
+
+func (o *oracle) ErrorText(kind string, seen func()) (func(), error) {
+	if kind == "rude" {
+		return nil, errText
 	}
-	return o.on
+	o.text, o.seen = kind, seen
+	return o.end, nil
 }
 
 type events []history.Event
 
 func (e *events) Record(event history.Event) { *e = append(*e, event) }
 
-func outage(index int, sink history.Sink) faults.Active {
-	return faults.NewActive(
-		faults.Planned{Index: index, Spec: faults.Spec{Downstream: &faults.Downstream{Outage: true}}}, sink, history.NewClock())
-}
-
-func TestOutage(t *testing.T) {
-	o, sink := &oracle{answered: 5}, &events{}
-	injector := NewInjector(o)
-	heal, err := injector.Inject(t.Context(), outage(3, sink))
+// inject starts the fault and returns the oracle as it is changed, what is reported, and the heal.
+func inject(t *testing.T, spec faults.Downstream) (*oracle, *events, func()) {
+	t.Helper()
+	o, sink := &oracle{}, &events{}
+	planned := faults.Planned{Index: 3, Seed: 7, Spec: faults.Spec{Downstream: &spec}}
+	heal, err := NewInjector(o).Inject(t.Context(), faults.NewActive(planned, sink, history.NewClock()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 4 {
-		if !o.attempt() {
-			t.Error("an attempt in the outage was answered as planned")
+	return o, sink, func() {
+		if err := heal(t.Context()); err != nil || o.ended != 1 {
+			t.Errorf("healed with %v, ended %d changes", err, o.ended)
 		}
 	}
-	if err := heal(t.Context()); err != nil || o.attempt() {
-		t.Errorf("healed with %v, the outage is still on: %v", err, o.on)
+}
+
+func (e *events) expect(t *testing.T, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	for _, event := range *e {
+		if event.Kind != history.KindFaultEffect || event.Op != 3 || event.Instance != history.None || event.N <= 0 {
+			t.Errorf("the effect is %+v", event)
+		}
+		got[event.Text] += int(event.N)
 	}
-	if len(*sink) != 1 {
-		t.Fatalf("effects: %+v", *sink)
-	}
-	effect := (*sink)[0]
-	if effect.Kind != history.KindFaultEffect || effect.Op != 3 || effect.N != 4 || effect.Text != "attempts answered 503" || effect.Instance != history.None {
-		t.Errorf("the effect is %+v", effect)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("reported %v, want %v", got, want)
 	}
 }
 
-func TestOverlappingOutagesEndWithTheLast(t *testing.T) {
-	o, sink := &oracle{}, &events{}
-	injector := NewInjector(o)
-	first, err := injector.Inject(t.Context(), outage(0, sink))
-	if err != nil {
-		t.Fatal(err)
+func TestWhatFaultsDoAndReport(t *testing.T) {
+	outcomes := func(o *oracle) (got []string) {
+		for record := range int32(3) {
+			outcome, wait := o.rules[0](record, 1)
+			got = append(got, fmt.Sprint(outcome, " ", wait))
+		}
+		return got
 	}
-	second, err := injector.Inject(t.Context(), outage(1, sink))
-	if err != nil {
-		t.Fatal(err)
+	seen := func(what string) func(*oracle) []string {
+		return func(o *oracle) []string {
+			o.seen()
+			o.seen()
+			return []string{fmt.Sprintf(what, o.slow, o.text)}
+		}
 	}
-	if err := first(t.Context()); err != nil || !o.on {
-		t.Errorf("the first to be healed ended both: %v", err)
-	}
-	if err := second(t.Context()); err != nil || o.on {
-		t.Errorf("the outage goes on: %v", err)
+	for name, test := range map[string]struct {
+		spec    faults.Downstream
+		make    func(*oracle) []string
+		want    string
+		effects map[string]int
+	}{
+		"outage": {faults.Downstream{Outage: true}, outcomes, "[transient 0s transient 0s transient 0s]", map[string]int{"attempts answered 503": 3}},
+		"hang":   {faults.Downstream{Hang: true}, outcomes, "[timeout 0s timeout 0s timeout 0s]", map[string]int{"attempts left unanswered": 3}},
+		"rate limit": {
+			faults.Downstream{RateLimit: &faults.RateLimit{Rate: 0.001, RetryAfter: units.Duration(3 * time.Second)}}, outcomes,
+			"[ 0s rate-limited 3s rate-limited 3s]", map[string]int{"attempts answered 429": 2},
+		},
+		"rate limit, default wait": {
+			faults.Downstream{RateLimit: &faults.RateLimit{Rate: 0.001}}, outcomes,
+			"[ 0s rate-limited 1s rate-limited 1s]", map[string]int{"attempts answered 429": 2},
+		},
+		"errors": {
+			faults.Downstream{Errors: &faults.Errors{Permanent: 1}}, outcomes,
+			"[permanent 0s permanent 0s permanent 0s]", map[string]int{"attempts answered 400": 3},
+		},
+		"slow": {faults.Downstream{Slow: units.Duration(time.Second)}, seen("%v%s"), "[1s]", map[string]int{"answers delayed": 2}},
+		"text": {faults.Downstream{ErrorText: "long"}, seen("%v %s"), "[0s long]", map[string]int{"error texts changed": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, sink, heal := inject(t, test.spec)
+			if got := fmt.Sprint(test.make(o)); got != test.want {
+				t.Errorf("attempts are answered %s, want %s", got, test.want)
+			}
+			heal()
+			sink.expect(t, test.effects)
+		})
+		t.Run(name+" without attempts", func(t *testing.T) {
+			_, sink, heal := inject(t, test.spec)
+			heal()
+			if len(*sink) != 0 {
+				t.Errorf("reported %+v", *sink)
+			}
+		})
 	}
 }
 
-func TestOutageNeedsItsSetting(t *testing.T) {
-	o := &oracle{}
-	for _, spec := range []*faults.Downstream{nil, {}} {
-		active := faults.NewActive(faults.Planned{Spec: faults.Spec{Downstream: spec}}, &events{}, history.NewClock())
-		if _, err := NewInjector(o).Inject(t.Context(), active); err == nil || o.on {
-			t.Errorf("%+v was injected", spec)
+// A fault that was asked and left every attempt to the plan did nothing.
+func TestNothingAnsweredNothingReported(t *testing.T) {
+	o, sink, heal := inject(t, faults.Downstream{RateLimit: &faults.RateLimit{Rate: 1000}})
+	if outcome, _ := o.rules[0](0, 1); outcome != history.OutcomeNone {
+		t.Errorf("an attempt below the rate is answered %v", outcome)
+	}
+	heal()
+	if len(*sink) != 0 {
+		t.Errorf("reported %+v", *sink)
+	}
+}
+
+func TestWrongSpecsAreRefused(t *testing.T) {
+	for _, wrong := range []struct {
+		says string
+		spec *faults.Downstream
+	}{
+		{"no downstream part", nil},
+		{"found 0", &faults.Downstream{}},
+		{"found 2", &faults.Downstream{Outage: true, Hang: true}},
+		{"above 0", &faults.Downstream{RateLimit: &faults.RateLimit{}}},
+		{"all 0%", &faults.Downstream{Errors: &faults.Errors{}}},
+		{"110%", &faults.Downstream{Errors: &faults.Errors{Transient: 0.6, Reset: 0.5}}},
+		{"logical is", &faults.Downstream{Errors: &faults.Errors{Transient: 0.6, Logical: -0.5}}},
+		{errText.Error(), &faults.Downstream{ErrorText: "rude"}},
+	} {
+		o := &oracle{}
+		active := faults.NewActive(faults.Planned{Spec: faults.Spec{Downstream: wrong.spec}}, &events{}, history.NewClock())
+		_, err := NewInjector(o).Inject(t.Context(), active)
+		if err == nil || !strings.Contains(err.Error(), wrong.says) || len(o.rules) > 0 {
+			t.Errorf("got %v, want an error that says %q", err, wrong.says)
+		}
+	}
+}
+
+// In any stretch of time no more pass than came in at the rate, and the bucket's contents; and a caller who keeps below the rate always passes.
+func TestBucketKeepsTheRate(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		rate := rapid.Float64Range(0.1, 5000).Draw(r, "rate")
+		gaps := rapid.SliceOfN(rapid.Float64Range(0, 3), 1, 200).Draw(r, "gaps, in shares of the rate's")
+		b, now, start := newBucket(rate), time.Unix(1000, 0), time.Unix(1000, 0)
+		passed := 0
+		for _, gap := range gaps {
+			now = now.Add(time.Duration(gap / rate * float64(time.Second)))
+			took := b.take(now)
+			if took {
+				passed++
+			}
+			if !took && gap > 1.001 {
+				r.Fatalf("refused %.2f gaps after the last", gap)
+			}
+			if most := max(1, rate/10) + now.Sub(start).Seconds()*rate; float64(passed) > most+1e-6 {
+				r.Fatalf("%d passed, %.3f at most", passed, most)
+			}
+		}
+	})
+}
+
+// All instances share the bucket, and it fills with time.
+func TestRateLimitOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, sink, heal := inject(t, faults.Downstream{RateLimit: &faults.RateLimit{Rate: 20}})
+		passed := 0
+		for range 1000 { // 100 per second for 10 s
+			if outcome, _ := o.rules[0](0, 1); outcome == history.OutcomeNone {
+				passed++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if passed < 198 || passed > 202 {
+			t.Errorf("%d passed in 10 s at 20/s", passed)
+		}
+		heal()
+		sink.expect(t, map[string]int{"attempts answered 429": 1000 - passed})
+	})
+}
+
+func TestErrorsAreDrawnFromSeedRecordAndAttempt(t *testing.T) {
+	spec := faults.Errors{Transient: 0.2, Permanent: 0.1, Logical: 0.05, Timeout: 0.1, Reset: 0.15}
+	draw := func(seed uint64) (all []history.Outcome) {
+		rule, err := mixed(spec, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for record := range int32(5000) {
+			for attempt := range int32(4) {
+				outcome, _ := rule(record, attempt+1)
+				all = append(all, outcome)
+			}
+		}
+		return all
+	}
+	first := draw(1)
+	counts := map[history.Outcome]int{}
+	for _, outcome := range first {
+		counts[outcome]++
+	}
+	for outcome, share := range map[history.Outcome]units.Percent{
+		history.OutcomeTransient: spec.Transient, history.OutcomePermanent: spec.Permanent, history.OutcomeLogical: spec.Logical,
+		history.OutcomeTimeout: spec.Timeout, history.OutcomeReset: spec.Reset, history.OutcomeNone: 0.4,
+	} {
+		if got := float64(counts[outcome]) / float64(len(first)); math.Abs(got-share.Share()) > 0.02 {
+			t.Errorf("%.3f of the attempts are answered %q, want %s", got, outcome, share)
+		}
+	}
+	if !slices.Equal(first, draw(1)) {
+		t.Error("the same seed gives other errors")
+	}
+	if slices.Equal(first, draw(2)) {
+		t.Error("another seed gives the same errors")
+	}
+	same := 0
+	for i := 0; i < len(first); i += 4 {
+		if first[i] == first[i+1] && first[i] == first[i+2] && first[i] == first[i+3] {
+			same++
+		}
+	}
+	if same > len(first)/4/10 { // 0.4⁴ and little more by chance
+		t.Errorf("%d of %d records have the same answer to all attempts", same, len(first)/4)
+	}
+}
+
+func TestSharesThatFillTheWholeAreAccepted(t *testing.T) {
+	rule, err := mixed(faults.Errors{Transient: 0.1, Permanent: 0.2, Logical: 0.3, Timeout: 0.15, Reset: 0.25}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for record := range int32(1000) {
+		if outcome, _ := rule(record, 1); outcome == history.OutcomeNone {
+			t.Fatalf("record %d is answered as planned", record)
 		}
 	}
 }

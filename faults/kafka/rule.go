@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,114 +14,84 @@ import (
 
 // rule is one fault in force: which requests it hits, and what it does to them.
 type rule struct {
-	active   faults.Active
-	key      int16
-	instance *int
-	topics   []string // nil: all requests, also those that touch no topic
-	share    float64
-
-	code  int16
-	name  string // of the error
-	delay time.Duration
-	drop  bool
+	active faults.Active
+	match  match
+	action tap.Action // what it does; Matches, Effect and Done are set for each request
+	name   string     // of the error
 
 	healed chan struct{}
 
-	mu     sync.Mutex
-	drawn  uint64 // requests that matched so far
-	over   bool
-	held   int           // actions that the tap has not finished
-	idle   chan struct{} // closed when over and held is 0
-	closed bool
+	mu      sync.Mutex
+	matched uint64 // requests so far
+	over    bool
+	held    int           // actions that the tap has not finished
+	idle    chan struct{} // closed when over and held is 0
+	closed  bool
 }
 
 func newRule(spec faults.Kafka, topics []history.Topic, active faults.Active) (*rule, error) {
-	r := &rule{
-		active: active, instance: spec.Instance, share: spec.Probability.Share(), name: spec.Error, delay: spec.DelayResponse.D(),
-		drop: spec.DropResponse, healed: make(chan struct{}), idle: make(chan struct{}),
-	}
-	if r.share == 0 {
-		r.share = 1
-	}
-	var err error
-	if r.key, err = apiKey(spec.API); err != nil {
+	if err := Valid(spec); err != nil {
 		return nil, err
 	}
+	healed := make(chan struct{})
+	r := &rule{
+		active: active, name: spec.Error, healed: healed, idle: make(chan struct{}),
+		action: tap.Action{
+			DelayRequest: spec.DelayRequest.D(), Delay: spec.DelayResponse.D(), DropRequest: spec.DropRequest, Drop: spec.DropResponse,
+			Close: spec.Close, Throttle: spec.Throttle.D(), Healed: healed,
+		},
+	}
+	var err error
 	if spec.Error != "" {
-		if err := ValidError(spec.API); err != nil {
-			return nil, err
-		}
-		if r.code, err = ErrorCode(spec.Error); err != nil {
+		if r.action.Code, err = ErrorCode(spec.Error); err != nil {
 			return nil, err
 		}
 	}
-	if r.code == 0 && r.delay <= 0 && !r.drop {
-		return nil, errors.New("it does nothing: give error, delay_response or drop_response")
-	}
-	if spec.Topic != "" {
-		if r.topics = named(spec.Topic, topics); len(r.topics) == 0 {
-			return nil, fmt.Errorf("no topic of the run is %q: write input, retry, dlq or a topic's full name", spec.Topic)
-		}
+	if r.match, err = newMatch(spec, topics); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-// named returns the names of the topics with the role, or the topic with the name.
-func named(roleOrName string, topics []history.Topic) []string {
-	var names []string
-	for _, topic := range topics {
-		if string(topic.Role) == roleOrName || topic.Name == roleOrName {
-			names = append(names, topic.Name)
-		}
-	}
-	return names
-}
-
 // act decides about one request.
 func (r *rule) act(x *tap.Exchange) (action tap.Action, hit bool) {
-	if x.APIKey != r.key || r.instance != nil && *r.instance != x.Instance {
-		return tap.Action{}, false
-	}
-	if r.topics != nil && !slices.ContainsFunc(x.Partitions(), r.touches) {
-		return tap.Action{}, false
-	}
-	if !r.begin() {
+	if !r.match.fits(x) || r.action.Throttle > 0 && !tap.CanThrottle(x.APIKey, x.Version) || !r.begin() {
 		return tap.Action{}, false
 	}
 	instance := x.Instance
-	action = tap.Action{
-		Code: r.code, Delay: r.delay, Drop: r.drop, Healed: r.healed, Done: r.end,
-		Effect: func(effect tap.Effect, held time.Duration) { r.note(effect, held, instance) },
-	}
-	if r.topics != nil {
-		action.Matches = r.touches
+	action = r.action
+	action.Done = r.end
+	action.Effect = func(effect tap.Effect, held time.Duration) { r.note(effect, held, instance) }
+	if r.match.topics != nil {
+		action.Matches = r.match.touches
 	}
 	return action, true
 }
 
-func (r *rule) touches(p tap.Partition) bool { return slices.Contains(r.topics, p.Topic) }
-
-// note reports what the fault did.
+// note reports what the fault did, when it did it: a delay is reported when it ends, which is when the fault is healed at the latest.
 func (r *rule) note(effect tap.Effect, held time.Duration, instance int) {
 	what := map[tap.Effect]string{
-		tap.EffectAnswered: "requests answered " + r.name,
-		tap.EffectDelayed:  "responses delayed",
-		tap.EffectDropped:  "responses dropped",
-		tap.EffectClosed:   "connections closed",
+		tap.EffectAnswered:       "requests answered " + r.name,
+		tap.EffectRequestDelayed: "requests delayed",
+		tap.EffectDelayed:        "responses delayed",
+		tap.EffectRequestDropped: "requests dropped",
+		tap.EffectDropped:        "responses dropped",
+		tap.EffectClosed:         "connections closed",
+		tap.EffectThrottled:      "responses throttled",
 	}[effect]
 	r.active.Effect(what, 1, held.Nanoseconds(), instance)
 }
 
-// begin draws whether this matching request is hit and, if so, counts it as held. A rule that is over hits nothing.
+// begin counts a matching request, draws whether it is hit and, if so, counts it as held. A rule that is over hits nothing.
 func (r *rule) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
 		return false
 	}
-	k := r.drawn
-	r.drawn++
-	if !hits(r.active.Seed, k, r.share) {
+	k := r.matched
+	r.matched++
+	if !r.match.counts(k+1) || !hits(r.active.Seed, k, r.match.share) {
 		return false
 	}
 	r.held++
@@ -157,7 +126,7 @@ func (r *rule) heal(ctx context.Context) error {
 	case <-ctx.Done():
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return fmt.Errorf("letting go %d responses that the fault held: %w", r.held, ctx.Err())
+		return fmt.Errorf("letting go of what the fault holds, %d requests and responses: %w", r.held, ctx.Err())
 	}
 }
 
@@ -169,4 +138,82 @@ func hits(seed, k uint64, share float64) bool {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	z ^= z >> 31
 	return float64(z>>11)/(1<<53) < share
+}
+
+// match says which requests a fault hits: all of it must hold.
+type match struct {
+	key       int16
+	instance  *int
+	version   *int
+	client    string   // "": any
+	group     string   // "": any, and requests of no group
+	topics    []string // nil: all requests, also those that touch no topic
+	partition *int     // of those topics
+	share     float64
+	nth       uint64 // 0: all
+	everyNth  uint64 // 0: all
+}
+
+// subjectsGroup is the name under which a fault means the run's group, whatever it is called.
+const subjectsGroup = "subject"
+
+func newMatch(spec faults.Kafka, topics []history.Topic) (match, error) {
+	m := match{
+		instance: spec.Instance, version: spec.Version, client: spec.ClientID, group: spec.Group, partition: spec.Partition,
+		share: spec.Probability.Share(), nth: uint64(spec.Nth), everyNth: uint64(spec.EveryNth),
+	}
+	var err error
+	if m.key, err = apiKey(spec.API); err != nil {
+		return match{}, err
+	}
+	if m.share == 0 {
+		m.share = 1
+	}
+	if spec.Topic != "" {
+		if m.topics = named(spec.Topic, topics); len(m.topics) == 0 {
+			return match{}, fmt.Errorf("no topic of the run is %q: write input, retry, dlq or a topic's full name", spec.Topic)
+		}
+	}
+	return m, nil
+}
+
+// named returns the names of the topics with the role, or the topic with the name.
+func named(roleOrName string, topics []history.Topic) []string {
+	var names []string
+	for _, topic := range topics {
+		if string(topic.Role) == roleOrName || topic.Name == roleOrName {
+			names = append(names, topic.Name)
+		}
+	}
+	return names
+}
+
+// fits says whether the request is one of those that are counted; what costs least is looked at first.
+func (m *match) fits(x *tap.Exchange) bool {
+	switch {
+	case x.APIKey != m.key,
+		m.instance != nil && *m.instance != x.Instance,
+		m.version != nil && *m.version != int(x.Version),
+		m.client != "" && m.client != x.ClientID(),
+		m.group != "" && !m.inGroup(x),
+		m.topics != nil && !slices.ContainsFunc(x.Partitions(), m.touches):
+		return false
+	}
+	return true
+}
+
+func (m *match) inGroup(x *tap.Exchange) bool {
+	if m.group == subjectsGroup {
+		return x.InGroup(x.Group)
+	}
+	return x.InGroup(m.group)
+}
+
+func (m *match) touches(p tap.Partition) bool {
+	return slices.Contains(m.topics, p.Topic) && (m.partition == nil || *m.partition == int(p.Number))
+}
+
+// counts says whether the request that is the n-th to match, from 1, is one of those that are wanted.
+func (m *match) counts(n uint64) bool {
+	return (m.nth == 0 || n == m.nth) && (m.everyNth == 0 || n%m.everyNth == 0)
 }

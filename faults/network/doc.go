@@ -8,8 +8,9 @@
 // takes effect on living connections without stopping them, and order is kept: it sends the next chunk another way only when
 // all before it have been written.
 //
-// The toxics are toxiproxy's, run in its stubs (package toxics), but not by its proxy: that adds and removes toxics holding a
-// lock while it waits for every connection to take part, and one peer that does not read stops it for good; it sends FIN where
-// a reset was asked for, dials upstream inside its accept loop and draws jitter from a global source. Here nothing that
-// injects or heals waits for a connection. Bandwidth is a toxic of our own, see bandwidth.
+// Toxics run in toxiproxy's stubs (package toxics), but not in its proxy: that adds and removes toxics holding a lock while it waits for
+// every connection to take part, and one peer that does not read stops it for good; it sends FIN where a reset was asked for,
+// dials upstream inside its accept loop and draws toxicity and jitter from a global source. Here nothing that injects or heals waits for a
+// connection. The slicer is toxiproxy's; latency and bandwidth are toxics of our own, see delay and throttle. What ends, silences or
+// cuts short a connection is no toxic: it must hold for what is on its way too, and be known when a peer goes away.
 package network

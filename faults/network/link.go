@@ -18,6 +18,7 @@ import (
 // ever felt.
 type Link struct {
 	name, upstream string
+	dial           dialFunc
 	listener       *net.TCPListener
 	ctx            context.Context
 	cancel         context.CancelFunc
@@ -43,11 +44,18 @@ const (
 // NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port; it need not be there yet. name
 // is for errors ("broker 1").
 func NewLink(name, upstream string) (*Link, error) {
+	return newLink(name, upstream, (&net.Dialer{Timeout: dialLimit}).DialContext)
+}
+
+// dialFunc connects to an upstream; it returns when ctx ends.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newLink(name, upstream string, dial dialFunc) (*Link, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("opening link %s: %w", name, err)
 	}
-	l := &Link{name: name, upstream: upstream, listener: listener.(*net.TCPListener), pairs: map[*pair]struct{}{}}
+	l := &Link{name: name, upstream: upstream, dial: dial, listener: listener.(*net.TCPListener), pairs: map[*pair]struct{}{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.accept)
 	return l, nil
@@ -69,7 +77,7 @@ func (l *Link) Close() error {
 	l.mu.Unlock()
 	l.cancel()
 	_ = l.listener.Close()
-	closeAll(pairs, false)
+	closeAll(pairs, nil, false)
 	ended := make(chan struct{})
 	go func() {
 		l.wg.Wait()
@@ -110,14 +118,15 @@ func (l *Link) admit(conn *net.TCPConn) {
 		_ = conn.Close()
 		return
 	}
-	for _, fault := range l.inForce() {
-		if fault.kind == down {
+	l.accepted++
+	for _, f := range l.inForce() {
+		if f.kind == down && f.selects(l.accepted) {
+			// Counted before the client can notice.
+			f.ledger.add("connections refused", 1, 0)
 			reset(conn)
-			fault.ledger.add("connections refused", 1, 0)
 			return
 		}
 	}
-	l.accepted++
 	pair := newPair(l, l.accepted, conn)
 	l.pairs[pair] = struct{}{}
 	l.wg.Go(pair.serve)
@@ -129,11 +138,13 @@ func (l *Link) forget(p *pair) {
 	delete(l.pairs, p)
 }
 
-func (l *Link) inForce() []*fault {
-	if set := l.faults.Load(); set != nil {
-		return *set
+func (l *Link) inForce() []*fault { return members(l.faults.Load()) }
+
+func members(set *[]*fault) []*fault {
+	if set == nil {
+		return nil
 	}
-	return nil
+	return *set
 }
 
 // snapshot returns the connections that match (nil: all). It is called under the lock; closing them is not.
@@ -147,33 +158,37 @@ func (l *Link) snapshot(match func(*pair) bool) []*pair {
 	return pairs
 }
 
-// add brings a fault into force.
+// add brings a fault into force. What it does to existing connections is done after it holds, so that none slips through.
 func (l *Link) add(f *fault) {
 	l.mu.Lock()
+	f.existing = l.accepted
 	set := append(slices.Clone(l.inForce()), f)
 	l.faults.Store(&set)
-	var cut []*pair
-	if f.kind == down || f.kind == resets {
-		cut = l.snapshot(nil)
+	var hit []*pair
+	if f.kind == down || f.kind == resets || f.kind == halfOpen {
+		hit = l.snapshot(func(p *pair) bool { return f.selects(p.number) })
 	}
 	l.mu.Unlock()
-	f.ledger.add("connections cut", closeAll(cut, f.kind == resets), 0)
-}
-
-// closeAll closes connections and returns how many were not closed yet.
-func closeAll(pairs []*pair, withReset bool) int {
-	count := 0
-	for _, pair := range pairs {
-		if pair.close(withReset) {
-			count++
-		}
+	if f.kind != halfOpen {
+		closeAll(hit, f, f.kind == resets)
+		return
 	}
-	return count
+	for _, pair := range hit {
+		pair.halve(f)
+	}
 }
 
-// remove ends a fault. Connections that lost data to it are reset; all others go on as if it had not been.
+// closeAll closes connections because of a fault (nil: of none).
+func closeAll(pairs []*pair, because *fault, withReset bool) {
+	for _, pair := range pairs {
+		pair.close(because, withReset)
+	}
+}
+
+// remove ends a fault. Connections that lost data to it are reset, unless another fault keeps them silent: then they are when that one
+// ends. All others go on as if the fault had not been.
 //
-// A pump that swallows first marks its connection, then looks whether the fault still holds; here the fault first ends, then
+// A pump that swallows first marks its connection, then looks whether it is still to be silent; here the fault first leaves the set, then
 // marked connections are sought. So one of the two finds it: no connection lives on with a hole in its stream.
 func (l *Link) remove(f *fault) {
 	l.mu.Lock()
@@ -184,28 +199,12 @@ func (l *Link) remove(f *fault) {
 		l.faults.Store(&set)
 	}
 	f.end()
-	var holed []*pair
-	if f.kind == silence {
-		holed = l.snapshot(func(p *pair) bool { return p.holed.Load() })
+	var lost []*pair
+	if f.kind == silence || f.kind == halfOpen {
+		lost = l.snapshot((*pair).lost)
 	}
 	l.mu.Unlock()
-	f.ledger.add("connections cut", closeAll(holed, true), 0)
-}
-
-// probe confirms that the link accepts connections again, unless it was closed or another fault holds it down.
-func (l *Link) probe(ctx context.Context) error {
-	l.mu.Lock()
-	skip := l.closed || slices.ContainsFunc(l.inForce(), func(f *fault) bool { return f.kind == down })
-	l.mu.Unlock()
-	if skip {
-		return nil
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", l.Address())
-	if err != nil {
-		return fmt.Errorf("confirming that link %s accepts connections again: %w", l.name, err)
-	}
-	_ = conn.Close()
-	return nil
+	closeAll(lost, f, true)
 }
 
 // reset closes a connection with a RST: its peer reads ECONNRESET, and what was not sent yet is dropped.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
-	"github.com/Shopify/toxiproxy/v2/toxics"
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -15,6 +14,15 @@ import (
 )
 
 // How long chunks wait is tested on a clock of its own, to the nanosecond.
+
+func mustFault(t *testing.T, spec faults.Network, seed uint64) *fault {
+	t.Helper()
+	f, err := newFault(spec, seed, newLedger(faults.NewActive(faults.Planned{}, &effects{}, clock{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
 
 func testPump(number uint64, direction stream.Direction) *pump {
 	p := &pair{number: number}
@@ -28,16 +36,16 @@ func TestLatencyToxicWaitsTheLatencyAndTheSeededJitter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := testPump(number, direction)
 			spec := faults.Network{Latency: units.Duration(20*time.Millisecond + 300*time.Microsecond), Jitter: units.Duration(7 * time.Millisecond)}
-			f := newFault(latency, spec, seed, nil)
+			f := mustFault(t, spec, seed)
 			l := &line{input: make(chan *stream.StreamChunk, 10)}
-			output := l.stage(m.pair, l.input, &toxics.LatencyToxic{Latency: 20}, []*fault{f})
+			output := l.stage(m.pair, l.input, newDelay(f, m.jitter(f)), f)
 			for range 20 {
-				start, extra := time.Now(), m.extra(f)
-				l.input <- &stream.StreamChunk{Timestamp: start.Add(extra)}
+				start := time.Now()
+				l.input <- &stream.StreamChunk{Timestamp: start}
 				<-output
 				wait := time.Since(start)
-				if wait != 20*time.Millisecond+extra || wait < spec.Latency.D() || wait >= spec.Latency.D()+spec.Jitter.D() {
-					t.Fatalf("waited %v with an extra of %v, latency %v, jitter up to %v", wait, extra, spec.Latency, spec.Jitter)
+				if wait < spec.Latency.D() || wait >= spec.Latency.D()+spec.Jitter.D() {
+					t.Fatalf("waited %v, latency %v, jitter up to %v", wait, spec.Latency, spec.Jitter)
 				}
 				waits = append(waits, wait)
 			}
@@ -73,9 +81,9 @@ func TestThrottleKeepsTheRate(t *testing.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, int(min(rate, 64<<10))), 1, 8).Draw(r, "sizes")
 		synctest.Test(t, func(*testing.T) {
 			m := testPump(1, stream.Upstream)
-			f := newFault(bandwidth, faults.Network{Bandwidth: units.Size(rate)}, 1, nil)
+			f := mustFault(t, faults.Network{Bandwidth: units.Size(rate)}, 1)
 			l := &line{input: make(chan *stream.StreamChunk, len(sizes))}
-			output := l.stage(m.pair, l.input, &throttle{pacer: &f.pacers[0]}, []*fault{f})
+			output := l.stage(m.pair, l.input, &throttle{pacer: &f.pacers[0]}, f)
 			start, total := time.Now(), 0
 			for _, size := range sizes {
 				l.input <- &stream.StreamChunk{Data: make([]byte, size)}
@@ -92,5 +100,34 @@ func TestThrottleKeepsTheRate(t *testing.T) {
 			m.pair.cancel()
 			f.end()
 		})
+	})
+}
+
+// Two latencies add up exactly, and healing one takes away exactly its own, also from what is on its way.
+func TestLatenciesAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := testPump(1, stream.Upstream)
+		first := mustFault(t, faults.Network{Latency: units.Duration(30 * time.Millisecond)}, 1)
+		second := mustFault(t, faults.Network{Latency: units.Duration(20 * time.Millisecond)}, 2)
+		l := &line{input: make(chan *stream.StreamChunk, 10)}
+		output := l.stage(m.pair, l.stage(m.pair, l.input, newDelay(first, nil), first), newDelay(second, nil), second)
+		pass := func(meanwhile func(), want time.Duration) {
+			start := time.Now()
+			l.input <- &stream.StreamChunk{Timestamp: start}
+			meanwhile()
+			<-output
+			if took := time.Since(start); took != want {
+				t.Errorf("waited %v, want %v", took, want)
+			}
+		}
+		pass(func() {}, 50*time.Millisecond)
+		pass(func() {
+			time.Sleep(5 * time.Millisecond)
+			first.end()
+		}, 20*time.Millisecond)
+		pass(func() {}, 20*time.Millisecond)
+		l.finish()
+		m.pair.cancel()
+		second.end()
 	})
 }

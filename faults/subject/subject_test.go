@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +31,8 @@ type fleet struct {
 	// failStarts is how many starts fail before one succeeds.
 	failStarts int
 	endErr     error
+	// aliveAtOnce: a started instance has a process before it is ready.
+	aliveAtOnce bool
 	// busy counts the calls that are going on.
 	busy int
 }
@@ -101,6 +104,7 @@ func (f *fleet) Revive(ctx context.Context, instance int) error {
 	if fails {
 		return errors.New("ended before it was ready")
 	}
+	f.set(f.alive, instance, f.aliveAtOnce)
 	if !pause(ctx, 300*time.Millisecond) {
 		return ctx.Err()
 	}
@@ -113,7 +117,7 @@ func trial(t *testing.T, f *fleet, spec faults.Subject, duration, interrupted ti
 	t.Helper()
 	sink := &events{}
 	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Subject: &spec}}
-	injector := NewInjector(f, len(f.alive))
+	injector := NewInjector(f, len(f.alive), len(f.alive))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	heal, err := injector.Inject(ctx, faults.NewActive(planned, sink, f.clock))
@@ -203,13 +207,128 @@ func TestSubjectFaults(t *testing.T) {
 	}
 }
 
+// scaling is trial with a fleet of count instances and room for most.
+func scaling(t *testing.T, f *fleet, spec faults.Subject, duration, healAfter time.Duration) (effects []string, err error) {
+	t.Helper()
+	sink := &events{}
+	injector := NewInjector(f, len(f.alive), len(f.alive)+2)
+	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Subject: &spec}}
+	heal, err := injector.Inject(t.Context(), faults.NewActive(planned, sink, f.clock))
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(healAfter)
+	healing, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	err = heal(healing)
+	for _, event := range sink.all {
+		effects = append(effects, fmt.Sprintf("%v %s %d", event.Time, event.Text, event.Instance))
+	}
+	slices.Sort(effects) // what happens at once happens in any order
+	return effects, err
+}
+
+func TestScaling(t *testing.T) {
+	for _, test := range []struct {
+		name                string
+		spec                faults.Subject
+		duration, healAfter time.Duration
+		effects             string
+		aliveAfter          string
+	}{
+		{"up for a while", faults.Subject{ScaleUp: 2}, time.Second, time.Second,
+			"1.1s process ended 2, 1.1s process ended 3, 300ms process started and ready 2, 300ms process started and ready 3", "1100"},
+		{"up for good", faults.Subject{ScaleUp: 1}, 0, 0, "300ms process started and ready 2", "1110"},
+		{"up, interrupted before they are ready", faults.Subject{ScaleUp: 2}, time.Second, 100 * time.Millisecond, "", "1100"},
+		{"down", faults.Subject{ScaleDown: 2}, time.Second, time.Second,
+			"1.3s process started and ready 0, 1.3s process started and ready 1, 100ms process ended 0, 100ms process ended 1", "1100"},
+		{"down by one is the last", faults.Subject{ScaleDown: 1}, time.Second, time.Second, "1.3s process started and ready 1, 100ms process ended 1", "1100"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(2)
+				effects, err := scaling(t, f, test.spec, test.duration, test.healAfter)
+				if got := strings.Join(effects, ", "); err != nil || got != test.effects {
+					t.Errorf("%v, effects\n%s, want\n%s", err, got, test.effects)
+				}
+				alive := ""
+				for instance := range 4 {
+					alive += map[bool]string{true: "1", false: "0"}[f.Alive(instance)]
+				}
+				if alive != test.aliveAfter || f.busy != 0 {
+					t.Errorf("then %s are alive, want %s; %d calls go on", alive, test.aliveAfter, f.busy)
+				}
+			})
+		})
+	}
+}
+
+// An instance that was added and never got ready is ended too, but had no effect on anything.
+func TestScalingUpWithoutEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(1)
+		f.aliveAtOnce = true
+		effects, err := scaling(t, f, faults.Subject{ScaleUp: 1}, time.Second, 100*time.Millisecond)
+		if err != nil || len(effects) > 0 || f.Alive(1) {
+			t.Errorf("%v, effects %q, still there: %v", err, effects, f.Alive(1))
+		}
+	})
+}
+
+// Who has ended by itself is not taken for one that was scaled down, nor brought back by that.
+func TestScalingDownTakesTheLastThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(3)
+		f.alive[2] = false
+		effects, err := scaling(t, f, faults.Subject{ScaleDown: 1}, time.Second, time.Second)
+		if got := strings.Join(effects, ", "); err != nil || got != "1.3s process started and ready 1, 100ms process ended 1" || f.alive[2] {
+			t.Errorf("%v, effects %s", err, got)
+		}
+	})
+}
+
+// Faults that scale up at the same time get instances of their own, and a number is used again when its fault is over.
+func TestScalingUpTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFleet(1), &events{}
+		injector := NewInjector(f, 1, 3)
+		inject := func(count int) (faults.Heal, error) {
+			planned := faults.Planned{Spec: faults.Spec{For: units.Duration(time.Second), Subject: &faults.Subject{ScaleUp: count}}}
+			heal, err := injector.Inject(t.Context(), faults.NewActive(planned, sink, f.clock))
+			time.Sleep(time.Second)
+			return heal, err
+		}
+		first, err := inject(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := inject(1)
+		if err != nil || !f.Alive(1) || !f.Alive(2) {
+			t.Fatalf("%v, alive %v", err, f.alive)
+		}
+		if _, err := inject(1); err == nil || !strings.Contains(err.Error(), "room for 3") {
+			t.Errorf("a third: %v", err)
+		}
+		if err := errors.Join(first(t.Context()), second(t.Context())); err != nil {
+			t.Error(err)
+		}
+		again, err := inject(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again(t.Context()); err != nil || f.Alive(1) || f.Alive(2) {
+			t.Errorf("%v, alive %v", err, f.alive)
+		}
+	})
+}
+
 func TestAnEndedInstanceCannotBeHitButComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		f.alive[0] = false
 		effects, err := trial(t, f, faults.Subject{Signal: "KILL"}, time.Second, 0)
-		if got := strings.Join(effects, ", "); err != nil || got != "1.3s process started and ready 0 (0)" {
-			t.Errorf("%v, effects %s", err, got)
+		if err != nil || len(effects) > 0 || !f.alive[0] {
+			t.Errorf("%v, effects %q of a fault that hit nothing, alive again: %v", err, effects, f.alive[0])
 		}
 	})
 }
@@ -237,12 +356,14 @@ func TestSubjectFaultErrors(t *testing.T) {
 	for want, spec := range map[string]faults.Subject{
 		"no instance 7":      {Instance: &seven, Signal: "KILL"},
 		`"HUP" is no signal`: {Signal: "HUP"},
+		"only 2 instances":   {ScaleDown: 3},
+		"room for 2":         {ScaleUp: 1},
 	} {
 		if _, err := trial(t, newFleet(2), spec, 0, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
 		}
 	}
-	injector := NewInjector(newFleet(1), 1)
+	injector := NewInjector(newFleet(1), 1, 1)
 	if _, err := injector.Inject(t.Context(), faults.NewActive(faults.Planned{}, &events{}, history.NewClock())); err == nil {
 		t.Error("a fault without settings was injected")
 	}
@@ -257,7 +378,7 @@ func TestSubjectFaultErrors(t *testing.T) {
 func TestHealingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
-		injector := NewInjector(f, 1)
+		injector := NewInjector(f, 1, 1)
 		planned := faults.Planned{Spec: faults.Spec{Subject: &faults.Subject{Restart: true}}}
 		heal, err := injector.Inject(t.Context(), faults.NewActive(planned, &events{}, f.clock))
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
@@ -59,7 +61,8 @@ func measureConsume(ctx context.Context, o options) (found section, err error) {
 	}
 	found.Rows = append(found.Rows,
 		ratios("reference consumer through tap and links", "≥ 0.90×", pair[1], pair[0], sample.perSecond, "/s"),
-		addedTime("reference consumer, processor time added", pair[1], pair[0]))
+		addedTime("reference consumer, processor time added", pair[1], pair[0]),
+		ratios("reference consumer, the history recorded", "≥ 0.95×", pair[2], pair[1], sample.perSecond, "/s"))
 	return found, nil
 }
 
@@ -99,8 +102,9 @@ func readAll(ctx context.Context, w way, count int) (sample, error) {
 	})
 }
 
-// measureReference measures the reference consumer straight and, in turns with it, through tap and link, with a link before the oracle.
-func measureReference(ctx context.Context, o options, count, rounds int) (pair [][]sample, err error) {
+// measureReference measures the reference consumer straight and, in turns with it, through tap and link, with a link before the oracle: what
+// they see is counted the one time, recorded the other.
+func measureReference(ctx context.Context, o options, count, rounds int) (measured [][]sample, err error) {
 	r, err := newRig(ctx, o)
 	if err != nil {
 		return nil, err
@@ -133,9 +137,26 @@ func measureReference(ctx context.Context, o options, count, rounds int) (pair [
 			return processAll(ctx, kafka, "http://"+downstream, fmt.Sprintf("bench-%d", groups), count)
 		}
 	}
+	through := turn(ways[len(ways)-1].address, downstream)
 	return inTurns(rounds, []func() (sample, error){
-		turn(ways[0].address, oracle.Addr(0)), turn(ways[len(ways)-1].address, downstream),
+		turn(ways[0].address, oracle.Addr(0)), through, func() (sample, error) { return r.recorded(through) },
 	})
+}
+
+// recorded measures while the history is written to the disk.
+func (r *rig) recorded(measure func() (sample, error)) (sample, error) {
+	dir, err := os.MkdirTemp(r.dir, "history-")
+	if err != nil {
+		return sample{}, err
+	}
+	recorder, err := history.NewRecorder(filepath.Join(dir, "history"), story{}.Header(), r.clock)
+	if err != nil {
+		return sample{}, err
+	}
+	r.sink.keep.Store(recorder)
+	one, err := measure()
+	r.sink.keep.Store(nil)
+	return one, errors.Join(err, recorder.Close(), os.RemoveAll(dir))
 }
 
 func allSucceed(count int) *plan.Plan {

@@ -39,11 +39,19 @@ func topics() []history.Topic {
 	}
 }
 
-// counter is a sink that counts events and keeps none: what is measured is the observer, not the recorder.
-type counter struct{ count atomic.Int64 }
+// counter is a sink that counts events and keeps none, unless it is told to: what is measured is the observer, not the recorder.
+type counter struct {
+	count atomic.Int64
+	keep  atomic.Pointer[history.Recorder]
+}
 
 // Record implements history.Sink.
-func (c *counter) Record(history.Event) { c.count.Add(1) }
+func (c *counter) Record(event history.Event) {
+	c.count.Add(1)
+	if recorder := c.keep.Load(); recorder != nil {
+		recorder.Record(event)
+	}
+}
 
 // rig is an embedded Kafka of one broker.
 type rig struct {

@@ -46,7 +46,7 @@ func BenchmarkStopStart(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if err := e.StopBroker(context.Background(), 2); err != nil {
+		if _, err := e.StopBroker(context.Background(), 2); err != nil {
 			b.Fatal(err)
 		}
 		if err := e.StartBroker(context.Background(), 2); err != nil {

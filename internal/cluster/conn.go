@@ -33,6 +33,9 @@ type brokerConn struct {
 	// closed is closed when kfake has done with the connection, which may be later than its end at the client's side.
 	closed  chan struct{}
 	onClose sync.Once
+	// gone is closed when the connection to the client has been closed at our side.
+	gone   chan struct{}
+	onGone sync.Once
 
 	mu      sync.Mutex
 	pending []pendingAnswer
@@ -47,11 +50,26 @@ type pendingAnswer struct {
 }
 
 func newBrokerConn(conn net.Conn, gate *gate) *brokerConn {
-	return &brokerConn{Conn: conn, gate: gate, closed: make(chan struct{})}
+	return &brokerConn{Conn: conn, gate: gate, closed: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// hangUp closes the connection to the client. kfake hears of it when no request of a waiting member is left on it.
-func (c *brokerConn) hangUp() { _ = c.Conn.Close() }
+// hangUp closes the connection to the client; false if that was done before. kfake hears of it when no request of a waiting member is left
+// on it.
+func (c *brokerConn) hangUp() (first bool) {
+	c.onGone.Do(func() {
+		first = true
+		close(c.gone)
+		_ = c.Conn.Close()
+	})
+	return first
+}
+
+// unlinger makes hangUp reset the connection: what was not sent yet is lost, and the client reads ECONNRESET.
+func (c *brokerConn) unlinger() {
+	if conn, ok := c.Conn.(*net.TCPConn); ok {
+		_ = conn.SetLinger(0) // fails on a connection that is closed, which can't be reset any more
+	}
+}
 
 // Close is called by kfake, more than once, when it has done with the connection.
 func (c *brokerConn) Close() error {
@@ -69,7 +87,7 @@ func (c *brokerConn) Close() error {
 // Read fails when the client has hung up and no request of a waiting member is left, or when a request must not be passed on.
 func (c *brokerConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err == nil && c.follow(p[:n]) {
+	if err == nil && c.gate.hold(heldRequests, c.gone) && c.follow(p[:n]) {
 		return n, nil
 	}
 	c.hangUp()
@@ -200,6 +218,7 @@ func decodeRequest(key, version int16, body []byte) kmsg.Request {
 
 // Write is called by kfake once per answer, with the whole frame.
 func (c *brokerConn) Write(frame []byte) (int, error) {
+	c.gate.hold(heldAnswers, c.gone) // on a connection that is gone the answer can't be written, as it can't be to a client that is
 	if len(frame) >= 8 {
 		answer, found := c.take(int32(binary.BigEndian.Uint32(frame[4:])))
 		switch {

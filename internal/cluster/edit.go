@@ -129,7 +129,7 @@ func (e *Embedded) coordinatorOf(key string) (node int32, host string, port int3
 	node = e.kafka.CoordinatorFor(key)
 	if !slices.Contains(e.layout.mayCoordinate(), node) {
 		e.layout.coordinators[key] = coordinator{}
-		e.frozen(e.settleCoordinators)
+		e.frozen(func() { e.settleCoordinators() })
 		node = e.kafka.CoordinatorFor(key)
 	}
 	if !e.layout.alive[node] {

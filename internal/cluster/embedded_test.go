@@ -143,9 +143,9 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"TOPIC_ALREADY_EXISTS", func() error { return e.CreateTopics(ctx, []Topic{{Name: "input", Partitions: 1}}) }},
 		{"0 partitions", func() error { return e.CreateTopics(ctx, []Topic{{Name: "other"}}) }},
 		{"lie on broker 3", func() error { return e.CreateTopics(ctx, []Topic{{Name: "other", Partitions: 1, Broker: 3}}) }},
-		{"brokers 1 to 2", func() error { return e.StopBroker(ctx, 3) }},
+		{"brokers 1 to 2", func() error { return stop(e)(ctx, 3) }},
 		{"starting broker 1: it is running", func() error { return e.StartBroker(ctx, 1) }},
-		{"stopping broker 1: it is stopped already", func() error { return errors.Join(e.StopBroker(ctx, 1), e.StopBroker(ctx, 1)) }},
+		{"stopping broker 1: it is stopped already", func() error { return errors.Join(stop(e)(ctx, 1), stop(e)(ctx, 1)) }},
 	}
 	for _, refusal := range refusals {
 		if err := refusal.call(); err == nil || !strings.Contains(err.Error(), refusal.says) {
@@ -156,7 +156,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, lookup := e.CoordinatorFor("group")
-	for _, err := range []error{e.StopBroker(ctx, 2), e.StartBroker(ctx, 1), e.CreateTopics(ctx, nil), lookup} {
+	for _, err := range []error{stop(e)(ctx, 2), e.StartBroker(ctx, 1), e.CreateTopics(ctx, nil), lookup} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: got %v, want ErrClosed", err)
 		}
@@ -168,7 +168,7 @@ func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
 	e := start(t, 3, Topic{Name: "input", Partitions: 6})
 	c := client(t, e)
 	before := metadata(t, c, 1)
-	if err := e.StopBroker(testContext(t), 2); err != nil {
+	if _, err := e.StopBroker(testContext(t), 2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := net.Dial("tcp", e.Brokers()[1].Address); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -328,7 +328,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		w := startWriter(t, e, "input", 3)
 		for id := range int32(3) {
 			w.progress(t, 20, 0, 1, 2)
-			if err := e.StopBroker(testContext(t), id+1); err != nil {
+			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
 				t.Fatal(err)
 			}
 			w.progress(t, 20, 0, 1, 2) // all partitions go on without it
@@ -344,7 +344,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		w := startWriter(t, e, "input", 2)
 		for range 2 {
 			w.progress(t, 20, 0, 1)
-			if err := e.StopBroker(testContext(t), 1); err != nil {
+			if _, err := e.StopBroker(testContext(t), 1); err != nil {
 				t.Fatal(err)
 			}
 			if err := e.StartBroker(testContext(t), 1); err != nil {
@@ -359,7 +359,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		w := startWriter(t, e, "input", 3)
 		w.progress(t, 20, 0, 1, 2)
 		for id := range int32(3) {
-			if err := e.StopBroker(testContext(t), id+1); err != nil {
+			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -389,7 +389,7 @@ func TestReservedBroker(t *testing.T) {
 	}
 	input, dlq := startWriter(t, e, "input", 4), startWriter(t, e, "dlq", 4)
 	dlq.progress(t, 20, 0, 1, 2, 3)
-	if err := e.StopBroker(testContext(t), 2); err != nil {
+	if _, err := e.StopBroker(testContext(t), 2); err != nil {
 		t.Fatal(err)
 	}
 	down := partition(t, metadata(t, c, 1), "dlq", 0)
@@ -434,7 +434,7 @@ func TestCoordinatorsHaveAPlace(t *testing.T) {
 	check("at the start", func(_ string, node int32) bool { return node != 3 })
 	check("at the start", func(group string, node int32) bool { home[group] = node; return true })
 	for id := range int32(3) {
-		if err := e.StopBroker(testContext(t), id+1); err != nil {
+		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
 			t.Fatal(err)
 		}
 		check(fmt.Sprintf("without broker %d", id+1), func(group string, node int32) bool {
@@ -458,7 +458,7 @@ func TestFindCoordinatorInAllVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := client(t, e)
-	if err := e.StopBroker(testContext(t), home); err != nil {
+	if _, err := e.StopBroker(testContext(t), home); err != nil {
 		t.Fatal(err)
 	}
 	want, err := e.CoordinatorFor("group")
@@ -544,7 +544,7 @@ func TestGroupKeepsConsuming(t *testing.T) {
 	w, m := startWriter(t, e, "input", 3), startMembers(t, e, 2)
 	m.progress(t, "at the start")
 	for id := range int32(3) {
-		if err := e.StopBroker(testContext(t), id+1); err != nil {
+		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
 			t.Fatal(err)
 		}
 		m.progress(t, fmt.Sprintf("without broker %d", id+1))
@@ -589,7 +589,7 @@ func TestLastEpochEndsWithTheLog(t *testing.T) {
 	w.progress(t, 20, 0, 1, 2)
 	acked := w.finish(t)
 	before := partition(t, metadata(t, w.client, 1), "input", 1)
-	if err := e.StopBroker(testContext(t), before.Leader); err != nil {
+	if _, err := e.StopBroker(testContext(t), before.Leader); err != nil {
 		t.Fatal(err)
 	}
 	after := partition(t, metadata(t, w.client, 1), "input", 1)
@@ -619,7 +619,7 @@ func TestClientsTopicsMoveToo(t *testing.T) {
 	all := []int32{0, 1, 2, 3, 4, 5}
 	for id := range int32(3) {
 		w.progress(t, 5, all...)
-		if err := e.StopBroker(testContext(t), id+1); err != nil {
+		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
 			t.Fatal(err)
 		}
 		w.progress(t, 5, all...)
@@ -628,6 +628,14 @@ func TestClientsTopicsMoveToo(t *testing.T) {
 		}
 	}
 	verify(t, e, "retry", w.finish(t))
+}
+
+// stop stops a broker, whatever that changes.
+func stop(e *Embedded) func(context.Context, int32) error {
+	return func(ctx context.Context, id int32) error {
+		_, err := e.StopBroker(ctx, id)
+		return err
+	}
 }
 
 // Several callers at once, requests in full flow, and Close in the middle: nothing may hang.
@@ -639,7 +647,7 @@ func TestStopStartAndCloseAtOnce(t *testing.T) {
 	for id := range int32(3) {
 		wg.Go(func() {
 			for {
-				for _, act := range []func(context.Context, int32) error{e.StopBroker, e.StartBroker} {
+				for _, act := range []func(context.Context, int32) error{stop(e), e.StartBroker} {
 					if err := act(testContext(t), id+1); errors.Is(err, ErrClosed) {
 						return
 					} else if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -20,6 +21,8 @@ type gate struct {
 	parked  *parkedRequests
 	// inside is our end of a connection that does not come through the port; kfake gets the other end with its first Accept.
 	inside net.Conn
+	// standing is set while the broker is paused.
+	standing atomic.Pointer[standstill]
 
 	mu       sync.Mutex
 	listener net.Listener // nil while shut
@@ -113,16 +116,63 @@ func (g *gate) shut() {
 	}
 }
 
-// drop hangs up on every client.
-func (g *gate) drop() {
+// drop hangs up on every client, with a reset if that is wanted, and returns how many there were.
+func (g *gate) drop(reset bool) int {
 	g.mu.Lock()
 	conns := make([]*brokerConn, 0, len(g.conns))
 	for conn := range g.conns {
 		conns = append(conns, conn)
 	}
 	g.mu.Unlock()
+	dropped := 0
 	for _, conn := range conns {
-		conn.hangUp()
+		if reset {
+			conn.unlinger()
+		}
+		if conn.hangUp() {
+			dropped++
+		}
+	}
+	return dropped
+}
+
+// standstill is a time in which nothing passes a gate, in either direction.
+type standstill struct {
+	over              chan struct{}
+	requests, answers atomic.Int64
+}
+
+func heldRequests(s *standstill) *atomic.Int64 { return &s.requests }
+func heldAnswers(s *standstill) *atomic.Int64  { return &s.answers }
+
+// pause lets nothing pass from now on; false if that is so already.
+func (g *gate) pause() bool {
+	return g.standing.CompareAndSwap(nil, &standstill{over: make(chan struct{})})
+}
+
+// resume lets everything pass, and returns how many requests and answers have waited for that.
+func (g *gate) resume() (requests, answers int) {
+	standing := g.standing.Swap(nil)
+	if standing == nil {
+		return 0, 0
+	}
+	close(standing.over)
+	return int(standing.requests.Load()), int(standing.answers.Load())
+}
+
+// hold keeps back what came on a connection, or goes out on it, while the broker stands still; false when the connection was gone before that
+// was over.
+func (g *gate) hold(counter func(*standstill) *atomic.Int64, gone <-chan struct{}) bool {
+	standing := g.standing.Load()
+	if standing == nil {
+		return true
+	}
+	counter(standing).Add(1)
+	select {
+	case <-standing.over:
+		return true
+	case <-gone:
+		return false
 	}
 }
 
@@ -159,7 +209,7 @@ func (g *gate) Close() error {
 	g.closed = true
 	close(g.opened) // Accept wakes up and sees that it is over.
 	g.mu.Unlock()
-	g.drop()
+	g.drop(false)
 	_ = g.inside.Close()
 	g.port.release()
 	return nil

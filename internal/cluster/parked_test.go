@@ -508,7 +508,7 @@ func stopAndClose(wait string, killed bool) func(*testing.T) {
 		}
 		node, err := e.CoordinatorFor("group")
 		if err == nil {
-			err = e.StopBroker(testContext(t), node)
+			_, err = e.StopBroker(testContext(t), node)
 		}
 		if err != nil {
 			t.Fatal(err)

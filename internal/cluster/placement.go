@@ -18,8 +18,10 @@ type topicTable struct {
 
 // layout is the brokers of a cluster and what lies on them.
 type layout struct {
-	alive  map[int32]bool
-	topics map[string]*topicTable
+	alive map[int32]bool
+	// demoted brokers lead nothing that another living one can lead.
+	demoted map[int32]bool
+	topics  map[string]*topicTable
 	// coordinators is where the coordinator of each group or transactional id that a client asked for belongs, and
 	// where it is now.
 	coordinators map[string]coordinator
@@ -28,7 +30,7 @@ type layout struct {
 type coordinator struct{ home, now int32 }
 
 func newLayout(brokers int) layout {
-	l := layout{alive: map[int32]bool{}, topics: map[string]*topicTable{}, coordinators: map[string]coordinator{}}
+	l := layout{alive: map[int32]bool{}, demoted: map[int32]bool{}, topics: map[string]*topicTable{}, coordinators: map[string]coordinator{}}
 	for id := range int32(brokers) {
 		l.alive[id+1] = true
 	}
@@ -103,14 +105,33 @@ func (l *layout) replicas(topic string, partition int32) []int32 {
 	return replicas
 }
 
-// leader returns who leads a partition: the first of its replicas that is alive, or its home when none is, for then nobody does.
+// leader returns who leads a partition: the first of its replicas that is alive and not demoted, else the first that is alive, or its home
+// when none is, for then nobody does.
 func (l *layout) leader(topic string, partition int32) int32 {
-	for _, id := range l.replicas(topic, partition) {
+	replicas := l.replicas(topic, partition)
+	for _, id := range replicas {
+		if l.alive[id] && !l.demoted[id] {
+			return id
+		}
+	}
+	for _, id := range replicas {
 		if l.alive[id] {
 			return id
 		}
 	}
 	return l.topics[topic].homes[partition]
+}
+
+// leads returns how many partitions belong to a broker now.
+func (l *layout) leads(id int32) (partitions int) {
+	for name, table := range l.topics {
+		for partition := range table.homes {
+			if l.leader(name, int32(partition)) == id {
+				partitions++
+			}
+		}
+	}
+	return partitions
 }
 
 // mayCoordinate returns the brokers that may hold coordinators: shared ones that are alive, else any that is.

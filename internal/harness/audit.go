@@ -55,7 +55,7 @@ func (r *run) dialect() (deadletter.Dialect, error) {
 	return deadletter.Named(r.header.Contract.Envelope)
 }
 
-// readTopic calls do for every record between the offsets that are first and last now.
+// readTopic calls do for every record between the offsets that are first and last now, but for those of transactions that were not committed.
 func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record)) error {
 	starts, err := r.admin.ListStartOffsets(ctx, topic)
 	if err != nil {
@@ -77,11 +77,14 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 	if len(from) == 0 {
 		return nil
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Bootstrap()...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	// Markers are read too: the last offset may be one of theirs.
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Bootstrap()...), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	committed := newCommittedOnly(do)
 	for len(left) > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := errors.Join(ctx.Err(), fetches.Err()); err != nil {
@@ -92,7 +95,7 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 			if !open || record.Offset >= end {
 				return
 			}
-			do(record)
+			committed.see(record)
 			if record.Offset == end-1 {
 				delete(left, record.Partition)
 			}

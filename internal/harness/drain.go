@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -17,7 +19,7 @@ const (
 	adminLimit = 5 * time.Second
 )
 
-// drain waits until the subject is done: every input partition is committed to its end, and no record that failed is still waiting for
+// drain waits until the subject is done: every input and retry partition is committed to its end, and no record that failed is still waiting for
 // its next attempt or its dead letter. It gives up after the scenario's limit: what is unfinished then is for the checkers to name.
 func (r *run) drain(ctx context.Context) error {
 	limit := time.NewTimer(r.drainLimit())
@@ -26,10 +28,10 @@ func (r *run) drain(ctx context.Context) error {
 	defer poll.Stop()
 	watch := newQuiet(r.clock, r.quietAfter())
 	for {
-		committed, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
+		committed, sure, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
 		now := r.live.figures()
 		still := watch.still(now, r.oracle.InFlight())
-		if committed && (now.retrying == 0 && r.oracle.InFlight() == 0 || still) {
+		if committed && (sure && now.retrying == 0 && r.oracle.InFlight() == 0 || still) {
 			return nil
 		}
 		select {
@@ -85,24 +87,43 @@ func (q *quiet) still(figures figures, inFlight int64) bool {
 	return q.clock.Now()-q.since > q.after
 }
 
-// committedToEnd asks the brokers, directly, whether the group has committed every input partition to its end.
-func (r *run) committedToEnd(ctx context.Context) (bool, error) {
+// committedToEnd asks the brokers, directly, whether the group has committed every partition of the input and of the retry topics to its end. It is
+// not sure where a retry topic has records and no offset of the group at all: perhaps they were not reached yet, perhaps another group
+// reads that topic.
+func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminLimit)
 	defer cancel()
-	input := r.topic(history.RoleInput)
-	ends, err := r.admin.ListEndOffsets(ctx, input)
+	offsets, err := r.admin.FetchOffsets(ctx, r.header.Group)
 	if err != nil {
-		return false, fmt.Errorf("listing the end offsets of %s: %w", input, err)
+		return false, false, fmt.Errorf("fetching the committed offsets of %s: %w", r.header.Group, err)
 	}
-	committed, err := r.admin.FetchOffsetsForTopics(ctx, r.header.Group, input)
-	if err != nil {
-		return false, fmt.Errorf("fetching the committed offsets of %s: %w", r.header.Group, err)
-	}
-	for partition, end := range ends[input] {
-		at, known := committed.Lookup(input, partition)
-		if end.Err != nil || end.Offset > 0 && (!known || at.Err != nil || at.At < end.Offset) {
-			return false, nil
+	sure = true
+	for _, topic := range r.header.Topics {
+		if topic.Role == history.RoleDLQ {
+			continue
+		}
+		// Asked after the offsets, so that a copy that was written meanwhile counts as open.
+		ends, err := r.admin.ListEndOffsets(ctx, topic.Name)
+		if err != nil {
+			return false, false, fmt.Errorf("listing the end offsets of %s: %w", topic.Name, err)
+		}
+		switch open, begun := left(ends[topic.Name], offsets[topic.Name]); {
+		case open && (begun || topic.Role == history.RoleInput):
+			return false, false, nil
+		case open:
+			sure = false
 		}
 	}
-	return true, nil
+	return true, sure, nil
+}
+
+// left tells whether a topic has records that the group has not committed, and whether it has committed any offset of it.
+func left(ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) (open, begun bool) {
+	for partition, end := range ends {
+		at, known := committed[partition]
+		known = known && at.Err == nil && at.At >= 0
+		begun = begun || known
+		open = open || end.Err != nil || end.Offset > 0 && (!known || at.At < end.Offset)
+	}
+	return open, begun
 }

@@ -40,17 +40,17 @@ func (r *run) openSubject(context.Context) error {
 	return err
 }
 
-// startSubject builds the subject, starts every instance and waits until each is ready.
+// startSubject builds the subject, starts every instance that is there from the start and waits until each is ready.
 func (r *run) startSubject(ctx context.Context) error {
 	if err := r.subject.Build(ctx); err != nil {
 		return err
 	}
-	for instance := range r.header.Instances {
+	for instance := range r.scenario.InstanceCount() {
 		if err := r.subject.Start(ctx, instance); err != nil {
 			return err
 		}
 	}
-	for instance := range r.header.Instances {
+	for instance := range r.scenario.InstanceCount() {
 		if err := r.subject.WaitReady(ctx, instance); err != nil {
 			return err
 		}
@@ -118,10 +118,10 @@ func environ(variables map[string]string) []string {
 	return list
 }
 
-// confirmHealed starts again what is not running. An instance that does not come back keeps the run from nothing: what it leaves unfinished
-// is for the checkers to name.
+// confirmHealed starts again what is not running, of the instances that are there from the start: those that a fault added need not be there.
+// An instance that does not come back keeps the run from nothing: what it leaves unfinished is for the checkers to name.
 func (r *run) confirmHealed(ctx context.Context) {
-	for instance := range r.header.Instances {
+	for instance := range r.scenario.InstanceCount() {
 		if r.subject.Alive(instance) {
 			continue
 		}
@@ -144,10 +144,6 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 		return nil, err
 	}
 	return func(healing context.Context) error {
-		// When the run is interrupted the subject is about to be stopped: it needn't be waited for until it is ready.
-		deadline, _ := healing.Deadline()
-		healing, release := graced(ctx, time.Until(deadline))
-		defer release()
 		if err := heal(healing); err != nil && ctx.Err() == nil {
 			f.log.Warn().Err(err).Str("fault", active.Name).Msg("the subject did not come back after the fault; what it leaves unfinished is judged")
 		}

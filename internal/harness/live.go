@@ -25,6 +25,8 @@ type live struct {
 	next    history.Sink
 	topics  []history.Topic
 	maxSlip time.Duration
+	// triggers are told of every event after it was recorded and counted.
+	triggers triggers
 
 	sent, slipped, acked, attempts, processed, deadLetters atomic.Int64
 
@@ -35,14 +37,21 @@ type live struct {
 }
 
 func newLive(next history.Sink, header *history.Header) *live {
-	return &live{
+	l := &live{
 		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, committed: map[int32]int64{}, retrying: map[int32]struct{}{},
 	}
+	l.triggers = triggers{contract: &header.Contract, role: l.role, lag: l.lag}
+	return l
 }
 
 // Record implements history.Sink.
 func (l *live) Record(event history.Event) {
 	l.next.Record(event)
+	l.count(event)
+	l.triggers.observe(&event)
+}
+
+func (l *live) count(event history.Event) {
 	switch event.Kind {
 	case history.KindSend:
 		l.sent.Add(1)
@@ -113,12 +122,23 @@ func (l *live) fault(name string, active bool) {
 func (l *live) figures() figures {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return figures{
+		sent: l.sent.Load(), processed: l.processed.Load(), attempts: l.attempts.Load(), deadLetters: l.deadLetters.Load(),
+		lag: l.lagLocked(), retrying: int64(len(l.retrying)), faults: slices.Clone(l.faults),
+	}
+}
+
+// lag is how many acknowledged records no accepted commit covers yet.
+func (l *live) lag() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lagLocked()
+}
+
+func (l *live) lagLocked() int64 {
 	lag := l.acked.Load()
 	for _, offset := range l.committed {
 		lag -= offset
 	}
-	return figures{
-		sent: l.sent.Load(), processed: l.processed.Load(), attempts: l.attempts.Load(), deadLetters: l.deadLetters.Load(),
-		lag: max(lag, 0), retrying: int64(len(l.retrying)), faults: slices.Clone(l.faults),
-	}
+	return max(lag, 0)
 }

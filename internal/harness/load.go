@@ -48,11 +48,11 @@ func (r *run) nemesis() *faults.Nemesis {
 		Injectors: map[string]faults.Injector{
 			"network":    network.NewInjector(r.links),
 			"kafka":      r.rules,
-			"broker":     faultbroker.NewInjector(r.cluster),
-			"subject":    forgiving{faultsubject.NewInjector(r.subject, r.header.Instances), r.options.Log},
+			"broker":     faultbroker.NewInjector(r.cluster, r.header.Group),
+			"subject":    forgiving{faultsubject.NewInjector(r.subject, r.scenario.InstanceCount(), r.header.Instances), r.options.Log},
 			"downstream": downstream.NewInjector(r.oracle),
 		},
-		Sink: r.live, Clock: r.clock,
+		Sink: r.live, Clock: r.clock, Triggers: &r.live.triggers, Steady: r.plan.Steady,
 		Observe: func(planned faults.Planned, active bool) {
 			if active {
 				r.enterOnce(history.PhaseFault)

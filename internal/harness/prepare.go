@@ -62,13 +62,15 @@ func (r *run) writeHeader() error {
 	}
 	r.header = history.Header{
 		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
-		Rerun: fmt.Sprintf(r.options.Rerun, r.plan.Seed), Subject: "reference", Instances: r.scenario.InstanceCount(),
+		Rerun: fmt.Sprintf(r.options.Rerun, r.plan.Seed), Subject: "reference", Instances: r.scenario.MaxInstances(),
 		Group: values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
 		Environment: r.environment(),
 	}
-	dlq, retries := values.DLQTopic, []string(nil)
+	dlq := values.DLQTopic
+	var retries []string
 	if r.options.Subject == nil {
 		r.header.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
+		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
 	} else {
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
@@ -98,13 +100,12 @@ func or(text, otherwise string) string {
 }
 
 func (r *run) topics(dlq string, retries []string) []history.Topic {
-	input := r.scenario.Topics.Input.Partitions
 	topics := []history.Topic{
-		{Name: r.values.InputTopic, Role: history.RoleInput, Partitions: input},
+		{Name: r.values.InputTopic, Role: history.RoleInput, Partitions: r.scenario.Topics.Input.Partitions},
 		{Name: dlq, Role: history.RoleDLQ, Partitions: r.scenario.Topics.DLQ.Partitions},
 	}
 	for _, name := range retries {
-		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry, Partitions: input})
+		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry, Partitions: r.scenario.Topics.Retry.Partitions})
 	}
 	return topics
 }

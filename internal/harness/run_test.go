@@ -283,3 +283,32 @@ func TestGraced(t *testing.T) {
 		t.Error("it outlives its release")
 	}
 }
+
+// Ctrl-C in the middle of a fault that holds something back, or has added something: nothing hangs, and nothing is left.
+func TestRunInterruptedInFaults(t *testing.T) {
+	for name, fault := range map[string]string{
+		"paused broker": `{at: 50ms, for: 5s, broker: {broker: 1, pause: true}}`,
+		"killed broker": `{at: 50ms, for: 5s, broker: {broker: 1, kill: true}}`,
+		"scaled up":     `{at: 50ms, for: 5s, subject: {scale_up: 2}}`,
+		"waiting":       `{at: 0s, when: lag > 1000000, for: 1s, broker: {broker: 1, pause: true}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			options := small(t, "faults=["+fault+"]", "workload.duration=8s")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			options.Log = onLog(`"phase":"steady"`, func() { time.AfterFunc(400*time.Millisecond, cancel) })
+			outcome, err := Run(ctx, options)
+			if err != nil || !outcome.Interrupted || outcome.Verdict == nil {
+				t.Fatalf("the outcome is %+v, %v", outcome, err)
+			}
+			wantFiles(t, outcome.Dir, true, "verdict.json", "history/sealed.json")
+			wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
+			for _, fault := range outcome.Verdict.Faults {
+				if fault.Observed.Injected != (name != "waiting") || fault.Observed.Healed != fault.Observed.Injected {
+					t.Errorf("the fault was injected: %v, healed: %v", fault.Observed.Injected, fault.Observed.Healed)
+				}
+			}
+		})
+	}
+}

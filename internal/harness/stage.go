@@ -171,6 +171,7 @@ func (r *run) openTaps(context.Context) error {
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.header.Group,
+		KeepMetadata: r.header.Contract.OffsetMetadata != "",
 	})
 	for instance := range r.header.Instances {
 		bootstrap, err := r.tap.Open(instance)

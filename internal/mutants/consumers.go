@@ -15,8 +15,8 @@ import (
 )
 
 // bounded is a mutant whose policy has other figures than the settings.
-func bounded(name, what, anomaly, scenario string, change func(*consumer.Bounded)) Mutant {
-	return policied(name, what, anomaly, scenario, func(policy consumer.Policy) consumer.Policy {
+func bounded(name, what, invariant, anomaly, scenario string, change func(*consumer.Bounded)) Mutant {
+	return policied(name, what, invariant, anomaly, scenario, func(policy consumer.Policy) consumer.Policy {
 		changed, ok := policy.(consumer.Bounded)
 		if !ok {
 			panic(fmt.Sprintf("the default policy is a %T", policy))
@@ -26,8 +26,8 @@ func bounded(name, what, anomaly, scenario string, change func(*consumer.Bounded
 	})
 }
 
-func policied(name, what, anomaly, scenario string, replace func(consumer.Policy) consumer.Policy) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Scenario: scenario, Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+func policied(name, what, invariant, anomaly, scenario string, replace func(consumer.Policy) consumer.Policy) Mutant {
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: invariant, Scenario: scenario, Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 		parts.Policy = replace(parts.Policy)
 	}}
 }
@@ -108,27 +108,27 @@ func (t *highestTracker) Finish(slot uint64) {
 	}
 }
 
-func (t *highestTracker) Prefix() (next int64, epoch int32, open int, ok bool) {
-	return t.next, t.epoch, t.open, t.next > 0
+func (t *highestTracker) Prefix(int) consumer.Prefix {
+	return consumer.Prefix{Next: t.next, Epoch: t.epoch, Open: t.open, OK: t.next > 0}
 }
 
 // backwardsCommitter commits ten below the commit before, at every third.
 type backwardsCommitter struct {
 	consumer.Committer
 	commits int
-	last    map[int32]int64
+	last    map[consumer.TopicPartition]int64
 }
 
-func (c *backwardsCommitter) Commit(ctx context.Context, client *kgo.Client, topic string, offsets map[int32]kgo.EpochOffset) map[int32]error {
+func (c *backwardsCommitter) Commit(ctx context.Context, client *kgo.Client, marks map[consumer.TopicPartition]consumer.Mark) map[consumer.TopicPartition]error {
 	c.commits++
-	for partition, at := range offsets {
-		if last := c.last[partition]; c.commits%3 == 2 && last > 0 {
-			at.Offset = max(0, last-10)
-			offsets[partition] = at
+	for at, mark := range marks {
+		if last := c.last[at]; c.commits%3 == 2 && last > 0 {
+			mark.Offset = max(0, last-10)
+			marks[at] = mark
 		}
-		c.last[partition] = at.Offset
+		c.last[at] = mark.Offset
 	}
-	return c.Committer.Commit(ctx, client, topic, offsets)
+	return c.Committer.Commit(ctx, client, marks)
 }
 
 // halfPolicy waits half as long.
@@ -197,7 +197,7 @@ func twice(handler consumer.Handler) consumer.Handler {
 
 // sealed is a mutant that changes dead letters once they are sealed.
 func sealed(name, what, anomaly string, change func(*kgo.Record)) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Scenario: "mix", Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix", Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 		parts.Sealer = changed{parts.Sealer, change}
 	}}
 }

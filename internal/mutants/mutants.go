@@ -14,8 +14,9 @@ type Mutant struct {
 	Name string
 	// What says in a sentence what is wrong with it.
 	What string
-	// Anomaly is the one that must be reported for it (others may come with it).
-	Anomaly string
+	// Anomaly is the one that must be reported for it (others may come with it), Invariant the one that must report it: some anomalies are
+	// named by two.
+	Anomaly, Invariant string
 	// Scenario is the one of internal/proof/testdata in which it shows.
 	Scenario string
 	// Consumer plants the bug in a consumer, Replay in a replay; exactly one is set.
@@ -45,7 +46,7 @@ func Named(name string) (Mutant, error) {
 }
 
 func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants())
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants())
 }
 
 func concat(lists ...[]Mutant) []Mutant {
@@ -60,36 +61,36 @@ func commitMutants() []Mutant {
 	return []Mutant{
 		{
 			Name: "commit-before-dlq-ack", What: "a record counts as finished when its dead letter is handed to the producer; the acknowledgement is awaited in the background",
-			Anomaly: "commit-before-dlq", Scenario: "dlq-slow",
+			Anomaly: "commit-before-dlq", Invariant: "commit-after-dlq", Scenario: "dlq-slow",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = eagerParker{} },
 		},
 		{
 			Name: "ignore-dlq-error", What: "a dead letter that was refused counts as published",
-			Anomaly: "commit-without-dlq", Scenario: "dlq-down",
+			Anomaly: "commit-without-dlq", Invariant: "commit-after-dlq", Scenario: "dlq-down",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = deafParker{} },
 		},
 		{
 			Name: "commit-advanced-while-dlq-down", What: "a dead letter that was refused three times is given up, and its record committed",
-			Anomaly: "commit-advanced-while-dlq-down", Scenario: "dlq-down",
+			Anomaly: "commit-advanced-while-dlq-down", Invariant: "halt-on-dlq-failure", Scenario: "dlq-down",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = newImpatientParker() },
 		},
 		{
 			Name: "not-surfaced", What: "a DLQ that refuses writes is mentioned nowhere",
-			Anomaly: "failure-not-surfaced", Scenario: "dlq-down",
+			Anomaly: "failure-not-surfaced", Invariant: "halt-on-dlq-failure", Scenario: "dlq-down",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Surface = silent },
 		},
 		{
 			Name: "commit-past-unfinished", What: "one past the highest finished record is committed, whatever lies below it",
-			Anomaly: "commit-past-unfinished", Scenario: "mix",
+			Anomaly: "commit-past-unfinished", Invariant: "commit-after-outcome", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.NewTracker = func() consumer.Tracker { return &highestTracker{} }
 			},
 		},
 		{
 			Name: "commit-regressed", What: "every third commit goes back by ten records",
-			Anomaly: "commit-regressed", Scenario: "mix",
+			Anomaly: "commit-regressed", Invariant: "commit-after-outcome", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
-				parts.Committer = &backwardsCommitter{Committer: parts.Committer, last: map[int32]int64{}}
+				parts.Committer = &backwardsCommitter{Committer: parts.Committer, last: map[consumer.TopicPartition]int64{}}
 			},
 		},
 	}
@@ -97,32 +98,32 @@ func commitMutants() []Mutant {
 
 func retryMutants() []Mutant {
 	return []Mutant{
-		bounded("one-retry-too-many", "a record is tried once more than promised", "over-retried", "mix",
+		bounded("one-retry-too-many", "a record is tried once more than promised", "bounded-retries", "over-retried", "mix",
 			func(policy *consumer.Bounded) { policy.MaxAttempts++ }),
-		bounded("one-retry-too-few", "a record is tried once less than promised", "under-retried", "mix",
+		bounded("one-retry-too-few", "a record is tried once less than promised", "bounded-retries", "under-retried", "mix",
 			func(policy *consumer.Bounded) { policy.MaxAttempts-- }),
-		policied("backoff-early", "a record is tried again after half the promised wait", "backoff-early", "mix",
+		policied("backoff-early", "a record is tried again after half the promised wait", "backoff", "backoff-early", "mix",
 			func(policy consumer.Policy) consumer.Policy { return halfPolicy{policy} }),
-		bounded("backoff-not-growing", "the wait is the first one every time", "backoff-not-growing", "mix",
+		bounded("backoff-not-growing", "the wait is the first one every time", "backoff", "backoff-not-growing", "mix",
 			func(policy *consumer.Bounded) { policy.Backoff.Exponential = false }),
-		bounded("cap-ignored", "the wait doubles beyond its cap", "cap-exceeded", "mix",
+		bounded("cap-ignored", "the wait doubles beyond its cap", "backoff", "cap-exceeded", "mix",
 			func(policy *consumer.Bounded) { policy.Backoff.Cap = 0 }),
-		bounded("no-jitter", "the promised jitter is not added", "no-jitter", "mix",
+		bounded("no-jitter", "the promised jitter is not added", "backoff", "no-jitter", "mix",
 			func(policy *consumer.Bounded) { policy.Backoff.Jitter = 0 }),
-		policied("retry-after-ignored", "a rate-limited record is tried again without regard to Retry-After", "backoff-early", "mix",
+		policied("retry-after-ignored", "a rate-limited record is tried again without regard to Retry-After", "backoff", "backoff-early", "mix",
 			func(policy consumer.Policy) consumer.Policy { return impolitePolicy{policy} }),
-		policied("retry-permanent", "permanent failures are retried", "permanent-retried", "mix",
+		policied("retry-permanent", "permanent failures are retried", "classification", "permanent-retried", "mix",
 			func(policy consumer.Policy) consumer.Policy { return stubbornPolicy{policy} }),
-		policied("dead-letter-logical", "logical failures are dead-lettered", "logical-dead-lettered", "mix",
+		policied("dead-letter-logical", "logical failures are dead-lettered", "classification", "logical-dead-lettered", "mix",
 			func(policy consumer.Policy) consumer.Policy { return strictPolicy{policy} }),
-		policied("success-dead-lettered", "one success in fifty is dead-lettered, too", "dual-terminal", "mix",
+		policied("success-dead-lettered", "one success in fifty is dead-lettered, too", "classification", "dual-terminal", "mix",
 			func(policy consumer.Policy) consumer.Policy { return gloomyPolicy{policy} }),
 		{
-			Name: "reorder-in-key", What: "records of one key don't wait for each other", Anomaly: "reordered", Scenario: "mix",
+			Name: "reorder-in-key", What: "records of one key don't wait for each other", Anomaly: "reordered", Invariant: "ordering", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Lane = consumer.LaneFor(consumer.OrderingNone) },
 		},
 		{
-			Name: "duplicate", What: "one success in twenty is processed again", Anomaly: "duplicate", Scenario: "mix",
+			Name: "duplicate", What: "one success in twenty is processed again", Anomaly: "duplicate", Invariant: "duplicates", Scenario: "mix",
 			Consumer: func(config *consumer.Config, _ *consumer.Parts) { config.Handler = twice(config.Handler) },
 		},
 	}
@@ -135,11 +136,11 @@ func letterMutants() []Mutant {
 		sealed("header-dropped", "one of the original headers is left out of the dead letter", "headers-lost", dropHeader),
 		sealed("metadata-missing", "the dead letter doesn't say how often the record was tried", "metadata-missing", dropAttempts),
 		{
-			Name: "metadata-wrong", What: "the dead letter names the offset after the record's", Anomaly: "metadata-wrong", Scenario: "mix",
+			Name: "metadata-wrong", What: "the dead letter names the offset after the record's", Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = offByOne{parts.Sealer} },
 		},
 		{
-			Name: "dlq-twice", What: "every dead letter is produced twice", Anomaly: "dlq-duplicate", Scenario: "mix",
+			Name: "dlq-twice", What: "every dead letter is produced twice", Anomaly: "dlq-duplicate", Invariant: "dlq-once", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = doubleParker{} },
 		},
 	}
@@ -148,11 +149,11 @@ func letterMutants() []Mutant {
 func stopMutants() []Mutant {
 	return []Mutant{
 		{
-			Name: "drop-on-term", What: "what is in backoff at TERM counts as finished", Anomaly: "lost", Scenario: "restart",
+			Name: "drop-on-term", What: "what is in backoff at TERM counts as finished", Anomaly: "lost", Invariant: "graceful-stop", Scenario: "restart",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.Finish) },
 		},
 		{
-			Name: "dead-letter-on-term", What: "what is in backoff at TERM is dead-lettered", Anomaly: "premature-dead-letter", Scenario: "restart",
+			Name: "dead-letter-on-term", What: "what is in backoff at TERM is dead-lettered", Anomaly: "premature-dead-letter", Invariant: "graceful-stop", Scenario: "restart",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.DeadLetter) },
 		},
 	}
@@ -160,7 +161,7 @@ func stopMutants() []Mutant {
 
 func replays() []Mutant {
 	published := func(name, what, anomaly string, wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Scenario: "replay", Replay: func(config *deadletter.Config) {
+		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "replay-round-trip", Scenario: "replay", Replay: func(config *deadletter.Config) {
 			config.Publish = wrap(config)
 		}}
 	}
@@ -171,11 +172,11 @@ func replays() []Mutant {
 		published("replay-alters", "the value of a replayed record gets one byte more", "replay-altered", alteringPublisher),
 		{
 			Name: "replay-keeps-failure-headers", What: "replayed records still carry the failure headers",
-			Anomaly: "replay-altered", Scenario: "replay",
+			Anomaly: "replay-altered", Invariant: "replay-round-trip", Scenario: "replay",
 			Replay: func(config *deadletter.Config) { config.Dialect = clinging{deadletter.Plain{}} },
 		},
 		{
-			Name: "replay-ignores-filter", What: "every letter is replayed, selected or not", Anomaly: "selected-wrong", Scenario: "replay",
+			Name: "replay-ignores-filter", What: "every letter is replayed, selected or not", Anomaly: "selected-wrong", Invariant: "replay-round-trip", Scenario: "replay",
 			Replay: func(config *deadletter.Config) { config.Where, config.Select = "", nil },
 		},
 	}

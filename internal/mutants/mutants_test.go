@@ -26,13 +26,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestEveryMutantShowsItsAnomaly runs each mutant, and the control, through the same small trials and looks for every anomaly.
+// trialed are the anomalies that the small trials look for. The others take a group of several, a kill, a drain, a retry topic or measured time: they are
+// shown by the proof, which runs every mutant from end to end.
+func trialed() []string {
+	return []string{
+		"commit-before-dlq", "commit-without-dlq", "commit-advanced-while-dlq-down", "failure-not-surfaced", "commit-regressed", "over-retried",
+		"under-retried", "backoff-early", "backoff-not-growing", "cap-exceeded", "no-jitter", "permanent-retried", "logical-dead-lettered", "dual-terminal", "reordered",
+		"duplicate", "payload-changed", "key-changed", "headers-lost", "metadata-wrong", "dlq-duplicate", "replay-lost", "replay-duplicated", "replay-altered",
+		"replay-wrong-topic", "selected-wrong",
+	}
+}
+
+func inTrials(mutant Mutant) bool {
+	ownScenario := slices.Contains([]string{"mix", "dlq-down", "dlq-slow", "replay"}, mutant.Scenario)
+	if mutant.Name == "payload-re-encoded" {
+		return false // the trials know a letter by its value
+	}
+	return mutant.Name == "none" || mutant.Invariant == "graceful-stop" && mutant.Anomaly != "stop-timeout" || mutant.Name == "commit-past-unfinished" ||
+		mutant.Name == "metadata-missing" || ownScenario && slices.Contains(trialed(), mutant.Anomaly)
+}
+
+// TestEveryMutantShowsItsAnomaly runs each mutant whose bug they can show, and the control, through the same small trials and looks for every anomaly.
 func TestEveryMutantShowsItsAnomaly(t *testing.T) {
 	none, err := Named("none")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, mutant := range append([]Mutant{none}, All()...) {
+		if !inTrials(mutant) {
+			continue
+		}
 		t.Run(mutant.Name, func(t *testing.T) {
 			t.Parallel()
 			found := anomalies{}
@@ -55,7 +78,7 @@ func TestEveryMutantShowsItsAnomaly(t *testing.T) {
 func TestMutantsAreDescribed(t *testing.T) {
 	seen := map[string]bool{"none": true}
 	for _, mutant := range All() {
-		if seen[mutant.Name] || mutant.What == "" || mutant.Anomaly == "" || mutant.Scenario == "" || (mutant.Consumer == nil) == (mutant.Replay == nil) {
+		if seen[mutant.Name] || mutant.What == "" || mutant.Anomaly == "" || mutant.Invariant == "" || mutant.Scenario == "" || (mutant.Consumer == nil) == (mutant.Replay == nil) {
 			t.Errorf("%+v", mutant)
 		}
 		seen[mutant.Name] = true

@@ -73,3 +73,42 @@ func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
 		return int32(min(sort.SearchFloat64s(cumulated, draw), count-1))
 	}
 }
+
+// hotKey is the index of the key that Keys.Hot records have.
+const hotKey = 0
+
+// addKeys gives every record its key and the partition that Kafka's default partitioner gives that key; records without a key go round.
+func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
+	var (
+		random     = p.stream("keys")
+		nullRandom = p.stream("null keys")
+		hotRandom  = p.stream("hot key")
+		pick       = picker(random, keys)
+		hot        = among(keys.Hot.Share(), 1-keys.Null.Share())
+		next       int32
+		text       []byte
+	)
+	for i := range p.Records {
+		record := &p.Records[i]
+		key := pick()
+		if hotRandom.Float64() < hot {
+			key = hotKey
+		}
+		if nullRandom.Float64() < keys.Null.Share() {
+			record.Partition = next
+			next = (next + 1) % int32(partitions)
+			continue
+		}
+		record.Key = key
+		text = AppendKey(text[:0], key)
+		record.Partition = Partition(text, partitions)
+	}
+}
+
+// among returns the share of a part that makes the given share of the whole, where rest is how much of the whole the part is.
+func among(share, rest float64) float64 {
+	if rest <= 0 {
+		return 0
+	}
+	return min(share/rest, 1)
+}

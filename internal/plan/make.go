@@ -1,7 +1,7 @@
 package plan
 
 // Making a plan. Every concern draws from a stream of its own, so that what is added to one (a fault, a replay) leaves all
-// others as they were.
+// others as they were. Bursts draw after all other records and are put among them at the end, for the same reason.
 
 import (
 	"crypto/sha256"
@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -33,12 +32,14 @@ func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
 		p.Steady += stretch.For.D()
 	}
 	p.addArrivals(load)
+	regular := len(p.Records)
+	p.addBursts(load.Bursts)
 	p.addKeys(load.Keys, s.Topics.Input.Partitions)
 	p.addOutcomes(load.Outcomes)
+	p.failPartitions(load.Failing)
+	p.addValues(load)
 	p.addReplay(s.Replay)
-	for i := range p.Records {
-		p.Records[i].Size = int32(load.ValueSize)
-	}
+	p.merge(regular)
 	return p, nil
 }
 
@@ -73,7 +74,7 @@ func (p *Plan) addArrivals(load scenarios.Workload) {
 	for _, stretch := range stretches {
 		expected += stretch.Rate.PerSecond() * stretch.For.D().Seconds()
 	}
-	p.Records = make([]Record, 0, int(expected*1.01)+64)
+	p.Records = make([]Record, 0, int(expected*1.01)+64+burstRecords(load.Bursts, p.Steady))
 	random := p.stream("arrivals")
 	poisson := load.Arrivals == scenarios.ArrivalsPoisson
 	arrive := func(from, length time.Duration, rate float64, warmup bool) {
@@ -118,29 +119,6 @@ func exponentially(rate float64, random *rand.Rand) func() float64 {
 	return func() float64 {
 		at += random.ExpFloat64() * float64(time.Second) / rate
 		return at
-	}
-}
-
-// addKeys gives every record its key and the partition that Kafka's default partitioner gives that key; records without a key go round.
-func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
-	var (
-		random     = p.stream("keys")
-		nullRandom = p.stream("null keys")
-		pick       = picker(random, keys)
-		next       int32
-		text       []byte
-	)
-	for i := range p.Records {
-		record := &p.Records[i]
-		key := pick()
-		if nullRandom.Float64() < keys.Null.Share() {
-			record.Partition = next
-			next = (next + 1) % int32(partitions)
-			continue
-		}
-		record.Key = key
-		text = AppendKey(text[:0], key)
-		record.Partition = Partition(text, partitions)
 	}
 }
 
@@ -199,31 +177,4 @@ func (p *Plan) addReplay(replay *scenarios.Replay) {
 		record.Healed = healed < replay.Healed.Share()
 		record.FailsAgain = record.Healed && again < replay.FailAgain.Share()
 	}
-}
-
-// planFaults resolves the faults' names and lengths and gives each a seed of its own, by name.
-func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
-	taken := map[string]bool{}
-	for _, spec := range s.Faults {
-		taken[spec.Name] = true
-	}
-	planned := make([]faults.Planned, 0, len(s.Faults))
-	for i, spec := range s.Faults {
-		name := spec.Name
-		for number := i + 1; name == ""; number++ {
-			if made := fmt.Sprintf("%s-%d", spec.Kind(), number); !taken[made] {
-				name, taken[made] = made, true
-			}
-		}
-		what, target := spec.Describe()
-		key := streamKey(seed, "fault "+name)
-		planned = append(planned, faults.Planned{
-			Index: i, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
-			PlannedFault: history.PlannedFault{
-				Name: name, Kind: spec.Kind(), What: what, Target: target, At: spec.At.D(), For: spec.Length(s.InstanceCount()),
-				StopsDeadLetters: spec.StopsDeadLetters(),
-			},
-		})
-	}
-	return planned
 }

@@ -13,14 +13,18 @@ import (
 type Record struct {
 	// At is the intended send time, from the start of the warm-up.
 	At time.Duration
-	// Outcome is what becomes of it; Failures is how many attempts fail first (transient, rate-limited, timeout, reset).
+	// Outcome is what becomes of it; Failures is how many attempts fail first (transient, rate-limited, timeout, reset). A tombstone and garbage
+	// carry no id that the downstream could find, so theirs is OutcomeUnknownID.
 	Outcome  history.Outcome
 	Failures uint8
 	Warmup   bool
 	// Key is the index of its key, None for a null key.
 	Key       int32
 	Partition int32
-	Size      int32
+	// Size is its value's, in bytes; 0 for a tombstone.
+	Size int32
+	// Tombstone: its value is null. Garbage: its value is random bytes.
+	Tombstone, Garbage bool
 	// Healed: once dead-lettered it is selected for replay; FailsAgain: after the replay it is exhausted once more.
 	Healed, FailsAgain bool
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -53,6 +54,11 @@ const everything = `workload:
   steps: [{rate: 100/s, for: 1s}, {rate: 200/s, for: 500ms}]
   keys: {count: 10, skew: 1}
   outcomes: {success: 1, transient: {weight: 10, failures: 2}, exhausted: 5, permanent: 3, logical: 2, rate_limited: 1, timeout: 1, reset: 1}
+  bursts: {every: 300ms, records: 40}
+  failing: [{partitions: [1, 4], at: 100ms, for: 300ms, outcome: exhausted}]
+  tombstones: 5%
+  garbage: 5%
+  large: {share: 5%, size: 2KiB}
 replay: {healed: 50%, fail_again: 30%}
 faults:
   - {at: 100ms, for: 100ms, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS, probability: 50%}}
@@ -70,6 +76,8 @@ func drawn(t *rapid.T, from scenarios.Scenario) *scenarios.Scenario {
 		Count: rapid.IntRange(1, 5000).Draw(t, "keys"), Skew: rapid.SampledFrom([]float64{0, 0.5, 1, 2}).Draw(t, "skew"),
 		Null: units.Percent(rapid.Float64Range(0, 1).Draw(t, "null")),
 	}
+	load.Keys.Hot = units.Percent(rapid.Float64Range(0, 1-load.Keys.Null.Share()).Draw(t, "hot"))
+	load.Bursts = &scenarios.Bursts{Every: units.Duration(rapid.Int64Range(1e8, 2e9).Draw(t, "every")), Records: rapid.IntRange(1, 50).Draw(t, "burst")}
 	load.Outcomes.Success = rapid.IntRange(0, 100).Draw(t, "success")
 	return &from
 }
@@ -123,8 +131,18 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 				t.Fatalf("record %d at %s (warm-up %v) after one at %s; warm-up %s, steady %s", i, r.At, r.Warmup, last, p.WarmUp, p.Steady)
 			}
 			last = r.At
-			if r.Partition < 0 || int(r.Partition) >= s.Topics.Input.Partitions || r.Key < history.None || int(r.Key) >= s.Workload.Keys.Count || r.Size != 256 {
+			if r.Partition < 0 || int(r.Partition) >= s.Topics.Input.Partitions || r.Key < history.None || int(r.Key) >= s.Workload.Keys.Count {
 				t.Fatalf("record %d: %+v", i, r)
+			}
+			if odd := r.Tombstone || r.Garbage; r.Tombstone && r.Garbage || odd && r.Warmup || odd != (r.Outcome == history.OutcomeUnknownID) || odd && r.Failures > 0 {
+				t.Fatalf("record %d: %+v", i, r)
+			}
+			sound := r.Size == 256 || r.Size == 2048 && !r.Garbage && !r.Warmup
+			if r.Tombstone {
+				sound = r.Size == 0
+			}
+			if !sound {
+				t.Fatalf("record %d has a size of %d: %+v", i, r.Size, r)
 			}
 			if r.Warmup && r.Outcome != history.OutcomeSuccess {
 				t.Fatalf("record %d of the warm-up is %s", i, r.Outcome)
@@ -321,6 +339,18 @@ func TestConcernsAreIndependent(t *testing.T) {
 			t.Fatalf("null keys: record %d has key %d, had %d", i, r.Key, plain.Records[i].Key)
 		}
 	}
+	same("a hot key", with(fmt.Sprintf(load, ", hot: 30%")), func(r *Record) any { return []any{r.At, r.Outcome} })
+	workload := func(more string) string { return strings.Replace(fmt.Sprintf(load, ""), "}\n", ", "+more+"}\n", 1) }
+	same("large records", with(workload("large: {share: 20%, size: 1KiB}")), func(r *Record) any { return []any{r.At, r.Outcome, r.Key, r.Partition} })
+	for _, what := range []string{"tombstones: 20%", "garbage: 20%"} {
+		same(what, with(workload(what)), func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
+	}
+	same("failing partitions", with(workload("failing: [{partitions: [2], at: 1s, for: 500ms, outcome: permanent}]")), func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
+	burst := with(workload("bursts: {every: 700ms, records: 50}"))
+	burst.Records = slices.DeleteFunc(burst.Records, func(r Record) bool {
+		return r.At == burst.WarmUp+700*time.Millisecond || r.At == burst.WarmUp+1400*time.Millisecond
+	})
+	same("bursts", burst, whole)
 	two := "faults:\n  - {at: 1s, for: 500ms, name: new, downstream: {outage: true}}\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
 	one := "faults:\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
 	if a, b := with(fmt.Sprintf(load, "") + one).Faults[0], with(fmt.Sprintf(load, "") + two).Faults[1]; a.Seed != b.Seed {
@@ -332,7 +362,7 @@ func TestFaultsAreResolved(t *testing.T) {
 	p := planOf(t, scenario(t, `workload: {rate: 10/s, duration: 10s}
 faults:
   - {at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}
-  - {at: 2s, name: kafka-1, for: 1s, kafka: {api: OffsetCommit, instance: 2, probability: 50%, drop_response: true}}
+  - {at: 2s, name: produce-error, for: 1s, kafka: {api: OffsetCommit, instance: 2, probability: 50%, drop_response: true}}
   - {at: 3s, subject: {all: true, every: 1500ms, restart: true}}
   - {at: 500ms, subject: {instance: 1, signal: KILL, restart_after: 2s}}
 `), 5)
@@ -341,10 +371,10 @@ faults:
 		at, lasts                time.Duration
 	}
 	want := []short{
-		{"kafka-2", "kafka", "Produce to dlq answered NOT_ENOUGH_REPLICAS", "dlq", time.Second, 2 * time.Second},
-		{"kafka-1", "kafka", "OffsetCommit by instance 2 carried out, the answer lost (50% of the requests)", "instance 2", 2 * time.Second, time.Second},
-		{"subject-3", "subject", "every instance restarted, one every 1.5s", "every instance", 3 * time.Second, 3 * time.Second},
-		{"subject-4", "subject", "KILL to instance 1, started again after 2s", "instance 1", 500 * time.Millisecond, 2 * time.Second},
+		{"produce-error-2", "kafka", "Produce to dlq answered NOT_ENOUGH_REPLICAS", "dlq", time.Second, 2 * time.Second},
+		{"produce-error", "kafka", "OffsetCommit by instance 2 carried out, the answer lost (50% of the requests)", "instance 2", 2 * time.Second, time.Second},
+		{"restart-all", "subject", "every instance restarted, one every 1.5s", "every instance", 3 * time.Second, 3 * time.Second},
+		{"kill-instance-1", "subject", "KILL to instance 1, started again after 2s", "instance 1", 500 * time.Millisecond, 2 * time.Second},
 	}
 	var have []short
 	seeds := map[uint64]bool{}
@@ -375,7 +405,7 @@ faults:
 }
 
 func TestWrittenRecords(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 1s, keys: {null: 30%}, outcomes: {success: 1, transient: 1, permanent: 1}, arrivals: poisson}\nreplay: {}"), 5)
+	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 1s, keys: {null: 30%}, outcomes: {success: 1, transient: 1, permanent: 1}, arrivals: poisson, tombstones: 20%, garbage: 20%}\nreplay: {}"), 5)
 	files := written(t, p)
 	unpacked, err := gzip.NewReader(bytes.NewReader(files[RecordsFile]))
 	if err != nil {
@@ -392,7 +422,7 @@ func TestWrittenRecords(t *testing.T) {
 	if err != nil || len(rows) != len(p.Records)+1 {
 		t.Fatalf("%d rows for %d records, %v", len(rows), len(p.Records), err)
 	}
-	if head := strings.Join(rows[0], " "); head != "record at_ns warm_up outcome failures key partition size healed fails_again" {
+	if head := strings.Join(rows[0], " "); head != "record at_ns warm_up outcome failures key partition size value healed fails_again" {
 		t.Errorf("columns %s", head)
 	}
 	flag := map[bool]string{true: "1", false: "0"}
@@ -403,7 +433,7 @@ func TestWrittenRecords(t *testing.T) {
 		}
 		want := []string{
 			fmt.Sprint(i), fmt.Sprint(int64(r.At)), flag[r.Warmup], r.Outcome.String(), fmt.Sprint(r.Failures), key,
-			fmt.Sprint(r.Partition), fmt.Sprint(r.Size), flag[r.Healed], flag[r.FailsAgain],
+			fmt.Sprint(r.Partition), fmt.Sprint(r.Size), map[bool]string{true: "tombstone", false: map[bool]string{true: "garbage", false: "message"}[r.Garbage]}[r.Tombstone], flag[r.Healed], flag[r.FailsAgain],
 		}
 		if !slices.Equal(rows[i+1], want) {
 			t.Fatalf("row %v, want %v", rows[i+1], want)
@@ -416,6 +446,174 @@ func TestWrittenRecords(t *testing.T) {
 	}
 	if err := json.Unmarshal(files[File], &head); err != nil || head.Seed != 5 || head.Records != len(p.Records) || head.Outcomes["success"] == 0 {
 		t.Errorf("%+v, %v", head, err)
+	}
+}
+
+// TestBursts: so many records at once, in the steady phase, with keys and outcomes like all others.
+func TestBursts(t *testing.T) {
+	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 2s, bursts: {every: 500ms, records: 200}, outcomes: {success: 1, permanent: 1}}"), 3)
+	if len(p.Records) != 50+200+3*200 {
+		t.Fatalf("%d records", len(p.Records))
+	}
+	plain := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 2s, outcomes: {success: 1, permanent: 1}}"), 3)
+	if have, want := p.Records[100], plain.Records[100]; have != want {
+		t.Errorf("at the instant of a burst the record of the rate comes first: %+v, not %+v", want, have)
+	}
+	counts, keys, permanent := map[time.Duration]int{}, map[int32]bool{}, 0
+	for _, r := range p.Records {
+		counts[r.At-p.WarmUp]++
+		if r.At == p.WarmUp+500*time.Millisecond {
+			keys[r.Key] = true
+			if r.Outcome == history.OutcomePermanent {
+				permanent++
+			}
+		}
+	}
+	for at, n := range counts {
+		want := 1
+		if at > 0 && at%(500*time.Millisecond) == 0 {
+			want = 201
+		}
+		if n != want {
+			t.Errorf("%d records at %s, want %d", n, at, want)
+		}
+	}
+	if len(keys) < 100 || permanent < 60 || permanent > 140 {
+		t.Errorf("a burst has %d keys and %d permanent failures", len(keys), permanent)
+	}
+}
+
+func TestHotKey(t *testing.T) {
+	p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, keys: {count: 1000, hot: 60%, null: 20%}}"), 3)
+	counts := map[int32]float64{}
+	for _, r := range p.Records {
+		counts[r.Key]++
+	}
+	// The hot key is also drawn among the thousand: 4000 records of the rest, so 4 on average.
+	for key, want := range map[int32]float64{hotKey: 12004, history.None: 4000} {
+		if have := counts[key]; math.Abs(have-want) > 5*math.Sqrt(want) {
+			t.Errorf("key %d has %.0f records, want about %.0f", key, have, want)
+		}
+	}
+	all := planOf(t, scenario(t, "workload: {rate: 1000/s, duration: 1s, keys: {hot: 40%, null: 60%}}"), 3)
+	for i, r := range all.Records {
+		if r.Key != history.None && r.Key != hotKey {
+			t.Fatalf("record %d has key %d, where none is left to", i, r.Key)
+		}
+	}
+}
+
+func TestSortsOfValues(t *testing.T) {
+	p := planOf(t, scenario(t, `workload:
+  {rate: 20000/s, duration: 1s, warm_up: 0s, tombstones: 20%, garbage: 30%, large: {share: 40%, size: 50KiB}, outcomes: {exhausted: 1}}
+replay: {}
+`), 3)
+	counts := map[string]float64{}
+	for i, r := range p.Records {
+		counts[fmt.Sprint(r.value(), " ", r.Size)]++
+		if (r.Tombstone || r.Garbage) == r.Healed {
+			t.Fatalf("record %d: what no downstream knows can't be healed, all else is here: %+v", i, r)
+		}
+	}
+	for sort, want := range map[string]float64{"tombstone 0": 4000, "garbage 256": 6000, "message 51200": 8000, "message 256": 2000} {
+		if have := counts[sort]; math.Abs(have-want) > 5*math.Sqrt(want) {
+			t.Errorf("%s: %.0f records, want about %.0f", sort, have, want)
+		}
+		delete(counts, sort)
+	}
+	if len(counts) > 0 {
+		t.Errorf("others: %v", counts)
+	}
+}
+
+// TestValuesDoNotFollowOutcomes: what a record's value is says nothing about what becomes of the others.
+func TestValuesDoNotFollowOutcomes(t *testing.T) {
+	for _, sort := range []string{"tombstones: 50%", "garbage: 50%", "large: {share: 50%, size: 1KiB}"} {
+		p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, "+sort+", outcomes: {success: 1, permanent: 1}}"), 3)
+		counts := map[string]float64{}
+		for _, r := range p.Records {
+			if !r.Tombstone && !r.Garbage {
+				counts[fmt.Sprint(r.Size, " ", r.Outcome)]++
+			}
+		}
+		for what, have := range counts {
+			if want := 5000.0; math.Abs(have-want) > 5*math.Sqrt(want) {
+				t.Errorf("%s: %.0f records are %s, want about %.0f", sort, have, what, want)
+			}
+		}
+	}
+}
+
+func TestFailingPartitions(t *testing.T) {
+	p := planOf(t, scenario(t, `workload:
+  rate: 2000/s
+  duration: 3s
+  failing:
+    - {partitions: [0, 2], at: 500ms, for: 1s, outcome: transient}
+    - {partitions: [2], at: 1500ms, for: 1500ms, outcome: logical}
+    - {partitions: [5], for: 3s, outcome: exhausted}
+`), 3)
+	for i, r := range p.Records {
+		want, failures, at := history.OutcomeSuccess, uint8(0), r.At-p.WarmUp
+		switch {
+		case at < 0:
+		case (r.Partition == 0 || r.Partition == 2) && at >= 500*time.Millisecond && at < 1500*time.Millisecond:
+			want, failures = history.OutcomeTransient, 2
+		case r.Partition == 2 && at >= 1500*time.Millisecond:
+			want = history.OutcomeLogical
+		case r.Partition == 5:
+			want = history.OutcomeExhausted
+		}
+		if r.Outcome != want || r.Failures != failures {
+			t.Fatalf("record %d, %s into the steady phase: %+v", i, at, r)
+		}
+	}
+}
+
+// TestFaultsThatWait: nobody knows when such a fault will be in force, so the window reaches to the end.
+func TestFaultsThatWait(t *testing.T) {
+	p := planOf(t, scenario(t, `workload: {rate: 10/s, duration: 5s}
+cluster: {brokers: 2}
+topics: {dlq: {broker: 2}}
+faults:
+  - {at: 1s, when: first-dead-letter, for: 1s, broker: {broker: 2, pause: true}}
+  - {at: 2s, for: 1s, broker: {broker: 1, pause: true}}
+`), 1)
+	if f := p.Faults[0]; f.When != "first-dead-letter" || f.At != time.Second || !f.StopsDeadLetters || f.Name != "broker-2-pause" {
+		t.Errorf("%+v", f.PlannedFault)
+	}
+	if f := p.Faults[1]; f.When != "" || f.StopsDeadLetters {
+		t.Errorf("%+v", f.PlannedFault)
+	}
+	if from, to, found := p.FaultWindow(); from != time.Second || to != 5*time.Second || !found {
+		t.Errorf("faults from %s to %s, %v", from, to, found)
+	}
+	if phases := p.Phases(); phases[len(phases)-1] != (Phase{"fault", 1500 * time.Millisecond, 5500 * time.Millisecond}) {
+		t.Errorf("phases %+v", phases)
+	}
+}
+
+// TestTheSameInEveryProcess: a plan is made anew for every run, so what makes it must not differ between processes (as the order of a map does).
+func TestTheSameInEveryProcess(t *testing.T) {
+	if out := os.Getenv("DLQBENCH_TEST_PLAN"); out != "" {
+		if err := planOf(t, scenario(t, everything), 42).Write(out); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want := written(t, planOf(t, scenario(t, everything), 42))
+	for range 3 {
+		dir := t.TempDir()
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheSameInEveryProcess$")
+		command.Env = append(os.Environ(), "DLQBENCH_TEST_PLAN="+dir)
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		for name, text := range want {
+			if have, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(have, text) {
+				t.Errorf("%s differs in another process, %v", name, err)
+			}
+		}
 	}
 }
 

@@ -49,13 +49,18 @@ func (p *Plan) Phases() []Phase {
 	return phases
 }
 
-// FaultWindow returns the time from the first fault's start to the last one's end, from the start of the steady phase; found is false when there are none.
+// FaultWindow returns the time from the first fault's start to the last one's end, from the start of the steady phase; found is false when
+// there are none. A fault that waits for an event may be in force at any time from when on it waits.
 func (p *Plan) FaultWindow() (from, to time.Duration, found bool) {
 	for i, fault := range p.Faults {
 		if i == 0 || fault.At < from {
 			from = fault.At
 		}
-		to = max(to, fault.At+fault.For)
+		end := fault.At + fault.For
+		if fault.When != "" {
+			end = max(end, p.Steady)
+		}
+		to = max(to, end)
 	}
 	return from, to, len(p.Faults) > 0
 }
@@ -73,6 +78,8 @@ type summary struct {
 	Outcomes   map[string]int   `json:"outcomes"`
 	Healed     int              `json:"healed"`
 	FailAgain  int              `json:"fail_again"`
+	Tombstones int              `json:"tombstones,omitempty"`
+	Garbage    int              `json:"garbage,omitempty"`
 	Faults     []plannedSummary `json:"faults"`
 }
 
@@ -115,6 +122,12 @@ func (p *Plan) summarize() summary {
 		if record.FailsAgain {
 			s.FailAgain++
 		}
+		if record.Tombstone {
+			s.Tombstones++
+		}
+		if record.Garbage {
+			s.Garbage++
+		}
 	}
 	for _, fault := range p.Faults {
 		s.Faults = append(s.Faults, plannedSummary{fault.PlannedFault, fault.Seed, fault.Spec})
@@ -129,7 +142,7 @@ func (p *Plan) writeRecords(to io.Writer) error {
 		return err
 	}
 	out := bufio.NewWriterSize(packed, 1<<16)
-	if _, err := out.WriteString("record,at_ns,warm_up,outcome,failures,key,partition,size,healed,fails_again\n"); err != nil {
+	if _, err := out.WriteString("record,at_ns,warm_up,outcome,failures,key,partition,size,value,healed,fails_again\n"); err != nil {
 		return err
 	}
 	var line []byte
@@ -162,8 +175,20 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 	line = append(line, ',')
 	number(int64(r.Partition))
 	number(int64(r.Size))
+	line = append(append(line, r.value()...), ',')
 	number(flag(r.Healed))
 	number(flag(r.FailsAgain))
 	line[len(line)-1] = '\n'
 	return line
+}
+
+// value is the sort of the record's value: a message, a tombstone or garbage.
+func (r *Record) value() string {
+	switch {
+	case r.Tombstone:
+		return "tombstone"
+	case r.Garbage:
+		return "garbage"
+	}
+	return "message"
 }

@@ -1,3 +1,10 @@
-// Package proof holds what shows that the checkers can be trusted: every planted bug of internal/mutants is run by the harness like any
-// consumer and must be named in the verdict, and the correct consumer must pass the very same scenario. It is tests only.
+// Package proof shows that the checkers can be trusted, in three parts, each of which ends in a table:
+//
+//	completeness  every planted bug of internal/mutants is run by the harness like any consumer and must be named by its invariant,
+//	              seed after seed; the correct consumer must pass the very same scenarios
+//	soundness     the correct consumer, in every mode it has, under every fault there is, alone and in pairs, must never be accused
+//	oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of
+//	              the definitions, and both must agree (internal/proof/histories, internal/proof/naive)
+//
+// It knows no command line: cmd/dlqbench prove gives it the program to run and prints what it returns.
 package proof

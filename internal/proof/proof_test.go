@@ -1,113 +1,171 @@
 package proof
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/internal/mutants"
+	"github.com/dlqbench/dlqbench/internal/proof/agreement"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// programs are what the tests run: dlqbench itself and the mutants, built once.
-type programs struct{ dlqbench, mutant string }
-
-func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED in short mode: every planted bug is run end to end, which takes minutes; run `make mutants`")
-	}
-	built := build(t)
-	reference := map[string]func() *harness.Outcome{}
-	for _, name := range []string{"mix", "dlq-down", "dlq-slow", "restart", "replay"} {
-		reference[name] = sync.OnceValue(func() *harness.Outcome { return run(t, built, name, nil, nil) })
-		reference[name]() // before any mutant, so that a scenario which the correct consumer fails shows first
-	}
+// Every name that a verdict can give to a violation must have been seen, on a real run of a consumer that has the bug.
+func TestEveryAnomalyHasAPlantedBug(t *testing.T) {
+	planted := map[string]bool{}
 	for _, mutant := range mutants.All() {
-		t.Run(mutant.Name, func(t *testing.T) {
-			t.Parallel() // two at a time (see the Makefile): these loads are small, and stalls are measured, not assumed
-			correct := reference[mutant.Scenario]
-			if correct == nil {
-				t.Fatalf("there is no scenario %q", mutant.Scenario)
-			}
-			if verdict := correct().Verdict; verdict.Verdict != assertions.Pass {
-				t.Errorf("the correct consumer does not pass %s: %s %v", mutant.Scenario, verdict.Verdict, verdict.Reasons)
-			}
-			var consume, replay []string
-			if mutant.Consumer != nil {
-				consume = []string{built.mutant, "--mutant", mutant.Name}
-			} else {
-				replay = []string{built.mutant, "--replay-mutant", mutant.Name, "replay"}
-			}
-			verdict := run(t, built, mutant.Scenario, consume, replay).Verdict
-			found := anomalies(verdict)
-			if verdict.Verdict != assertions.Fail || !slices.Contains(found, mutant.Anomaly) {
-				t.Errorf("%s (%s) must be caught as %s; the verdict is %s with %v\n%s",
-					mutant.Name, mutant.What, mutant.Anomaly, verdict.Verdict, found, strings.Join(verdict.Reasons, "\n"))
-			}
-			t.Logf("%s: %v", mutant.Name, found)
-		})
-	}
-}
-
-func build(t *testing.T) programs {
-	t.Helper()
-	dir := t.TempDir()
-	built := programs{dlqbench: filepath.Join(dir, "dlqbench"), mutant: filepath.Join(dir, "mutant")}
-	for program, folder := range map[string]string{built.dlqbench: "../../cmd/dlqbench", built.mutant: "../mutants/cmd/mutant"} {
-		command := exec.Command("go", "build", "-o", program, folder)
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("building %s: %v\n%s", folder, err, output)
+		planted[mutant.Invariant+": "+mutant.Anomaly] = true
+		if _, err := aimed.ReadFile("testdata/" + mutant.Scenario + ".yaml"); err != nil {
+			t.Errorf("%s is aimed at a scenario that is not there: %v", mutant.Name, err)
 		}
 	}
-	return built
+	for _, invariant := range assertions.Names() {
+		about, _ := assertions.Explain(invariant)
+		if len(about.Anomalies) == 0 {
+			t.Errorf("%s names no anomaly", invariant)
+		}
+		for _, anomaly := range about.Anomalies {
+			if name := invariant + ": " + anomaly.Name; !planted[name] {
+				t.Errorf("no planted bug shows %s", name)
+			}
+		}
+	}
+	if n := len(mutants.All()); n < 40 {
+		t.Errorf("%d planted bugs, at least 40 are promised", n)
+	}
 }
 
-func run(t *testing.T, built programs, name string, consume, replay []string) *harness.Outcome {
-	t.Helper()
-	path := filepath.Join("testdata", name+".yaml")
-	data, err := os.ReadFile(path)
+func TestAimedScenariosAreValid(t *testing.T) {
+	entries, err := aimed.ReadDir("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenario, err := scenarios.Parse(path, data)
-	if err != nil {
-		t.Fatal(err)
+	aim := map[string]bool{}
+	for _, mutant := range mutants.All() {
+		aim[mutant.Scenario+".yaml"] = true
 	}
-	outcome, err := harness.Run(t.Context(), harness.Options{
-		Scenario: scenario, Source: data, Out: runsDir(t), Executable: built.dlqbench, ReferenceCommand: consume, ReplayCommand: replay,
-		Rerun: "go test ./internal/proof # seed %d", Version: "test", Log: zerolog.Nop(),
-	})
-	if err != nil {
-		t.Fatalf("running %s: %v", name, err)
-	}
-	return outcome
-}
-
-// runsDir is where the runs are kept: DLQBENCH_PROOF_RUNS, for reading them after a failure, or a folder that goes with the test.
-func runsDir(t *testing.T) string {
-	if dir := os.Getenv("DLQBENCH_PROOF_RUNS"); dir != "" {
-		return filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-"))
-	}
-	return t.TempDir()
-}
-
-// anomalies lists the names of all anomalies in a verdict.
-func anomalies(verdict *assertions.Verdict) []string {
-	var names []string
-	for _, invariant := range verdict.Invariants {
-		for _, anomaly := range invariant.Anomalies {
-			names = append(names, fmt.Sprint(anomaly.Name))
+	for _, entry := range entries {
+		text, err := aimed.ReadFile("testdata/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := scenarios.Parse(entry.Name(), text); err != nil {
+			t.Error(err)
+		}
+		if !aim[entry.Name()] {
+			t.Errorf("no planted bug is aimed at %s", entry.Name())
 		}
 	}
-	return names
+}
+
+// What a seed stands for is valid, the same every time, and over the seeds everything comes up: each fault of the catalogue alone and in
+// pairs, in each mode of the consumer.
+func TestDrawnSituationsCoverEverything(t *testing.T) {
+	alone, paired, seen := map[string]int{}, map[string]int{}, map[string]int{}
+	for seed := range uint64(1000) {
+		situation := Draw(seed)
+		if again := Draw(seed); again.Scenario != situation.Scenario {
+			t.Fatalf("seed %d draws two situations", seed)
+		}
+		if _, err := scenarios.Parse("drawn", []byte(situation.Scenario)); err != nil {
+			t.Fatalf("seed %d (%s): %v\n%s", seed, situation, err, situation.Scenario)
+		}
+		counts := alone
+		if len(situation.Faults) > 1 {
+			counts = paired
+		}
+		for _, fault := range situation.Faults {
+			name, _, _ := strings.Cut(fault, " ")
+			counts[name]++
+		}
+		seen[situation.Mode]++
+	}
+	if len(seen) != len(modes()) {
+		t.Errorf("%d modes of %d come up", len(seen), len(modes()))
+	}
+	for _, entry := range faults.Catalogue() {
+		kind, _, _ := strings.Cut(entry.Name, ".")
+		isFault := slices.Contains([]string{faults.KindNetwork, faults.KindKafka, faults.KindBroker, faults.KindSubject, faults.KindDownstream}, kind)
+		if isFault && (alone[entry.Name] == 0 || paired[entry.Name] == 0 && entry.Name != "network.slow_close") {
+			t.Errorf("%s comes up %d times alone and %d times in pairs", entry.Name, alone[entry.Name], paired[entry.Name])
+		}
+	}
+}
+
+// A table must not hold with anything missed in it, nor when nothing was done.
+func TestWhatDoesNotHold(t *testing.T) {
+	caught := MutantRow{Mutant: "m", Invariant: "i", Anomaly: "a", Caught: 2, Seeds: 2, Named: map[string]int{"i: a": 2, "j: b": 1}}
+	missed := caught
+	missed.Caught = 1
+	passed := ControlRow{Scenario: "s", Passed: 2, Seeds: 2}
+	accused := ControlRow{Scenario: "s", Passed: 1, Seeds: 2}
+	for name, c := range map[string]struct {
+		result Result
+		holds  bool
+	}{
+		"caught":                {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{passed}}}, true},
+		"missed once":           {Result{Completeness: &Completeness{Mutants: []MutantRow{missed}, Controls: []ControlRow{passed}}}, false},
+		"control accused":       {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{accused}}}, false},
+		"a run failed":          {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Errors: []string{"x"}}}, false},
+		"no mutants":            {Result{Completeness: &Completeness{}}, false},
+		"sound":                 {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
+		"accused":               {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
+		"too much inconclusive": {Result{Soundness: &Soundness{Runs: 40, Passed: 37, Inconclusive: 3}}, false},
+		"no runs":               {Result{Soundness: &Soundness{}}, false},
+		"agreed":                {Result{Oracle: &Oracle{Seeds: 5}}, true},
+		"disagreed":             {Result{Oracle: &Oracle{Seeds: 5, Disagreements: 1}}, false},
+		"no histories":          {Result{Oracle: &Oracle{}}, false},
+		"one of two":            {Result{Oracle: &Oracle{Seeds: 5}, Soundness: &Soundness{Runs: 1, Accused: 1}}, false},
+	} {
+		if got := c.result.Holds(); got != c.holds {
+			t.Errorf("%s: holds %v, want %v", name, got, c.holds)
+		}
+	}
+}
+
+func TestSharesAreNeverRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		part, whole int
+		want        string
+	}{{0, 0, "0 of 0"}, {20, 20, "100%"}, {0, 20, "0.0% (0 of 20)"}, {99999, 100000, "99.9% (99999 of 100000)"}} {
+		if got := share(c.part, c.whole); got != c.want {
+			t.Errorf("%d of %d: %q, want %q", c.part, c.whole, got, c.want)
+		}
+	}
+}
+
+func TestTables(t *testing.T) {
+	result := Result{
+		Completeness: &Completeness{
+			Mutants: []MutantRow{
+				{Mutant: "eager", What: "it does not wait", Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Caught: 1, Seeds: 2,
+					Named:  map[string]int{"commit-after-dlq: commit-before-dlq": 1, "no-loss: lost": 2},
+					Missed: []string{"dlqbench prove completeness --mutant eager --first 7 --seeds 1"}},
+			},
+			Controls: []ControlRow{{Scenario: "mix", Passed: 2, Seeds: 2}},
+		},
+		Soundness: &Soundness{
+			First: 10, Runs: 2, Passed: 1, Accused: 1, Modes: map[string]int{"key": 2}, Faults: map[string]int{"broker.kill": 2}, Judged: map[string]int{"no-loss": 2},
+			Alarms: []Alarm{{Seed: 11, What: "key under broker.kill", Reasons: []string{"no-loss is violated"}, Rerun: "dlqbench prove soundness --first 11 --runs 1"}},
+			Open:   map[string]int{},
+		},
+		Oracle: &Oracle{
+			First: 1, Seeds: 3, Report: agreement.Report{Corrupted: map[string]int64{"lost": 2}}, Disagreements: 1, Stories: []string{"history 2: they differ"},
+		},
+	}
+	text := result.Markdown()
+	for _, want := range []string{
+		"| completeness | 1 planted bugs in 2 runs; the correct consumer in 2 ", "50.0% (1 of 2) caught by name; the correct one passed 100%",
+		"1 false alarms (0 runs inconclusive)", "1 disagreements",
+		"| eager       | commit-after-dlq: commit-before-dlq | 1/2    | no-loss: lost 2/2 |",
+		"- missed, again with: dlqbench prove completeness --mutant eager --first 7 --seeds 1\n",
+		"- accused: key under broker.kill: no-loss is violated; again with: dlqbench prove soundness --first 11 --runs 1\n",
+		"## Soundness: the correct consumer, seeds 10 to 11\n", "| lost       | 2              |", "- history 2: they differ\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the tables lack %q:\n%s", want, text)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,25 +14,33 @@ type commitSeen struct {
 	member     memberID
 	generation int32
 	flags      history.Flags
+	// producer and epoch are those of the transaction, None outside one.
+	producer   int64
+	epoch      int16
 	partitions map[partition]*committed
 }
 
 type committed struct {
-	op     int64
-	offset int64
-	forged bool
+	op       int64
+	offset   int64
+	metadata string
+	forged   bool
 }
 
 func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) observation {
 	if !c.tap.observesGroup(r.Group) {
 		return nil
 	}
-	seen := &commitSeen{member: memberID{r.Group, r.MemberID}, generation: r.Generation, partitions: map[partition]*committed{}}
+	seen := &commitSeen{
+		member: memberID{r.Group, r.MemberID}, generation: r.Generation, producer: history.None, epoch: history.None,
+		partitions: map[partition]*committed{},
+	}
 	for i := range r.Topics {
 		topic := &r.Topics[i]
 		index := c.topicOf(topic.Topic, topic.TopicID)
 		for j := range topic.Partitions {
-			seen.add(c, at, partition{index, topic.Partitions[j].Partition}, topic.Partitions[j].Offset)
+			p := &topic.Partitions[j]
+			seen.add(c, at, partition{index, p.Partition}, p.Offset, p.Metadata)
 		}
 	}
 	return seen
@@ -43,24 +52,28 @@ func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest
 	}
 	seen := &commitSeen{
 		member: memberID{r.Group, r.MemberID}, generation: r.Generation, flags: history.InTransaction,
-		partitions: map[partition]*committed{},
+		producer: r.ProducerID, epoch: r.ProducerEpoch, partitions: map[partition]*committed{},
 	}
 	for i := range r.Topics {
 		topic := &r.Topics[i]
 		index := c.topicOf(topic.Topic, topic.TopicID)
 		for j := range topic.Partitions {
-			seen.add(c, at, partition{index, topic.Partitions[j].Partition}, topic.Partitions[j].Offset)
+			p := &topic.Partitions[j]
+			seen.add(c, at, partition{index, p.Partition}, p.Offset, p.Metadata)
 		}
 	}
 	return seen
 }
 
 // add notes one partition of the request. Of a partition named twice the broker keeps the later offset.
-func (s *commitSeen) add(c *conn, at time.Duration, where partition, offset int64) {
+func (s *commitSeen) add(c *conn, at time.Duration, where partition, offset int64, metadata *string) {
 	if where.topic == history.None {
 		return
 	}
 	one := &committed{op: c.tap.NextOp(), offset: offset}
+	if c.tap.KeepMetadata && metadata != nil {
+		one.metadata = strings.Clone(*metadata)
+	}
 	s.partitions[where] = one
 	c.tap.Sink.Record(s.event(c, history.KindCommitRequest, at, where, one))
 }
@@ -68,7 +81,7 @@ func (s *commitSeen) add(c *conn, at time.Duration, where partition, offset int6
 func (s *commitSeen) event(c *conn, kind history.Kind, at time.Duration, where partition, one *committed) history.Event {
 	e := c.event(kind, at)
 	e.Op, e.Topic, e.Partition, e.Offset = one.op, where.topic, where.number, one.offset
-	e.N, e.Flags = s.generation, s.flags
+	e.N, e.Flags, e.ProducerID, e.ProducerEpoch, e.Text = s.generation, s.flags, s.producer, s.epoch, one.metadata
 	return e
 }
 
@@ -96,7 +109,7 @@ func (s *commitSeen) answered(c *conn, response kmsg.Response, at time.Duration,
 		}
 		c.tap.Sink.Record(e)
 	})
-	if lost {
+	if lost && !flags.Has(history.Withheld) {
 		c.process.fence(s.member, at)
 	}
 }

@@ -48,6 +48,11 @@ type conn struct {
 	mu    sync.Mutex
 	queue []*pending
 
+	// Owned by the goroutine that reads requests:
+	deaf    bool      // a request was lost, or the connection is to be closed: what follows is noted and goes nowhere
+	backlog chan held // set once a request was held: from then on all go through it, in order
+	passed  chan struct{}
+
 	// Owned by the head of the queue:
 	silenced  bool          // a dropped response: nothing more is written
 	heldUntil time.Duration // when the last delayed response was let go
@@ -65,6 +70,11 @@ type pending struct {
 	// stands for the partitions taken out of the request.
 	local  bool
 	forged kmsg.Response
+	// alter, if set, changes the broker's answer on the action's account; it reports false when there was nothing to change.
+	alter   func(kmsg.Response) bool
+	altered bool
+	// turn, of a request that is lost or at which the connection is closed, is closed when everything before it is answered.
+	turn   chan struct{}
 	action Action
 }
 
@@ -110,6 +120,8 @@ func (c *conn) serve() {
 	for _, p := range c.queue {
 		p.action.done()
 	}
+	c.forgetHeld()
+	c.process.hungUp(c)
 }
 
 // close ends the connection at once.
@@ -140,6 +152,7 @@ func (c *conn) pumpRequests() {
 		fr, err := c.tap.frames.read(from)
 		if err != nil && isEnd(err) {
 			close(c.gone)
+			c.passRest()
 			c.linger()
 			return
 		}
@@ -178,22 +191,27 @@ func (c *conn) request(fr *frame) error {
 			return err
 		}
 	}
-	if answered {
-		if err := c.enqueue(p); err != nil {
-			return err
-		}
+	if lost, err := c.lose(p, answered); lost {
+		return err
+	}
+	delay := p.takeDelay()
+	if !answered {
+		c.unanswered(p)
+	} else if err := c.enqueue(p); err != nil {
+		return err
 	}
 	if p.local {
-		if !answered {
-			p.action.took(EffectAnswered, 0)
-			p.action.done()
-		}
 		return nil
 	}
-	if _, err := c.upstream.Write(out); err != nil {
-		return fmt.Errorf("passing on a %s request: %w", apiName(p.key), err)
+	return c.pass(p, out, delay)
+}
+
+// unanswered settles the action on a request that no response follows which it could hold, drop or change.
+func (c *conn) unanswered(p *pending) {
+	if p.forged != nil {
+		p.action.took(EffectAnswered, 0)
 	}
-	return nil
+	p.action.done()
 }
 
 // parse makes the pending entry of a request. A request newer than ApiVersions allowed is refused, as a broker would, where its
@@ -233,10 +251,20 @@ func (c *conn) enqueue(p *pending) error {
 	if !p.local || !first {
 		return nil
 	}
-	if err := c.answerLocally(p); err != nil {
+	if on, err := c.atHead(p); !on || err != nil {
 		return err
 	}
 	return c.advance()
+}
+
+// atHead answers a request that the broker does not, once everything before it is answered. It reports false for one that gets no answer,
+// behind which nothing is.
+func (c *conn) atHead(p *pending) (on bool, err error) {
+	if p.turn != nil {
+		close(p.turn)
+		return false, nil
+	}
+	return true, c.answerLocally(p)
 }
 
 // advance takes the answered head off the queue and answers the local requests that come to the head.
@@ -252,7 +280,7 @@ func (c *conn) advance() error {
 		if next == nil {
 			return nil
 		}
-		if err := c.answerLocally(next); err != nil {
+		if on, err := c.atHead(next); !on || err != nil {
 			return err
 		}
 	}
@@ -304,7 +332,10 @@ func (c *conn) response(fr *frame) error {
 	if !c.hold(p) {
 		return net.ErrClosed
 	}
-	if p.forged != nil {
+	switch {
+	case p.altered && p.action.Throttle > 0:
+		p.action.took(EffectThrottled, p.action.Throttle)
+	case p.altered, p.forged != nil:
 		p.action.took(EffectAnswered, 0)
 	}
 	if p.action.Drop {
@@ -328,7 +359,7 @@ func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byt
 	if len(payload) < 4 || int32(binary.BigEndian.Uint32(payload)) != p.correlation {
 		return nil, nil, fmt.Errorf("the broker's answer to a %s has the wrong correlation id", apiName(p.key))
 	}
-	if !p.known || !decodesResponse(p.key) && p.forged == nil {
+	if !p.known || !decodesResponse(p.key) && p.forged == nil && p.alter == nil {
 		return nil, fr.data, nil
 	}
 	body, err := p.responseHeader(payload)
@@ -349,6 +380,9 @@ func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byt
 	if p.forged != nil {
 		merge(response, p.forged)
 		changed = true
+	}
+	if p.alter != nil && p.alter(response) {
+		p.altered, changed = true, true
 	}
 	if changed {
 		return response, encodeResponse(p.header, response), nil
@@ -395,16 +429,17 @@ func (c *conn) hold(p *pending) bool {
 	arrived := c.tap.Clock.Now()
 	timer := time.NewTimer(holdFor(p.action.Delay, p.readAt, arrived, c.heldUntil))
 	defer timer.Stop()
+	ended := false
 	select {
 	case <-timer.C:
 	case <-p.action.Healed:
 	case <-c.gone:
 	case <-c.stop:
-		return false
+		ended = true
 	}
 	c.heldUntil = c.tap.Clock.Now()
 	p.action.took(EffectDelayed, c.heldUntil-arrived)
-	return true
+	return !ended
 }
 
 // holdFor is how long a response is held. The delay counts from its arrival; when it was read only after another was held, which

@@ -5,8 +5,8 @@
 //
 // The tap sits on the client's side of the links that network faults break:
 //
-//	subject ──▶ listener ──▶ conn ──requests──▶ observe (stamp) ─▶ intercept ─▶ link ──▶ broker
-//	   ◀─────────────────────  ◀──responses── stamp ◀─ hold ◀─ rewrite ◀────────────────────┘
+//	subject ──▶ listener ──▶ conn ──requests──▶ observe (stamp) ─▶ intercept ─▶ hold ─▶ link ──▶ broker
+//	   ◀─────────────────────  ◀──responses── stamp ◀─ hold ◀─ rewrite ◀────────────────────────────┘
 //
 // The order of stamps is what invariants rest on. A request is stamped after its last byte was read, a response before
 // its first byte is written. A subject that waits for an acknowledgement before it commits therefore always gives

@@ -7,9 +7,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// matching says which partitions of a request are meant; topics come by name or by id.
+type matching func(topic string, id [16]byte, number int32) bool
+
 // forge makes a broker's refusal of a request: forged answers the partitions that match with the code, rest is the request with the
-// others, nil when there are none. forged is nil when nothing matches or the API's response has no error code.
-func forge(request kmsg.Request, code int16, matches func(topic string, id [16]byte, number int32) bool) (forged kmsg.Response, rest kmsg.Request) {
+// others, nil when there are none. forged is nil when nothing matches or the API's response has no error code in that version.
+func forge(request kmsg.Request, code int16, matches matching) (forged kmsg.Response, rest kmsg.Request) {
 	switch r := request.(type) {
 	case *kmsg.ProduceRequest:
 		return forgeProduce(r, code, matches)
@@ -17,95 +20,84 @@ func forge(request kmsg.Request, code int16, matches func(topic string, id [16]b
 		return forgeCommit(r, code, matches)
 	case *kmsg.TxnOffsetCommitRequest:
 		return forgeTxnCommit(r, code, matches)
+	case *kmsg.FindCoordinatorRequest:
+		return forgeCoordinator(r, code), nil
 	}
 	return forgeWhole(request, code), nil
 }
 
-func forgeProduce(r *kmsg.ProduceRequest, code int16, matches func(string, [16]byte, int32) bool) (kmsg.Response, kmsg.Request) {
-	answer := kmsg.NewPtrProduceResponse()
-	answer.SetVersion(r.Version)
-	rest := *r
-	rest.Topics = nil
-	for _, topic := range r.Topics {
-		refused := kmsg.NewProduceResponseTopic()
-		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
-		kept := topic
-		kept.Partitions = nil
-		for _, p := range topic.Partitions {
-			if !matches(topic.Topic, topic.TopicID, p.Partition) {
-				kept.Partitions = append(kept.Partitions, p)
-				continue
+// split parts the topics of a request by whether their partitions match.
+func split[T, P any](topics []T, matches matching, open func(*T) (name string, id [16]byte, all *[]P), number func(*P) int32) (hit, kept []T) {
+	for _, topic := range topics {
+		var in, out []P
+		name, id, all := open(&topic)
+		for _, p := range *all {
+			if matches(name, id, number(&p)) {
+				in = append(in, p)
+			} else {
+				out = append(out, p)
 			}
+		}
+		if len(in) > 0 {
+			*all = in
+			hit = append(hit, topic)
+		}
+		if len(out) > 0 {
+			*all = out
+			kept = append(kept, topic)
+		}
+	}
+	return hit, kept
+}
+
+func forgeProduce(r *kmsg.ProduceRequest, code int16, matches matching) (kmsg.Response, kmsg.Request) {
+	hit, kept := split(r.Topics, matches, func(t *kmsg.ProduceRequestTopic) (string, [16]byte, *[]kmsg.ProduceRequestTopicPartition) {
+		return t.Topic, t.TopicID, &t.Partitions
+	}, func(p *kmsg.ProduceRequestTopicPartition) int32 { return p.Partition })
+	answer, rest := r.ResponseKind().(*kmsg.ProduceResponse), *r
+	for _, topic := range hit {
+		refused := kmsg.ProduceResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
+		for _, p := range topic.Partitions {
 			one := kmsg.NewProduceResponseTopicPartition()
 			one.Partition, one.ErrorCode, one.BaseOffset = p.Partition, code, -1
 			refused.Partitions = append(refused.Partitions, one)
 		}
-		if len(refused.Partitions) > 0 {
-			answer.Topics = append(answer.Topics, refused)
-		}
-		if len(kept.Partitions) > 0 {
-			rest.Topics = append(rest.Topics, kept)
-		}
+		answer.Topics = append(answer.Topics, refused)
 	}
-	return parts(answer, len(answer.Topics), &rest, len(rest.Topics))
+	rest.Topics = kept
+	return parts(answer, len(hit), &rest, len(kept))
 }
 
-func forgeCommit(r *kmsg.OffsetCommitRequest, code int16, matches func(string, [16]byte, int32) bool) (kmsg.Response, kmsg.Request) {
-	answer := kmsg.NewPtrOffsetCommitResponse()
-	answer.SetVersion(r.Version)
-	rest := *r
-	rest.Topics = nil
-	for _, topic := range r.Topics {
-		refused := kmsg.NewOffsetCommitResponseTopic()
-		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
-		kept := topic
-		kept.Partitions = nil
+func forgeCommit(r *kmsg.OffsetCommitRequest, code int16, matches matching) (kmsg.Response, kmsg.Request) {
+	hit, kept := split(r.Topics, matches, func(t *kmsg.OffsetCommitRequestTopic) (string, [16]byte, *[]kmsg.OffsetCommitRequestTopicPartition) {
+		return t.Topic, t.TopicID, &t.Partitions
+	}, func(p *kmsg.OffsetCommitRequestTopicPartition) int32 { return p.Partition })
+	answer, rest := r.ResponseKind().(*kmsg.OffsetCommitResponse), *r
+	for _, topic := range hit {
+		refused := kmsg.OffsetCommitResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
 		for _, p := range topic.Partitions {
-			if !matches(topic.Topic, topic.TopicID, p.Partition) {
-				kept.Partitions = append(kept.Partitions, p)
-				continue
-			}
-			one := kmsg.NewOffsetCommitResponseTopicPartition()
-			one.Partition, one.ErrorCode = p.Partition, code
-			refused.Partitions = append(refused.Partitions, one)
+			refused.Partitions = append(refused.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
 		}
-		if len(refused.Partitions) > 0 {
-			answer.Topics = append(answer.Topics, refused)
-		}
-		if len(kept.Partitions) > 0 {
-			rest.Topics = append(rest.Topics, kept)
-		}
+		answer.Topics = append(answer.Topics, refused)
 	}
-	return parts(answer, len(answer.Topics), &rest, len(rest.Topics))
+	rest.Topics = kept
+	return parts(answer, len(hit), &rest, len(kept))
 }
 
-func forgeTxnCommit(r *kmsg.TxnOffsetCommitRequest, code int16, matches func(string, [16]byte, int32) bool) (kmsg.Response, kmsg.Request) {
-	answer := kmsg.NewPtrTxnOffsetCommitResponse()
-	answer.SetVersion(r.Version)
-	rest := *r
-	rest.Topics = nil
-	for _, topic := range r.Topics {
-		refused := kmsg.NewTxnOffsetCommitResponseTopic()
-		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
-		kept := topic
-		kept.Partitions = nil
+func forgeTxnCommit(r *kmsg.TxnOffsetCommitRequest, code int16, matches matching) (kmsg.Response, kmsg.Request) {
+	hit, kept := split(r.Topics, matches, func(t *kmsg.TxnOffsetCommitRequestTopic) (string, [16]byte, *[]kmsg.TxnOffsetCommitRequestTopicPartition) {
+		return t.Topic, t.TopicID, &t.Partitions
+	}, func(p *kmsg.TxnOffsetCommitRequestTopicPartition) int32 { return p.Partition })
+	answer, rest := r.ResponseKind().(*kmsg.TxnOffsetCommitResponse), *r
+	for _, topic := range hit {
+		refused := kmsg.TxnOffsetCommitResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
 		for _, p := range topic.Partitions {
-			if !matches(topic.Topic, topic.TopicID, p.Partition) {
-				kept.Partitions = append(kept.Partitions, p)
-				continue
-			}
-			one := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-			one.Partition, one.ErrorCode = p.Partition, code
-			refused.Partitions = append(refused.Partitions, one)
+			refused.Partitions = append(refused.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
 		}
-		if len(refused.Partitions) > 0 {
-			answer.Topics = append(answer.Topics, refused)
-		}
-		if len(kept.Partitions) > 0 {
-			rest.Topics = append(rest.Topics, kept)
-		}
+		answer.Topics = append(answer.Topics, refused)
 	}
-	return parts(answer, len(answer.Topics), &rest, len(rest.Topics))
+	rest.Topics = kept
+	return parts(answer, len(hit), &rest, len(kept))
 }
 
 // parts returns nil, as an interface, for the part of a split request that is empty.
@@ -119,17 +111,29 @@ func parts(answer kmsg.Response, answered int, rest kmsg.Request, left int) (kms
 	return answer, rest
 }
 
+// forgeCoordinator refuses a FindCoordinator: its old form as a whole, its new form (from version 4 on) key by key.
+func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response {
+	answer := r.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	answer.ErrorCode, answer.NodeID, answer.Port = code, -1, -1
+	for _, key := range r.CoordinatorKeys {
+		answer.Coordinators = append(answer.Coordinators, kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: -1, Port: -1, ErrorCode: code})
+	}
+	if r.Version >= 4 && len(r.CoordinatorKeys) == 0 {
+		return nil
+	}
+	return answer
+}
+
 // forgeWhole sets the error code of a response that has one for the whole request. Whether a version of it has one is seen by
 // encoding it: a code that leaves no trace in the bytes would tell the client that all went well.
 func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	answer := request.ResponseKind()
-	if fill, ok := answer.(interface{ Default() }); ok {
-		fill.Default()
-	}
-	answer.SetVersion(request.GetVersion())
 	field := reflect.ValueOf(answer).Elem().FieldByName("ErrorCode")
 	if !field.IsValid() || field.Kind() != reflect.Int16 {
 		return nil
+	}
+	if join, ok := answer.(*kmsg.JoinGroupResponse); ok { // a broker gives the member id back
+		join.MemberID = request.(*kmsg.JoinGroupRequest).MemberID
 	}
 	before := answer.AppendTo(nil)
 	field.SetInt(int64(code))
@@ -139,10 +143,12 @@ func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	return answer
 }
 
-// CanAnswer reports whether requests of the API can be answered with an error code in the broker's place, at least in the newest version.
+// CanAnswer reports whether requests of the API can be answered with an error code in the broker's place, at least in the newest version:
+// Produce, Fetch, OffsetCommit and TxnOffsetCommit for each partition, Metadata for each topic, all others that have an
+// error code for the whole request.
 func CanAnswer(key int16) bool {
 	switch key {
-	case keyProduce, keyOffsetCommit, keyTxnOffsetCommit:
+	case keyProduce, keyFetch, keyMetadata, keyOffsetCommit, keyTxnOffsetCommit, keyFindCoordinator:
 		return true
 	}
 	request := kmsg.RequestForKey(key)

@@ -21,7 +21,9 @@ type member struct {
 	assignor string
 	// joins counts JoinGroup requests, so that the late answer to a SyncGroup before a rejoin changes nothing.
 	joins int
-	held  []partition
+	// static is its group.instance.id (KIP-345), "" for a dynamic member.
+	static string
+	held   []partition
 }
 
 // Why a partition was given up or lost; the words of history.KindRevoked.
@@ -32,8 +34,9 @@ const (
 	whyFenced    = "fenced"
 )
 
-// provesLoss says whether an error code tells a member that it has lost its partitions. ILLEGAL_GENERATION does not: a commit may be late
-// for a member that is in the group.
+// provesLoss says whether an error code tells a member that it has lost its partitions, whoever made the answer; one that is withheld tells it
+// nothing. ILLEGAL_GENERATION does not: a commit may be late for a member that is in the group. A member that takes it for a loss
+// all the same joins again, and that says what it keeps.
 func provesLoss(code int16) bool {
 	return code == codeUnknownMemberID || code == codeFencedInstanceID || code == codeFencedMemberEpoch
 }
@@ -50,7 +53,11 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 	case *kmsg.JoinGroupRequest:
 		if r.ProtocolType == "consumer" && c.tap.observesGroup(r.Group) {
 			c.process.join(at, r)
-			return &joinSeen{memberID{r.Group, r.MemberID}}
+			static := ""
+			if r.InstanceID != nil {
+				static = *r.InstanceID
+			}
+			return &joinSeen{memberID{r.Group, r.MemberID}, static}
 		}
 	case *kmsg.SyncGroupRequest:
 		if c.tap.observesGroup(r.Group) {
@@ -114,20 +121,27 @@ func (t *Tap) owned(r *kmsg.JoinGroupRequest, assignor string) []partition {
 	return nil
 }
 
-type joinSeen struct{ id memberID }
+type joinSeen struct {
+	id     memberID
+	static string // group.instance.id (KIP-345), "" for a dynamic member
+}
 
 func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.JoinGroupResponse)
+	if flags.Has(history.Withheld) {
+		return
+	}
 	if provesLoss(r.ErrorCode) {
 		c.process.fence(s.id, at)
 	}
-	if r.ErrorCode != 0 || flags.Has(history.Withheld) {
+	if r.ErrorCode != 0 {
 		return
 	}
 	p := c.process
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.member(memberID{s.id.group, r.MemberID})
+	p.replace(m, s.static, at)
 	m.generation = r.Generation
 	if r.Protocol != nil {
 		m.assignor = *r.Protocol
@@ -152,10 +166,13 @@ func (p *process) joins(id memberID) int {
 
 func (s *syncSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.SyncGroupResponse)
+	if flags.Has(history.Withheld) {
+		return
+	}
 	if provesLoss(r.ErrorCode) {
 		c.process.fence(s.id, at)
 	}
-	if r.ErrorCode != 0 || flags.Has(history.Withheld) || s.joins < 0 {
+	if r.ErrorCode != 0 || s.joins < 0 {
 		return
 	}
 	var assignment kmsg.ConsumerMemberAssignment
@@ -182,8 +199,8 @@ func (s *syncSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 
 type beatSeen struct{ id memberID }
 
-func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, _ history.Flags) {
-	if provesLoss(response.(*kmsg.HeartbeatResponse).ErrorCode) {
+func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+	if !flags.Has(history.Withheld) && provesLoss(response.(*kmsg.HeartbeatResponse).ErrorCode) {
 		c.process.fence(s.id, at)
 	}
 }
@@ -209,10 +226,13 @@ type consumerBeatSeen struct{ id memberID }
 
 func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.ConsumerGroupHeartbeatResponse)
+	if flags.Has(history.Withheld) {
+		return
+	}
 	if provesLoss(r.ErrorCode) {
 		c.process.fence(s.id, at)
 	}
-	if r.ErrorCode != 0 || flags.Has(history.Withheld) || flags.Has(history.Forged) {
+	if r.ErrorCode != 0 {
 		return
 	}
 	id := s.id
@@ -246,6 +266,18 @@ func (p *process) member(id memberID) *member {
 		p.members[id] = m
 	}
 	return m
+}
+
+// replace notes that a static member takes the place of the one that had its group.instance.id before; mu is held. That one leaves without a word
+// (KIP-345): its consumer was closed, or lost its connection and forgot its member id.
+func (p *process) replace(m *member, static string, at time.Duration) {
+	m.static = static
+	for id, other := range p.members {
+		if static != "" && other != m && other.group == m.group && other.static == static {
+			p.revoke(other, at, whyFenced, func(partition) bool { return true })
+			delete(p.members, id)
+		}
+	}
 }
 
 // holds says whether any member of the process was given the partition; mu is held.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -342,7 +343,7 @@ func TestWhichFetchShowsThatAProcessIsReady(t *testing.T) {
 		p := newProcess(newRig(t, nil, nil).Tap, 0, 0)
 		p.grouped = c.grouped
 		p.assign(p.member(memberID{"g", "m"}), 1, c.held)
-		p.fetches(map[partition]int64{c.fetched: 0})
+		p.becomesReady(map[partition]int64{c.fetched: 0})
 		ready := false
 		select {
 		case <-p.fetching:
@@ -352,6 +353,118 @@ func TestWhichFetchShowsThatAProcessIsReady(t *testing.T) {
 		if ready != c.ready {
 			t.Errorf("%s: ready %v, want %v", name, ready, c.ready)
 		}
-		p.fetches(map[partition]int64{c.fetched: 0}) // must not close the channel twice
+		p.becomesReady(map[partition]int64{c.fetched: 0}) // must not close the channel twice
+	}
+}
+
+// A forged answer has the effect of a broker's, as the member believes it; one that is withheld has none.
+func TestForgedAndWithheldGroupAnswers(t *testing.T) {
+	group := func(request kmsg.Request) kmsg.Request {
+		switch r := request.(type) {
+		case *kmsg.SyncGroupRequest:
+			r.SetVersion(3)
+			r.Group, r.MemberID = "g", "m"
+		case *kmsg.HeartbeatRequest:
+			r.SetVersion(3)
+			r.Group, r.MemberID = "g", "m"
+		case *kmsg.ConsumerGroupHeartbeatRequest:
+			r.Group, r.MemberID, r.MemberEpoch = "g", "m", 3
+		}
+		return request
+	}
+	for code, lost := range map[int16]bool{
+		codeCoordinatorNotAvailable: false, 16: false, 22: false, 27: false, codeUnknownMemberID: true, codeFencedInstanceID: true, codeFencedMemberEpoch: true,
+	} {
+		for _, request := range []kmsg.Request{
+			group(kmsg.NewPtrSyncGroupRequest()), group(kmsg.NewPtrHeartbeatRequest()), group(kmsg.NewPtrConsumerGroupHeartbeatRequest()),
+		} {
+			for _, withheld := range []bool{false, true} {
+				actions := map[int16]Action{request.Key(): {Code: code}}
+				if withheld {
+					actions = map[int16]Action{request.Key(): {Drop: true, Healed: make(chan struct{})}}
+				}
+				r, s, subject, kafka := scripted(t, actions)
+				p := r.process(r.instance(0), 0)
+				p.mu.Lock()
+				p.assign(p.member(memberID{"g", "m"}), 1, []partition{{input, 3}})
+				p.mu.Unlock()
+				subject.request(1, request)
+				if withheld {
+					kafka.receive()
+					answer, _ := forge(request, code, nil)
+					kafka.respond(1, answer)
+					eventually(t, "the answer is withheld", func() bool {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						return len(s.effects) == 1
+					})
+					subject.silent(time.Millisecond)
+				} else {
+					subject.receive()
+				}
+				if got := len(r.log.of(history.KindRevoked)) == 1; got != (lost && !withheld) {
+					t.Errorf("%s answered %d, withheld %v: lost %v", apiName(request.Key()), code, withheld, got)
+				}
+			}
+		}
+	}
+}
+
+// Static members (KIP-345) say no goodbye: the one that comes in their place does.
+func TestStaticMember(t *testing.T) {
+	k := newTalk(t)
+	join := func(id, instance string, generation int32) string {
+		request := kmsg.NewPtrJoinGroupRequest()
+		request.SetVersion(5)
+		request.Group, request.ProtocolType, request.InstanceID = "g", "consumer", &instance
+		answer := request.ResponseKind().(*kmsg.JoinGroupResponse)
+		answer.Generation, answer.MemberID, answer.Protocol = generation, id, kmsg.StringPtr("range")
+		return k.ask(request, answer)
+	}
+	k.expect("joins", join("i-1", "i", 1), "")
+	k.expect("is given", k.sync("i-1", 1, 0, 0, 1), "+0.0@1, +0.1@1")
+	k.expect("another static member", join("j-1", "j", 2), "")
+	k.expect("is given", k.sync("j-1", 2, 0, 4), "+0.4@2")
+	k.expect("its consumer is closed and made again", join("i-2", "i", 2), "-0.0@1 fenced, -0.1@1 fenced")
+	k.expect("is given what it had", k.sync("i-2", 2, 0, 0, 1), "+0.0@2, +0.1@2")
+}
+
+// KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one; what a member owns, what it subscribes to and a regex say nothing of what it is
+// given. A partition is revoked when the member is told, before it confirms: until then it may finish and commit.
+func TestServerSideEpochs(t *testing.T) {
+	for _, leave := range []int32{-1, -2} {
+		k := newTalk(t)
+		id := [16]byte{1}
+		k.topics.learn(id, "t.input")
+		beat := func(epoch int32, code int16, answered int32, owns, given []int32) string {
+			t.Helper()
+			request := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+			request.SetVersion(1)
+			request.Group, request.MemberID, request.MemberEpoch = "g", "m", epoch
+			request.SubscribedTopicRegex = kmsg.StringPtr("t.*")
+			if owns != nil {
+				request.Topics = append(request.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: id, Partitions: owns})
+			}
+			answer := request.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
+			answer.ErrorCode, answer.MemberEpoch = code, answered
+			if given != nil {
+				answer.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{
+					Topics: []kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{{TopicID: id, Partitions: given}},
+				}
+			}
+			return k.ask(request, answer)
+		}
+		k.expect("joins", beat(0, 0, 1, nil, nil), "")
+		k.expect("is given", beat(1, 0, 2, nil, []int32{0, 1, 2}), "+0.0@2, +0.1@2, +0.2@2")
+		k.expect("owns it", beat(2, 0, 2, []int32{0, 1, 2}, nil), "")
+		k.expect("is to give one up", beat(2, 0, 2, nil, []int32{0, 1}), "-0.2@2 rebalance")
+		k.expect("confirms", beat(2, 0, 3, []int32{0, 1}, nil), "")
+		k.expect("is given another", beat(3, 0, 4, nil, []int32{0, 1, 5}), "+0.5@4")
+		k.expect("no coordinator", beat(4, codeCoordinatorNotAvailable, 0, nil, nil), "")
+		k.expect("fenced", beat(4, codeFencedMemberEpoch, 0, nil, nil), "-0.0@4 fenced, -0.1@4 fenced, -0.5@4 fenced")
+		k.expect("joins again", beat(0, 0, 6, nil, []int32{1}), "+0.1@6")
+		k.expect("unknown", beat(6, codeUnknownMemberID, 0, nil, nil), "-0.1@6 fenced")
+		k.expect("joins again", beat(0, 0, 8, nil, []int32{1}), "+0.1@8")
+		k.expect(fmt.Sprintf("leaves with %d", leave), beat(leave, 0, leave, nil, nil), "-0.1@8 leave")
 	}
 }

@@ -18,13 +18,14 @@ type process struct {
 	ready    bool
 	grouped  bool // it has used a group protocol
 	members  map[memberID]*member
-	sessions map[session]map[partition]int64
+	sessions map[session]*fetchSession
+	asking   map[partition]*conn // which connection asks for a partition
 }
 
 func newProcess(t *Tap, instance int, run uint16) *process {
 	return &process{
 		tap: t, instance: instance, run: run, fetching: make(chan struct{}),
-		members: map[memberID]*member{}, sessions: map[session]map[partition]int64{},
+		members: map[memberID]*member{}, sessions: map[session]*fetchSession{}, asking: map[partition]*conn{},
 	}
 }
 

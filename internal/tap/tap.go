@@ -32,7 +32,9 @@ type Config struct {
 	Upstreams []Upstream
 	// Group limits what is observed of consumer groups to this one; "" observes all.
 	Group string
-	Log   zerolog.Logger
+	// KeepMetadata records the metadata of offset commits (history.KindCommitRequest), for contracts that give it a meaning.
+	KeepMetadata bool
+	Log          zerolog.Logger
 	// Interceptor acts on requests; nil lets all pass.
 	Interceptor Interceptor
 }
@@ -146,6 +148,12 @@ func (t *Tap) Close() error {
 	}
 	t.tasks.Wait()
 	return nil
+}
+
+func (t *Tap) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
 // instance returns the state of the instance; mu is held.

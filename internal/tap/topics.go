@@ -90,15 +90,32 @@ func (c *conn) topicOf(name string, id [16]byte) int16 {
 	if id == ([16]byte{}) {
 		return c.tap.topics.named(name)
 	}
+	return c.tap.topics.named(c.nameOf(id))
+}
+
+// nameOf returns the name of the topic with the id, "" when it can't be learned or is of no interest.
+func (c *conn) nameOf(id [16]byte) string {
 	if name, known := c.tap.topics.name(id); known {
-		return c.tap.topics.named(name)
+		return name
 	}
 	if err := c.tap.topics.ask(c.address, id); err != nil {
 		c.log.Warn().Err(err).Msg("a topic id is not known: what is done with that topic is not recorded now")
-		return history.None
+		return ""
 	}
-	name, _ = c.tap.topics.name(id)
-	return c.tap.topics.named(name)
+	name, _ := c.tap.topics.name(id)
+	return name
+}
+
+// idOf returns the id of the topic with the name; it is known once any message has given it.
+func (t *topics) idOf(name string) (found [16]byte) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for id, known := range t.names {
+		if known == name {
+			return id
+		}
+	}
+	return found
 }
 
 // ask learns the ids of the run's topics from the broker. An id that is none of theirs is noted as foreign.

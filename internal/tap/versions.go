@@ -37,6 +37,10 @@ const (
 	codeUnsupportedVersion      = 35
 	codeFencedInstanceID        = 82
 	codeFencedMemberEpoch       = 110
+
+	codeFetchSessionIDNotFound   = 70
+	codeInvalidFetchSessionEpoch = 71
+	codeFetchSessionTopicIDError = 106
 )
 
 // apis says what kmsg can decode.

@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// decide returns the planned outcome of the k-th attempt of a record (k from 1; attempts answered by an outage don't count). A record
+// decide returns the planned outcome of the k-th attempt of a record (k from 1; attempts answered by a fault don't count). A record
 // that was replayed and fails again goes on as it was planned at first.
 func decide(record *plan.Record, k int32, replayed bool) history.Outcome {
 	if replayed && record.Healed && !record.FailsAgain {
@@ -74,11 +74,16 @@ func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome
 		answers[outcome] = answer{status: class.status, body: body}
 	}
 	limited := answers[history.OutcomeRateLimited]
-	// The header has whole seconds (RFC 9110, 10.2.3): rounded up, so that a client that waits as told never comes early.
-	seconds := (retryAfter + time.Second - 1) / time.Second
-	limited.retryAfter, limited.waits = strconv.FormatInt(int64(seconds), 10), seconds*time.Second
+	limited.retryIn(retryAfter)
 	answers[history.OutcomeRateLimited] = limited
 	return answers, nil
+}
+
+// retryIn asks the client to wait. The header has whole seconds (RFC 9110, 10.2.3): rounded up, so that a client that waits as told never
+// comes early.
+func (a *answer) retryIn(wait time.Duration) {
+	seconds := (wait + time.Second - 1) / time.Second
+	a.retryAfter, a.waits = strconv.FormatInt(int64(seconds), 10), seconds*time.Second
 }
 
 // longText is the length in bytes of error texts of the kind "long".

@@ -28,7 +28,7 @@ func BenchmarkOracle(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer oracle.Close()
-	body := newBuilder(ids, "t", 0).build(0, &plan.Record{Size: 256}, time.Now()).Value
+	body := newBuilder(ids, 1, "t", 0).build(0, &plan.Record{Size: 256}, time.Now()).Value
 	request := fmt.Appendf(nil, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
 		"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	post(b, oracle.Addr(0), request)

@@ -11,10 +11,8 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -57,11 +55,12 @@ type Oracle struct {
 	records   []recordState
 	instances []instanceState
 	server    *fasthttp.Server
-	outage    atomic.Bool
 	closing   atomic.Bool
 	serving   sync.WaitGroup
+	// changes are what faults have changed, nil for nothing; replaced under mu.
+	changes atomic.Pointer[[]*change]
 
-	attempts, successes, failures, retries, outages, open atomic.Int64
+	attempts, successes, failures, retries, open atomic.Int64
 
 	mu    sync.Mutex
 	conns map[*attemptConn]struct{}
@@ -78,17 +77,9 @@ type instanceState struct {
 	run      atomic.Uint32
 }
 
-// attemptConn is a subject's connection: whose it is was settled when it was accepted, so a late request of a process that has ended
-// is never counted for its successor.
-type attemptConn struct {
-	*net.TCPConn
-	instance int16
-	run      uint16
-}
-
 // OracleCounts are live figures. Retries are attempts of a record after its first; Open are attempts being answered.
 type OracleCounts struct {
-	Attempts, Successes, Failures, Retries, Outages, Open int64
+	Attempts, Successes, Failures, Retries, Open int64
 }
 
 // NewOracle returns an oracle that is answering on one port of 127.0.0.1 per instance. Close ends it.
@@ -138,12 +129,6 @@ func (o *Oracle) SetReplayed(record int32) {
 	}
 }
 
-// SetOutage starts or ends an outage: every attempt is answered 503, and none of them uses up a planned failure.
-func (o *Oracle) SetOutage(on bool) { o.outage.Store(on) }
-
-// OutageAnswered returns how many attempts outages have answered.
-func (o *Oracle) OutageAnswered() int64 { return o.outages.Load() }
-
 // InFlight returns how many attempts are being answered.
 func (o *Oracle) InFlight() int64 { return o.open.Load() }
 
@@ -151,7 +136,7 @@ func (o *Oracle) InFlight() int64 { return o.open.Load() }
 func (o *Oracle) Counts() OracleCounts {
 	return OracleCounts{
 		Attempts: o.attempts.Load(), Successes: o.successes.Load(), Failures: o.failures.Load(),
-		Retries: o.retries.Load(), Outages: o.outages.Load(), Open: o.open.Load(),
+		Retries: o.retries.Load(), Open: o.open.Load(),
 	}
 }
 
@@ -240,21 +225,22 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	defer o.open.Add(-1)
 	event.Op, event.Instance, event.Run = o.cfg.Ops.Add(1), conn.instance, conn.run
 	o.source(ctx, &event)
-	outcome := o.outcome(ctx.PostBody(), &event)
+	o.identify(ctx.PostBody(), &event)
 	o.cfg.Sink.Record(event)
 
-	event.Kind, event.Outcome = history.KindAttemptEnd, outcome
-	answer := o.answers[outcome]
-	event.Code, event.Aux = int16(answer.status), int64(answer.waits)
-	if outcome == history.OutcomeTimeout && conn.waitGone(hangLimit) {
+	event.Kind = history.KindAttemptEnd
+	outcome, ended := o.outcome(conn, &event)
+	answer := o.response(outcome)
+	event.Outcome, event.Code, event.Aux = outcome.outcome, int16(answer.status), int64(answer.waits)
+	if ended == gone {
 		event.Flags |= history.ClientGone
 	}
 	event.Time = o.cfg.Clock.Now()
 	o.cfg.Sink.Record(event)
-	o.count(outcome, event.N)
+	o.count(event.Outcome, event.N)
 
 	if answer.status == 0 {
-		conn.giveUp(ctx, outcome == history.OutcomeReset)
+		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)
 		return
 	}
 	ctx.Response.Header.SetContentType("application/json")
@@ -265,19 +251,27 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	ctx.Response.SetBodyRaw(answer.body)
 }
 
-// outcome finds the record in the body, numbers the attempt, and returns what is planned for it.
-func (o *Oracle) outcome(body []byte, event *history.Event) history.Outcome {
-	seq, found := o.cfg.IDs.Find(body)
-	if !found || int(seq) >= len(o.records) {
-		return history.OutcomeUnknownID
+// identify finds the record in the body and numbers the attempt.
+func (o *Oracle) identify(body []byte, event *history.Event) {
+	if seq, found := o.cfg.IDs.Find(body); found && int(seq) < len(o.records) {
+		event.Record, event.N = seq, o.records[seq].all.Add(1)
 	}
-	state := &o.records[seq]
-	event.Record, event.N = seq, state.all.Add(1)
-	if o.outage.Load() {
-		o.outages.Add(1)
-		return history.OutcomeTransient
+}
+
+// outcome waits as long as the attempt is to wait, and returns what it is answered and how the wait ended. A client that goes away before its answer
+// gets none, and neither does one whose connection was closed here: that is OutcomeTimeout, whatever it would have been.
+func (o *Oracle) outcome(conn *attemptConn, event *history.Event) (ruling, waited) {
+	if event.Record == history.None {
+		return ruling{outcome: history.OutcomeUnknownID}, elapsed
 	}
-	return decide(&o.cfg.Plan.Records[seq], state.planned.Add(1), state.replayed.Load())
+	if ended := o.delay(conn); ended != elapsed {
+		return ruling{outcome: history.OutcomeTimeout}, ended
+	}
+	ruling := o.rule(event.Record, event.N)
+	if ruling.outcome != history.OutcomeTimeout {
+		return ruling, elapsed
+	}
+	return ruling, conn.wait(ruling.ctx, ruling.hang)
 }
 
 // source notes where the subject says it has the record from.
@@ -307,30 +301,4 @@ func (o *Oracle) count(outcome history.Outcome, nth int32) {
 	} else {
 		o.failures.Add(1)
 	}
-}
-
-// waitGone waits until the client closes the connection, and reports whether it did so within the limit. Nothing else reads the
-// connection while its request is being handled; what a pipelining client sends meanwhile is lost, as the connection is given up.
-func (c *attemptConn) waitGone(limit time.Duration) bool {
-	if c.SetReadDeadline(time.Now().Add(limit)) != nil {
-		return false
-	}
-	var sink [512]byte
-	for {
-		if _, err := c.Read(sink[:]); err != nil {
-			return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
-		}
-	}
-}
-
-// giveUp closes the connection without an answer, with a TCP reset if asked.
-func (c *attemptConn) giveUp(ctx *fasthttp.RequestCtx, reset bool) {
-	if reset {
-		// Without lingering, closing sends RST instead of FIN.
-		_ = c.SetLinger(0)
-	}
-	_ = c.Close()
-	// A hijacked request without a response is the server's only way to write nothing.
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(net.Conn) {})
 }

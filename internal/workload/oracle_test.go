@@ -213,24 +213,6 @@ func TestOracleTellsHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestOracleOutageUsesUpNoPlannedFailure(t *testing.T) {
-	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 1}, {Outcome: history.OutcomeReset, Failures: 1}}})
-	b.SetOutage(true)
-	during := append(b.statuses(0, 3), b.statuses(1, 1)...)
-	b.SetOutage(false)
-	after := append(b.statuses(0, 2), b.statuses(1, 2)...)
-	if fmt.Sprint(during) != "[503 503 503 503]" || fmt.Sprint(after) != "[503 200 0 200]" {
-		t.Fatalf("answered %v in the outage and %v after it", during, after)
-	}
-	if b.OutageAnswered() != 4 {
-		t.Errorf("the outage counts %d answers, want 4", b.OutageAnswered())
-	}
-	ends := b.sink.of(history.KindAttemptEnd)
-	if last := ends[4]; last.N != 4 || last.Record != 0 {
-		t.Errorf("the fourth attempt of the record is noted as %+v", last)
-	}
-}
-
 func TestOracleResetIsATrueReset(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeReset, Failures: 1}}})
 	conn, err := net.Dial("tcp", b.Addr(0))
@@ -301,39 +283,6 @@ func TestOracleClosesWhileAttemptsHang(t *testing.T) {
 		if end.Flags.Has(history.ClientGone) || end.Outcome != history.OutcomeTimeout {
 			t.Errorf("noted as %+v", end)
 		}
-	}
-}
-
-// The limit is the oracle's own: the client did not go.
-func TestWaitGoneTellsTheLimitFromTheClient(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	client, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := &attemptConn{TCPConn: accepted.(*net.TCPConn)}
-	defer conn.Close()
-	if _, err := client.Write([]byte("pipelined")); err != nil {
-		t.Fatal(err)
-	}
-	if conn.waitGone(5 * time.Millisecond) {
-		t.Error("a client that stays counts as gone")
-	}
-	client.Close()
-	if !conn.waitGone(20 * time.Second) {
-		t.Error("a client that went counts as there")
-	}
-	conn.Close()
-	if conn.waitGone(time.Second) {
-		t.Error("a connection that was closed here counts as closed by the client")
 	}
 }
 

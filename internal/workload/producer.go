@@ -21,6 +21,10 @@ import (
 // to the subject reaches it.
 const deliveryTimeout = time.Minute
 
+// maxBatch is the largest batch that brokers take by default (max.message.bytes is 1 MiB and the 12 bytes of a batch's offset and
+// length); the client's own default is below that, and the largest records of a plan would not fit.
+const maxBatch = 1<<20 + 12
+
 // ProducerConfig is what a producer needs.
 type ProducerConfig struct {
 	// Bootstrap lists brokers' addresses, without any proxy in front.
@@ -59,6 +63,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		kgo.MaxBufferedRecords(max(len(cfg.Plan.Records), 1)),
 		kgo.ProducerLinger(time.Millisecond),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(maxBatch),
 		kgo.RecordDeliveryTimeout(deliveryTimeout),
 		kgo.ProduceRequestTimeout(5*time.Second),
 		kgo.UnknownTopicRetries(-1),
@@ -72,7 +77,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}
 	return &Producer{
 		cfg: cfg, client: client,
-		build: newBuilder(cfg.IDs, cfg.Topic, cfg.Headers), hash: OriginalHeaders(cfg.Headers),
+		build: newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Topic, cfg.Headers), hash: OriginalHeaders(cfg.Headers),
 	}, nil
 }
 
@@ -116,15 +121,26 @@ func (p *Producer) send(i int) {
 	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, planned.Key
 	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)
 	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
-	if planned.Warmup {
-		event.Flags |= history.Warmup
-	}
+	event.Flags = flagsOf(planned)
 	if event.Time-intended > LateAfter {
 		p.late.Add(1)
 	}
 	p.cfg.Sink.Record(event)
 	p.sent.Add(1)
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
+}
+
+func flagsOf(planned *plan.Record) (flags history.Flags) {
+	if planned.Warmup {
+		flags |= history.Warmup
+	}
+	if planned.Tombstone {
+		flags |= history.Tombstone
+	}
+	if planned.Garbage {
+		flags |= history.Garbage
+	}
+	return flags
 }
 
 func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {

@@ -93,6 +93,50 @@ func TestProducerSendsThePlan(t *testing.T) {
 	}
 }
 
+// TestProducerSendsOddValues: null values, garbage and the largest records that a scenario can ask for reach the topic whole, also several
+// at one instant, past the broker's own limit for a batch.
+func TestProducerSendsOddValues(t *testing.T) {
+	cluster := startKafka(t)
+	p, sink, clock := &plan.Plan{Seed: 5}, &events{}, history.NewClock()
+	const largest = 1000 << 10
+	for i := range 12 {
+		record := plan.Record{Outcome: history.OutcomeSuccess, Key: int32(i), Size: 256}
+		switch i % 4 {
+		case 0:
+			record.Tombstone, record.Size = true, 0
+		case 1:
+			record.Garbage = true
+		case 2:
+			record.Size = largest
+		}
+		p.Records = append(p.Records, record)
+	}
+	producer, err := NewProducer(ProducerConfig{
+		Bootstrap: cluster.ListenAddrs(), Topic: "orders", Plan: p, IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	if err := errors.Join(producer.Run(t.Context(), clock.Now()), producer.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, acked, failed, _ := producer.Counts(); acked != 12 || failed != 0 {
+		t.Fatalf("acked %d, failed %d of 12: %+v", acked, failed, sink.of(history.KindAcked))
+	}
+	found := readTopic(t, cluster.ListenAddrs(), 12)
+	for _, ack := range sink.of(history.KindAcked) {
+		record, send := found[fmt.Sprint(ack.Partition, "/", ack.Offset)], sink.of(history.KindSend)[ack.Record]
+		planned := p.Records[ack.Record]
+		if record == nil || send.ValueHash != HashBytes(record.Value) || len(record.Value) != int(planned.Size) || (record.Value == nil) != planned.Tombstone {
+			t.Fatalf("record %d (%+v) is not in the topic as it was sent: %+v", ack.Record, planned, send)
+		}
+		if send.Flags.Has(history.Tombstone) != planned.Tombstone || send.Flags.Has(history.Garbage) != planned.Garbage || send.ValueHash == 0 != planned.Tombstone {
+			t.Fatalf("the send of record %d (%+v) says %+v", ack.Record, planned, send)
+		}
+	}
+}
+
 func readTopic(t *testing.T, bootstrap []string, count int) map[string]*kgo.Record {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))

@@ -4,6 +4,7 @@ package workload
 // which it is recognised again.
 
 import (
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +75,7 @@ func HashBytes(data []byte) uint64 {
 // builder makes records. It is not safe for concurrent use.
 type builder struct {
 	ids     *history.IDs
+	seed    uint64
 	topic   string
 	names   []string
 	slab    []byte
@@ -81,8 +83,9 @@ type builder struct {
 	records []kgo.Record
 }
 
-func newBuilder(ids *history.IDs, topic string, extraHeaders int) *builder {
-	b := &builder{ids: ids, topic: topic, names: []string{history.IDHeader}}
+// newBuilder returns a builder; seed is what garbage is drawn from.
+func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int) *builder {
+	b := &builder{ids: ids, seed: seed, topic: topic, names: []string{history.IDHeader}}
 	for i := range extraHeaders {
 		b.names = append(b.names, headerPrefix+strconv.Itoa(i+1))
 	}
@@ -97,7 +100,13 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 		record.Key = b.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
 	}
 	room := max(int(planned.Size), smallestValue)
-	record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
+	switch {
+	case planned.Tombstone: // the value stays null
+	case planned.Garbage:
+		record.Value = b.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
+	default:
+		record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
+	}
 	record.Headers = b.nextHeaders()
 	for i, name := range b.names {
 		record.Headers[i].Key = name
@@ -137,6 +146,27 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 		left -= n
 	}
 	return append(dst, end...)
+}
+
+// garbageGap is the distance of the bytes in garbage that can't be part of any text.
+const garbageGap = 8
+
+// appendGarbage appends so many bytes that are no message: random ones (splitmix64, from the plan's seed and the record's number), of which
+// every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id or its base64 form, so that no run of eight is free
+// of them: an id is longer.
+func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
+	state := b.seed ^ uint64(uint32(seq))*0xd1342543de82ef95
+	for i := 0; i < size; i += garbageGap {
+		state += 0x9e3779b97f4a7c15
+		z := state
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		z ^= z >> 31
+		var piece [garbageGap]byte
+		binary.LittleEndian.PutUint64(piece[:], z|0xf8)
+		dst = append(dst, piece[:min(garbageGap, size-i)]...)
+	}
+	return dst
 }
 
 // appendHeader appends the value of header i of record seq: the id, and for the extra ones a text that differs from record to

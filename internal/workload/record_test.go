@@ -1,10 +1,13 @@
 package workload
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
@@ -23,7 +26,7 @@ func TestRecordIsWhatEncodingJSONReads(t *testing.T) {
 		}
 		seq := rapid.Int32Min(0).Draw(t, "seq")
 		sent := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "sec"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns"))
-		record := newBuilder(ids, "orders", 2).build(seq, &planned, sent)
+		record := newBuilder(ids, 1, "orders", 2).build(seq, &planned, sent)
 
 		var value struct {
 			ID, Pad string
@@ -57,8 +60,46 @@ func TestRecordIsWhatEncodingJSONReads(t *testing.T) {
 	})
 }
 
+// TestGarbageIsNoMessage: no id can be found in it, it is no UTF-8, and yet the same bytes come again.
+func TestGarbageIsNoMessage(t *testing.T) {
+	ids := history.NewIDs("run")
+	rapid.Check(t, func(t *rapid.T) {
+		planned := plan.Record{Key: 1, Garbage: true, Size: rapid.Int32Range(smallestValue, 3000).Draw(t, "size")}
+		seq, seed := rapid.Int32Min(0).Draw(t, "seq"), rapid.Uint64().Draw(t, "seed")
+		record := newBuilder(ids, seed, "orders", 1).build(seq, &planned, time.Unix(1, 0))
+		if len(record.Value) != int(planned.Size) || utf8.Valid(record.Value) {
+			t.Fatalf("%d bytes, planned were %d; UTF-8: %v", len(record.Value), planned.Size, utf8.Valid(record.Value))
+		}
+		for start := 0; start+garbageGap <= len(record.Value); start++ {
+			if !slices.ContainsFunc(record.Value[start:start+garbageGap], func(b byte) bool { return b >= 0xf8 }) {
+				t.Fatalf("%d bytes from %d on could be text: %x", garbageGap, start, record.Value)
+			}
+		}
+		if _, found := ids.Find(record.Value); found {
+			t.Fatalf("an id is in %x", record.Value)
+		}
+		if found, ok := ids.Find(record.Headers[0].Value); !ok || found != seq {
+			t.Fatalf("the id header is %q", record.Headers[0].Value)
+		}
+		again := newBuilder(ids, seed, "orders", 1).build(seq, &planned, time.Unix(2, 0))
+		next := newBuilder(ids, seed, "orders", 1).build(seq^1, &planned, time.Unix(1, 0))
+		other := newBuilder(ids, seed+1, "orders", 1).build(seq, &planned, time.Unix(1, 0))
+		if !bytes.Equal(again.Value, record.Value) || bytes.Equal(next.Value, record.Value) || bytes.Equal(other.Value, record.Value) {
+			t.Fatal("garbage does not follow from seed and number")
+		}
+	})
+}
+
+func TestTombstoneHasNoValue(t *testing.T) {
+	ids := history.NewIDs("run")
+	record := newBuilder(ids, 1, "orders", 1).build(7, &plan.Record{Key: 3, Tombstone: true}, time.Unix(1, 0))
+	if found, ok := ids.Find(record.Headers[0].Value); record.Value != nil || string(record.Key) != "key-000003" || !ok || found != 7 || len(record.Headers) != 2 {
+		t.Fatalf("value %q, key %q, headers %v", record.Value, record.Key, record.Headers)
+	}
+}
+
 func TestRecordsDoNotShareBytes(t *testing.T) {
-	b := newBuilder(history.NewIDs("run"), "orders", 3)
+	b := newBuilder(history.NewIDs("run"), 1, "orders", 3)
 	type copied struct {
 		record             *kgo.Record
 		key, value, header string
@@ -83,8 +124,8 @@ func TestExtraHeadersAreDeterministicAndDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for seq := range int32(100) {
 		planned := plan.Record{Size: 128}
-		one := newBuilder(ids, "t", 2).build(seq, &planned, time.Unix(1, 0))
-		two := newBuilder(ids, "t", 2).build(seq, &planned, time.Unix(2, 0))
+		one := newBuilder(ids, 1, "t", 2).build(seq, &planned, time.Unix(1, 0))
+		two := newBuilder(ids, 1, "t", 2).build(seq, &planned, time.Unix(2, 0))
 		if fmt.Sprint(one.Headers) != fmt.Sprint(two.Headers) {
 			t.Fatalf("record %d has headers %v and then %v", seq, one.Headers, two.Headers)
 		}
@@ -154,7 +195,7 @@ func TestHashBytesTellsNullFromEmpty(t *testing.T) {
 }
 
 func BenchmarkBuildRecord(b *testing.B) {
-	build := newBuilder(history.NewIDs("run"), "t", 1)
+	build := newBuilder(history.NewIDs("run"), 1, "t", 1)
 	planned, now := plan.Record{Key: 42, Size: 256}, time.Now()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

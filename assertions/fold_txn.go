@@ -1,0 +1,220 @@
+package assertions
+
+// The fold, part five: transactions (KIP-98, KIP-447). What is committed and written in a transaction counts when, and if, the transaction is
+// committed. Its producer id and epoch tie its parts together.
+//
+//	TxnOffsetCommit(p, N) ─▶ accepted    Produce(dead letter) ─▶ acknowledged    EndTxn(commit) ─▶ accepted
+//
+// The time of the commit C(p, N) is that of the EndTxn request: until then the subject can take everything back, with it the commit is made.
+// Its acceptance is the EndTxn's answer. A dead letter that was acknowledged in the same transaction, before that request, is as good as the
+// commit is: both take effect or neither does, so their order does not matter, and it holds nothing against the commit. To all other
+// commits it is acknowledged when the EndTxn's answer is passed on.
+//
+//	commit refused      nothing took effect; the client asks again, or aborts
+//	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or not
+//	abort               as soon as it is asked for, unless a commit was asked for before and is still unanswered
+//	new epoch           of the same producer id (InitProducerId fences the one before): what the one before had open is aborted
+//	no end              the coordinator aborts it in time
+//
+// An abort takes the writes and the commits back and hands everything since the last commit out again, so it justifies one more delivery of
+// what its process has.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// transaction is what one epoch of a producer has open.
+type transaction struct {
+	producer int64
+	epoch    int16
+	by       holder
+	commits  []*commit
+	writes   []joinedWrite
+	endings  []ending
+}
+
+// joinedWrite is a dead letter or retry copy that was stored in a transaction.
+type joinedWrite struct {
+	write
+	stored history.Event // the answer
+}
+
+// ending is an EndTxn that asks to commit and has no answer yet.
+type ending struct {
+	op      int64
+	commits []*commit
+}
+
+// transaction returns the open transaction of the event's producer. What comes from an epoch that is fenced has a transaction of its own that
+// ends nowhere.
+func (w *world) transaction(e *history.Event) *transaction {
+	t := w.txns[e.ProducerID]
+	switch {
+	case t == nil:
+		t = &transaction{producer: e.ProducerID, epoch: e.ProducerEpoch}
+		w.txns[e.ProducerID] = t
+	case e.ProducerEpoch > t.epoch:
+		w.abort(t)
+		t.epoch = e.ProducerEpoch
+	case e.ProducerEpoch < t.epoch:
+		return &transaction{producer: e.ProducerID, epoch: e.ProducerEpoch}
+	}
+	t.by = holder{e.Instance, e.Run}
+	return t
+}
+
+// joinCommit takes a TxnOffsetCommit into its transaction when it is asked for.
+func (w *world) joinCommit(c *commit, e *history.Event) {
+	t := w.transaction(e)
+	t.commits = append(t.commits, c)
+}
+
+// joined: one that was refused is no part of it.
+func (w *world) joined(c *commit, e *history.Event) {
+	if c.accepted {
+		return
+	}
+	if t := w.txns[e.ProducerID]; t != nil {
+		t.commits = slices.DeleteFunc(t.commits, func(one *commit) bool { return one == c })
+	}
+}
+
+// joinWrite takes a stored dead letter or retry copy into its transaction.
+func (w *world) joinWrite(e *history.Event, r *record, one *write) {
+	t := w.transaction(e)
+	t.writes = append(t.writes, joinedWrite{write: *one, stored: *e})
+	if one.passed && one.life == r.lives {
+		r.flags |= markJoined
+	}
+}
+
+func (w *world) askEnd(e *history.Event) {
+	if e.Instance < 0 || e.ProducerID < 0 {
+		return
+	}
+	t := w.transaction(e)
+	if e.N != 1 {
+		w.abort(t)
+		return
+	}
+	joined := map[int32]bool{}
+	for i := range t.writes {
+		if t.writes[i].passed {
+			joined[t.writes[i].record] = true
+		}
+	}
+	end := ending{op: e.Op}
+	for i, c := range t.commits {
+		later := func(other *commit) bool { return other.partition == c.partition }
+		if slices.ContainsFunc(t.commits[i+1:], later) {
+			continue // the last one of a partition counts
+		}
+		one := *c
+		one.op, one.at, one.fetched, one.open, one.holes = e.Op, e.Time, c.partition.fetched, nil, nil
+		w.scan(one.partition, &one)
+		one.open = slices.DeleteFunc(one.open, func(open openPlace) bool { return joined[open.number] })
+		end.commits = append(end.commits, &one)
+	}
+	t.endings = append(t.endings, end)
+}
+
+func (w *world) answerEnd(e *history.Event) {
+	t := w.txns[e.ProducerID]
+	if t == nil || t.epoch != e.ProducerEpoch {
+		return
+	}
+	at := slices.IndexFunc(t.endings, func(one ending) bool { return one.op == e.Op })
+	if at < 0 {
+		return
+	}
+	end := t.endings[at]
+	t.endings = slices.Delete(t.endings, at, at+1)
+	for _, c := range end.commits {
+		c.answered = e.Time
+		c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
+		c.accepted = e.Code == 0 && !c.forged
+		if !c.accepted || c.withheld {
+			w.excuse(c)
+		}
+	}
+	w.ended = append(w.ended, end.commits...)
+	if e.Code != 0 || e.Flags.Has(history.Forged) {
+		return
+	}
+	for _, c := range end.commits {
+		w.passAll(c, true)
+		w.advance(c)
+	}
+	for i := range t.writes {
+		w.settle(&t.writes[i], e)
+	}
+	w.leaveUnknown(t)
+	t.commits, t.writes, t.endings = nil, nil, nil
+}
+
+// settle makes a write count that was made in a committed transaction. The writer knows of it if it was told of both.
+func (w *world) settle(one *joinedWrite, end *history.Event) {
+	r := w.record(one.record)
+	answer := one.stored
+	answer.Time = end.Time
+	one.passed = one.passed && !end.Flags.Has(history.Withheld)
+	if one.life == r.lives {
+		r.flags &^= markJoined
+	}
+	if one.letter {
+		w.answerLetter(&answer, r, &one.write, true)
+		return
+	}
+	w.answerRetry(&answer, r, &one.write, true)
+}
+
+// abort takes back what is open, or, where a commit was asked for and not answered, leaves it unknown.
+func (w *world) abort(t *transaction) {
+	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 {
+		return
+	}
+	surely := len(t.endings) == 0
+	for i := range t.writes {
+		w.takeBack(&t.writes[i], surely)
+	}
+	w.leaveUnknown(t)
+	t.commits, t.writes, t.endings = nil, nil, nil
+	w.disturbHeld(t.by.instance)
+}
+
+// takeBack: a write that was aborted has failed, and left no copy that anyone can read.
+func (w *world) takeBack(one *joinedWrite, surely bool) {
+	r := w.record(one.record)
+	if one.life != r.lives {
+		return
+	}
+	r.flags &^= markJoined
+	r.failedWrites = bump(r.failedWrites)
+	if one.letter && surely {
+		l := w.letter(one.record)
+		l.forged = bump(l.forged)
+	}
+}
+
+// leaveUnknown keeps the commits of ends that were never answered.
+func (w *world) leaveUnknown(t *transaction) {
+	for _, end := range t.endings {
+		w.unknown = append(w.unknown, end.commits...)
+	}
+}
+
+// finishTransactions ends what no event ended, and returns the commits of which nobody knows whether they took effect.
+func (w *world) finishTransactions() []*commit {
+	producers := make([]int64, 0, len(w.txns))
+	for producer := range w.txns {
+		producers = append(producers, producer)
+	}
+	slices.SortFunc(producers, func(a, b int64) int { return cmp.Compare(a, b) })
+	for _, producer := range producers {
+		w.abort(w.txns[producer])
+	}
+	return w.unknown
+}

@@ -1,0 +1,277 @@
+package assertions
+
+// graceful-stop: told to stop with TERM, an instance ends within its grace, and what it still had to retry is left to whoever comes after it:
+// neither committed past nor dead-lettered before its time.
+//
+// stop-timeout. The signal is noted before it is sent, the end when the whole process group is gone. The harness ends with KILL what outlasts
+// its grace, so a late end shows in two ways:
+//
+//	TERM ──────── grace ────────▶ exit          it ended by itself, too late: by more than the exit's observation is late, and by more than was stalled
+//	TERM ──────── grace ────────▶ KILL, exit    it was there when its grace was over; how much longer it needed is not known, so stalls excuse
+//	                                            it as soon as they are more than a stop must keep in reserve
+//
+// A process that was frozen by STOP in between can't be blamed, nor one that something else killed before its grace was over. Faults are no
+// excuse: to stop in time while the dead-letter topic is silent is what the grace is promised for.
+//
+// lost and premature-dead-letter are those of no-loss and classification as far as the process that was told to stop did them after its TERM,
+// to records whose latest failure was retryable and that had attempts left. A record that a commit passed before the TERM is no matter of the stop.
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	// exitPrecision is how late a process's end may be noticed.
+	exitPrecision = 250 * time.Millisecond
+	// reserveShare is the part of its grace that a stop must keep in reserve for not being scheduled, reserveLeast the least.
+	reserveShare = 20
+	reserveLeast = 50 * time.Millisecond
+	// harnessNoise is the length up to which a stall of the harness says nothing of the instance.
+	harnessNoise = 50 * time.Millisecond
+)
+
+type gracefulStop struct {
+	*report
+	stops []stop
+	early []suspect
+}
+
+// stop is one process that was told to stop.
+type stop struct {
+	by                    holder
+	asked, killed, exited time.Duration
+}
+
+func newGracefulStop(w *world) checker {
+	return &gracefulStop{report: newReport(w, "graceful-stop", "stops")}
+}
+
+func (c *gracefulStop) observe(e *history.Event) {
+	switch e.Kind {
+	case history.KindInstanceSignal:
+		c.signal(e)
+	case history.KindInstanceExited:
+		if s := c.stopOf(holder{e.Instance, e.Run}); s != nil && s.exited == never {
+			s.exited = e.Time
+		}
+	case history.KindProduceRequest:
+		if len(c.stops) > 0 && c.w.write != nil && c.w.write.letter {
+			c.judgeLetter(c.w.write)
+		}
+	}
+}
+
+func (c *gracefulStop) signal(e *history.Event) {
+	s := c.stopOf(holder{e.Instance, e.Run})
+	switch e.Text {
+	case "TERM", "SIGTERM", "INT", "SIGINT":
+		if s == nil && e.Instance >= 0 {
+			c.stops = append(c.stops, stop{by: holder{e.Instance, e.Run}, asked: e.Time, killed: never, exited: never})
+		}
+	case "KILL", "SIGKILL":
+		if s != nil && s.killed == never && s.exited == never {
+			s.killed = e.Time
+		}
+	}
+}
+
+// stopOf returns the stop of the process, nil if it was not told to stop. The latest are the ones that are asked for.
+func (c *gracefulStop) stopOf(by holder) *stop {
+	for i := len(c.stops) - 1; i >= 0; i-- {
+		if c.stops[i].by == by {
+			return &c.stops[i]
+		}
+	}
+	return nil
+}
+
+// judgeLetter: a record that had attempts left is dead-lettered by a process that is stopping.
+func (c *gracefulStop) judgeLetter(one *write) {
+	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
+	b := &one.before
+	if s == nil || r.exempt() || limit == 0 || int(one.attempts) >= limit || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
+		return
+	}
+	attempts, asked, at := one.attempts, s.asked, one.at
+	c.early = append(c.early, suspect{
+		anomaly: "premature-dead-letter", number: one.record, instance: one.by.instance, from: r.born, to: at,
+		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, {history.KindProduceRequest, at}},
+		say: func() string {
+			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, near(at-asked), one.by.instance)
+		},
+	})
+}
+
+func (c *gracefulStop) finish() Result {
+	for i := range c.stops {
+		c.judgeStop(&c.stops[i])
+	}
+	for i := range c.early {
+		s := &c.early[i]
+		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
+			c.skip(why)
+			continue
+		}
+		if c.w.missed(s.answered, s.told) {
+			c.skip("answered when the client may have given up")
+			continue
+		}
+		// Its attempts may be those of several copies, each of which is tried for itself.
+		if c.w.hops && c.w.disruptions(s.number, c.w.record(s.number)) > 0 {
+			c.skip("several copies")
+			continue
+		}
+		c.saw(s.anomaly, c.w.about(s.number, 0, s.to, s.say, s.marks...))
+	}
+	c.judgeLosses()
+	if len(c.stops) == 0 {
+		return c.w.unjudged(c.report, "no instance was told to stop")
+	}
+	if c.result.Judged == 0 {
+		return c.w.unjudged(c.report, "none of the stops could be judged, as something was in the way")
+	}
+	return c.done(Pass, "")
+}
+
+// judgeStop judges how long one stop took.
+func (c *gracefulStop) judgeStop(s *stop) {
+	grace := c.w.contract.StopGrace
+	ran := s.exited
+	if s.killed != never {
+		ran = s.killed
+	}
+	if ran == never {
+		c.skip("end not seen")
+		return
+	}
+	over := ran - s.asked - grace
+	stalled, frozen := c.w.stalls.kept(s.by.instance, s.asked, ran)
+	switch {
+	case grace <= 0:
+		c.result.Judged++ // no time is promised, but what happens to its records is judged
+	case frozen:
+		c.skip("stopped by a signal")
+	case s.killed != never && over < 0:
+		c.skip("killed before its grace was over")
+	case s.killed != never && stalled > over+max(grace/reserveShare, reserveLeast):
+		c.skip("stall")
+	case s.killed == never && over > exitPrecision && stalled >= over-exitPrecision:
+		c.skip("stall")
+	default:
+		c.result.Judged++
+		if s.killed != never || over > exitPrecision {
+			c.sawLate(s, ran-s.asked)
+		}
+	}
+}
+
+// kept returns for how long the instance was kept from running, and whether it was stopped by a signal. Of the harness, which shares the machine
+// with it, only what is more than the usual noise counts.
+func (s *spans) kept(instance int16, from, to time.Duration) (total time.Duration, stopped bool) {
+	for i := range s.list {
+		one := &s.list[i]
+		if one.from > to || one.to < from {
+			continue
+		}
+		if one.instance == instance || one.instance == none && one.lasted >= harnessNoise {
+			total += one.lasted
+			stopped = stopped || one.stopped
+		}
+	}
+	return total, stopped
+}
+
+func (c *gracefulStop) sawLate(s *stop, ran time.Duration) {
+	end := moment{history.KindInstanceExited, s.exited}
+	if s.killed != never {
+		end = moment{history.KindInstanceSignal, s.killed}
+	}
+	by, killed := s.by, s.killed != never
+	c.saw("stop-timeout", sighting{
+		record: none, topic: none, partition: none, offset: none, from: s.asked, to: max(s.exited, s.killed),
+		marks: []moment{{history.KindInstanceSignal, s.asked}, end},
+		say: func() string {
+			if killed {
+				return fmt.Sprintf("instance %d had not ended %s after TERM, and was killed; its grace is %s", by.instance, near(ran), c.w.contract.StopGrace)
+			}
+			return fmt.Sprintf("instance %d ended %s after TERM; its grace is %s", by.instance, near(ran), c.w.contract.StopGrace)
+		},
+	})
+}
+
+// judgeLosses looks, among the records that a commit passed before they were finished, for those that a stopping process dropped.
+func (c *gracefulStop) judgeLosses() {
+	if len(c.stops) == 0 || len(c.w.passes) == 0 {
+		return
+	}
+	letters := c.w.lettersByRecord()
+	for i := range c.w.passes {
+		one := &c.w.passes[i]
+		s := c.stopOf(one.by)
+		if s == nil || !one.accepted || one.at < s.asked || one.state != nil {
+			continue
+		}
+		number, r := one.number, c.w.record(one.number)
+		if r == nil || !c.dropped(number, r, one, letters[number]) {
+			continue
+		}
+		if c.w.contract.AutoCommit {
+			c.skip("commits follow time, by contract")
+			continue
+		}
+		if c.w.unknowable(r) {
+			c.skip("outcome not observable")
+			continue
+		}
+		asked, at, offset := s.asked, one.at, one.offset
+		c.saw("lost", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("it was still to be retried when instance %d, %s after it was told to stop, committed past it (up to %d); nobody finished it",
+				s.by.instance, near(at-asked), offset)
+		}, moment{history.KindInstanceSignal, asked}, moment{history.KindCommitRequest, at}))
+	}
+}
+
+// dropped reports whether the record was waiting to be retried by the process that passed it, and nobody can finish it any more.
+func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*letter) bool {
+	limit := c.w.contract.MaxAttempts
+	waiting := r.held == one.by && r.has(markEnded) && c.w.classes[r.outcome] == classRetryable && (limit == 0 || int(r.inSeries) < limit)
+	at := c.w.position(number, r)
+	p := c.w.partition(at.topic, at.partition)
+	if !waiting || r.letterAsked >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) || !c.w.unfinished(number, r, at, letters) {
+		return false
+	}
+	return c.w.drainedWhole() || c.w.allExited(p.auditedAt)
+}
+
+// unjudged is the result of a checker that had nothing to judge: the run may pass without it, unless its scenario asks for this invariant.
+func (w *world) unjudged(r *report, why string) Result {
+	if slices.Contains(w.header.Expect.Invariants, r.result.Name) {
+		return r.done(Inconclusive, why)
+	}
+	return r.done(NotApplicable, why)
+}
+
+func aboutGracefulStop() Explanation {
+	return Explanation{
+		Promise: "Told to stop, an instance ends in time and leaves to others what it has not finished.",
+		Rule: "From TERM to its end an instance takes no longer than its grace. After its TERM it neither commits past a record that it still had to " +
+			"retry nor dead-letters one that had attempts left.",
+		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls and STOP signals, which " +
+			"excuse a late end; faults don't",
+		Example: []string{
+			"attempts.max is 3, the grace is 5s", "4.000s  attempt 1 of record 12 is answered transient", "4.050s  instance 0 gets TERM",
+			"4.060s  instance 0 writes record 12 to the dead-letter topic",
+		},
+		Cause: "the shutdown hook flushes everything that is in memory, as committed or as dead letters; a retry timer or a producer without a timeout " +
+			"is waited for; the thread that sleeps out a backoff is never interrupted.",
+		Anomalies: []AnomalyNote{
+			{"stop-timeout", "an instance was still there when its grace was over"},
+			{"lost", "a stopping instance committed past what it still had to retry, and nobody finished it"},
+			{"premature-dead-letter", "a stopping instance dead-lettered what had attempts left"},
+		},
+	}
+}

@@ -1,0 +1,554 @@
+package assertions
+
+// isolation: while a record backs off, those that need not wait for it go on at the stated share of their fault-free pace.
+//
+// What is looked at is one backoff of one record: from the end of a failed attempt to the start of the next by the same process. Were others
+// waiting all through its middle half, and was none of them started in it? Then it held them up; if one was started, it let them go:
+//
+//	attempt fails                                          next attempt
+//	     ├──────────┼───────── middle half ─────────┼──────────┤
+//	  ▲ a record is there          no record is started           ▲ it is started: held up
+//
+// The outer quarters are left out because the observers' stamps race with the process there: what it had begun when the attempt failed is read
+// by the oracle a little later, and after the backoff what waited may be read before the next attempt. A backoff in which nothing was
+// started and nothing waited says nothing.
+//
+// The others are first attempts only, of records that the contract's ordering lets go: one waits from when it was sent, its process got the
+// partition, and the one before it in its order was finished, whichever came last. Two questions are asked of each backoff: did it hold up
+// everything in the process (a poll loop that sleeps), and everything else of its own partition (a thread for each partition that sleeps)?
+//
+// The fault-free pace is measured in the same run: of the time that records wait for their first attempt, with none started meanwhile, while nothing of
+// their process (or of their partition, when it is asked about) backs off, nothing is broken and nothing moves, the share that lies in waits of less than half of the first backoff: a middle
+// half laid anywhere into that time would find a record started at least that often. A consumer that is slow by itself (it fetches twice
+// a second, it works in batches, its downstream takes long) is as slow there. So the share of backoffs that let others go must be at least the
+// promised share of that. As a backoff is counted once, however many wait, no long wait counts more for overlapping many.
+//
+// Not judged are backoffs during a fault or soon after it, around a change of the process's assignment, with all workers of the process busy for
+// most of the middle half (as far as it has been seen to have workers), and, where they seem to have held something up, with a stall
+// that may be why.
+//
+// To blame someone takes enough of both. To pass does not take the fault-free share: no pace is above all of it.
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	// shortestBackoff is the least that can be told from the noise of a machine.
+	shortestBackoff = 40 * time.Millisecond
+	// shortSilence is from when on a pause between first attempts is noted; it must be less than half of the shortest backoff.
+	shortSilence = 10 * time.Millisecond
+	// burst is within what time records that were let go together are started.
+	burst = 5 * time.Millisecond
+	// settled is how long after a change of its assignment a process is left alone.
+	settled = time.Second
+	// isolationLeast is how many of each it takes to blame someone. A consumer that lets others go does so in nearly all backoffs, one that
+	// doesn't in nearly none, so there is no need of many.
+	isolationLeast = 16
+	// promptLeast is the fault-free share below which nothing is concluded: who is that slow by itself lets nobody go quickly anyway.
+	promptLeast = 0.5
+	// heldLimit bounds the backoffs that are kept as having held something up.
+	heldLimit = 1 << 16
+	// queueLimit bounds the backoffs of a lane that are not decided yet.
+	queueLimit = 256
+)
+
+// The questions that are asked of a backoff.
+const (
+	ofProcess = iota
+	ofPartition
+	questions
+)
+
+type isolation struct {
+	*report
+	share     float64
+	prompt    time.Duration // what counts as started at once
+	ordered   history.Ordering
+	processes []*running
+	parts     [][]lane
+	flowing   [questions]int64
+	held      []holdUp
+	free      [questions]pace
+	faults    int
+	calm      time.Duration // from when on no fault has left anything behind
+}
+
+// pace is how records come up for their first attempt in fault-free time.
+type pace struct {
+	count         int64
+	waiting, slow time.Duration // while at least one waited and none was started; and what of it lies in waits that were not short
+}
+
+func (p pace) share() float64 { return 1 - float64(p.slow)/float64(max(p.waiting, 1)) }
+
+// running is what a process is doing.
+type running struct {
+	lane
+	run       uint16
+	now, most int // attempts under way; how many there were at most
+	// busy are the latest stretches in which so many were under way, as a ring; stretches counts them.
+	busy      [8]stretch
+	stretches int
+	changed   []time.Duration
+}
+
+// lane is what a backoff is asked about: everything in a process, or in a partition.
+type lane struct {
+	epoch    uint32
+	began    bool
+	last     time.Duration // the latest first attempt, never before the first
+	silences [8]silence    // the latest, as a ring
+	count    int           // how many silences there were
+	open     int           // records of it that failed and are not attempted again yet
+	calm     time.Duration // when there was last such a record
+	by       *running      // whose they are
+	queue    []wait
+}
+
+// silence is a time without a first attempt.
+type silence struct {
+	from, to time.Duration
+	since    time.Duration // since when the record that ended it had waited; endless if that is not known
+}
+
+// wait is a backoff that is not decided yet.
+type wait struct {
+	number   int32
+	instance int16
+	from, to time.Duration
+	room     bool // not all workers of the process were busy
+}
+
+// stretch is a stretch of time.
+type stretch struct{ from, to time.Duration }
+
+// holdUp is a backoff that held others up, unless something excuses it.
+type holdUp struct {
+	wait
+	question int
+	since    time.Duration // since when the other record had waited
+	until    time.Duration // when it was started
+}
+
+func newIsolation(w *world) checker {
+	const name, of = "isolation", "backoffs"
+	switch {
+	case w.contract.WireOnly:
+		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+	case w.contract.Isolation <= 0:
+		return unpromised{notApplicable(name, of, "the contract does not promise that records keep their pace while others back off")}
+	}
+	c := &isolation{report: newReport(w, name, of), share: w.contract.Isolation, ordered: w.contract.Ordering, calm: never}
+	c.prompt = max(w.contract.Backoff.Wait(1), shortestBackoff) / 2
+	for topic := range w.parts {
+		var parts []lane
+		if w.role(int16(topic)) == history.RoleInput {
+			parts = make([]lane, len(w.parts[topic]))
+		}
+		c.parts = append(c.parts, parts)
+	}
+	return c
+}
+
+func (c *isolation) observe(e *history.Event) {
+	switch e.Kind {
+	case history.KindAttemptStart:
+		if c.w.attempt != nil {
+			c.start(c.w.attempt)
+		}
+	case history.KindAttemptEnd:
+		if c.w.attempt != nil {
+			c.end(c.w.attempt)
+		}
+	case history.KindAssigned, history.KindRevoked:
+		if p := c.process(holder{e.Instance, e.Run}); p != nil {
+			p.change(e.Time)
+		}
+	case history.KindFaultStart:
+		c.faults++
+	case history.KindFaultEnd:
+		c.faults = max(c.faults-1, 0)
+		c.calm = e.Time + faultGrace
+	}
+}
+
+// process returns what is known of a process, nil for one that another has taken the place of.
+func (c *isolation) process(by holder) *running {
+	if by.instance < 0 {
+		return nil
+	}
+	for int(by.instance) >= len(c.processes) {
+		c.processes = append(c.processes, nil)
+	}
+	p := c.processes[by.instance]
+	if p != nil && p.run > by.run {
+		return nil
+	}
+	if p == nil || p.run < by.run {
+		fresh := &running{lane: newLane(0), run: by.run}
+		if p != nil {
+			fresh.changed = p.changed
+		}
+		c.processes[by.instance] = fresh
+		return fresh
+	}
+	return p
+}
+
+// change notes that a process was given or lost something; changes of one rebalance are one.
+func (p *running) change(at time.Duration) {
+	if n := len(p.changed); n > 0 && at-p.changed[n-1] < settled/4 {
+		return
+	}
+	p.changed = append(p.changed, at)
+}
+
+// moved reports whether the process's assignment changed in the stretch.
+func (p *running) moved(from, to time.Duration) bool {
+	i, exactly := slices.BinarySearch(p.changed, from)
+	return exactly || i < len(p.changed) && p.changed[i] <= to
+}
+
+func newLane(epoch uint32) lane { return lane{epoch: epoch, began: true, last: never, calm: never} }
+
+// part returns the lane of the partition that the record was put in; it begins anew with each assignment. It is nil where nobody has it.
+func (c *isolation) part(r *record) (*lane, *partition) {
+	p := c.w.partition(r.topic, r.partition)
+	if p == nil || int(r.partition) >= len(c.parts[r.topic]) {
+		return nil, nil
+	}
+	l := &c.parts[r.topic][r.partition]
+	if !l.began || l.epoch != p.epoch {
+		if l.by != nil {
+			l.by.open -= l.open
+		}
+		*l = newLane(p.epoch)
+	}
+	return l, p
+}
+
+func (c *isolation) start(a *attempt) {
+	p, r := c.process(a.by), c.w.record(a.number)
+	if p == nil {
+		return
+	}
+	l, part := c.part(r)
+	if l != nil {
+		c.close(a, l)
+	}
+	if l != nil && !a.stray && !a.early {
+		switch {
+		case !a.before.any && a.life == 0:
+			c.first(a, r, p, l, part)
+		case a.before.any && a.before.by == a.by && a.before.epoch == r.epoch:
+			c.again(a, p, l)
+		}
+	}
+	p.now++
+	if p.now > p.most {
+		p.most, p.stretches = p.now, 0
+	}
+	if p.now == p.most {
+		p.fill(a.start)
+	}
+}
+
+// fill notes that all workers are busy from now on. Short breaks between two attempts of one worker don't count.
+func (p *running) fill(at time.Duration) {
+	if p.stretches > 0 {
+		latest := &p.busy[(p.stretches-1)%len(p.busy)]
+		if at-latest.to <= burst {
+			latest.to = endless
+			return
+		}
+		if latest.to-latest.from < burst {
+			p.stretches-- // too short to be in anybody's way
+		}
+	}
+	p.busy[p.stretches%len(p.busy)] = stretch{at, endless}
+	p.stretches++
+}
+
+// room reports whether workers were idle for at least half of the stretch, as far as that is remembered.
+func (p *running) room(from, to time.Duration) bool {
+	var busy time.Duration
+	kept := min(p.stretches, len(p.busy))
+	for i := 1; i <= kept; i++ {
+		s := &p.busy[(p.stretches-i)%len(p.busy)]
+		busy += max(min(s.to, to)-max(s.from, from), 0)
+		if s.from <= from {
+			return busy <= (to-from)/2
+		}
+	}
+	return kept < len(p.busy) && busy <= (to-from)/2
+}
+
+func (c *isolation) end(a *attempt) {
+	p := c.process(a.by)
+	if p == nil {
+		return
+	}
+	if p.now == p.most && p.stretches > 0 {
+		p.busy[(p.stretches-1)%len(p.busy)].to = a.end
+	}
+	p.now = max(p.now-1, 0)
+	limit := c.w.contract.MaxAttempts
+	if c.w.classes[a.outcome] != classRetryable || limit > 0 && int(a.k) >= limit {
+		return
+	}
+	r := c.w.record(a.number)
+	l, _ := c.part(r)
+	if l == nil || r.lastStart != a.start || a.life != r.lives {
+		return // it is tried again already
+	}
+	if l.by != nil && l.by != p {
+		l.by.open -= l.open
+		l.open = 0
+	}
+	l.by = p
+	l.open++
+	p.open++
+}
+
+// close notes that a record that failed is attempted again. One that never is, keeps its process from ever counting as free of backoffs until it
+// loses the partition: then less can be concluded.
+func (c *isolation) close(a *attempt, l *lane) {
+	b := &a.before
+	if !b.any || !b.ended || a.fresh || c.w.classes[b.outcome] != classRetryable || l.by == nil || l.open == 0 {
+		return
+	}
+	l.open--
+	l.by.open--
+	l.calm, l.by.calm = a.start, a.start
+}
+
+// first takes up a record that is attempted for the first time.
+func (c *isolation) first(a *attempt, r *record, p *running, l *lane, part *partition) {
+	since := c.waiting(r, part)
+	for question, one := range [questions]*lane{&p.lane, l} {
+		c.sample(question, p, one, since, a.start)
+		if one.closed(a.start) {
+			c.decide(question, one)
+		}
+		one.first(a.start, since)
+	}
+}
+
+// sample counts the wait that ends with a first attempt, as far as nothing was in its way.
+func (c *isolation) sample(question int, p *running, l *lane, since, at time.Duration) {
+	if c.faults > 0 || l.last == never || l.open > 0 {
+		return
+	}
+	from := max(l.last, since, l.calm, c.calm)
+	if from >= at || p.moved(from-settled, at) {
+		return
+	}
+	pace := &c.free[question]
+	pace.count++
+	pace.waiting += at - from
+	if at-from >= c.prompt {
+		pace.slow += at - from
+	}
+}
+
+// waiting returns since when the record has been there for its first attempt, with nothing before it in its order; endless if it isn't known.
+func (c *isolation) waiting(r *record, part *partition) time.Duration {
+	since := max(r.born, part.since)
+	if r.born < 0 {
+		return endless
+	}
+	before := c.w.record(r.prev)
+	if before == nil || c.ordered == history.OrderingNone {
+		return since
+	}
+	if before.has(markRefused) || before.exempt() || before.firstTerminal < 0 || before.lives > 0 {
+		return endless
+	}
+	return max(since, before.firstTerminal)
+}
+
+// again takes up a backoff that is over.
+func (c *isolation) again(a *attempt, p *running, l *lane) {
+	b := &a.before
+	if !b.ended || c.w.classes[b.outcome] != classRetryable || a.start-b.end < shortestBackoff ||
+		c.faults > 0 || b.end <= c.calm || p.moved(b.end-settled, a.start) {
+		return
+	}
+	one := wait{number: a.number, instance: a.by.instance, from: b.end, to: a.start}
+	quarter := (one.to - one.from) / 4
+	one.room = p.room(one.from+quarter, one.to-quarter)
+	p.ask(one)
+	if c.ordered != history.OrderingPartition {
+		l.ask(one)
+	}
+}
+
+func (l *lane) ask(one wait) {
+	if len(l.queue) < queueLimit {
+		l.queue = append(l.queue, one)
+	}
+}
+
+// first notes a first attempt, and the silence that it ends.
+func (l *lane) first(at, since time.Duration) {
+	latest := &l.silences[(l.count+len(l.silences)-1)%len(l.silences)]
+	switch {
+	case at-l.last >= shortSilence:
+		l.silences[l.count%len(l.silences)] = silence{l.last, at, since}
+		l.count++
+	case l.count > 0 && at <= latest.to+burst:
+		latest.since = min(latest.since, since)
+	}
+	l.last = at
+}
+
+// closed reports whether what was let go with the end of the latest silence has all been started by then.
+func (l *lane) closed(now time.Duration) bool {
+	if len(l.queue) == 0 {
+		return false
+	}
+	return l.count == 0 || now > l.silences[(l.count+len(l.silences)-1)%len(l.silences)].to+burst
+}
+
+// decide says of the backoffs whose middle half lies before the latest first attempt whether they held anything up.
+func (c *isolation) decide(question int, l *lane) {
+	open := l.queue[:0]
+	for _, one := range l.queue {
+		quarter := (one.to - one.from) / 4
+		from, to := one.from+quarter, one.to-quarter
+		if to > l.last {
+			open = append(open, one)
+			continue
+		}
+		silent, known := l.silent(from, to)
+		switch {
+		case !known:
+		case silent == nil:
+			c.flowing[question]++
+		case silent.since <= from && one.room && len(c.held) < heldLimit:
+			c.held = append(c.held, holdUp{wait: one, question: question, since: silent.since, until: silent.to})
+		}
+	}
+	l.queue = open
+}
+
+// silent returns the silence that covers the stretch, nil if there was none; known is false where it may have been forgotten.
+func (l *lane) silent(from, to time.Duration) (covers *silence, known bool) {
+	kept := min(l.count, len(l.silences))
+	for i := 1; i <= kept; i++ {
+		s := &l.silences[(l.count-i)%len(l.silences)]
+		if s.from <= from && s.to >= to {
+			return s, true
+		}
+		if s.to < to {
+			return nil, true // those before it end even earlier
+		}
+	}
+	return nil, kept < len(l.silences)
+}
+
+func (c *isolation) finish() Result {
+	c.decideRest()
+	var held [questions][]*holdUp
+	for i := range c.held {
+		h := &c.held[i]
+		if why := c.excuse(h); why != "" {
+			c.skip(why)
+			continue
+		}
+		held[h.question] = append(held[h.question], h)
+	}
+	unsure := ""
+	for question := range questions {
+		n := c.flowing[question] + int64(len(held[question]))
+		c.result.Judged = max(c.result.Judged, n)
+		went, free := float64(c.flowing[question])/float64(max(n, 1)), c.free[question]
+		switch {
+		case n == 0 || went >= c.share:
+		case n < isolationLeast || free.count < isolationLeast:
+			unsure = fmt.Sprintf("too few to compare: %d backoffs with others waiting, %d records in fault-free time; it takes %d of each",
+				n, free.count, isolationLeast)
+		case free.share() < promptLeast:
+			unsure = fmt.Sprintf("records wait as long without any backoff: only %.0f%% of that waiting is over within %s", 100*free.share(), c.prompt)
+		case went < c.share*free.share():
+			c.sawHeldUp(held[question], n, free)
+			return c.done(Pass, "")
+		}
+	}
+	switch {
+	case unsure != "":
+		return c.w.unjudged(c.report, unsure)
+	case c.result.Judged == 0:
+		return c.w.unjudged(c.report, "no record backed off while others were waiting and nothing was in the way")
+	}
+	return c.done(Pass, "")
+}
+
+// decideRest decides what the last first attempts left open.
+func (c *isolation) decideRest() {
+	for _, p := range c.processes {
+		if p != nil {
+			c.decide(ofProcess, &p.lane)
+		}
+	}
+	for topic := range c.parts {
+		for i := range c.parts[topic] {
+			c.decide(ofPartition, &c.parts[topic][i])
+		}
+	}
+}
+
+// excuse says why others may have waited besides the backoff, "" if nothing is known. Stalls, rebalances and faults are noted after they began, so
+// it is asked at the end.
+func (c *isolation) excuse(h *holdUp) string {
+	if c.w.faulted(anyFault, h.from, h.to) {
+		return "fault"
+	}
+	if p := c.processes[h.instance]; p != nil && p.moved(h.from-settled, h.to+settled) {
+		return "rebalance"
+	}
+	if stalled, frozen := c.w.stalls.stalled(h.instance, h.from, h.until); frozen || stalled >= (h.to-h.from)/4 {
+		return "stall"
+	}
+	return ""
+}
+
+func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
+	for _, h := range held {
+		c.saw("head-of-line-blocked", c.w.about(h.number, 0, h.until, func() string {
+			what := "instance"
+			if h.question == ofPartition {
+				what = "partition"
+			}
+			return fmt.Sprintf("while it backed off for %s no other record of its %s was started, though one had waited for %s; so in %d of %d backoffs, "+
+				"where otherwise %.0f%% of the waiting is over within %s", near(h.to-h.from), what, near(h.until-h.since), len(held), n, 100*free.share(), c.prompt)
+		}, moment{history.KindAttemptEnd, h.from}, moment{history.KindAttemptStart, h.to}))
+	}
+}
+
+func aboutIsolation() Explanation {
+	return Explanation{
+		Promise: "A record that backs off does not hold up those that need not wait for it.",
+		Rule: "Of the backoffs during which another record was ready for its first attempt, at least the promised share of the fault-free pace let one " +
+			"start in their middle half. Fault-free pace: of the time that records wait while nothing of their instance backs off and nothing is " +
+			"broken, the share that lies in waits of less than half of the first backoff. It is asked of the whole instance and of the record's own partition; the order that the contract " +
+			"promises may hold records up.",
+		Evidence: "the oracle's attempts; 16 backoffs with others waiting, and 16 records in fault-free time of the same run, without a fault, a rebalance, a stall, " +
+			"or all workers busy",
+		Example: []string{
+			"isolation is 50%", "1.000s  attempt 1 of record 7, key A, is answered transient", "1.010s  instance 0 fetches record 8, key B",
+			"1.100s  attempt 2 of record 7 starts, and no other was started in between", "1.110s  attempt 1 of record 8 starts",
+			"likewise in 58 of 60 backoffs, where otherwise 98% of the waiting is over within 50ms",
+		},
+		Cause: "the handler sleeps out the backoff in the poll loop, or in the one thread that its partition has; a failed record is sought back to and " +
+			"fetched again before anything else is; the retry topic is consumed by the same thread and waits for its delay there.",
+		Anomalies: []AnomalyNote{
+			{"head-of-line-blocked", "a backoff held up records that need not have waited for it"},
+		},
+	}
+}

@@ -1,0 +1,311 @@
+package assertions
+
+// liveness: when everything is healed, the lag returns to zero within the allowance, no partition is left paused, and the group does not
+// rebalance over and over without a reason.
+//
+// stalled and paused-partition are judged by partition, at the end of a drain that was cut by its limit: the harness leaves a drain as soon as
+// everything is committed, so only one that took the whole limit shows that something is left. Where it was cut for another reason (an
+// interruption, a load that was off its schedule), or a fault was never healed, nothing is concluded. no-loss.stalled says of a record that
+// nobody finished it; stalled here says of a partition that its commits do not come to its end, which a subject can also manage with every record
+// finished. Both may be true of one bug. A partition whose holder had it all through the drain and did not ask for its records is
+// reported as paused-partition instead.
+//
+// The lag is that at the audit. One that is zero there and was not when the drain ended was only caught up with because the subject was told to stop.
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// drainStallShare: long stalls that together take more than this part of the drain leave open whether the subject had its time.
+const drainStallShare = 4
+
+type liveness struct {
+	*report
+	parts [][]served
+	storm storm
+	// open counts the partitions of which it can't be said whether they are stalled.
+	open int64
+}
+
+// served is how a partition is served by the process that has it.
+type served struct {
+	// epoch is the assignment that last and fetched belong to: the largest offset handed out in it, and when something was.
+	epoch   uint32
+	last    int64
+	fetched time.Duration
+	// asks tells whether the process asks for the partition, as far as that is observed, and since when that is so.
+	asks  asking
+	asked time.Duration
+	// What was so when the drain ended: who had it since when and was alive, and the latest accepted commit.
+	had       bool
+	since     time.Duration
+	held      holder
+	committed int64
+}
+
+// asking is what is known of whether a process asks for a partition in its fetches.
+type asking uint8
+
+const (
+	askUnknown asking = iota
+	askOn
+	askOff
+)
+
+func newLiveness(w *world) checker {
+	c := &liveness{report: newReport(w, "liveness", "partitions"), storm: newStorm()}
+	for topic := range w.parts {
+		parts := make([]served, 0)
+		if w.consumed(int16(topic)) {
+			parts = make([]served, len(w.parts[topic]))
+		}
+		for i := range parts {
+			parts[i] = served{last: none, fetched: never, committed: none}
+		}
+		c.parts = append(c.parts, parts)
+	}
+	return c
+}
+
+func (c *liveness) observe(e *history.Event) {
+	switch e.Kind {
+	case history.KindFetched:
+		c.fetch(e)
+	case history.KindFetching:
+		c.ask(e)
+	case history.KindPhase:
+		if e.Text == history.PhaseAudit {
+			c.endDrain()
+			c.storm.over = true
+		}
+	default:
+		c.storm.take(e)
+	}
+}
+
+func (c *liveness) served(topic int16, number int32) *served {
+	if topic < 0 || int(topic) >= len(c.parts) || number < 0 || int(number) >= len(c.parts[topic]) {
+		return nil
+	}
+	return &c.parts[topic][number]
+}
+
+func (c *liveness) fetch(e *history.Event) {
+	s, p := c.served(e.Topic, e.Partition), c.w.partition(e.Topic, e.Partition)
+	if s == nil || p == nil || !p.has || p.held != (holder{e.Instance, e.Run}) {
+		return
+	}
+	if s.epoch != p.epoch {
+		s.epoch, s.last = p.epoch, none
+	}
+	s.last, s.fetched = max(s.last, e.Aux), e.Time
+}
+
+// ask notes that a process began or ceased to ask for a partition.
+func (c *liveness) ask(e *history.Event) {
+	s, p := c.served(e.Topic, e.Partition), c.w.partition(e.Topic, e.Partition)
+	if s == nil || p == nil || e.Instance < 0 {
+		return
+	}
+	if by := (holder{e.Instance, e.Run}); p.has && p.held != by && e.N == 0 {
+		return // the one that had it before; of this one nothing is said
+	}
+	s.asks, s.asked = askOn, e.Time
+	if e.N == 0 {
+		s.asks = askOff
+	}
+}
+
+// endDrain notes how things stand before the subject is told to stop.
+func (c *liveness) endDrain() {
+	for topic := range c.parts {
+		for i := range c.parts[topic] {
+			s, p := &c.parts[topic][i], &c.w.parts[topic][i]
+			one := c.w.instances[p.held.instance]
+			s.had = p.has && one != nil && one.alive && one.stopped == never
+			s.since, s.held, s.committed = p.since, p.held, p.committed
+			if s.epoch != p.epoch {
+				s.last, s.fetched = none, never
+			}
+		}
+	}
+}
+
+// drainCut returns the last stretch in which the subject was given time to finish, and whether its limit ended it.
+func (w *world) drainCut() (from, to time.Duration, cut bool) {
+	from, to = w.phase(history.PhaseDrain)
+	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
+		from, to = replayed, until
+		if n := len(w.replays); n > 0 {
+			from = max(from, w.replays[n-1].at)
+		}
+	}
+	limit := w.header.Expect.DrainLimit
+	return from, to, from != never && to != never && limit > 0 && to-from >= limit
+}
+
+func (c *liveness) finish() Result {
+	from, to, cut := c.w.drainCut()
+	for topic := range c.parts {
+		for i := range c.parts[topic] {
+			c.judge(&c.w.parts[topic][i], &c.parts[topic][i], from, to, cut)
+		}
+	}
+	if s, raging := c.storm.judge(c.w); raging {
+		c.saw("rebalance-storm", s)
+	}
+	if c.open > 0 {
+		return c.done(Inconclusive, fmt.Sprintf("the drain ended before the subject had its whole time, with %d partitions behind", c.open))
+	}
+	if c.result.Judged == 0 {
+		return c.w.unjudged(c.report, "no audit read a partition with records")
+	}
+	return c.done(Pass, "")
+}
+
+// judge judges one partition.
+func (c *liveness) judge(p *partition, s *served, from, to time.Duration, cut bool) {
+	end := p.log.last + 1 // behind the last record; what lies beyond it (marks of transactions) is nobody's to process
+	if end <= 0 || !c.w.reads(p.topic) {
+		return
+	}
+	if !p.audited {
+		c.skip("no audit")
+		return
+	}
+	at := c.uncommitted(p)
+	behind := at < end
+	onlyAtStop := !behind && cut && s.committed < end && p.committed >= end && len(p.named) == 0
+	if behind || onlyAtStop {
+		if why := c.excuse(s, from, to, cut); why != "" {
+			c.skip(why)
+			c.open++
+			return
+		}
+	}
+	c.result.Judged++
+	switch {
+	case behind && c.paused(p, s, at, from, to):
+		c.saw("paused-partition", c.story(p, at, func() string {
+			return fmt.Sprintf("instance %d had %s-%d all through the drain and did not ask for its records: it is committed up to %d of %d",
+				s.held.instance, c.w.topicName(p.topic), p.number(), at, end)
+		}))
+	case behind:
+		c.saw("stalled", c.story(p, at, func() string {
+			return fmt.Sprintf("%s-%d is committed up to %d of %d, %s after everything was healed and the last record was sent",
+				c.w.topicName(p.topic), p.number(), at, end, near(to-from))
+		}))
+	case onlyAtStop:
+		c.saw("stalled", c.story(p, max(s.committed, 0), func() string {
+			return fmt.Sprintf("%s-%d was committed up to %d of %d when the %s for the drain were over, and to its end only when the subject was told to stop",
+				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, c.w.header.Expect.DrainLimit)
+		}))
+	}
+}
+
+// long returns for how long in all the harness and the instance stood still in stalls that were long enough to disturb anybody.
+func (s *spans) long(instance int16, from, to time.Duration) (total time.Duration) {
+	for i := range s.list {
+		one := &s.list[i]
+		if one.from <= to && one.to >= from && (one.instance == none || one.instance == instance) && (one.stopped || one.lasted >= answerStall) {
+			total += min(one.lasted, to-from)
+		}
+	}
+	return total
+}
+
+// uncommitted returns the first offset with a record that the group's offsets, as the audit found them, do not say is done; the end if there is none.
+func (c *liveness) uncommitted(p *partition) int64 {
+	at := max(p.auditCommits, p.log.first)
+	for at <= p.log.last && (p.log.at(at) == none || p.committedAt(at)) {
+		at++
+	}
+	return at
+}
+
+// reads reports whether the subject's group is seen to commit the topic. A retry topic may be another group's.
+func (w *world) reads(topic int16) bool {
+	return w.role(topic) == history.RoleInput || slices.ContainsFunc(w.parts[topic], func(p partition) bool { return p.auditCommits > 0 })
+}
+
+// excuse says why a partition that is behind proves nothing, "" if it does.
+func (c *liveness) excuse(s *served, from, to time.Duration, cut bool) string {
+	switch {
+	case !cut:
+		return "drain ended early"
+	case !c.w.healed():
+		return "a fault was never healed"
+	}
+	if c.w.stalls.long(s.held.instance, from, to) > (to-from)/drainStallShare {
+		return "stall"
+	}
+	return ""
+}
+
+// paused reports whether the process that had the partition all through the drain left it alone in the whole second half of it: it did not ask for it
+// while it asked for others, or there were records that it was not handed.
+func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Duration) bool {
+	middle := from + (to-from)/2
+	left := s.asks == askUnknown || s.asks == askOff && s.asked <= middle
+	left = left && (s.last < p.log.last || s.asks == askOff && c.asksElsewhere(s.held))
+	if !s.had || s.since > from || s.fetched > middle || !left {
+		return false
+	}
+	// With something of it still under way it may only be full.
+	for offset := at; offset <= p.log.last; offset++ {
+		if r := c.w.record(p.log.at(offset)); r != nil && max(r.lastStart, r.lastEnd, r.letterAsked) > middle && r.lastStart < to {
+			return false
+		}
+	}
+	return true
+}
+
+// asksElsewhere reports whether the process was asking for any partition when the drain ended. A client also leaves out what it has
+// records of that it has not handed on, but not for long while it goes on with others.
+func (c *liveness) asksElsewhere(by holder) bool {
+	for topic := range c.parts {
+		for i := range c.parts[topic] {
+			if s := &c.parts[topic][i]; s.had && s.held == by && s.asks == askOn {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// story tells of the first record that is not committed.
+func (c *liveness) story(p *partition, at int64, say func() string) sighting {
+	for offset := at; offset <= min(p.log.last, at+holeLimit); offset++ {
+		if number := p.log.at(offset); number != none {
+			s := c.w.about(number, 0, endless, say)
+			s.topic, s.partition, s.offset = p.topic, p.number(), offset
+			return s
+		}
+	}
+	return sighting{record: none, topic: p.topic, partition: p.number(), offset: at, to: endless, say: say}
+}
+
+func aboutLiveness() Explanation {
+	return Explanation{
+		Promise: "When everything is healed, the subject catches up and settles down.",
+		Rule: "Within the scenario's drain limit after heal every consumed partition is committed to its end, without being told to stop; no " +
+			"partition is left unread by the living instance that has it; the group does not rebalance again and again without an instance " +
+			"starting or ending, a fault, or a stall of a second.",
+		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments and their generations",
+		Example: []string{
+			"5.000s  every fault is gone, the last record is sent", "5.100s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
+			"25.100s  the drain reaches its limit: in-2 ends at 130, and nothing was fetched from it since",
+		},
+		Cause: "a partition is paused for a backoff and resumed by code that an exception skips, or that a rebalance makes forget it; a fetcher dies and " +
+			"nobody notices; a handler blocks for longer than the poll interval, so the group expels the member, again and again.",
+		Anomalies: []AnomalyNote{
+			{"stalled", "the lag of a partition did not return to zero within the allowance"},
+			{"paused-partition", "an instance had a partition and did not ask for its records any more"},
+			{"rebalance-storm", "the group rebalanced over and over with nothing to explain it"},
+		},
+	}
+}

@@ -1,0 +1,196 @@
+package assertions
+
+// The order in which a history is judged. Events come sorted by time, but at equal stamps nobody can say which came first, and the order in which
+// they were recorded is that of the observers' goroutines. So it means nothing here: events of one time are put in an order of their own, the
+// same however they were recorded, and one in which the subject has the benefit: what it was told comes before what it asked for.
+//
+//	1 the run and its surroundings: phases, what was sent, processes, faults, assignments, fetches
+//	2 answers to what was asked for earlier
+//	3 what was asked for and answered at this very time, stage by stage: attempts, writes, commits, ends of transactions
+//	4 what was asked for and not answered yet
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// inOrder passes events on, those of one time in their order.
+type inOrder struct {
+	held []history.Event
+	sort sorter
+}
+
+// ordered is a source whose events of one time come in their order.
+type ordered struct{ history.Source }
+
+// Each implements history.Source.
+func (o ordered) Each(fn func(*history.Event) error) error {
+	var order inOrder
+	stopped := false
+	see := func(e *history.Event) error {
+		err := fn(e)
+		stopped = stopped || err != nil
+		return err
+	}
+	err := o.Source.Each(func(e *history.Event) error { return order.take(e, see) })
+	if stopped {
+		return err
+	}
+	// What came before a damage is passed on too.
+	return cmp.Or(order.flush(see), err)
+}
+
+func (o *inOrder) take(e *history.Event, pass func(*history.Event) error) error {
+	if len(o.held) > 0 && o.held[0].Time != e.Time {
+		if err := o.flush(pass); err != nil {
+			return err
+		}
+	}
+	o.held = append(o.held, *e)
+	return nil
+}
+
+func (o *inOrder) flush(pass func(*history.Event) error) error {
+	if len(o.held) > 1 {
+		o.sort.put(o.held)
+	}
+	for i := range o.held {
+		if err := pass(&o.held[i]); err != nil {
+			return err
+		}
+	}
+	o.held = o.held[:0]
+	return nil
+}
+
+// sorter sorts events of one time.
+type sorter struct {
+	asked map[int64]bool // operations asked for at this time
+	both  map[int64]bool // and answered
+}
+
+func (s *sorter) put(events []history.Event) {
+	s.asked, s.both = map[int64]bool{}, map[int64]bool{}
+	for i := range events {
+		if stageOf(events[i].Kind) > 0 && !isAnswer(events[i].Kind) {
+			s.asked[events[i].Op] = true
+		}
+	}
+	for i := range events {
+		if isAnswer(events[i].Kind) && s.asked[events[i].Op] {
+			s.both[events[i].Op] = true
+		}
+	}
+	slices.SortFunc(events, func(a, b history.Event) int { return s.compare(&a, &b) })
+}
+
+func (s *sorter) compare(a, b *history.Event) int {
+	if c := cmp.Compare(s.rank(a), s.rank(b)); c != 0 {
+		return c
+	}
+	if stage := stageOf(a.Kind); stage > 0 {
+		// A request goes before its own answer.
+		if c := cmp.Or(cmp.Compare(stage, stageOf(b.Kind)), cmp.Compare(a.Op, b.Op), cmp.Compare(a.Kind, b.Kind)); c != 0 {
+			return c
+		}
+	}
+	return compareFields(a, b)
+}
+
+// The ranks of what is neither asked for nor answered are spread around those that are.
+const (
+	rankPhase = iota
+	rankSend
+	rankAcked
+	rankProcess
+	rankFault
+	rankRevoked
+	rankAssigned
+	rankFetched
+	rankAuditStart
+	rankAudit
+	rankSelected
+	rankAnswer
+	rankBoth
+	rankAsked
+)
+
+func (s *sorter) rank(e *history.Event) int {
+	switch e.Kind {
+	case history.KindPhase:
+		return rankPhase
+	case history.KindSend:
+		return rankSend
+	case history.KindAcked:
+		return rankAcked
+	case history.KindInstanceStarting, history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited:
+		return rankProcess
+	case history.KindRevoked:
+		return rankRevoked
+	case history.KindAssigned:
+		return rankAssigned
+	case history.KindFetched, history.KindFetching:
+		return rankFetched
+	case history.KindAuditStart:
+		return rankAuditStart
+	case history.KindAuditRecord, history.KindAuditOffsets:
+		return rankAudit
+	case history.KindReplaySelected:
+		return rankSelected
+	}
+	switch {
+	case stageOf(e.Kind) == 0:
+		return rankFault
+	case s.both[e.Op]:
+		return rankBoth
+	case isAnswer(e.Kind):
+		return rankAnswer
+	}
+	return rankAsked
+}
+
+// stageOf says how far along a record is in what is asked for and answered, 0 for everything else.
+func stageOf(kind history.Kind) int {
+	switch kind {
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		return 1
+	case history.KindProduceRequest, history.KindProduceResponse:
+		return 2
+	case history.KindCommitRequest, history.KindCommitResponse:
+		return 3
+	case history.KindTxnEndRequest, history.KindTxnEndResponse:
+		return 4
+	}
+	return 0
+}
+
+func isAnswer(kind history.Kind) bool {
+	switch kind {
+	case history.KindAttemptEnd, history.KindProduceResponse, history.KindCommitResponse, history.KindTxnEndResponse:
+		return true
+	}
+	return false
+}
+
+// compareFields orders events by everything that they say, so that two that compare as equal are equal. Of a process, one start comes after the
+// other; of an end and a start in it, the start.
+func compareFields(a, b *history.Event) int {
+	return cmp.Or(
+		cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Topic, b.Topic),
+		cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Op, b.Op),
+		cmp.Compare(a.N, b.N), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Aux, b.Aux), cmp.Compare(a.Code, b.Code),
+		cmp.Compare(a.Flags, b.Flags), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.KeyHash, b.KeyHash),
+		cmp.Compare(a.ValueHash, b.ValueHash), cmp.Compare(a.HeadersHash, b.HeadersHash), cmp.Compare(a.HeaderCount, b.HeaderCount),
+		cmp.Compare(a.HeaderBytes, b.HeaderBytes), cmp.Compare(a.ProducerID, b.ProducerID), cmp.Compare(a.ProducerEpoch, b.ProducerEpoch),
+		cmp.Compare(a.Sequence, b.Sequence), compareClaims(&a.Claim, &b.Claim),
+	)
+}
+
+func compareClaims(a, b *history.Claim) int {
+	return cmp.Or(
+		cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset),
+		cmp.Compare(a.Attempts, b.Attempts), cmp.Compare(a.Missing, b.Missing),
+	)
+}

@@ -1,0 +1,94 @@
+package assertions
+
+// The whole story of one record, told to whoever asks for it: what a witness is told in short, and what no witness tells of.
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// ErrNoRecord tells that the history has nothing of the record that was asked for.
+var ErrNoRecord = errors.New("the history has nothing of it")
+
+// Biography tells everything that the history has of a record: no line is left out and none is marked. Its times are those of the run's clock.
+// The error is ErrNoRecord where there is nothing, or what keeps the history from being read.
+func Biography(source history.Source, number int32) (Witness, error) {
+	header := source.Header()
+	at := place{none, none, none}
+	known := false
+	err := source.Each(func(e *history.Event) error {
+		if e.Record != number {
+			return nil
+		}
+		known = true
+		// A record whose acknowledgement failed is where the audit found it.
+		stored := e.Kind == history.KindAcked && e.Code == 0 || e.Kind == history.KindAuditRecord && isInput(&header, e.Topic)
+		if stored && at.offset < 0 {
+			at = place{e.Topic, e.Partition, e.Offset}
+		}
+		return nil
+	})
+	if err != nil {
+		return Witness{}, fmt.Errorf("looking for record %d: %w", number, err)
+	}
+	if !known {
+		return Witness{}, fmt.Errorf("looking for record %d of run %s, which has the records 0 to %d: %w",
+			number, header.RunID, header.Records-1, ErrNoRecord)
+	}
+	w := newWorld(&header)
+	told := Witness{Record: number, Partition: at.partition, Offset: at.offset, Biography: []Line{}}
+	if at.topic >= 0 && int(at.topic) < len(header.Topics) {
+		told.Topic = header.Topics[at.topic].Name
+	}
+	n := newNarrator(w)
+	n.enter(&story{
+		sighting: sighting{record: number, topic: at.topic, partition: at.partition, offset: at.offset, to: endless}, witness: &told, whole: true,
+	})
+	if err := n.walk(ordered{source}); err != nil {
+		return Witness{}, fmt.Errorf("telling of record %d: %w", number, err)
+	}
+	return told, nil
+}
+
+// RecordAt returns the number of the record that is at the offset of a topic's partition: the workload's, a retry copy or a dead letter. The topic
+// may be given with or without the run's prefix. The error is ErrNoRecord where the history knows of none there.
+func RecordAt(source history.Source, topic string, partition int32, offset int64) (int32, error) {
+	header := source.Header()
+	index := header.TopicIndex(topic)
+	if index < 0 {
+		index = header.TopicIndex(header.RunID + "." + topic)
+	}
+	if index < 0 {
+		var names []string
+		for i := range header.Topics {
+			names = append(names, header.Topics[i].Name)
+		}
+		return none, fmt.Errorf("looking for topic %q: run %s has the topics %q: %w", topic, header.RunID, names, ErrNoRecord)
+	}
+	found := int32(none)
+	err := source.Each(func(e *history.Event) error {
+		if e.Topic != index || e.Partition != partition || e.Offset != offset || e.Record < 0 {
+			return nil
+		}
+		switch e.Kind {
+		case history.KindAcked, history.KindProduceResponse, history.KindAuditRecord:
+			if e.Code == 0 && !e.Flags.Has(history.Forged) {
+				found = e.Record
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return none, fmt.Errorf("looking for %s-%d offset %d: %w", topic, partition, offset, err)
+	}
+	if found < 0 {
+		return none, fmt.Errorf("looking for the record at %s-%d offset %d: %w", topic, partition, offset, ErrNoRecord)
+	}
+	return found, nil
+}
+
+func isInput(header *history.Header, topic int16) bool {
+	return topic >= 0 && int(topic) < len(header.Topics) && header.Topics[topic].Role == history.RoleInput
+}

@@ -1,0 +1,100 @@
+package assertions
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// lived is a run in which record 1 has been through everything that a biography tells of.
+func lived() *builder {
+	b := newBuilder()
+	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	f := b.fault("kafka", "dlq", "Produce to dlq delayed by 100ms")
+	b.begin().send(0).success(0).send(1).breaks(f).handsOn(1).kill().as(0, 1).up().assign(0, 1, 2, 3)
+	b.where[1] = place{input, 0, 1}
+	b.fetch(1).handsOn(1).commit(2).wait(98*ms).handsOn(1).heals(f).wait(199*ms).attempt(1, history.OutcomeTransient)
+	b.inTxn(3, func() { b.letter(1).commitCopies(1) }).commitTxn(3)
+	return b.drain()
+}
+
+func TestBiographyTellsEverything(t *testing.T) {
+	source := lived().done()
+	told, err := Biography(source, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, line := range told.Biography {
+		texts = append(texts, line.Text)
+	}
+	at := 0
+	for _, want := range []string{
+		"sent to in-0, planned as", "acknowledged at in-0 offset 1", "instance 0 fetches in-0 offsets 1 to 1", "fault begins", "attempt 1 starts",
+		"answered transient", "writes it to in.retry-0", "the write to in.retry-0 is accepted", "fetches in.retry-0 offsets 0 to 0", "gets KILL",
+		"ends with code -1", "(start 2) starts", "(start 2) is assigned in-0", "fetches in-0 offsets 1 to 1", "attempt 2 starts, ",
+		"asks to commit in-0 up to offset 2", "the commit of in-0 up to offset 2 is accepted", "attempt 3 starts, 1", "fault ends",
+		"attempt 4 starts, 2", "writes it to in.dlq-0, in a transaction", "asks to commit in.retry-0 up to offset 3, in a transaction",
+		"asks to commit its transaction", "the end of the transaction is accepted", "the audit finds it in in.dlq-0",
+	} {
+		found := slices.IndexFunc(texts[at:], func(text string) bool { return strings.Contains(text, want) })
+		if found < 0 {
+			t.Fatalf("%q is not told after line %d of\n%s", want, at, strings.Join(texts, "\n"))
+		}
+		at += found + 1
+	}
+	if told.ID != history.NewIDs("run").Token(1) || told.Topic != "in" || told.Offset != 1 || told.Command != "dlqbench show-record run 1" {
+		t.Errorf("%+v", told)
+	}
+}
+
+func TestRecordsAreFoundWhereTheyAre(t *testing.T) {
+	source := lived().done()
+	for at, want := range map[place]int32{{input, 0, 0}: 0, {input, 0, 1}: 1, {retry, 0, 2}: 1, {dlq, 0, 0}: 1, {input, 0, 9}: none, {input, 3, 0}: none} {
+		number, err := RecordAt(source, []string{"in", "in.dlq", "in.retry"}[at.topic], at.partition, at.offset)
+		if number != want || (err == nil) != (want >= 0) || err != nil && !errors.Is(err, ErrNoRecord) {
+			t.Errorf("%v: record %d, %v; want %d", at, number, err, want)
+		}
+	}
+	if _, err := RecordAt(source, "elsewhere", 0, 0); !errors.Is(err, ErrNoRecord) || !strings.Contains(err.Error(), "in.retry") {
+		t.Errorf("of a topic that is none of the run's: %v", err)
+	}
+	if _, err := Biography(source, 40); !errors.Is(err, ErrNoRecord) {
+		t.Errorf("of a record that was never sent: %v", err)
+	}
+}
+
+// TestWitnessesMarkWhatContradicts: within a transaction it is the ends that are marked.
+func TestWitnessesMarkWhatContradicts(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).fails(0, 3)
+	asked := b.askLetter(0)
+	b.inTxn(0, func() { b.commit(1) }).commitTxn(0).answerLetter(asked, 0, 0)
+	w := resultOf(t, judged(t, b.drain().done()), "commit-after-dlq").Anomalies[0].Witnesses[0]
+	var marked []string
+	for _, line := range w.Biography {
+		if line.Marked {
+			marked = append(marked, line.Text)
+		}
+	}
+	if want := []string{"instance 0 asks to commit its transaction", "the write to in.dlq-0 is accepted"}; !slices.Equal(marked, want) {
+		t.Errorf("marked are %q, want %q", marked, want)
+	}
+}
+
+// TestOrderAmongEqualTimesMeansNothing: shuffled within equal times, a history is judged alike, to the byte.
+func TestOrderAmongEqualTimesMeansNothing(t *testing.T) {
+	b := lived()
+	b.done()
+	for i := range b.events {
+		b.events[i].Time = b.events[i].Time / (7 * ms) * 7 * ms
+	}
+	straight := asJSON(t, judged(t, b.source()))
+	slices.Reverse(b.events)
+	if turned := asJSON(t, judged(t, b.source())); string(turned) != string(straight) {
+		t.Errorf("in reverse, it is judged\n%s\nstraight\n%s", turned, straight)
+	}
+}

@@ -1,0 +1,593 @@
+package assertions
+
+// The stories of graceful-stop, liveness and isolation. As all others they are judged by every invariant.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func stopTales() []tale {
+	graced := func(b *builder) *builder {
+		b.h.Contract.StopGrace = time.Second
+		return b.begin()
+	}
+	return []tale{
+		{"it ends within its grace", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(900 * ms).exit(0).sealed()
+		}},
+		{"it is still there when its grace is over", []string{"stop-timeout"}, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).kill().sealed()
+		}},
+		{"it ends by itself long after its grace", []string{"stop-timeout"}, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(1500 * ms).exit(0).sealed()
+		}},
+		{"it ends so little after its grace that its end may only be noticed late", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(1200 * ms).exit(0).sealed()
+		}},
+		{"it outlasts its grace, but could not run", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).stall(0, 300*ms).kill().sealed()
+		}},
+		{"it outlasts its grace, and was kept from running for a moment only", []string{"stop-timeout"}, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).stall(0, 30*ms).kill().sealed()
+		}},
+		{"it outlasts its grace while it is frozen", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain().phase(history.PhaseAudit)
+			return b.signal("STOP").wait(100 * ms).signal("TERM").wait(100 * ms).signal("CONT").wait(time.Second).kill().sealed()
+		}},
+		{"something else kills it before its grace is over", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(500 * ms).kill().sealed()
+		}},
+		{"a fault is no excuse", []string{"stop-timeout"}, func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq delayed by 1m")
+			graced(b).send(0).success(0).commit(1).breaks(f).signal("TERM").wait(time.Second).kill().heals(f)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+		}},
+		{"no time is promised", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Minute).exit(0).sealed()
+		}},
+		{"what is in backoff is dropped at the stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			graced(b).send(0).fails(0, 1).signal("TERM").commit(1).exit(0)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+		}},
+		{"what is in backoff is left to the next", nil, func(b *builder) history.Source {
+			graced(b).send(0).fails(0, 1).signal("TERM").exit(0)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 2).wait(205 * ms).success(0).commit(1).drain().done()
+		}},
+		{"it waits for what is in backoff", nil, func(b *builder) history.Source {
+			graced(b).send(0).fails(0, 1).signal("TERM").wait(105 * ms).success(0).commit(1).exit(0)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+		}},
+		{"it was dropped before the stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			graced(b).send(0).fails(0, 1).commit(1).signal("TERM").exit(0)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+		}},
+		{"what was never tried is dropped at the stop, which is no matter of backoff", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				graced(b).send(0).signal("TERM").commit(1).exit(0)
+				return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+			}},
+		{"what is in backoff is dead-lettered at the stop", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source {
+				graced(b).send(0).fails(0, 2).signal("TERM").letter(0).commit(1).exit(0)
+				return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+			}},
+		{"what has used up its attempts is dead-lettered at the stop", nil, func(b *builder) history.Source {
+			graced(b).send(0).fails(0, 3).signal("TERM").letter(0).commit(1).exit(0)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+		}},
+		{"what failed for good is dead-lettered at the stop", nil, func(b *builder) history.Source {
+			graced(b).send(0).attempt(0, history.OutcomePermanent).signal("TERM").letter(0).commit(1).exit(0)
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+		}},
+		{"it is dead-lettered early by another instance than the one that stops", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source {
+				graced(b).as(1, 0).up().signal("TERM").as(0, 0).send(0).fails(0, 1).letter(0).commit(1).as(1, 0).exit(0)
+				return b.drain().done()
+			}},
+	}
+}
+
+func (b *builder) ready() *builder {
+	b.put(b.of(history.KindInstanceReady))
+	return b
+}
+
+// rebalances gives a partition away and back, time after time, each time with a new generation.
+func (b *builder) rebalances(count int, every time.Duration) *builder {
+	for i := range count {
+		b.revoke(3).wait(every)
+		b.assign(3)
+		b.events[len(b.events)-1].N = int32(i) + 2
+	}
+	return b
+}
+
+// asks notes that the instance begins (1) or ceases (0) to ask for a partition.
+func (b *builder) asks(partition int32, on int32) *builder {
+	e := b.of(history.KindFetching)
+	e.Topic, e.Partition, e.N = input, partition, on
+	b.put(e)
+	return b
+}
+
+// unread is acknowledged to the workload, and fetched by nobody.
+func (b *builder) unread(number, partition, key int32) *builder {
+	return b.handOver(number, partition, key, 0).acked(number, partition)
+}
+
+func livenessTales() []tale {
+	return append(lagTales(), stormTales()...)
+}
+
+func lagTales() []tale {
+	return []tale{
+		{"everything is finished, but not committed in the end", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).send(1).success(1)
+			return b.drain().done()
+		}},
+		{"it is committed only because it is told to stop", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).drain().phase(history.PhaseAudit)
+			return b.signal("TERM").commit(1).exit(0).sealed()
+		}},
+		{"it is committed at the last moment", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).drain().commit(1)
+			return b.done()
+		}},
+		{"it was not committed when the drain was cut short", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(500 * ms)
+			return b.done()
+		}},
+		{"it stood still for most of the drain", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(time.Second).stall(history.None, 600*ms)
+			return b.done()
+		}},
+		{"it ended by itself and nobody came back", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).unread(1, 0, 0).exit(3)
+			return b.drain().done()
+		}},
+		{"a partition that it has is not read any more", []string{"paused-partition", "stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).unread(1, 0, 0)
+			return b.drain().done()
+		}},
+		{"it does not ask for what it was handed before, and goes on with others", []string{"paused-partition", "stalled"},
+			func(b *builder) history.Source {
+				b.begin().asks(0, 1).asks(1, 1).send(0).fails(0, 1).asks(0, 0)
+				return b.drain().done()
+			}},
+		{"it asks for it, and makes nothing of it", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().asks(0, 1).asks(1, 1).send(0).fails(0, 1).asks(0, 0).wait(100*ms).asks(0, 1)
+			return b.drain().done()
+		}},
+		{"a partition is full while it is still worked at", []string{"endless-redelivery", "stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0).unread(1, 0, 0).phase(history.PhaseHeal).phase(history.PhaseDrain)
+				b.fails(0, 9)
+				return b.done()
+			}},
+		{"a partition is paused for a while", nil, func(b *builder) history.Source {
+			b.begin().asks(0, 1).asks(1, 1).send(0).fails(0, 1).asks(0, 0).wait(100*ms).asks(0, 1).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"its holder lost the partition in the drain, and the next one does not come to it", []string{"stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0).commit(1).unread(1, 0, 0).as(1, 0).up()
+				b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(500*ms).revokeFrom(0, 0).assign(0).wait(500 * ms)
+				return b.done()
+			}},
+		{"nobody has the partition", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).unread(1, 0, 0).revoke(0)
+			return b.drain().done()
+		}},
+		{"a record behind which no other comes", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).drain()
+			source := b.done()
+			for i := range b.events {
+				// The end of the log lies beyond the last record: there is the mark of a transaction.
+				if b.events[i].Kind == history.KindAuditOffsets && b.events[i].Partition == 0 {
+					b.events[i].Offset++
+				}
+			}
+			return source
+		}},
+	}
+}
+
+func stormTales() []tale {
+	calm := func(b *builder) *builder {
+		b.begin().ready().send(0).success(0).commit(1)
+		return b.wait(4 * time.Second)
+	}
+	return []tale{
+		{"the group rebalances over and over", []string{"rebalance-storm"}, func(b *builder) history.Source {
+			return calm(b).rebalances(6, 300*ms).drain().done()
+		}},
+		{"the group settles after a few rebalances", nil, func(b *builder) history.Source {
+			return calm(b).rebalances(3, 300*ms).drain().done()
+		}},
+		{"the group rebalances while an instance comes up", nil, func(b *builder) history.Source {
+			calm(b).as(1, 0).up().as(0, 0).rebalances(6, 300*ms).as(1, 0).ready().as(0, 0)
+			return b.drain().done()
+		}},
+		{"the group rebalances as instances end and start", nil, func(b *builder) history.Source {
+			calm(b).as(1, 0)
+			for run := range uint16(4) {
+				b.as(1, run).up().ready().wait(400 * ms).kill().wait(400 * ms)
+				b.as(0, 0).rebalances(1, ms)
+				b.events[len(b.events)-1].N = int32(run) + 5
+			}
+			return b.drain().done()
+		}},
+		{"the group rebalances during a fault", nil, func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Heartbeat answered COORDINATOR_NOT_AVAILABLE")
+			return calm(b).breaks(f).rebalances(8, 700*ms).heals(f).drain().done()
+		}},
+		{"the group rebalances as the machine stands still again and again", nil, func(b *builder) history.Source {
+			calm(b)
+			for i := range 8 {
+				b.wait(5*time.Second).stall(history.None, 1500*ms).rebalances(1, 100*ms)
+				b.events[len(b.events)-1].N = int32(i) + 2
+			}
+			return b.drain().done()
+		}},
+		{"one rebalance moves many partitions", nil, func(b *builder) history.Source {
+			calm(b)
+			for range 8 {
+				b.revoke(0, 1, 2, 3).wait(200*ms).assign(0, 1, 2, 3)
+			}
+			return b.drain().done()
+		}},
+		{"nothing is known of the instances", nil, func(b *builder) history.Source {
+			calm(b).rebalances(12, 300*ms)
+			b.events = slices.DeleteFunc(b.events, func(e history.Event) bool {
+				return e.Kind == history.KindInstanceStarting || e.Kind == history.KindInstanceReady
+			})
+			return b.drain().done()
+		}},
+	}
+}
+
+// traffic is a consumer at work: it is handed a record every millisecond or so, of two keys in each of two partitions; every eighth of
+// partition 0 fails twice.
+type traffic struct {
+	*builder
+	// held says which records wait while another of the process backs off.
+	held func(failing, other int32) bool
+	// between is called before each record is handed over.
+	between func(number int32)
+	records int32
+	number  int32
+	open    []*pending
+}
+
+// pending is a record that is handed over and not finished.
+type pending struct {
+	number, partition, key int32
+	failures, tried        int
+	since, due             time.Duration
+}
+
+func newTraffic(b *builder, records int32) *traffic {
+	b.h.Records = int(records)
+	b.h.Contract.Isolation, b.h.Contract.StopGrace = 0.5, time.Second
+	b.begin().ready().wait(4 * time.Second)
+	return &traffic{builder: b, records: records, held: func(int32, int32) bool { return false }}
+}
+
+func (w *traffic) hand() {
+	n := w.number
+	if w.between != nil {
+		w.between(n)
+	}
+	one := &pending{number: n, partition: n % 2, key: n % 40}
+	if n%16 == 0 && n > 32 {
+		one.failures = 2
+	}
+	w.sendTo(n, one.partition, one.key)
+	one.since = w.now
+	w.open = append(w.open, one)
+	w.number++
+}
+
+// free reports whether the record may be started now.
+func (w *traffic) free(one *pending) bool {
+	for _, other := range w.open {
+		backingOff := other != one && other.tried > 0
+		if other.number < one.number && other.partition == one.partition && (other.key == one.key || w.h.Contract.Ordering == history.OrderingPartition) {
+			return false
+		}
+		if backingOff && one.tried == 0 && w.held(other.partition, one.partition) {
+			return false
+		}
+	}
+	return one.due <= w.now
+}
+
+func (w *traffic) work() {
+	for i, one := range w.open {
+		if !w.free(one) {
+			continue
+		}
+		one.tried++
+		if one.tried <= one.failures {
+			w.attempt(one.number, history.OutcomeTransient)
+			one.due = w.now + w.h.Contract.Backoff.Wait(one.tried) + 5*ms
+			return
+		}
+		w.success(one.number)
+		w.open = slices.Delete(w.open, i, i+1)
+		return
+	}
+	w.wait(ms)
+}
+
+// run lets it all happen, and ends it well.
+func (w *traffic) run(every int) history.Source {
+	for step := 0; w.number < w.records || len(w.open) > 0; step++ {
+		if w.number < w.records && step%every == 0 {
+			w.hand()
+		}
+		w.work()
+		if step > 1<<20 {
+			panic("the traffic does not come to its end")
+		}
+	}
+	return w.commitAll().drain().done()
+}
+
+func everything(int32, int32) bool { return true }
+
+func sameOnly(failing, other int32) bool { return failing == other }
+
+func isolationTales() []tale {
+	const records = 1600
+	return []tale{
+		{"a record that backs off holds nobody up", nil, func(b *builder) history.Source { return newTraffic(b, records).run(6) }},
+		{"a record that backs off holds everybody up", []string{"head-of-line-blocked"}, func(b *builder) history.Source {
+			w := newTraffic(b, records)
+			w.held = everything
+			return w.run(6)
+		}},
+		{"a record that backs off holds up its partition", []string{"head-of-line-blocked"}, func(b *builder) history.Source {
+			w := newTraffic(b, records)
+			w.held = sameOnly
+			return w.run(6)
+		}},
+		{"a record that backs off holds up its partition, as the order demands", nil, func(b *builder) history.Source {
+			b.h.Contract.Ordering = history.OrderingPartition
+			return newTraffic(b, records).run(6)
+		}},
+		{"it holds up the other partitions too, which the order does not demand", []string{"head-of-line-blocked"}, func(b *builder) history.Source {
+			b.h.Contract.Ordering = history.OrderingPartition
+			w := newTraffic(b, records)
+			w.held = everything
+			return w.run(6)
+		}},
+		{"nothing of the kind is promised", nil, func(b *builder) history.Source {
+			w := newTraffic(b, records)
+			w.h.Contract.Isolation, w.held = 0, everything
+			return w.run(6)
+		}},
+		{"everybody is held up while a fault is in force", nil, func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Fetch delayed by 10ms")
+			w := newTraffic(b, records)
+			w.held = everything
+			w.between = func(n int32) {
+				if n == 40 {
+					b.breaks(f)
+				}
+			}
+			for range records {
+				w.hand()
+				w.work()
+			}
+			for len(w.open) > 0 {
+				w.work()
+			}
+			return b.heals(f).commitAll().drain().done()
+		}},
+		{"everybody is held up, and each time the machine stood still", nil, func(b *builder) history.Source {
+			w := newTraffic(b, records)
+			w.held = everything
+			source := w.run(6)
+			return withStalls(source, b)
+		}},
+		{"everybody is held up, but too seldom to tell", nil, func(b *builder) history.Source {
+			w := newTraffic(b, 150)
+			w.held = everything
+			return w.run(6)
+		}},
+		{"it is as slow without any backoff", nil, func(b *builder) history.Source { return batches(b) }},
+	}
+}
+
+// withStalls notes a stall in every backoff.
+func withStalls(source history.Source, b *builder) history.Source {
+	ended, stalls := map[int32]time.Duration{}, []history.Event{}
+	for _, e := range b.events {
+		switch e.Kind {
+		case history.KindAttemptEnd:
+			ended[e.Record] = e.Time
+		case history.KindAttemptStart:
+			if at, known := ended[e.Record]; known {
+				one := history.New(history.KindStall, e.Time)
+				one.Aux = int64(e.Time-at) / 2
+				stalls = append(stalls, one)
+			}
+		}
+	}
+	b.events = append(b.events, stalls...)
+	slices.SortStableFunc(b.events, func(a, b history.Event) int { return int(a.Time - b.Time) })
+	return history.FromEvents(source.Header(), b.events)
+}
+
+// batches is a consumer that takes up what has come in twice a second, fails one of it, and is otherwise quick.
+func batches(b *builder) history.Source {
+	b.h.Records, b.h.Contract.Isolation, b.h.Contract.StopGrace = 1600, 0.5, time.Second
+	b.begin().ready().wait(4 * time.Second)
+	const batch, early = 20, 3
+	sent := int32(0)
+	send := func(until int32) {
+		for ; sent < min(until, 1600); sent++ {
+			b.sendTo(sent, sent%4, sent)
+		}
+	}
+	for first := int32(0); first < 1600; first += batch {
+		failing := first + 10
+		send(first + batch)
+		b.wait(400 * ms)
+		for n := first; n < first+batch; n++ {
+			if n == failing && n > 100 {
+				b.attempt(n, history.OutcomeTransient)
+				continue
+			}
+			b.success(n)
+		}
+		// Some of the next batch come in while it backs off, and wait for the next round as all do.
+		send(first + batch + early)
+		if failing > 100 {
+			b.wait(80 * ms).success(failing)
+		}
+	}
+	return b.commitAll().drain().done()
+}
+
+// TestIsolationIsMeasured: what was counted is what happened.
+func TestIsolationIsMeasured(t *testing.T) {
+	for name, one := range map[string]struct {
+		held   func(int32, int32) bool
+		status Status
+	}{
+		"nobody is held up": {func(int32, int32) bool { return false }, Pass}, "everybody is": {everything, Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTraffic(newBuilder(), 1600)
+			w.held = one.held
+			r := resultOf(t, judged(t, w.run(6)), "isolation")
+			if r.Status != one.status || r.Judged < 100 || r.Judged > 200 {
+				t.Fatalf("%s with %d backoffs judged and %v not, of 196: %s", r.Status, r.Judged, r.NotJudged, r.Why)
+			}
+			for _, a := range r.Anomalies {
+				if a.Count < r.Judged*9/10 {
+					t.Errorf("%d of %d backoffs held others up, where all did", a.Count, r.Judged)
+				}
+				for _, w := range a.Witnesses {
+					if marked := markedOf(w); !slices.Equal(marked, []string{"attempt-end", "attempt-start"}) {
+						t.Errorf("marked are %v in %+v", marked, w)
+					}
+				}
+			}
+		})
+	}
+}
+
+func markedOf(w Witness) []string {
+	var marked []string
+	for _, line := range w.Biography {
+		if line.Marked {
+			marked = append(marked, line.Kind)
+		}
+	}
+	return marked
+}
+
+// TestTooLittleIsNotApplicableUnlessAskedFor: a run without the evidence may pass, but not one whose scenario is about it.
+func TestTooLittleIsNotApplicableUnlessAskedFor(t *testing.T) {
+	for name, tell := range map[string]func(*builder) history.Source{
+		"isolation": func(b *builder) history.Source {
+			w := newTraffic(b, 150)
+			w.held = everything
+			return w.run(6)
+		},
+		"graceful-stop": func(b *builder) history.Source {
+			b.begin().send(0).success(0).commit(1).drain().phase(history.PhaseAudit)
+			return b.sealed()
+		},
+		"liveness": func(b *builder) history.Source { return b.begin().drain().done() },
+	} {
+		for want, invariants := range map[Status][]string{NotApplicable: nil, Inconclusive: {name}} {
+			t.Run(fmt.Sprintf("%s %s", name, want), func(t *testing.T) {
+				b := newBuilder()
+				b.h.Expect.Invariants = invariants
+				v := judged(t, tell(b))
+				if r := resultOf(t, v, name); r.Status != want || r.Why == "" || len(r.Anomalies) > 0 {
+					t.Errorf("it is %s (%q), want %s", r.Status, r.Why, want)
+				}
+			})
+		}
+	}
+}
+
+// TestHealthyRunsAreJudged: a run in which all is well passes, and it is said how much that is based on.
+func TestHealthyRunsAreJudged(t *testing.T) {
+	v := judged(t, newTraffic(newBuilder(), 1600).run(6))
+	for name, least := range map[string]int64{"isolation": 100, "liveness": 2, "graceful-stop": 1} {
+		if r := resultOf(t, v, name); r.Status != Pass || r.Judged < least {
+			t.Errorf("%s: %s with %d judged (%s)", name, r.Status, r.Judged, r.Why)
+		}
+	}
+	if v.Verdict != Pass {
+		t.Errorf("the verdict is %s: %s", v.Verdict, strings.Join(v.Reasons, "; "))
+	}
+}
+
+// TestWireOnlySubjectsAreToldToStop: without the oracle the stop and the lag are judged all the same.
+func TestWireOnlySubjectsAreToldToStop(t *testing.T) {
+	b := newBuilder()
+	b.h.Contract.WireOnly, b.h.Contract.Isolation, b.h.Contract.StopGrace = true, 0.5, time.Second
+	b.begin().send(0).commit(1).unread(1, 0, 0).drain().phase(history.PhaseAudit).signal("TERM").wait(time.Second).kill()
+	v := judged(t, b.sealed())
+	for name, want := range map[string]Status{"isolation": NotApplicable, "liveness": Fail, "graceful-stop": Fail} {
+		if r := resultOf(t, v, name); r.Status != want {
+			t.Errorf("%s: %s, want %s", name, r.Status, want)
+		}
+	}
+}
+
+// TestSharedWordsNameTheirInvariant: where two invariants use one word, each uses it for what is its own.
+func TestSharedWordsNameTheirInvariant(t *testing.T) {
+	stalled, lost, premature := "liveness stalled", "graceful-stop lost", "graceful-stop premature-dead-letter"
+	paused, late := "liveness paused-partition", "graceful-stop stop-timeout"
+	want := map[string]string{
+		"what is in backoff is dropped at the stop": lost, "what is in backoff is dead-lettered at the stop": premature,
+		"everything is finished, but not committed in the end": stalled, "it is committed only because it is told to stop": stalled,
+		"it ended by itself and nobody came back": stalled, "a partition that it has is not read any more": paused,
+		"it does not ask for what it was handed before, and goes on with others": paused, "it asks for it, and makes nothing of it": stalled,
+		"a partition is full while it is still worked at": stalled, "nobody has the partition": stalled,
+		"its holder lost the partition in the drain, and the next one does not come to it": stalled,
+		"it is still there when its grace is over":                                         late, "it ends by itself long after its grace": late,
+		"it outlasts its grace, and was kept from running for a moment only": late, "a fault is no excuse": late,
+		"the group rebalances over and over": "liveness rebalance-storm",
+	}
+	for _, one := range append(stopTales(), livenessTales()...) {
+		var got []string
+		for _, r := range judged(t, one.tell(newBuilder())).Invariants {
+			for _, a := range r.Anomalies {
+				if r.Name == "liveness" || r.Name == "graceful-stop" {
+					got = append(got, r.Name+" "+a.Name)
+				}
+				for _, witness := range a.Witnesses {
+					if marked := markedOf(witness); r.Name == "graceful-stop" && len(marked) != 2 {
+						t.Errorf("%s: %s marks %v, not two events", one.name, a.Name, marked)
+					}
+				}
+			}
+		}
+		if found := strings.Join(got, ", "); found != want[one.name] {
+			t.Errorf("%s: it is %q, want %q", one.name, found, want[one.name])
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package assertions
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// commitNaming commits the offset with metadata.
+func (b *builder) commitNaming(offset int64, metadata string) *builder {
+	asked := b.askCommit(0, offset)
+	b.events[len(b.events)-1].Text = metadata
+	asked.Text = metadata
+	return b.answerCommit(asked, 0, 0)
+}
+
+func metadataTales() []tale {
+	begin := func(b *builder) *builder {
+		b.h.Contract.OffsetMetadata = history.MetadataRanges
+		b.h.Contract.Ordering = history.OrderingNone
+		return b.begin()
+	}
+	three := func(b *builder) *builder { return begin(b).send(0).send(1).send(2) }
+	restart := func(b *builder) *builder { return b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0) }
+	return []tale{
+		{"what the metadata names is skipped after a restart", nil, func(b *builder) history.Source {
+			three(b).success(1).fails(2, 3).letter(2).commitNaming(0, "1-2")
+			restart(b).success(0).commit(3)
+			return b.drain().done()
+		}},
+		{"what the metadata names is processed again after a restart", []string{"duplicate"}, func(b *builder) history.Source {
+			three(b).success(1).success(2).commitNaming(0, "1-2")
+			restart(b).success(0).success(1).commit(3)
+			return b.drain().done()
+		}},
+		{"without the metadata it may be", nil, func(b *builder) history.Source {
+			three(b).success(1).success(2)
+			restart(b).success(0).success(1).success(2).commit(3)
+			return b.drain().done()
+		}},
+		{"what the last commit no longer names may be processed again", nil, func(b *builder) history.Source {
+			three(b).success(1).success(2).commitNaming(0, "1-2").commitNaming(0, "2")
+			restart(b).success(0).success(1).commit(3)
+			return b.drain().done()
+		}},
+		{"an unfinished record is named and lost", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			three(b).fails(1, 1).success(2).commitNaming(0, "1,2")
+			restart(b).success(0).commit(1)
+			b.commitNaming(1, "0-1")
+			return b.drain().done()
+		}},
+		{"a record is named before its dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			three(b).fails(1, 3)
+			asked := b.askLetter(1)
+			b.commitNaming(0, "1").answerLetter(asked, 0, 0).success(0).success(2).commit(3)
+			return b.drain().done()
+		}},
+		{"metadata that can't be read means nothing", nil, func(b *builder) history.Source {
+			three(b).fails(1, 1).success(2).commitNaming(0, "1-,x").wait(105 * ms).success(1).success(0).commit(3)
+			return b.drain().done()
+		}},
+		{"metadata means nothing where the contract gives it no meaning", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(1, 1).commitNaming(0, "1").wait(105 * ms).success(1).success(0).commit(2)
+			return b.drain().done()
+		}},
+	}
+}
+
+// hops begins the run of a consumer that hands what failed on to a retry topic.
+func hops(b *builder) *builder {
+	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics, history.OrderingNone
+	return b.begin()
+}
+
+// handsOn makes one attempt that fails, and hands the record on.
+func (b *builder) handsOn(number int32) *builder {
+	return b.attempt(number, history.OutcomeTransient).retryCopy(number)
+}
+
+func hopTales() []tale {
+	return []tale{
+		{"through retry topics to the dead-letter topic", nil, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient).letter(0)
+			b.commitCopies(0)
+			return b.drain().done()
+		}},
+		{"the copy is tried before its wait is over", []string{"backoff-early"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(40 * ms).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"the copy is tried too late", []string{"backoff-late"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(400 * ms).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"the copy is tried too late, while a dead letter's acknowledgement is withheld", nil, func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq: the answer is withheld")
+			hops(b).send(0).breaks(f).handsOn(0).commit(1).wait(400 * ms).heals(f).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"the source is committed before the copy is acknowledged", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			hops(b).send(0).attempt(0, history.OutcomeTransient).commit(1).retryCopy(0).wait(98 * ms).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"the retry topic is committed past the copy in its wait", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).commitCopies(0).wait(98 * ms).success(0)
+			return b.drain().done()
+		}},
+		{"the retry topic is committed before the dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient)
+			asked := b.askLetter(0)
+			b.commitCopies(0).answerLetter(asked, 0, 0)
+			return b.drain().done()
+		}},
+		{"the copy is never taken up", []string{"stalled"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the copy is passed and lost", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a stop between the copy's acknowledgement and the commit makes two of it, each with attempts of its own", nil, twoCopies(false)},
+		{"two copies by one stop, and one of them is processed twice", []string{"duplicate"}, twoCopies(true)},
+		{"two copies, one of which fails for good while the other succeeds", nil, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).kill().as(0, 1).up().assign(0, 1, 2, 3)
+			b.where[0] = place{input, 0, 0}
+			b.fetch(0).handsOn(0).commit(1).wait(98 * ms)
+			b.attempt(0, history.OutcomePermanent).success(0).letter(0).commitCopies(0)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 2
+			b.inTopics[len(b.inTopics)-1].Claim.Offset, b.inTopics[len(b.inTopics)-1].Claim.Topic = 0, retry
+			return b.drain().done()
+		}},
+		{"a copy is dead-lettered after one attempt too few", []string{"under-retried"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a copy that goes round once more than it may", []string{"over-retried"}, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).handsOn(0).wait(299*ms).attempt(0, history.OutcomeTransient)
+			b.letter(0).commitCopies(0)
+			return b.drain().done()
+		}},
+	}
+}
+
+// twoCopies tells of a process that is killed when its copy is acknowledged and its source is not committed; both copies then succeed.
+func twoCopies(again bool) func(*builder) history.Source {
+	return func(b *builder) history.Source {
+		hops(b).send(0).handsOn(0).kill().as(0, 1).up().assign(0)
+		b.where[0] = place{input, 0, 0}
+		b.fetch(0).handsOn(0).commit(1).wait(98 * ms).success(0).success(0)
+		if again { // the topics of both copies changed hands, so that two more would be justified
+			b.success(0).success(0)
+		}
+		b.commitCopies(0)
+		return b.drain().done()
+	}
+}
+
+func memberTales() []tale {
+	return []tale{
+		{"a static member comes back to its partitions with no word of it", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).fails(0, 0).kill().as(0, 1).up().fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a static member counts anew after its restart", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).kill().as(0, 1).up().fetch(0).fails(0, 3).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a static member has no reason to count anew without a restart", []string{"over-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).fetch(0).wait(205*ms).attempt(0, history.OutcomeTransient).wait(305*ms).attempt(0, history.OutcomeTransient)
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a member leaves without a goodbye, and its partitions go to another when its session is over", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).send(1).fails(1, 1).kill()
+			b.as(1, 0).up().wait(6*time.Second).assign(0, 1, 2, 3).fetch(0).success(0).fails(1, 3).letter(1).commit(2)
+			return b.drain().done()
+		}},
+		{"a cooperative rebalance that leaves the partition where it is justifies nothing", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).as(1, 0).up()
+			b.as(0, 0).revoke(3).as(1, 0).assign(3)
+			b.as(0, 0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a cooperative rebalance that takes it away and gives it back", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).revoke(0).assign(0).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the same assignment told again changes nothing", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0).assign(0, 1, 2, 3).success(0).commit(1)
+			return b.drain().done()
+		}},
+	}
+}
+
+func hiddenTales() []tale {
+	slow := func(b *builder, took time.Duration, flags history.Flags, outcome history.Outcome) *builder {
+		op := b.start(0)
+		b.wait(took)
+		b.end(op, 0, outcome).Flags = flags
+		return b
+	}
+	return []tale{
+		{"a slow downstream answers just when the client gives up", nil, func(b *builder) history.Source {
+			f := b.fault("downstream", "downstream", "every attempt answered 2s late")
+			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomeSuccess).heals(f).wait(105 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a downstream that answers errors in time hides nothing", []string{"duplicate"}, func(b *builder) history.Source {
+			f := b.fault("downstream", "downstream", "a tenth of the attempts answered 503")
+			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
+			return b.drain().done()
+		}},
+		{"a hanging downstream hides nothing: too few attempts are too few", []string{"under-retried"}, func(b *builder) history.Source {
+			f := b.fault("downstream", "downstream", "no attempt is answered")
+			slow(b.begin().send(0).breaks(f), 2*time.Second, history.ClientGone, history.OutcomeTimeout).heals(f)
+			b.wait(105*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a permanent failure that came too late for the client is tried again", nil, func(b *builder) history.Source {
+			f := b.fault("downstream", "downstream", "every attempt answered 2s late")
+			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomePermanent).heals(f).wait(105 * ms)
+			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a link that loses its data in the middle of messages hides answers", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "responses on downstream closed after 100 bytes")
+			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
+			return b.drain().done()
+		}},
+		{"a link to a broker hides no answer of the oracle", []string{"duplicate"}, func(b *builder) history.Source {
+			f := b.fault("network", "broker 1", "broker 1 closes its connections late")
+			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
+			return b.drain().done()
+		}},
+		{"attempts of garbage, whose id nobody can find, excuse no other record", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).send(1)
+				b.end(b.start(history.None), history.None, history.OutcomeUnknownID)
+				b.letter(0).commit(2)
+				return b.drain().done()
+			}},
+		{"attempts without an id excuse a record where there is nothing else that they could be of", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.end(b.start(history.None), history.None, history.OutcomeUnknownID)
+			b.commit(1)
+			return b.drain().done()
+		}},
+	}
+}

@@ -1,0 +1,183 @@
+package assertions
+
+import (
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// inTxn makes what the function adds part of a transaction of producer 7.
+func (b *builder) inTxn(epoch int16, do func()) *builder {
+	from := len(b.events)
+	do()
+	for i := from; i < len(b.events); i++ {
+		switch e := &b.events[i]; e.Kind {
+		case history.KindCommitRequest, history.KindCommitResponse, history.KindProduceRequest, history.KindProduceResponse:
+			e.Flags |= history.InTransaction
+			e.ProducerID, e.ProducerEpoch = 7, epoch
+		}
+	}
+	return b
+}
+
+// askEnd asks for the end of the transaction: 1 commits it, 0 aborts it.
+func (b *builder) askEnd(epoch int16, how int32) history.Event {
+	b.op++
+	e := b.of(history.KindTxnEndRequest)
+	e.Op, e.N, e.ProducerID, e.ProducerEpoch = b.op, how, 7, epoch
+	return *b.put(e)
+}
+
+func (b *builder) answerEnd(asked history.Event, code int16, flags history.Flags) *builder {
+	e := asked
+	e.Kind, e.Time, e.Code, e.Flags = history.KindTxnEndResponse, b.tick(), code, flags
+	b.put(e)
+	return b
+}
+
+func (b *builder) commitTxn(epoch int16) *builder { return b.answerEnd(b.askEnd(epoch, 1), 0, 0) }
+
+// abortTxn aborts, which takes back what the audit would have found: so many dead letters, and the commit back to the offset.
+func (b *builder) abortTxn(epoch int16, letters int, committed int64) *builder {
+	b.answerEnd(b.askEnd(epoch, 0), 0, 0)
+	b.takeBack(letters, committed)
+	return b
+}
+
+func (b *builder) takeBack(letters int, committed int64) {
+	b.inTopics = b.inTopics[:len(b.inTopics)-letters]
+	b.commits[0] = committed
+}
+
+func transactionTales() []tale {
+	return []tale{
+		{"a transactional consumer: dead letter and commit in one transaction", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"within a transaction their order does not matter", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.commit(1).letter(0) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"the end is asked for before the dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			var asked history.Event
+			b.inTxn(0, func() { asked = b.askLetter(0); b.commit(1) })
+			asked.ProducerID, asked.ProducerEpoch = 7, 0
+			end := b.askEnd(0, 1)
+			b.answerLetter(asked, 0, 0).answerEnd(end, 0, 0)
+			return b.drain().done()
+		}},
+		{"the dead letter is written outside of the transaction, and acknowledged after its end is asked for", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				asked := b.askLetter(0)
+				b.inTxn(0, func() { b.commit(1) }).commitTxn(0).answerLetter(asked, 0, 0)
+				return b.drain().done()
+			}},
+		{"the dead letter is written outside of the transaction, and acknowledged after the commit, but before the end", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				asked := b.askLetter(0)
+				b.inTxn(0, func() { b.commit(1) }).answerLetter(asked, 0, 0).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"the dead letter is in the transaction, the commit is not", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0) }).commit(1).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"the broker refuses the dead letter and the transaction is committed", []string{"commit-without-dlq", "lost"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.answerLetter(b.askLetter(0), 19, 0).commit(1) }).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"an abort takes everything back, and all is done again", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).fails(1, 3)
+			b.inTxn(0, func() { b.letter(1).commit(2) }).abortTxn(0, 1, 0)
+			b.fetch(0).success(0).fails(1, 3)
+			b.tries[1] = 3
+			b.inTxn(0, func() { b.letter(1).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"after an abort the offsets are believed committed, and the next commit passes the record",
+			[]string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).abortTxn(0, 1, 0)
+				b.sendTo(1, 0, 1).success(1)
+				b.inTxn(0, func() { b.commit(2) }).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"after an abort nothing is done again, as the offsets are believed committed", []string{"stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).abortTxn(0, 1, 0)
+				return b.drain().done()
+			}},
+		{"a success is processed twice though its transaction was committed", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0)
+			b.inTxn(0, func() { b.commit(1) }).commitTxn(0).success(0)
+			return b.drain().done()
+		}},
+		{"a new epoch of the producer aborts what the one before had open", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0).send(1).fails(1, 3)
+			b.inTxn(0, func() { b.letter(1).commit(2) })
+			b.takeBack(1, 0)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).fails(1, 3)
+			b.tries[1] = 3
+			b.inTxn(1, func() { b.letter(1).commit(2) }).commitTxn(1)
+			return b.drain().done()
+		}},
+		{"a fenced producer asks for the end of what it no longer has, and is refused", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) })
+			b.takeBack(1, 0)
+			b.as(1, 0).up().assign(0).fetch(0).fails(0, 3)
+			b.tries[0] = 3
+			b.inTxn(1, func() { b.letter(0).commit(1) })
+			b.as(0, 0).answerEnd(b.askEnd(0, 1), 47, 0)
+			b.as(1, 0).commitTxn(1)
+			return b.drain().done()
+		}},
+		{"the coordinator is loading, so the end is asked for again", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).answerEnd(b.askEnd(0, 1), 14, 0).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"the answer to the end is lost, and it is asked for again", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).answerEnd(b.askEnd(0, 1), 0, history.Withheld).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"the end is never answered, and took effect", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+			return b.drain().done()
+		}},
+		{"the end is never answered, and a dead letter outside of it comes later", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			asked := b.askLetter(0)
+			b.inTxn(0, func() { b.commit(1) }).askEnd(0, 1)
+			b.answerLetter(asked, 0, 0)
+			return b.drain().done()
+		}},
+		{"an unfinished record is passed by a transaction", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1)
+			b.inTxn(0, func() { b.commit(2) }).commitTxn(0).wait(100 * ms).success(0)
+			return b.drain().done()
+		}},
+		{"an unfinished record is passed by a commit whose transaction is aborted", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1)
+			b.inTxn(0, func() { b.commit(2) }).abortTxn(0, 0, 0).wait(100 * ms).success(0)
+			b.inTxn(0, func() { b.commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"the next of a key starts while the dead letter of the first waits for the end of its transaction", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0) }).success(1)
+			b.inTxn(0, func() { b.commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+// The pages of docs/invariants and docs/faults: what `dlqbench explain` says, as Markdown. They are generated, so that they can't say anything else.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/faults"
+)
+
+// pages returns every page by its path below docs.
+func pages() map[string]string {
+	all := map[string]string{}
+	index := "# Invariants\n\nWhat a run is held to. Each page is what `dlqbench explain NAME` prints.\n\n| invariant | promise |\n|---|---|\n"
+	for _, name := range assertions.Names() {
+		about, _ := assertions.Explain(name)
+		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, about.Promise)
+		all[filepath.Join("invariants", name+".md")] = invariantPage(about)
+	}
+	all[filepath.Join("invariants", "README.md")] = index
+	index = "# Faults\n\nWhat can be broken. Each page is what `dlqbench explain NAME` prints.\n\n| fault | what breaks |\n|---|---|\n"
+	for _, entry := range faults.Catalogue() {
+		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", entry.Name, entry.Name, entry.Summary)
+		all[filepath.Join("faults", entry.Name+".md")] = faultPage(entry)
+	}
+	all[filepath.Join("faults", "README.md")] = index
+	return all
+}
+
+func invariantPage(about assertions.Explanation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n## Rule\n\n%s\n\n## Evidence\n\n%s\n\n## Anomalies\n\n| anomaly | meaning |\n|---|---|\n",
+		about.Name, about.Promise, about.Rule, about.Evidence)
+	for _, anomaly := range about.Anomalies {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", anomaly.Name, anomaly.Meaning)
+	}
+	b.WriteString("\n## A violation\n\n```\n")
+	for _, line := range about.Example {
+		b.WriteString(line + "\n")
+	}
+	fmt.Fprintf(&b, "```\n\n## How such bugs come about\n\n%s\n", about.Cause)
+	return b.String()
+}
+
+func faultPage(entry faults.Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n%s\n\n## How it is made\n\n%s\n\n## What it shows\n\n%s\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
+	if len(entry.Effects) > 0 {
+		b.WriteString("\n## What it reports\n\n")
+		for _, effect := range entry.Effects {
+			fmt.Fprintf(&b, "- %s\n", effect)
+		}
+		b.WriteString("\nA planned fault that reports nothing had no effect, and the run is inconclusive.\n")
+	}
+	b.WriteString("\n## Keys\n\n")
+	for _, key := range entry.Keys {
+		fmt.Fprintf(&b, "- `%s`\n", key)
+	}
+	fmt.Fprintf(&b, "\n## Example\n\n```yaml\n%s\n```\n", strings.TrimRight(entry.YAML(), "\n"))
+	return b.String()
+}
+
+// writePages writes the pages below dir and removes those of what there is no more.
+func writePages(dir string) error {
+	all := pages()
+	for _, folder := range []string{"invariants", "faults"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			return fmt.Errorf("writing the pages: %w", err)
+		}
+		old, err := filepath.Glob(filepath.Join(dir, folder, "*.md"))
+		if err != nil {
+			return fmt.Errorf("writing the pages: %w", err)
+		}
+		for _, path := range old {
+			relative, _ := filepath.Rel(dir, path) // both come from the same folder
+			if _, stays := all[relative]; !stays {
+				if err := os.Remove(path); err != nil {
+					return fmt.Errorf("removing a page of what there is no more: %w", err)
+				}
+			}
+		}
+	}
+	for path, text := range all {
+		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("writing the pages: %w", err)
+		}
+	}
+	return nil
+}

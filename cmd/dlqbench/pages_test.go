@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The pages are in the repository, for those who read it there. They must say what the program says.
+func TestPagesSayWhatExplainSays(t *testing.T) {
+	all := pages()
+	for path, want := range all {
+		got, err := os.ReadFile(filepath.Join("..", "..", "docs", path))
+		if err != nil {
+			t.Errorf("%v: run `make docs`", err)
+			continue
+		}
+		if string(got) != want {
+			t.Errorf("docs/%s is not what dlqbench explain says: run `make docs`", path)
+		}
+	}
+	for _, folder := range []string{"invariants", "faults"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "docs", folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if _, known := all[filepath.Join(folder, filepath.Base(file))]; !known {
+				t.Errorf("docs/%s/%s explains what there is no more: run `make docs`", folder, filepath.Base(file))
+			}
+		}
+	}
+}

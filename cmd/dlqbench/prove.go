@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/proof"
+)
+
+// proveFlags are the flags of `dlqbench prove`.
+type proveFlags struct {
+	mutants                []string
+	first                  uint64
+	seeds, runs, histories int
+	limit                  time.Duration
+	parallel               int
+	out, markdown, json    string
+	quiet                  bool
+}
+
+// proofParts are the parts in the order in which they are proved; the quickest comes first.
+func proofParts() []string { return []string{"oracle", "completeness", "soundness"} }
+
+func (a *app) proveCommand() *cobra.Command {
+	flags := proveFlags{}
+	command := &cobra.Command{
+		Use: "prove [oracle|completeness|soundness]…", Short: "Show that verdicts can be trusted: planted bugs are caught, correct consumers never accused",
+		Long: strings.TrimSpace(`
+Prove the checkers, in three parts; without arguments all of them:
+
+  oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of the
+                definitions, which must agree
+  completeness  consumers and replays with one planted bug each are run, seed after seed, and must be named by the right anomaly; the
+                correct consumer must pass the same scenarios
+  soundness     the correct consumer is run in every mode it has, under every fault there is, alone and in pairs, and must never be accused
+
+The exit code is 1 if something was missed or falsely accused. Runs that did not show what they should are kept in --out; each is told with the
+command that does it again.`),
+		Example: `  dlqbench prove
+  dlqbench prove soundness --first 5000 --runs 100000 --for 8h
+  dlqbench prove completeness --mutant commit-before-dlq-ack --seeds 20`,
+		ValidArgs: proofParts(),
+		RunE: func(command *cobra.Command, args []string) error {
+			for _, arg := range args {
+				if !slices.Contains(proofParts(), arg) {
+					return usageError{fmt.Errorf("there is no proof %q: write %s", arg, strings.Join(proofParts(), ", "))}
+				}
+			}
+			if len(args) == 0 {
+				args = proofParts()
+			}
+			return a.prove(command.Context(), args, flags)
+		},
+	}
+	f := command.Flags()
+	f.Uint64Var(&flags.first, "first", 1, "first seed; the others follow it")
+	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug")
+	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
+	f.IntVar(&flags.runs, "runs", 1000, "soundness: number of runs")
+	f.DurationVar(&flags.limit, "for", 0, "soundness: begin no run after this time (0: no limit)")
+	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories that both judge")
+	f.IntVar(&flags.parallel, "parallel", 4, "runs at a time")
+	f.StringVar(&flags.out, "out", "runs/proof", "folder for the runs that did not show what they should")
+	f.StringVar(&flags.markdown, "markdown", "", "also write the tables to this file")
+	f.StringVar(&flags.json, "json", "", "also write everything to this file, as JSON")
+	f.BoolVar(&flags.quiet, "quiet", false, "print only the tables")
+	return command
+}
+
+func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program's own file: %w", err)
+	}
+	config := &proof.Config{
+		Executable: executable, Dir: flags.out, Parallel: flags.parallel, Version: programVersion(), Log: a.logger(a.stderr),
+	}
+	if !flags.quiet {
+		config.Progress = func(line string) { fmt.Fprintln(a.stderr, line) }
+	}
+	var result proof.Result
+	for _, part := range proofParts() {
+		if !slices.Contains(parts, part) {
+			continue
+		}
+		var err error
+		switch part {
+		case "oracle":
+			result.Oracle, err = config.ProveOracle(ctx, flags.first, flags.histories)
+		case "completeness":
+			result.Completeness, err = config.ProveCompleteness(ctx, flags.mutants, flags.first, flags.seeds)
+		case "soundness":
+			result.Soundness, err = config.ProveSoundness(ctx, flags.first, flags.runs, flags.limit)
+		}
+		if err != nil && ctx.Err() == nil {
+			return usageError{err}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return a.printProof(ctx, &result, flags)
+}
+
+// printProof shows what was proved, also when it was interrupted.
+func (a *app) printProof(ctx context.Context, result *proof.Result, flags proveFlags) error {
+	switch {
+	case ctx.Err() != nil:
+		a.code = exitInterrupted
+	case !result.Holds():
+		a.code = exitViolated
+	}
+	tables := result.Markdown()
+	if _, err := fmt.Fprint(a.stdout, tables); err != nil {
+		return err
+	}
+	for path, write := range map[string]func(io.Writer) error{
+		flags.markdown: func(w io.Writer) error {
+			_, err := fmt.Fprint(w, tables)
+			return err
+		},
+		flags.json: func(w io.Writer) error {
+			encoder := json.NewEncoder(w)
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(result)
+		},
+	} {
+		if path == "" {
+			continue
+		}
+		if err := a.writeFile(path, write); err != nil {
+			return fmt.Errorf("writing the tables: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+func (a *app) showRecordCommand() *cobra.Command {
+	var out string
+	command := &cobra.Command{
+		Use: "show-record RUN ID", Short: "Tell everything that a stored run knows of one record", Args: cobra.ExactArgs(2),
+		Long: `Tell the whole life of one record from a run's history: when it was sent and fetched and by whom, every attempt and what it was answered, its
+retry copies and dead letters, the commits that covered it, restarts, rebalances and faults meanwhile. Times are those of the run.
+
+RUN is a run directory, its name or the run's id, or latest. ID is the record's number, its id as it is found in a value or header, or where it is
+or was: TOPIC/PARTITION/OFFSET.`,
+		Example: `  dlqbench show-record latest 17
+  dlqbench show-record runs/20260102-030405-smoke input/0/42`,
+		ValidArgsFunction: completeDirectories,
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := findRun(args[0], out)
+			if err != nil {
+				return usageError{err}
+			}
+			reader, err := history.OpenPartial(filepath.Join(dir, "history"))
+			if err != nil {
+				return fmt.Errorf("opening the history of %s: %w", dir, err)
+			}
+			number, err := findRecord(reader, args[1])
+			if err != nil {
+				return usageOf(err)
+			}
+			told, err := assertions.Biography(reader, number)
+			if err != nil {
+				return usageOf(err)
+			}
+			return reports.Story(a.stdout, reader.Header(), told)
+		},
+	}
+	command.Flags().StringVar(&out, "out", "runs", "folder of run directories, for a RUN that is none itself")
+	return command
+}
+
+// usageOf makes a question for what is not there a mistake of the one who asks.
+func usageOf(err error) error {
+	if errors.Is(err, assertions.ErrNoRecord) {
+		return usageError{err}
+	}
+	return err
+}
+
+// findRun returns the directory of a run: run itself, or the one in root that has this name or this run's id.
+func findRun(run, root string) (string, error) {
+	for _, dir := range []string{run, filepath.Join(root, run)} {
+		if hasHistory(dir) {
+			return dir, nil
+		}
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("looking for run %q: %w", run, err)
+	}
+	for _, entry := range entries {
+		// A run's id is the name of its directory and a suffix.
+		if dir := filepath.Join(root, entry.Name()); strings.HasPrefix(run, entry.Name()+"-") && hasHistory(dir) && idOf(dir) == run {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("looking for run %q: it is no run directory, and %s has none of that name or id; give a directory such as runs/latest, or say "+
+		"with --out where the runs are", run, root)
+}
+
+func hasHistory(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "history"))
+	return err == nil
+}
+
+func idOf(dir string) string {
+	reader, err := history.OpenPartial(filepath.Join(dir, "history"))
+	if err != nil {
+		return ""
+	}
+	return reader.Header().RunID
+}
+
+// findRecord returns the number of the record that text names.
+func findRecord(reader *history.Reader, text string) (int32, error) {
+	header := reader.Header()
+	if number, err := strconv.ParseInt(text, 10, 32); err == nil && number >= 0 {
+		return int32(number), nil
+	}
+	if number, found := history.NewIDs(header.RunID).Find([]byte(text)); found {
+		return number, nil
+	}
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return 0, usageError{fmt.Errorf("looking for record %q: give its number (0 to %d), its id (such as %s), or TOPIC/PARTITION/OFFSET",
+			text, header.Records-1, history.NewIDs(header.RunID).Token(0))}
+	}
+	partition, err := strconv.ParseInt(parts[1], 10, 32)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("looking for record %q: the partition %q is no number", text, parts[1])}
+	}
+	offset, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("looking for record %q: the offset %q is no number", text, parts[2])}
+	}
+	return assertions.RecordAt(reader, parts[0], int32(partition), offset)
+}

@@ -1,0 +1,349 @@
+package kafka
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+func inGroup(api, group string) kmsg.Request {
+	switch r := one(api).(type) {
+	case *kmsg.OffsetCommitRequest:
+		r.Group = group
+		return r
+	case *kmsg.TxnOffsetCommitRequest:
+		r.Group = group
+		return r
+	case *kmsg.JoinGroupRequest:
+		r.Group = group
+		return r
+	case *kmsg.SyncGroupRequest:
+		r.Group = group
+		return r
+	case *kmsg.HeartbeatRequest:
+		r.Group = group
+		return r
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		r.Group = group
+		return r
+	case *kmsg.FindCoordinatorRequest:
+		r.CoordinatorKeys = []string{"another", group}
+		return r
+	}
+	panic(api)
+}
+
+func TestGroupsAreMatched(t *testing.T) {
+	for api := range strings.SplitSeq(withGroup, ", ") {
+		for _, c := range []struct {
+			spec, group string
+			want        bool
+		}{
+			{"subject", "g", true}, {"subject", "h", false}, {"h", "h", true}, {"h", "g", false}, {"", "h", true},
+		} {
+			in := NewInjector(runTopics())
+			inject(t, in, &eventLog{}, faults.Kafka{API: api, Group: c.spec, DropRequest: true}, 1)
+			x := tap.NewExchange(0, 0, inGroup(api, c.group))
+			x.Group = "g"
+			action := in.Intercept(x)
+			if action.DropRequest != c.want {
+				t.Errorf("%s of group %s, the fault is for %q: hit %v", api, c.group, c.spec, action.DropRequest)
+			}
+			if action.Done != nil {
+				action.Done()
+			}
+		}
+	}
+	transactional := kmsg.NewPtrFindCoordinatorRequest()
+	transactional.CoordinatorType, transactional.CoordinatorKey = 1, "g"
+	if tap.NewExchange(0, 0, transactional).InGroup("g") {
+		t.Error("a transactional id is taken for a group")
+	}
+	transactional.CoordinatorType = 0
+	if !tap.NewExchange(0, 0, transactional).InGroup("g") {
+		t.Error("the old form of FindCoordinator is not understood")
+	}
+}
+
+func TestPartitionsAndVersionsAreMatched(t *testing.T) {
+	zero, first, nine, ten := 0, 1, 9, 10
+	for name, c := range map[string]struct {
+		spec    faults.Kafka
+		request kmsg.Request
+		want    bool
+	}{
+		"its partition":                 {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.dlq"), true},
+		"another partition":             {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &first}, produceTo("r.dlq"), false},
+		"the partition of a topic else": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.input"), false},
+		"its version":                   {faults.Kafka{API: "Produce", Version: &nine}, produceTo("r.dlq"), true},
+		"another version":               {faults.Kafka{API: "Produce", Version: &ten}, produceTo("r.dlq"), false},
+		"a topic of a Metadata":         {faults.Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq", "r.input"), true},
+		"another topic of a Metadata":   {faults.Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq"), false},
+	} {
+		in := NewInjector(runTopics())
+		c.spec.DelayResponse = units.Duration(time.Second)
+		inject(t, in, &eventLog{}, c.spec, 1)
+		if got := hit(in, 0, c.request); got != c.want {
+			t.Errorf("%s: hit %v", name, got)
+		}
+	}
+}
+
+// Only requests that match are counted, over all instances, from the start of the fault; a share is drawn besides.
+func TestTheNthIsCounted(t *testing.T) {
+	struck := func(spec faults.Kafka, seed uint64) (list []int) {
+		in := NewInjector(runTopics())
+		spec.API, spec.Topic, spec.DropResponse = "Produce", "dlq", true
+		inject(t, in, &eventLog{}, spec, seed)
+		for n := 1; n <= 12; n++ {
+			if hit(in, 0, produceTo("r.input")) || hit(in, 0, commitOf("r.input")) {
+				t.Fatal("what does not match was hit")
+			}
+			if hit(in, n%3, produceTo("r.dlq")) {
+				list = append(list, n)
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		spec faults.Kafka
+		want []int
+	}{
+		{faults.Kafka{Nth: 1}, []int{1}}, {faults.Kafka{Nth: 5}, []int{5}}, {faults.Kafka{EveryNth: 4}, []int{4, 8, 12}},
+		{faults.Kafka{EveryNth: 1, Nth: 2}, []int{2}},
+	} {
+		if got := struck(c.spec, 1); !slices.Equal(got, c.want) {
+			t.Errorf("nth %d, every_nth %d: %v", c.spec.Nth, c.spec.EveryNth, got)
+		}
+	}
+	var want []int
+	for n := range 12 {
+		if hits(3, uint64(n), 0.5) && (n+1)%2 == 0 {
+			want = append(want, n+1)
+		}
+	}
+	if got := struck(faults.Kafka{EveryNth: 2, Probability: 0.5}, 3); !slices.Equal(got, want) || len(got) == 0 || len(got) == 6 {
+		t.Errorf("every second of half: %v, want %v", got, want)
+	}
+}
+
+func TestOldVersionsAreNotThrottled(t *testing.T) {
+	in := NewInjector(runTopics())
+	inject(t, in, &eventLog{}, faults.Kafka{API: "Produce", Throttle: units.Duration(time.Second), Nth: 1}, 1)
+	for _, c := range []struct {
+		version int16
+		want    time.Duration
+	}{{5, 0}, {6, time.Second}} { // the one that can't be throttled is not counted either
+		request := produceTo("r.dlq")
+		request.SetVersion(c.version)
+		action := in.Intercept(tap.NewExchange(0, 0, request))
+		if action.Throttle != c.want {
+			t.Errorf("version %d: throttled %s", c.version, action.Throttle)
+		}
+		if action.Done != nil {
+			action.Done()
+		}
+	}
+}
+
+// Requests that name topics by id are matched by name, also the first that gives an id.
+func TestTopicIDsAreMatchedByName(t *testing.T) {
+	s := newStage(t)
+	byID := func(api, topic string) kmsg.Request {
+		id := s.kafka.TopicInfo(topic).TopicID
+		request := one(api)
+		switch r := request.(type) {
+		case *kmsg.ProduceRequest:
+			r.SetVersion(13)
+			r.Topics[0].Topic, r.Topics[0].TopicID = "", id
+		case *kmsg.FetchRequest:
+			r.SetVersion(16)
+			r.Topics[0].Topic, r.Topics[0].TopicID = "", id
+		case *kmsg.OffsetCommitRequest:
+			r.SetVersion(10)
+			r.Topics[0].Topic, r.Topics[0].TopicID = "", id
+		case *kmsg.MetadataRequest:
+			r.SetVersion(12)
+			r.Topics[0].Topic, r.Topics[0].TopicID = nil, id
+		}
+		return request
+	}
+	for _, api := range []string{"Produce", "Fetch", "OffsetCommit", "Metadata"} {
+		topic, other := "input", "r.dlq"
+		if api == "Produce" {
+			topic, other = "dlq", "r.input"
+		}
+		heal := s.inject(faults.Kafka{API: api, Topic: topic, Error: "UNKNOWN_SERVER_ERROR"})
+		before := len(s.log.effects())
+		client := s.dial()
+		client.ask(byID(api, other))
+		if n := len(s.log.effects()); n != before {
+			t.Errorf("%s: a request for another topic was hit: %+v", api, s.log.effects()[before:])
+		}
+		client.ask(byID(api, "r."+topic))
+		checkEffects(t, api, s.log.effects()[before:], []string{"requests answered UNKNOWN_SERVER_ERROR"})
+		heal()
+	}
+}
+
+func TestTheClientIDIsMatched(t *testing.T) {
+	s := newStage(t)
+	for id, want := range map[string]int{"tester": 1, "other": 0} {
+		before := len(s.log.effects())
+		heal := s.inject(faults.Kafka{API: "Metadata", ClientID: id, Throttle: units.Duration(time.Second)})
+		s.dial().ask(one("Metadata"))
+		if got := len(s.log.effects()) - before; got != want {
+			t.Errorf("client id %q: %d effects, want %d", id, got, want)
+		}
+		heal()
+	}
+}
+
+// In a session (KIP-227) a Fetch names only what has changed; the partitions of the session are matched and refused all the same, and the session
+// goes on after the fault.
+func TestFetchSessionsAreMatched(t *testing.T) {
+	s, first := newStage(t), 1
+	client := s.dial()
+	session := client.ask(fetchOf(12, 0, 0, 0, 1)).(*kmsg.FetchResponse).SessionID
+	if session == 0 {
+		t.Fatal("the broker gave no session")
+	}
+	epoch := int32(0)
+	next := func(numbers ...int32) map[int32]int16 {
+		t.Helper()
+		epoch++
+		answer := client.ask(fetchOf(12, session, epoch, numbers...)).(*kmsg.FetchResponse)
+		if answer.ErrorCode != 0 {
+			t.Fatalf("the session has ended: %d", answer.ErrorCode)
+		}
+		told := map[int32]int16{}
+		for _, topic := range answer.Topics {
+			for _, p := range topic.Partitions {
+				if p.ErrorCode != 0 {
+					told[p.Partition] = p.ErrorCode
+				}
+			}
+		}
+		return told
+	}
+	next()
+	heal := s.inject(faults.Kafka{API: "Fetch", Topic: "input", Partition: &first, Error: "NOT_LEADER_FOR_PARTITION"})
+	for range 2 {
+		if told := next(); len(told) != 1 || told[1] != 6 {
+			t.Errorf("a Fetch that names nothing was told %v, want partition 1 to be refused", told)
+		}
+	}
+	heal()
+	if n := len(s.log.effects()); n != 2 {
+		t.Errorf("%d effects", n)
+	}
+	if told := next(); len(told) != 0 {
+		t.Errorf("after heal: %v", told)
+	}
+	heal = s.inject(faults.Kafka{API: "Fetch", Topic: "dlq", DropRequest: true})
+	next(0)
+	heal()
+	if n := len(s.log.effects()); n != 2 {
+		t.Errorf("a Fetch of another topic was hit")
+	}
+}
+
+// A broker that has lost the session says so for the whole Fetch.
+func TestALostFetchSession(t *testing.T) {
+	s := newStage(t)
+	client := s.dial()
+	heal := s.inject(faults.Kafka{API: "Fetch", Topic: "input", Error: "FETCH_SESSION_ID_NOT_FOUND"})
+	seen := s.reached(1)
+	answer := client.ask(fetchOf(12, 0, 0, 0)).(*kmsg.FetchResponse)
+	if answer.ErrorCode != 70 || len(answer.Topics) != 0 || s.reached(1) != seen {
+		t.Errorf("the client was told %+v", answer)
+	}
+	heal()
+}
+
+func TestWhatCanBeMade(t *testing.T) {
+	one := 1
+	for want, spec := range map[string]faults.Kafka{
+		"can't be told apart by topic":     {API: "Heartbeat", Topic: "input", DropRequest: true},
+		"can't be told apart by partition": {API: "Metadata", Topic: "input", Partition: &one, DropRequest: true},
+		"can't be told apart by group":     {API: "Produce", Group: "subject", DropRequest: true},
+		"partition goes with topic":        {API: "Produce", Partition: &one, DropRequest: true},
+		"close and throttle exclude":       {API: "Produce", Close: true, Throttle: units.Duration(time.Second)},
+		"no throttle_time_ms":              {API: "SaslHandshake", Throttle: units.Duration(time.Second)},
+		"of version 1 can't be throttled":  {API: "Produce", Version: &one, Throttle: units.Duration(time.Second)},
+		"the longest is":                   {API: "Produce", Throttle: units.Duration(1000 * time.Hour)},
+	} {
+		if err := Valid(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", spec, err, want)
+		}
+	}
+	for _, action := range actions() {
+		for api := range strings.SplitSeq(withTopics+", "+withGroup+", EndTxn, InitProducerId", ", ") {
+			spec := action.spec
+			spec.API = api
+			if err := Valid(spec); err != nil {
+				t.Error(err)
+			}
+			if spec.Topic = "input"; (Valid(spec) == nil) != listed(withTopics, api) {
+				t.Errorf("%s by topic: %v", api, Valid(spec))
+			}
+		}
+	}
+}
+
+// What is closed or lost is what matches and what follows on its connection; what was asked before is answered and recorded so.
+func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
+	for name, spec := range map[string]faults.Kafka{
+		"close": {API: "Produce", Close: true, Nth: 2}, "drop_request": {API: "Produce", DropRequest: true, Nth: 2},
+	} {
+		s := newStage(t)
+		heal := s.inject(spec)
+		client := s.dial()
+		for range 3 {
+			client.send(one("Produce"))
+		}
+		if _, err := client.answer(one("Produce"), 1); err != nil {
+			t.Errorf("%s: the first: %v", name, err)
+		}
+		if name == "close" {
+			client.ended(name)
+		} else {
+			client.silent(name)
+		}
+		waitFor(t, "all requests to be noted", func() bool { return len(s.log.of(history.KindProduceRequest)) == 3 })
+		heal()
+		client.ended(name)
+		if n := len(s.log.of(history.KindProduceResponse)); n != 1 || s.reached(0) != 1 {
+			t.Errorf("%s: %d answers recorded, %d requests reached the broker", name, n, s.reached(0))
+		}
+	}
+}
+
+// A client that gives up by itself ends what a lost request has left behind.
+func TestGivingUpOnALostRequest(t *testing.T) {
+	s := newStage(t)
+	heal := s.inject(faults.Kafka{API: "Produce", DropRequest: true})
+	client := s.dial()
+	client.send(one("Produce"))
+	waitFor(t, "the effect", func() bool { return len(s.log.effects()) == 1 })
+	_ = client.Close()
+	s.dial().ask(one("Metadata"))
+	rule := (*s.in.rules.Load())[0]
+	waitFor(t, "nothing to be held", func() bool {
+		rule.mu.Lock()
+		defer rule.mu.Unlock()
+		return rule.held == 0
+	})
+	heal()
+	if n := len(s.log.effects()); n != 1 {
+		t.Errorf("%d effects: a connection that the client closed is counted as closed by the fault", n)
+	}
+}

@@ -1,0 +1,54 @@
+package network
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+)
+
+// delay is a toxic that holds each chunk back, from when it was read on. toxiproxy's own counts in whole milliseconds, draws its jitter from
+// a global source, and two of them on one link don't add up to what they should.
+type delay struct {
+	latency, jitter time.Duration
+	source          *rand.Rand
+}
+
+var _ toxics.Toxic = (*delay)(nil)
+
+func newDelay(f *fault, source *rand.Rand) *delay {
+	return &delay{latency: f.spec.Latency.D(), jitter: f.spec.Jitter.D(), source: source}
+}
+
+// Pipe hands each chunk on when it is due, stamped with that time, from which a further delay counts. When interrupted it hands on at
+// once, with the stamp as it came.
+func (d *delay) Pipe(stub *toxics.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case chunk := <-stub.Input:
+			if chunk == nil {
+				stub.Close()
+				return
+			}
+			due := chunk.Timestamp.Add(d.next())
+			select {
+			case <-time.After(time.Until(due)):
+				stub.Output <- &stream.StreamChunk{Data: chunk.Data, Timestamp: due}
+			case <-stub.Interrupt:
+				stub.Output <- chunk
+				return
+			}
+		}
+	}
+}
+
+// next draws how long the next chunk waits.
+func (d *delay) next() time.Duration {
+	if d.jitter <= 0 {
+		return d.latency
+	}
+	return d.latency + time.Duration(d.source.Int64N(int64(d.jitter)))
+}

@@ -1,0 +1,206 @@
+package network
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2/stream"
+)
+
+// What a pump reads at once at most: smallRead, and up to largeRead when there is always more than that and no fault in force. Bulk then
+// takes half the processor time; the many connections that carry little stay small, and so does what a fault holds back.
+const (
+	smallRead = 32 << 10
+	largeRead = 256 << 10
+)
+
+// errCut ends a pump whose connection a fault has ended.
+var errCut = errors.New("cut by a fault")
+
+// pump forwards one direction of a pair.
+type pump struct {
+	pair      *pair
+	direction stream.Direction
+	from, to  *net.TCPConn
+	// set is what was in force when the pump last looked, hits the faults of it that touch this direction, shapers those of hits that
+	// the line was made for. No line: data is written as it is read.
+	set     *[]*fault
+	hits    []*fault
+	shapers []*fault
+	line    *line
+	// jitters and carried are what faults keep for this direction: their source of jitter, and how many bytes they have counted.
+	jitters map[*fault]*rand.Rand
+	carried map[*fault]int64
+}
+
+func newPump(p *pair, direction stream.Direction, from, to *net.TCPConn) *pump {
+	return &pump{pair: p, direction: direction, from: from, to: to, jitters: map[*fault]*rand.Rand{}, carried: map[*fault]int64{}}
+}
+
+// run forwards until the end of the stream, which it passes on: an end as an end, anything else as a reset of both sides.
+func (m *pump) run() {
+	err := m.forward()
+	m.finish()
+	if !errors.Is(err, errCut) {
+		m.pair.hold(m.direction)
+		m.pair.linger()
+		m.pair.hold(m.direction)
+	}
+	if err != nil {
+		m.pair.close(nil, true)
+		return
+	}
+	_ = m.to.CloseWrite()
+}
+
+func (m *pump) forward() error {
+	buffer := make([]byte, smallRead)
+	for {
+		if m.pair.link.faults.Load() != nil {
+			buffer = buffer[:smallRead]
+		}
+		n, err := m.from.Read(buffer)
+		if n > 0 {
+			if err := m.pass(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if n == len(buffer) {
+			buffer = wider(buffer)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// wider returns a buffer of twice the length, as far as largeRead allows.
+func wider(buffer []byte) []byte {
+	length := min(2*len(buffer), largeRead)
+	if length <= cap(buffer) {
+		return buffer[:length]
+	}
+	return make([]byte, length)
+}
+
+// pass sends a chunk on its way: first what breaks connections, then what swallows data, then what cuts it short, then what slows it down.
+func (m *pump) pass(chunk []byte) error {
+	read := m.follow()
+	for _, f := range m.hits {
+		if f.kind == down || f.kind == resets {
+			m.pair.close(f, f.kind == resets)
+			return errCut
+		}
+	}
+	switch {
+	case m.set != nil && m.pair.silencer(m.direction) != nil:
+		return m.swallow(len(chunk))
+	case m.pair.holed[m.direction].Load():
+		return errCut // what follows a hole must not be written, see Link.remove
+	}
+	chunk, limiting := m.limit(chunk)
+	if err := m.send(chunk, read); err != nil {
+		return err
+	}
+	if limiting == nil {
+		return nil
+	}
+	m.finish() // what is within the limit arrives
+	m.pair.close(limiting, false)
+	return errCut
+}
+
+// follow looks which faults are in force. When those that shape the stream have changed it waits until everything that was given to the
+// line has been written, and makes another. It returns when the chunk at hand was read, if there is a fault.
+func (m *pump) follow() (read time.Time) {
+	for set := m.pair.link.faults.Load(); ; set = m.pair.link.faults.Load() {
+		if set != nil && read.IsZero() {
+			read = time.Now()
+		}
+		if set == m.set {
+			return read
+		}
+		m.set, m.hits = set, nil
+		var shapers []*fault
+		for _, f := range members(set) {
+			if !f.touches(m.pair, m.direction) {
+				continue
+			}
+			m.hits = append(m.hits, f)
+			if f.shapes() {
+				shapers = append(shapers, f)
+			}
+		}
+		if slices.Equal(shapers, m.shapers) {
+			continue
+		}
+		m.finish()
+		if m.shapers = shapers; len(shapers) > 0 {
+			m.line = newLine(m, shapers)
+		}
+	}
+}
+
+func (m *pump) swallow(size int) error {
+	if m.pair.swallow(m.direction, size) {
+		return nil
+	}
+	return errCut
+}
+
+// limit returns what of a chunk still passes, and the fault that ends the connection after it, if one does.
+func (m *pump) limit(chunk []byte) (passes []byte, limiting *fault) {
+	for _, f := range m.hits {
+		if f.kind != limit {
+			continue
+		}
+		if left := f.spec.LimitData.Bytes() - m.carried[f]; int64(len(chunk)) >= left {
+			chunk, limiting = chunk[:left], f
+		}
+	}
+	for _, f := range m.hits {
+		if f.kind == limit {
+			m.carried[f] += int64(len(chunk))
+		}
+	}
+	return chunk, limiting
+}
+
+// send writes a chunk, or gives it to the line. A peer that is gone must not show while the direction has fallen silent meanwhile.
+func (m *pump) send(chunk []byte, read time.Time) error {
+	if m.line != nil {
+		for _, f := range m.shapers {
+			f.impeded(len(chunk))
+		}
+		m.line.input <- &stream.StreamChunk{Data: slices.Clone(chunk), Timestamp: read}
+		return nil
+	}
+	_, err := m.to.Write(chunk)
+	if err != nil && m.pair.silencer(m.direction) != nil {
+		return m.swallow(len(chunk))
+	}
+	return err
+}
+
+// jitter returns the fault's source of jitter for this direction; it goes on where it was when a line is made anew.
+func (m *pump) jitter(f *fault) *rand.Rand {
+	if m.jitters[f] == nil {
+		m.jitters[f] = f.jitter(m.pair, m.direction)
+	}
+	return m.jitters[f]
+}
+
+// finish waits until everything that was given to the line has been written, or can't be because the pair was closed.
+func (m *pump) finish() {
+	if m.line != nil {
+		m.line.finish()
+		m.line, m.shapers = nil, nil
+	}
+}

@@ -1,0 +1,288 @@
+package network
+
+// What was measured of toxiproxy's own proxy, each a way to hang or to falsify a run, and that it can't happen here.
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// everyFault is one of each, that lasts until it is healed.
+func everyFault() map[string]faults.Network {
+	return map[string]faults.Network{
+		"latency": {Latency: 5 * oneMs, Jitter: oneMs}, "an hour's latency": {Latency: units.Duration(time.Hour)},
+		"bandwidth": {Bandwidth: 1 << 20}, "one byte per second": {Bandwidth: 1}, "timeout": {Timeout: true},
+		"slow_close": {SlowClose: units.Duration(time.Hour)}, "slicer": {Slicer: &faults.Slicer{Size: 1, Delay: oneMs}},
+		"limit_data": {LimitData: 1 << 20}, "half_open": {HalfOpen: true}, "down": {Down: true}, "reset": {Reset: true},
+	}
+}
+
+// within fails the test when do hangs. It is a bound for what should take no time, not a measurement.
+func within(t *testing.T, what string, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s hangs", what)
+	}
+}
+
+// Trap 1: toxiproxy deadlocks when a peer does not read. Here, with three clients that do not read and every buffer on the way full, faults of
+// every kind come and go, alone and on top of each other, new connections are served, and the link closes, in the middle of a fault too.
+func TestTrapPeerThatDoesNotRead(t *testing.T) {
+	for name, spec := range everyFault() {
+		t.Run(name, func(t *testing.T) {
+			link, _ := stall(t, 3)
+			within(t, "injecting and healing", func() {
+				for range 3 {
+					_, heal := inject(t, spec, link)
+					heal()
+				}
+				_, healFirst := inject(t, spec, link)
+				_, healSecond := inject(t, faults.Network{Latency: oneMs}, link)
+				healFirst()
+				healSecond()
+			})
+			within(t, "serving a new connection", func() {
+				if _, err := io.ReadFull(dial(t, link), make([]byte, 1000)); err != nil {
+					t.Errorf("a new connection: %v", err)
+				}
+			})
+			_, heal := inject(t, spec, link)
+			within(t, "closing in the middle of a fault", func() {
+				if err := link.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			within(t, "healing after closing", heal)
+		})
+	}
+}
+
+// Trap 2: toxiproxy's reset sends FIN on connections that existed before it. Here a client that waits for an answer, and one that sends after the
+// fault began, both see ECONNRESET, whether or not they had read everything.
+func TestTrapResetIsATrueReset(t *testing.T) {
+	for name, spec := range everyFault() {
+		if spec.Down || spec.Reset || spec.LimitData > 0 {
+			continue // the connection would have ended by itself
+		}
+		t.Run("existing connection under "+name, func(t *testing.T) {
+			link := newTestLink(t, echoServer(t))
+			waits, unread := dial(t, link), dial(t, link)
+			waits.echo("before")
+			unread.echo("before")
+			_, heal := inject(t, spec, link)
+			unread.send("and not read")
+			_, healReset := inject(t, faults.Network{Reset: true}, link)
+			waits.reset()
+			unread.reset()
+			healReset()
+			heal()
+		})
+	}
+	t.Run("new connection", func(t *testing.T) {
+		link := newTestLink(t, echoServer(t))
+		sink, heal := inject(t, faults.Network{Reset: true}, link)
+		conn := dial(t, link)
+		conn.send("x")
+		conn.reset()
+		heal()
+		sink.expect(t, map[string]int{"connections cut": 1})
+	})
+	t.Run("stalled connections", func(t *testing.T) {
+		link, conns := stall(t, 2)
+		_, heal := inject(t, faults.Network{Reset: true}, link)
+		for _, conn := range conns {
+			conn.reset()
+		}
+		heal()
+	})
+}
+
+// Trap 3: toxiproxy dials inside its accept loop. Here an upstream that takes a connection attempt and never answers it holds up nobody else,
+// faults reach the connections that wait for it, and closing does not wait for the dial.
+func TestTrapDialsAreNotSerial(t *testing.T) {
+	upstream := echoServer(t)
+	var dials atomic.Int32
+	dialed := make(chan struct{}, 10)
+	link, err := newLink("test", "unused", func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if dials.Add(1) <= 3 {
+			dialed <- struct{}{}
+			<-ctx.Done() // a black hole
+			return nil, ctx.Err()
+		}
+		return new(net.Dialer).DialContext(ctx, network, upstream)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stuck []peer
+	for range 3 {
+		stuck = append(stuck, dial(t, link))
+		<-dialed
+	}
+	within(t, "serving others", func() {
+		for range 3 {
+			dial(t, link).echo("hello")
+		}
+	})
+	sink, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	stuck[0].send("into the void")
+	stuck[0].silent()
+	heal()
+	for _, conn := range stuck {
+		conn.reset()
+	}
+	if got := sink.counts["connections cut"]; got < 3 {
+		t.Errorf("reported %v", sink.counts)
+	}
+	dials.Store(0)
+	for range 3 {
+		dial(t, link)
+		<-dialed
+	}
+	within(t, "closing", func() {
+		if err := link.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Trap 3, the other half: a dead upstream shows to each client as a reset, and one that comes back is used at once.
+func TestTrapDeadUpstream(t *testing.T) {
+	upstream := echoServer(t)
+	var dead atomic.Bool
+	dead.Store(true)
+	link, err := newLink("test", "unused", func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if dead.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		return new(net.Dialer).DialContext(ctx, network, upstream)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = link.Close() }()
+	if err := attempt(link); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("ended with %v", err)
+	}
+	// Not so while the link is silent: then the client learns nothing.
+	_, heal := inject(t, faults.Network{Timeout: true}, link)
+	conn := dial(t, link)
+	conn.silent()
+	heal()
+	conn.reset()
+	dead.Store(false)
+	dial(t, link).echo("hello")
+}
+
+// Trap 4: toxiproxy draws toxicity and jitter from a global source. Here the same seed gives, connection by connection, the same choice and the
+// same delays, through the whole of a link; another seed gives others.
+func TestTrapToxicityAndJitterReplayFromTheSeed(t *testing.T) {
+	run := func(seed uint64) (hits []bool, jitters []time.Duration) {
+		link := newTestLink(t, echoServer(t))
+		spec := faults.Network{Link: "test", Latency: oneMs / 1000, Jitter: 2 * oneMs, Toxicity: 0.5}
+		injector := NewInjector(map[string][]*Link{"test": {link}})
+		sink := &effects{}
+		planned := faults.Planned{Spec: faults.Spec{Network: &spec}, Seed: seed}
+		heal, err := injector.Inject(context.Background(), faults.NewActive(planned, sink, clock{time.Now()}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := link.inForce()[0]
+		for number := range uint64(24) {
+			f.ledger.report()
+			before := sink.total("bytes delayed")
+			dial(t, link).echo("x")
+			f.ledger.report()
+			hits = append(hits, sink.total("bytes delayed") > before)
+			d := newDelay(f, f.jitter(&pair{number: number + 1}, 0))
+			for range 3 {
+				jitters = append(jitters, d.next())
+			}
+		}
+		if err := heal(context.Background()); err != nil {
+			t.Error(err)
+		}
+		return hits, jitters
+	}
+	hits, jitters := run(1)
+	again, jittersAgain := run(1)
+	other, jittersOther := run(2)
+	if !equal(hits, again) || !equal(jitters, jittersAgain) {
+		t.Errorf("the same seed hits %v and then %v", hits, again)
+	}
+	if equal(hits, other) || equal(jitters, jittersOther) {
+		t.Errorf("two seeds hit the same connections (%v) or delay them alike", hits)
+	}
+}
+
+func equal[T comparable](a, b []T) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func (e *effects) total(what string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.counts[what]
+}
+
+// Trap 5: twenty clients that stalled and were then reset left sixty goroutines. Here none is left, although the link lives on.
+func TestTrapNoGoroutineIsLeftBehindByStalledClients(t *testing.T) {
+	for name, spec := range everyFault() {
+		t.Run(name, func(t *testing.T) {
+			link := newTestLink(t, serve(t, func(conn net.Conn) {
+				for chunk := make([]byte, 64<<10); ; {
+					if _, err := conn.Write(chunk); err != nil {
+						return
+					}
+				}
+			}))
+			before := goleak.IgnoreCurrent()
+			_, heal := inject(t, spec, link)
+			const clients = 20
+			for range clients {
+				conn, err := net.Dial("tcp4", link.Address())
+				if err != nil {
+					continue // refused, by the fault
+				}
+				defer func() { _ = conn.Close() }()
+				_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+				_, _ = io.WriteString(conn, "and never reads")
+			}
+			until(t, "the link to have seen all clients", func() bool {
+				link.mu.Lock()
+				defer link.mu.Unlock()
+				return link.accepted == clients
+			})
+			_, healReset := inject(t, faults.Network{Reset: true}, link)
+			healReset()
+			heal()
+			until(t, "the link to have no connection", func() bool { return served(link) == 0 })
+			if err := goleak.Find(before); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package harness
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// event makes an event of instance 1.
+func event(kind history.Kind, change func(*history.Event)) history.Event {
+	e := history.New(kind, time.Second)
+	e.Instance = 1
+	if change != nil {
+		change(&e)
+	}
+	return e
+}
+
+func TestTriggersFire(t *testing.T) {
+	attempt := func(kind history.Kind, n int32, outcome history.Outcome) history.Event {
+		return event(kind, func(e *history.Event) { e.N, e.Outcome = n, outcome })
+	}
+	written := func(topic int16, code int16, flags history.Flags) history.Event {
+		return event(history.KindProduceResponse, func(e *history.Event) { e.Topic, e.Code, e.Flags = topic, code, flags })
+	}
+	acked := event(history.KindAcked, nil)
+	other := func(e history.Event) history.Event { e.Instance = 0; return e }
+	for _, test := range []struct {
+		trigger string
+		// before are events that come before the fault waits, without those that come after and must not fire it, fires is what must.
+		before, without []history.Event
+		fires           history.Event
+	}{
+		{"first-retry", []history.Event{attempt(history.KindAttemptStart, 2, 0)},
+			[]history.Event{attempt(history.KindAttemptStart, 1, 0), attempt(history.KindAttemptEnd, 2, history.OutcomeSuccess)}, attempt(history.KindAttemptStart, 2, 0)},
+		{"backoff", []history.Event{attempt(history.KindAttemptEnd, 1, history.OutcomeTransient)},
+			[]history.Event{
+				attempt(history.KindAttemptStart, 1, 0), attempt(history.KindAttemptEnd, 1, history.OutcomeSuccess),
+				attempt(history.KindAttemptEnd, 1, history.OutcomePermanent), attempt(history.KindAttemptEnd, 3, history.OutcomeTransient),
+			}, attempt(history.KindAttemptEnd, 2, history.OutcomeTransient)},
+		{"first-dead-letter", []history.Event{written(1, 0, 0)},
+			[]history.Event{
+				written(0, 0, 0), written(history.None, 0, 0), written(1, 7, 0), written(1, 0, history.Forged), event(history.KindProduceRequest, func(e *history.Event) { e.Topic = 1 }),
+				event(history.KindProduceResponse, func(e *history.Event) { e.Topic, e.Code, e.Instance = 1, 0, history.Replayer }),
+			}, written(1, 0, history.Withheld)},
+		{"lag > 2", []history.Event{acked, acked}, []history.Event{event(history.KindAcked, func(e *history.Event) { e.Code = 7 })}, acked},
+		{"instance 1 assigned", []history.Event{event(history.KindAssigned, nil)},
+			[]history.Event{other(event(history.KindAssigned, nil)), event(history.KindRevoked, nil)}, event(history.KindAssigned, nil)},
+	} {
+		t.Run(strings.ReplaceAll(test.trigger, " ", "-"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLive(discard{}, triggerHeader())
+				for _, e := range test.before {
+					l.Record(e)
+				}
+				trigger, err := faults.ParseTrigger(test.trigger)
+				if err != nil {
+					t.Fatal(err)
+				}
+				came := make(chan bool, 1)
+				go func() { came <- l.triggers.Await(t.Context(), trigger) }()
+				for _, e := range test.without {
+					synctest.Wait()
+					l.Record(e)
+				}
+				synctest.Wait()
+				if len(came) > 0 {
+					t.Fatal("it fired before its event")
+				}
+				l.Record(test.fires)
+				l.Record(test.fires) // firing again does nothing
+				if !<-came {
+					t.Error("it did not fire")
+				}
+				if len(l.triggers.armed) != 0 || l.triggers.waiting.Load() != 0 {
+					t.Error("it is still armed")
+				}
+			})
+		})
+	}
+}
+
+func triggerHeader() *history.Header {
+	return &history.Header{
+		Topics:   []history.Topic{{Role: history.RoleInput}, {Role: history.RoleDLQ}},
+		Contract: history.Contract{MaxAttempts: 3, Retryable: []history.Outcome{history.OutcomeTransient}},
+	}
+}
+
+// A trigger with an instance takes no notice of the others.
+func TestTriggerOfOneInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLive(discard{}, triggerHeader())
+		came := make(chan bool, 1)
+		go func() {
+			came <- l.triggers.Await(t.Context(), faults.Trigger{Event: faults.TriggerFirstRetry, Instance: 1})
+		}()
+		for _, instance := range []int16{0, 2, 1} {
+			synctest.Wait()
+			if len(came) > 0 {
+				t.Fatal("another instance fired it")
+			}
+			l.Record(event(history.KindAttemptStart, func(e *history.Event) { e.N, e.Instance = 2, instance }))
+		}
+		if !<-came {
+			t.Error("its own instance did not fire it")
+		}
+	})
+}
+
+// Lag that is there already counts, and what commits cover is no lag.
+func TestTriggerLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLive(discard{}, triggerHeader())
+		for range 5 {
+			l.Record(event(history.KindAcked, nil))
+		}
+		trigger := faults.Trigger{Event: faults.TriggerLag, Lag: 4, Instance: history.None}
+		if !l.triggers.Await(t.Context(), trigger) {
+			t.Error("a lag of 5 is not more than 4")
+		}
+		l.Record(event(history.KindCommitResponse, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, 2, 0 }))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if l.triggers.Await(ctx, trigger) {
+			t.Error("a lag of 3 is more than 4")
+		}
+	})
+}

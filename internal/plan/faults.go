@@ -1,0 +1,53 @@
+package plan
+
+// The faults of a plan: names, lengths, and what judging needs to know of them.
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// planFaults resolves the faults' names and lengths and gives each a seed of its own, by name.
+func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
+	planned := make([]faults.Planned, 0, len(s.Faults))
+	for i, name := range faultNames(s.Faults) {
+		spec := s.Faults[i]
+		what, target := spec.Describe()
+		key := streamKey(seed, "fault "+name)
+		planned = append(planned, faults.Planned{
+			Index: i, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
+			PlannedFault: history.PlannedFault{
+				Name: name, Kind: spec.Kind(), What: what, Target: target, When: spec.When, At: spec.At.D(), For: spec.Length(s.InstanceCount()),
+				StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker),
+			},
+		})
+	}
+	return planned
+}
+
+// faultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is taken.
+func faultNames(specs []faults.Spec) []string {
+	taken := map[string]bool{}
+	for _, spec := range specs {
+		taken[spec.Name] = true
+	}
+	names := make([]string, len(specs))
+	for i, spec := range specs {
+		name := spec.Name
+		for number := 1; name == ""; number++ {
+			made := spec.DefaultName()
+			if number > 1 {
+				made = fmt.Sprintf("%s-%d", made, number)
+			}
+			if !taken[made] {
+				name, taken[made] = made, true
+			}
+		}
+		names[i] = name
+	}
+	return names
+}

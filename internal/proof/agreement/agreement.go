@@ -1,0 +1,208 @@
+// Package agreement compares the checkers with what is known of generated histories: those that are correct by construction must not be
+// accused, those with one corruption must show exactly that, and of any history, however damaged, the checkers must say what the naive
+// transcription of the definitions says. It runs no consumer and starts nothing.
+package agreement
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/proof/histories"
+	"github.com/dlqbench/dlqbench/internal/proof/naive"
+)
+
+// Report counts what was compared; the reports of many seeds add up.
+type Report struct {
+	// Histories is how many were judged, Events how many events they have.
+	Histories, Events int64
+	// Correct is how many correct histories each invariant judged something in.
+	Correct map[string]int64
+	// Corrupted is how often each corruption was made and shown, by its name.
+	Corrupted map[string]int64
+	// Compared is how many records the naive transcription had an opinion on, by invariant; Decided how many records it could decide at all,
+	// of Records.
+	Compared         map[string]int64
+	Decided, Records int64
+}
+
+// NewReport returns an empty report.
+func NewReport() *Report {
+	return &Report{Correct: map[string]int64{}, Corrupted: map[string]int64{}, Compared: map[string]int64{}}
+}
+
+// Add adds another report.
+func (r *Report) Add(other *Report) {
+	r.Histories += other.Histories
+	r.Events += other.Events
+	r.Decided += other.Decided
+	r.Records += other.Records
+	for _, one := range []struct{ to, from map[string]int64 }{
+		{r.Correct, other.Correct}, {r.Corrupted, other.Corrupted}, {r.Compared, other.Compared},
+	} {
+		for name, n := range one.from {
+			one.to[name] += n
+		}
+	}
+}
+
+// Check makes the history of a seed and judges it as it is, with one corruption, and scrambled. The error says what was not as it must be;
+// the seed makes the same again.
+func Check(seed uint64) (*Report, error) {
+	report := NewReport()
+	if err := report.check(histories.NewSeeded(seed)); err != nil {
+		return report, fmt.Errorf("checking the histories of seed %d: %w", seed, err)
+	}
+	return report, nil
+}
+
+func (r *Report) check(c histories.Choices) error {
+	h := histories.Generate(c)
+	var errs []error
+	errs = append(errs, r.correct(h))
+	errs = append(errs, r.corrupt(h, c))
+	errs = append(errs, r.Compare(h))
+	scrambled := histories.Scramble(h, c)
+	if err := r.Compare(scrambled); err != nil {
+		errs = append(errs, fmt.Errorf("after random edits: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// errTooMany: the checkers found more than they tell of, so that what they found can't be compared.
+var errTooMany = errors.New("a history shows too much")
+
+// judge returns the findings of the checkers.
+func (r *Report) judge(h *histories.History) (map[histories.Finding]bool, *assertions.Verdict, error) {
+	verdict, _, err := assertions.Judge(h.Source())
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Histories++
+	r.Events += int64(len(h.Events))
+	found := map[histories.Finding]bool{}
+	for _, result := range verdict.Invariants {
+		for _, anomaly := range result.Anomalies {
+			if anomaly.Count > int64(len(anomaly.Witnesses)) {
+				return nil, nil, fmt.Errorf("%w: %s names %s %d times and tells of %d", errTooMany, result.Name, anomaly.Name, anomaly.Count,
+					len(anomaly.Witnesses))
+			}
+			for _, witness := range anomaly.Witnesses {
+				found[histories.Finding{Promise: histories.Promise{Invariant: result.Name, Anomaly: anomaly.Name}, Record: witness.Record}] = true
+			}
+		}
+	}
+	return found, verdict, nil
+}
+
+// correct: no anomaly, and what judged something passes; where something was in the way, it may also say that it can't tell.
+func (r *Report) correct(h *histories.History) error {
+	found, verdict, err := r.judge(h)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("a correct history is said to show %s", list(found))
+	}
+	for _, result := range verdict.Invariants {
+		if result.Judged == 0 {
+			continue
+		}
+		r.Correct[result.Name]++
+		if result.Status != assertions.Pass && h.Calm {
+			return fmt.Errorf("of a correct and undisturbed history %s says %s: %s", result.Name, result.Status, result.Why)
+		}
+	}
+	return nil
+}
+
+// corrupt makes one of the corruptions that apply, the next in turn if it doesn't.
+func (r *Report) corrupt(h *histories.History, c histories.Choices) error {
+	all := histories.Corruptions()
+	first := c.Intn(len(all))
+	for i := range all {
+		one := &all[(first+i)%len(all)]
+		damaged, expected := one.Apply(h, c)
+		if damaged == nil {
+			continue
+		}
+		found, _, err := r.judge(damaged)
+		if err != nil {
+			return err
+		}
+		r.Corrupted[one.Name]++
+		wanted := map[histories.Finding]bool{}
+		for _, finding := range expected {
+			wanted[finding] = true
+		}
+		if !maps.Equal(found, wanted) {
+			return fmt.Errorf("where %q, the checkers find %s, and should %s", one.Name, list(found), list(wanted))
+		}
+		return nil
+	}
+	return nil
+}
+
+// Compare holds the checkers against the naive transcription, on the records that this can decide.
+func (r *Report) Compare(h *histories.History) error {
+	found, _, err := r.judge(h)
+	if errors.Is(err, errTooMany) {
+		return nil // random edits may break very much at once
+	}
+	if err != nil {
+		return err
+	}
+	source := h.Source()
+	opinion := naive.Judge(&h.Header, h.Events)
+	header := source.Header()
+	r.Records += int64(header.Records)
+	r.Decided += int64(len(opinion.Decided))
+	for name, n := range opinion.Judged {
+		r.Compared[name] += n
+	}
+	fast := map[naive.Finding]bool{}
+	for finding := range found {
+		if one, known := transcribed(finding); known && opinion.Decided[finding.Record] && !opinion.Open[one] {
+			fast[one] = true
+		}
+	}
+	for one := range opinion.Open {
+		delete(opinion.Found, one)
+	}
+	if !maps.Equal(fast, opinion.Found) {
+		return fmt.Errorf("the checkers find %s, the definitions %s", list(fast), list(opinion.Found))
+	}
+	return nil
+}
+
+// transcribed returns the finding in the words of the naive transcription. It knows no upper bounds of
+// waits, one name for all that is early, and one for all that is committed too soon, fetched or not.
+func transcribed(f histories.Finding) (one naive.Finding, known bool) {
+	one = naive.Finding{Invariant: f.Invariant, Anomaly: f.Anomaly, Record: f.Record}
+	switch f.Anomaly {
+	case "backoff-not-growing":
+		one.Anomaly = "backoff-early"
+	case "commit-past-end":
+		one.Anomaly = "commit-past-unfinished"
+	case "backoff-late", "cap-exceeded", "no-jitter", "commit-wrong-partition", "commit-regressed":
+		return one, false
+	}
+	return one, f.Record >= 0 && slices.Contains(naive.Invariants(), f.Invariant)
+}
+
+// list writes findings down in one order.
+func list[F comparable](all map[F]bool) string {
+	if len(all) == 0 {
+		return "nothing"
+	}
+	var texts []string
+	for one := range all {
+		texts = append(texts, fmt.Sprintf("%+v", one))
+	}
+	slices.SortFunc(texts, cmp.Compare)
+	return strings.Join(texts, ", ")
+}

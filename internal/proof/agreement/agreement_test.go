@@ -1,0 +1,147 @@
+package agreement
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/proof/histories"
+)
+
+// drawn makes the choices of a property test, which can be shrunk.
+type drawn struct{ t *rapid.T }
+
+func (d drawn) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "choice") }
+
+// seeds is how many histories a run of the tests looks at; dlqbench prove looks at many more.
+func seeds() uint64 {
+	if testing.Short() {
+		return 500
+	}
+	return 2000
+}
+
+func TestSeedsAgree(t *testing.T) {
+	all := NewReport()
+	failed := 0
+	for seed := range seeds() {
+		report, err := Check(seed)
+		if err != nil {
+			t.Error(err)
+			if failed++; failed >= 20 {
+				break
+			}
+		}
+		all.Add(report)
+	}
+	if testing.Short() || failed > 0 {
+		return
+	}
+	for _, one := range histories.Corruptions() {
+		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
+	}
+	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records, all.Compared)
+	if all.Decided*3 < all.Records {
+		t.Errorf("only %d of %d records could be compared", all.Decided, all.Records)
+	}
+}
+
+func TestDrawnHistoriesAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if err := NewReport().check(drawn{t}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestEveryCorruptionHasItsPlace: each is found by its name in some history, so that none is only there for show.
+func TestEveryCorruptionHasItsPlace(t *testing.T) {
+	applied := map[string]bool{}
+	all := histories.Corruptions()
+	for seed := uint64(0); len(applied) < len(all) && seed < 20_000; seed++ {
+		c := histories.NewSeeded(seed)
+		h := histories.Generate(c)
+		for _, one := range all {
+			if applied[one.Name] {
+				continue
+			}
+			if damaged, _ := one.Apply(h, c); damaged != nil {
+				applied[one.Name] = true
+			}
+		}
+	}
+	for _, one := range all {
+		if !applied[one.Name] {
+			t.Errorf("%q applies to none of the histories", one.Name)
+		}
+	}
+}
+
+// TestVerdictsAreDetermined: the same history, and one whose events of equal times are in another order, has the same verdict to the byte.
+func TestVerdictsAreDetermined(t *testing.T) {
+	for seed := range seeds() / 10 {
+		c := histories.NewSeeded(seed)
+		h := histories.Generate(c)
+		for _, one := range []*histories.History{h, histories.Scramble(h, c)} {
+			first := verdict(t, one)
+			if again := verdict(t, one); !bytes.Equal(first, again) {
+				t.Fatalf("seed %d: judged twice, and not the same", seed)
+			}
+			if shuffled := verdict(t, shuffle(one, seed)); !bytes.Equal(first, shuffled) {
+				t.Errorf("seed %d: with the events of equal times in another order the verdict is\n%s\nand was\n%s", seed, shuffled, first)
+			}
+		}
+	}
+}
+
+func verdict(t *testing.T, h *histories.History) []byte {
+	t.Helper()
+	v, _, err := assertions.Judge(h.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// shuffle puts the events of equal times in another order.
+func shuffle(h *histories.History, seed uint64) *histories.History {
+	other := h.Clone()
+	random := rand.New(rand.NewPCG(seed, 1))
+	for from := 0; from < len(other.Events); {
+		to := from
+		for to < len(other.Events) && other.Events[to].Time == other.Events[from].Time {
+			to++
+		}
+		same := other.Events[from:to]
+		random.Shuffle(len(same), func(a, b int) { same[a], same[b] = same[b], same[a] })
+		from = to
+	}
+	return other
+}
+
+// TestSameSeedSameHistory: a seed that is printed makes the same history again.
+func TestSameSeedSameHistory(t *testing.T) {
+	for seed := range uint64(50) {
+		one, two := histories.Generate(histories.NewSeeded(seed)), histories.Generate(histories.NewSeeded(seed))
+		if len(one.Events) != len(two.Events) {
+			t.Fatalf("seed %d makes %d events, then %d", seed, len(one.Events), len(two.Events))
+		}
+		for i := range one.Events {
+			if one.Events[i] != two.Events[i] {
+				t.Fatalf("seed %d: event %d is %+v, then %+v", seed, i, one.Events[i], two.Events[i])
+			}
+		}
+		if len(one.Events) == 0 || one.Events[len(one.Events)-1].Text != history.PhaseSeal {
+			t.Fatalf("seed %d makes no whole run", seed)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package proof
+
+// What a seed stands for in the proof of soundness: a mode of the reference consumer, a load, and one or two faults.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Situation is what the correct consumer is put into.
+type Situation struct {
+	Seed uint64
+	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances.
+	Mode string
+	// Faults are their names in the catalogue.
+	Faults []string
+	// Scenario is the text of the scenario.
+	Scenario string
+}
+
+func (s Situation) String() string {
+	return s.Mode + " under " + strings.Join(s.Faults, " and ")
+}
+
+// mode is a mode of the reference consumer.
+type mode struct {
+	ordering, retry, protocol string
+	instances                 int
+}
+
+func (m mode) String() string {
+	return fmt.Sprintf("%s, %s, %s, %d", m.ordering, m.retry, m.protocol, m.instances)
+}
+
+func modes() []mode {
+	var all []mode
+	for _, ordering := range []string{"none", "partition", "key"} {
+		for _, retry := range []string{"in-place", "topics"} {
+			for _, protocol := range []string{"classic", "consumer"} {
+				for _, instances := range []int{1, 3} {
+					all = append(all, mode{ordering, retry, protocol, instances})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it comes in pairs.
+func Draw(seed uint64) Situation {
+	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: modes()[seed%uint64(len(modes()))]}
+	d.settings()
+	s := Situation{Seed: seed, Mode: d.mode.String()}
+	faults := d.possible()
+	// Rounds of modes alternate between one fault and two, so that half of the runs show each fault by itself.
+	first := int(seed/uint64(len(modes()))+seed) % len(faults)
+	chosen := []template{faults[first]}
+	if (seed/uint64(len(modes())))%2 == 1 {
+		var others []template
+		for i, other := range faults {
+			if i != first && !excludes(faults[first], other) {
+				others = append(others, other)
+			}
+		}
+		if len(others) > 0 {
+			chosen = append(chosen, others[d.random.IntN(len(others))])
+		}
+	}
+	lines := ""
+	for i, fault := range chosen {
+		s.Faults = append(s.Faults, fault.name)
+		lines += fmt.Sprintf("  - {name: %s-%d, %s}\n", strings.ReplaceAll(strings.ReplaceAll(fault.name, ".", "-"), "_", "-"), i+1, fault.write(d))
+		if fault.also != "" {
+			lines += fmt.Sprintf("  - {%s}\n", fault.also)
+		}
+	}
+	s.Scenario = d.scenario(lines)
+	return s
+}
+
+// drawing draws the details of one situation.
+type drawing struct {
+	random *rand.Rand
+	mode   mode
+	// assignor is a line of the settings; with static and metadata it goes with the mode where it can.
+	assignor         string
+	static, metadata bool
+	brokers          int
+	// dlqBroker ≠ 0: the DLQ topic has a broker of its own.
+	dlqBroker int
+}
+
+func (d *drawing) settings() {
+	if d.mode.protocol == "classic" {
+		d.assignor = fmt.Sprintf("    assignor: %s\n", d.pick("cooperative-sticky", "cooperative-sticky", "range"))
+	}
+	d.static = d.random.IntN(5) == 0
+	d.metadata = d.random.IntN(4) == 0
+	d.brokers = []int{1, 3, 3}[d.random.IntN(3)]
+	if d.brokers == 3 && d.random.IntN(2) == 0 {
+		d.dlqBroker = 3
+	}
+}
+
+func (d *drawing) scenario(faults string) string {
+	topics := "topics: {input: {partitions: 6}}"
+	if d.dlqBroker > 0 {
+		topics = fmt.Sprintf("topics: {input: {partitions: 6}, dlq: {broker: %d}}", d.dlqBroker)
+	}
+	text := d.pick("plain", "non-ascii", "long", "hostile")
+	extra := d.pick("", "", "  tombstones: 2%\n", "  garbage: 2%\n", "  large: {share: 1%, size: 200KiB}\n", "  bursts: {every: 700ms, records: 60}\n",
+		"  keys: {count: 50, hot: 20%, null: 10%}\n", "  arrivals: poisson\n")
+	// Under partition ordering every failure holds its partition up: fewer and shorter ones, or the correct consumer could not keep up.
+	backoff, outcomes := []int{60, 150, 300}[d.random.IntN(3)], "success: 80, transient: {weight: 8, failures: 2}, exhausted: 4, permanent: 3, logical: 2"
+	if d.mode.ordering == "partition" {
+		backoff, outcomes = 60, "success: 90, transient: {weight: 3, failures: 2}, exhausted: 2, permanent: 2, logical: 1"
+	}
+	return fmt.Sprintf(`name: soundness
+description: The correct consumer in one of its modes, under faults drawn from the seed.
+cluster: {brokers: %d}
+%s
+subject:
+  reference:
+    instances: %d
+    max_retries: 3
+    retry_backoff_ms: %d
+    max_retry_backoff_ms: 600
+    retry_jitter_ms: 30
+    ordering: %s
+    retry: %s
+    group_protocol: %s
+%s    static_membership: %v
+    offset_metadata: %v
+workload:
+  rate: %d/s
+  duration: 4s
+  warm_up: 300ms
+  error_text: %s
+%s  outcomes: {%s, rate_limited: 1, timeout: 1, reset: 1}
+expect: {drain: 40s, max_slip: 1s}
+faults:
+%s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
+		d.static, d.metadata, 100+50*d.random.IntN(4), text, extra, outcomes, faults)
+}
+
+func (d *drawing) pick(from ...string) string { return from[d.random.IntN(len(from))] }
+
+// at draws when a fault begins, and for how long it stays: it ends before the steady phase does.
+func (d *drawing) at() string { return fmt.Sprintf("at: %dms", 300+50*d.random.IntN(21)) }
+
+func (d *drawing) span() string {
+	return fmt.Sprintf("%s, for: %dms", d.at(), 900+100*d.random.IntN(13))
+}
+
+func (d *drawing) instance() int { return d.random.IntN(d.mode.instances) }

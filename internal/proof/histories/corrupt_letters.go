@@ -1,0 +1,93 @@
+package histories
+
+import "github.com/dlqbench/dlqbench/history"
+
+func letterCorruptions() []Corruption {
+	fidelity := func(anomaly string) Promise { return Promise{"dlq-fidelity", anomaly} }
+	return []Corruption{
+		{Name: "a dead letter has another value", Promise: fidelity("payload-changed"), apply: edited(verbatim, func(e *history.Event) { e.ValueHash++ })},
+		{Name: "a dead letter has another key", Promise: fidelity("key-changed"), apply: edited(verbatim, func(e *history.Event) { e.KeyHash++ })},
+		{Name: "a dead letter lacks a header of the record", Promise: fidelity("headers-lost"), apply: edited(
+			func(v *view) bool { return v.Header.Contract.KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
+		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"), apply: edited(always, func(e *history.Event) {
+			e.Claim.Attempts, e.Claim.Missing = none, "attempts"
+		})},
+		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"), apply: edited(always, func(e *history.Event) {
+			e.Claim.Offset += 1000
+		})},
+		{Name: "a dead letter names another number of attempts", Promise: fidelity("metadata-wrong"), apply: wrongCount},
+		{Name: "a dead letter is in another partition", Promise: fidelity("metadata-wrong"), apply: elsewhere},
+		{Name: "a dead letter is written twice", Promise: Promise{"dlq-once", "dlq-duplicate"}, apply: letterTwice},
+		{
+			Name: "the second of two dead letters has another value", Promise: Promise{"dlq-once", "two-payloads-one-source"}, apply: twoPayloads,
+			Also:  []Promise{{"dlq-fidelity", "payload-changed"}},
+			About: "of two different values at most one is the record's",
+		},
+	}
+}
+
+func always(*view) bool { return true }
+
+// verbatim: the dialect keeps keys and values.
+func verbatim(v *view) bool { return v.Header.Contract.Envelope == "plain" }
+
+// edited changes the audit's record of a record's only dead letter.
+func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (int32, bool) {
+	return func(v *view) (int32, bool) {
+		if !promised(v) {
+			return none, false
+		}
+		f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asLetter) == 1 && !v.Header.Replay })
+		if f != nil {
+			edit(&v.Events[f.asLetter[0]])
+		}
+		return about(f)
+	}
+}
+
+func wrongCount(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 && v.inPlace() })
+	if f != nil {
+		v.Events[f.asLetter[0]].Claim.Attempts += int32(1 + v.Intn(3))
+	}
+	return about(f)
+}
+
+func elsewhere(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool {
+		return f.acked != none && len(f.asLetter) == 1 && v.Header.Contract.SamePartition && !v.Header.Replay
+	})
+	if f == nil {
+		return none, false
+	}
+	e := &v.Events[f.asLetter[0]]
+	e.Partition = (e.Partition + 1) % partitions
+	e.Offset = 1000
+	return about(f)
+}
+
+func letterTwice(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 })
+	if f == nil {
+		return none, false
+	}
+	one := f.letters[0]
+	at := v.time(one.answer)
+	ask, answer, found := v.again(one.ask, at+brief), v.again(one.answer, at+2*brief), v.Events[f.asLetter[0]]
+	ask.Op, ask.Sequence = v.freshOp(), 1<<20
+	answer.Op, answer.Sequence = ask.Op, ask.Sequence
+	end := v.offsets(spot{found.Topic, found.Partition})
+	found.Offset = end.Offset
+	answer.Offset = end.Offset
+	end.Offset++
+	v.add(ask, answer, found)
+	return about(f)
+}
+
+func twoPayloads(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asLetter) == 2 && verbatim(v) && !v.Header.Replay })
+	if f != nil {
+		v.Events[f.asLetter[1]].ValueHash++
+	}
+	return about(f)
+}

@@ -1,0 +1,288 @@
+package histories
+
+// The simulation's stage: the contract that is drawn, the queue of what is to happen, the phases of the run.
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	ms = time.Millisecond
+
+	inputTopic = int16(0)
+	dlqTopic   = int16(1)
+	retryTopic = int16(2)
+
+	partitions = 3
+	// drainLimit is what the scenario of a generated run grants.
+	drainLimit = 10 * time.Second
+	// eventLimit ends a simulation that would not end by itself.
+	eventLimit = 20_000
+)
+
+// task is something that will happen.
+type task struct {
+	at  time.Duration
+	seq int64
+	do  func()
+}
+
+type tasks []task
+
+func (q tasks) Len() int { return len(q) }
+func (q tasks) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q tasks) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *tasks) Push(x any)   { *q = append(*q, x.(task)) }
+func (q *tasks) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}
+
+// simulation is one run.
+type simulation struct {
+	Choices
+	h     *History
+	queue tasks
+	seq   int64
+	now   time.Duration
+	op    int64
+	calm  bool
+	// troubled: requests may fail now.
+	troubled bool
+	// linkDown: answers and requests on the way to the downstream are lost. dlqDown: no dead letter is acknowledged.
+	linkDown, dlqDown bool
+
+	records   []*planned
+	logs      map[spot]*topicLog
+	processes []*process
+	producer  int64
+}
+
+// planned is a record of the workload.
+type planned struct {
+	number, partition, key int32
+	outcome                history.Outcome
+	failures               int // how many attempts fail before one succeeds
+	tries                  int32
+	tombstone              bool
+	offset                 int64
+}
+
+// Generate makes a correct history.
+func Generate(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}}
+	s.calm = !chance(c, 2)
+	s.h.Header = s.drawHeader()
+	// Records that go through retry topics stay undisturbed: a lost answer there makes several copies of one record, each with a story of its own.
+	s.calm = s.calm || s.contract().Retry == history.RetryTopics
+	s.h.Calm = s.calm
+	s.setUp()
+	s.phase(history.PhaseWarmup)
+	s.later(5 * ms)
+	s.phase(history.PhaseSteady)
+	s.troubled = !s.calm
+	s.send()
+	end := s.now + 200*ms
+	if !s.calm {
+		end = s.disturb()
+	}
+	s.runUntil(end)
+	s.troubled = false
+	s.phase(history.PhaseHeal)
+	s.later(5 * ms)
+	s.phase(history.PhaseDrain)
+	s.drain()
+	if s.h.Header.Replay {
+		s.replay()
+	}
+	s.phase(history.PhaseAudit)
+	s.stopAll()
+	s.audit(inputTopic, dlqTopic, retryTopic)
+	s.auditOffsets()
+	s.phase(history.PhaseSeal)
+	return s.h
+}
+
+func (s *simulation) drawHeader() history.Header {
+	c := history.Contract{
+		MaxAttempts: 1 + s.Intn(4), Counter: history.CounterMemory, Retry: history.RetryInPlace,
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
+		LogicalDeadLetters: chance(s, 3), Ordering: pick(s, history.OrderingNone, history.OrderingKey, history.OrderingPartition),
+		Envelope: "plain", KeepsHeaders: !chance(s, 4), SamePartition: chance(s, 3), OnFailure: history.OnFailureRetry,
+		StopGrace: 10 * time.Second, SkipsTombstones: chance(s, 3),
+		Backoff: history.Backoff{
+			Initial: pick(s, 40*ms, 100*ms), Multiplier: pick(s, 2.0, 1, 3), Cap: pick(s, 0, 150*ms, 300*ms), Jitter: pick(s, 20*ms, 0),
+			Late: 50 * ms,
+		},
+	}
+	if chance(s, 8) {
+		c.Backoff = history.Backoff{}
+	}
+	switch s.Intn(8) {
+	case 6:
+		c.Envelope = "other"
+	case 7:
+		c.Envelope = ""
+	}
+	if chance(s, 5) && c.Envelope != "" {
+		c.Retry, c.Counter, c.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	}
+	return history.Header{
+		Format: history.FormatVersion, RunID: "generated", Scenario: "generated", Rerun: "dlqbench prove", Records: 4 + s.Intn(9),
+		Instances: 1 + s.Intn(3), Contract: c, Replay: c.Envelope != "" && chance(s, 5),
+		Topics: []history.Topic{
+			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions},
+			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},
+			{Name: "generated.retry", Role: history.RoleRetry, Partitions: partitions},
+		},
+		Expect: history.Expect{DuplicateShare: -1, DrainLimit: drainLimit},
+	}
+}
+
+func (s *simulation) contract() *history.Contract { return &s.h.Header.Contract }
+
+// at has something done at the time, or as soon as possible after it.
+func (s *simulation) at(when time.Duration, do func()) {
+	s.seq++
+	heap.Push(&s.queue, task{when, s.seq, do})
+}
+
+func (s *simulation) after(wait time.Duration, do func()) { s.at(s.now+wait, do) }
+
+// lag is how long a message takes; sometimes no measurable time.
+func (s *simulation) lag() time.Duration { return time.Duration(s.Intn(4)) * ms }
+
+func (s *simulation) runUntil(end time.Duration) {
+	for len(s.queue) > 0 && s.queue[0].at <= end && len(s.h.Events) < eventLimit {
+		next := heap.Pop(&s.queue).(task)
+		s.now = max(s.now, next.at)
+		next.do()
+	}
+	s.now = max(s.now, end)
+}
+
+func (s *simulation) later(wait time.Duration) { s.runUntil(s.now + wait) }
+
+// instant lets no two things that mean something to each other happen at one time: what a process did before it lost a partition, and after.
+func (s *simulation) instant() { s.now += brief }
+
+// event returns an event of now.
+func (s *simulation) event(kind history.Kind) history.Event { return history.New(kind, s.now) }
+
+func (s *simulation) put(e history.Event) { s.h.Events = append(s.h.Events, e) }
+
+func (s *simulation) nextOp() int64 {
+	s.op++
+	return s.op
+}
+
+func (s *simulation) phase(name string) {
+	e := s.event(history.KindPhase)
+	e.Text = name
+	s.put(e)
+}
+
+func (s *simulation) setUp() {
+	s.phase(history.PhaseSetup)
+	for topic := range s.h.Header.Topics {
+		for p := range int32(partitions) {
+			s.logs[spot{int16(topic), p}] = newTopicLog()
+		}
+	}
+	for i := range s.h.Header.Instances {
+		p := &process{simulation: s, instance: int16(i), owned: map[spot]*assignment{}, dead: true}
+		s.processes = append(s.processes, p)
+		p.start()
+		s.later(ms)
+	}
+	for _, at := range s.consumed() {
+		s.give(s.processes[int(at.partition)%len(s.processes)], at)
+	}
+}
+
+// consumed lists what the group reads.
+func (s *simulation) consumed() []spot {
+	topics := []int16{inputTopic}
+	if s.contract().Retry == history.RetryTopics {
+		topics = append(topics, retryTopic)
+	}
+	var all []spot
+	for _, topic := range topics {
+		for p := range int32(partitions) {
+			all = append(all, spot{topic, p})
+		}
+	}
+	return all
+}
+
+// send has the workload send its records at drawn times.
+func (s *simulation) send() {
+	outcomes := []history.Outcome{
+		history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted, history.OutcomePermanent, history.OutcomeLogical,
+		history.OutcomeSuccess, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited,
+	}
+	at := s.now
+	for number := range int32(s.h.Header.Records) {
+		r := &planned{
+			number: number, partition: int32(s.Intn(partitions)), key: int32(s.Intn(3)) - 1, outcome: pick(s, outcomes...), failures: 1 + s.Intn(2),
+		}
+		r.tombstone = s.contract().SkipsTombstones && chance(s, 6)
+		s.records = append(s.records, r)
+		at += time.Duration(s.Intn(12)) * ms
+		s.at(at, func() { s.sendOne(r) })
+	}
+	s.runUntil(at)
+}
+
+func (s *simulation) sendOne(r *planned) {
+	e := s.event(history.KindSend)
+	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, inputTopic, r.partition, r.key, r.outcome, int64(s.now)
+	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = r.keyHash(), r.valueHash(), headersHash, 2
+	if r.tombstone {
+		e.Flags = history.Tombstone
+	}
+	s.put(e)
+	offset := s.append(spot{inputTopic, r.partition}, entry{record: r.number})
+	r.offset = offset
+	s.after(s.lag(), func() {
+		e := s.event(history.KindAcked)
+		e.Record, e.Topic, e.Partition, e.Offset = r.number, inputTopic, r.partition, offset
+		if !s.calm && chance(s, 20) {
+			e.Code, e.Offset = 7, history.None
+		}
+		s.put(e)
+	})
+}
+
+const headersHash = uint64(77)
+
+func (r *planned) keyHash() uint64 {
+	if r.key < 0 {
+		return 0
+	}
+	return 10 + uint64(r.key)
+}
+
+func (r *planned) valueHash() uint64 {
+	if r.tombstone {
+		return 0
+	}
+	return 1000 + uint64(r.number)
+}
+
+// drain lets the consumer come to its end, and gives it its whole time.
+func (s *simulation) drain() {
+	start := s.now
+	for len(s.queue) > 0 && len(s.h.Events) < eventLimit {
+		s.runUntil(s.queue[0].at)
+	}
+	s.runUntil(max(s.now, start+drainLimit))
+}

@@ -1,0 +1,285 @@
+package histories
+
+// The simulated consumer: one process of one instance, what it has been assigned, and what it does with each record. It keeps its contract.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// process is one process of an instance; a restart makes the next.
+type process struct {
+	*simulation
+	instance int16
+	run      uint16
+	owned    map[spot]*assignment
+	dead     bool
+	// stopping: it was asked to end and begins nothing new.
+	stopping bool
+	// frozen is until when it stands still.
+	frozen time.Duration
+	id     int64
+	writes int32
+}
+
+// assignment is a partition in the hands of a process.
+type assignment struct {
+	process *process
+	at      spot
+	next    int64
+	works   []*work
+	// gone: the broker has given it to someone else; lost: and the process knows.
+	gone, lost bool
+	waking     bool
+	committing bool
+	committed  int64
+}
+
+// work is a record in the hands of a process.
+type work struct {
+	*assignment
+	record *planned
+	offset int64
+	// k is the number of attempts made.
+	k       int
+	started bool
+	done    bool
+}
+
+func (p *process) start() {
+	p.dead, p.stopping, p.frozen = false, false, 0
+	p.owned = map[spot]*assignment{}
+	p.producer++
+	p.id, p.writes = p.producer, 0
+	p.instant()
+	e := p.event(history.KindInstanceStarting)
+	e.Aux = 100 + p.id
+	p.put(e)
+	p.instant()
+}
+
+// event returns an event of the process.
+func (p *process) event(kind history.Kind) history.Event {
+	e := p.simulation.event(kind)
+	e.Instance, e.Run = p.instance, p.run
+	return e
+}
+
+// after has the process do something, when it is not standing still, unless it is dead by then.
+func (p *process) after(wait time.Duration, do func()) {
+	run := p.run
+	var try func()
+	try = func() {
+		switch {
+		case p.dead || p.run != run:
+		case p.now < p.frozen:
+			p.at(p.frozen, try)
+		default:
+			do()
+		}
+	}
+	p.simulation.after(wait, try)
+}
+
+// wake has it fetch what is there.
+func (a *assignment) wake() {
+	if a.waking || a.lost || a.process.stopping {
+		return
+	}
+	a.waking = true
+	p := a.process
+	// What is written is never read in the same instant.
+	p.after(ms+p.lag(), func() {
+		a.waking = false
+		a.fetch()
+	})
+}
+
+func (a *assignment) fetch() {
+	p := a.process
+	log := p.logs[a.at]
+	end := int64(len(log.entries))
+	if a.lost || a.gone || p.stopping || a.next >= end {
+		return
+	}
+	end = min(end, a.next+1+int64(p.Intn(3)))
+	e := p.event(history.KindFetched)
+	e.Topic, e.Partition, e.Offset, e.Aux = a.at.topic, a.at.partition, a.next, end-1
+	p.put(e)
+	for ; a.next < end; a.next++ {
+		one := log.entries[a.next]
+		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts}
+		a.works = append(a.works, w)
+		if w.record.tombstone {
+			w.started = true
+			w.finish()
+		}
+		if wait := time.Duration(one.ready) - p.now; wait > 0 {
+			w.started = true
+			w.after(wait, w.attempt)
+		}
+	}
+	a.pump()
+	a.wake()
+}
+
+// after has the process go on with the work, unless it has lost it.
+func (w *work) after(wait time.Duration, do func()) {
+	w.process.after(wait, func() {
+		if !w.lost {
+			do()
+		}
+	})
+}
+
+// pump begins what may begin.
+func (a *assignment) pump() {
+	for i, w := range a.works {
+		if w.started || slices.ContainsFunc(a.works[:i], w.waitsFor) {
+			continue
+		}
+		w.started = true
+		w.after(a.process.lag(), w.attempt)
+	}
+}
+
+// waitsFor reports whether the promised order has the other one finished first.
+func (w *work) waitsFor(before *work) bool {
+	switch w.process.contract().Ordering {
+	case history.OrderingPartition:
+		return !before.done
+	case history.OrderingKey:
+		return !before.done && w.record.key >= 0 && before.record.key == w.record.key
+	}
+	return false
+}
+
+// attempt asks the downstream once.
+func (w *work) attempt() {
+	p, r := w.process, w.record
+	if p.stopping {
+		return
+	}
+	w.k++
+	hidden := p.linkDown && p.Intn(2) == 1
+	if hidden {
+		w.after(20*ms+p.lag(), func() { w.decide(history.OutcomeReset, 0) })
+		return
+	}
+	r.tries++
+	outcome := r.answer()
+	e := p.event(history.KindAttemptStart)
+	e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = p.nextOp(), r.number, r.tries, w.at.topic, w.at.partition, w.offset
+	p.put(e)
+	took := time.Duration(1+p.Intn(4)) * ms
+	if outcome == history.OutcomeTimeout {
+		took = 60 * ms
+	}
+	p.simulation.after(took, func() { w.answered(e, outcome) })
+}
+
+// answered is the oracle's side of the end of an attempt; it is the same whatever became of the process meanwhile.
+func (w *work) answered(e history.Event, outcome history.Outcome) {
+	p := w.process
+	e.Kind, e.Time, e.Outcome = history.KindAttemptEnd, p.now, outcome
+	told := time.Duration(0)
+	switch outcome {
+	case history.OutcomeSuccess:
+		e.Code = 200
+	case history.OutcomeRateLimited:
+		told = 120 * ms
+		e.Code, e.Aux = 429, int64(told)
+	case history.OutcomeTimeout:
+		e.Flags = history.ClientGone
+	}
+	if p.dead || p.run != e.Run {
+		e.Flags |= history.ClientGone
+	}
+	p.put(e)
+	if p.linkDown && p.Intn(2) == 1 {
+		outcome, told = history.OutcomeReset, 0
+	}
+	if p.run == e.Run {
+		w.after(0, func() { w.decide(outcome, told) })
+	}
+}
+
+// answer is what the downstream makes of a record's latest attempt.
+func (r *planned) answer() history.Outcome {
+	switch r.outcome {
+	case history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
+		if int(r.tries) > r.failures {
+			return history.OutcomeSuccess
+		}
+		return r.outcome
+	case history.OutcomeExhausted:
+		return history.OutcomeTransient
+	}
+	return r.outcome
+}
+
+// decide does what the contract says about an answer.
+func (w *work) decide(outcome history.Outcome, told time.Duration) {
+	p := w.process
+	c := p.contract()
+	switch {
+	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters:
+		w.finish()
+	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts:
+		w.giveUp()
+	case p.stopping:
+	default:
+		wait := max(c.Backoff.Wait(w.k), told)
+		if c.Backoff.Jitter > 0 {
+			wait += time.Duration(p.Intn(int(c.Backoff.Jitter/ms))) * ms
+		}
+		if c.Retry == history.RetryTopics {
+			w.handOn(p.now + wait)
+			return
+		}
+		w.after(wait, w.attempt)
+	}
+}
+
+func (w *work) finish() {
+	w.done = true
+	w.pump()
+	w.commitSoon()
+}
+
+func (w *work) giveUp() {
+	switch p := w.process; {
+	case p.contract().Envelope == "":
+		w.finish()
+	case !p.stopping:
+		w.write(spot{dlqTopic, w.letterPartition()}, w.letterEntry(), nil)
+	}
+}
+
+func (w *work) letterPartition() int32 {
+	if w.process.contract().SamePartition {
+		return w.record.partition
+	}
+	return int32(w.process.Intn(partitions))
+}
+
+func (w *work) letterEntry() entry {
+	return entry{record: w.record.number, letter: history.Claim{
+		Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(), Attempts: int32(w.k),
+	}}
+}
+
+// origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the original.
+func (w *work) origin() int64 {
+	if w.at.topic == inputTopic {
+		return w.offset
+	}
+	return w.record.offset
+}
+
+// handOn writes a copy to the retry topic, to be tried again from the time on.
+func (w *work) handOn(ready time.Duration) {
+	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready)}, nil)
+}

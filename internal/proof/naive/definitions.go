@@ -1,0 +1,360 @@
+package naive
+
+// The definitions. Each function has the sentence that it transcribes.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func (j *judge) is(outcomes []history.Outcome, outcome history.Outcome) bool {
+	return slices.Contains(outcomes, outcome)
+}
+
+func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contract.Retryable, o) }
+
+// final: "an attempt ended in success, or in a logical failure, where the contract calls that terminal". Without a dead-letter topic whatever is
+// not retried is, and so is the last attempt of those that are promised; k counts it in its series.
+func (j *judge) final(a *tried, k int) bool {
+	c := &j.header.Contract
+	switch {
+	case a.outcome == history.OutcomeSuccess:
+		return true
+	case j.is(c.Logical, a.outcome):
+		return !c.LogicalDeadLetters || c.Envelope == ""
+	case j.is(c.Permanent, a.outcome):
+		return c.Envelope == ""
+	}
+	return c.Envelope == "" && j.retryable(a.outcome) && c.MaxAttempts > 0 && k >= c.MaxAttempts
+}
+
+// series numbers each attempt in its series: "the attempts of one record between two events that justify a fresh count". Of an undisturbed
+// record that is only that its obligation was met, or that its dead letter had been asked for.
+func (j *judge) series(r *record) []int {
+	numbers := make([]int, len(r.attempts))
+	for i := range r.attempts {
+		numbers[i] = 1
+		if i > 0 && !j.final(&r.attempts[i-1], numbers[i-1]) && !r.lettered(r.attempts[i-1].start, r.attempts[i].start) {
+			numbers[i] = numbers[i-1] + 1
+		}
+	}
+	return numbers
+}
+
+// lettered: a dead letter was asked for or acknowledged from from to to.
+func (r *record) lettered(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.letters, func(l written) bool {
+		return l.asked >= from && l.asked < to || l.acked >= from && l.acked <= to
+	})
+}
+
+// terminal is when the record was first terminal, -1 if never.
+func (j *judge) terminal(r *record) time.Duration {
+	first := time.Duration(-1)
+	note := func(at time.Duration) {
+		if at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	for i, k := range j.series(r) {
+		if j.final(&r.attempts[i], k) {
+			note(r.attempts[i].end)
+		}
+	}
+	for _, l := range r.letters {
+		note(l.acked)
+	}
+	return first
+}
+
+func (r *record) acked() time.Duration {
+	first := time.Duration(-1)
+	for _, l := range r.letters {
+		if l.acked >= 0 && (first < 0 || l.acked < first) {
+			first = l.acked
+		}
+	}
+	return first
+}
+
+func (j *judge) record(r *record) {
+	j.noLoss(r)
+	j.commits(r)
+	j.bounded(r)
+	j.classification(r)
+	j.backoff(r)
+	j.letters(r)
+	j.duplicates(r)
+}
+
+// noLoss: "after drain every acknowledged record is terminal".
+func (j *judge) noLoss(r *record) {
+	j.judged("no-loss")
+	switch {
+	case !r.inTopic, r.acked() >= 0 && len(r.found) == 0:
+		j.saw("no-loss", "dropped-by-ack", r)
+		return
+	case j.terminal(r) >= 0 || len(r.found) > 0:
+		return
+	}
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindAuditOffsets && e.Topic == r.topic && e.Partition == r.partition {
+			if e.Aux > r.offset {
+				j.saw("no-loss", "lost", r)
+			} else {
+				j.saw("no-loss", "stalled", r)
+			}
+			return
+		}
+	}
+}
+
+// commits: "each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", and "every fetched r below N is terminal". The
+// first commit past a record that is not terminal breaks the one or the other: the first where only the dead letter was outstanding.
+func (j *judge) commits(r *record) {
+	j.judged("commit-after-outcome")
+	if len(r.letters) > 0 {
+		j.judged("commit-after-dlq")
+	}
+	terminal := j.terminal(r)
+	for _, c := range r.commits {
+		if c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
+			continue
+		}
+		last := history.OutcomeNone
+		started := time.Duration(-1)
+		if n := len(r.attempts); n > 0 {
+			last, started = r.attempts[n-1].outcome, r.attempts[n-1].start
+		}
+		if len(r.letters) > 0 && j.header.Contract.Envelope != "" {
+			switch acked := r.acked(); {
+			case acked > c.asked:
+				j.saw("commit-after-dlq", "commit-before-dlq", r)
+			case acked < 0 && last != history.OutcomeSuccess:
+				j.saw("commit-after-dlq", "commit-without-dlq", r)
+			}
+		}
+		outstanding := len(r.letters) > 0 && started <= c.asked && last != history.OutcomeSuccess
+		if !outstanding {
+			j.saw("commit-after-outcome", "commit-past-unfinished", r)
+		}
+		return
+	}
+}
+
+// bounded: "attempts per series = the contract's attempts.max for retryable outcomes".
+func (j *judge) bounded(r *record) {
+	limit := j.header.Contract.MaxAttempts
+	most := 0
+	for _, k := range j.series(r) {
+		most = max(most, k)
+	}
+	if len(r.attempts) > 0 {
+		j.judged("bounded-retries")
+	}
+	switch {
+	case most > 2*limit:
+		j.saw("bounded-retries", "endless-redelivery", r)
+	case most > limit:
+		j.saw("bounded-retries", "over-retried", r)
+	}
+	for _, l := range r.letters {
+		before, last := r.before(l.asked)
+		if before > 0 && j.retryable(last.outcome) && before < limit {
+			j.saw("bounded-retries", "under-retried", r)
+		}
+	}
+	for _, c := range r.commits {
+		terminal := j.terminal(r)
+		if j.header.Contract.Envelope != "" || c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
+			continue
+		}
+		if n := len(r.attempts); n > 0 && n < limit && j.retryable(r.attempts[n-1].outcome) && !r.attempts[n-1].gone && r.attempts[n-1].start <= c.asked {
+			j.saw("bounded-retries", "under-retried", r)
+		}
+		return
+	}
+}
+
+// before returns how many attempts had started by the time, and the last of them.
+func (r *record) before(at time.Duration) (count int, last tried) {
+	for _, a := range r.attempts {
+		if a.start <= at {
+			count, last = count+1, a
+		}
+	}
+	return count, last
+}
+
+// classification: "permanent and logical outcomes are attempted once; logical never reaches the DLQ; only infrastructure failures are retried;
+// nothing that succeeded is dead-lettered".
+func (j *judge) classification(r *record) {
+	c := &j.header.Contract
+	if len(r.attempts) > 0 {
+		j.judged("classification")
+	}
+	for i := 1; i < len(r.attempts); i++ {
+		before := &r.attempts[i-1]
+		if j.is(c.Permanent, before.outcome) || j.is(c.Logical, before.outcome) {
+			j.saw("classification", "permanent-retried", r)
+		}
+	}
+	for i := range r.attempts {
+		if a := &r.attempts[i]; a.outcome == history.OutcomeSuccess && r.acked() >= 0 && a.start > r.acked() {
+			j.saw("classification", "dual-terminal", r)
+		}
+	}
+	for _, l := range r.letters {
+		switch count, last := r.before(l.asked); {
+		case count == 0:
+			j.saw("classification", "premature-dead-letter", r)
+		case last.outcome == history.OutcomeSuccess:
+			j.saw("classification", "dual-terminal", r)
+		case j.is(c.Logical, last.outcome) && !c.LogicalDeadLetters:
+			j.saw("classification", "logical-dead-lettered", r)
+		case j.retryable(last.outcome) && count == 1 && c.MaxAttempts > 1:
+			j.saw("classification", "premature-dead-letter", r)
+		}
+	}
+}
+
+// backoff: "start(k+1) − end(k) ≥ B(k)", less two milliseconds for timers that count in milliseconds. An attempt that was not answered ended for
+// the subject at some time after its start.
+func (j *judge) backoff(r *record) {
+	b := j.header.Contract.Backoff
+	numbers := j.series(r)
+	for i := 1; i < len(r.attempts) && b.Initial > 0; i++ {
+		before := &r.attempts[i-1]
+		if numbers[i] == 1 || !j.retryable(before.outcome) {
+			continue
+		}
+		j.judged("backoff")
+		from, promised := before.end, b.Wait(numbers[i]-1)
+		switch before.outcome {
+		case history.OutcomeTimeout, history.OutcomeReset:
+			from = before.start
+		case history.OutcomeRateLimited:
+			promised = max(promised, before.told)
+		}
+		if r.attempts[i].start-from < promised-2*time.Millisecond {
+			j.saw("backoff", "backoff-early", r)
+		}
+	}
+}
+
+// letters: "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata field present, decodable and true",
+// and "copies of r in the DLQ ≤ 1".
+func (j *judge) letters(r *record) {
+	c := &j.header.Contract
+	if c.Envelope == "" {
+		return
+	}
+	if len(r.found) > 0 {
+		j.judged("dlq-fidelity")
+		j.judged("dlq-once")
+	}
+	if len(r.found) > 1 {
+		j.saw("dlq-once", "dlq-duplicate", r)
+	}
+	for _, e := range r.found {
+		if c.Envelope == "plain" && e.ValueHash != r.send.ValueHash {
+			j.saw("dlq-fidelity", "payload-changed", r)
+		}
+		if c.Envelope == "plain" && e.ValueHash != r.found[0].ValueHash {
+			j.saw("dlq-once", "two-payloads-one-source", r)
+		}
+		if c.Envelope == "plain" && e.KeyHash != r.send.KeyHash {
+			j.saw("dlq-fidelity", "key-changed", r)
+		}
+		if c.KeepsHeaders && e.HeadersHash != r.send.HeadersHash {
+			j.saw("dlq-fidelity", "headers-lost", r)
+		}
+		if e.Claim.Missing != "" {
+			j.saw("dlq-fidelity", "metadata-missing", r)
+		}
+		if c.SamePartition && e.Partition != r.partition || !j.truth(r, &e.Claim) {
+			j.saw("dlq-fidelity", "metadata-wrong", r)
+		}
+	}
+}
+
+// truth: what the dead letter says of its origin was so when it, or another of the record's, was asked for.
+func (j *judge) truth(r *record, claim *history.Claim) bool {
+	if claim.Topic != r.topic || claim.Partition != r.partition || claim.Offset != r.offset {
+		return false
+	}
+	if claim.Attempts < 0 || len(r.letters) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(r.letters, func(l written) bool {
+		all, _ := r.before(l.asked)
+		own := 0
+		for i, k := range j.series(r) {
+			if r.attempts[i].start <= l.asked {
+				own = k
+			}
+		}
+		return int(claim.Attempts) >= own && int(claim.Attempts) <= all
+	})
+}
+
+// duplicates: "successes per record ≤ 1".
+func (j *judge) duplicates(r *record) {
+	successes := 0
+	for i := range r.attempts {
+		if r.attempts[i].outcome == history.OutcomeSuccess {
+			successes++
+		}
+	}
+	if successes > 0 {
+		j.judged("duplicates")
+	}
+	if successes > 1 {
+		j.saw("duplicates", "duplicate", r)
+	}
+}
+
+// ordering: "the first attempt of the next record starts after the previous one is terminal". The next is not at fault once a commit has passed
+// the previous.
+func (j *judge) ordering(r *record, records map[int32]*record) {
+	b, open := j.previous(r, records)
+	if open {
+		j.opinion.Open[Finding{"ordering", "reordered", r.number}] = true
+	}
+	if b == nil || len(r.attempts) == 0 {
+		return
+	}
+	j.judged("ordering")
+	terminal := j.terminal(b)
+	for i, k := range j.series(r) {
+		start := r.attempts[i].start
+		passed := slices.ContainsFunc(b.commits, func(c commit) bool { return c.offset > b.offset && c.answered <= start })
+		if k == 1 && !passed && (terminal < 0 || terminal > start) {
+			j.saw("ordering", "reordered", r)
+		}
+	}
+	if len(b.attempts) > 0 && b.attempts[0].start > r.attempts[0].start {
+		j.saw("ordering", "reordered", r)
+	}
+}
+
+// previous is the record before it in the promised order, nil if there is none; open, if it could not be decided.
+func (j *judge) previous(r *record, records map[int32]*record) (before *record, open bool) {
+	ordering := j.header.Contract.Ordering
+	for i := range j.events {
+		e := &j.events[i]
+		if e == r.send {
+			return before, open
+		}
+		if e.Kind != history.KindSend || e.Topic != r.topic || e.Partition != r.send.Partition {
+			continue
+		}
+		if ordering == history.OrderingPartition || ordering == history.OrderingKey && e.N >= 0 && e.N == r.send.N {
+			before = records[e.Record]
+			open = before == nil
+		}
+	}
+	return before, open
+}

@@ -1,0 +1,170 @@
+package proof
+
+// The tables, as text: a line for each part, and the matrix behind it, in Markdown that also reads well in a terminal.
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Result is what was proved; a part that was not asked for is nil.
+type Result struct {
+	Completeness *Completeness `json:"completeness,omitempty"`
+	Soundness    *Soundness    `json:"soundness,omitempty"`
+	Oracle       *Oracle       `json:"oracle,omitempty"`
+}
+
+// Holds reports whether every part that was asked for holds.
+func (r *Result) Holds() bool {
+	return (r.Completeness == nil || r.Completeness.Holds()) && (r.Soundness == nil || r.Soundness.Holds()) && (r.Oracle == nil || r.Oracle.Holds())
+}
+
+// Markdown returns all tables.
+func (r *Result) Markdown() string {
+	var b strings.Builder
+	b.WriteString(r.Summary())
+	if r.Completeness != nil {
+		b.WriteString(r.Completeness.markdown())
+	}
+	if r.Soundness != nil {
+		b.WriteString(r.Soundness.markdown())
+	}
+	if r.Oracle != nil {
+		b.WriteString(r.Oracle.markdown())
+	}
+	return b.String()
+}
+
+// Summary returns one line for each part.
+func (r *Result) Summary() string {
+	rows := [][]string{{"proof", "what was done", "result"}}
+	if c := r.Completeness; c != nil {
+		caught, runs, passed, controls := 0, 0, 0, 0
+		for _, row := range c.Mutants {
+			caught, runs = caught+row.Caught, runs+row.Seeds
+		}
+		for _, row := range c.Controls {
+			passed, controls = passed+row.Passed, controls+row.Seeds
+		}
+		rows = append(rows, []string{"completeness", fmt.Sprintf("%d planted bugs in %d runs; the correct consumer in %d", len(c.Mutants), runs, controls),
+			fmt.Sprintf("%s caught by name; the correct one passed %s", share(caught, runs), share(passed, controls))})
+	}
+	if s := r.Soundness; s != nil {
+		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
+			fmt.Sprintf("%d false alarms (%d runs inconclusive)", s.Accused, s.Inconclusive)})
+	}
+	if o := r.Oracle; o != nil {
+		rows = append(rows, []string{"oracle", fmt.Sprintf("%d generated histories, correct and scrambled, judged by both; %d minimal corruptions", comparedPerSeed*o.Seeds, o.corruptions()),
+			fmt.Sprintf("%d disagreements", o.Disagreements)})
+	}
+	return table(rows)
+}
+
+func (o *Oracle) corruptions() (n int64) {
+	for _, count := range o.Corrupted {
+		n += count
+	}
+	return n
+}
+
+func share(part, whole int) string {
+	switch {
+	case whole == 0:
+		return "0 of 0"
+	case part == whole:
+		return "100%"
+	}
+	// Never rounded up to 100.
+	return fmt.Sprintf("%.1f%% (%d of %d)", float64(1000*part/whole)/10, part, whole)
+}
+
+func (c *Completeness) markdown() string {
+	var b strings.Builder
+	b.WriteString("\n## Completeness: planted bug × anomaly\n\n")
+	rows := [][]string{{"planted bug", "must be named as", "caught", "also named", "what is wrong"}}
+	for _, m := range c.Mutants {
+		var also []string
+		for _, name := range sorted(m.Named) {
+			if name != m.Invariant+": "+m.Anomaly {
+				also = append(also, fmt.Sprintf("%s %d/%d", name, m.Named[name], m.Seeds))
+			}
+		}
+		rows = append(rows, []string{m.Mutant, m.Invariant + ": " + m.Anomaly, fmt.Sprintf("%d/%d", m.Caught, m.Seeds), strings.Join(also, ", "), m.What})
+	}
+	b.WriteString(table(rows))
+	b.WriteString("\nThe correct consumer on the scenarios at which they are aimed:\n\n")
+	rows = [][]string{{"scenario", "passed"}}
+	for _, row := range c.Controls {
+		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds)})
+	}
+	b.WriteString(table(rows))
+	for _, row := range c.Mutants {
+		list(&b, "missed, again with: ", row.Missed)
+	}
+	for _, row := range c.Controls {
+		list(&b, "accused on "+row.Scenario+": ", row.Failed)
+	}
+	list(&b, "could not be run: ", c.Errors)
+	return b.String()
+}
+
+func (s *Soundness) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## Soundness: the correct consumer, seeds %d to %d\n\n", s.First, s.First+uint64(max(s.Runs, 1))-1)
+	rows := [][]string{{"mode (ordering, retry, group protocol, instances)", "runs"}}
+	for _, name := range sorted(s.Modes) {
+		rows = append(rows, []string{name, fmt.Sprint(s.Modes[name])})
+	}
+	b.WriteString(table(rows) + "\n")
+	rows = [][]string{{"fault", "runs"}}
+	for _, name := range sorted(s.Faults) {
+		rows = append(rows, []string{name, fmt.Sprint(s.Faults[name])})
+	}
+	b.WriteString(table(rows) + "\n")
+	rows = [][]string{{"invariant", "runs in which it judged"}}
+	for _, name := range sorted(s.Judged) {
+		rows = append(rows, []string{name, fmt.Sprint(s.Judged[name])})
+	}
+	b.WriteString(table(rows))
+	for _, alarm := range s.Alarms {
+		list(&b, "accused: "+alarm.What+": "+strings.Join(alarm.Reasons, "; ")+"; again with: ", []string{alarm.Rerun})
+	}
+	for _, why := range sorted(s.Open) {
+		list(&b, fmt.Sprintf("inconclusive, %d×: ", s.Open[why]), []string{why})
+	}
+	list(&b, "could not be run: ", s.Errors)
+	return b.String()
+}
+
+func list(b *strings.Builder, lead string, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(b, "\n- %s%s", lead, strings.ReplaceAll(line, "\n", " "))
+	}
+	if len(lines) > 0 {
+		b.WriteString("\n")
+	}
+}
+
+// table writes rows, the first of which is the head, with aligned columns.
+func table(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	var b strings.Builder
+	for n, row := range rows {
+		for i, cell := range row {
+			fmt.Fprintf(&b, "| %s%s ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
+		}
+		b.WriteString("|\n")
+		if n == 0 {
+			for _, width := range widths {
+				b.WriteString("|" + strings.Repeat("-", width+2))
+			}
+			b.WriteString("|\n")
+		}
+	}
+	return b.String()
+}

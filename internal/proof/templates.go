@@ -1,0 +1,173 @@
+package proof
+
+import (
+	"fmt"
+	"strings"
+)
+
+// template is how one fault of the catalogue is written into a situation.
+type template struct {
+	// name is that of the catalogue.
+	name string
+	// possible tells whether the situation lets the fault have an effect; nil: always.
+	possible func(*drawing) bool
+	write    func(*drawing) string
+	// also is a further fault without which this one would find nothing to hit; "" for most.
+	also string
+}
+
+// excludes reports whether two faults can't be told apart when they act together: both stop the same thing, so that one of them finds nothing
+// left to hit and the run proves nothing about it.
+func excludes(a, b template) bool {
+	if a.name == "network.slow_close" || b.name == "network.slow_close" {
+		return true // connections that another fault ends are not closed slowly
+	}
+	kind := func(one template) string { return strings.SplitAfter(one.name, ".")[0] }
+	if kind(a) == kind(b) && (kind(a) == "broker." || kind(a) == "downstream." || kind(a) == "subject.") {
+		return true
+	}
+	// What keeps the records away leaves the downstream nothing to answer.
+	return kind(a)+kind(b) == "downstream.network." || kind(a)+kind(b) == "network.downstream."
+}
+
+// possible returns the templates that the situation allows.
+func (d *drawing) possible() []template {
+	var possible []template
+	for _, list := range [][]template{networkTemplates(), kafkaTemplates(), brokerTemplates(), subjectTemplates(), downstreamTemplates()} {
+		for _, one := range list {
+			if one.possible == nil || one.possible(d) {
+				possible = append(possible, one)
+			}
+		}
+	}
+	return possible
+}
+
+func networkTemplates() []template {
+	link := func(d *drawing) string {
+		links := []string{"brokers", "downstream", "broker 1"}
+		if d.dlqBroker > 0 {
+			links = append(links, "dlq")
+		}
+		return d.pick(links...)
+	}
+	network := func(name string, what func(*drawing) string) template {
+		return template{name: "network." + name, write: func(d *drawing) string {
+			return fmt.Sprintf("%s, network: {link: %s, %s}", d.span(), link(d), what(d))
+		}}
+	}
+	fixed := func(text string) func(*drawing) string { return func(*drawing) string { return text } }
+	directed := func(text string) func(*drawing) string {
+		return func(d *drawing) string { return text + ", direction: " + d.pick("both", "requests", "responses") }
+	}
+	return []template{
+		network("latency", directed("latency: 40ms, jitter: 30ms")),
+		network("bandwidth", directed("bandwidth: 128KiB")),
+		network("timeout", directed("timeout: true")),
+		network("slicer", directed("slicer: {size: 100B, delay: 100us}")),
+		network("limit_data", directed("limit_data: 4KiB")),
+		network("half_open", fixed("half_open: true")),
+		network("down", fixed("down: true")),
+		network("reset", fixed("reset: true")),
+		{
+			name:  "network.slow_close",
+			write: func(*drawing) string { return "at: 300ms, for: 2500ms, network: {link: brokers, slow_close: 200ms}" },
+			also:  "at: 700ms, subject: {instance: 0, restart: true}",
+		},
+	}
+}
+
+func kafkaTemplates() []template {
+	classic := func(d *drawing) bool { return d.mode.protocol == "classic" }
+	next := func(d *drawing) bool { return d.mode.protocol == "consumer" }
+	rule := func(name, api, rest string, possible func(*drawing) bool) template {
+		return template{name: "kafka." + name + " " + api, possible: possible, write: func(d *drawing) string {
+			return fmt.Sprintf("%s, kafka: {api: %s, %s}", d.span(), api, rest)
+		}}
+	}
+	return []template{
+		rule("error", "Produce", "topic: dlq, error: NOT_ENOUGH_REPLICAS", nil),
+		rule("error", "Fetch", "every_nth: 2, error: NOT_LEADER_FOR_PARTITION", nil),
+		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE", nil),
+		// The reference consumer asks every two seconds.
+		{name: "kafka.error Metadata", write: func(*drawing) string {
+			return "at: 500ms, for: 2500ms, kafka: {api: Metadata, error: LEADER_NOT_AVAILABLE}"
+		}},
+		rule("error", "Heartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", classic),
+		rule("error", "ConsumerGroupHeartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", next),
+		rule("delay_request", "OffsetCommit", "delay_request: 150ms", nil),
+		rule("delay_response", "Produce", "topic: dlq, delay_response: 250ms", nil),
+		rule("delay_response", "Heartbeat", "delay_response: 200ms", classic),
+		rule("drop_request", "OffsetCommit", "probability: 50%, drop_request: true", nil),
+		rule("drop_response", "Produce", "topic: dlq, probability: 50%, drop_response: true", nil),
+		rule("drop_response", "OffsetCommit", "probability: 50%, drop_response: true", nil),
+		rule("close", "Fetch", "every_nth: 3, close: true", nil),
+		rule("close", "OffsetCommit", "every_nth: 2, close: true", nil),
+		rule("throttle", "Fetch", "throttle: 100ms", nil),
+		rule("throttle", "Produce", "throttle: 100ms", nil),
+	}
+}
+
+func brokerTemplates() []template {
+	several := func(d *drawing) bool { return d.brokers > 1 }
+	broker := func(name string, possible func(*drawing) bool) template {
+		return template{name: "broker." + name, possible: possible, write: func(d *drawing) string {
+			return fmt.Sprintf("%s, broker: {broker: %d, %s: true}", d.span(), 1+d.random.IntN(d.brokers), name)
+		}}
+	}
+	return []template{
+		broker("stop", several), broker("kill", several), broker("pause", nil),
+		{name: "broker.restart", write: func(d *drawing) string {
+			return fmt.Sprintf("%s, broker: {broker: %d, restart: true}", d.at(), 1+d.random.IntN(d.brokers))
+		}},
+		{name: "broker.move_leaders", possible: several, write: func(d *drawing) string {
+			return fmt.Sprintf("%s, broker: {broker: %d, move_leaders: true}", d.span(), 1+d.random.IntN(2))
+		}},
+		{name: "broker.move_coordinator", possible: several, write: func(d *drawing) string {
+			return d.at() + ", broker: {move_coordinator: true}"
+		}},
+	}
+}
+
+func subjectTemplates() []template {
+	signal := func(trigger string, rest func(*drawing) string) func(*drawing) string {
+		return func(d *drawing) string {
+			when := d.at()
+			if trigger != "" {
+				when = d.at() + ", when: " + trigger
+			}
+			return fmt.Sprintf("%s, %s", when, rest(d))
+		}
+	}
+	one := func(text string) func(*drawing) string {
+		return func(d *drawing) string { return fmt.Sprintf("subject: {instance: %d, %s}", d.instance(), text) }
+	}
+	several := func(d *drawing) bool { return d.mode.instances > 1 }
+	return []template{
+		{name: "subject.signal KILL", write: signal("", one("signal: KILL, restart_after: 300ms"))},
+		{name: "subject.signal KILL first-dead-letter", write: signal("first-dead-letter", one("signal: KILL, restart_after: 300ms"))},
+		{name: "subject.signal TERM", write: signal("", one("signal: TERM, restart_after: 300ms"))},
+		{name: "subject.signal TERM backoff", write: signal("backoff", one("signal: TERM, restart_after: 300ms"))},
+		{name: "subject.signal STOP", write: func(d *drawing) string {
+			return fmt.Sprintf("%s, subject: {instance: %d, signal: STOP}", d.span(), d.instance())
+		}},
+		{name: "subject.restart", write: signal("", one("restart: true"))},
+		{name: "subject.restart all", possible: several, write: signal("", func(*drawing) string { return "subject: {all: true, every: 500ms, restart: true}" })},
+		{name: "subject.scale_up", write: func(d *drawing) string { return d.span() + ", subject: {scale_up: 1}" }},
+		{name: "subject.scale_down", possible: several, write: func(d *drawing) string { return d.span() + ", subject: {scale_down: 1}" }},
+	}
+}
+
+func downstreamTemplates() []template {
+	downstream := func(name, text string) template {
+		return template{name: "downstream." + name, write: func(d *drawing) string { return fmt.Sprintf("%s, downstream: {%s}", d.span(), text) }}
+	}
+	return []template{
+		downstream("outage", "outage: true"),
+		downstream("slow", "slow: 150ms"),
+		downstream("hang", "hang: true"),
+		downstream("rate_limit", "rate_limit: {rate: 100/s, retry_after: 1s}"),
+		downstream("errors", "errors: {transient: 20%, permanent: 3%, logical: 2%, reset: 2%, timeout: 1%}"),
+		downstream("error_text", "error_text: hostile"),
+	}
+}

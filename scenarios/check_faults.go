@@ -1,0 +1,114 @@
+package scenarios
+
+// What the faults of a scenario can get wrong: what each says for itself is checked in package faults.
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// maxInstances bounds the instances of a run, those that faults add included.
+const maxInstances = 16
+
+func (c *checker) checkFaults() {
+	setting := c.setting()
+	seen := map[string]int{}
+	for i, spec := range c.s.Faults {
+		base := fmt.Sprintf("/faults/%d", i)
+		n := c.root.get(base)
+		if n == nil || n.bad {
+			continue
+		}
+		if spec.Name != "" {
+			if first, twice := seen[spec.Name]; twice {
+				c.at(base+"/name", fmt.Sprintf("the name %s is taken by faults[%d]", spec.Name, first))
+			} else {
+				seen[spec.Name] = i
+			}
+		}
+		if !c.has(base+"/at") && !c.has(base+"/when") {
+			c.add(n.key, fmt.Sprintf("at is missing in faults[%d]: say when it starts (at: 2s), or what it waits for (when: first-retry)", i), "")
+		}
+		if !c.allSound(base) {
+			continue // what is left of it would only look wrong in other ways
+		}
+		for _, defect := range spec.Validate(setting) {
+			if slices.Contains([]string{"/network/slicer/size", "/downstream/rate_limit/rate"}, defect.Path) && !c.has(base+defect.Path) {
+				continue // reported as missing
+			}
+			c.hinted(base+defect.Path, defect.Message, hint(defect.Got, defect.Known))
+		}
+	}
+	c.checkScale()
+}
+
+// checkScale bounds the instances that faults add.
+func (c *checker) checkScale() {
+	if !c.instancesSound() {
+		return
+	}
+	count := c.s.InstanceCount()
+	for i, spec := range c.s.Faults {
+		if spec.Subject == nil || spec.Subject.ScaleUp == 0 {
+			continue
+		}
+		if count += spec.Subject.ScaleUp; count > maxInstances {
+			c.at(fmt.Sprintf("/faults/%d/subject/scale_up", i), fmt.Sprintf("this makes %d instances, those of the other faults included; a run can have %d at most", count, maxInstances))
+			return
+		}
+	}
+}
+
+func (c *checker) instancesSound() bool {
+	return c.sound("/subject", "/subject/instances", "/subject/reference", "/subject/reference/instances", "/subject/file")
+}
+
+// setting tells the faults what is there; what is not sound is not told, and not checked.
+func (c *checker) setting() faults.Setting {
+	setting := faults.Setting{
+		Steady: c.s.Workload.Duration.D(), Brokers: c.s.Cluster.Brokers, DLQBroker: c.s.Topics.DLQ.Broker,
+		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{},
+	}
+	c.tellSubject(&setting)
+	if !c.sound("/workload", "/workload/duration") || !c.allSound("/workload/steps") {
+		setting.Steady = 0
+	}
+	if !c.sound("/cluster", "/cluster/brokers") {
+		setting.Brokers = 0
+	}
+	if !c.instancesSound() {
+		setting.Instances, setting.MaxInstances = 0, 0
+	}
+	if !c.sound("/topics", "/topics/dlq", "/topics/dlq/broker") {
+		setting.DLQBroker, setting.Brokers = 1, 0
+	}
+	if n := c.root.get("/topics"); n == nil || !n.bad && n.allSound() {
+		setting.Partitions = map[string]int{
+			string(history.RoleInput): c.s.Topics.Input.Partitions, string(history.RoleRetry): c.s.Topics.Retry.Partitions,
+			string(history.RoleDLQ): c.s.Topics.DLQ.Partitions,
+		}
+	}
+	return setting
+}
+
+// tellSubject tells what the subject does: the reference consumer's requests are known, of another one only what its file says.
+func (c *checker) tellSubject(setting *faults.Setting) {
+	if c.s.Subject.File != "" {
+		setting.Topics = nil // retry topics may be named by templates
+	}
+	if c.file != nil {
+		setting.Oracle = c.file.Observe != ObserveWire
+		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
+	}
+	reference := c.s.Subject.Reference
+	if reference == nil || c.s.Subject.File != "" || !c.sound("/subject", "/subject/reference") || !c.allSound("/subject/reference") {
+		return
+	}
+	setting.NoRetryTopics = len(RetryTopics(*reference, "input")) == 0
+	setting.Reference = &faults.ReferenceSetting{
+		GroupProtocol: reference.GroupProtocol, DeadLetters: reference.DLQEnabled, MaxAttempts: reference.MaxRetries,
+	}
+}
