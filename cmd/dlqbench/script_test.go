@@ -29,7 +29,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	arguments := append([]string{"build"}, buildFlags()...)
-	build := exec.Command("go", append(arguments, "-o", dir+string(filepath.Separator), ".", "../../internal/mutants/cmd/mutant", "./testdata/crasher")...)
+	build := exec.Command("go", append(arguments, "-o", dir+string(filepath.Separator), ".", "./testdata/crasher")...)
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the programs for the scripts:", err)

@@ -26,7 +26,7 @@ retry copies and dead letters, the commits that covered it, restarts, rebalances
 RUN is a run directory, its name or the run's id, or latest. ID is the record's number, its id as it is found in a value or header, or where it is
 or was: TOPIC/PARTITION/OFFSET.`,
 		Example: `  dlqbench show-record latest 17
-  dlqbench show-record runs/20260102-030405-smoke input/0/42`,
+  dlqbench show-record latest input/0/3`,
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := findRun(args[0], out)

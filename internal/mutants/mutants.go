@@ -10,7 +10,7 @@ import (
 
 // Mutant is one planted bug.
 type Mutant struct {
-	// Name is how cmd/mutant is told which to run.
+	// Name is how `dlqbench mutant` is told which to run.
 	Name string
 	// What says in a sentence what is wrong with it.
 	What string
