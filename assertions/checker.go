@@ -108,13 +108,6 @@ func (r *report) skip(why string) {
 	r.result.NotJudged[why]++
 }
 
-func (r *report) skipped() (n int64) {
-	for _, count := range r.result.NotJudged {
-		n += count
-	}
-	return n
-}
-
 // saw counts an occurrence and keeps it if its story is among the shortest.
 func (r *report) saw(anomaly string, s sighting) {
 	if r.counts[anomaly] == 0 {

@@ -196,11 +196,8 @@ func (w *world) idleWhy(f *faultState) string {
 	lasted := near(f.to - f.from).String()
 	switch planned := &f.planned; planned.Kind {
 	case "network":
-		if planned.Target == "downstream" {
-			return "nothing was sent over that link in the " + lasted + " in which it was in force: no attempt was made; make it longer, or raise the rate"
-		}
-		return "nothing was sent over that link in the " + lasted + " in which it was in force; make it longer, or put load on the link " +
-			"(a subject that has caught up only polls)"
+		return "nothing of what it breaks came over that link in the " + lasted + " in which it was in force: no data, no connection that " +
+			"was hit, or none that carried enough; make it longer, or put load on the link (a subject that has caught up only polls)"
 	case "kafka":
 		return "no request matched while it was in force (" + lasted + "); make it longer, or plan records that cause such requests (" + planned.Target + ")"
 	case "broker":

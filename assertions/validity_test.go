@@ -43,7 +43,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			e.Op = f
 			b.put(e)
 			return b.heals(f).done()
-		}, Inconclusive, "had no effect: nothing was sent over that link"},
+		}, Inconclusive, "had no effect: nothing of what it breaks came over that link"},
 		{"a fault had an effect", func(b *builder) history.Source {
 			f := b.fault("network", "dlq", "dlq delayed by 10ms")
 			return fine(b).breaks(f).heals(f).done()
