@@ -25,11 +25,13 @@ package assertions
 //
 // Not judged are backoffs during a fault or soon after it, around a change of the process's assignment, with all workers of the process busy for
 // most of the middle half (as far as it has been seen to have workers), and, where they seem to have held something up, with a stall
-// that may be why.
+// that may be why, or with an attempt of the same process (or partition) under way for most of the middle half: then it may be the
+// downstream that others waited for. Who sleeps out a backoff has no attempt under way.
 //
 // To blame someone takes enough of both. To pass does not take the fault-free share: no pace is above all of it.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -74,8 +76,10 @@ type isolation struct {
 	flowing   [questions]int64
 	held      []holdUp
 	free      [questions]pace
-	faults    int
-	calm      time.Duration // from when on no fault has left anything behind
+	// working are the times in which attempts of a partition were under way, by topic and partition; a process has its own.
+	working [][]workTime
+	faults  int
+	calm    time.Duration // from when on no fault has left anything behind
 }
 
 // pace is how records come up for their first attempt in fault-free time.
@@ -95,6 +99,7 @@ type running struct {
 	busy      [8]stretch
 	stretches int
 	changed   []time.Duration
+	working   workTime
 }
 
 // lane is what a backoff is asked about: everything in a process, or in a partition.
@@ -127,12 +132,43 @@ type wait struct {
 // stretch is a stretch of time.
 type stretch struct{ from, to time.Duration }
 
+// workTime is when at least one attempt was under way that took shortSilence or longer: stretches that don't touch, in order.
+type workTime []stretch
+
+// add takes an attempt up; attempts come by their ends.
+func (w *workTime) add(from, to time.Duration) {
+	if to-from < shortSilence {
+		return
+	}
+	list := *w
+	for len(list) > 0 && list[len(list)-1].to >= from {
+		from = min(from, list[len(list)-1].from)
+		list = list[:len(list)-1]
+	}
+	*w = append(list, stretch{from, to})
+}
+
+// within returns how much of the stretch from from to to it takes up.
+func (w workTime) within(from, to time.Duration) (total time.Duration) {
+	first, _ := slices.BinarySearchFunc(w, from, func(s stretch, at time.Duration) int { return cmp.Compare(s.to, at) })
+	for _, s := range w[first:] {
+		if s.from >= to {
+			break
+		}
+		total += min(s.to, to) - max(s.from, from)
+	}
+	return total
+}
+
 // holdUp is a backoff that held others up, unless something excuses it.
 type holdUp struct {
 	wait
 	question int
-	since    time.Duration // since when the other record had waited
-	until    time.Duration // when it was started
+	// topic and partition are the record's own.
+	topic     int16
+	partition int32
+	since     time.Duration // since when the other record had waited
+	until     time.Duration // when it was started
 }
 
 func newIsolation(w *world) checker {
@@ -151,6 +187,7 @@ func newIsolation(w *world) checker {
 			parts = make([]lane, len(w.parts[topic]))
 		}
 		c.parts = append(c.parts, parts)
+		c.working = append(c.working, make([]workTime, len(parts)))
 	}
 	return c
 }
@@ -192,7 +229,7 @@ func (c *isolation) process(by holder) *running {
 	if p == nil || p.run < by.run {
 		fresh := &running{lane: newLane(0), run: by.run}
 		if p != nil {
-			fresh.changed = p.changed
+			fresh.changed, fresh.working = p.changed, p.working
 		}
 		c.processes[by.instance] = fresh
 		return fresh
@@ -297,6 +334,7 @@ func (c *isolation) end(a *attempt) {
 		p.busy[(p.stretches-1)%len(p.busy)].to = a.end
 	}
 	p.now = max(p.now-1, 0)
+	c.work(a, p)
 	limit := c.w.contract.MaxAttempts
 	if c.w.classes[a.outcome] != classRetryable || limit > 0 && int(a.k) >= limit {
 		return
@@ -313,6 +351,14 @@ func (c *isolation) end(a *attempt) {
 	l.by = p
 	l.open++
 	p.open++
+}
+
+// work notes how long an attempt was under way.
+func (c *isolation) work(a *attempt, p *running) {
+	p.working.add(a.start, a.end)
+	if r := c.w.record(a.number); r.topic >= 0 && int(r.topic) < len(c.working) && int(r.partition) < len(c.working[r.topic]) {
+		c.working[r.topic][r.partition].add(a.start, a.end)
+	}
 }
 
 // close notes that a record that failed is attempted again. One that never is, keeps its process from ever counting as free of backoffs until it
@@ -431,7 +477,11 @@ func (c *isolation) decide(question int, l *lane) {
 		case silent == nil:
 			c.flowing[question]++
 		case silent.since <= from && one.room && len(c.held) < heldLimit:
-			c.held = append(c.held, holdUp{wait: one, question: question, since: silent.since, until: silent.to})
+			h := holdUp{wait: one, question: question, since: silent.since, until: silent.to}
+			if r := c.w.record(one.number); r != nil {
+				h.topic, h.partition = r.topic, r.partition
+			}
+			c.held = append(c.held, h)
 		}
 	}
 	l.queue = open
@@ -515,7 +565,21 @@ func (c *isolation) excuse(h *holdUp) string {
 	if stalled, frozen := c.w.stalls.stalled(h.instance, h.from, h.until); frozen || stalled >= (h.to-h.from)/4 {
 		return "stall"
 	}
+	if quarter := (h.to - h.from) / 4; c.workedIn(h, h.from+quarter, h.to-quarter) > quarter {
+		return "an attempt was under way"
+	}
 	return ""
+}
+
+// workedIn returns for how long, between from and to, an attempt was under way in what the backoff seems to have held up.
+func (c *isolation) workedIn(h *holdUp, from, to time.Duration) time.Duration {
+	if h.question == ofPartition {
+		return c.working[h.topic][h.partition].within(from, to)
+	}
+	if p := c.processes[h.instance]; p != nil {
+		return p.working.within(from, to)
+	}
+	return 0
 }
 
 func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
@@ -539,7 +603,7 @@ func aboutIsolation() Explanation {
 			"broken, the share that lies in waits of less than half of the first backoff. It is asked of the whole instance and of the record's own partition; the order that the contract " +
 			"promises may hold records up.",
 		Evidence: "the oracle's attempts; 16 backoffs with others waiting, and 16 records in fault-free time of the same run, without a fault, a rebalance, a stall, " +
-			"or all workers busy",
+			"all workers busy, or an attempt under way meanwhile",
 		Example: []string{
 			"isolation is 50%", "1.000s  attempt 1 of record 7, key A, is answered transient", "1.010s  instance 0 fetches record 8, key B",
 			"1.100s  attempt 2 of record 7 starts, and no other was started in between", "1.110s  attempt 1 of record 8 starts",

@@ -268,6 +268,8 @@ type traffic struct {
 	held func(failing, other int32) bool
 	// between is called before each record is handed over.
 	between func(number int32)
+	// long: what is started while another backs off takes until the end of that, and the one worker with it.
+	long    bool
 	records int32
 	number  int32
 	open    []*pending
@@ -327,11 +329,28 @@ func (w *traffic) work() {
 			one.due = w.now + w.h.Contract.Backoff.Wait(one.tried) + 5*ms
 			return
 		}
-		w.success(one.number)
+		op := w.start(one.number)
+		if takes := w.occupied(one); takes > 0 {
+			if w.number < w.records {
+				w.hand() // it waits until the worker is free
+			}
+			w.wait(takes)
+		}
+		w.end(op, one.number, history.OutcomeSuccess)
 		w.open = slices.Delete(w.open, i, i+1)
 		return
 	}
 	w.wait(ms)
+}
+
+// occupied returns how long a successful attempt takes.
+func (w *traffic) occupied(one *pending) time.Duration {
+	for _, other := range w.open {
+		if w.long && other != one && one.tried == 1 && other.tried > 0 && other.due > w.now+10*ms {
+			return other.due - w.now
+		}
+	}
+	return 0
 }
 
 // run lets it all happen, and ends it well.
@@ -374,6 +393,18 @@ func isolationTales() []tale {
 			b.h.Contract.Ordering = history.OrderingPartition
 			w := newTraffic(b, records)
 			w.held = everything
+			return w.run(6)
+		}},
+		{"an attempt that takes as long holds everybody up", nil, func(b *builder) history.Source {
+			w := newTraffic(b, records)
+			w.long = true
+			// It has two workers: both are seen at work once.
+			w.hand()
+			w.hand()
+			first, second := w.start(0), w.start(1)
+			w.end(first, 0, history.OutcomeSuccess)
+			w.end(second, 1, history.OutcomeSuccess)
+			w.open = nil
 			return w.run(6)
 		}},
 		{"nothing of the kind is promised", nil, func(b *builder) history.Source {

@@ -319,6 +319,8 @@ func TestValidateInARoomySetting(t *testing.T) {
 	classic.NoRetryTopics, classic.Reference = true, &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true, MaxAttempts: 3}
 	modern := roomy()
 	modern.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 1}
+	static := roomy()
+	static.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 3, Static: true}
 	silent := classic
 	silent.Reference = &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
 	lone := Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
@@ -343,6 +345,8 @@ func TestValidateInARoomySetting(t *testing.T) {
 		{modern, "{kafka: {api: Produce, topic: dlq, close: true}}", "/kafka/topic: dlq_enabled"},
 		{modern, "{when: first-retry, broker: {broker: 1, restart: true}}", "/when: max_retries: 1"},
 		{modern, "{when: first-dead-letter, broker: {broker: 1, restart: true}}", "/when: dlq_enabled"},
+		{static, "{for: 1s, subject: {scale_up: 1}}", "/subject: session times out"},
+		{static, "{subject: {instance: 0, signal: KILL}}", ""},
 		{silent, "{kafka: {api: Produce, close: true}}", "/kafka/api: writes nothing"},
 		{roomy(), "{kafka: {api: EndTxn, close: true}}", ""},
 		{roomy(), "{broker: {broker: 3, move_leaders: true}}", "/broker/broker: holds the DLQ topic alone"},

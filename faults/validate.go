@@ -38,6 +38,8 @@ type ReferenceSetting struct {
 	GroupProtocol string
 	// DeadLetters: what fails for good is dead-lettered.
 	DeadLetters bool
+	// Static: its members are static (KIP-345).
+	Static bool
 	// MaxAttempts is the number of executions of a record.
 	MaxAttempts int
 }
@@ -283,6 +285,10 @@ func (s Subject) scale(setting Setting) []Defect {
 	}
 	if setting.Instances > 0 && s.ScaleDown > setting.Instances {
 		defects = append(defects, Defect{Path: "/scale_down", Message: fmt.Sprintf("%d instances can't be ended: the subject has %d", s.ScaleDown, setting.Instances)})
+	}
+	if reference := setting.Reference; reference != nil && reference.Static && reference.GroupProtocol == "consumer" {
+		defects = append(defects, Defect{Message: "a static member that leaves keeps its partitions until its session times out, and with " +
+			"group_protocol: consumer the broker lets that take 45s: the run would wait for nothing else; leave out static_membership"})
 	}
 	return defects
 }

@@ -17,8 +17,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxFile bounds a scenario or subject file; what is larger was not written by hand.
-const maxFile = 256 << 10
+// What is larger was not written by hand: maxFile bounds a scenario or subject file in bytes, maxLines in lines, because the parser takes time
+// and memory that grow with the square of the number of keys in a block.
+const (
+	maxFile  = 256 << 10
+	maxLines = 5000
+)
 
 // place is where a key or value stands.
 type place struct {
@@ -55,8 +59,10 @@ const (
 
 // document is a file under examination: its tree and what was found wrong so far.
 type document struct {
-	name     string
-	lines    []string
+	name  string
+	lines []string
+	// widths are the lines' numbers of characters: there may be a hundred thousand values in one long line.
+	widths   []int
 	root     *node
 	problems []Problem
 }
@@ -70,7 +76,11 @@ func parseDocument(name string, data []byte) *document {
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
-	d.lines = strings.Split(text, "\n")
+	d.split(text)
+	if len(d.lines) > maxLines {
+		d.problems = append(d.problems, d.place(maxLines+1, 1).problem(fmt.Sprintf("the file has %d lines; more than %d are not read", len(d.lines), maxLines)))
+		return d
+	}
 	if line, column, ok := firstInvalid(text); !ok {
 		d.problems = append(d.problems, d.place(line, column).problem("the file is no valid UTF-8 text here"))
 		return d
@@ -86,6 +96,13 @@ func parseDocument(name string, data []byte) *document {
 	}
 	d.build(file)
 	return d
+}
+
+func (d *document) split(text string) {
+	d.lines = strings.Split(text, "\n")
+	for _, line := range d.lines {
+		d.widths = append(d.widths, utf8.RuneCountInString(line))
+	}
 }
 
 func firstInvalid(text string) (line, column int, ok bool) {
@@ -124,7 +141,7 @@ func (d *document) place(line, column int) place {
 	if p.line <= len(d.lines) {
 		p.source = d.lines[p.line-1]
 		// The parser places an absent value behind the end of its line.
-		p.column = min(p.column, utf8.RuneCountInString(p.source)+1)
+		p.column = min(p.column, d.widths[p.line-1]+1)
 	}
 	return p
 }

@@ -32,13 +32,24 @@ func (p Problem) String() string {
 	}
 	text.WriteString(": " + printable(p.Message))
 	if p.Line > 0 {
-		source := printable(p.Source)
-		text.WriteString("\n    " + source + "\n    " + padding(source, p.Column) + "^")
+		source, column := excerpt(printable(p.Source), p.Column)
+		text.WriteString("\n    " + source + "\n    " + padding(source, column) + "^")
 	}
 	if p.Hint != "" {
 		text.WriteString("\n    " + printable(p.Hint))
 	}
 	return text.String()
+}
+
+// excerpt cuts from a very long line what stands around the column, and returns where the column is in that.
+func excerpt(line string, column int) (string, int) {
+	const around = 200 // characters on both sides
+	runes := []rune(line)
+	if len(runes) <= 2*around {
+		return line, column
+	}
+	from := max(0, min(column-around, len(runes)-2*around))
+	return string(runes[from : from+2*around]), column - from
 }
 
 // printable keeps a line from doing anything to the terminal; every character stays one character, so the caret stays true.
@@ -83,7 +94,11 @@ func (p *Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// sorted returns the problems by place, the file's own before those of the command line; nil if there are none.
+// mostProblems is how many problems of a file are told; a file with more is not what it was meant to be, and each one repeats its line.
+const mostProblems = 200
+
+// sorted returns the problems by place, the file's own before those of the command line; nil if there are none. Beyond mostProblems the last one
+// tells how many there are.
 func sorted(list []Problem) *Problems {
 	if len(list) == 0 {
 		return nil
@@ -92,7 +107,11 @@ func sorted(list []Problem) *Problems {
 		isSet := func(p Problem) int { return min(1, max(0, strings.Count(p.File, setFlag))) }
 		return cmp.Or(cmp.Compare(isSet(a), isSet(b)), strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return &Problems{Problems: slices.Compact(list)}
+	list = slices.Compact(list)
+	if more := len(list) - mostProblems; more > 0 {
+		list = append(list[:mostProblems:mostProblems], Problem{File: list[0].File, Message: fmt.Sprintf("there are %d more problems", more)})
+	}
+	return &Problems{Problems: list}
 }
 
 // hint suggests the known word that is nearest to what was written; "" if none is near.

@@ -135,7 +135,8 @@ func (n *node) put(name string, value *node) string {
 
 // overrideValue parses the text after the = as YAML; every place in it is moved into the argument.
 func overrideValue(argument, text string, begin place) (*node, []Problem) {
-	d := &document{name: setFlag + argument, lines: strings.Split(text, "\n")}
+	d := &document{name: setFlag + argument}
+	d.split(text)
 	file, err := parseYAML(text)
 	switch {
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/proof/histories"
 	"github.com/dlqbench/dlqbench/internal/proof/naive"
 )
@@ -149,24 +150,23 @@ func (r *Report) corrupt(h *histories.History, c histories.Choices) error {
 
 // Compare holds the checkers against the naive transcription, on the records that this can decide.
 func (r *Report) Compare(h *histories.History) error {
-	found, _, err := r.judge(h)
+	_, verdict, err := r.judge(h)
 	if errors.Is(err, errTooMany) {
 		return nil // random edits may break very much at once
 	}
 	if err != nil {
 		return err
 	}
-	source := h.Source()
 	opinion := naive.Judge(&h.Header, h.Events)
-	header := source.Header()
+	header := h.Source().Header()
 	r.Records += int64(header.Records)
-	r.Decided += int64(len(opinion.Decided))
+	r.Decided += opinion.Records()
 	for name, n := range opinion.Judged {
 		r.Compared[name] += n
 	}
 	fast := map[naive.Finding]bool{}
-	for finding := range found {
-		if one, known := transcribed(finding); known && opinion.Decided[finding.Record] && !opinion.Open[one] {
+	for one := range seen(verdict, &header) {
+		if opinion.Decided[one.Subject] && !opinion.Open[one] {
 			fast[one] = true
 		}
 	}
@@ -179,19 +179,21 @@ func (r *Report) Compare(h *histories.History) error {
 	return nil
 }
 
-// transcribed returns the finding in the words of the naive transcription. It knows no upper bounds of
-// waits, one name for all that is early, and one for all that is committed too soon, fetched or not.
-func transcribed(f histories.Finding) (one naive.Finding, known bool) {
-	one = naive.Finding{Invariant: f.Invariant, Anomaly: f.Anomaly, Record: f.Record}
-	switch f.Anomaly {
-	case "backoff-not-growing":
-		one.Anomaly = "backoff-early"
-	case "commit-past-end":
-		one.Anomaly = "commit-past-unfinished"
-	case "backoff-late", "cap-exceeded", "no-jitter", "commit-wrong-partition", "commit-regressed":
-		return one, false
+// seen returns what the checkers found in the words of the naive transcription.
+func seen(verdict *assertions.Verdict, header *history.Header) map[naive.Finding]bool {
+	all := map[naive.Finding]bool{}
+	for _, result := range verdict.Invariants {
+		for _, anomaly := range result.Anomalies {
+			for _, witness := range anomaly.Witnesses {
+				of := naive.OfRecord(result.Name, witness.Record)
+				if witness.Record < 0 {
+					of = naive.OfPartition(result.Name, header.TopicIndex(witness.Topic), witness.Partition)
+				}
+				all[naive.Finding{Subject: of, Anomaly: anomaly.Name}] = true
+			}
+		}
 	}
-	return one, f.Record >= 0 && slices.Contains(naive.Invariants(), f.Invariant)
+	return all
 }
 
 // list writes findings down in one order.

@@ -138,7 +138,7 @@ func (j *judge) commits(r *record) {
 		}
 		outstanding := len(r.letters) > 0 && started <= c.asked && last != history.OutcomeSuccess
 		if !outstanding {
-			j.saw("commit-after-outcome", "commit-past-unfinished", r)
+			j.passed(r, c)
 		}
 		return
 	}
@@ -220,8 +220,8 @@ func (j *judge) classification(r *record) {
 	}
 }
 
-// backoff: "start(k+1) − end(k) ≥ B(k)", less two milliseconds for timers that count in milliseconds. An attempt that was not answered ended for
-// the subject at some time after its start.
+// backoff: "start(k+1) − end(k) ∈ [B(k)−early, B(k)+jitter+late]", early being two milliseconds, for timers that count in them. An attempt
+// that was not answered ended for the subject at some time after its start and before its end.
 func (j *judge) backoff(r *record) {
 	b := j.header.Contract.Backoff
 	numbers := j.series(r)
@@ -231,17 +231,74 @@ func (j *judge) backoff(r *record) {
 			continue
 		}
 		j.judged("backoff")
-		from, promised := before.end, b.Wait(numbers[i]-1)
-		switch before.outcome {
-		case history.OutcomeTimeout, history.OutcomeReset:
-			from = before.start
-		case history.OutcomeRateLimited:
-			promised = max(promised, before.told)
-		}
-		if r.attempts[i].start-from < promised-2*time.Millisecond {
-			j.saw("backoff", "backoff-early", r)
+		g := gapBefore(&b, &r.attempts[i], before, numbers[i]-1)
+		switch {
+		case g.shortest < g.least-precision:
+			j.early(r, &g)
+		case g.longest <= g.most:
+		case i >= numbers[i]:
+			// An earlier series may have been counted on: then this is a later gap than it looks.
+			j.open("backoff", "backoff-late", r)
+			j.open("backoff", "cap-exceeded", r)
+		case b.Cap > 0 && g.uncapped > b.Cap && g.longest >= g.uncapped-precision:
+			j.saw("backoff", "cap-exceeded", r)
+		default:
+			j.saw("backoff", "backoff-late", r)
 		}
 	}
+}
+
+const precision = 2 * time.Millisecond
+
+// gap is what lies between two attempts of a series: how long it was at least and at most, and what is promised.
+type gap struct {
+	k                                        int
+	shortest, longest, least, most, uncapped time.Duration
+}
+
+func gapBefore(b *history.Backoff, a, before *tried, k int) gap {
+	free := *b
+	free.Cap = 0
+	g := gap{k: k, shortest: a.start - before.end, longest: a.start - before.end, least: b.Wait(k), uncapped: free.Wait(k)}
+	g.most = g.least + b.Jitter + b.Late
+	switch before.outcome {
+	case history.OutcomeTimeout, history.OutcomeReset:
+		g.shortest = a.start - before.start
+	case history.OutcomeRateLimited:
+		// It may wait as long as it was told, as long as it promised, or for both.
+		g.most += before.told
+		g.least = max(g.least, before.told)
+	}
+	return g
+}
+
+// early: a later gap as short as the first one may be is one that does not grow, unless first ones are too short as well. Of that all records
+// have a say.
+func (j *judge) early(r *record, g *gap) {
+	b := j.header.Contract.Backoff
+	asFirst := g.k > 1 && b.Wait(g.k) > b.Wait(1) && g.shortest >= b.Wait(1)-precision && g.shortest <= b.Wait(1)+b.Jitter+b.Late
+	switch {
+	case asFirst && !j.allKnown:
+		j.open("backoff", "backoff-early", r)
+		j.open("backoff", "backoff-not-growing", r)
+	case asFirst && !j.firstEarly:
+		j.saw("backoff", "backoff-not-growing", r)
+	default:
+		j.saw("backoff", "backoff-early", r)
+	}
+}
+
+// firstGapEarly: the first wait of the record's series was too short.
+func (j *judge) firstGapEarly(r *record) bool {
+	b := j.header.Contract.Backoff
+	for i, k := range j.series(r) {
+		if k == 2 && j.retryable(r.attempts[i-1].outcome) {
+			if g := gapBefore(&b, &r.attempts[i], &r.attempts[i-1], 1); g.shortest < g.least-precision {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // letters: "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata field present, decodable and true",
@@ -321,7 +378,7 @@ func (j *judge) duplicates(r *record) {
 func (j *judge) ordering(r *record, records map[int32]*record) {
 	b, open := j.previous(r, records)
 	if open {
-		j.opinion.Open[Finding{"ordering", "reordered", r.number}] = true
+		j.open("ordering", "reordered", r)
 	}
 	if b == nil || len(r.attempts) == 0 {
 		return

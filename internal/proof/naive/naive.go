@@ -14,25 +14,59 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Finding is a broken promise of a record.
+// Subject is what an invariant is judged of: a record, or else a partition, or else the whole run. What it is not has the value None.
+type Subject struct {
+	Invariant string
+	Record    int32
+	Topic     int16
+	Partition int32
+}
+
+// OfRecord is the subject of what an invariant says of a record.
+func OfRecord(invariant string, record int32) Subject {
+	return Subject{invariant, record, history.None, history.None}
+}
+
+// OfPartition is the subject of what an invariant says of a partition; of the run, if that is None.
+func OfPartition(invariant string, topic int16, partition int32) Subject {
+	return Subject{invariant, history.None, topic, partition}
+}
+
+// Finding is a broken promise.
 type Finding struct {
-	Invariant, Anomaly string
-	Record             int32
+	Subject
+	Anomaly string
 }
 
 // Opinion is what the definitions say of a history.
 type Opinion struct {
-	// Found are the broken promises of the records that could be decided.
+	// Found are the broken promises that could be decided.
 	Found map[Finding]bool
-	// Decided are those records. Open are promises of them that also concern a record that could not be decided.
-	Decided map[int32]bool
+	// Decided is of what they could be. Open are single promises of that which can't: they depend on something that could not be decided.
+	Decided map[Subject]bool
 	Open    map[Finding]bool
-	// Judged counts the decided records that each invariant has something to say about.
+	// Judged counts the decided records, partitions and runs that each invariant has something to say about.
 	Judged map[string]int64
+}
+
+// Records returns how many records something could be decided of.
+func (o *Opinion) Records() int64 {
+	seen := map[int32]bool{}
+	for one := range o.Decided {
+		if one.Record >= 0 {
+			seen[one.Record] = true
+		}
+	}
+	return int64(len(seen))
 }
 
 // Invariants lists the invariants that are transcribed.
 func Invariants() []string {
+	return ofRecords()
+}
+
+// ofRecords lists those that are judged of each record.
+func ofRecords() []string {
 	return []string{
 		"no-loss", "commit-after-dlq", "commit-after-outcome", "bounded-retries", "classification", "backoff", "dlq-fidelity", "dlq-once",
 		"duplicates", "ordering",
@@ -44,6 +78,8 @@ type judge struct {
 	header  *history.Header
 	events  []history.Event
 	opinion Opinion
+	// allKnown: every record that was attempted twice is decided; firstEarly: of one of them the first wait was too short.
+	allKnown, firstEarly bool
 }
 
 // tried is one attempt; end is -1 while it is not answered.
@@ -75,34 +111,66 @@ type record struct {
 	commits   []commit
 	found     []*history.Event // dead letters
 	inTopic   bool
+	known     time.Duration // when the workload was told that it is there
 }
 
 // Judge says what the definitions say of a history. The events are sorted by time.
 func Judge(header *history.Header, events []history.Event) Opinion {
 	j := &judge{header: header, events: events, opinion: Opinion{
-		Found: map[Finding]bool{}, Decided: map[int32]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
+		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
 	}}
-	if j.disturbed() {
-		return j.opinion
+	j.partitions()
+	if !j.disturbed() {
+		j.undisturbed()
 	}
+	return j.opinion
+}
+
+// undisturbed decides about everything there is to say of the records that nothing disturbed.
+func (j *judge) undisturbed() {
 	records := map[int32]*record{}
-	for number := range int32(header.Records) {
+	for number := range int32(j.header.Records) {
 		if r := j.gather(number); r != nil {
 			records[number] = r
-			j.opinion.Decided[number] = true
+			for _, invariant := range ofRecords() {
+				j.decide(OfRecord(invariant, number))
+			}
 		}
 	}
-	for number := range int32(header.Records) {
+	j.allKnown = true
+	for number := range int32(j.header.Records) {
+		r := records[number]
+		j.allKnown = j.allKnown && (r != nil || j.count(history.KindAttemptStart, number) < 2)
+		j.firstEarly = j.firstEarly || r != nil && j.firstGapEarly(r)
+	}
+	for number := range int32(j.header.Records) {
 		if r := records[number]; r != nil {
 			j.record(r)
 			j.ordering(r, records)
 		}
 	}
-	return j.opinion
 }
 
+func (j *judge) decide(one Subject) { j.opinion.Decided[one] = true }
+
 func (j *judge) saw(invariant, anomaly string, r *record) {
-	j.opinion.Found[Finding{invariant, anomaly, r.number}] = true
+	j.opinion.Found[Finding{OfRecord(invariant, r.number), anomaly}] = true
+}
+
+// open: of a record that is decided otherwise, this is not.
+func (j *judge) open(invariant, anomaly string, r *record) {
+	j.opinion.Open[Finding{OfRecord(invariant, r.number), anomaly}] = true
+}
+
+// count returns how many events of the kind there are about a record.
+func (j *judge) count(kind history.Kind, number int32) int {
+	n := 0
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == kind && e.Record == number {
+			n++
+		}
+	}
+	return n
 }
 
 func (j *judge) judged(invariant string) { j.opinion.Judged[invariant]++ }
@@ -132,7 +200,7 @@ func (j *judge) gather(number int32) *record {
 			}
 		case history.KindAcked:
 			if e.Code == 0 && r.offset < 0 {
-				r.topic, r.partition, r.offset = e.Topic, e.Partition, e.Offset
+				r.topic, r.partition, r.offset, r.known = e.Topic, e.Partition, e.Offset, e.Time
 			}
 		}
 	}
