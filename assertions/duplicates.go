@@ -71,7 +71,7 @@ func (c *duplicates) finish() Result {
 			c.skip("answered when the client may have given up")
 			continue
 		}
-		if c.w.hops && int(s.successes) <= 1+c.w.disruptions(s.number, r) {
+		if c.w.hops && int(s.successes) <= 1+excused[s.number]+c.w.disruptions(s.number, r) {
 			c.skip("several copies")
 			continue
 		}

@@ -257,7 +257,7 @@ func (w *world) conclude(r *record, a *attempt) {
 	case class == classRetryable:
 		// Without a dead-letter topic, giving up is the end.
 		if !letters && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts {
-			r.terminal(a.end)
+			r.finished(a.end) // but not of the series: another attempt would be one too many
 		}
 	case a.gone:
 	case class == classSuccess:

@@ -18,6 +18,7 @@ func (w *world) assign(e *history.Event) {
 func (w *world) give(p *partition, to holder, at time.Duration) {
 	if p.take(to, at) {
 		w.disturbances++
+		w.reopen(p)
 	}
 }
 

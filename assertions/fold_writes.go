@@ -3,6 +3,7 @@ package assertions
 // The fold, part four: what the subject and the replay tool write, and what the audits find of it in the dead-letter and retry topics.
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -23,6 +24,8 @@ type write struct {
 	by     holder
 	topic  int16
 	at     time.Duration
+	// first is when it was first asked for: before at, if this is the repeat of an idempotent producer.
+	first  time.Duration
 	life   uint8
 	letter bool
 	// producer is set for what is written in a transaction, none otherwise.
@@ -85,7 +88,9 @@ func (w *world) askWrite(e *history.Event) {
 		if r.letterAsked < 0 {
 			r.letterAsked = e.Time
 		}
-		w.letter(e.Record).ask(&one, r)
+		w.letter(e.Record).ask(&one, r, w.startedAnew(e.Record, r))
+	} else {
+		one.first = w.copiesOf(e.Record).ask(e)
 	}
 	w.writes[writeKey{e.Op, e.Record}] = one
 	w.oneWrite = one
@@ -101,7 +106,33 @@ func (w *world) letter(number int32) *lettered {
 	return l
 }
 
-func (l *lettered) ask(one *write, r *record) {
+// ask notes a request for a retry copy, and returns when that copy was first asked for.
+func (c *copies) ask(e *history.Event) time.Duration {
+	c.unplaced++
+	if e.ProducerID < 0 || e.Sequence < 0 {
+		return e.Time
+	}
+	one := firstAsk{e.Topic, e.ProducerEpoch, e.Partition, e.Sequence, e.ProducerID, e.Time}
+	for _, known := range c.asked {
+		if one.at = known.at; one == known {
+			return known.at
+		}
+	}
+	one.at = e.Time
+	c.asked = append(c.asked, one)
+	return e.Time
+}
+
+// startedAnew is how many of the attempts of a record's series the count in its header may not know of: a copy that is delivered again, or a
+// further one, carries what it was written with.
+func (w *world) startedAnew(number int32, r *record) uint16 {
+	if w.memory {
+		return 0
+	}
+	return uint16(min(w.disruptions(number, r)*max(w.contract.MaxAttempts, 1), 1<<15))
+}
+
+func (l *lettered) ask(one *write, r *record, anew uint16) {
 	if l.asked == 0 {
 		l.from = r.born
 	}
@@ -110,6 +141,9 @@ func (l *lettered) ask(one *write, r *record) {
 	counts := countRange{one.inSeries, one.attempts}
 	if r.has(markMixed) && counts.from > 0 {
 		counts.from--
+	}
+	if anew > 0 {
+		counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))
 	}
 	for _, known := range l.counts {
 		if known == counts {
@@ -181,8 +215,12 @@ func (w *world) answerLetter(e *history.Event, r *record, one *write, stored boo
 
 // answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all the same.
 func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool) {
+	c := w.copiesOf(e.Record)
 	if stored {
-		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.at})
+		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.first, true})
+	}
+	if stored && e.Offset >= 0 || e.Flags.Has(history.Forged) {
+		c.unplaced--
 	}
 	if one.life != r.lives {
 		return
@@ -191,8 +229,7 @@ func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool
 		r.failedWrites = bump(r.failedWrites)
 		return
 	}
-	c := w.copiesOf(e.Record)
-	c.handedOn = max(c.handedOn, one.at)
+	c.handedOn = max(c.handedOn, one.first)
 	if r.firstTerminal < 0 {
 		r.firstTerminal = e.Time
 	}
@@ -228,6 +265,11 @@ func (w *world) consumed(topic int16) bool {
 	return role == history.RoleInput || role == history.RoleRetry && w.hops
 }
 
+// bySubject reports whether the subject is known to have written what is at the place.
+func (c *copies) bySubject(at place) bool {
+	return slices.ContainsFunc(c.list, func(one copied) bool { return one.bySubject && one.place == at })
+}
+
 // forget drops what earlier audits of the topic found.
 func (c *copies) forget(topic int16) {
 	kept := c.audited[:0]
@@ -242,7 +284,7 @@ func (c *copies) forget(topic int16) {
 // auditCopy notes a further position of a record that an audit found. One that no acknowledgement told of was made by the latest write.
 func (w *world) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
-		w.copied(e.Record, r, copied{at, r.born})
+		w.copied(e.Record, r, copied{at, r.born, false})
 	}
 	w.copiesOf(e.Record).audited = append(w.copiesOf(e.Record).audited, auditedCopy{
 		place: at, keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash, failures: e.Flags.Has(history.FailureHeaders),
@@ -327,6 +369,6 @@ func (w *world) answerReplay(e *history.Event, r *record, one *write, stored boo
 	known.settled = !one.silent
 	known.refused = !stored
 	if stored && w.consumed(e.Topic) {
-		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.at})
+		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.at, false})
 	}
 }

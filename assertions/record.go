@@ -166,8 +166,20 @@ type place struct {
 // copied is a further position of a record: a retry copy, or what a replay wrote.
 type copied struct {
 	place
-	// created is when it was asked for; terminal outcomes before it are those of an earlier position.
+	// created is when it was first asked for; terminal outcomes before it are those of an earlier position.
 	created time.Duration
+	// bySubject: a retry copy that the subject is known to have written.
+	bySubject bool
+}
+
+// firstAsk is the first request for a retry copy by an idempotent producer: what it asks for again with the same sequence number is that copy.
+type firstAsk struct {
+	topic     int16
+	epoch     int16
+	partition int32
+	sequence  int32
+	producer  int64
+	at        time.Duration
 }
 
 // copies are the further positions of a record.
@@ -175,6 +187,10 @@ type copies struct {
 	list []copied
 	// handedOn is the creation of the latest retry copy that was acknowledged: it took the obligation over from what was before it.
 	handedOn time.Duration
+	// asked are the requests of idempotent producers for retry copies, repeats left out; unplaced is how many requests for retry copies
+	// have not been answered in a way that tells where the copy is, or that there is none.
+	asked    []firstAsk
+	unplaced int
 	// audited are those that the latest audits found.
 	audited []auditedCopy
 }

@@ -212,6 +212,11 @@ func envelopeless() []tale {
 			b.begin().send(0).fails(0, 3).commit(1)
 			return b.drain().done()
 		}},
+		{"without a dead-letter topic, tried once more after the last attempt", []string{"over-retried"}, func(b *builder) history.Source {
+			b.h.Contract.Envelope = ""
+			b.begin().send(0).fails(0, 4).commit(1)
+			return b.drain().done()
+		}},
 		{"without a dead-letter topic, given up too soon", []string{"commit-past-unfinished", "lost", "under-retried"},
 			func(b *builder) history.Source {
 				b.h.Contract.Envelope = ""

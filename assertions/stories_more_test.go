@@ -130,6 +130,31 @@ func hopTales() []tale {
 			b.inTopics[len(b.inTopics)-1].Claim.Offset, b.inTopics[len(b.inTopics)-1].Claim.Topic = 0, retry
 			return b.drain().done()
 		}},
+		{"a retry copy's repeat by an idempotent producer is one write", nil, repeatedCopy(true)},
+		{"a retry copy's repeat that is never finished", []string{"commit-past-unfinished", "lost"}, repeatedCopy(false)},
+		{"a rebalance hands out every copy that is not committed", nil, func(b *builder) history.Source {
+			hops(b).send(0).handsOn(0).commit(1).wait(98 * ms).handsOn(0).wait(199 * ms).success(0)
+			moved := func(kind history.Kind) {
+				e := b.of(kind)
+				e.Topic, e.Partition, e.N = retry, 0, 1
+				b.put(e)
+			}
+			moved(history.KindRevoked)
+			b.as(1, 0).up()
+			moved(history.KindAssigned)
+			b.fetch(0).wait(299 * ms).success(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"an original that only the audit places may be handed out again", nil, func(b *builder) history.Source {
+			hops(b).handOver(0, 0, 0, 0)
+			b.inInput(0, 0)
+			b.fetch(0).handsOn(0).wait(98 * ms).success(0).commitCopies(0)
+			b.where[0] = place{input, 0, 0}
+			b.revoke(0).assign(0).fetch(0).wait(199 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a replay to the retry topic finds the retry copy of before there", nil, replayToRetry(1)},
+		{"a replay to the retry topic writes twice", []string{"replay-duplicated"}, replayToRetry(2)},
 		{"a copy is dead-lettered after one attempt too few", []string{"under-retried"}, func(b *builder) history.Source {
 			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0)
 			return b.drain().done()
@@ -139,6 +164,59 @@ func hopTales() []tale {
 			b.letter(0).commitCopies(0)
 			return b.drain().done()
 		}},
+	}
+}
+
+// repeatedCopy tells of a retry copy whose acknowledgement never comes; the copy is taken up, and then asked for again with the same sequence
+// number. What is said about it afterwards is said of the copy that was there all along.
+func repeatedCopy(finished bool) func(*builder) history.Source {
+	return func(b *builder) history.Source {
+		b.h.Contract.Backoff = history.Backoff{}
+		hops(b).send(0).attempt(0, history.OutcomeTransient)
+		b.op++
+		ask := b.of(history.KindProduceRequest)
+		ask.Op, ask.Record, ask.Topic, ask.Partition, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = b.op, 0, retry, 0, 1, 0, 0
+		b.put(ask)
+		b.where[0] = place{retry, 0, 0}
+		b.fetch(0)
+		if finished {
+			b.success(0)
+		}
+		b.op++
+		ask.Op, ask.Time = b.op, b.tick()
+		b.put(ask)
+		ask.Kind, ask.Time, ask.Offset = history.KindProduceResponse, b.tick(), 0
+		b.put(ask)
+		b.next[7]++
+		audit := history.New(history.KindAuditRecord, 0)
+		audit.Record, audit.Topic, audit.Partition, audit.Offset = 0, retry, 0, 0
+		b.inTopics = append(b.inTopics, audit)
+		b.commit(1).commitCopies(0)
+		return b.drain().done()
+	}
+}
+
+// replayToRetry tells of a record that was dead-lettered after a hop, and is written back to the retry topic.
+func replayToRetry(times int) func(*builder) history.Source {
+	return func(b *builder) history.Source {
+		b.h.Replay, b.h.ReplayTo, b.h.Contract.MaxAttempts = true, "in.retry", 2
+		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0).drain()
+		b.phase(history.PhaseReplay).audit(dlq)
+		selected := b.event(history.KindReplaySelected)
+		selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+		b.put(selected)
+		for range times {
+			b.retryCopy(0)
+			for i := range b.events {
+				if e := &b.events[i]; e.Op == b.op && (e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse) {
+					e.Instance, e.Run = history.Replayer, 0
+				}
+			}
+			written := &b.inTopics[len(b.inTopics)-1]
+			written.ValueHash, written.HeadersHash = 1000, 77
+		}
+		b.success(0).commitCopies(0).wait(b.h.Expect.DrainLimit)
+		return b.done()
 	}
 }
 

@@ -205,7 +205,7 @@ func (w *world) idleWhy(f *faultState) string {
 	case "subject":
 		return "the process was not there to be hit: it had ended before, or had not started yet"
 	case "downstream":
-		return "the oracle was not asked in the " + lasted + " in which it was in force; make it longer, or raise the rate"
+		return "the oracle was not asked for anything that it concerns in the " + lasted + " in which it was in force; make it longer, or raise the rate"
 	}
 	return "nothing noticed it"
 }

@@ -214,7 +214,7 @@ func (w *world) finish() {
 		case r == nil || open.by.instance < 0:
 		case open.life == r.lives:
 			r.failedWrites = bump(r.failedWrites)
-		case open.letter:
+		case open.letter || w.hops: // a retry copy that may be there too may have made a dead letter of its own
 			w.letter(open.record).disturbed++
 		}
 	}
@@ -278,6 +278,36 @@ func (w *world) position(number int32, r *record) place {
 func (w *world) disturb(p *partition) {
 	p.disturbances++
 	w.disturbances++
+	w.reopen(p)
+}
+
+// reopen excuses what is delivered again beyond one delivery for each record: of a record that goes through retry topics, the partition may have
+// several places that were fetched and that no commit covers, and each of them is handed out again.
+func (w *world) reopen(p *partition) {
+	if !w.hops {
+		return
+	}
+	for offset := max(p.covered, p.log.first, 0); offset <= min(p.log.last, p.fetched); offset++ {
+		number := p.log.at(offset)
+		if number == none {
+			continue
+		}
+		if r := w.records.at(int(number)); w.openBefore(p, number, r, offset) {
+			r.excuses = bump(r.excuses)
+		}
+	}
+}
+
+// openBefore reports whether no commit covers an earlier place of the record in the partition.
+func (w *world) openBefore(p *partition, number int32, r *record, offset int64) bool {
+	open := func(one place) bool {
+		return one.topic == p.topic && one.partition == p.place.partition && one.offset >= p.covered && one.offset < offset
+	}
+	if open(place{r.topic, r.partition, r.offset}) {
+		return true
+	}
+	c := w.copies[number]
+	return c != nil && slices.ContainsFunc(c.list, func(one copied) bool { return open(one.place) })
 }
 
 // disturbed is the count that concerns a record in the partition.
@@ -339,19 +369,24 @@ func (w *world) coverIfAll(number int32, r *record, at place) {
 	w.cover(number, r)
 }
 
-// committedPast reports whether an accepted commit covers the place; at is one that does.
+// committedPast reports whether an accepted commit is known to cover the place; at is one that does.
 func (w *world) committedPast(one, at place) bool {
 	p := w.partition(one.topic, one.partition)
-	return one == at || p != nil && (one.offset < max(p.covered, p.committed) || p.named.has(one.offset))
+	return one == at || one.offset >= 0 && p != nil && (one.offset < max(p.covered, p.committed) || p.named.has(one.offset))
 }
 
-// terminal notes that the record's obligation is met at the time.
+// terminal notes that the record's obligation is met at the time, and that a further attempt begins a new count.
 func (r *record) terminal(at time.Duration) {
+	r.finished(at)
+	r.flags |= markOver
+}
+
+// finished notes that the record's obligation is met at the time.
+func (r *record) finished(at time.Duration) {
 	if r.firstTerminal < 0 {
 		r.firstTerminal = at
 	}
 	r.lastTerminal = stampOf(at)
-	r.flags |= markOver
 }
 
 // done reports whether the record's obligation at the place was met by the time, as far as the history has come.

@@ -176,7 +176,7 @@ func downstreamTemplates() []template {
 		downstream("outage", "outage: true"),
 		downstream("slow", "slow: 150ms"),
 		downstream("hang", "hang: true"),
-		downstream("rate_limit", "rate_limit: {rate: 100/s, retry_after: 1s}"),
+		downstream("rate_limit", "rate_limit: {rate: 40/s, retry_after: 1s}"),
 		downstream("errors", "errors: {transient: 20%, permanent: 3%, logical: 2%, reset: 2%, timeout: 1%}"),
 		downstream("error_text", "error_text: hostile"),
 	}

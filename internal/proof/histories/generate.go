@@ -80,8 +80,6 @@ func Generate(c Choices) *History {
 	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}}
 	s.calm = !chance(c, 2)
 	s.h.Header = s.drawHeader()
-	// Records that go through retry topics stay undisturbed: a lost answer there makes several copies of one record, each with a story of its own.
-	s.calm = s.calm || s.contract().Retry == history.RetryTopics
 	s.h.Calm = s.calm
 	s.setUp()
 	s.phase(history.PhaseWarmup)
