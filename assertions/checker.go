@@ -40,7 +40,7 @@ func catalogue() []invariant {
 		{"dlq-once", nil, newDLQOnce, aboutDLQOnce},
 		{"duplicates", []history.Kind{history.KindAttemptEnd}, newDuplicates, aboutDuplicates},
 		{"ordering", []history.Kind{history.KindAttemptStart}, newOrdering, aboutOrdering},
-		{"isolation", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindAssigned, history.KindRevoked,
+		{"isolation", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd, history.KindAssigned, history.KindRevoked,
 			history.KindFaultStart, history.KindFaultEnd}, newIsolation, aboutIsolation},
 		{"liveness", []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned, history.KindCommitRequest, history.KindInstanceStarting,
 			history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited, history.KindFaultStart, history.KindFaultEffect,

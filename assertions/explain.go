@@ -50,21 +50,22 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Explain returns the explanation of an invariant or an anomaly.
-func Explain(name string) (Explanation, bool) {
+// Explain returns the explanation of an invariant, or of an anomaly for each invariant that gives it that name; none if there is nothing of the name.
+func Explain(name string) []Explanation {
+	var found []Explanation
 	for _, one := range catalogue() {
 		about := one.about()
 		if one.name == name {
 			about.Name = name
-			return about, true
+			return []Explanation{about}
 		}
 		for _, a := range about.Anomalies {
 			if a.Name == name {
-				return about.narrowed(one.name, a), true
+				found = append(found, about.narrowed(one.name, a))
 			}
 		}
 	}
-	return Explanation{}, false
+	return found
 }
 
 // narrowed is the explanation of one anomaly of an invariant.

@@ -13,8 +13,10 @@ package assertions
 // by the oracle a little later, and after the backoff what waited may be read before the next attempt. A backoff in which nothing was
 // started and nothing waited says nothing.
 //
-// The others are first attempts only, of records that the contract's ordering lets go: one waits from when it was sent, its process got the
-// partition, and the one before it in its order was finished, whichever came last. Two questions are asked of each backoff: did it hold up
+// The others are first attempts only, of records that the contract's ordering lets go: one waits from when it was handed to its process by a
+// fetch and the one before it in its order was finished, whichever came last. What a process has not fetched yet it may be slow to fetch for
+// reasons of its own (a partition that it had paused is in the next fetch, not in the one that is under way); clients fetch ahead, so who
+// sleeps out a backoff has others in hand. Two questions are asked of each backoff: did it hold up
 // everything in the process (a poll loop that sleeps), and everything else of its own partition (a thread for each partition that sleeps)?
 //
 // The fault-free pace is measured in the same run: of the time that records wait for their first attempt, with none started meanwhile, while nothing of
@@ -76,6 +78,8 @@ type isolation struct {
 	flowing   [questions]int64
 	held      []holdUp
 	free      [questions]pace
+	// fetches are the latest of each partition, by topic and partition.
+	fetches [][]fetches
 	// working are the times in which attempts of a partition were under way, by topic and partition; a process has its own.
 	working [][]workTime
 	faults  int
@@ -131,6 +135,41 @@ type wait struct {
 
 // stretch is a stretch of time.
 type stretch struct{ from, to time.Duration }
+
+// fetches are the latest of one process from a partition, by offset and hence by time: one that goes back begins anew.
+type fetches struct {
+	by   holder
+	list []fetched
+}
+
+// fetched is one fetch: the offsets that were handed over, and when.
+type fetched struct {
+	first, last int64
+	at          time.Duration
+}
+
+// fetchesLimit bounds the fetches that are remembered of a partition.
+const fetchesLimit = 4096
+
+func (f *fetches) add(by holder, one fetched) {
+	n := len(f.list)
+	switch {
+	case by != f.by || n > 0 && one.first <= f.list[n-1].last:
+		f.by, f.list = by, f.list[:0]
+	case n == fetchesLimit:
+		f.list = f.list[:copy(f.list, f.list[n/2:])]
+	}
+	f.list = append(f.list, one)
+}
+
+// handed returns when the offset was handed to the process; false if that is not known (any more).
+func (f *fetches) handed(by holder, offset int64) (time.Duration, bool) {
+	i, _ := slices.BinarySearchFunc(f.list, offset, func(one fetched, offset int64) int { return cmp.Compare(one.last, offset) })
+	if by != f.by || i == len(f.list) || f.list[i].first > offset {
+		return 0, false
+	}
+	return f.list[i].at, true
+}
 
 // workTime is when at least one attempt was under way that took shortSilence or longer: stretches that don't touch, in order.
 type workTime []stretch
@@ -188,6 +227,7 @@ func newIsolation(w *world) checker {
 		}
 		c.parts = append(c.parts, parts)
 		c.working = append(c.working, make([]workTime, len(parts)))
+		c.fetches = append(c.fetches, make([]fetches, len(parts)))
 	}
 	return c
 }
@@ -201,6 +241,10 @@ func (c *isolation) observe(e *history.Event) {
 	case history.KindAttemptEnd:
 		if c.w.attempt != nil {
 			c.end(c.w.attempt)
+		}
+	case history.KindFetched:
+		if e.Topic >= 0 && int(e.Topic) < len(c.fetches) && e.Partition >= 0 && int(e.Partition) < len(c.fetches[e.Topic]) {
+			c.fetches[e.Topic][e.Partition].add(holder{e.Instance, e.Run}, fetched{e.Offset, e.Aux, e.Time})
 		}
 	case history.KindAssigned, history.KindRevoked:
 		if p := c.process(holder{e.Instance, e.Run}); p != nil {
@@ -375,7 +419,7 @@ func (c *isolation) close(a *attempt, l *lane) {
 
 // first takes up a record that is attempted for the first time.
 func (c *isolation) first(a *attempt, r *record, p *running, l *lane, part *partition) {
-	since := c.waiting(r, part)
+	since := c.waiting(r, part, a.by)
 	for question, one := range [questions]*lane{&p.lane, l} {
 		c.sample(question, p, one, since, a.start)
 		if one.closed(a.start) {
@@ -402,12 +446,14 @@ func (c *isolation) sample(question int, p *running, l *lane, since, at time.Dur
 	}
 }
 
-// waiting returns since when the record has been there for its first attempt, with nothing before it in its order; endless if it isn't known.
-func (c *isolation) waiting(r *record, part *partition) time.Duration {
-	since := max(r.born, part.since)
-	if r.born < 0 {
+// waiting returns since when the record has been in the hands of the process for its first attempt, with nothing before it in its order; endless if it
+// isn't known.
+func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration {
+	handed, known := c.fetches[r.topic][r.partition].handed(by, r.offset)
+	if !known || r.born < 0 {
 		return endless
 	}
+	since := max(r.born, part.since, handed)
 	before := c.w.record(r.prev)
 	if before == nil || c.ordered == history.OrderingNone {
 		return since

@@ -269,7 +269,9 @@ type traffic struct {
 	// between is called before each record is handed over.
 	between func(number int32)
 	// long: what is started while another backs off takes until the end of that, and the one worker with it.
-	long    bool
+	long bool
+	// late: a record is fetched only when it is started.
+	late    bool
 	records int32
 	number  int32
 	open    []*pending
@@ -298,7 +300,10 @@ func (w *traffic) hand() {
 	if n%16 == 0 && n > 32 {
 		one.failures = 2
 	}
-	w.sendTo(n, one.partition, one.key)
+	w.handOver(n, one.partition, one.key, 0).acked(n, one.partition)
+	if !w.late {
+		w.fetch(n)
+	}
 	one.since = w.now
 	w.open = append(w.open, one)
 	w.number++
@@ -323,7 +328,9 @@ func (w *traffic) work() {
 		if !w.free(one) {
 			continue
 		}
-		one.tried++
+		if one.tried++; one.tried == 1 && w.late {
+			w.fetch(one.number)
+		}
 		if one.tried <= one.failures {
 			w.attempt(one.number, history.OutcomeTransient)
 			one.due = w.now + w.h.Contract.Backoff.Wait(one.tried) + 5*ms
@@ -405,6 +412,11 @@ func isolationTales() []tale {
 			w.end(first, 0, history.OutcomeSuccess)
 			w.end(second, 1, history.OutcomeSuccess)
 			w.open = nil
+			return w.run(6)
+		}},
+		{"what waits was not fetched yet, for whatever reason", nil, func(b *builder) history.Source {
+			w := newTraffic(b, records)
+			w.held, w.late = everything, true
 			return w.run(6)
 		}},
 		{"nothing of the kind is promised", nil, func(b *builder) history.Source {

@@ -270,15 +270,23 @@ func TestEverythingIsExplained(t *testing.T) {
 		t.Errorf("an invariant is there twice: %v", Names())
 	}
 	for _, name := range append(Names(), AnomalyNames()...) {
-		e, known := Explain(name)
-		if !known || e.Name != name || e.Promise == "" || e.Rule == "" || e.Evidence == "" || len(e.Example) == 0 || e.Cause == "" {
+		found := Explain(name)
+		if len(found) == 0 {
+			t.Errorf("%s is not explained", name)
+			continue
+		}
+		e := found[len(found)-1]
+		if e.Name != name || e.Promise == "" || e.Rule == "" || e.Evidence == "" || len(e.Example) == 0 || e.Cause == "" {
 			t.Errorf("%s is not explained: %+v", name, e)
 		}
 		if text := e.String(); !strings.HasPrefix(text, name) || !strings.Contains(text, e.Cause) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	if _, known := Explain("no-such-thing"); known {
+	if found := Explain("stalled"); len(found) != 2 || found[0].Of != "no-loss" || found[1].Of != "liveness" {
+		t.Errorf("stalled is explained as %+v", found)
+	}
+	if found := Explain("no-such-thing"); found != nil {
 		t.Error("what does not exist is explained")
 	}
 }

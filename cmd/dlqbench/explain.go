@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,10 +44,13 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 func explanation(name string) (string, bool) {
-	if explained, found := assertions.Explain(name); found {
-		return explained.String(), true
-	}
 	var text strings.Builder
+	for _, explained := range assertions.Explain(name) {
+		if text.Len() > 0 {
+			text.WriteString("\n")
+		}
+		text.WriteString(explained.String())
+	}
 	for _, entry := range faults.Lookup(name) {
 		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is made: %s\n\nWhat it shows: %s\n\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
 		if len(entry.Effects) > 0 {
@@ -71,6 +74,6 @@ func explained() []string {
 	for _, entry := range faults.Catalogue() {
 		names = append(names, entry.Name)
 	}
-	sort.Strings(names)
-	return names
+	slices.Sort(names)
+	return slices.Compact(names) // some anomalies are named by several invariants
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,6 +57,9 @@ command that does it again.`),
 			}
 			if len(args) == 0 {
 				args = proofParts()
+			}
+			if min(flags.seeds, flags.runs, flags.histories, flags.parallel) < 1 || flags.limit < 0 {
+				return usageError{errors.New("--seeds, --runs, --histories and --parallel must be at least 1, and --for no less than 0")}
 			}
 			return a.prove(command.Context(), args, flags)
 		},

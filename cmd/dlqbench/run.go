@@ -73,11 +73,14 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	if err := errors.Join(errs...); err != nil {
 		return usageError{err}
 	}
+	if flags.parallel < 1 {
+		return usageError{fmt.Errorf("--parallel %d: write how many scenarios may run at a time, at least 1", flags.parallel)}
+	}
 	beside, alone := all, []harness.Options(nil)
 	if flags.parallel > 1 {
 		beside, alone = whatRunsAlone(all)
 	}
-	a.runSome(ctx, beside, max(flags.parallel, 1), flags)
+	a.runSome(ctx, beside, flags.parallel, flags)
 	a.runSome(ctx, alone, 1, flags)
 	if ctx.Err() != nil {
 		a.code = exitInterrupted

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -52,7 +53,7 @@ type Completeness struct {
 
 // Holds reports whether every bug was caught in every run and no correct consumer was accused.
 func (c *Completeness) Holds() bool {
-	caught := !slices.ContainsFunc(c.Mutants, func(m MutantRow) bool { return m.Caught < m.Seeds })
+	caught := !slices.ContainsFunc(c.Mutants, func(m MutantRow) bool { return m.Seeds == 0 || m.Caught < m.Seeds })
 	passed := !slices.ContainsFunc(c.Controls, func(r ControlRow) bool { return r.Passed < r.Seeds })
 	return caught && passed && len(c.Errors) == 0 && len(c.Mutants) > 0
 }
@@ -79,7 +80,7 @@ func (c *Config) ProveCompleteness(ctx context.Context, names []string, first ui
 		})
 	}
 	if len(table.Mutants) == 0 {
-		return nil, fmt.Errorf("there is no mutant named %q", names)
+		return nil, fmt.Errorf("there is no planted bug named %s: dlqbench mutant lists them", strings.Join(names, " or "))
 	}
 	var mu sync.Mutex
 	controls := len(table.Controls)

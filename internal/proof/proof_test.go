@@ -22,7 +22,7 @@ func TestEveryAnomalyHasAPlantedBug(t *testing.T) {
 		}
 	}
 	for _, invariant := range assertions.Names() {
-		about, _ := assertions.Explain(invariant)
+		about := assertions.Explain(invariant)[0]
 		if len(about.Anomalies) == 0 {
 			t.Errorf("%s names no anomaly", invariant)
 		}
@@ -109,6 +109,7 @@ func TestWhatDoesNotHold(t *testing.T) {
 		"missed once":           {Result{Completeness: &Completeness{Mutants: []MutantRow{missed}, Controls: []ControlRow{passed}}}, false},
 		"control accused":       {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{accused}}}, false},
 		"a run failed":          {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Errors: []string{"x"}}}, false},
+		"no runs of a mutant":   {Result{Completeness: &Completeness{Mutants: []MutantRow{{Mutant: "m"}}}}, false},
 		"no mutants":            {Result{Completeness: &Completeness{}}, false},
 		"sound":                 {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
 		"accused":               {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
