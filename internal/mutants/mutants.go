@@ -108,7 +108,7 @@ func retryMutants() []Mutant {
 			func(policy *consumer.Bounded) { policy.Backoff.Exponential = false }),
 		bounded("cap-ignored", "the wait doubles beyond its cap", "backoff", "cap-exceeded", "mix",
 			func(policy *consumer.Bounded) { policy.Backoff.Cap = 0 }),
-		bounded("no-jitter", "the promised jitter is not added", "backoff", "no-jitter", "mix",
+		bounded("no-jitter", "the promised jitter is not added", "backoff", "no-jitter", "jitter",
 			func(policy *consumer.Bounded) { policy.Backoff.Jitter = 0 }),
 		policied("retry-after-ignored", "a rate-limited record is tried again without regard to Retry-After", "backoff", "backoff-early", "mix",
 			func(policy consumer.Policy) consumer.Policy { return impolitePolicy{policy} }),

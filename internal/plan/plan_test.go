@@ -52,7 +52,8 @@ func planOf(t rapid.TB, s *scenarios.Scenario, seed uint64) *Plan {
 // everything has all that a plan draws.
 const everything = `workload:
   steps: [{rate: 100/s, for: 1s}, {rate: 200/s, for: 500ms}]
-  keys: {count: 10, skew: 1}
+  arrivals: poisson
+  keys: {count: 10, skew: 1, null: 10%, hot: 20%}
   outcomes: {success: 1, transient: {weight: 10, failures: 2}, exhausted: 5, permanent: 3, logical: 2, rate_limited: 1, timeout: 1, reset: 1}
   bursts: {every: 300ms, records: 40}
   failing: [{partitions: [1, 4], at: 100ms, for: 300ms, outcome: exhausted}]
@@ -62,6 +63,8 @@ const everything = `workload:
 replay: {healed: 50%, fail_again: 30%}
 faults:
   - {at: 100ms, for: 100ms, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS, probability: 50%}}
+  - {at: 200ms, when: backoff, for: 300ms, subject: {signal: KILL, all: true}}
+  - {when: lag > 10, for: 100ms, downstream: {outage: true}}
 `
 
 // drawn varies the load of a scenario.

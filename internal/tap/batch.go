@@ -25,6 +25,9 @@ const (
 	attrTxn       = 0x10
 	attrControl   = 0x20
 	recordMinimum = 7 // length, attributes, two deltas, two lengths, number of headers: a byte each
+	// maxRecords bounds the records of a batch: a few kilobytes of compressed data can hold tens of millions of empty ones, each of which is
+	// remembered until it is answered. Clients stop far below; librdkafka's batch.num.messages allows a million.
+	maxRecords = 1 << 20
 )
 
 // batch is the header of a record batch and its records, still compressed. Of the formats before magic 2 only base and magic are set.
@@ -107,6 +110,9 @@ func (b *batch) each(inflate *inflater, take func(index int32, r record)) error 
 	if b.magic != 2 {
 		return fmt.Errorf("a record batch has format %d; only format 2 (Kafka 0.11 and newer) can be observed", b.magic)
 	}
+	if b.count > maxRecords {
+		return fmt.Errorf("a record batch claims %d records; up to %d can be observed", b.count, maxRecords)
+	}
 	data, err := inflate.inflate(b.records, b.attributes&attrCodec)
 	if err != nil {
 		return fmt.Errorf("decompressing a record batch of %d bytes: %w", len(b.records), err)
@@ -184,6 +190,12 @@ func (f *inflater) gunzip(data []byte) ([]byte, error) {
 }
 
 func (f *inflater) unzstd(data []byte) ([]byte, error) {
+	// The decoder sets aside at once what a frame says that it holds. At best 4 bytes stand for a block, which holds up to 128 KiB (RFC 8878,
+	// 3.1.1.2); a frame that claims more lies, and gets no memory for it.
+	var head zstd.Header
+	if head.Decode(data) == nil && head.HasFCS && head.FrameContentSize > uint64(1+len(data)/4)*(128<<10) {
+		return nil, errTooLong
+	}
 	from, _ := f.zstd.Get().(*zstd.Decoder)
 	if from == nil {
 		var err error

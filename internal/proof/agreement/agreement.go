@@ -66,12 +66,45 @@ func (r *Report) check(c histories.Choices) error {
 	var errs []error
 	errs = append(errs, r.correct(h))
 	errs = append(errs, r.corrupt(h, c))
-	errs = append(errs, r.Compare(h))
 	scrambled := histories.Scramble(h, c)
 	if err := r.Compare(scrambled); err != nil {
 		errs = append(errs, fmt.Errorf("after random edits: %w", err))
 	}
+	if c.Intn(crowded) == crowded-1 {
+		errs = append(errs, r.crowd(c))
+	}
 	return errors.Join(errs...)
+}
+
+// crowded is in how many seeds there is one with a larger history.
+const crowded = 32
+
+// crowd: a larger history shows just what it was made to, and the two judges agree on it, also after random edits.
+func (r *Report) crowd(c histories.Choices) error {
+	h, shows, known := histories.Crowd(c)
+	found, verdict, err := r.judge(h)
+	if err != nil {
+		return fmt.Errorf("of a larger history: %w", err)
+	}
+	all := map[histories.Promise]bool{}
+	for finding := range found {
+		all[finding.Promise] = true
+	}
+	wanted := map[histories.Promise]bool{}
+	for _, promise := range shows {
+		wanted[promise] = true
+		r.Corrupted["a larger history: "+promise.Anomaly]++
+	}
+	if known && !maps.Equal(all, wanted) {
+		return fmt.Errorf("in a larger history the checkers find %s, and should %s", list(all), list(wanted))
+	}
+	if err := r.compare(h, verdict); err != nil {
+		return fmt.Errorf("of a larger history: %w", err)
+	}
+	if err := r.Compare(histories.Scramble(h, c)); err != nil {
+		return fmt.Errorf("of a larger history after random edits: %w", err)
+	}
+	return nil
 }
 
 // errTooMany: the checkers found more than they tell of, so that what they found can't be compared.
@@ -107,7 +140,7 @@ func (r *Report) correct(h *histories.History) error {
 		return err
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("a correct history is said to show %s", list(found))
+		return errors.Join(fmt.Errorf("a correct history is said to show %s", list(found)), r.compare(h, verdict))
 	}
 	for _, result := range verdict.Invariants {
 		if result.Judged == 0 {
@@ -118,7 +151,7 @@ func (r *Report) correct(h *histories.History) error {
 			return fmt.Errorf("of a correct and undisturbed history %s says %s: %s", result.Name, result.Status, result.Why)
 		}
 	}
-	return nil
+	return r.compare(h, verdict)
 }
 
 // corrupt makes one of the corruptions that apply, the next in turn if it doesn't.
@@ -131,7 +164,7 @@ func (r *Report) corrupt(h *histories.History, c histories.Choices) error {
 		if damaged == nil {
 			continue
 		}
-		found, _, err := r.judge(damaged)
+		found, verdict, err := r.judge(damaged)
 		if err != nil {
 			return err
 		}
@@ -142,6 +175,9 @@ func (r *Report) corrupt(h *histories.History, c histories.Choices) error {
 		}
 		if !maps.Equal(found, wanted) {
 			return fmt.Errorf("where %q, the checkers find %s, and should %s", one.Name, list(found), list(wanted))
+		}
+		if err := r.compare(damaged, verdict); err != nil {
+			return fmt.Errorf("where %q: %w", one.Name, err)
 		}
 		return nil
 	}
@@ -157,6 +193,10 @@ func (r *Report) Compare(h *histories.History) error {
 	if err != nil {
 		return err
 	}
+	return r.compare(h, verdict)
+}
+
+func (r *Report) compare(h *histories.History, verdict *assertions.Verdict) error {
 	opinion := naive.Judge(&h.Header, h.Events)
 	header := h.Source().Header()
 	r.Records += int64(header.Records)

@@ -58,6 +58,9 @@ type simulation struct {
 	troubled bool
 	// linkDown: answers and requests on the way to the downstream are lost. dlqDown: no dead letter is acknowledged.
 	linkDown, dlqDown bool
+	// manner is how the consumer treats those who wait; steady: its waits are all alike.
+	manner manner
+	steady bool
 
 	records   []*planned
 	logs      map[spot]*topicLog

@@ -22,6 +22,8 @@ type process struct {
 	frozen time.Duration
 	id     int64
 	writes int32
+	// sleeping counts the records whose backoff holds up others.
+	sleeping int
 }
 
 // assignment is a partition in the hands of a process.
@@ -46,6 +48,7 @@ type work struct {
 	k       int
 	started bool
 	done    bool
+	asleep  bool
 }
 
 func (p *process) start() {
@@ -162,6 +165,11 @@ func (w *work) attempt() {
 	if p.stopping {
 		return
 	}
+	w.awake()
+	if w.k == 0 && p.sleeping > 0 {
+		w.after(ms, w.attempt)
+		return
+	}
 	w.k++
 	hidden := p.linkDown && p.Intn(2) == 1
 	if hidden {
@@ -232,13 +240,14 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	case p.stopping:
 	default:
 		wait := max(c.Backoff.Wait(w.k), told)
-		if c.Backoff.Jitter > 0 {
+		if c.Backoff.Jitter > 0 && !p.steady {
 			wait += time.Duration(p.Intn(int(c.Backoff.Jitter/ms))) * ms
 		}
 		if c.Retry == history.RetryTopics {
 			w.handOn(p.now + wait)
 			return
 		}
+		w.sleep()
 		w.after(wait, w.attempt)
 	}
 }

@@ -86,6 +86,9 @@ func (j *judge) record(r *record) {
 	j.classification(r)
 	j.backoff(r)
 	j.letters(r)
+	if len(r.found) > 0 && j.header.Contract.Envelope != "" {
+		j.counted("dlq-once", "dlq-duplicate", r, len(r.found), 1, 1)
+	}
 	j.duplicates(r)
 }
 
@@ -214,7 +217,7 @@ func (j *judge) classification(r *record) {
 			j.saw("classification", "dual-terminal", r)
 		case j.is(c.Logical, last.outcome) && !c.LogicalDeadLetters:
 			j.saw("classification", "logical-dead-lettered", r)
-		case j.retryable(last.outcome) && count == 1 && c.MaxAttempts > 1:
+		case j.retryable(last.outcome) && count < c.MaxAttempts && (count == 1 || j.stopping(l.ask) != nil):
 			j.saw("classification", "premature-dead-letter", r)
 		}
 	}
@@ -310,10 +313,6 @@ func (j *judge) letters(r *record) {
 	}
 	if len(r.found) > 0 {
 		j.judged("dlq-fidelity")
-		j.judged("dlq-once")
-	}
-	if len(r.found) > 1 {
-		j.saw("dlq-once", "dlq-duplicate", r)
 	}
 	for _, e := range r.found {
 		if c.Envelope == "plain" && e.ValueHash != r.send.ValueHash {
@@ -331,17 +330,18 @@ func (j *judge) letters(r *record) {
 		if e.Claim.Missing != "" {
 			j.saw("dlq-fidelity", "metadata-missing", r)
 		}
-		if c.SamePartition && e.Partition != r.partition || !j.truth(r, &e.Claim) {
+		elsewhere := e.Claim.Topic != r.topic || e.Claim.Partition != r.partition || e.Claim.Offset != r.offset
+		switch {
+		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &e.Claim):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
+		case r.disturbed && e.Claim.Attempts >= 0:
+			j.open("dlq-fidelity", "metadata-wrong", r) // how many attempts a process knew of is not known
 		}
 	}
 }
 
-// truth: what the dead letter says of its origin was so when it, or another of the record's, was asked for.
+// truth: as many attempts as the dead letter says had been made when it, or another of the record's, was asked for.
 func (j *judge) truth(r *record, claim *history.Claim) bool {
-	if claim.Topic != r.topic || claim.Partition != r.partition || claim.Offset != r.offset {
-		return false
-	}
 	if claim.Attempts < 0 || len(r.letters) == 0 {
 		return true
 	}

@@ -62,7 +62,7 @@ func (o *Opinion) Records() int64 {
 
 // Invariants lists the invariants that are transcribed.
 func Invariants() []string {
-	return ofRecords()
+	return append(ofRecords(), roundTrip, halting, graceful, live, isolates)
 }
 
 // ofRecords lists those that are judged of each record.
@@ -91,7 +91,10 @@ type tried struct {
 }
 
 // written is one write of a dead letter; acked is -1 where it was not acknowledged to the subject.
-type written struct{ asked, acked time.Duration }
+type written struct {
+	asked, acked time.Duration
+	ask          *history.Event
+}
 
 // commit is one commit of a partition.
 type commit struct {
@@ -112,6 +115,7 @@ type record struct {
 	found     []*history.Event // dead letters
 	inTopic   bool
 	known     time.Duration // when the workload was told that it is there
+	disturbed bool
 }
 
 // Judge says what the definitions say of a history. The events are sorted by time.
@@ -120,9 +124,14 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
 	}}
 	j.partitions()
+	j.replays()
 	if !j.disturbed() {
 		j.undisturbed()
 	}
+	j.disturbances()
+	j.stops()
+	j.catchesUp()
+	j.isolation()
 	return j.opinion
 }
 
@@ -137,6 +146,7 @@ func (j *judge) undisturbed() {
 			}
 		}
 	}
+	j.jitter(records)
 	j.allKnown = true
 	for number := range int32(j.header.Records) {
 		r := records[number]
@@ -345,7 +355,7 @@ func (j *judge) addLetters(r *record) bool {
 			continue
 		}
 		answers := 0
-		one := written{ask.Time, -1}
+		one := written{ask.Time, -1, ask}
 		for k := range j.events {
 			if e := &j.events[k]; e.Kind == history.KindProduceResponse && e.Op == ask.Op {
 				answers++

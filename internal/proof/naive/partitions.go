@@ -127,11 +127,14 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 		var last *asked
 		for k := range commits {
 			before := &commits[k]
-			if k != i && before.took() && before.ask.Time <= c.ask.Time && before.answer.Time > c.ask.Time {
+			if k == i || before.ask.Time > c.ask.Time {
+				continue
+			}
+			if before.ask.Time == c.ask.Time || before.took() && before.answer.Time > c.ask.Time {
 				// Two at once: which is the later one is not said.
 				j.opinion.Open[Finding{OfPartition(outcome, topic, partition), "commit-regressed"}] = true
 			}
-			if before.told() && before.answer.Time <= c.ask.Time && (last == nil || before.answer.Time >= last.answer.Time) && k != i {
+			if before.told() && before.answer.Time <= c.ask.Time && (last == nil || before.answer.Time >= last.answer.Time) {
 				last = before
 			}
 		}

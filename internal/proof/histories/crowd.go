@@ -1,0 +1,103 @@
+package histories
+
+// Larger histories, for what shows only in numbers: whether records go on while others back off, and whether waits are jittered.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// crowdSize is how many records a larger history has; every crowdFails-th fails once, unless all of them do.
+const (
+	crowdSize  = 230
+	crowdFails = 12
+)
+
+// manner is how the consumer of a larger history treats those who wait.
+type manner int
+
+const (
+	lets manner = iota
+	blocks
+	sometimes
+)
+
+// Crowd makes a larger history. Shows is what it shows, none if it is correct; known is false where that is not known.
+func Crowd(c Choices) (h *History, shows []Promise, known bool) {
+	s := &simulation{Choices: c, h: &History{Calm: true}, logs: map[spot]*topicLog{}, calm: true}
+	kind := c.Intn(5)
+	s.h.Header = s.drawHeader()
+	s.crowdHeader(kind < 3)
+	switch kind {
+	case 1:
+		s.manner, shows = blocks, []Promise{{"isolation", "head-of-line-blocked"}}
+	case 2:
+		s.manner = sometimes
+	case 4:
+		s.steady, shows = true, []Promise{{"backoff", "no-jitter"}}
+	}
+	s.setUp()
+	s.phase(history.PhaseWarmup)
+	s.later(1500 * ms)
+	s.phase(history.PhaseSteady)
+	s.sendCrowd(kind < 3)
+	s.runUntil(s.now + 500*ms)
+	s.phase(history.PhaseHeal)
+	s.later(5 * ms)
+	s.phase(history.PhaseDrain)
+	s.drain()
+	s.phase(history.PhaseAudit)
+	s.stopAll()
+	s.audit(inputTopic, dlqTopic, retryTopic)
+	s.auditOffsets()
+	s.phase(history.PhaseSeal)
+	return s.h, shows, s.manner != sometimes
+}
+
+// crowdHeader: few fail and the others are promised to go on, or all fail and the waits are promised to be jittered.
+func (s *simulation) crowdHeader(isolated bool) {
+	h := &s.h.Header
+	h.Records, h.Replay = crowdSize, false
+	c := &h.Contract
+	c.MaxAttempts, c.Retry, c.Counter, c.SkipsTombstones, c.Ordering = 2+s.Intn(2), history.RetryInPlace, history.CounterMemory, false, history.OrderingNone
+	c.Backoff = history.Backoff{Initial: 100 * ms, Multiplier: 1, Jitter: 20 * ms, Late: 50 * ms}
+	if isolated {
+		h.Instances = 1
+		c.Isolation = pick(s, 0.5, 0.8)
+	}
+}
+
+func (s *simulation) sendCrowd(isolated bool) {
+	at := s.now
+	for number := range int32(crowdSize) {
+		r := &planned{number: number, partition: int32(s.Intn(partitions)), key: history.None, outcome: history.OutcomeSuccess, failures: 1}
+		if !isolated || number%crowdFails == crowdFails-1 {
+			r.outcome = history.OutcomeTransient
+		}
+		s.records = append(s.records, r)
+		gap := 5
+		if isolated && number%crowdFails > 4 {
+			gap = 50 // those that follow one that fails come while it backs off
+		}
+		at += time.Duration(s.Intn(gap)) * ms
+		s.at(at, func() { s.sendOne(r) })
+	}
+	s.runUntil(at)
+}
+
+// sleep has the process hold up those who wait, if that is its manner, for as long as the record backs off.
+func (w *work) sleep() {
+	p := w.process
+	if p.manner == blocks || p.manner == sometimes && p.Intn(2) == 0 {
+		w.asleep = true
+		p.sleeping++
+	}
+}
+
+func (w *work) awake() {
+	if w.asleep {
+		w.asleep = false
+		w.process.sleeping--
+	}
+}

@@ -1,0 +1,401 @@
+package naive
+
+// Records that were handed from one process to another, or of which a commit or a dead letter failed. Of them, only what a disruption can't
+// excuse is decided, and what is counted: where it is clear how many disruptions there were, or it makes no difference.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// story is what the events say of a record that was disturbed.
+type story struct {
+	*record
+	letters []asked
+	commits []asked
+	// astray: a process attempted it that did not have its partition.
+	astray int
+	// last is the end of its last attempt, nil if it has none or that was not answered; lastStart when that began.
+	last      *history.Event
+	lastStart time.Duration
+}
+
+// disturbances decides what can be decided of disturbed records.
+func (j *judge) disturbances() {
+	c := &j.header.Contract
+	if j.header.Replay || c.Retry == history.RetryTopics || c.Envelope == "" || !j.wholeTime() {
+		return
+	}
+	for number := range int32(j.header.Records) {
+		s := j.story(number)
+		if s == nil {
+			continue
+		}
+		j.decide(OfRecord(halting, number))
+		j.decide(OfRecord(graceful, number))
+		j.advanced(s)
+		j.atStop(s)
+		if j.opinion.Decided[OfRecord("no-loss", number)] {
+			continue // undisturbed
+		}
+		s.disturbed = true
+		for _, invariant := range []string{"no-loss", "commit-after-dlq", outcome, "dlq-fidelity", "dlq-once", "duplicates"} {
+			j.decide(OfRecord(invariant, number))
+		}
+		j.kept(s)
+		j.commitsPast(s)
+		j.letters(s.record)
+		j.copiesOnce(s)
+		j.successesOnce(s)
+	}
+	j.surfaced()
+}
+
+// story gathers it, nil where it can't be told.
+func (j *judge) story(number int32) *story {
+	r := j.place(number)
+	if r == nil || !j.unique(number) {
+		return nil
+	}
+	s := &story{record: r, lastStart: -1}
+	var plain bool
+	if s.commits, plain = j.commitsOf(r.topic, r.partition); !plain || !j.tellAttempts(s) {
+		return nil
+	}
+	for i := range s.commits {
+		if c := &s.commits[i]; c.ask.Time <= r.known && c.ask.Offset > r.offset || c.answer != nil && c.answer.Time < c.ask.Time {
+			return nil
+		}
+	}
+	for i := range j.events {
+		e := &j.events[i]
+		switch {
+		case e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition && !j.holds(e, r):
+			return nil
+		case e.Record != number:
+		case e.Kind == history.KindProduceRequest:
+			s.letters = append(s.letters, asked{e, j.reply(e)})
+			r.letters = append(r.letters, written{e.Time, s.letters[len(s.letters)-1].acked(), e})
+		case e.Kind == history.KindProduceResponse && !j.begun(e, history.KindProduceRequest):
+			return nil
+		case e.Kind == history.KindAuditRecord && j.audit(e) != j.audits(e.Topic):
+			// A later audit of the topic speaks for this one.
+		case e.Kind == history.KindAuditRecord && j.role(e.Topic) == history.RoleDLQ:
+			r.found = append(r.found, e)
+		case e.Kind == history.KindAuditRecord && e.Topic == r.topic && e.Partition == r.partition && e.Offset == r.offset:
+			r.inTopic = true
+		}
+	}
+	return s
+}
+
+// acked is when a write was acknowledged to the subject, -1 if it wasn't.
+func (a *asked) acked() time.Duration {
+	if !a.told() {
+		return -1
+	}
+	return a.answer.Time
+}
+
+func (j *judge) tellAttempts(s *story) bool {
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Record != s.number {
+			continue
+		}
+		switch e.Kind {
+		case history.KindAttemptEnd:
+			if !j.begun(e, history.KindAttemptStart) {
+				return false
+			}
+		case history.KindAttemptStart:
+			if e.Time < s.send.Time {
+				return false
+			}
+			if !j.holds(e, s.record) {
+				s.astray++
+			}
+			end := j.ending(e)
+			s.last, s.lastStart = end, e.Time
+			one := tried{start: e.Time, end: -1}
+			if end != nil {
+				one.end, one.outcome, one.gone = end.Time, end.Outcome, end.Flags.Has(history.ClientGone)
+			}
+			s.attempts = append(s.attempts, one)
+		}
+	}
+	return true
+}
+
+func (j *judge) ending(ask *history.Event) *history.Event {
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindAttemptEnd && e.Op == ask.Op && e.Record == ask.Record && e.Time >= ask.Time {
+			return e
+		}
+	}
+	return nil
+}
+
+// holds: the event's process had the record's partition then.
+func (j *judge) holds(of *history.Event, r *record) bool {
+	var holder *history.Event
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Time > of.Time {
+			break
+		}
+		switch {
+		case e.Topic != r.topic || e.Partition != r.partition:
+		case e.Kind == history.KindAssigned:
+			holder = e
+		case e.Kind == history.KindRevoked && same(e, holder):
+			holder = nil
+		}
+	}
+	return same(of, holder)
+}
+
+// finished is when the record was first terminal, -1 if never.
+func (j *judge) finished(s *story) time.Duration {
+	c := &j.header.Contract
+	first := s.acked()
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		ends := a.end >= 0 && !a.gone && (a.outcome == history.OutcomeSuccess || j.is(c.Logical, a.outcome) && !c.LogicalDeadLetters)
+		if ends && (first < 0 || a.end < first) {
+			first = a.end
+		}
+	}
+	return first
+}
+
+// kept: "after drain every acknowledged record is terminal".
+func (j *judge) kept(s *story) {
+	j.judged("no-loss")
+	switch {
+	case !s.inTopic, s.acked() >= 0 && len(s.found) == 0:
+		j.saw("no-loss", "dropped-by-ack", s.record)
+		return
+	case j.finished(s) >= 0 || len(s.found) > 0:
+		return
+	}
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindAuditOffsets && e.Topic == s.topic && e.Partition == s.partition {
+			if e.Aux > s.offset {
+				j.saw("no-loss", "lost", s.record)
+			} else {
+				j.saw("no-loss", "stalled", s.record)
+			}
+			return
+		}
+	}
+}
+
+// passing is the first commit past the record before it was terminal: of those that were accepted the one that was answered first, else of those
+// that were never answered the first. It is nil if there is none.
+func (j *judge) passing(s *story) *asked {
+	terminal := j.finished(s)
+	var first *asked
+	for i := range s.commits {
+		c := &s.commits[i]
+		if c.ask.Offset <= s.offset || terminal >= 0 && terminal <= c.ask.Time || c.answer != nil && !c.took() {
+			continue
+		}
+		switch {
+		case first == nil, c.answer != nil && first.answer == nil, c.answer != nil && c.answer.Time < first.answer.Time:
+			first = c
+		}
+	}
+	return first
+}
+
+// commitsPast: "for every accepted or unanswered C(p,N): each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", "for
+// every accepted C(p,N): every fetched r below N is terminal".
+func (j *judge) commitsPast(s *story) {
+	j.judged(outcome)
+	if len(s.letters) > 0 {
+		j.judged("commit-after-dlq")
+	}
+	c := j.passing(s)
+	if c == nil {
+		return
+	}
+	if s.astray > 0 {
+		// Which of its attempts counts as the last depends on whose they are.
+		j.open("commit-after-dlq", "commit-before-dlq", s.record)
+		j.open("commit-after-dlq", "commit-without-dlq", s.record)
+		j.open(outcome, "commit-past-unfinished", s.record)
+		j.open(outcome, "commit-past-end", s.record)
+		return
+	}
+	succeeded := s.last != nil && !s.last.Flags.Has(history.ClientGone) && s.last.Outcome == history.OutcomeSuccess
+	if len(s.letters) > 0 {
+		switch acked := s.acked(); {
+		case acked > c.ask.Time:
+			j.saw("commit-after-dlq", "commit-before-dlq", s.record)
+		case acked < 0 && !succeeded:
+			j.saw("commit-after-dlq", "commit-without-dlq", s.record)
+		}
+	}
+	outstanding := len(s.letters) > 0 && s.lastStart <= c.ask.Time
+	if !c.took() {
+		return
+	}
+	if !outstanding || succeeded {
+		j.passed(s.record, commit{c.ask.Time, c.answer.Time, c.ask.Offset})
+	}
+}
+
+// advanced: "while every dead-letter write fails, no commit passes the first undeliverable record".
+func (j *judge) advanced(s *story) {
+	if len(s.letters) == 0 {
+		return
+	}
+	j.judged(halting)
+	c := j.passing(s)
+	switch {
+	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || !j.downAt(c.ask.Time):
+	case s.astray > 0:
+		j.open(halting, "commit-advanced-while-dlq-down", s.record)
+	case s.lastStart <= c.ask.Time:
+		j.saw(halting, "commit-advanced-while-dlq-down", s.record)
+	}
+}
+
+// covered is when an accepted commit first covered the record, -1 if never.
+func (s *story) covered() time.Duration {
+	first := time.Duration(-1)
+	for i := range s.commits {
+		if c := &s.commits[i]; c.took() && c.ask.Offset > s.offset && (first < 0 || c.answer.Time < first) {
+			first = c.answer.Time
+		}
+	}
+	return first
+}
+
+// disruptions is how many there were by the time that concern the record: at least, and at most. "The instance that held r was killed, stopped or
+// lost r's partition before the commit that covers r was accepted; that commit failed or went unanswered; a produce of r was answered with an
+// error, went unanswered, or its acknowledgement was withheld past the client's request timeout."
+func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
+	seen, end := until+1, until
+	for i := range s.attempts {
+		seen = min(seen, s.attempts[i].start)
+	}
+	for i := range s.letters {
+		seen = min(seen, s.letters[i].ask.Time)
+	}
+	if covered := s.covered(); covered >= 0 {
+		end = min(end, covered)
+	}
+	first := true
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Time > until {
+			break
+		}
+		switch {
+		case e.Kind == history.KindAssigned && e.Topic == s.topic && e.Partition == s.partition:
+			if !first && e.Time > seen && e.Time < end {
+				least++
+			}
+			if !first && e.Time >= seen && e.Time <= end {
+				most++
+			}
+			first = false
+		case e.Kind == history.KindStall, e.Kind == history.KindInstanceSignal && e.Text == "CONT":
+			most++ // who is told to stop may have been in the middle of something
+		}
+	}
+	for i := range s.commits {
+		c := &s.commits[i]
+		switch {
+		case c.answer == nil && c.ask.Time <= until:
+			most++
+		case c.answer != nil && !c.told() && c.answer.Time <= until:
+			most++
+			if c.ask.Offset > s.offset && c.answer.Time <= end && c.ask.Time > s.known {
+				least++
+			}
+		}
+	}
+	return least, most
+}
+
+// refusals is how many writes of its dead letter were of no avail by the time, as far as the subject knew: at least, and at most. forged are those
+// that left no copy for certain.
+func (s *story) refusals(until time.Duration) (least, most, forged int) {
+	for i := range s.letters {
+		l := &s.letters[i]
+		switch {
+		case l.ask.Time > until, l.told() && l.answer.Time-l.ask.Time < time.Second:
+		case l.answer == nil || l.answer.Time > until:
+			most++
+		default:
+			least++
+			most++
+			if l.answer.Flags.Has(history.Forged) {
+				forged++
+			}
+		}
+	}
+	return least, most, forged
+}
+
+const forever = time.Duration(1) << 60
+
+// copiesOnce: "copies of r in the DLQ ≤ 1 + disruptions that justify one".
+func (j *judge) copiesOnce(s *story) {
+	if len(s.found) == 0 {
+		return
+	}
+	least, most := j.disruptions(s, forever)
+	refused, atMost, forged := s.refusals(forever)
+	least, most = least+refused+s.astray-forged, most+atMost+s.astray-forged
+	j.counted("dlq-once", "dlq-duplicate", s.record, len(s.found), 1+least, 1+most)
+}
+
+// successesOnce: "successes per record ≤ 1 + disruptions that justify one", by the time of each.
+func (j *judge) successesOnce(s *story) {
+	hidden := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Target == "downstream" }) || j.frozen()
+	successes, strange := 0, 0
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.outcome != history.OutcomeSuccess || a.gone {
+			continue
+		}
+		successes = 0
+		for k := range s.attempts {
+			if o := &s.attempts[k]; o.outcome == history.OutcomeSuccess && !o.gone && o.end <= a.end {
+				successes++
+			}
+		}
+		least, most := j.disruptions(s, a.end)
+		refused, atMost, _ := s.refusals(a.end)
+		if hidden {
+			strange = successes // an answer that was lost justifies another
+		}
+		j.counted("duplicates", "duplicate", s.record, successes, 1+least+refused, 1+most+atMost+s.astray+strange)
+	}
+}
+
+// frozen: somebody stood still.
+func (j *judge) frozen() bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP"
+	})
+}
+
+// counted holds a number against what is justified, if that is clear enough.
+func (j *judge) counted(invariant, anomaly string, r *record, n, least, most int) {
+	switch {
+	case n > most:
+		j.judged(invariant)
+		j.saw(invariant, anomaly, r)
+	case n > least:
+		j.open(invariant, anomaly, r)
+	default:
+		j.judged(invariant)
+	}
+}

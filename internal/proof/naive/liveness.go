@@ -1,0 +1,273 @@
+package naive
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	live = "liveness"
+	// settles is how long a group may take to settle after something that made it rebalance: a heartbeat interval, and a little.
+	settles = 3500 * time.Millisecond
+	// stormy is how many rebalances that nothing explains make a storm; expelled how many more each member justifies that goes without a goodbye.
+	stormy, expelled = 4, 2
+)
+
+// catchesUp: "after heal, lag returns to zero within the allowance; no partition is left paused; no rebalance storm".
+func (j *judge) catchesUp() {
+	if j.header.Contract.Retry == history.RetryTopics || !j.wholeTime() || j.stoodStillIn(j.drain()) {
+		return
+	}
+	for topic := range int16(len(j.header.Topics)) {
+		for partition := range int32(j.header.Topics[topic].Partitions) {
+			j.decide(OfPartition(live, topic, partition))
+			if j.role(topic) == history.RoleInput {
+				j.caughtUp(topic, partition)
+			}
+		}
+	}
+	for number := range int32(j.header.Records) {
+		j.decide(OfRecord(live, number))
+	}
+	j.storm()
+}
+
+// drain is the last stretch in which the subject was given time.
+func (j *judge) drain() (from, to time.Duration) {
+	for i := range j.events {
+		e := &j.events[i]
+		starts := e.Kind == history.KindPhase && (e.Text == history.PhaseDrain || e.Text == history.PhaseReplay) ||
+			e.Kind == history.KindProduceRequest && e.Instance == history.Replayer
+		if starts {
+			from = e.Time
+		}
+		if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
+			return from, e.Time
+		}
+	}
+	return from, from
+}
+
+// stoodStillIn: something did, in the stretch.
+func (j *judge) stoodStillIn(from, to time.Duration) bool {
+	stopped := map[int16]bool{}
+	for i := range j.events {
+		e := &j.events[i]
+		switch {
+		case e.Time > to:
+		case e.Kind == history.KindStall && e.Time >= from:
+			return true
+		case e.Kind == history.KindInstanceSignal && e.Text == "STOP":
+			stopped[e.Instance] = true
+		case e.Kind == history.KindInstanceSignal && e.Text == "CONT", e.Kind == history.KindInstanceExited, e.Kind == history.KindInstanceStarting:
+			if stopped[e.Instance] && e.Time >= from {
+				return true
+			}
+			delete(stopped, e.Instance)
+		}
+	}
+	return len(stopped) > 0
+}
+
+// lies returns what is known to lie in a partition, by offset.
+func (j *judge) lies(topic int16, partition int32) map[int64]int32 {
+	all := map[int64]int32{}
+	for i := range j.events {
+		e := &j.events[i]
+		known := e.Kind == history.KindAcked && e.Code == 0 || e.Kind == history.KindAuditRecord ||
+			e.Kind == history.KindProduceResponse && e.Code == 0 && !e.Flags.Has(history.Forged)
+		if known && e.Topic == topic && e.Partition == partition && e.Offset >= 0 && e.Record >= 0 {
+			all[e.Offset] = e.Record
+		}
+	}
+	return all
+}
+
+// caughtUp: a partition that has records behind its committed offset is stalled, or was left paused; one that was committed only when the subject
+// was told to stop is stalled too.
+func (j *judge) caughtUp(topic int16, partition int32) {
+	lies := j.lies(topic, partition)
+	commits, plain := j.commitsOf(topic, partition)
+	group, audits := int64(0), 0
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindAuditOffsets && e.Topic == topic && e.Partition == partition {
+			group, audits = e.Aux, audits+1
+		}
+	}
+	_, to := j.drain()
+	latest, atDrain := int64(0), int64(0)
+	answered, before := time.Duration(-1), time.Duration(-1)
+	for i := range commits {
+		c := &commits[i]
+		if c.took() && c.answer.Time >= answered {
+			latest, answered = c.ask.Offset, c.answer.Time
+		}
+		if c.took() && c.answer.Time <= to && c.answer.Time >= before {
+			atDrain, before = c.ask.Offset, c.answer.Time
+		}
+	}
+	end := int64(0)
+	for offset := range lies {
+		end = max(end, offset+1)
+	}
+	behind := firstFrom(lies, max(group, 0))
+	at := firstFrom(lies, atDrain)
+	onlyAtStop := behind < 0 && at >= 0 && latest >= end
+	switch {
+	case len(lies) == 0:
+		return
+	case audits != 1 || !plain && behind < 0:
+		for _, number := range lies {
+			j.opinion.Open[Finding{OfRecord(live, number), "stalled"}] = true
+		}
+		return
+	}
+	j.judged(live)
+	switch {
+	case behind >= 0 && j.paused(topic, partition, lies, behind):
+		j.opinion.Found[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
+	case behind >= 0:
+		j.opinion.Found[Finding{OfRecord(live, lies[behind]), "stalled"}] = true
+	case onlyAtStop:
+		j.opinion.Found[Finding{OfRecord(live, lies[at]), "stalled"}] = true
+	}
+}
+
+// firstFrom is the first offset from at on at which something lies, -1 if there is none.
+func firstFrom(lies map[int64]int32, at int64) int64 {
+	first := int64(-1)
+	for offset := range lies {
+		if offset >= at && (first < 0 || offset < first) {
+			first = offset
+		}
+	}
+	return first
+}
+
+// paused: "whose holder had it all through the drain and did not ask for its records": in its whole second half it was handed none, though there
+// were some that it had not been handed, and nothing of it was under way.
+func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at int64) bool {
+	from, to := j.drain()
+	middle := from + (to-from)/2
+	var holder *history.Event
+	for i := range j.events {
+		e := &j.events[i]
+		here := e.Topic == topic && e.Partition == partition && e.Time < to
+		switch {
+		case here && e.Kind == history.KindAssigned && !same(e, holder):
+			holder = e
+		case here && e.Kind == history.KindRevoked && same(e, holder), e.Kind == history.KindInstanceExited && same(e, holder) && e.Time < to:
+			holder = nil
+		}
+	}
+	if holder == nil || holder.Time > from {
+		return false
+	}
+	last, end := int64(-1), int64(-1)
+	for offset, number := range lies {
+		end = max(end, offset)
+		if offset >= at && j.busy(number, middle, to) {
+			return false
+		}
+	}
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind != history.KindFetched || e.Topic != topic || e.Partition != partition || !same(e, holder) || e.Time < holder.Time || e.Time >= to {
+			continue
+		}
+		last = max(last, e.Aux)
+		if e.Time > middle {
+			return false
+		}
+	}
+	return last < end
+}
+
+// busy: something of the record was under way between the two.
+func (j *judge) busy(number int32, from, to time.Duration) bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		under := e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd || e.Kind == history.KindProduceRequest
+		return under && e.Record == number && e.Time > from && e.Time < to
+	})
+}
+
+// storm: the group comes to a new generation again and again, and no instance starts or ends, no signal is sent, no fault is in force, nothing stands
+// still that would explain it.
+func (j *judge) storm() {
+	var last *history.Event
+	count, allowed := 0, 0
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
+			break
+		}
+		switch {
+		case e.Kind == history.KindInstanceExited, e.Kind == history.KindFaultStart, e.Kind == history.KindInstanceSignal && e.Text == "STOP":
+			allowed += expelled
+		case e.Kind == history.KindAssigned, e.Kind == history.KindCommitRequest:
+			if e.Instance >= 0 && j.newGeneration(i) && !j.explained(e) {
+				count, last = count+1, e
+			}
+		}
+	}
+	if count >= stormy+allowed {
+		j.sawPartition(live, "rebalance-storm", last.Topic, last.Partition)
+	}
+}
+
+// newGeneration: it is larger than all before, of which there are some.
+func (j *judge) newGeneration(at int) bool {
+	any := false
+	for i := range j.events[:at] {
+		e := &j.events[i]
+		if (e.Kind == history.KindAssigned || e.Kind == history.KindCommitRequest) && e.Instance >= 0 {
+			if e.N >= j.events[at].N {
+				return false
+			}
+			any = any || e.N > history.None
+		}
+	}
+	return any
+}
+
+func (j *judge) explained(of *history.Event) bool {
+	starting, faults := map[int16]bool{}, 0
+	for i := range j.events {
+		e := &j.events[i]
+		before := e.Time <= of.Time
+		switch e.Kind {
+		case history.KindInstanceStarting:
+			starting[e.Instance] = starting[e.Instance] || before
+		case history.KindInstanceReady, history.KindInstanceExited:
+			if before {
+				delete(starting, e.Instance)
+			}
+		case history.KindFaultStart:
+			if before {
+				faults++
+			}
+		case history.KindFaultEnd:
+			if before {
+				faults--
+			}
+		case history.KindStall:
+			if time.Duration(e.Aux) >= time.Second && e.Time >= of.Time-settles && e.Time-time.Duration(e.Aux) <= of.Time {
+				return true
+			}
+			continue
+		case history.KindInstanceSignal, history.KindFaultEffect:
+		default:
+			continue
+		}
+		if before && of.Time-e.Time <= settles {
+			return true
+		}
+		if e.Kind == history.KindFaultStart && !before && e.Time <= of.Time+time.Second {
+			return true
+		}
+	}
+	return faults > 0 || slices.Contains(slices.Collect(maps.Values(starting)), true)
+}
