@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -244,32 +243,6 @@ func TestNamed(t *testing.T) {
 	if _, err := Named("sping"); err == nil || !strings.Contains(err.Error(), "known are plain") {
 		t.Errorf("an unknown name gave %v", err)
 	}
-}
-
-func FuzzOpen(f *testing.F) {
-	f.Add([]byte("k"), []byte("v"), HeaderOffset, []byte("1"), HeaderEpoch, []byte("-1"))
-	f.Add([]byte(nil), []byte(nil), HeaderReason, []byte("\xff\r\n"), "x-original-offset", []byte(nil))
-	f.Add([]byte{}, []byte{0}, HeaderAttempt, []byte("99999999999999999999"), HeaderTopic, []byte(""))
-	f.Fuzz(func(t *testing.T, key, value []byte, name1 string, value1 []byte, name2 string, value2 []byte) {
-		letter := &kgo.Record{Key: key, Value: value, Headers: []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}}
-		before := dump(letter)
-		opened, missing := Plain{}.Open(letter)
-		if len(missing) < 4 {
-			t.Errorf("two headers gave all but %v", missing)
-		}
-		if slices.Contains(missing, HeaderOffset) != (opened.Offset < 0) || slices.Contains(missing, HeaderAttempt) != (opened.Attempts < 1) {
-			t.Errorf("%+v, but missing %v", opened, missing)
-		}
-		restored := Plain{}.Restore(letter)
-		if !bytes.Equal(restored.Key, key) || !bytes.Equal(restored.Value, value) || slices.ContainsFunc(restored.Headers, func(h kgo.RecordHeader) bool {
-			return isFailureHeader(h.Key) && h.Key != strings.TrimPrefix(name1, movedPrefix) && h.Key != strings.TrimPrefix(name2, movedPrefix)
-		}) {
-			t.Errorf("restored %s", dump(restored))
-		}
-		if dump(letter) != before {
-			t.Error("opening changed the letter")
-		}
-	})
 }
 
 var errTest = errors.New("refused")

@@ -291,31 +291,3 @@ func TestPanicOfTheDecoderIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-// FuzzSegment: whatever was done to a segment, it is either refused before the decoder sees it, or it is the segment that was written.
-func FuzzSegment(f *testing.F) {
-	dir, events := small(f)
-	whole := read(f, filepath.Join(dir, segmentFile(1)))
-	f.Add(whole)
-	f.Add([]byte("PAR1" + sumMark + noSum + "PAR1"))
-	f.Add([]byte("PAR1xxh64:PAR1"))
-	for at := 4; at < len(whole); at += len(whole) / 20 {
-		f.Add(append(append([]byte{}, whole[:at]...), whole[at+3:]...))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file, info, err := openSegment(data, "run-a")
-		if err != nil {
-			return
-		}
-		c := newCursor(newVocabulary())
-		defer c.close()
-		c.info, c.left = info, info.Events
-		if err := c.openColumns(file); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.nextPage(); err != nil {
-			t.Fatal(err)
-		}
-		requireEqual(t, c.page, events[:25])
-	})
-}

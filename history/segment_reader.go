@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,10 @@ func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo,
 	sum, err := verifySegment(data)
 	if err != nil {
 		return nil, info, err
+	}
+	// The decoder makes room for the footer before it looks whether there is one. The magic stands before it, its length and the magic behind.
+	if size := int64(binary.LittleEndian.Uint32(data[len(data)-8:])); size > int64(len(data)-12) {
+		return nil, info, fmt.Errorf("its footer has %d bytes, the file %d", size, len(data))
 	}
 	defer recovered(&err)
 	file, err = parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))

@@ -1,0 +1,70 @@
+package deadletter
+
+import (
+	"bytes"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// setAside is what has been allocated so far, in bytes.
+func setAside() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// sizeOf is what a letter takes, with 64 bytes for each header itself.
+func sizeOf(letter *kgo.Record) (size uint64) {
+	for _, header := range letter.Headers {
+		size += uint64(64 + len(header.Key) + len(header.Value))
+	}
+	return size + uint64(len(letter.Key)+len(letter.Value))
+}
+
+// FuzzOpen: a letter with two headers, each there any number of times.
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte("k"), []byte("v"), HeaderOffset, []byte("1"), HeaderEpoch, []byte("-1"), uint16(1))
+	f.Add([]byte(nil), []byte(nil), HeaderReason, []byte("\xff\r\n"), "x-original-offset", []byte(nil), uint16(0))
+	f.Add([]byte{}, []byte{0}, HeaderAttempt, []byte("99999999999999999999"), HeaderTopic, []byte(""), uint16(3))
+	f.Add([]byte("k"), []byte("v"), strings.Repeat("x-original-", 100)+HeaderOffset, []byte("1"), HeaderReason, []byte("r"), uint16(5000))
+	f.Fuzz(func(t *testing.T, key, value []byte, name1 string, value1 []byte, name2 string, value2 []byte, times uint16) {
+		pair := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
+		letter := &kgo.Record{Key: key, Value: value, Headers: slices.Repeat(pair, 1+int(times))}
+		copied := &kgo.Record{Key: bytes.Clone(key), Value: bytes.Clone(value), Headers: slices.Clone(letter.Headers)}
+		before := setAside()
+		opened, missing := Plain{}.Open(letter)
+		restored := Plain{}.Restore(letter)
+		again := Plain{}.Seal(letter, Failure{Reason: string(value2), Topic: "t"})
+		if cost := setAside() - before; cost > 4<<20+8*sizeOf(letter) {
+			t.Errorf("%d MiB were set aside for a letter of %d bytes", cost>>20, sizeOf(letter))
+		}
+		if len(missing) < 4 {
+			t.Errorf("two headers gave all but %v", missing)
+		}
+		if slices.Contains(missing, HeaderOffset) != (opened.Offset < 0) || slices.Contains(missing, HeaderAttempt) != (opened.Attempts < 1) {
+			t.Errorf("%+v, but missing %v", opened, missing)
+		}
+		if !bytes.Equal(restored.Key, key) || !bytes.Equal(restored.Value, value) || slices.ContainsFunc(restored.Headers, func(h kgo.RecordHeader) bool {
+			return isFailureHeader(h.Key) && h.Key != strings.TrimPrefix(name1, movedPrefix) && h.Key != strings.TrimPrefix(name2, movedPrefix)
+		}) {
+			t.Errorf("restored %.1000s", dump(restored))
+		}
+		if len(again.Headers) != len(letter.Headers)+6 {
+			t.Errorf("%d headers became %d", len(letter.Headers), len(again.Headers))
+		}
+		if !equalHeaders(Plain{}.Restore(again), letter) {
+			t.Error("what is sealed and restored is another record")
+		}
+		if !bytes.Equal(letter.Key, copied.Key) || !bytes.Equal(letter.Value, copied.Value) || !equalHeaders(letter, copied) {
+			t.Error("opening changed the letter")
+		}
+	})
+}
+
+func equalHeaders(a, b *kgo.Record) bool {
+	return slices.EqualFunc(a.Headers, b.Headers, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) })
+}
