@@ -76,11 +76,14 @@ func (s *simulation) sendCrowd(isolated bool) {
 			r.outcome = history.OutcomeTransient
 		}
 		s.records = append(s.records, r)
-		gap := 5
-		if isolated && number%crowdFails > 4 {
-			gap = 50 // those that follow one that fails come while it backs off
+		least, most := 0, 5
+		switch since := number % crowdFails; {
+		case isolated && since < 8:
+			least, most = 3, 6 // those that follow one that fails come while it backs off
+		case isolated:
+			least, most = 20, 70
 		}
-		at += time.Duration(s.Intn(gap)) * ms
+		at += time.Duration(least+s.Intn(most-least)) * ms
 		s.at(at, func() { s.sendOne(r) })
 	}
 	s.runUntil(at)

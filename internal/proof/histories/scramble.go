@@ -32,6 +32,10 @@ func telling(kind history.Kind) bool {
 
 func scrambleOnce(h *History, c Choices) {
 	at := c.Intn(len(h.Events))
+	if kind := h.Events[at].Kind; kind == history.KindAuditOffsets || kind == history.KindInstanceExited {
+		changeField(&h.Events[at], c)
+		return
+	}
 	for range len(h.Events) {
 		if telling(h.Events[at].Kind) {
 			break
@@ -74,7 +78,7 @@ func changeField(e *history.Event, c Choices) {
 		e.Outcome = pick(c, history.OutcomeSuccess, history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical)
 		e.Flags = 0
 	case history.KindAuditRecord:
-		switch c.Intn(5) {
+		switch c.Intn(7) {
 		case 0:
 			e.ValueHash++
 		case 1:
@@ -85,10 +89,24 @@ func changeField(e *history.Event, c Choices) {
 			e.Claim.Attempts++
 		case 4:
 			e.Claim.Offset++
+		case 5:
+			e.Flags ^= history.FailureHeaders
+		case 6:
+			e.HeaderCount += 5
 		}
 	case history.KindCommitRequest:
-		e.Offset += int64(c.Intn(3))
+		e.Offset += int64(c.Intn(4) - 1)
+		e.Instance = max(e.Instance-int16(c.Intn(2)), 0)
 	case history.KindProduceResponse, history.KindCommitResponse:
 		e.Code = int16(c.Intn(2) * 19)
+		e.Flags ^= pick(c, 0, history.Withheld, history.Forged)
+	case history.KindProduceRequest:
+		if e.Instance == history.Replayer {
+			e.Topic = pick(c, inputTopic, retryTopic)
+		}
+	case history.KindAuditOffsets:
+		e.Aux -= int64(c.Intn(3))
+	case history.KindInstanceExited:
+		e.Time += time.Duration(c.Intn(2)) * (drainLimit + 251*ms)
 	}
 }

@@ -36,7 +36,9 @@ func (j *judge) series(r *record) []int {
 	numbers := make([]int, len(r.attempts))
 	for i := range r.attempts {
 		numbers[i] = 1
-		if i > 0 && !j.final(&r.attempts[i-1], numbers[i-1]) && !r.lettered(r.attempts[i-1].start, r.attempts[i].start) {
+		// Given up for good is no fresh count: another attempt would be one too many.
+		over := i > 0 && j.final(&r.attempts[i-1], numbers[i-1]) && !j.retryable(r.attempts[i-1].outcome)
+		if i > 0 && !over && !r.lettered(r.attempts[i-1].start, r.attempts[i].start) {
 			numbers[i] = numbers[i-1] + 1
 		}
 	}
@@ -87,7 +89,13 @@ func (j *judge) record(r *record) {
 	j.backoff(r)
 	j.letters(r)
 	if len(r.found) > 0 && j.header.Contract.Envelope != "" {
-		j.counted("dlq-once", "dlq-duplicate", r, len(r.found), 1, 1)
+		allowed := 1
+		for _, l := range r.letters {
+			if l.acked < 0 {
+				allowed++ // "a produce of r went unanswered"
+			}
+		}
+		j.counted("dlq-once", "dlq-duplicate", r, len(r.found), allowed, allowed)
 	}
 	j.duplicates(r)
 }
@@ -140,9 +148,7 @@ func (j *judge) commits(r *record) {
 			}
 		}
 		outstanding := len(r.letters) > 0 && started <= c.asked && last != history.OutcomeSuccess
-		if !outstanding {
-			j.passed(r, c)
-		}
+		j.passed(r, c, outstanding)
 		return
 	}
 }

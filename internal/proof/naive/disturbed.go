@@ -56,7 +56,7 @@ func (j *judge) disturbances() {
 // story gathers it, nil where it can't be told.
 func (j *judge) story(number int32) *story {
 	r := j.place(number)
-	if r == nil || !j.unique(number) {
+	if r == nil || !j.unique(number) || j.stale(number) {
 		return nil
 	}
 	s := &story{record: r, lastStart: -1}
@@ -243,9 +243,7 @@ func (j *judge) commitsPast(s *story) {
 	if !c.took() {
 		return
 	}
-	if !outstanding || succeeded {
-		j.passed(s.record, commit{c.ask.Time, c.answer.Time, c.ask.Offset})
-	}
+	j.passed(s.record, commit{c.ask.Time, c.answer.Time, c.ask.Offset}, outstanding && !succeeded)
 }
 
 // advanced: "while every dead-letter write fails, no commit passes the first undeliverable record".
@@ -257,7 +255,8 @@ func (j *judge) advanced(s *story) {
 	c := j.passing(s)
 	switch {
 	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || !j.downAt(c.ask.Time):
-	case s.astray > 0:
+	case s.astray > 0 || s.acked() < 0:
+		// Without an acknowledgement it is not clear when the outage ended.
 		j.open(halting, "commit-advanced-while-dlq-down", s.record)
 	case s.lastStart <= c.ask.Time:
 		j.saw(halting, "commit-advanced-while-dlq-down", s.record)
@@ -359,13 +358,12 @@ func (j *judge) copiesOnce(s *story) {
 // successesOnce: "successes per record ≤ 1 + disruptions that justify one", by the time of each.
 func (j *judge) successesOnce(s *story) {
 	hidden := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Target == "downstream" }) || j.frozen()
-	successes, strange := 0, 0
 	for i := range s.attempts {
 		a := &s.attempts[i]
 		if a.outcome != history.OutcomeSuccess || a.gone {
 			continue
 		}
-		successes = 0
+		successes, strange := 0, 0
 		for k := range s.attempts {
 			if o := &s.attempts[k]; o.outcome == history.OutcomeSuccess && !o.gone && o.end <= a.end {
 				successes++

@@ -40,7 +40,7 @@ func (j *judge) isolation() {
 		return
 	}
 	tries, plain := j.tries()
-	if !plain {
+	if !plain || !j.fetchedInOrder() {
 		return
 	}
 	for number := range int32(j.header.Records) {
@@ -54,6 +54,19 @@ func (j *judge) isolation() {
 			return
 		}
 	}
+}
+
+// fetchedInOrder: nothing was handed out twice, nor out of order.
+func (j *judge) fetchedInOrder() bool {
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind == history.KindFetched && slices.ContainsFunc(j.events[:i], func(o history.Event) bool {
+			return o.Kind == history.KindFetched && o.Topic == e.Topic && o.Partition == e.Partition && o.Aux >= e.Offset
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // tries lists the attempts in the order in which they began; plain is false where what happened is not clear.
@@ -80,7 +93,9 @@ func (j *judge) tries() (all []*try, plain bool) {
 		}
 	}
 	for _, a := range all {
-		j.hands(a)
+		if j.hands(a); a.since == forever {
+			return nil, false
+		}
 	}
 	slices.SortStableFunc(all, func(a, b *try) int { return int(a.start - b.start) })
 	return all, true
@@ -204,16 +219,16 @@ func (j *judge) reassigned(instance int16, from, to time.Duration) bool {
 func (j *judge) freeShare(tries []*try, ofPartition bool) (count int, share float64) {
 	prompt := max(j.header.Contract.Backoff.Wait(1), shortest) / 2
 	waiting, slow := time.Duration(0), time.Duration(0)
-	for _, a := range tries {
+	for i, a := range tries {
 		if a.nth > 0 {
 			continue
 		}
 		from, before, open := a.since, false, false
-		for _, one := range tries {
+		for k, one := range tries {
 			if !one.beside(a, ofPartition) {
 				continue
 			}
-			if one.nth == 0 && one != a && one.start <= a.start {
+			if one.nth == 0 && k < i {
 				before = true
 				from = max(from, one.start)
 			}

@@ -78,7 +78,7 @@ func (j *judge) lies(topic int16, partition int32) map[int64]int32 {
 	for i := range j.events {
 		e := &j.events[i]
 		known := e.Kind == history.KindAcked && e.Code == 0 || e.Kind == history.KindAuditRecord ||
-			e.Kind == history.KindProduceResponse && e.Code == 0 && !e.Flags.Has(history.Forged)
+			e.Kind == history.KindProduceResponse && e.Code == 0 && !e.Flags.Has(history.Forged) && !j.again(i)
 		if known && e.Topic == topic && e.Partition == partition && e.Offset >= 0 && e.Record >= 0 {
 			all[e.Offset] = e.Record
 		}
@@ -127,6 +127,10 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 	j.judged(live)
 	switch {
+	case behind >= 0 && j.count(history.KindAttemptStart, lies[behind]) > 0 && j.paused(topic, partition, lies, behind):
+		// It was attempted, so it was handed out, though no fetch tells of that: which of the two it is, is open.
+		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
+		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "stalled"}] = true
 	case behind >= 0 && j.paused(topic, partition, lies, behind):
 		j.opinion.Found[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
 	case behind >= 0:
@@ -220,17 +224,17 @@ func (j *judge) storm() {
 
 // newGeneration: it is larger than all before, of which there are some.
 func (j *judge) newGeneration(at int) bool {
-	any := false
+	some := false
 	for i := range j.events[:at] {
 		e := &j.events[i]
 		if (e.Kind == history.KindAssigned || e.Kind == history.KindCommitRequest) && e.Instance >= 0 {
 			if e.N >= j.events[at].N {
 				return false
 			}
-			any = any || e.N > history.None
+			some = some || e.N > history.None
 		}
 	}
-	return any
+	return some
 }
 
 func (j *judge) explained(of *history.Event) bool {

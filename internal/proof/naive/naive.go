@@ -2,9 +2,10 @@
 // events is walked as often as the sentence needs it. It is slow, and shares no code with the checkers that it is compared with; all it knows
 // is the event model.
 //
-// What it decides are records that nothing disturbed: one delivery, by one process that had the partition all along, every commit of the
-// partition and every attempt plainly answered. There the definitions leave nothing open, so the checkers must say exactly the same. Of any
-// other record it says that it is open; what may excuse what there is the subject of the simulation, not of this package.
+// What it decides in full are records that nothing disturbed: one delivery, by one process that had the partition all along, every commit of the
+// partition and every attempt plainly answered. There the definitions leave nothing open, so the checkers must say exactly the same. Of records
+// that were disturbed it decides what no disruption can excuse, and what is counted where it is clear how many disruptions there were; of
+// partitions, processes and the run what the definitions say of those. Of anything else it says that it is open.
 package naive
 
 import (
@@ -217,7 +218,7 @@ func (j *judge) gather(number int32) *record {
 	if r.send == nil || r.offset < 0 || r.send.Flags != 0 || r.topic != r.send.Topic || r.partition != r.send.Partition || !j.steady(r) {
 		return nil
 	}
-	if !j.addAttempts(r) || !j.addLetters(r) {
+	if !j.addAttempts(r) || !j.addLetters(r) || j.stale(number) {
 		return nil
 	}
 	for i := range j.events {

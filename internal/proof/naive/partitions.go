@@ -106,8 +106,12 @@ func (j *judge) beyond(topic int16, partition int32, commits []asked) {
 			end = max(end, e.Offset)
 		case history.KindFetched:
 			end = max(end, e.Offset+1, e.Aux+1)
-		case history.KindAcked, history.KindAuditRecord, history.KindProduceResponse:
+		case history.KindAcked, history.KindAuditRecord:
 			end = max(end, e.Offset+1)
+		case history.KindProduceResponse:
+			if !j.again(i) {
+				end = max(end, e.Offset+1)
+			}
 		}
 	}
 	if audits != 1 {
@@ -118,6 +122,12 @@ func (j *judge) beyond(topic int16, partition int32, commits []asked) {
 			j.sawPartition(outcome, "commit-past-end", topic, partition)
 		}
 	}
+}
+
+// again: the write that it answers has been answered before, so it is not known what to make of it.
+func (j *judge) again(at int) bool {
+	e := &j.events[at]
+	return slices.ContainsFunc(j.events[:at], func(o history.Event) bool { return o.Kind == e.Kind && o.Op == e.Op && o.Record == e.Record })
 }
 
 // backwards: "goes back within one assignment", from a commit whose answer its sender had when it sent this one.
@@ -152,12 +162,13 @@ func (j *judge) moved(topic int16, partition int32, from, to time.Duration) bool
 	})
 }
 
-// passed: a commit passes a record that is not terminal; one that nobody was handed lies beyond the end of what was there to be done.
-func (j *judge) passed(r *record, c commit) {
-	handed, any := false, false
+// passed: a commit passes a record that is not terminal. One that nobody was handed lies beyond the end of what was there to be done; where only the
+// dead letter is outstanding, that is another invariant's to name.
+func (j *judge) passed(r *record, c commit, outstanding bool) {
+	handed, fetched := false, false
 	for i := range j.events {
 		if e := &j.events[i]; e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition {
-			any = true
+			fetched = true
 			handed = handed || e.Time <= c.asked && max(e.Aux, e.Offset) >= r.offset
 		}
 	}
@@ -165,9 +176,9 @@ func (j *judge) passed(r *record, c commit) {
 	case r.known >= c.asked:
 		j.open(outcome, "commit-past-end", r)
 		j.open(outcome, "commit-past-unfinished", r)
-	case !handed && any:
+	case !handed && fetched:
 		j.saw(outcome, "commit-past-end", r)
-	default:
+	case !outstanding:
 		j.saw(outcome, "commit-past-unfinished", r)
 	}
 }

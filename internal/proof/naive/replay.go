@@ -87,6 +87,13 @@ func (j *judge) unique(number int32) bool {
 	return true
 }
 
+// stale: it was found outside the last audit of a topic, which tells of what is no more.
+func (j *judge) stale(number int32) bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == history.KindAuditRecord && e.Record == number && j.audit(&e) != j.audits(e.Topic)
+	})
+}
+
 func (j *judge) repeats(e, o *history.Event) bool {
 	switch e.Kind {
 	case history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse:
