@@ -186,7 +186,7 @@ func (c *backoff) judge(g *gap) {
 		c.skip(why)
 		return
 	}
-	if c.w.hops && c.w.disruptions(g.number, c.w.record(g.number)) > 0 {
+	if c.w.hops && c.w.everDisrupted(g.number) {
 		c.result.Judged--
 		c.skip("disrupted") // by what only the end of the history told of
 		return

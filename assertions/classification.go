@@ -65,8 +65,12 @@ func (c *classification) judgeRetry(a *attempt) {
 	if a.stray || r.has(markMixed) || !b.any || !b.ended || b.gone || class != classPermanent && class != classLogical {
 		return
 	}
-	if a.fresh && (a.unsettled || b.by != a.by || b.epoch != r.epoch || c.w.disruptions(a.number, r) > 0) {
+	moved := b.by != a.by || b.epoch != r.epoch
+	if a.fresh && (a.unsettled || moved || c.w.disruptions(a.number, r) > 0) {
 		return
+	}
+	if moved && !c.w.copiedSince(a.number, b.end) {
+		return // the same copy was handed out again; a count in its header goes on, yet nobody has retried it
 	}
 	c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
 		return fmt.Sprintf("attempted again %s after it was answered %s", near(start-b.end), b.outcome)
@@ -155,7 +159,7 @@ func (c *classification) finish() Result {
 			continue
 		}
 		// Its attempts may be those of several copies, each of which is tried for itself.
-		if c.w.hops && c.w.disruptions(s.number, c.w.record(s.number)) > 0 {
+		if c.w.hops && c.w.everDisrupted(s.number) {
 			c.skip("several copies")
 			continue
 		}

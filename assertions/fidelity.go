@@ -129,7 +129,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 		c.skip("attempts: " + why)
 		return
 	}
-	severalCopies := c.w.hops && c.w.disruptions(one.number, r) > 0
+	severalCopies := c.w.hops && c.w.everDisrupted(one.number)
 	for _, counts := range l.counts {
 		if severalCopies {
 			counts.from = min(counts.from, 1) // each copy carries its own count

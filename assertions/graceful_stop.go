@@ -121,7 +121,7 @@ func (c *gracefulStop) finish() Result {
 			continue
 		}
 		// Its attempts may be those of several copies, each of which is tried for itself.
-		if c.w.hops && c.w.disruptions(s.number, c.w.record(s.number)) > 0 {
+		if c.w.hops && c.w.everDisrupted(s.number) {
 			c.skip("several copies")
 			continue
 		}

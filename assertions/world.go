@@ -274,6 +274,12 @@ func (w *world) position(number int32, r *record) place {
 	return place{r.topic, r.partition, r.offset}
 }
 
+// copiedSince reports whether a further copy of the record was asked for after the time.
+func (w *world) copiedSince(number int32, at time.Duration) bool {
+	c := w.copies[number]
+	return c != nil && slices.ContainsFunc(c.list, func(one copied) bool { return one.created > at })
+}
+
 // disturb counts something that justifies one more delivery of everything open in the partition.
 func (w *world) disturb(p *partition) {
 	p.disturbances++
@@ -329,6 +335,12 @@ func (w *world) disruptions(number int32, r *record) int {
 		from = to
 	}
 	return int(to-from) + int(r.excuses) + int(r.failedWrites)
+}
+
+// everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present life or in one before a replay.
+func (w *world) everDisrupted(number int32) bool {
+	l := w.letters[number]
+	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
 }
 
 // see notes that a subject has shown it has the record.

@@ -58,7 +58,7 @@ func (c *Config) ProveOracle(ctx context.Context, first uint64, histories int) (
 func (o *Oracle) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## Oracle: generated histories, seeds %d to %d\n\n", o.First, o.First+uint64(max(o.Seeds, 1))-1)
-	fmt.Fprintf(&b, "%d judgements of %d events; %d of %d records were undisturbed, so that the naive transcription decides about them.\n\n",
+	fmt.Fprintf(&b, "%d judgements of %d events; of %d of %d records the naive transcription decides something.\n\n",
 		o.Histories, o.Events, o.Decided, o.Records)
 	rows := [][]string{{"invariant", "correct histories in which it judged", "records compared"}}
 	names := map[string]int64{}

@@ -126,22 +126,11 @@ func (r *Report) judge(h *histories.History) (map[histories.Finding]bool, *asser
 					len(anomaly.Witnesses))
 			}
 			for _, witness := range anomaly.Witnesses {
-				if undecided(h, result.Name, anomaly.Name) {
-					continue
-				}
 				found[histories.Finding{Promise: histories.Promise{Invariant: result.Name, Anomaly: anomaly.Name}, Record: witness.Record}] = true
 			}
 		}
 	}
 	return found, verdict, nil
-}
-
-// undecided are anomalies that are not held against the checkers. A record that goes through retry topics, fails permanently in the hands of a
-// process that is just told to stop, is attempted by the next one and then replayed, is said to be permanent-retried: what disrupted its first life
-// is not known any more when that is decided.
-func undecided(h *histories.History, invariant, anomaly string) bool {
-	return invariant == "classification" && anomaly == "permanent-retried" && h.Header.Contract.Retry == history.RetryTopics && h.Header.Replay &&
-		!h.Calm
 }
 
 // correct: no anomaly, and what judged something passes; where something was in the way, it may also say that it can't tell.
