@@ -59,7 +59,7 @@ func Draw(seed uint64) Situation {
 	if (seed/uint64(len(modes())))%2 == 1 {
 		var others []template
 		for i, other := range faults {
-			if i != first && !excludes(faults[first], other) {
+			if i != first && !d.excludes(faults[first], other) {
 				others = append(others, other)
 			}
 		}

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,23 +17,27 @@ type template struct {
 	also string
 }
 
-// excludes reports whether two faults can't be told apart when they act together: both stop the same thing, so that one of them finds nothing
-// left to hit and the run proves nothing about it.
-func excludes(a, b template) bool {
-	if a.name == "network.slow_close" || b.name == "network.slow_close" {
-		return true // connections that another fault ends are not closed slowly
-	}
-	kind := func(one template) string { return strings.SplitAfter(one.name, ".")[0] }
-	if kind(a) == kind(b) && (kind(a) == "broker." || kind(a) == "downstream." || kind(a) == "subject.") {
-		return true
-	}
-	// What keeps the records away leaves the downstream nothing to answer.
-	return kind(a) == "downstream." && away(b) || kind(b) == "downstream." && away(a)
+// excludes reports whether one of two faults may leave the other nothing to hit, so that a run of both would prove nothing about that.
+func (d *drawing) excludes(a, b template) bool {
+	return d.hides(a, b) || d.hides(b, a)
 }
 
-// away reports whether the consumer may get no records for a while because of the fault.
-func away(one template) bool {
-	return strings.HasPrefix(one.name, "network.") || strings.HasSuffix(one.name, "eartbeat")
+func (d *drawing) hides(one, other template) bool {
+	kind := func(of template) string { return strings.SplitAfter(of.name, ".")[0] }
+	api := func(of template) string { return strings.Fields(of.name + " -")[1] }
+	switch kind(one) {
+	case "network.":
+		// What stops a connection leaves nothing to slow down, and records that don't come leave the downstream nothing to answer. Connections
+		// that another fault ends are not closed slowly.
+		return one.name == "network.slow_close" || kind(other) == "downstream." ||
+			kind(other) == "network." && slices.Contains([]string{"network.down", "network.reset", "network.timeout", "network.half_open"}, one.name)
+	case "kafka.":
+		return kind(other) == "kafka." && api(one) == api(other) || kind(other) == "downstream." && strings.HasSuffix(one.name, "eartbeat")
+	case "subject.":
+		// While the only instance is away nobody does anything.
+		return kind(other) == "subject." || d.mode.instances == 1 && kind(other) != "broker."
+	}
+	return kind(one) == kind(other)
 }
 
 // possible returns the templates that the situation allows.
@@ -70,7 +75,7 @@ func networkTemplates() []template {
 		network("bandwidth", directed("bandwidth: 128KiB")),
 		network("timeout", directed("timeout: true")),
 		network("slicer", directed("slicer: {size: 100B, delay: 100us}")),
-		network("limit_data", directed("limit_data: 4KiB")),
+		network("limit_data", directed("limit_data: 1KiB")),
 		network("half_open", fixed("half_open: true")),
 		network("down", fixed("down: true")),
 		network("reset", fixed("reset: true")),
