@@ -83,7 +83,9 @@ func (w *world) askWrite(e *history.Event) {
 	}
 	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && r.held == by && (p == nil || r.epoch == uint16(p.epoch))
 	w.see(e.Record, r)
-	r.flags |= markUnsettled
+	if !w.straggles(r, by) {
+		r.flags |= markUnsettled
+	}
 	if one.letter {
 		if r.letterAsked < 0 {
 			r.letterAsked = e.Time
@@ -209,8 +211,18 @@ func (w *world) answerLetter(e *history.Event, r *record, one *write, stored boo
 	if r.letterAcked == (stamp{}) {
 		r.letterAcked = stampOf(e.Time)
 	}
+	if w.straggles(r, one.by) {
+		r.finished(e.Time)
+		return
+	}
 	r.flags &^= markUnsettled
 	r.terminal(e.Time)
+}
+
+// straggles reports whether what the process writes of the record concerns nobody's series but its own: another has the record by now, and goes
+// on with its count, as when a process that was frozen for a while goes on where it was.
+func (w *world) straggles(r *record, by holder) bool {
+	return w.memory && !w.hops && r.attempts > 0 && r.held != by
 }
 
 // answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all the same.
