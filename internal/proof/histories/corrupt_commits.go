@@ -59,18 +59,26 @@ func refusedAck(v *view) (int32, bool) {
 	return about(f)
 }
 
-// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage.
+// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage, as far back as others fail and as
+// far ahead as the next is acknowledged.
 func (v *view) outage(f *facts) bool {
-	from := v.time(f.letters[0].ask)
-	next := time.Duration(-1)
+	from, at, to := v.time(f.letters[0].ask), v.time(f.letters[0].answer), time.Duration(-1)
 	for _, other := range v.records {
 		for _, one := range other.letters {
-			if one.answer != none && other != f && v.time(one.answer) >= from && (next < 0 || v.time(one.answer) < next) {
-				next = v.time(one.answer)
+			if one.answer == none || other == f {
+				continue
+			}
+			answered, e := v.time(one.answer), &v.Events[one.answer]
+			accepted := e.Code == 0 && e.Flags&(history.Withheld|history.Forged) == 0
+			switch {
+			case !accepted:
+				from = min(from, v.time(one.ask)) // whether others came through in between is not looked at
+			case answered > at && (to < 0 || answered < to):
+				to = answered
 			}
 		}
 	}
-	return next-from > 100*ms
+	return to < 0 || to-from > 100*ms
 }
 
 // commitAt makes a commit that is plainly accepted.

@@ -171,6 +171,10 @@ func (j *judge) bounded(r *record) {
 	}
 	for _, l := range r.letters {
 		before, last := r.before(l.asked)
+		if before > 0 && last.end > l.asked {
+			j.open("bounded-retries", "under-retried", r) // it was under way: what the process took it for is not known
+			continue
+		}
 		if before > 0 && j.retryable(last.outcome) && before < limit {
 			j.saw("bounded-retries", "under-retried", r)
 		}
@@ -219,6 +223,10 @@ func (j *judge) classification(r *record) {
 		switch count, last := r.before(l.asked); {
 		case count == 0:
 			j.saw("classification", "premature-dead-letter", r)
+		case last.end > l.asked:
+			for _, anomaly := range []string{"premature-dead-letter", "dual-terminal", "logical-dead-lettered"} {
+				j.open("classification", anomaly, r)
+			}
 		case last.outcome == history.OutcomeSuccess:
 			j.saw("classification", "dual-terminal", r)
 		case j.is(c.Logical, last.outcome) && !c.LogicalDeadLetters:
