@@ -22,11 +22,13 @@ const (
 	maxOpen = 100_000
 )
 
-// The shares of the stop grace: running attempts, then the final commit, then leaving the group; the rest is for closing.
+// The shares of the stop grace: running attempts until the first, the final commit until the second, then leaving the group for as long as the third
+// says. When all members of a group stop at once, commits and goodbyes wait for rebalances, and all of this is used up; what is left of the grace is for
+// closing, and for a busy machine.
 const (
-	workShare   = 0.6
-	commitShare = 0.8
-	leaveShare  = 0.15
+	workShare   = 0.5
+	commitShare = 0.65
+	leaveShare  = 0.1
 )
 
 // partition is one assignment of a partition: given back and assigned again, it is another one.

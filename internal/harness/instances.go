@@ -18,12 +18,16 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
+// killMargin is how much longer than promised an instance may take to end before it is killed: an end that is late by the noise of a machine is then
+// seen as what it is, and one that never comes is told from it.
+const killMargin = time.Second
+
 // openSubject makes the group that instances will run in, with its guard and its registry: from here on `dlqbench clean` can tell that
 // the run is going on.
 func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
 		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances, LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
-		Grace: r.header.Contract.StopGrace, GuardCommand: []string{r.options.Executable, "guard"},
+		Grace: r.header.Contract.StopGrace + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
 		OnStart: func(instance int, process uint16) {
 			r.tap.BeginRun(instance, process)
 			r.oracle.SetRun(instance, process)

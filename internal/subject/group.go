@@ -265,7 +265,7 @@ func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	case <-ctx.Done():
 	case <-grace.C:
 		process.forced.Store(true)
-		g.cfg.Log.Warn().Int("instance", instance).Stringer("grace", g.cfg.Grace).Msg("the instance did not end after TERM, killing it")
+		g.cfg.Log.Warn().Int("instance", instance).Stringer("waited", g.cfg.Grace).Msg("the instance did not end after TERM, killing it")
 	}
 	return g.kill(process)
 }
