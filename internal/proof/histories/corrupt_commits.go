@@ -42,7 +42,7 @@ func lateAck(v *view) (int32, bool) {
 }
 
 func noAck(v *view) (int32, bool) {
-	f := v.chosen(v.lettered)
+	f := v.chosen(func(f *facts) bool { return v.lettered(f) && f.letters[0].answer != none && !v.outage(f) })
 	if f != nil {
 		v.remove(f.letters[0].answer)
 	}

@@ -254,10 +254,11 @@ func (j *judge) advanced(s *story) {
 	j.judged(halting)
 	c := j.passing(s)
 	switch {
-	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || !j.downAt(c.ask.Time):
+	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time:
 	case s.astray > 0 || s.acked() < 0:
-		// Without an acknowledgement it is not clear when the outage ended.
+		// Without an acknowledgement it is not clear when the outage began and ended.
 		j.open(halting, "commit-advanced-while-dlq-down", s.record)
+	case !j.downAt(c.ask.Time):
 	case s.lastStart <= c.ask.Time:
 		j.saw(halting, "commit-advanced-while-dlq-down", s.record)
 	}
@@ -314,7 +315,7 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 			most++
 		case c.answer != nil && !c.told() && c.answer.Time <= until:
 			most++
-			if c.ask.Offset > s.offset && c.answer.Time <= end && c.ask.Time > s.known {
+			if c.ask.Offset > s.offset && c.answer.Time <= end && c.answer.Time < until && c.ask.Time > s.known {
 				least++
 			}
 		}
@@ -329,7 +330,7 @@ func (s *story) refusals(until time.Duration) (least, most, forged int) {
 		l := &s.letters[i]
 		switch {
 		case l.ask.Time > until, l.told() && l.answer.Time-l.ask.Time < time.Second:
-		case l.answer == nil || l.answer.Time > until:
+		case l.answer == nil || l.answer.Time >= until:
 			most++
 		default:
 			least++

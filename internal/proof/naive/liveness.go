@@ -127,8 +127,9 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 	j.judged(live)
 	switch {
-	case behind >= 0 && j.count(history.KindAttemptStart, lies[behind]) > 0 && j.paused(topic, partition, lies, behind):
-		// It was attempted, so it was handed out, though no fetch tells of that: which of the two it is, is open.
+	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits)) && j.paused(topic, partition, lies, behind):
+		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they had the partition. Which
+		// of the two it is, is open.
 		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
 		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "stalled"}] = true
 	case behind >= 0 && j.paused(topic, partition, lies, behind):
@@ -274,4 +275,14 @@ func (j *judge) explained(of *history.Event) bool {
 		}
 	}
 	return faults > 0 || slices.Contains(slices.Collect(maps.Values(starting)), true)
+}
+
+// strangers: more than one process commits the partition.
+func strangers(commits []asked) bool {
+	for i := range commits {
+		if commits[i].ask.Instance != commits[0].ask.Instance || commits[i].ask.Run != commits[0].ask.Run {
+			return true
+		}
+	}
+	return false
 }
