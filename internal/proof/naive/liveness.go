@@ -127,9 +127,9 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 	j.judged(live)
 	switch {
-	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits)) && j.paused(topic, partition, lies, behind):
-		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they had the partition. Which
-		// of the two it is, is open.
+	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) || j.early(topic, partition)) && j.paused(topic, partition, lies, behind):
+		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they had the partition, or one
+		// did before it had it. Which of the two it is, is open.
 		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
 		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "stalled"}] = true
 	case behind >= 0 && j.paused(topic, partition, lies, behind):
@@ -275,6 +275,23 @@ func (j *judge) explained(of *history.Event) bool {
 		}
 	}
 	return faults > 0 || slices.Contains(slices.Collect(maps.Values(starting)), true)
+}
+
+// early: a process fetched from the partition before it was first given it.
+func (j *judge) early(topic int16, partition int32) bool {
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind != history.KindFetched || e.Topic != topic || e.Partition != partition {
+			continue
+		}
+		given := slices.ContainsFunc(j.events[:i], func(g history.Event) bool {
+			return g.Kind == history.KindAssigned && g.Topic == topic && g.Partition == partition && same(&g, e)
+		})
+		if !given {
+			return true
+		}
+	}
+	return false
 }
 
 // strangers: more than one process commits the partition.
