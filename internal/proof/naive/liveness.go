@@ -127,7 +127,7 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 	j.judged(live)
 	switch {
-	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) || j.early(topic, partition)) && j.paused(topic, partition, lies, behind):
+	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) || j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
 		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they had the partition, or one
 		// did before it had it. Which of the two it is, is open.
 		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
@@ -277,8 +277,8 @@ func (j *judge) explained(of *history.Event) bool {
 	return faults > 0 || slices.Contains(slices.Collect(maps.Values(starting)), true)
 }
 
-// early: a process fetched from the partition before it was first given it.
-func (j *judge) early(topic int16, partition int32) bool {
+// ungiven: a process fetched from the partition before it was first given it.
+func (j *judge) ungiven(topic int16, partition int32) bool {
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Kind != history.KindFetched || e.Topic != topic || e.Partition != partition {
