@@ -59,21 +59,18 @@ func refusedAck(v *view) (int32, bool) {
 	return about(f)
 }
 
-// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage, as far back as others fail and as
-// far ahead as the next is acknowledged.
+// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage, or the commit may stand in that of others.
 func (v *view) outage(f *facts) bool {
 	from, at, to := v.time(f.letters[0].ask), v.time(f.letters[0].answer), time.Duration(-1)
 	for _, other := range v.records {
 		for _, one := range other.letters {
-			if one.answer == none || other == f {
+			if other == f {
 				continue
 			}
-			answered, e := v.time(one.answer), &v.Events[one.answer]
-			accepted := e.Code == 0 && e.Flags&(history.Withheld|history.Forged) == 0
-			switch {
-			case !accepted:
-				from = min(from, v.time(one.ask)) // whether others came through in between is not looked at
-			case answered > at && (to < 0 || answered < to):
+			if one.answer == none || v.Events[one.answer].Code != 0 || v.Events[one.answer].Flags&(history.Withheld|history.Forged) != 0 {
+				return true
+			}
+			if answered := v.time(one.answer); answered > at && (to < 0 || answered < to) {
 				to = answered
 			}
 		}
