@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -58,7 +59,7 @@ func TestInterrupt(t *testing.T) {
 		},
 		{
 			"heal", "", []string{"workload.duration=5m", "faults=[{at: 100ms, for: 10ms, downstream: {outage: true}}]"},
-			syscall.SIGHUP, func(p *program) { p.waitForPhase("heal") },
+			hangup(), func(p *program) { p.waitForPhase("heal") },
 		},
 		{
 			"drain", "", []string{
@@ -100,6 +101,14 @@ func TestInterrupt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangup is HUP, but where that is ignored, as under nohup: the program leaves it ignored, as it should, and is then asked to end by TERM.
+func hangup() syscall.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return syscall.SIGTERM
+	}
+	return syscall.SIGHUP
 }
 
 // The second interrupt ends it at once; even so no process is left, and what was recorded can be judged.
