@@ -148,22 +148,27 @@ func (c *classification) judgePremature(one *write, asked moment) {
 }
 
 func (c *classification) finish() Result {
-	for i := range c.suspects {
-		s := &c.suspects[i]
-		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
-			c.skip(why)
+	c.accuse(c.suspects)
+	return c.judgedOrNot(Inconclusive, "no attempt was seen")
+}
+
+// accuse reports what was suspected, where nothing that only the end of the history tells of excuses it.
+func (r *report) accuse(suspects []suspect) {
+	for i := range suspects {
+		s := &suspects[i]
+		if why, hidden := r.w.answersHidden(s.instance, s.from, s.to); hidden {
+			r.skip(why)
 			continue
 		}
-		if c.w.missed(s.answered, s.told) {
-			c.skip("answered when the client may have given up")
+		if r.w.missed(s.answered, s.told) {
+			r.skip("answered when the client may have given up")
 			continue
 		}
 		// Its attempts may be those of several copies, each of which is tried for itself.
-		if c.w.hops && c.w.everDisrupted(s.number) {
-			c.skip("several copies")
+		if r.w.hops && r.w.everDisrupted(s.number) {
+			r.skip("several copies")
 			continue
 		}
-		c.saw(s.anomaly, c.w.about(s.number, 0, s.to, s.say, s.marks...))
+		r.saw(s.anomaly, r.w.about(s.number, 0, s.to, s.say, s.marks...))
 	}
-	return c.judgedOrNot(Inconclusive, "no attempt was seen")
 }

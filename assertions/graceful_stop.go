@@ -110,23 +110,7 @@ func (c *gracefulStop) finish() Result {
 	for i := range c.stops {
 		c.judgeStop(&c.stops[i])
 	}
-	for i := range c.early {
-		s := &c.early[i]
-		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
-			c.skip(why)
-			continue
-		}
-		if c.w.missed(s.answered, s.told) {
-			c.skip("answered when the client may have given up")
-			continue
-		}
-		// Its attempts may be those of several copies, each of which is tried for itself.
-		if c.w.hops && c.w.everDisrupted(s.number) {
-			c.skip("several copies")
-			continue
-		}
-		c.saw(s.anomaly, c.w.about(s.number, 0, s.to, s.say, s.marks...))
-	}
+	c.accuse(c.early)
 	c.judgeLosses()
 	if len(c.stops) == 0 {
 		return c.w.unjudged(c.report, "no instance was told to stop")
