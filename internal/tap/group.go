@@ -219,10 +219,15 @@ func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeart
 	if m := p.members[id]; m != nil && r.MemberEpoch == 0 {
 		p.revoke(m, at, whyRejoin, func(partition) bool { return true })
 	}
-	return &consumerBeatSeen{id}
+	return &consumerBeatSeen{id, p.leaves[id]}
 }
 
-type consumerBeatSeen struct{ id memberID }
+// consumerBeatSeen waits for the answer to a ConsumerGroupHeartbeat. A client that closes gives up the heartbeat that is on its way and says that it
+// leaves; if the answer to the heartbeat comes after that (over another connection, or pipelined on the same one) nobody hears it: it assigns nothing.
+type consumerBeatSeen struct {
+	id     memberID
+	leaves int
+}
 
 func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.ConsumerGroupHeartbeatResponse)
@@ -251,6 +256,9 @@ func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Dur
 	p := c.process
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.leaves[s.id] != s.leaves {
+		return
+	}
 	m := p.member(id)
 	m.generation = r.MemberEpoch
 	if r.Assignment != nil {
@@ -329,14 +337,22 @@ func (p *process) note(kind history.Kind, m *member, at time.Duration, where par
 }
 
 // leave notes that the member leaves its group.
-func (p *process) leave(id memberID, at time.Duration) { p.drop(id, at, whyLeave) }
-
-// fence notes that the broker refused the member.
-func (p *process) fence(id memberID, at time.Duration) { p.drop(id, at, whyFenced) }
-
-func (p *process) drop(id memberID, at time.Duration, why string) {
+func (p *process) leave(id memberID, at time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.leaves[id]++
+	p.drop(id, at, whyLeave)
+}
+
+// fence notes that the broker refused the member.
+func (p *process) fence(id memberID, at time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(id, at, whyFenced)
+}
+
+// drop forgets the member; mu is held.
+func (p *process) drop(id memberID, at time.Duration, why string) {
 	if m := p.members[id]; m != nil {
 		p.revoke(m, at, why, func(partition) bool { return true })
 		delete(p.members, id)

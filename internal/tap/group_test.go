@@ -264,6 +264,46 @@ func TestServerSideMember(t *testing.T) {
 }
 
 // Fetch sessions (KIP-227): a request names only what has changed; what is fetched starts where the client last said.
+// The answer to a heartbeat that was on its way when the member left assigns nothing, also when the member joins again under its id before it comes.
+func TestLateHeartbeatIsNoAssignment(t *testing.T) {
+	for _, epoch := range []int32{0, 3} {
+		k := newTalk(t)
+		id := [16]byte{1}
+		k.topics.learn(id, "t.input")
+		beat := func(epoch int32) *kmsg.ConsumerGroupHeartbeatRequest {
+			request := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+			request.SetVersion(1)
+			request.Group, request.MemberID, request.MemberEpoch = "g", "m", epoch
+			return request
+		}
+		given := func(epoch int32, numbers ...int32) *kmsg.ConsumerGroupHeartbeatResponse {
+			answer := beat(0).ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
+			answer.MemberEpoch = epoch
+			answer.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{
+				Topics: []kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{{TopicID: id, Partitions: numbers}},
+			}
+			return answer
+		}
+		k.expect("joins", k.ask(beat(0), given(3, 0)), "+0.0@3")
+		k.subject.request(90, beat(epoch))
+		k.kafka.receive()
+		k.news()
+		k.subject.request(91, beat(-1))
+		k.kafka.receive()
+		k.subject.request(92, beat(0))
+		k.kafka.receive()
+		k.news()
+		k.kafka.respond(90, given(4, 1))
+		k.subject.receive()
+		k.expect(fmt.Sprintf("late answer to epoch %d", epoch), k.news(), "")
+		k.kafka.respond(91, beat(0).ResponseKind())
+		k.subject.receive()
+		k.kafka.respond(92, given(5, 2))
+		k.subject.receive()
+		k.expect("the new life", k.news(), "+0.2@5")
+	}
+}
+
 func TestFetchSessions(t *testing.T) {
 	r, subject, kafka := pair(t, nil)
 	correlation := int32(0)

@@ -18,6 +18,7 @@ type process struct {
 	ready    bool
 	grouped  bool // it has used a group protocol
 	members  map[memberID]*member
+	leaves   map[memberID]int // how often a member has left
 	sessions map[session]*fetchSession
 	asking   map[partition]*conn // which connection asks for a partition
 }
@@ -25,7 +26,7 @@ type process struct {
 func newProcess(t *Tap, instance int, run uint16) *process {
 	return &process{
 		tap: t, instance: instance, run: run, fetching: make(chan struct{}),
-		members: map[memberID]*member{}, sessions: map[session]*fetchSession{}, asking: map[partition]*conn{},
+		members: map[memberID]*member{}, leaves: map[memberID]int{}, sessions: map[session]*fetchSession{}, asking: map[partition]*conn{},
 	}
 }
 
