@@ -139,9 +139,17 @@ workload:
   error_text: %s
 %s  outcomes: {%s, rate_limited: 1, timeout: 1, reset: 1}
 expect: {drain: 40s, max_slip: 1s}
-faults:
+%sfaults:
 %s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
-		d.static, d.metadata, 100+50*d.random.IntN(4), text, extra, outcomes, faults)
+		d.static, d.metadata, 100+50*d.random.IntN(4), text, extra, outcomes, d.replay(), faults)
+}
+
+// replay puts the dead letters back in one situation of three: also those that a fault has made two of.
+func (d *drawing) replay() string {
+	if d.random.IntN(3) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("replay: {healed: 80%%, fail_again: 20%%, rate: %d/s}\n", d.random.IntN(3)*200+100)
 }
 
 func (d *drawing) pick(from ...string) string { return from[d.random.IntN(len(from))] }

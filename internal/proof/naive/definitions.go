@@ -3,6 +3,7 @@ package naive
 // The definitions. Each function has the sentence that it transcribes.
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -123,14 +124,17 @@ func (j *judge) noLoss(r *record) {
 }
 
 // commits: "each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", and "every fetched r below N is terminal". The
-// first commit past a record that is not terminal breaks the one or the other: the first where only the dead letter was outstanding.
+// first commit past a record that is not terminal breaks the one or the other: the first where only the dead letter was outstanding. The first is the
+// one that the broker accepted first.
 func (j *judge) commits(r *record) {
 	j.judged("commit-after-outcome")
 	if len(r.letters) > 0 {
 		j.judged("commit-after-dlq")
 	}
 	terminal := j.terminal(r)
-	for _, c := range r.commits {
+	accepted := slices.Clone(r.commits)
+	slices.SortStableFunc(accepted, func(a, b commit) int { return cmp.Compare(a.answered, b.answered) })
+	for _, c := range accepted {
 		if c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
 			continue
 		}

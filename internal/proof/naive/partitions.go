@@ -148,17 +148,18 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 				last = before
 			}
 		}
-		if c.took() && last != nil && by(c.ask, last.ask) && c.ask.Offset < last.ask.Offset && !j.moved(topic, partition, last.ask.Time, c.answer.Time) {
+		if c.took() && last != nil && by(c.ask, last.ask) && c.ask.Offset < last.ask.Offset && !j.moved(c, last.ask.Time) {
 			j.sawPartition(outcome, "commit-regressed", topic, partition)
 		}
 	}
 }
 
-// moved: the partition changed hands.
-func (j *judge) moved(topic int16, partition int32, from, to time.Duration) bool {
+// moved: somebody was given the partition since, or the sender had to give it up. What another process is relieved of that only seemed to have it
+// still, ends nobody's assignment but its own.
+func (j *judge) moved(c *asked, since time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked) && e.Topic == topic && e.Partition == partition &&
-			e.Time >= from && e.Time <= to
+		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked && by(&e, c.ask)) && e.Topic == c.ask.Topic && e.Partition == c.ask.Partition &&
+			e.Time >= since && e.Time <= c.answer.Time
 	})
 }
 
