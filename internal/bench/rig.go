@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
 	"github.com/dlqbench/dlqbench/internal/tap"
 )
 
@@ -56,7 +57,7 @@ func (c *counter) Record(event history.Event) {
 // rig is an embedded Kafka of one broker.
 type rig struct {
 	dir   string
-	kafka *cluster.Embedded
+	kafka *embedded.Kafka
 	taps  []*tap.Tap
 	links []*network.Link
 	ids   *history.IDs
@@ -71,7 +72,7 @@ func newRig(ctx context.Context, o options) (*rig, error) {
 		return nil, err
 	}
 	r := &rig{dir: dir, ids: history.NewIDs("bench"), clock: history.NewClock(), sink: &counter{}}
-	r.kafka, err = cluster.StartEmbedded(ctx, cluster.Options{Brokers: 1, Dir: dir, Log: zerolog.Nop()})
+	r.kafka, err = embedded.Start(ctx, embedded.Options{Brokers: 1, Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		return nil, err
 	}

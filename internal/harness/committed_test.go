@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
 )
 
 // What was committed is audited, also behind a transaction that nobody ended; what was aborted, or is open, is not. A topic whose last offset is a
@@ -20,7 +21,7 @@ import (
 func TestReadTopicSeesWhatWasCommitted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	kafka, err := cluster.StartEmbedded(ctx, cluster.Options{Brokers: 1, Dir: t.TempDir(), Log: zerolog.Nop()})
+	kafka, err := embedded.Start(ctx, embedded.Options{Brokers: 1, Dir: t.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/subject"
 	"github.com/dlqbench/dlqbench/internal/tap"
@@ -46,7 +47,7 @@ type run struct {
 
 // stage is what is started for a run, in the order in which it is started; tearDown ends it in the opposite order.
 type stage struct {
-	cluster    *cluster.Embedded
+	cluster    *embedded.Kafka
 	admin      *kadm.Client
 	links      map[string][]*network.Link
 	rules      *faultkafka.Injector
@@ -91,7 +92,7 @@ func (r *run) watchStalls(ctx context.Context) {
 
 func (r *run) startCluster(ctx context.Context) error {
 	var err error
-	r.cluster, err = cluster.StartEmbedded(ctx, cluster.Options{
+	r.cluster, err = embedded.Start(ctx, embedded.Options{
 		Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Log: r.options.Log.Hook(silentWhen(&r.discarding)),
 	})
 	if err != nil {

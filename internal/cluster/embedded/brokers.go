@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"context"
@@ -6,30 +6,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
 // This file breaks single brokers: it stops, starts and pauses them, and moves what they lead and coordinate.
-
-// What became of a broker's clients, as the calls below count it.
-const (
-	// ChangeClosed and ChangeReset: connections that were ended.
-	ChangeClosed = "connections closed"
-	ChangeReset  = "connections reset"
-	// ChangeMoved: partitions that another broker leads now. ChangeLeaderless: partitions that nobody leads.
-	ChangeMoved      = "leaders moved"
-	ChangeLeaderless = "partitions without a leader"
-	// ChangeCoordinators: groups and transactional ids that another broker coordinates now.
-	ChangeCoordinators = "coordinators moved"
-	// ChangeRequests and ChangeAnswers: what a paused broker did not read, or not answer.
-	ChangeRequests = "requests held"
-	ChangeAnswers  = "answers held"
-)
 
 // StopBroker takes a broker off the net and returns once its port refuses connections. Its partitions are led by their next
 // replica, its groups coordinated elsewhere, and then its connections are closed. What only this broker holds has no leader until
 // it is back. Nothing that was acknowledged is lost. A request that was under way may have been carried out, its answer is
 // lost, as with a real broker. It returns what changed, counted; nothing if nobody had to do with the broker.
-func (e *Embedded) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
+func (e *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = e.takeDown(ctx, id, false)
 	if err != nil {
 		return nil, fmt.Errorf("stopping broker %d: %w", id, err)
@@ -39,7 +26,7 @@ func (e *Embedded) StopBroker(ctx context.Context, id int32) (changed map[string
 
 // KillBroker is StopBroker without any order: the first thing that clients notice is that their connections are reset. (The others
 // know at once that it is gone; a real controller takes its session timeout to find out.)
-func (e *Embedded) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
+func (e *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = e.takeDown(ctx, id, true)
 	if err != nil {
 		return nil, fmt.Errorf("killing broker %d: %w", id, err)
@@ -47,7 +34,7 @@ func (e *Embedded) KillBroker(ctx context.Context, id int32) (changed map[string
 	return changed, nil
 }
 
-func (e *Embedded) takeDown(ctx context.Context, id int32, reset bool) (map[string]int, error) {
+func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	gate, err := e.findAlive(ctx, id)
@@ -74,11 +61,11 @@ func (e *Embedded) takeDown(ctx context.Context, id int32, reset bool) (map[stri
 	if err != nil {
 		return nil, fmt.Errorf("confirming that it is off the net at %s: %w", gate.address, err)
 	}
-	end := ChangeClosed
+	end := cluster.ChangeClosed
 	if reset {
-		end = ChangeReset
+		end = cluster.ChangeReset
 	}
-	return counted(map[string]int{end: ended, ChangeMoved: moved, ChangeLeaderless: e.layout.leads(id), ChangeCoordinators: coordinators}), nil
+	return counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id), cluster.ChangeCoordinators: coordinators}), nil
 }
 
 // counted leaves out what did not happen.
@@ -89,7 +76,7 @@ func counted(changes map[string]int) map[string]int {
 
 // StartBroker brings a stopped broker back on its port, with what it held, and returns once the port accepts connections. It
 // leads its partitions and coordinates its groups again.
-func (e *Embedded) StartBroker(ctx context.Context, id int32) error {
+func (e *Kafka) StartBroker(ctx context.Context, id int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	gate, err := e.find(ctx, id)
@@ -120,7 +107,7 @@ func (e *Embedded) StartBroker(ctx context.Context, id int32) error {
 // PauseBroker lets a broker stand still: its connections stay open, new ones are accepted, and nothing that is sent to it is read or
 // answered until ResumeBroker. What it had read before is carried out; nobody hears of that either. The other brokers do not notice:
 // it goes on leading and coordinating, and sessions run out meanwhile.
-func (e *Embedded) PauseBroker(ctx context.Context, id int32) error {
+func (e *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	gate, err := e.findAlive(ctx, id)
@@ -134,7 +121,7 @@ func (e *Embedded) PauseBroker(ctx context.Context, id int32) error {
 }
 
 // ResumeBroker lets a paused broker go on with everything that it was sent, and returns how much that was.
-func (e *Embedded) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
+func (e *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	gate, err := e.find(ctx, id)
@@ -142,12 +129,12 @@ func (e *Embedded) ResumeBroker(ctx context.Context, id int32) (changed map[stri
 		return nil, fmt.Errorf("letting broker %d go on: %w", id, err)
 	}
 	requests, answers := gate.resume()
-	return counted(map[string]int{ChangeRequests: requests, ChangeAnswers: answers}), nil
+	return counted(map[string]int{cluster.ChangeRequests: requests, cluster.ChangeAnswers: answers}), nil
 }
 
 // MoveLeaders gives the partitions that a broker leads to other replicas, for as long as there are others that live; it goes on as a follower.
 // What it alone holds stays. It returns what changed, counted.
-func (e *Embedded) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
+func (e *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, err = e.findAlive(ctx, id)
@@ -161,7 +148,7 @@ func (e *Embedded) MoveLeaders(ctx context.Context, id int32) (changed map[strin
 }
 
 // ReturnLeaders lets a broker lead again what it led before MoveLeaders.
-func (e *Embedded) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
+func (e *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, err := e.find(ctx, id); err != nil {
@@ -170,18 +157,18 @@ func (e *Embedded) ReturnLeaders(ctx context.Context, id int32) (changed map[str
 	return e.demote(id, false), nil
 }
 
-func (e *Embedded) demote(id int32, on bool) map[string]int {
+func (e *Kafka) demote(id int32, on bool) map[string]int {
 	var moved int
 	e.frozen(func() {
 		e.layout.demoted[id] = on
 		moved = e.settleLeaders()
 	})
-	return counted(map[string]int{ChangeMoved: moved})
+	return counted(map[string]int{cluster.ChangeMoved: moved})
 }
 
 // MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. The group's state moves with
 // it; its members hear NOT_COORDINATOR and ask who it is. It fails where there is no other such broker.
-func (e *Embedded) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
+func (e *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer func() {
@@ -215,7 +202,7 @@ func (e *Embedded) MoveCoordinator(ctx context.Context, group string) (from, to 
 }
 
 // findAlive returns the gate of a broker that is not stopped.
-func (e *Embedded) findAlive(ctx context.Context, id int32) (*gate, error) {
+func (e *Kafka) findAlive(ctx context.Context, id int32) (*gate, error) {
 	gate, err := e.find(ctx, id)
 	if err == nil && !e.layout.alive[id] {
 		err = errors.New("it is stopped already")
@@ -225,7 +212,7 @@ func (e *Embedded) findAlive(ctx context.Context, id int32) (*gate, error) {
 
 // find returns a broker's gate. A call that was interrupted ends here: what it does after is quick, and must not be left half
 // done.
-func (e *Embedded) find(ctx context.Context, id int32) (*gate, error) {
+func (e *Kafka) find(ctx context.Context, id int32) (*gate, error) {
 	if e.closed {
 		return nil, ErrClosed
 	}
@@ -241,7 +228,7 @@ func (e *Embedded) find(ctx context.Context, id int32) (*gate, error) {
 
 // settleLeaders gives every partition the leader it belongs to. Partitions that are where they belong are not touched: their
 // clients notice nothing. It returns how many were moved.
-func (e *Embedded) settleLeaders() (moved int) {
+func (e *Kafka) settleLeaders() (moved int) {
 	for name, table := range e.layout.topics {
 		for partition := range int32(len(table.homes)) {
 			belongs, leads := e.layout.leader(name, partition), e.kafka.LeaderFor(name, partition)
@@ -268,7 +255,7 @@ const rehashes = 4000
 
 // settleCoordinators deals coordinators anew until those that clients use lie where they belong. If that can't be had, it takes
 // the next deal in which all of them can be reached. It returns how many were moved.
-func (e *Embedded) settleCoordinators() (moved int) {
+func (e *Kafka) settleCoordinators() (moved int) {
 	may := e.layout.mayCoordinate()
 	if len(may) == 0 {
 		return 0 // every broker is stopped
@@ -295,7 +282,7 @@ func (e *Embedded) settleCoordinators() (moved int) {
 }
 
 // dealt returns where coordinators are, and whether they belong there.
-func (e *Embedded) dealt(may []int32, strict bool) (map[string]int32, bool) {
+func (e *Kafka) dealt(may []int32, strict bool) (map[string]int32, bool) {
 	now := make(map[string]int32, len(e.layout.coordinators))
 	for key := range e.layout.coordinators {
 		now[key] = e.kafka.CoordinatorFor(key)

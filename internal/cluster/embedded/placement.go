@@ -1,6 +1,10 @@
-package cluster
+package embedded
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
+)
 
 // This file decides where things belong: which broker leads a partition, and which may coordinate a group, given who is alive.
 // Everything here is computed from the tables alone, nothing asks kfake.
@@ -57,7 +61,7 @@ func (l *layout) shared() []int32 {
 }
 
 // add enters a topic. It also moves the homes of the topics entered before off a broker that this one reserves.
-func (l *layout) add(topic Topic) {
+func (l *layout) add(topic cluster.Topic) {
 	table := &topicTable{reserved: topic.Broker, homes: make([]int32, topic.Partitions)}
 	l.topics[topic.Name] = table
 	shared := l.shared()

@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
 // For any cluster, topics and set of stopped brokers: a partition with a living replica is led by one, and by its home if that
@@ -16,7 +18,7 @@ func TestPlacement(t *testing.T) {
 		l := newLayout(brokers)
 		reserved := map[int32]bool{}
 		for i := range rapid.IntRange(1, 4).Draw(t, "topics") {
-			topic := Topic{
+			topic := cluster.Topic{
 				Name: strconv.Itoa(i), Partitions: rapid.IntRange(1, 12).Draw(t, "partitions"),
 				Broker: rapid.Int32Range(0, int32(brokers)).Draw(t, "broker"),
 			}

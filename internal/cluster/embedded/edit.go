@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // stopped may be edited just after: it then calls a partition leaderless that has a new leader, and the client asks again.
 
 // edit puts an answer right.
-func (e *Embedded) edit(request kmsg.Request, response kmsg.Response) {
+func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -34,7 +34,7 @@ func (e *Embedded) edit(request kmsg.Request, response kmsg.Response) {
 // answers with the end of the log (LeaderEpochFileCache.endOffsetFor); kfake answers that it does not know the epoch, which a client
 // must take for a divergence that can't be located: it begins anew from the start of the partition. The sequence that shows it:
 // a broker stops, leaders move, and a consumer validates its position before the next record is written.
-func (e *Embedded) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, response *kmsg.OffsetForLeaderEpochResponse) {
+func (e *Kafka) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, response *kmsg.OffsetForLeaderEpochResponse) {
 	for i := range response.Topics {
 		topic := &response.Topics[i]
 		for p := range topic.Partitions {
@@ -62,7 +62,7 @@ func askedEpoch(request *kmsg.OffsetForLeaderEpochRequest, topic string, partiti
 }
 
 // controllerID returns the controller, or -1 (none known) while its broker is stopped.
-func (e *Embedded) controllerID(id int32) int32 {
+func (e *Kafka) controllerID(id int32) int32 {
 	if e.layout.alive[id] {
 		return id
 	}
@@ -71,7 +71,7 @@ func (e *Embedded) controllerID(id int32) int32 {
 
 // editMetadata leaves out stopped brokers, and tells leaders, replicas, in-sync and offline ones as they are. In passing it
 // learns of topics that clients created, so that their leaders move as well when a broker stops.
-func (e *Embedded) editMetadata(response *kmsg.MetadataResponse) {
+func (e *Kafka) editMetadata(response *kmsg.MetadataResponse) {
 	response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.MetadataResponseBroker) bool { return !e.layout.alive[b.NodeID] })
 	response.ControllerID = e.controllerID(response.ControllerID)
 	for i := range response.Topics {
@@ -90,7 +90,7 @@ func (e *Embedded) editMetadata(response *kmsg.MetadataResponse) {
 	}
 }
 
-func (e *Embedded) editPartition(topic string, partition *kmsg.MetadataResponseTopicPartition) {
+func (e *Kafka) editPartition(topic string, partition *kmsg.MetadataResponseTopicPartition) {
 	if int(partition.Partition) >= len(e.layout.topics[topic].homes) {
 		return
 	}
@@ -109,7 +109,7 @@ func (e *Embedded) editPartition(topic string, partition *kmsg.MetadataResponseT
 }
 
 // editCoordinators answers with coordinators that are alive and on no reserved broker, moving them if they have to be moved.
-func (e *Embedded) editCoordinators(request *kmsg.FindCoordinatorRequest, response *kmsg.FindCoordinatorResponse) {
+func (e *Kafka) editCoordinators(request *kmsg.FindCoordinatorRequest, response *kmsg.FindCoordinatorResponse) {
 	if response.Version <= 3 {
 		if response.ErrorCode == 0 {
 			response.NodeID, response.Host, response.Port, response.ErrorCode = e.coordinatorOf(request.CoordinatorKey)
@@ -125,7 +125,7 @@ func (e *Embedded) editCoordinators(request *kmsg.FindCoordinatorRequest, respon
 }
 
 // coordinatorOf returns the coordinator of a group or transactional id, and sees to it that it is one that may coordinate.
-func (e *Embedded) coordinatorOf(key string) (node int32, host string, port int32, code int16) {
+func (e *Kafka) coordinatorOf(key string) (node int32, host string, port int32, code int16) {
 	node = e.kafka.CoordinatorFor(key)
 	if !slices.Contains(e.layout.mayCoordinate(), node) {
 		e.layout.coordinators[key] = coordinator{}

@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"encoding/binary"
@@ -23,7 +23,7 @@ const keepPeriod = minSessionTimeout / 4
 const absentLimit = 8
 
 // keep heartbeats for waiting members until stop is closed.
-func (e *Embedded) keep(stop <-chan struct{}) {
+func (e *Kafka) keep(stop <-chan struct{}) {
 	ticker := time.NewTicker(keepPeriod)
 	defer ticker.Stop()
 	for {
@@ -40,7 +40,7 @@ func (e *Embedded) keep(stop <-chan struct{}) {
 	}
 }
 
-func (e *Embedded) keepGroup(group string, requests []*parked) error {
+func (e *Kafka) keepGroup(group string, requests []*parked) error {
 	info := e.kafka.GroupInfo(group)
 	gate := e.gates[e.kafka.CoordinatorFor(group)]
 	for _, p := range requests {

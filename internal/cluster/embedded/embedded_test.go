@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
 func TestMain(m *testing.M) {
@@ -27,9 +29,9 @@ func TestMain(m *testing.M) {
 // patience bounds every wait of these tests; it is never how long something takes.
 const patience = 60 * time.Second
 
-func start(t *testing.T, brokers int, topics ...Topic) *Embedded {
+func start(t *testing.T, brokers int, topics ...cluster.Topic) *Kafka {
 	t.Helper()
-	e, err := StartEmbedded(testContext(t), Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))})
+	e, err := Start(testContext(t), Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-func client(t *testing.T, e *Embedded, options ...kgo.Opt) *kgo.Client {
+func client(t *testing.T, e *Kafka, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(e.Bootstrap()...),
@@ -105,7 +107,7 @@ func brokerIDs(response *kmsg.MetadataResponse) string {
 func TestBrokersAreNumberedFromOne(t *testing.T) {
 	for _, brokers := range []int{1, 3, MaxBrokers} {
 		t.Run(strconv.Itoa(brokers), func(t *testing.T) {
-			e := start(t, brokers, Topic{Name: "input", Partitions: 2 * brokers})
+			e := start(t, brokers, cluster.Topic{Name: "input", Partitions: 2 * brokers})
 			c := client(t, e)
 			got := metadata(t, c, 1)
 			if want := "123456789"[:brokers]; brokerIDs(got) != want {
@@ -129,20 +131,20 @@ func TestBrokersAreNumberedFromOne(t *testing.T) {
 }
 
 func TestWrongRequestsAreRefused(t *testing.T) {
-	e := start(t, 2, Topic{Name: "input", Partitions: 1})
+	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 1})
 	ctx := testContext(t)
 	refusals := []struct {
 		says string
 		call func() error
 	}{
 		{"10 brokers were asked for", func() error {
-			_, err := StartEmbedded(ctx, Options{Brokers: MaxBrokers + 1, Dir: t.TempDir()})
+			_, err := Start(ctx, Options{Brokers: MaxBrokers + 1, Dir: t.TempDir()})
 			return err
 		}},
-		{"no directory", func() error { _, err := StartEmbedded(ctx, Options{Brokers: 1}); return err }},
-		{"TOPIC_ALREADY_EXISTS", func() error { return e.CreateTopics(ctx, []Topic{{Name: "input", Partitions: 1}}) }},
-		{"0 partitions", func() error { return e.CreateTopics(ctx, []Topic{{Name: "other"}}) }},
-		{"lie on broker 3", func() error { return e.CreateTopics(ctx, []Topic{{Name: "other", Partitions: 1, Broker: 3}}) }},
+		{"no directory", func() error { _, err := Start(ctx, Options{Brokers: 1}); return err }},
+		{"TOPIC_ALREADY_EXISTS", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 1}}) }},
+		{"0 partitions", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "other"}}) }},
+		{"lie on broker 3", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "other", Partitions: 1, Broker: 3}}) }},
 		{"brokers 1 to 2", func() error { return stop(e)(ctx, 3) }},
 		{"starting broker 1: it is running", func() error { return e.StartBroker(ctx, 1) }},
 		{"stopping broker 1: it is stopped already", func() error { return errors.Join(stop(e)(ctx, 1), stop(e)(ctx, 1)) }},
@@ -165,7 +167,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 
 // A stopped broker refuses, is on no list, and only what it led has moved; when it is back everything is as before.
 func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 6})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 6})
 	c := client(t, e)
 	before := metadata(t, c, 1)
 	if _, err := e.StopBroker(testContext(t), 2); err != nil {
@@ -215,7 +217,7 @@ type writer struct {
 	acks   chan struct{}
 }
 
-func startWriter(t *testing.T, e *Embedded, topic string, partitions int) *writer {
+func startWriter(t *testing.T, e *Kafka, topic string, partitions int) *writer {
 	t.Helper()
 	w := &writer{client: client(t, e, kgo.RequiredAcks(kgo.AllISRAcks())), stop: make(chan struct{}), acked: map[int32]int{}, acks: make(chan struct{}, 1)}
 	w.wg.Go(func() {
@@ -291,7 +293,7 @@ func (w *writer) finish(t *testing.T) map[int32]int {
 }
 
 // verify reads the topic: each partition must hold 0, 1, 2, … exactly once and in order.
-func verify(t *testing.T, e *Embedded, topic string, acked map[int32]int) {
+func verify(t *testing.T, e *Kafka, topic string, acked map[int32]int) {
 	t.Helper()
 	c := client(t, e, kgo.ConsumeTopics(topic))
 	next, missing := map[int32]int{}, 0
@@ -324,7 +326,7 @@ func verify(t *testing.T, e *Embedded, topic string, acked map[int32]int) {
 
 func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 	t.Run("three brokers, each stopped in turn", func(t *testing.T) {
-		e := start(t, 3, Topic{Name: "input", Partitions: 3})
+		e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 		w := startWriter(t, e, "input", 3)
 		for id := range int32(3) {
 			w.progress(t, 20, 0, 1, 2)
@@ -340,7 +342,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		verify(t, e, "input", w.finish(t))
 	})
 	t.Run("the only broker", func(t *testing.T) {
-		e := start(t, 1, Topic{Name: "input", Partitions: 2})
+		e := start(t, 1, cluster.Topic{Name: "input", Partitions: 2})
 		w := startWriter(t, e, "input", 2)
 		for range 2 {
 			w.progress(t, 20, 0, 1)
@@ -355,7 +357,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		verify(t, e, "input", w.finish(t))
 	})
 	t.Run("all three at once", func(t *testing.T) {
-		e := start(t, 3, Topic{Name: "input", Partitions: 3})
+		e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 		w := startWriter(t, e, "input", 3)
 		w.progress(t, 20, 0, 1, 2)
 		for id := range int32(3) {
@@ -376,7 +378,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 // While the broker that alone holds the DLQ is stopped, the DLQ can't be written, everything else can; and back it comes
 // with what it had.
 func TestReservedBroker(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 4}, Topic{Name: "dlq", Partitions: 4, Broker: 2})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 4}, cluster.Topic{Name: "dlq", Partitions: 4, Broker: 2})
 	c := client(t, e)
 	got := metadata(t, c, 1)
 	for p := range int32(4) {
@@ -416,7 +418,7 @@ func TestReservedBroker(t *testing.T) {
 // Groups keep off the reserved broker, move when their coordinator stops, stay where they are when another one does,
 // and go home afterwards.
 func TestCoordinatorsHaveAPlace(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 3}, Topic{Name: "dlq", Partitions: 1, Broker: 3})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3})
 	groups := []string{"a", "b", "c", "d"}
 	home := map[string]int32{}
 	check := func(when string, right func(group string, node int32) bool) {
@@ -493,7 +495,7 @@ type members struct {
 	wg       sync.WaitGroup
 }
 
-func startMembers(t *testing.T, e *Embedded, count int) *members {
+func startMembers(t *testing.T, e *Kafka, count int) *members {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &members{seen: map[int32]int64{}, consumed: make(chan struct{}, 1), cancel: cancel}
@@ -540,7 +542,7 @@ func (m *members) progress(t *testing.T, when string) {
 
 // A group goes on through stops of every broker, its coordinator's included, and no committed offset is forgotten.
 func TestGroupKeepsConsuming(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 3})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 	w, m := startWriter(t, e, "input", 3), startMembers(t, e, 2)
 	m.progress(t, "at the start")
 	for id := range int32(3) {
@@ -584,7 +586,7 @@ func TestGroupKeepsConsuming(t *testing.T) {
 // Between a change of leaders and the next record, the epoch of the last record still ends where the log ends: a consumer that
 // validates its position then must not take it for lost.
 func TestLastEpochEndsWithTheLog(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 3})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 	w := startWriter(t, e, "input", 3)
 	w.progress(t, 20, 0, 1, 2)
 	acked := w.finish(t)
@@ -631,7 +633,7 @@ func TestClientsTopicsMoveToo(t *testing.T) {
 }
 
 // stop stops a broker, whatever that changes.
-func stop(e *Embedded) func(context.Context, int32) error {
+func stop(e *Kafka) func(context.Context, int32) error {
 	return func(ctx context.Context, id int32) error {
 		_, err := e.StopBroker(ctx, id)
 		return err
@@ -640,7 +642,7 @@ func stop(e *Embedded) func(context.Context, int32) error {
 
 // Several callers at once, requests in full flow, and Close in the middle: nothing may hang.
 func TestStopStartAndCloseAtOnce(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 3})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 	w := startWriter(t, e, "input", 3)
 	w.progress(t, 5, 0, 1, 2)
 	var wg sync.WaitGroup

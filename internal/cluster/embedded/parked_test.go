@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ const (
 // member is a member of the group "group", on a connection of its own.
 type member struct {
 	rawConn
-	e          *Embedded
+	e          *Kafka
 	session    time.Duration
 	id         string
 	instance   *string
@@ -34,13 +34,13 @@ type member struct {
 }
 
 // dialMember connects to the group's coordinator.
-func dialMember(t *testing.T, e *Embedded, session time.Duration) *member {
+func dialMember(t *testing.T, e *Kafka, session time.Duration) *member {
 	t.Helper()
 	return &member{rawConn: dialCoordinator(t, e), e: e, session: session}
 }
 
 // newMember connects to the group's coordinator and gets a member id.
-func newMember(t *testing.T, e *Embedded, session time.Duration) *member {
+func newMember(t *testing.T, e *Kafka, session time.Duration) *member {
 	t.Helper()
 	m := dialMember(t, e, session)
 	response := m.request(t, m.join(), 9).(*kmsg.JoinGroupResponse)
@@ -50,7 +50,7 @@ func newMember(t *testing.T, e *Embedded, session time.Duration) *member {
 	return m
 }
 
-func dialCoordinator(t *testing.T, e *Embedded) rawConn {
+func dialCoordinator(t *testing.T, e *Kafka) rawConn {
 	t.Helper()
 	node, err := e.CoordinatorFor("group")
 	if err != nil {
@@ -191,7 +191,7 @@ func (m *member) die(t *testing.T) {
 }
 
 // connections returns those that kfake knows, also when their clients are gone.
-func (e *Embedded) connections() []*brokerConn {
+func (e *Kafka) connections() []*brokerConn {
 	var all []*brokerConn
 	for _, gate := range e.gates {
 		gate.mu.Lock()
@@ -204,12 +204,12 @@ func (e *Embedded) connections() []*brokerConn {
 }
 
 // live returns those whose clients are not known to be gone.
-func (e *Embedded) live() []*brokerConn {
+func (e *Kafka) live() []*brokerConn {
 	return slices.DeleteFunc(e.connections(), func(c *brokerConn) bool { return c.SetDeadline(time.Time{}) != nil })
 }
 
 // nothingHeld waits until kfake has heard of every connection that ended.
-func nothingHeld(t *testing.T, e *Embedded) {
+func nothingHeld(t *testing.T, e *Kafka) {
 	t.Helper()
 	await(t, "ended connections to be given up", func() bool { return len(e.live()) == len(e.connections()) })
 }
@@ -224,7 +224,7 @@ func await(t *testing.T, what string, reached func() bool) {
 }
 
 // inGroup waits until the group has so many members.
-func inGroup(t *testing.T, e *Embedded, count int) {
+func inGroup(t *testing.T, e *Kafka, count int) {
 	t.Helper()
 	await(t, fmt.Sprintf("%d members", count), func() bool {
 		info := e.kafka.GroupInfo("group")
@@ -233,7 +233,7 @@ func inGroup(t *testing.T, e *Embedded, count int) {
 }
 
 // stable forms a group of one.
-func stable(t *testing.T, e *Embedded, session time.Duration) *member {
+func stable(t *testing.T, e *Kafka, session time.Duration) *member {
 	t.Helper()
 	m := newMember(t, e, session)
 	m.joins(t)
@@ -244,7 +244,7 @@ func stable(t *testing.T, e *Embedded, session time.Duration) *member {
 }
 
 // completing brings a group of a leader and a mortal follower to where JoinGroup is answered to both and neither has sent SyncGroup.
-func completing(t *testing.T, e *Embedded, session time.Duration, instance *string) (leader, follower *member) {
+func completing(t *testing.T, e *Kafka, session time.Duration, instance *string) (leader, follower *member) {
 	t.Helper()
 	leader = stable(t, e, session)
 	if instance == nil {
@@ -428,7 +428,7 @@ func sendsNonsense(t *testing.T) {
 // A member that is not in its group is given up, but not before kfake had the time to handle its request.
 func TestAbsentMemberIsGivenUpInTheEnd(t *testing.T) {
 	e := start(t, 1)
-	unkept := &Embedded{kafka: e.kafka, gates: e.gates, parked: newParkedRequests()} // its keeper shall not get in between
+	unkept := &Kafka{kafka: e.kafka, gates: e.gates, parked: newParkedRequests()} // its keeper shall not get in between
 	near, far := net.Pipe()
 	t.Cleanup(func() { _ = far.Close() })
 	absent := parkedBy(newBrokerConn(near, e.gates[1]), &kmsg.JoinGroupRequest{Group: "group", MemberID: "absent"})[0]
@@ -532,7 +532,7 @@ func stopAndClose(wait string, killed bool) func(*testing.T) {
 }
 
 // waitIn brings a member to where it waits for another one that does nothing, both mortal.
-func waitIn(t *testing.T, e *Embedded, wait string) *member {
+func waitIn(t *testing.T, e *Kafka, wait string) *member {
 	t.Helper()
 	if wait == "JoinGroup" {
 		stable(t, e, mortal)

@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
 // BenchmarkStart measures how long an embedded Kafka takes to be there, and to be gone.
@@ -14,11 +16,11 @@ func BenchmarkStart(b *testing.B) {
 	for _, brokers := range []int{1, 3} {
 		b.Run(strconv.Itoa(brokers), func(b *testing.B) {
 			for b.Loop() {
-				e, err := StartEmbedded(context.Background(), Options{Brokers: brokers, Dir: b.TempDir(), Log: zerolog.Nop()})
+				e, err := Start(context.Background(), Options{Brokers: brokers, Dir: b.TempDir(), Log: zerolog.Nop()})
 				if err != nil {
 					b.Fatal(err)
 				}
-				topics := []Topic{{Name: "input", Partitions: 6}, {Name: "dlq", Partitions: 6, Broker: int32(brokers)}}
+				topics := []cluster.Topic{{Name: "input", Partitions: 6}, {Name: "dlq", Partitions: 6, Broker: int32(brokers)}}
 				if err := e.CreateTopics(context.Background(), topics); err != nil {
 					b.Fatal(err)
 				}
@@ -32,12 +34,12 @@ func BenchmarkStart(b *testing.B) {
 
 // BenchmarkStopStart measures a broker's stop and start, with the moves of leaders and coordinators.
 func BenchmarkStopStart(b *testing.B) {
-	e, err := StartEmbedded(context.Background(), Options{Brokers: 3, Dir: b.TempDir(), Log: zerolog.Nop()})
+	e, err := Start(context.Background(), Options{Brokers: 3, Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
-	if err := e.CreateTopics(context.Background(), []Topic{{Name: "input", Partitions: 60}}); err != nil {
+	if err := e.CreateTopics(context.Background(), []cluster.Topic{{Name: "input", Partitions: 60}}); err != nil {
 		b.Fatal(err)
 	}
 	for _, group := range []string{"a", "b", "c"} {
@@ -57,12 +59,12 @@ func BenchmarkStopStart(b *testing.B) {
 
 // BenchmarkProduce measures what one idempotent producer gets through.
 func BenchmarkProduce(b *testing.B) {
-	e, err := StartEmbedded(context.Background(), Options{Brokers: 1, Dir: b.TempDir(), Log: zerolog.Nop()})
+	e, err := Start(context.Background(), Options{Brokers: 1, Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
-	if err := e.CreateTopics(context.Background(), []Topic{{Name: "input", Partitions: 6}}); err != nil {
+	if err := e.CreateTopics(context.Background(), []cluster.Topic{{Name: "input", Partitions: 6}}); err != nil {
 		b.Fatal(err)
 	}
 	c, err := kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...), kgo.DefaultProduceTopic("input"))

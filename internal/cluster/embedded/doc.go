@@ -1,4 +1,4 @@
-// Package cluster owns the Kafka that a run talks to: starting it, creating topics on the brokers they are meant for, and
+// Package embedded owns the Kafka inside this process: starting it, creating topics on the brokers they are meant for, and
 // stopping and starting single brokers. It knows nothing of scenarios, faults or histories: who stops a broker, and why, is
 // its caller's business.
 //
@@ -12,4 +12,4 @@
 // mended on the same way (parked.go tells where).
 //
 // Brokers are numbered as users count, from 1, and that number is the node id which clients see.
-package cluster
+package embedded

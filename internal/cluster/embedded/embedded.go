@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
 // MaxBrokers is the largest embedded cluster.
@@ -30,8 +32,8 @@ type Options struct {
 	Log zerolog.Logger
 }
 
-// Embedded is a Kafka inside this process. Its methods may be called from several goroutines.
-type Embedded struct {
+// Kafka is a Kafka inside this process. Its methods may be called from several goroutines.
+type Kafka struct {
 	kafka *kfake.Cluster
 	log   zerolog.Logger
 	// gates by node id.
@@ -47,17 +49,17 @@ type Embedded struct {
 	closed bool
 }
 
-// StartEmbedded starts brokers on ports of 127.0.0.1 that the system picks.
+// Start starts brokers on ports of 127.0.0.1 that the system picks.
 //
 // Topics are not created by being mentioned: a client that gets a name wrong shall see it. Groups form at once (kfake knows no
 // initial rebalance delay). What a stopped broker holds is what it held: records are written through to the files' page
 // cache before they are acknowledged and never discarded, so syncing each write would cost much and protect from nothing
 // that a run does; the files are synced at Close.
-func StartEmbedded(ctx context.Context, options Options) (*Embedded, error) {
+func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if err := options.check(ctx); err != nil {
 		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
 	}
-	e := &Embedded{
+	e := &Kafka{
 		log: options.Log, gates: map[int32]*gate{}, layout: newLayout(options.Brokers), parked: newParkedRequests(), stop: make(chan struct{}),
 	}
 	// kfake numbers nodes from 0 and makes the last one the controller. Node 0 is removed while there is nothing on it.
@@ -108,7 +110,7 @@ func (o Options) check(ctx context.Context) error {
 }
 
 // listen gives kfake the listener of its next node; it asks for one node after the other.
-func (e *Embedded) listen(string, string) (net.Listener, error) {
+func (e *Kafka) listen(string, string) (net.Listener, error) {
 	gate, err := newGate(e, e.parked)
 	if err != nil {
 		return nil, err
@@ -117,23 +119,23 @@ func (e *Embedded) listen(string, string) (net.Listener, error) {
 	return gate, nil
 }
 
-func (e *Embedded) closeGates() {
+func (e *Kafka) closeGates() {
 	for _, gate := range e.gates {
 		_ = gate.Close()
 	}
 }
 
 // Brokers returns all brokers, running or stopped, in order.
-func (e *Embedded) Brokers() []Broker {
-	brokers := make([]Broker, 0, len(e.gates))
+func (e *Kafka) Brokers() []cluster.Broker {
+	brokers := make([]cluster.Broker, 0, len(e.gates))
 	for id := range int32(len(e.gates)) {
-		brokers = append(brokers, Broker{ID: id + 1, Address: e.gates[id+1].address.String()})
+		brokers = append(brokers, cluster.Broker{Number: id + 1, ID: id + 1, Address: e.gates[id+1].address.String()})
 	}
 	return brokers
 }
 
 // Bootstrap returns the addresses of all brokers.
-func (e *Embedded) Bootstrap() []string {
+func (e *Kafka) Bootstrap() []string {
 	var addresses []string
 	for _, broker := range e.Brokers() {
 		addresses = append(addresses, broker.Address)
@@ -143,10 +145,10 @@ func (e *Embedded) Bootstrap() []string {
 
 // Controller returns the broker that clients create topics at: the last one. While it is stopped they can't (CreateTopics
 // below can).
-func (e *Embedded) Controller() int32 { return int32(len(e.gates)) }
+func (e *Kafka) Controller() int32 { return int32(len(e.gates)) }
 
 // CoordinatorFor returns the broker that coordinates a group.
-func (e *Embedded) CoordinatorFor(group string) (int32, error) {
+func (e *Kafka) CoordinatorFor(group string) (int32, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -161,7 +163,7 @@ func (e *Embedded) CoordinatorFor(group string) (int32, error) {
 
 // CreateTopics creates topics and gives each partition the leader it belongs to. It fails at the first topic that exists or is
 // ill-defined; those before it are created.
-func (e *Embedded) CreateTopics(ctx context.Context, topics []Topic) error {
+func (e *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -179,7 +181,7 @@ func (e *Embedded) CreateTopics(ctx context.Context, topics []Topic) error {
 	return nil
 }
 
-func (e *Embedded) create(ctx context.Context, topic Topic) error {
+func (e *Kafka) create(ctx context.Context, topic cluster.Topic) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func (e *Embedded) create(ctx context.Context, topic Topic) error {
 const maxPartitions = 1000
 
 // Close stops all brokers and writes what they hold to Dir. Closing again does nothing.
-func (e *Embedded) Close() error {
+func (e *Kafka) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -216,7 +218,7 @@ func (e *Embedded) Close() error {
 
 // frozen makes changes that clients shall see all at once: kfake handles no request until it returns. (kfake runs its
 // administrative calls also while a control function holds a request up.)
-func (e *Embedded) frozen(change func()) {
+func (e *Kafka) frozen(change func()) {
 	done := make(chan struct{})
 	e.kafka.Control(func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the signature is kfake's
 		e.kafka.DropControl()

@@ -1,4 +1,4 @@
-package cluster
+package embedded
 
 import (
 	"errors"
@@ -13,27 +13,29 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
 // A killed broker resets its connections, whatever is under way on them; a stopped one closes them.
 func TestHowConnectionsEnd(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(*Embedded) (map[string]int, error)
+		end  func(*Kafka) (map[string]int, error)
 		says string
 		want error
 	}{
-		"stop": {func(e *Embedded) (map[string]int, error) { return e.StopBroker(t.Context(), 1) }, ChangeClosed, io.EOF},
-		"kill": {func(e *Embedded) (map[string]int, error) { return e.KillBroker(t.Context(), 1) }, ChangeReset, syscall.ECONNRESET},
+		"stop": {func(e *Kafka) (map[string]int, error) { return e.StopBroker(t.Context(), 1) }, cluster.ChangeClosed, io.EOF},
+		"kill": {func(e *Kafka) (map[string]int, error) { return e.KillBroker(t.Context(), 1) }, cluster.ChangeReset, syscall.ECONNRESET},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := start(t, 3, Topic{Name: "input", Partitions: 3}, Topic{Name: "alone", Partitions: 2, Broker: 2})
+			e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
 			conn := dialRaw(t, e.Brokers()[0].Address)
 			conn.request(t, kmsg.NewPtrMetadataRequest(), 1) // the broker has it
 			changed, err := test.end(e)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := map[string]int{test.says: 1, ChangeMoved: 1}; !maps.Equal(changed, want) {
+			if want := map[string]int{test.says: 1, cluster.ChangeMoved: 1}; !maps.Equal(changed, want) {
 				t.Errorf("it changed %v, want %v", changed, want)
 			}
 			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, test.want) {
@@ -41,8 +43,8 @@ func TestHowConnectionsEnd(t *testing.T) {
 			}
 		})
 	}
-	e := start(t, 3, Topic{Name: "alone", Partitions: 2, Broker: 2})
-	if changed, err := e.KillBroker(t.Context(), 2); err != nil || !maps.Equal(changed, map[string]int{ChangeLeaderless: 2}) {
+	e := start(t, 3, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
+	if changed, err := e.KillBroker(t.Context(), 2); err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeLeaderless: 2}) {
 		t.Errorf("what only one broker holds: %v, %v", changed, err)
 	}
 	if changed, err := e.StopBroker(t.Context(), 3); err != nil || len(changed) > 0 {
@@ -52,7 +54,7 @@ func TestHowConnectionsEnd(t *testing.T) {
 
 // While a broker is paused its connections stay open, new ones are accepted, nothing is answered; then everything is.
 func TestPausedBrokerStandsStill(t *testing.T) {
-	e := start(t, 2, Topic{Name: "input", Partitions: 2})
+	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
 	address := e.Brokers()[0].Address
 	old := dialRaw(t, address)
 	old.request(t, kmsg.NewPtrMetadataRequest(), 1)
@@ -77,7 +79,7 @@ func TestPausedBrokerStandsStill(t *testing.T) {
 	}
 	dialRaw(t, e.Brokers()[1].Address).request(t, kmsg.NewPtrMetadataRequest(), 1) // the other one goes on
 	changed, err := e.ResumeBroker(t.Context(), 1)
-	if err != nil || !maps.Equal(changed, map[string]int{ChangeRequests: 2}) {
+	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeRequests: 2}) {
 		t.Errorf("it held back %v, %v, want 2 requests", changed, err)
 	}
 	for _, conn := range []net.Conn{old, fresh} {
@@ -89,7 +91,7 @@ func TestPausedBrokerStandsStill(t *testing.T) {
 
 // Nothing may hang when a paused broker is stopped, killed or closed.
 func TestPausedBrokerCanEnd(t *testing.T) {
-	e := start(t, 2, Topic{Name: "input", Partitions: 2})
+	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
 	w := startWriter(t, e, "input", 2)
 	w.progress(t, 5, 0, 1)
 	for _, end := range []func() (map[string]int, error){
@@ -130,7 +132,7 @@ func TestPausedBrokerCanEnd(t *testing.T) {
 func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 	for _, brokers := range []int{1, 3} {
 		t.Run(fmt.Sprint(brokers), func(t *testing.T) {
-			e := start(t, brokers, Topic{Name: "input", Partitions: 3})
+			e := start(t, brokers, cluster.Topic{Name: "input", Partitions: 3})
 			w := startWriter(t, e, "input", 3)
 			w.progress(t, 10, 0, 1, 2)
 			if _, err := e.KillBroker(t.Context(), 1); err != nil {
@@ -157,7 +159,7 @@ func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 }
 
 func TestLeadersMoveAndReturn(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 6}, Topic{Name: "alone", Partitions: 1, Broker: 3})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 6}, cluster.Topic{Name: "alone", Partitions: 1, Broker: 3})
 	c := client(t, e)
 	led := func() (by1, by2, by3 int) {
 		counts := map[int32]int{}
@@ -169,7 +171,7 @@ func TestLeadersMoveAndReturn(t *testing.T) {
 	w := startWriter(t, e, "input", 6)
 	w.progress(t, 5, 0, 1, 2, 3, 4, 5)
 	changed, err := e.MoveLeaders(t.Context(), 1)
-	if err != nil || !maps.Equal(changed, map[string]int{ChangeMoved: 3}) {
+	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 3}) {
 		t.Errorf("it changed %v, %v", changed, err)
 	}
 	if one, two, three := led(); one != 0 || two != 6 || three != 0 {
@@ -184,7 +186,7 @@ func TestLeadersMoveAndReturn(t *testing.T) {
 	if err := e.StartBroker(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := e.ReturnLeaders(t.Context(), 1); err != nil || !maps.Equal(changed, map[string]int{ChangeMoved: 3}) {
+	if changed, err := e.ReturnLeaders(t.Context(), 1); err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 3}) {
 		t.Errorf("returning them changed %v, %v", changed, err)
 	}
 	if one, two, three := led(); one != 3 || two != 3 || three != 0 {
@@ -201,7 +203,7 @@ func TestLeadersMoveAndReturn(t *testing.T) {
 }
 
 func TestCoordinatorMoves(t *testing.T) {
-	e := start(t, 3, Topic{Name: "input", Partitions: 3}, Topic{Name: "alone", Partitions: 1, Broker: 2})
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "alone", Partitions: 1, Broker: 2})
 	w := startWriter(t, e, "input", 3)
 	m := startMembers(t, e, 2)
 	m.progress(t, "before")
