@@ -35,7 +35,7 @@ vet:
 
 # Every shipped scenario, judged with the reference consumer; side by side where that can't disturb what is measured.
 scenarios: build
-	./dlqbench run --quiet --parallel 4 $$(./dlqbench list | awk '{print $$1}')
+	./dlqbench run --quiet --parallel 4 $$(./dlqbench list --cluster embedded | awk '{print $$1}')
 
 # That verdicts can be trusted: planted bugs are caught, correct consumers never accused, checkers agree with their definitions. It takes
 # about an hour; docs/proof.md has the tables. Longer still: PROVE="soundness --first 100000 --runs 100000 --for 8h".

@@ -38,7 +38,12 @@ type Scenario struct {
 type Cluster struct {
 	// Brokers is 1 to 9; default 1.
 	Brokers int `json:"brokers,omitempty" jsonschema:"minimum=1,maximum=9"`
+	// Real, when set, is why only a real Kafka shows what the scenario is about: it is not run on the embedded one.
+	Real string `json:"real,omitempty"`
 }
+
+// RunsOnEmbedded reports whether the embedded Kafka shows what the scenario is about.
+func (s *Scenario) RunsOnEmbedded() bool { return s.Cluster.Real == "" }
 
 // Topics are the run's topics; their names get the run's prefix.
 type Topics struct {

@@ -3,19 +3,26 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
+	var on clusterFlags
+	command := &cobra.Command{
 		Use: "list", Short: "List the shipped scenarios", Args: noArgs,
-		Example: "  dlqbench list",
-		RunE: func(*cobra.Command, []string) error {
+		Example: "  dlqbench list\n  dlqbench list --cluster embedded",
+		RunE: func(command *cobra.Command, _ []string) error {
+			if _, err := on.options(); err != nil {
+				return usageError{err}
+			}
+			fewer := command.Flags().Changed("cluster") && on.provider == harness.ClusterEmbedded
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			for _, name := range scenarios.Names() {
 				data, _ := scenarios.Shipped(name)
@@ -23,11 +30,18 @@ func (a *app) listCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(table, "%s\t%s\n", name, scenario.Description)
+				switch {
+				case scenario.RunsOnEmbedded():
+					fmt.Fprintf(table, "%s\t%s\n", name, scenario.Description)
+				case !fewer:
+					fmt.Fprintf(table, "%s\t(real Kafka) %s\n", name, scenario.Description)
+				}
 			}
 			return table.Flush()
 		},
 	}
+	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess, "list what runs on this Kafka: "+strings.Join(providers(), ", "))
+	return command
 }
 
 func (a *app) showCommand() *cobra.Command {

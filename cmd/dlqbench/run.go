@@ -30,6 +30,7 @@ type runFlags struct {
 	quiet, json bool
 	keepData    bool
 	parallel    int
+	cluster     clusterFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -55,6 +56,7 @@ to the newest. The worst verdict decides the exit code.`),
 	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print a line per verdict, and no progress")
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
 	command.Flags().IntVar(&flags.parallel, "parallel", 1, "scenarios at a time; those with a high rate or thresholds still run alone")
+	flags.cluster.add(command.Flags())
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
 	return command
 }
@@ -146,6 +148,10 @@ func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, 
 // runOptions reads what one argument names.
 func (a *app) runOptions(arg string, flags runFlags) (harness.Options, error) {
 	options := harness.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion()}
+	var err error
+	if options.Cluster, err = flags.cluster.options(); err != nil {
+		return options, err
+	}
 	executable, err := os.Executable()
 	if err != nil {
 		return options, fmt.Errorf("finding this program's own file: %w", err)
@@ -158,6 +164,9 @@ func (a *app) runOptions(arg string, flags runFlags) (harness.Options, error) {
 	options.Scenario, options.Source, err = scenarios.ParseForSubject(name, data, flags.sets, flags.subject)
 	if err != nil {
 		return options, err
+	}
+	if options.Cluster.Provider == harness.ClusterEmbedded && !options.Scenario.RunsOnEmbedded() {
+		return options, fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", name, options.Scenario.Cluster.Real, harness.ClusterProcess)
 	}
 	if flags.seed != "" {
 		seed, err := strconv.ParseUint(flags.seed, 0, 64)
@@ -187,6 +196,7 @@ func rerunCommand(arg string, flags runFlags) string {
 	for _, set := range flags.sets {
 		words = append(words, "--set", quoteWord(set))
 	}
+	words = append(words, flags.cluster.words()...)
 	return strings.Join(words, " ")
 }
 

@@ -78,8 +78,8 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 		return nil
 	}
 	// Markers are read too: the last offset may be one of theirs.
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Bootstrap()...), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	client, err := kgo.NewClient(append(r.cluster.client[:len(r.cluster.client):len(r.cluster.client)], kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
 	if err != nil {
 		return err
 	}

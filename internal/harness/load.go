@@ -48,7 +48,7 @@ func (r *run) nemesis() *faults.Nemesis {
 		Injectors: map[string]faults.Injector{
 			"network":    network.NewInjector(r.links),
 			"kafka":      r.rules,
-			"broker":     faultbroker.NewInjector(r.cluster, r.header.Group),
+			"broker":     faultbroker.NewInjector(r.cluster.breaker, r.header.Group),
 			"subject":    forgiving{faultsubject.NewInjector(r.subject, r.scenario.InstanceCount(), r.header.Instances), r.options.Log},
 			"downstream": downstream.NewInjector(r.oracle),
 		},

@@ -21,6 +21,8 @@ type Options struct {
 	SubjectFile string
 	// Seed, when not nil, replaces the scenario's.
 	Seed *uint64
+	// Cluster is the Kafka to run against.
+	Cluster ClusterOptions
 	// Out is the folder for run directories.
 	Out string
 	// Executable is this program: it is started again as the reference consumer, the replay tool and the guard.

@@ -11,13 +11,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/cluster"
-	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/subject"
 	"github.com/dlqbench/dlqbench/internal/tap"
@@ -47,7 +44,7 @@ type run struct {
 
 // stage is what is started for a run, in the order in which it is started; tearDown ends it in the opposite order.
 type stage struct {
-	cluster    *embedded.Kafka
+	cluster    *provided
 	admin      *kadm.Client
 	links      map[string][]*network.Link
 	rules      *faultkafka.Injector
@@ -90,30 +87,6 @@ func (r *run) watchStalls(ctx context.Context) {
 	r.stopStalls = func() { cancel(); group.Wait() }
 }
 
-func (r *run) startCluster(ctx context.Context) error {
-	var err error
-	r.cluster, err = embedded.Start(ctx, embedded.Options{
-		Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Log: r.options.Log.Hook(silentWhen(&r.discarding)),
-	})
-	if err != nil {
-		return err
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Bootstrap()...))
-	if err != nil {
-		return err
-	}
-	r.admin = kadm.NewClient(client)
-	var topics []cluster.Topic
-	for _, topic := range r.header.Topics {
-		created := cluster.Topic{Name: topic.Name, Partitions: topic.Partitions}
-		if topic.Role == history.RoleDLQ {
-			created.Broker = int32(r.scenario.Topics.DLQ.Broker)
-		}
-		topics = append(topics, created)
-	}
-	return r.cluster.CreateTopics(ctx, topics)
-}
-
 // silentWhen drops what is logged from the moment on at which the condition is set.
 func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 	return func(event *zerolog.Event, _ zerolog.Level, _ string) {
@@ -138,10 +111,10 @@ func (r *run) openLinks(context.Context) error {
 	}
 	for _, broker := range r.cluster.Brokers() {
 		groups := []string{"brokers"}
-		if int(broker.ID) == r.scenario.Topics.DLQ.Broker {
+		if int(broker.Number) == r.scenario.Topics.DLQ.Broker {
 			groups = append(groups, "dlq")
 		}
-		if err := open(fmt.Sprintf("broker %d", broker.ID), broker.Address, groups...); err != nil {
+		if err := open(fmt.Sprintf("broker %d", broker.Number), broker.Address, groups...); err != nil {
 			return err
 		}
 	}
@@ -166,7 +139,7 @@ func (r *run) openTaps(context.Context) error {
 	r.rules = faultkafka.NewInjector(r.header.Topics)
 	var upstreams []tap.Upstream
 	for _, broker := range r.cluster.Brokers() {
-		link := r.links[fmt.Sprintf("broker %d", broker.ID)][0]
+		link := r.links[fmt.Sprintf("broker %d", broker.Number)][0]
 		upstreams = append(upstreams, tap.Upstream{NodeID: broker.ID, Dial: link.Address()})
 	}
 	r.tap = tap.New(tap.Config{
@@ -188,7 +161,7 @@ func (r *run) openProducer(context.Context) error {
 	input := r.header.TopicIndex(r.topic(history.RoleInput))
 	var err error
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
-		Bootstrap: r.cluster.Bootstrap(), Topic: r.topic(history.RoleInput), TopicIndex: input, Plan: r.plan, IDs: r.ids,
+		Client: r.cluster.client, Topic: r.topic(history.RoleInput), TopicIndex: input, Plan: r.plan, IDs: r.ids,
 		Headers: r.scenario.Workload.Headers, Clock: r.clock, Sink: r.live,
 	})
 	return err

@@ -5,6 +5,8 @@ package subject
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -47,4 +49,32 @@ func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last 
 			strings.Join(launch.Command, " "), exit, out.lastLines(), path)
 	}
 	return out.lastLines(), nil
+}
+
+// Attend starts a command that is no part of the subject and that the caller watches itself, such as a broker: in a process group of its own that
+// never outlives this process, whatever ends it. The caller calls ended when it has waited for the command.
+func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
+	if cmd.Env == nil {
+		cmd.Env = cleanEnvironment(os.Environ())
+	}
+	cmd.Env = append(cmd.Env, RunIDVariable+"="+g.cfg.RunID)
+	cmd.SysProcAttr = childAttributes()
+	if err := g.spawner.start(cmd); err != nil {
+		return nil, notStarted(Launch{Command: cmd.Args, Dir: cmd.Dir}, err)
+	}
+	pid := cmd.Process.Pid
+	g.guard.add(pid)
+	ended = func() {
+		g.guard.remove(pid)
+		if err := g.registry.drop(pid); err != nil {
+			g.cfg.Log.Warn().Err(err).Msg("the registry of processes is out of date")
+		}
+	}
+	if err := g.registry.add(history.None, pid); err != nil {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		ended()
+		return nil, err
+	}
+	return ended, nil
 }

@@ -27,8 +27,8 @@ const maxBatch = 1<<20 + 12
 
 // ProducerConfig is what a producer needs.
 type ProducerConfig struct {
-	// Bootstrap lists brokers' addresses, without any proxy in front.
-	Bootstrap []string
+	// Client says how to reach the brokers, without any proxy in front: their addresses, and what a secured cluster wants.
+	Client []kgo.Opt
 	// Topic is the input topic, TopicIndex its index in the history's header.
 	Topic      string
 	TopicIndex int16
@@ -54,8 +54,7 @@ type Producer struct {
 
 // NewProducer returns a producer; Close frees it. It connects when it runs.
 func NewProducer(cfg ProducerConfig) (*Producer, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(cfg.Bootstrap...),
+	client, err := kgo.NewClient(append(cfg.Client[:len(cfg.Client):len(cfg.Client)],
 		kgo.ClientID("dlqbench-workload"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -71,9 +70,9 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.AlwaysRetryEOF(), // or a broker that goes before its first answer on a connection fails its records for good
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(50*time.Millisecond<<min(tries, 4), 500*time.Millisecond) }),
-	)
+	)...)
 	if err != nil {
-		return nil, fmt.Errorf("setting up the workload's producer for %v: %w", cfg.Bootstrap, err)
+		return nil, fmt.Errorf("setting up the workload's producer: %w", err)
 	}
 	return &Producer{
 		cfg: cfg, client: client,

@@ -45,7 +45,7 @@ func evenPlan(count int, gap time.Duration) *plan.Plan {
 func newTestProducer(t testing.TB, bootstrap []string, p *plan.Plan, sink history.Sink, clock history.Clock) *Producer {
 	t.Helper()
 	producer, err := NewProducer(ProducerConfig{
-		Bootstrap: bootstrap, Topic: "orders", TopicIndex: 3, Plan: p, IDs: history.NewIDs("run"), Headers: 1, Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(bootstrap...)}, Topic: "orders", TopicIndex: 3, Plan: p, IDs: history.NewIDs("run"), Headers: 1, Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestProducerSendsOddValues(t *testing.T) {
 		p.Records = append(p.Records, record)
 	}
 	producer, err := NewProducer(ProducerConfig{
-		Bootstrap: cluster.ListenAddrs(), Topic: "orders", Plan: p, IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Topic: "orders", Plan: p, IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/cluster"
@@ -142,6 +143,9 @@ func (e *Kafka) Bootstrap() []string {
 	}
 	return addresses
 }
+
+// ClientOptions are what a client needs to reach the brokers.
+func (e *Kafka) ClientOptions() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(e.Bootstrap()...)} }
 
 // Controller returns the broker that clients create topics at: the last one. While it is stopped they can't (CreateTopics
 // below can).
