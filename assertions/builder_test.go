@@ -134,6 +134,14 @@ func (b *builder) exit(code int16) *builder {
 	return b
 }
 
+// exitedBefore is an end that is heard of so late.
+func (b *builder) exitedBefore(late time.Duration) *builder {
+	e := b.of(history.KindInstanceExited)
+	e.Flags, e.Aux = history.Expected, int64(late)
+	b.put(e)
+	return b
+}
+
 func (b *builder) kill() *builder { return b.signal("KILL").exit(-1) }
 
 func (b *builder) logError() *builder {

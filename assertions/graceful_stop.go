@@ -44,6 +44,8 @@ type gracefulStop struct {
 type stop struct {
 	by                    holder
 	asked, killed, exited time.Duration
+	// noted is the time of the event that tells of the end, which may be later than it was.
+	noted time.Duration
 }
 
 func newGracefulStop(w *world) checker {
@@ -56,7 +58,7 @@ func (c *gracefulStop) observe(e *history.Event) {
 		c.signal(e)
 	case history.KindInstanceExited:
 		if s := c.stopOf(holder{e.Instance, e.Run}); s != nil && s.exited == never {
-			s.exited = e.Time
+			s.exited, s.noted = e.Time-time.Duration(e.Aux), e.Time
 		}
 	case history.KindProduceRequest:
 		if len(c.stops) > 0 && c.w.write != nil && c.w.write.letter {
@@ -124,6 +126,9 @@ func (c *gracefulStop) finish() Result {
 // judgeStop judges how long one stop took.
 func (c *gracefulStop) judgeStop(s *stop) {
 	grace := c.w.contract.StopGrace
+	if s.killed != never && s.exited != never && s.exited <= s.killed {
+		s.killed = never // it was gone, and its end not yet heard of
+	}
 	ran := s.exited
 	if s.killed != never {
 		ran = s.killed
@@ -170,13 +175,13 @@ func (s *spans) kept(instance int16, from, to time.Duration) (total time.Duratio
 }
 
 func (c *gracefulStop) sawLate(s *stop, ran time.Duration) {
-	end := moment{history.KindInstanceExited, s.exited}
+	end := moment{history.KindInstanceExited, s.noted}
 	if s.killed != never {
 		end = moment{history.KindInstanceSignal, s.killed}
 	}
 	by, killed := s.by, s.killed != never
 	c.saw("stop-timeout", sighting{
-		record: none, topic: none, partition: none, offset: none, from: s.asked, to: max(s.exited, s.killed),
+		record: none, topic: none, partition: none, offset: none, from: s.asked, to: max(s.noted, s.killed),
 		marks: []moment{{history.KindInstanceSignal, s.asked}, end},
 		say: func() string {
 			if killed {

@@ -34,6 +34,22 @@ func stopTales() []tale {
 			graced(b).send(0).success(0).commit(1).drain()
 			return b.phase(history.PhaseAudit).signal("TERM").wait(1200 * ms).exit(0).sealed()
 		}},
+		{"it ends within its grace, and that is heard of long after", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(1500 * ms).exitedBefore(600 * ms).sealed()
+		}},
+		{"it ends long after its grace, and that is heard of late, too", []string{"stop-timeout"}, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(1800 * ms).exitedBefore(500 * ms).sealed()
+		}},
+		{"it ends within its grace, and is to be killed before that is heard of", nil, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(2 * time.Second).signal("KILL").wait(100 * ms).exitedBefore(1200 * ms).sealed()
+		}},
+		{"it is killed after its grace, and its end is heard of late", []string{"stop-timeout"}, func(b *builder) history.Source {
+			graced(b).send(0).success(0).commit(1).drain()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(2 * time.Second).signal("KILL").wait(100 * ms).exitedBefore(50 * ms).sealed()
+		}},
 		{"it outlasts its grace, but could not run", nil, func(b *builder) history.Source {
 			graced(b).send(0).success(0).commit(1).drain()
 			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).stall(0, 300*ms).kill().sealed()

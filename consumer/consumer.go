@@ -120,6 +120,7 @@ var errGrace = errors.New("stopping the consumer: a handler still ran at the end
 // Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished is not committed.
 func (c *Consumer) Run(ctx context.Context) error {
 	l := newLoop(c)
+	defer l.disconnect()
 	var err error
 	if l.producer, err = newProducer(c.config); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 func (l *loop) newClient() (*kgo.Client, error) {
 	config := l.config
 	options := slices.Concat([]kgo.Opt{
-		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID), kgo.ConsumerGroup(config.Group),
+		kgo.WithContext(l.connected), kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID), kgo.ConsumerGroup(config.Group),
 		kgo.ConsumeTopics(append([]string{config.Topic}, config.RetryTopics...)...),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		// A group without commits begins at the start: what was produced before it existed is not passed over.
@@ -200,5 +201,8 @@ func (c *Consumer) leave(l *loop) {
 	if err := l.client.LeaveGroupContext(leaving); err != nil {
 		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("the group was not left in order; it notices by the session timeout")
 	}
+	// Nothing more is wanted of the brokers: without this the client waits up to a second for each to confirm that a fetch session is over, and a
+	// broker that is slow to do so would make the stop outlast its grace.
+	l.disconnect()
 	l.client.CloseAllowingRebalance()
 }

@@ -19,6 +19,31 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+// A stop asks nothing more of the brokers once the group is left: they may be slow to answer, and what is left of the grace is short.
+func TestStopDoesNotWaitForFetchSessions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2)
+	var closing atomic.Int32
+	b.cluster.ControlKey(int16(kmsg.Fetch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		b.cluster.KeepControl()
+		if fetch := request.(*kmsg.FetchRequest); fetch.SessionEpoch < 0 && fetch.SessionID > 0 {
+			closing.Add(1)
+		}
+		return nil, nil, false
+	})
+	started := b.start(b.config(testSettings(), func(context.Context, *kgo.Record) error { return nil }), DefaultParts(testSettings()))
+	for partition := range int32(2) {
+		b.produce(partition, 20, 5)
+		b.eventually("everything is committed", func() bool { return b.committed(partition) == 20 })
+	}
+	if err := started.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := closing.Load(); n != 0 {
+		t.Errorf("%d fetch sessions were ended in order while the consumer stopped", n)
+	}
+}
+
 func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 4)

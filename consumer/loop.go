@@ -90,6 +90,9 @@ type loop struct {
 	life    context.Context
 	end     context.CancelFunc
 	working sync.WaitGroup
+	// connected is the life of the consuming client's connections; it ends when the group is left.
+	connected  context.Context
+	disconnect context.CancelFunc
 }
 
 func newLoop(c *Consumer) *loop {
@@ -100,6 +103,7 @@ func newLoop(c *Consumer) *loop {
 		done: make(chan struct{}),
 	}
 	l.life, l.end = context.WithCancel(context.Background())
+	l.connected, l.disconnect = context.WithCancel(context.Background())
 	return l
 }
 

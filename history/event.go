@@ -71,7 +71,7 @@ const (
 	// InstanceSignal: the harness sent it a signal. Code = signal number, Text = its name ("TERM").
 	KindInstanceSignal
 	// InstanceExited: it ended. Code = exit code (-1 when ended by a signal, then Text = its name); Flags Expected when the
-	// harness asked for it.
+	// harness asked for it. Aux = by how much, in ns, it was gone before Time: whoever waits for a process may hear of its end late.
 	KindInstanceExited
 	// SubjectError: the instance wrote a line to its log that reports an error. Text = the line, cut to 300 bytes.
 	KindSubjectError
@@ -105,6 +105,29 @@ const (
 	// a fetch session resolved, KIP-227), or when that connection ends. So N = 0 does not prove that the partition is paused: a client also leaves
 	// out what it has records of that it has not handed on yet, and comes back after a new connection, perhaps to another broker.
 	KindFetching
+
+	// ShareAcquired: records of a share group (KIP-932) were handed to an instance, which has them until it acknowledges them, its acquisition
+	// lock runs out, or its share session ends. Instance, Run, Topic, Partition, Offset = first, Aux = last offset (inclusive), N = delivery count,
+	// which the broker keeps. Time is before the bytes were written to the instance; what a fault withheld is not there.
+	KindShareAcquired
+	// ShareAckRequest: a range of offsets that an instance acknowledges alike, in a ShareAcknowledge or a ShareFetch, stamped after it was read. Op,
+	// Instance, Run, Topic, Partition, Offset = first, Aux = last offset (inclusive), N = how (AckGap …).
+	KindShareAckRequest
+	// ShareAckResponse: the broker's answer to it, stamped before it was written to the instance. Op, Code; Flags Withheld, Forged as above. The
+	// fields of the request are repeated.
+	KindShareAckResponse
+	// ShareSessionEnd: an instance closes its share session with a broker (share session epoch -1), which releases what it has acquired there
+	// and does not acknowledge with the request. Instance, Run, Aux = the broker's node id. A connection that ends does the same, and is not recorded.
+	KindShareSessionEnd
+)
+
+// How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).
+const (
+	AckGap     = 0 // there is no record at the offset
+	AckAccept  = 1
+	AckRelease = 2 // to be delivered again
+	AckReject  = 3 // not to be delivered again
+	AckRenew   = 4 // the acquisition lock begins anew
 )
 
 // None is the value of an int field that carries nothing.

@@ -24,6 +24,8 @@ func kindName(k Kind) string {
 		KindFaultStart: "fault-start", KindFaultEffect: "fault-effect", KindFaultEnd: "fault-end",
 		KindAuditRecord: "audit-record", KindAuditStart: "audit-start", KindAuditOffsets: "audit-offsets",
 		KindReplaySelected: "replay-selected", KindSample: "sample", KindFetching: "fetching",
+		KindShareAcquired: "share-acquired", KindShareAckRequest: "share-ack-request", KindShareAckResponse: "share-ack-response",
+		KindShareSessionEnd: "share-session-end",
 	}
 	if int(k) < len(names) {
 		return names[k]

@@ -21,7 +21,9 @@ type process struct {
 	launch   Launch
 	out      *output
 	paused   atomic.Bool
-	ready    sync.Once
+	// gone is when the group was seen to have ended by who watches a stop, in ns of the run; 0 if it was not.
+	gone  atomic.Int64
+	ready sync.Once
 	// done is closed when the process group has ended and that is noted.
 	done chan struct{}
 	// saidReady is closed when a line of the output matches Ready.Log.
@@ -94,7 +96,9 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	event.Code, event.Text = int16(signal), signalName(signal)
 	switch signal {
 	case syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT:
-		p.asked.Store(true)
+		if !p.asked.Swap(true) {
+			g.watching.Go(func() { g.seeEnd(p) })
+		}
 	case syscall.SIGSTOP:
 		p.paused.Store(true)
 	case syscall.SIGCONT:
@@ -107,8 +111,31 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	return nil
 }
 
+// goneEvery is how often it is looked whether a process that was told to stop is gone.
+const goneEvery = 5 * time.Millisecond
+
+// seeEnd looks for the end of a process that was told to stop. Whoever waits for it in the kernel hears of it when his thread is given a processor
+// and the runtime goes on with him: beside a busy machine's other work that was seen to take more than a second, and the process would seem to have
+// outlasted its grace. A timer is served by any thread that runs.
+func (g *Group) seeEnd(p *process) {
+	token := startToken(p.pid)
+	ticker := time.NewTicker(goneEvery)
+	defer ticker.Stop()
+	for token != "" && startToken(p.pid) == token || groupAlive(p.pid) {
+		select {
+		case <-p.child.ended:
+			return
+		case <-ticker.C:
+		}
+	}
+	p.gone.Store(int64(g.cfg.Clock.Now()))
+}
+
 func (g *Group) noteExit(p *process) {
 	event := p.event(history.KindInstanceExited, g.cfg.Clock.Now())
+	if gone := time.Duration(p.gone.Load()); gone > 0 {
+		event.Aux = int64(max(event.Time-gone, 0))
+	}
 	event.Code, event.Text = int16(p.exit.Code), p.exit.Signal
 	if p.exit.Expected {
 		event.Flags |= history.Expected

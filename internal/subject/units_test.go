@@ -10,7 +10,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/history"
 )
 
 func TestReportsError(t *testing.T) {
@@ -211,5 +214,23 @@ func BenchmarkReportsError(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Who waits for a process in the kernel may hear of its end late; the event says when it was seen to be gone.
+func TestExitTellsWhenTheProcessWasGone(t *testing.T) {
+	sink := &events{}
+	g := &Group{cfg: Config{Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop()}}
+	p := &process{child: &child{exit: Exit{Expected: true}}}
+	p.gone.Store(1)
+	g.noteExit(p)
+	p.gone.Store(0)
+	g.noteExit(p)
+	exits := sink.of(history.KindInstanceExited)
+	if e := exits[0]; e.Aux <= 0 || time.Duration(e.Aux) != e.Time-1 {
+		t.Errorf("gone at 1ns, noted at %v: %v late", e.Time, time.Duration(e.Aux))
+	}
+	if exits[1].Aux != 0 {
+		t.Errorf("nobody saw when it was gone, and it was %v before", time.Duration(exits[1].Aux))
 	}
 }

@@ -108,5 +108,6 @@ func changeField(e *history.Event, c Choices) {
 		e.Aux -= int64(c.Intn(3))
 	case history.KindInstanceExited:
 		e.Time += time.Duration(c.Intn(2)) * (drainLimit + 251*ms)
+		e.Aux = int64(time.Duration(c.Intn(3)) * drainLimit)
 	}
 }

@@ -38,10 +38,10 @@ func (j *judge) stops() {
 			continue
 		}
 		end, killed := j.endOf(term)
-		if end == nil || j.header.Contract.StopGrace <= 0 {
+		if end < 0 || j.header.Contract.StopGrace <= 0 {
 			continue
 		}
-		over := end.Time - term.Time - j.header.Contract.StopGrace
+		over := end - term.Time - j.header.Contract.StopGrace
 		late := killed && over >= 0 || !killed && over > noticed
 		if !late || j.stoodStill(term, end, "STOP") {
 			j.judged(graceful)
@@ -56,39 +56,43 @@ func (j *judge) stops() {
 	}
 }
 
-// endOf is the end of a process that was told to stop: that it was killed, or that it ended; nil if that was not seen.
-func (j *judge) endOf(term *history.Event) (end *history.Event, killed bool) {
+// endOf is the end of a process that was told to stop: that it was killed, or that it ended; negative if that was not seen. It may be heard of late.
+func (j *judge) endOf(term *history.Event) (end time.Duration, killed bool) {
+	end = -1
 	for i := range j.events {
 		e := &j.events[i]
 		switch {
 		case e.Time < term.Time || !by(e, term):
-		case e.Kind == history.KindInstanceSignal && e.Text == "KILL":
-			return e, true
+		case e.Kind == history.KindInstanceSignal && e.Text == "KILL" && !killed:
+			end, killed = e.Time, true
 		case e.Kind == history.KindInstanceExited:
-			return e, false
+			if ended := e.Time - time.Duration(e.Aux); !killed || ended <= end {
+				return ended, false
+			}
+			return end, true
 		}
 	}
-	return nil, false
+	return end, killed
 }
 
 // stoodStill: between the two the process was frozen by the signal, or, where that is "", something stood still.
-func (j *judge) stoodStill(from, to *history.Event, signal string) bool {
+func (j *judge) stoodStill(from *history.Event, to time.Duration, signal string) bool {
 	frozen := time.Duration(-1)
 	for i := range j.events {
 		e := &j.events[i]
 		switch {
-		case e.Kind == history.KindStall && signal == "" && e.Time >= from.Time && e.Time-time.Duration(e.Aux) <= to.Time:
+		case e.Kind == history.KindStall && signal == "" && e.Time >= from.Time && e.Time-time.Duration(e.Aux) <= to:
 			return true
 		case e.Kind == history.KindInstanceSignal && e.Instance == from.Instance && e.Text == "STOP":
 			frozen = e.Time
 		case e.Kind == history.KindInstanceSignal && e.Instance == from.Instance && e.Text == "CONT":
-			if frozen >= 0 && frozen <= to.Time && e.Time >= from.Time {
+			if frozen >= 0 && frozen <= to && e.Time >= from.Time {
 				return true
 			}
 			frozen = -1
 		}
 	}
-	return frozen >= 0 && frozen <= to.Time
+	return frozen >= 0 && frozen <= to
 }
 
 // atStop: what a process "still had to retry is left to whoever comes after it: neither committed past nor dead-lettered before its time", once it
