@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/security"
 )
 
 // FromEnvironment returns the configuration that the harness gives an instance in its environment; lookup is os.LookupEnv. The
@@ -17,6 +19,7 @@ import (
 //	DLQBENCH_GROUP_ID           the consumer group
 //	DLQBENCH_ORACLE_URL         the downstream
 //	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member
+//	DLQBENCH_SECURITY_PROTOCOL, DLQBENCH_SASL_MECHANISM, DLQBENCH_SASL_USERNAME, DLQBENCH_SASL_PASSWORD  see internal/security; optional
 //	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
 func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	var errs []error
@@ -54,6 +57,11 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	if topics, _ := lookup("DLQBENCH_RETRY_TOPICS"); topics != "" {
 		config.RetryTopics = strings.Split(topics, ",")
 	}
+	options, err := security.FromEnvironment(lookup)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	config.Options = options
 	if instance, _ := lookup("DLQBENCH_INSTANCE"); instance != "" {
 		config.InstanceID = config.Group + "-" + instance
 	}

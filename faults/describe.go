@@ -72,7 +72,7 @@ func (s Spec) DefaultName() string {
 	case s.Broker != nil && s.Broker.MoveCoordinator:
 		return "move-coordinator"
 	case s.Broker != nil:
-		return dashed(fmt.Sprintf("broker %d %s", s.Broker.Broker, s.Broker.key()))
+		return dashed(fmt.Sprintf("broker %d %s", s.Broker.Broker, s.Broker.Action()))
 	case s.Subject != nil:
 		return s.Subject.name()
 	case s.Downstream != nil:
@@ -261,7 +261,8 @@ func (k Kafka) target() string {
 	return "every instance"
 }
 
-func (b Broker) key() string {
+// Action is the word of the scenario for what is done.
+func (b Broker) Action() string {
 	return chosen(choice{"stop", b.Stop}, choice{"kill", b.Kill}, choice{"pause", b.Pause}, choice{"restart", b.Restart},
 		choice{"move_leaders", b.MoveLeaders}, choice{"move_coordinator", b.MoveCoordinator})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -19,8 +20,8 @@ func (a *app) listCommand() *cobra.Command {
 		Use: "list", Short: "List the shipped scenarios", Args: noArgs,
 		Example: "  dlqbench list\n  dlqbench list --cluster embedded",
 		RunE: func(command *cobra.Command, _ []string) error {
-			if _, err := on.options(); err != nil {
-				return usageError{err}
+			if !slices.Contains(harness.Clusters(), on.provider) {
+				return usageError{fmt.Errorf("--cluster %q: write one of %s", on.provider, strings.Join(harness.Clusters(), ", "))}
 			}
 			fewer := command.Flags().Changed("cluster") && on.provider == harness.ClusterEmbedded
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
@@ -40,7 +41,7 @@ func (a *app) listCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess, "list what runs on this Kafka: "+strings.Join(providers(), ", "))
+	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess, "list what runs on this Kafka: "+strings.Join(harness.Clusters(), ", "))
 	return command
 }
 

@@ -2,32 +2,71 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/dlqbench/dlqbench/internal/cluster/docker"
+	"github.com/dlqbench/dlqbench/internal/cluster/external"
+	"github.com/dlqbench/dlqbench/internal/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/harness"
 )
 
 // clusterFlags say which Kafka to run against.
 type clusterFlags struct {
-	provider string
+	provider, version, image string
+	bootstrap, config        string
+	keep                     bool
 }
-
-// providers are the words of --cluster.
-func providers() []string { return []string{harness.ClusterEmbedded, harness.ClusterProcess} }
 
 func (c *clusterFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&c.provider, "cluster", harness.ClusterEmbedded, "the Kafka to run against: "+strings.Join(providers(), ", "))
+	flags.StringVar(&c.provider, "cluster", harness.ClusterEmbedded, "the Kafka to run against: "+strings.Join(harness.Clusters(), ", "))
+	flags.StringVar(&c.version, "kafka-version", "", "process: version of Apache Kafka (default: what KAFKA_HOME holds, else "+install.DefaultVersion+")")
+	flags.StringVar(&c.image, "image", "", "docker: image of the brokers (default "+docker.DefaultImage+")")
+	c.addExternal(flags)
+	flags.BoolVar(&c.keep, "keep", false, "external: leave the run's topics and groups on the cluster")
 }
 
-// options returns what the flags say; what contradicts itself is told here, before anything is started.
-func (c *clusterFlags) options() (harness.ClusterOptions, error) {
-	if !slices.Contains(providers(), c.provider) {
-		return harness.ClusterOptions{}, fmt.Errorf("--cluster %q: write one of %s", c.provider, strings.Join(providers(), ", "))
+func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
+	flags.StringVar(&c.bootstrap, "bootstrap", "", "external: brokers, host:port,host:port (default: bootstrap.servers of --kafka-config)")
+	flags.StringVar(&c.config, "kafka-config", "", "external: properties file with TLS and SASL settings, as librdkafka or the Java clients have it")
+}
+
+// options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say what of a properties file
+// is not used.
+func (c *clusterFlags) options() (options harness.ClusterOptions, notes []string, err error) {
+	options = harness.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image}
+	if !slices.Contains(harness.Clusters(), c.provider) {
+		return options, nil, fmt.Errorf("--cluster %q: write one of %s", c.provider, strings.Join(harness.Clusters(), ", "))
 	}
-	return harness.ClusterOptions{Provider: c.provider}, nil
+	for _, flag := range []struct {
+		name, provider string
+		given          bool
+	}{
+		{"--kafka-version", harness.ClusterProcess, c.version != ""}, {"--image", harness.ClusterDocker, c.image != ""},
+		{"--bootstrap", harness.ClusterExternal, c.bootstrap != ""}, {"--kafka-config", harness.ClusterExternal, c.config != ""},
+		{"--keep", harness.ClusterExternal, c.keep},
+	} {
+		if flag.given && flag.provider != c.provider {
+			return options, nil, fmt.Errorf("%s is for --cluster %s, and this is %s", flag.name, flag.provider, c.provider)
+		}
+	}
+	if c.version != "" {
+		if _, err := install.ParseVersion(c.version); err != nil {
+			return options, nil, fmt.Errorf("--kafka-version: %w", err)
+		}
+	}
+	if c.provider != harness.ClusterExternal {
+		return options, nil, nil
+	}
+	overrides := external.Overrides{Keep: c.keep}
+	if c.bootstrap != "" {
+		overrides.Bootstrap = strings.Split(c.bootstrap, ",")
+	}
+	options.External, notes, err = external.Load(c.config, os.Getenv, overrides)
+	return options, notes, err
 }
 
 // words are the flags again, as somebody would write them, but for what is the default; they name no secret.
@@ -35,5 +74,13 @@ func (c *clusterFlags) words() []string {
 	if c.provider == harness.ClusterEmbedded {
 		return nil
 	}
-	return []string{"--cluster", c.provider}
+	words := []string{"--cluster", c.provider}
+	for _, flag := range []struct{ name, value string }{
+		{"--kafka-version", c.version}, {"--image", c.image}, {"--bootstrap", c.bootstrap}, {"--kafka-config", c.config},
+	} {
+		if flag.value != "" {
+			words = append(words, flag.name, quoteWord(flag.value))
+		}
+	}
+	return words
 }

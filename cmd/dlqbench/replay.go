@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -97,6 +98,9 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 		return config, errors.New("replay needs --bootstrap and --from: the brokers, and the dead-letter topic")
 	}
 	config.Bootstrap, config.Rate = strings.Split(flags.bootstrap, ","), flags.rate.PerSecond()
+	if config.Options, err = security.FromEnvironment(os.LookupEnv); err != nil {
+		return config, err
+	}
 	if config.Dialect, err = deadletter.Named(flags.dialect); err != nil {
 		return config, err
 	}

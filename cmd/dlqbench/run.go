@@ -67,8 +67,15 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 		all  []harness.Options
 		errs []error
 	)
+	kafka, notes, err := flags.cluster.options()
+	for _, note := range notes {
+		fmt.Fprintln(a.stderr, note)
+	}
+	if err != nil {
+		return usageError{err}
+	}
 	for _, arg := range args {
-		options, err := a.runOptions(arg, flags)
+		options, err := a.runOptions(arg, kafka, flags)
 		errs = append(errs, err)
 		all = append(all, options)
 	}
@@ -146,12 +153,8 @@ func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, 
 }
 
 // runOptions reads what one argument names.
-func (a *app) runOptions(arg string, flags runFlags) (harness.Options, error) {
-	options := harness.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion()}
-	var err error
-	if options.Cluster, err = flags.cluster.options(); err != nil {
-		return options, err
-	}
+func (a *app) runOptions(arg string, kafka harness.ClusterOptions, flags runFlags) (harness.Options, error) {
+	options := harness.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
 	executable, err := os.Executable()
 	if err != nil {
 		return options, fmt.Errorf("finding this program's own file: %w", err)
@@ -165,8 +168,8 @@ func (a *app) runOptions(arg string, flags runFlags) (harness.Options, error) {
 	if err != nil {
 		return options, err
 	}
-	if options.Cluster.Provider == harness.ClusterEmbedded && !options.Scenario.RunsOnEmbedded() {
-		return options, fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", name, options.Scenario.Cluster.Real, harness.ClusterProcess)
+	if err := options.Cluster.Fits(options.Scenario); err != nil {
+		return options, err
 	}
 	if flags.seed != "" {
 		seed, err := strconv.ParseUint(flags.seed, 0, 64)

@@ -47,13 +47,23 @@ func (a *app) subjectCommand() *cobra.Command {
 func (a *app) cleanCommand() *cobra.Command {
 	var out string
 	var all bool
+	var kafka clusterFlags
 	command := &cobra.Command{
 		Use: "clean", Short: "Remove what killed runs left behind", Args: noArgs,
-		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data. Histories and reports stay, unless --all
+		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data and containers. What it left on a cluster of your own is
+removed with --bootstrap or --kafka-config. Histories and reports stay, unless --all
 removes every run directory that was not renamed.`,
 		Example: "  dlqbench clean\n  dlqbench clean --all",
-		RunE: func(*cobra.Command, []string) error {
-			swept, err := harness.Clean(out, all)
+		RunE: func(command *cobra.Command, _ []string) error {
+			kafka.provider = harness.ClusterEmbedded
+			if kafka.bootstrap != "" || kafka.config != "" {
+				kafka.provider = harness.ClusterExternal
+			}
+			options, _, err := kafka.options()
+			if err != nil {
+				return usageError{err}
+			}
+			swept, err := harness.Clean(command.Context(), out, all, options)
 			for _, line := range swept {
 				fmt.Fprintln(a.stdout, line)
 			}
@@ -64,6 +74,7 @@ removes every run directory that was not renamed.`,
 		},
 	}
 	command.Flags().StringVar(&out, "out", "runs", "folder of run directories")
+	kafka.addExternal(command.Flags())
 	command.Flags().BoolVar(&all, "all", false, "also remove the run directories themselves, reports included")
 	return command
 }

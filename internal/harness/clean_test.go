@@ -54,7 +54,7 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	did, err := Clean(root, false)
+	did, err := Clean(t.Context(), root, false, ClusterOptions{})
 	if err != nil || len(did) != 2 {
 		t.Errorf("it did %v, %v", did, err)
 	}
@@ -63,11 +63,11 @@ func TestClean(t *testing.T) {
 	wantFiles(t, kept, true, dirKafka, dirWork)
 	wantFiles(t, going, true, dirKafka, dirWork, subject.RegistryFile)
 	wantFiles(t, foreign, true, dirHistory)
-	if did, err := Clean(root, false); err != nil || len(did) != 0 {
+	if did, err := Clean(t.Context(), root, false, ClusterOptions{}); err != nil || len(did) != 0 {
 		t.Errorf("the second time it did %v, %v", did, err)
 	}
 
-	if did, err := Clean(root, true); err != nil || len(did) != 2 {
+	if did, err := Clean(t.Context(), root, true, ClusterOptions{}); err != nil || len(did) != 2 {
 		t.Errorf("all: it did %v, %v", did, err)
 	}
 	wantFiles(t, root, false, "killed", "kept", linkLatest)
@@ -82,7 +82,7 @@ func TestCleanLeavesWhatBegins(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.recorder.Close()
-	if did, err := Clean(options.Out, true); err != nil || len(did) != 0 {
+	if did, err := Clean(t.Context(), options.Out, true, ClusterOptions{}); err != nil || len(did) != 0 {
 		t.Errorf("it did %v, %v", did, err)
 	}
 	wantFiles(t, r.dir.path, true, dirHistory, subject.RegistryFile)
@@ -90,12 +90,12 @@ func TestCleanLeavesWhatBegins(t *testing.T) {
 
 func TestCleanFails(t *testing.T) {
 	root := t.TempDir()
-	if did, err := Clean(filepath.Join(root, "nowhere"), true); err != nil || did != nil {
+	if did, err := Clean(t.Context(), filepath.Join(root, "nowhere"), true, ClusterOptions{}); err != nil || did != nil {
 		t.Errorf("without a folder it did %v, %v", did, err)
 	}
 	broken := runFolder(t, root, "broken", "{")
 	killed := runFolder(t, root, "killed", dead)
-	_, err := Clean(root, true)
+	_, err := Clean(t.Context(), root, true, ClusterOptions{})
 	if err == nil || !strings.Contains(err.Error(), filepath.Join("broken", subject.RegistryFile)) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("a registry that can't be read: %v", err)
 	}

@@ -2,15 +2,26 @@ package harness
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	faultbroker "github.com/dlqbench/dlqbench/faults/broker"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/docker"
 	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
+	"github.com/dlqbench/dlqbench/internal/cluster/external"
+	"github.com/dlqbench/dlqbench/internal/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // Where the Kafka of a run comes from.
@@ -19,16 +30,54 @@ const (
 	ClusterEmbedded = "embedded"
 	// ClusterProcess is Apache Kafka, a JVM process for each broker.
 	ClusterProcess = "process"
+	// ClusterDocker is a container for each broker.
+	ClusterDocker = "docker"
+	// ClusterExternal is a cluster of the user's own.
+	ClusterExternal = "external"
 )
 
 // ClusterOptions say which Kafka to run against.
 type ClusterOptions struct {
-	// Provider is ClusterEmbedded ("" too) or ClusterProcess.
+	// Provider is one of the constants; "" is ClusterEmbedded.
 	Provider string
+	// Version of Apache Kafka for ClusterProcess; "" is that of KAFKA_HOME or, without one, install.DefaultVersion.
+	Version string
+	// Image for ClusterDocker; "" is docker.DefaultImage.
+	Image string
+	// External says how to reach the cluster for ClusterExternal.
+	External external.Config
 }
 
+// describe names the Kafka for the run's record: no host, no path, no secret.
 func (o ClusterOptions) describe(brokers int) string {
-	return fmt.Sprintf("%s, %d broker(s)", or(o.Provider, ClusterEmbedded), brokers)
+	switch o.Provider {
+	case ClusterProcess:
+		return fmt.Sprintf("process, Apache Kafka %s, %d broker(s)", or(o.Version, install.DefaultVersion), brokers)
+	case ClusterDocker:
+		return fmt.Sprintf("docker, %s, %d broker(s)", or(o.Image, docker.DefaultImage), brokers)
+	case ClusterExternal:
+		return "external"
+	}
+	return fmt.Sprintf("embedded, %d broker(s)", brokers)
+}
+
+// Fits says whether a scenario can be run on the Kafka, before anything is started. The error says what to do.
+func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
+	if or(o.Provider, ClusterEmbedded) == ClusterEmbedded && !s.RunsOnEmbedded() {
+		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
+	}
+	if o.Provider != ClusterExternal {
+		return nil
+	}
+	for i, fault := range s.Faults {
+		if fault.Broker == nil {
+			continue
+		}
+		if err := o.External.CanBreak(fault.Broker.Action()); err != nil {
+			return fmt.Errorf("fault %d of %s breaks a broker: %w", i+1, s.Name, err)
+		}
+	}
+	return nil
 }
 
 // kafka is a cluster, whoever provides it.
@@ -46,14 +95,20 @@ type provided struct {
 	client []kgo.Opt
 	// breaker breaks its brokers.
 	breaker faultbroker.Brokers
+	// tls is how the tap talks to a broker; nil for plaintext. topicIDs answers where the tap can't ask for itself.
+	tls      func(cluster.Broker) *tls.Config
+	topicIDs func(context.Context, []string) (map[string][16]byte, error)
 }
 
 func (r *run) startCluster(ctx context.Context) error {
 	var err error
-	if r.cluster, err = r.provide(ctx); err != nil {
+	if r.cluster, err = r.provide(ctx, r.options.Log.Hook(silentWhen(&r.discarding))); err != nil {
 		return err
 	}
-	client, err := kgo.NewClient(r.cluster.client...)
+	if wanted, there := r.scenario.Topics.DLQ.Broker, len(r.cluster.Brokers()); wanted > there {
+		return fmt.Errorf("the scenario puts the DLQ topic on broker %d, and the cluster has %d", wanted, there)
+	}
+	client, err := kgo.NewClient(append(slices.Clone(r.cluster.client), kgo.AlwaysRetryEOF())...)
 	if err != nil {
 		return err
 	}
@@ -70,15 +125,56 @@ func (r *run) startCluster(ctx context.Context) error {
 }
 
 // provide starts the cluster, or connects to it.
-func (r *run) provide(ctx context.Context) (*provided, error) {
-	log := r.options.Log.Hook(silentWhen(&r.discarding))
-	switch r.options.Cluster.Provider {
+func (r *run) provide(ctx context.Context, log zerolog.Logger) (*provided, error) {
+	brokers, options := r.scenario.Cluster.Brokers, r.options.Cluster
+	switch options.Provider {
 	case "", ClusterEmbedded:
-		started, err := embedded.Start(ctx, embedded.Options{Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Log: log})
+		k, err := embedded.Start(ctx, embedded.Options{Brokers: brokers, Dir: r.dir.file(dirKafka), Log: log})
 		if err != nil {
 			return nil, err
 		}
-		return &provided{kafka: started, client: started.ClientOptions(), breaker: started}, nil
+		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+	case ClusterProcess:
+		installed, err := install.Open(options.Version)
+		if err != nil {
+			return nil, err
+		}
+		k, err := process.Start(ctx, process.Options{
+			Brokers: brokers, Dir: r.dir.file(dirKafka), Kafka: installed, Starter: attended{r.subject}, Log: log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+	case ClusterDocker:
+		k, err := docker.Start(ctx, docker.Options{Brokers: brokers, Image: options.Image, RunID: r.dir.id, Log: log})
+		if err != nil {
+			return nil, err
+		}
+		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+	case ClusterExternal:
+		return r.connect(ctx, options.External, log)
 	}
-	return nil, fmt.Errorf("there is no cluster %q: it is %s or %s", r.options.Cluster.Provider, ClusterEmbedded, ClusterProcess)
+	return nil, fmt.Errorf("there is no cluster %q: it is %s", options.Provider, strings.Join(Clusters(), ", "))
 }
+
+// Clusters are the words for where a Kafka comes from.
+func Clusters() []string {
+	return []string{ClusterEmbedded, ClusterProcess, ClusterDocker, ClusterExternal}
+}
+
+// connect uses a cluster of the user's own; everything that the run makes there has its prefix.
+func (r *run) connect(ctx context.Context, config external.Config, log zerolog.Logger) (*provided, error) {
+	config.Prefix = r.dir.id
+	k, err := external.Connect(ctx, config, external.Options{Log: log, Ledger: r.dir.file(fileLedger), LargestRecord: r.plan.LargestRecord()})
+	if err != nil {
+		return nil, err
+	}
+	return &provided{kafka: k, client: k.ClientOptions(), breaker: k, tls: k.UpstreamTLS, topicIDs: k.TopicIDs}, nil
+}
+
+// attended starts brokers so that they never outlive this process.
+type attended struct{ group *subject.Group }
+
+// Start implements process.Starter.
+func (a attended) Start(cmd *exec.Cmd) (ended func(), err error) { return a.group.Attend(cmd) }

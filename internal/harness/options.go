@@ -50,7 +50,8 @@ type Outcome struct {
 	Judged  reports.Run
 	// Interrupted: the run was ended early by the user; what there was has been judged.
 	Interrupted bool
-	Elapsed     time.Duration
+	// Elapsed is the whole run; SetUp what went by of it before the load began, 0 if it did not.
+	Elapsed, SetUp time.Duration
 }
 
 // EnvironmentError says that a run failed for reasons that lie neither in the subject's promises nor in the scenario: exit code 3.

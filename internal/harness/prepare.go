@@ -60,6 +60,10 @@ func (r *run) writeHeader() error {
 		RunID: r.dir.id, GroupID: r.dir.id, InputTopic: r.dir.id + ".input", InputTopics: r.dir.id + ".input",
 		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT",
 	}
+	if config := r.options.Cluster.External; r.options.Cluster.Provider == ClusterExternal {
+		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism, config.SASL.Username
+		values.SASLPassword = or(config.SASL.Password.Reveal(), config.SASL.Token.Reveal())
+	}
 	r.header = history.Header{
 		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
 		Rerun: fmt.Sprintf(r.options.Rerun, r.plan.Seed), Subject: "reference", Instances: r.scenario.MaxInstances(),

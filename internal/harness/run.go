@@ -15,7 +15,7 @@ import (
 // Outcome.Interrupted is set.
 func Run(ctx context.Context, options Options) (*Outcome, error) {
 	began := time.Now()
-	cleanUpBefore(options)
+	cleanUpBefore(ctx, options)
 	run, err := prepare(options)
 	if err != nil {
 		return nil, err
@@ -34,6 +34,9 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 		outcome.Judged, outcome.Verdict, err = judged, judged.Verdict, errors.Join(err, judging)
 	}
 	outcome.Elapsed = time.Since(began)
+	if at := run.loadedAt.Load(); at != nil {
+		outcome.SetUp = *at
+	}
 	return outcome, err
 }
 

@@ -16,6 +16,7 @@ const (
 	fileScenario = "scenario.yaml"
 	fileSubject  = "subject.yaml"
 	fileIDs      = "replay-ids.txt"
+	fileLedger   = "kafka-ledger.json"
 	dirHistory   = "history"
 	dirLogs      = "logs"
 	dirKafka     = "kafka"

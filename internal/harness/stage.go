@@ -140,12 +140,16 @@ func (r *run) openTaps(context.Context) error {
 	var upstreams []tap.Upstream
 	for _, broker := range r.cluster.Brokers() {
 		link := r.links[fmt.Sprintf("broker %d", broker.Number)][0]
-		upstreams = append(upstreams, tap.Upstream{NodeID: broker.ID, Dial: link.Address()})
+		upstream := tap.Upstream{NodeID: broker.ID, Dial: link.Address()}
+		if r.cluster.tls != nil {
+			upstream.TLS = r.cluster.tls(broker)
+		}
+		upstreams = append(upstreams, upstream)
 	}
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.header.Group,
-		KeepMetadata: r.header.Contract.OffsetMetadata != "",
+		KeepMetadata: r.header.Contract.OffsetMetadata != "", TopicIDs: r.cluster.topicIDs,
 	})
 	for instance := range r.header.Instances {
 		bootstrap, err := r.tap.Open(instance)

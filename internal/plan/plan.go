@@ -41,3 +41,15 @@ type Plan struct {
 	// ErrorText is the kind of error texts: plain, non-ascii, long, hostile.
 	ErrorText string
 }
+
+// LargestRecord is how many bytes the largest record has at most, with its key and headers.
+func (p *Plan) LargestRecord() int {
+	largest := 0
+	for i := range p.Records {
+		largest = max(largest, int(p.Records[i].Size))
+	}
+	return largest + besidesValue
+}
+
+// besidesValue is room for a record's key, headers and framing, in bytes.
+const besidesValue = 2 << 10

@@ -39,6 +39,8 @@ type trial struct {
 	consume, replay []string
 	// rerun is the command that does this again, with %d for the seed.
 	rerun string
+	// cluster is the Kafka; the zero value is the embedded one.
+	cluster harness.ClusterOptions
 }
 
 // run carries one trial out. Its folder is the trial's own, so that trials may go on side by side.
@@ -49,7 +51,8 @@ func (c *Config) run(ctx context.Context, t trial) (*harness.Outcome, error) {
 	}
 	outcome, err := harness.Run(ctx, harness.Options{
 		Scenario: scenario, Source: t.scenario, Seed: &t.seed, Out: filepath.Join(c.Dir, fmt.Sprintf("%s-seed-%d", t.name, t.seed)),
-		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, Rerun: t.rerun, Version: c.Version, Log: c.Log,
+		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, Rerun: t.rerun, Cluster: t.cluster,
+		Version: c.Version, Log: c.Log,
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

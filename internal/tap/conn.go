@@ -2,6 +2,8 @@ package tap
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,7 +38,7 @@ type conn struct {
 	instance *instance
 	process  *process
 	node     int32
-	address  string // of the link
+	to       Upstream
 	log      zerolog.Logger
 
 	client, upstream net.Conn
@@ -86,7 +88,7 @@ type observation interface {
 
 func newConn(t *Tap, upstream Upstream, in *instance, client net.Conn) *conn {
 	return &conn{
-		tap: t, instance: in, node: upstream.NodeID, address: upstream.Dial, client: client,
+		tap: t, instance: in, node: upstream.NodeID, to: upstream, client: client,
 		stop: make(chan struct{}), gone: make(chan struct{}),
 		log: t.Log.With().Int("instance", in.number).Int32("broker", upstream.NodeID).Logger(),
 	}
@@ -96,20 +98,10 @@ func newConn(t *Tap, upstream Upstream, in *instance, client net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.tap.forget(c)
 	defer c.close()
-	upstream, err := net.DialTimeout("tcp", c.address, dialLimit)
-	if err != nil {
+	if err := c.connect(); err != nil {
 		c.log.Debug().Err(err).Msg("the link to the broker refused a connection")
 		c.reset()
 		return
-	}
-	c.mu.Lock()
-	c.upstream = upstream
-	c.mu.Unlock()
-	select {
-	case <-c.stop: // closed while dialling: close did not see the upstream connection
-		_ = upstream.Close()
-		return
-	default:
 	}
 	var pumps sync.WaitGroup
 	pumps.Go(c.pumpRequests)
@@ -122,6 +114,42 @@ func (c *conn) serve() {
 	}
 	c.forgetHeld()
 	c.process.hungUp(c)
+}
+
+// connect opens the connection to the broker.
+func (c *conn) connect() error {
+	link, err := net.DialTimeout("tcp", c.to.Dial, dialLimit)
+	if err != nil {
+		return err
+	}
+	if c.to.TLS == nil {
+		return c.use(link)
+	}
+	secured := tls.Client(link, c.to.TLS)
+	if err := c.use(secured); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
+	defer cancel()
+	err = secured.HandshakeContext(ctx) // close breaks it off, as it knows the connection already
+	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+		c.log.Error().Err(err).Msg("the broker's certificate is not accepted, so no connection of the subject gets through")
+	}
+	return err
+}
+
+// use makes a connection the one to the broker.
+func (c *conn) use(upstream net.Conn) error {
+	c.mu.Lock()
+	c.upstream = upstream
+	c.mu.Unlock()
+	select {
+	case <-c.stop: // closed while dialling: close did not see the upstream connection
+		_ = upstream.Close()
+		return net.ErrClosed
+	default:
+		return nil
+	}
 }
 
 // close ends the connection at once.
@@ -186,7 +214,7 @@ func (c *conn) request(fr *frame) error {
 	p.readAt = at
 	out := fr.data
 	answered := true // acks=0 is the only request without an answer
-	if p.known && (decodesRequest(p.key) || c.tap.Interceptor != nil) {
+	if p.known && !authenticates(p.key) && (decodesRequest(p.key) || c.tap.Interceptor != nil) {
 		if out, answered, err = c.examine(p, fr); err != nil {
 			return err
 		}

@@ -77,6 +77,12 @@ func (x *Exchange) InGroup(group string) bool {
 		return r.Group == group
 	case *kmsg.ConsumerGroupHeartbeatRequest:
 		return r.Group == group
+	case *kmsg.ShareGroupHeartbeatRequest:
+		return r.GroupID == group
+	case *kmsg.ShareFetchRequest:
+		return r.GroupID != nil && *r.GroupID == group
+	case *kmsg.ShareAcknowledgeRequest:
+		return r.GroupID != nil && *r.GroupID == group
 	case *kmsg.FindCoordinatorRequest: // from version 4 on it may ask for several; type 0 is a group's
 		return r.CoordinatorType == 0 && (r.CoordinatorKey == group || slices.Contains(r.CoordinatorKeys, group))
 	}
@@ -342,6 +348,10 @@ func (c *conn) observe(p *pending, request kmsg.Request) observation {
 		return c.observeTxnCommit(p.readAt, r)
 	case *kmsg.EndTxnRequest:
 		return c.observeEndTxn(p.readAt, r)
+	case *kmsg.ShareFetchRequest:
+		return c.observeShareFetch(p.readAt, r)
+	case *kmsg.ShareAcknowledgeRequest:
+		return c.observeShareAcknowledge(p.readAt, r)
 	}
 	return c.observeGroup(p.readAt, request)
 }

@@ -1,6 +1,8 @@
 package tap
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +20,9 @@ type Upstream struct {
 	NodeID int32
 	// Dial is the address of the link to it (host:port).
 	Dial string
+	// TLS, if set, is how the tap speaks to the broker through the link, while the subject speaks plaintext to the tap. Its ServerName must be the
+	// broker's own host, which the link's address does not tell.
+	TLS *tls.Config
 }
 
 // Config is what a tap needs. Clock, Sink, NextOp and IDs are required.
@@ -34,7 +39,10 @@ type Config struct {
 	Group string
 	// KeepMetadata records the metadata of offset commits (history.KindCommitRequest), for contracts that give it a meaning.
 	KeepMetadata bool
-	Log          zerolog.Logger
+	// TopicIDs returns the ids of topics, as far as they have any. It is asked when the subject uses an id that no answer has told the tap, by one
+	// caller at a time. nil lets the tap ask a broker itself, without credentials, which a cluster with authentication does not answer.
+	TopicIDs func(ctx context.Context, names []string) (map[string][16]byte, error)
+	Log      zerolog.Logger
 	// Interceptor acts on requests; nil lets all pass.
 	Interceptor Interceptor
 }

@@ -2,6 +2,8 @@ package tap
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -98,7 +100,7 @@ func (c *conn) nameOf(id [16]byte) string {
 	if name, known := c.tap.topics.name(id); known {
 		return name
 	}
-	if err := c.tap.topics.ask(c.address, id); err != nil {
+	if err := c.tap.topics.ask(c.resolver(), id); err != nil {
 		c.log.Warn().Err(err).Msg("a topic id is not known: what is done with that topic is not recorded now")
 		return ""
 	}
@@ -118,51 +120,93 @@ func (t *topics) idOf(name string) (found [16]byte) {
 	return found
 }
 
-// ask learns the ids of the run's topics from the broker. An id that is none of theirs is noted as foreign.
-func (t *topics) ask(address string, id [16]byte) error {
+// resolver returns who is asked for topic ids: whom the caller of the tap named, or the broker.
+func (c *conn) resolver() func(context.Context, []string) (map[string][16]byte, error) {
+	if c.tap.TopicIDs != nil {
+		return c.tap.TopicIDs
+	}
+	return c.to.topicIDs
+}
+
+// ask learns the ids of the run's topics. An id that is none of theirs is noted as foreign.
+func (t *topics) ask(resolve func(context.Context, []string) (map[string][16]byte, error), id [16]byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, known := t.names[id]; known {
 		return nil
 	}
 	if time.Since(t.asked) < askPause {
-		return fmt.Errorf("asking the broker for topic ids: the last question failed less than %s ago", askPause)
+		return fmt.Errorf("asking for topic ids: the last question failed less than %s ago", askPause)
 	}
-	response, err := t.metadata(address)
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	var names []string
+	for i := range t.list {
+		names = append(names, t.list[i].Name)
+	}
+	ids, err := resolve(ctx, names)
 	if err != nil {
 		t.asked = time.Now()
-		return fmt.Errorf("asking the broker for topic ids: %w", err)
+		return fmt.Errorf("asking for topic ids: %w", err)
 	}
-	for _, topic := range response.Topics {
-		if topic.Topic != nil && topic.ErrorCode == 0 {
-			t.names[topic.TopicID] = *topic.Topic
-		}
+	for name, id := range ids {
+		t.names[id] = name
 	}
-	if _, known := t.names[id]; !known {
+	switch _, known := t.names[id]; {
+	case known:
+	case len(ids) < len(names): // it may be that of a topic which is missing in the answer
+		t.asked = time.Now()
+		return fmt.Errorf("asking for topic ids: %d of the run's %d topics have none now", len(names)-len(ids), len(names))
+	default:
 		t.names[id] = ""
 	}
 	return nil
 }
 
-func (t *topics) metadata(address string) (*kmsg.MetadataResponse, error) {
-	link, err := net.DialTimeout("tcp", address, askLimit)
+// topicIDs asks the broker, on a connection of its own and without credentials.
+func (u Upstream) topicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
+	link, err := u.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = link.Close() }()
-	if err := link.SetDeadline(time.Now().Add(askLimit)); err != nil {
+	deadline, _ := ctx.Deadline() // none is none for the link too
+	if err := link.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
 	request := kmsg.NewPtrMetadataRequest()
 	request.SetVersion(askVersion)
-	for i := range t.list {
+	for i := range names {
 		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = &t.list[i].Name
+		topic.Topic = &names[i]
 		request.Topics = append(request.Topics, topic)
 	}
 	if _, err := link.Write(kmsg.NewRequestFormatter().AppendRequest(nil, request, 1)); err != nil {
 		return nil, err
 	}
+	response, err := readMetadata(link)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string][16]byte{}
+	for _, topic := range response.Topics {
+		if topic.Topic != nil && topic.ErrorCode == 0 {
+			ids[*topic.Topic] = topic.TopicID
+		}
+	}
+	return ids, nil
+}
+
+// open opens a connection to the broker.
+func (u Upstream) open(ctx context.Context) (net.Conn, error) {
+	if u.TLS == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", u.Dial)
+	}
+	return (&tls.Dialer{Config: u.TLS}).DialContext(ctx, "tcp", u.Dial)
+}
+
+// readMetadata reads the answer to the first request on a connection.
+func readMetadata(link net.Conn) (*kmsg.MetadataResponse, error) {
 	var pool frames
 	answer, err := pool.read(bufio.NewReader(link))
 	if err != nil {

@@ -18,6 +18,7 @@ const (
 	keyLeaveGroup              = 13
 	keySyncGroup               = 14
 	keySaslHandshake           = 17
+	keySaslAuthenticate        = 36
 	keyAPIVersions             = 18
 	keyCreateTopics            = 19
 	keyEndTxn                  = 26
@@ -116,11 +117,14 @@ func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
 	return response
 }
 
+// authenticates says whether requests of the API carry credentials. They pass unseen: no interceptor is asked about them, and nothing of them is decoded.
+func authenticates(key int16) bool { return key == keySaslHandshake || key == keySaslAuthenticate }
+
 // decodesRequest says whether requests of the API are decoded.
 func decodesRequest(key int16) bool {
 	switch key {
 	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit, keyEndTxn, keyJoinGroup, keySyncGroup, keyHeartbeat,
-		keyLeaveGroup, keyConsumerGroupHeartbeat:
+		keyLeaveGroup, keyConsumerGroupHeartbeat, keyShareFetch, keyShareAcknowledge:
 		return true
 	}
 	return false
@@ -131,7 +135,7 @@ func decodesRequest(key int16) bool {
 func decodesResponse(key int16) bool {
 	switch key {
 	case keyMetadata, keyFindCoordinator, keyAPIVersions, keyCreateTopics, keyDescribeQuorum, keyDescribeCluster,
-		keyDescribeTopicPartitions, keyShareFetch, keyShareAcknowledge, keySaslHandshake:
+		keyDescribeTopicPartitions, keySaslHandshake:
 		return true
 	case keyLeaveGroup:
 		return false // all that matters is in the request

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/cluster/install"
+	brokers "github.com/dlqbench/dlqbench/internal/cluster/process"
+)
+
+func (a *app) kafkaCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "kafka", Short: "Install the Apache Kafka that brokers as processes are run from",
+		Example: "  dlqbench kafka install --version 4.1.0\n  dlqbench kafka list",
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.Help()
+			}
+			return usageError{fmt.Errorf("unknown command %q for %q: there are install and list", args[0], command.CommandPath())}
+		},
+	}
+	command.AddCommand(a.kafkaInstallCommand(), a.kafkaListCommand())
+	return command
+}
+
+func (a *app) kafkaInstallCommand() *cobra.Command {
+	var text string
+	var force bool
+	command := &cobra.Command{
+		Use: "install", Short: "Download a version of Apache Kafka with Maven", Args: noArgs,
+		Long: strings.TrimSpace(`
+Have Maven resolve the jars of an Apache Kafka version into the user's cache, about 60 MB, from which runs with brokers as processes take it. What is
+installed already and whole is left as it is. Java is needed too: a broker is started once, so that later ones start quickly. An unpacked release needs no installation: set KAFKA_HOME to it.`),
+		Example: "  dlqbench kafka install\n  dlqbench kafka install --version 3.9.1",
+		RunE: func(command *cobra.Command, _ []string) error {
+			version, err := install.ParseVersion(text)
+			if err != nil {
+				return usageError{err}
+			}
+			cache, err := install.CacheDir()
+			if err != nil {
+				return err
+			}
+			installed, err := install.Install(command.Context(), cache, version, force)
+			if err != nil {
+				return err
+			}
+			if err := brokers.Prepare(command.Context(), installed, nil, a.logger(a.stderr)); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "Apache Kafka %s is installed in %s (%d jars)\n", version, installed.Dir, len(installed.Jars))
+			return nil
+		},
+	}
+	command.Flags().StringVar(&text, "version", install.DefaultVersion, "version: 3.9.x, 4.0.x or 4.1.x")
+	command.Flags().BoolVar(&force, "force", false, "install it again, also if it is there and whole")
+	return command
+}
+
+func (a *app) kafkaListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the versions of Apache Kafka that are installed, and where", Args: noArgs,
+		Example: "  dlqbench kafka list",
+		RunE: func(*cobra.Command, []string) error {
+			cache, err := install.CacheDir()
+			if err != nil {
+				return err
+			}
+			listed, err := install.List(cache)
+			if err != nil {
+				return err
+			}
+			for _, one := range listed {
+				if one.Problem != nil {
+					fmt.Fprintf(a.stdout, "%s  %s  %s\n", one.Version, one.Dir, one.Problem)
+					continue
+				}
+				fmt.Fprintf(a.stdout, "%s  %s  %d jars\n", one.Version, one.Dir, one.Jars)
+			}
+			if len(listed) == 0 {
+				fmt.Fprintln(a.stdout, "no version is installed; `dlqbench kafka install` installs "+install.DefaultVersion)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/proof"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// parityFlags are the flags of `dlqbench parity`.
+type parityFlags struct {
+	on       []string
+	out      string
+	markdown string
+}
+
+func (a *app) parityCommand() *cobra.Command {
+	flags := parityFlags{}
+	command := &cobra.Command{
+		Use: "parity [SCENARIO…]", Short: "Run the shipped scenarios on several Kafkas and compare the verdicts",
+		Long: strings.TrimSpace(`
+Run scenarios (default: all that are shipped) with the reference consumer on each Kafka that --on names, one run after another, and print verdict and
+time of each. The reference consumer is correct, so everything must pass; the exit code is 1 if something does not.`),
+		Example: "  dlqbench parity smoke --on embedded --on process:4.1.0 --on process:3.9.1",
+		RunE: func(command *cobra.Command, args []string) error {
+			on, err := kafkas(flags.on)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(args) == 0 {
+				args = scenarios.Names()
+			}
+			return a.parity(command, args, on, flags)
+		},
+		ValidArgsFunction: completeScenarios,
+	}
+	command.Flags().StringArrayVar(&flags.on, "on", []string{harness.ClusterEmbedded},
+		"a Kafka: embedded, process, process:VERSION, docker, docker:IMAGE, external:FILE; may be repeated")
+	command.Flags().StringVar(&flags.out, "out", "runs/parity", "folder for the runs that did not pass")
+	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file")
+	return command
+}
+
+// kafkas reads the values of --on.
+func kafkas(words []string) ([]proof.On, error) {
+	var all []proof.On
+	for _, word := range words {
+		provider, version, _ := strings.Cut(word, ":")
+		if !slices.Contains(harness.Clusters(), provider) {
+			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.1.0", word, strings.Join(harness.Clusters(), ", "))
+		}
+		flags := clusterFlags{provider: provider}
+		switch provider {
+		case harness.ClusterProcess:
+			flags.version = version
+		case harness.ClusterDocker:
+			flags.image = version
+		case harness.ClusterExternal:
+			flags.config = version
+		}
+		options, _, err := flags.options()
+		if err != nil {
+			return nil, fmt.Errorf("--on %q: %w", word, err)
+		}
+		all = append(all, proof.On{Name: strings.ReplaceAll(word, ":", "-"), Cluster: options})
+	}
+	return all, nil
+}
+
+func (a *app) parity(command *cobra.Command, names []string, on []proof.On, flags parityFlags) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program's own file: %w", err)
+	}
+	config := &proof.Config{
+		Executable: executable, Dir: flags.out, Parallel: 1, Version: programVersion(), Log: a.logger(a.stderr),
+		Progress: func(line string) { fmt.Fprintln(a.stderr, line) },
+	}
+	table, err := config.Compare(command.Context(), names, on)
+	switch {
+	case command.Context().Err() != nil:
+		a.code = exitInterrupted
+	case err != nil:
+		return usageError{err}
+	case !table.Holds():
+		a.code = exitViolated
+	}
+	text := table.Markdown()
+	if _, err := fmt.Fprint(a.stdout, text); err != nil || flags.markdown == "" {
+		return err
+	}
+	return a.writeFile(flags.markdown, func(w io.Writer) error {
+		_, err := fmt.Fprint(w, text)
+		return err
+	})
+}

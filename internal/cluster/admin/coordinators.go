@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf16"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Types of coordinators (FindCoordinator's CoordinatorType).
+const (
+	coordinatesGroup       = 0
+	coordinatesTransaction = 1
+)
+
+// Coordinated is what a broker coordinates: groups, and transactional ids.
+type Coordinated struct{ Groups, Transactions []string }
+
+// Coordinated returns what a broker coordinates now, by its own account.
+func (a *Admin) Coordinated(ctx context.Context, number int32) (Coordinated, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	var found Coordinated
+	broker := a.client.Broker(int(a.id(number)))
+	groups, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, broker)
+	if err == nil {
+		err = refusal(groups.ErrorCode, nil)
+	}
+	if err != nil {
+		return found, fmt.Errorf("asking broker %d for its groups: %w", number, err)
+	}
+	for _, group := range groups.Groups {
+		found.Groups = append(found.Groups, group.Group)
+	}
+	transactions, err := kmsg.NewPtrListTransactionsRequest().RequestWith(ctx, broker)
+	if err == nil {
+		err = refusal(transactions.ErrorCode, nil)
+	}
+	if err != nil {
+		return found, fmt.Errorf("asking broker %d for its transactions: %w", number, err)
+	}
+	for _, transaction := range transactions.TransactionStates {
+		found.Transactions = append(found.Transactions, transaction.TransactionalID)
+	}
+	return found, nil
+}
+
+// MovedFrom counts which of these another broker coordinates now.
+func (a *Admin) MovedFrom(ctx context.Context, number int32, what Coordinated) (moved int, err error) {
+	for kind, keys := range map[int8][]string{coordinatesGroup: what.Groups, coordinatesTransaction: what.Transactions} {
+		for _, key := range keys {
+			now, err := a.coordinator(ctx, kind, key)
+			switch {
+			case isRefusal(err, kerr.CoordinatorNotAvailable):
+			case err != nil:
+				return moved, err
+			case now != number:
+				moved++
+			}
+		}
+	}
+	return moved, nil
+}
+
+// Coordinator returns the broker that coordinates a group.
+func (a *Admin) Coordinator(ctx context.Context, group string) (number int32, err error) {
+	return a.coordinator(ctx, coordinatesGroup, group)
+}
+
+func (a *Admin) coordinator(ctx context.Context, kind int8, key string) (int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	request := kmsg.NewPtrFindCoordinatorRequest()
+	request.CoordinatorType, request.CoordinatorKey, request.CoordinatorKeys = kind, key, []string{key}
+	response, err := request.RequestWith(ctx, a.client)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the coordinator of %s: %w", key, err)
+	}
+	node, err := response.NodeID, refusal(response.ErrorCode, response.ErrorMessage)
+	if len(response.Coordinators) == 1 {
+		node, err = response.Coordinators[0].NodeID, refusal(response.Coordinators[0].ErrorCode, response.Coordinators[0].ErrorMessage)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("looking for the coordinator of %s: %w", key, err)
+	}
+	return a.number(node), nil
+}
+
+// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns the two: the leader of the partition of
+// __consumer_offsets that the group is kept in moves, and with it every other group of that partition. It returns once the new one answers for the group. It fails
+// where there is no other such broker.
+func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
+	defer func() { err = wrap(err, "moving the coordinator of group %s", group) }()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	partitions, err := a.partitionsOf(ctx, 0, []string{offsetsTopic})
+	if err != nil {
+		return 0, 0, err
+	}
+	at := partitions[groupPartition(group, len(partitions))]
+	to = next(at, shared(a.numbers(), a.topics))
+	switch {
+	case at.Leader == 0:
+		return 0, 0, errors.New("it has none now: the brokers that hold it are down")
+	case to == 0:
+		return 0, 0, fmt.Errorf("no broker but %d may coordinate it: the others are down or behind, or hold a topic alone", at.Leader)
+	}
+	assignments := map[partitionID][]int32{at.id(): rotated(at.Replicas, to)}
+	if err := a.reassign(ctx, assignments); err != nil {
+		return 0, 0, err
+	}
+	if err := a.elect(ctx, assignments); err != nil {
+		return 0, 0, err
+	}
+	return at.Leader, to, a.waitLoaded(ctx, group, to)
+}
+
+// next returns the in-sync replica after the leader that may coordinate, in the order of the numbers, round and round; 0 when there is none.
+func next(at Partition, may []int32) int32 {
+	var after, before int32
+	for _, number := range slices.Sorted(slices.Values(at.ISR)) {
+		switch {
+		case !slices.Contains(may, number) || number == at.Leader:
+		case number > at.Leader && after == 0:
+			after = number
+		case before == 0:
+			before = number
+		}
+	}
+	if after != 0 {
+		return after
+	}
+	return before
+}
+
+// waitLoaded waits until a broker answers for a group: it has read what is kept of it.
+func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) error {
+	return wait(ctx, fmt.Sprintf("broker %d to take over", number), func(ctx context.Context) (string, error) {
+		if now, err := a.coordinator(ctx, coordinatesGroup, group); err != nil || now != number {
+			return fmt.Sprintf("the coordinator is broker %d (%v)", now, err), nil
+		}
+		bounded, cancel := context.WithTimeout(ctx, answerLimit)
+		defer cancel()
+		request := kmsg.NewPtrOffsetFetchRequest()
+		request.Group = group
+		asked := kmsg.NewOffsetFetchRequestGroup()
+		asked.Group = group
+		request.Groups = append(request.Groups, asked)
+		response, err := request.RequestWith(bounded, a.client.Broker(int(a.id(number))))
+		if err != nil {
+			return err.Error(), nil
+		}
+		code := response.ErrorCode
+		if len(response.Groups) == 1 {
+			code = response.Groups[0].ErrorCode
+		}
+		if err := refusal(code, nil); isRefusal(err, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator, kerr.CoordinatorNotAvailable) {
+			return err.Error(), nil
+		}
+		return "", nil
+	})
+}
+
+// groupPartition tells the partition of __consumer_offsets that keeps a group, as Kafka does: Utils.abs(group.hashCode()) % partitions, where the
+// absolute value of the least number is 0.
+func groupPartition(group string, partitions int) int {
+	var hash int32
+	for _, unit := range utf16.Encode([]rune(group)) {
+		hash = 31*hash + int32(unit)
+	}
+	switch {
+	case hash == math.MinInt32:
+		return 0
+	case hash < 0:
+		hash = -hash
+	}
+	return int(hash) % partitions
+}

@@ -1,0 +1,191 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tcnetwork "github.com/testcontainers/testcontainers-go/network"
+)
+
+// haveImage pulls the image if the engine does not have it. It asks once: testcontainers would ask for a quarter of an hour.
+func (k *Kafka) haveImage(ctx context.Context) error {
+	_, err := k.engine.ImageInspect(ctx, k.options.Image)
+	if err == nil {
+		return nil
+	}
+	if !errdefs.IsNotFound(err) {
+		return fmt.Errorf("looking for image %s: %w", k.options.Image, err)
+	}
+	k.options.Log.Info().Str("image", k.options.Image).Msg("pulling the image")
+	var options client.ImagePullOptions
+	if _, login, err := testcontainers.DockerImageAuth(ctx, k.options.Image); err == nil { // without a login, as for any public image
+		if options.RegistryAuth, err = authconfig.Encode(login); err != nil {
+			return fmt.Errorf("reading the login for image %s: %w", k.options.Image, err)
+		}
+	}
+	pull, err := k.engine.ImagePull(ctx, k.options.Image, options)
+	if err == nil {
+		err = errors.Join(pull.Wait(ctx), pull.Close())
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("pulling image %s: %w", k.options.Image, ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("there is no image %s, and it can't be pulled (%w): load it into the engine, or name one that is there with --image", k.options.Image, err)
+	}
+	return nil
+}
+
+// makeNetwork makes the network in which the brokers know each other by name.
+func (k *Kafka) makeNetwork(ctx context.Context) error {
+	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{Label: k.options.RunID}))
+	if err != nil {
+		return fmt.Errorf("making a network: %w", err)
+	}
+	k.network = made
+	return nil
+}
+
+// portAttempts is how often a broker is given another port when the one it was given is taken.
+const portAttempts = 5
+
+// run makes a broker's container and starts it. Its port is chosen here rather than by the engine, which would choose another one at every start.
+func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) {
+	for attempt := range portAttempts {
+		if n.port, err = freePort(); err != nil {
+			return err
+		}
+		n.container, err = k.create(ctx, n, clusterID)
+		if err == nil {
+			n.alive = true
+			return nil
+		}
+		if !portTaken(err) || attempt == portAttempts-1 {
+			break
+		}
+		if n.container != nil {
+			if err := remove(ctx, k.engine.Client, n.container.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("starting broker %d: %w", n.number, err)
+}
+
+// portTaken reports whether the engine could not publish a port because somebody else has it, in the words of its several versions.
+func portTaken(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "port is already allocated") || strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
+}
+
+const (
+	// Ports lie below those that systems give to outgoing connections (from 32768 on Linux, 49152 on macOS), so that nothing takes the port of a broker
+	// while it is stopped by mere chance.
+	firstPort, lastPort = 15000, 31999
+	lookedAt            = 100
+)
+
+// freePort returns a port of the loopback that nobody listens on.
+func freePort() (int, error) {
+	var err error
+	for range lookedAt {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
+			return port, listener.Close()
+		}
+	}
+	return 0, fmt.Errorf("looking for a free port from %d to %d: %w", firstPort, lastPort, err)
+}
+
+// create makes and starts a container. The one that could not be started is returned with the error.
+func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcontainers.DockerContainer, error) {
+	environment := settings(k.options.Brokers, n.number, clusterID, n.port)
+	maps.Copy(environment, k.options.environment)
+	published := fmt.Sprintf("%d/tcp", clientPort)
+	made, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
+		ContainerRequest: testcontainers.ContainerRequest{
+			Image:          k.options.Image,
+			Name:           fmt.Sprintf("dlqbench-%s-%s", k.options.RunID, alias(n.number)),
+			Env:            environment,
+			Labels:         map[string]string{Label: k.options.RunID, brokerLabel: strconv.Itoa(int(n.number))},
+			Networks:       []string{k.network.Name},
+			NetworkAliases: map[string][]string{k.network.Name: {alias(n.number)}},
+			ExposedPorts:   []string{published},
+			HostConfigModifier: func(host *container.HostConfig) {
+				host.PortBindings = network.PortMap{network.MustParsePort(published): {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(n.port)}}}
+			},
+		},
+		Started: true,
+		Logger:  quiet{},
+	})
+	ours, _ := made.(*testcontainers.DockerContainer)
+	return ours, err
+}
+
+const (
+	// tailLines is how many of its last lines are shown of a broker that died; frames of a stack are left out, of which there are more than of anything
+	// that says why.
+	tailLines = 12
+	// tailRead is how many are read for that.
+	tailRead = 500
+)
+
+// died returns an error with a container's last lines if it has ended, else nil.
+func (k *Kafka) died(ctx context.Context, n *node) error {
+	found, err := k.engine.ContainerInspect(ctx, n.container.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return fmt.Errorf("asking the engine about broker %d: %w", n.number, err)
+	}
+	state := found.Container.State
+	if state == nil || state.Status != container.StateExited && state.Status != container.StateDead {
+		return nil
+	}
+	what := fmt.Sprintf("broker %d ended with exit code %d", n.number, state.ExitCode)
+	if state.OOMKilled {
+		what += ", as it ran out of memory"
+	}
+	if tail := k.tail(ctx, n); tail != "" {
+		return fmt.Errorf("%s; its last lines:\n%s", what, tail)
+	}
+	return fmt.Errorf("%s and wrote nothing", what)
+}
+
+// tail returns a container's last lines, indented.
+func (k *Kafka) tail(ctx context.Context, n *node) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	logs, err := k.engine.ContainerLogs(ctx, n.container.ID, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(tailRead)})
+	if err != nil {
+		return ""
+	}
+	defer logs.Close()
+	var both bytes.Buffer
+	if _, err := stdcopy.StdCopy(&both, &both, logs); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && both.Len() == 0 {
+		return ""
+	}
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(both.String())) {
+		if line = strings.TrimRight(line, "\r\n"); !strings.HasPrefix(line, "\tat ") && line != "" {
+			lines = append(lines, "  "+line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}

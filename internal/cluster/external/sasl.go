@@ -1,0 +1,113 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// mechanism returns franz-go's form of it, nil for no authentication.
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	switch s.Mechanism {
+	case "":
+		return nil, nil
+	case MechanismPlain:
+		return plain.Auth{User: s.Username, Pass: s.Password.Reveal()}.AsMechanism(), nil
+	case MechanismScramSHA256:
+		return scram.Auth{User: s.Username, Pass: s.Password.Reveal()}.AsSha256Mechanism(), nil
+	case MechanismScramSHA512:
+		return scram.Auth{User: s.Username, Pass: s.Password.Reveal()}.AsSha512Mechanism(), nil
+	case MechanismOAuthBearer:
+		return oauth.Auth{Token: s.Token.Reveal()}.AsMechanism(), nil
+	}
+	return nil, fmt.Errorf("there is no SASL mechanism %q; there are %s", s.Mechanism, strings.Join(mechanisms(), ", "))
+}
+
+// authenticate proves to the broker who dlqbench is.
+func (p *probe) authenticate(ctx context.Context) error {
+	mechanism, err := p.config.SASL.mechanism()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAuthentication, err)
+	}
+	if mechanism == nil {
+		return nil
+	}
+	if err := p.shakeHands(mechanism.Name()); err != nil {
+		return err
+	}
+	session, message, err := mechanism.Authenticate(ctx, p.address)
+	for err == nil {
+		answer, refused := p.token(message)
+		if refused != nil {
+			return refused
+		}
+		var done bool
+		if done, message, err = session.Challenge(answer); done && err == nil {
+			return nil // the broker has proved that it knows the password too, where the mechanism asks for that
+		}
+	}
+	return fmt.Errorf("%w: %s with the broker at %s: %s; %s", ErrAuthentication, mechanism.Name(), p.address, p.config.redact(err.Error()), p.advice())
+}
+
+func (p *probe) shakeHands(mechanism string) error {
+	request, response := kmsg.NewPtrSASLHandshakeRequest(), kmsg.NewPtrSASLHandshakeResponse()
+	request.SetVersion(1)
+	request.Mechanism = mechanism
+	if err := p.ask(request, response); err != nil {
+		return fmt.Errorf("%w: the broker at %s answers no SASL handshake (%v)", ErrAuthentication, p.address, err)
+	}
+	switch response.ErrorCode {
+	case 0:
+		return nil
+	case codeUnsupportedMechanism:
+		return fmt.Errorf("%w: the broker at %s does not take %s; it takes %s: set sasl.mechanism", ErrAuthentication, p.address, mechanism,
+			strings.Join(response.SupportedMechanisms, ", "))
+	case codeIllegalSASLState:
+		return fmt.Errorf("%w: the broker at %s wants no authentication on this port, but security.protocol is %s: set it to %s, or use the port of the SASL listener",
+			ErrProtocol, p.address, p.config.protocol(), strings.TrimPrefix(p.config.protocol(), "SASL_"))
+	}
+	return fmt.Errorf("%w: the broker at %s answers the SASL handshake with %s", ErrAuthentication, p.address, codeName(response.ErrorCode))
+}
+
+// token sends one message of the mechanism and returns the broker's.
+func (p *probe) token(message []byte) ([]byte, error) {
+	request, response := kmsg.NewPtrSASLAuthenticateRequest(), kmsg.NewPtrSASLAuthenticateResponse()
+	request.SASLAuthBytes = message
+	err := p.ask(request, response)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return nil, fmt.Errorf("%w: the broker at %s closed the connection when it was told %s: %s", ErrAuthentication, p.address, p.who(), p.advice())
+	case err != nil:
+		return nil, fmt.Errorf("%w: the broker at %s does not finish the authentication (%v)", ErrUnreachable, p.address, err)
+	case response.ErrorCode != 0:
+		said := ""
+		if response.ErrorMessage != nil && *response.ErrorMessage != "" {
+			said = fmt.Sprintf(" (%s)", p.config.redact(*response.ErrorMessage))
+		}
+		return nil, fmt.Errorf("%w: the broker at %s does not accept %s%s: %s", ErrAuthentication, p.address, p.who(), said, p.advice())
+	}
+	return response.SASLAuthBytes, nil
+}
+
+func (p *probe) who() string {
+	if p.config.SASL.Mechanism == MechanismOAuthBearer {
+		return "the token"
+	}
+	return fmt.Sprintf("user %q and its password by %s", p.config.SASL.Username, p.config.SASL.Mechanism)
+}
+
+func (p *probe) advice() string {
+	if p.config.SASL.Mechanism == MechanismOAuthBearer {
+		return "is it expired? Put a new one into " + EnvToken
+	}
+	return "check sasl.username, sasl.password (or " + EnvUsername + " and " + EnvPassword + ") and sasl.mechanism"
+}

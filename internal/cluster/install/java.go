@@ -1,0 +1,101 @@
+package install
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoJava says that there is no Java, or none that will do.
+var ErrNoJava = errors.New("no suitable Java")
+
+// Java is a Java runtime.
+type Java struct {
+	// Command is the path of its java program.
+	Command string
+	// Major is its version: 17.
+	Major int
+	// Build is short and tells it from other builds; it may be part of a file's name.
+	Build string
+}
+
+// javaLimit bounds how long java may take to say its version; it takes about 0.1 s.
+const javaLimit = 20 * time.Second
+
+// FindJava returns the Java at JAVA_HOME or, when that is not set, the one in the PATH. It fails with ErrNoJava when there is none, or when it is
+// older than atLeast.
+func FindJava(ctx context.Context, atLeast int) (Java, error) {
+	command, source, err := javaCommand()
+	if err != nil {
+		return Java{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, javaLimit)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, command, "-version").CombinedOutput()
+	if err != nil {
+		// Without a Java, macOS has a /usr/bin/java that says so and fails.
+		return Java{}, fmt.Errorf("%w: %s -version failed: %w: %q; install Java %d or newer, or set JAVA_HOME to it", ErrNoJava, command, err, firstLine(said), atLeast)
+	}
+	java := Java{Command: command, Major: javaMajor(string(said)), Build: javaBuild(command, said)}
+	switch {
+	case java.Major == 0:
+		return Java{}, fmt.Errorf("%w: %s -version says %q, which names no version; set JAVA_HOME to a Java %d or newer", ErrNoJava, command, firstLine(said), atLeast)
+	case java.Major < atLeast:
+		return Java{}, fmt.Errorf("%w: %s is Java %d, and Java %d or newer is needed; install one, or set JAVA_HOME to it", ErrNoJava, source, java.Major, atLeast)
+	}
+	return java, nil
+}
+
+// javaCommand returns the program, and how to speak of it.
+func javaCommand() (command, source string, err error) {
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		command = filepath.Join(home, "bin", "java")
+		if _, err := os.Stat(command); err != nil {
+			return "", "", fmt.Errorf("%w: JAVA_HOME is %s, but there is no bin/java in it; set it to an installed Java, or unset it", ErrNoJava, home)
+		}
+		return command, "JAVA_HOME, " + home + ",", nil
+	}
+	command, err = exec.LookPath("java")
+	if err != nil {
+		return "", "", fmt.Errorf("%w: there is no java in the PATH and JAVA_HOME is not set; install Java 17 or newer", ErrNoJava)
+	}
+	return command, "the java in the PATH, " + command + ",", nil
+}
+
+var javaForm = regexp.MustCompile(`version "(\d+)(?:\.(\d+))?`)
+
+// javaMajor reads `openjdk version "17.0.15"`, and `java version "1.8.0_292"`, which is 8; 0 when it is neither.
+func javaMajor(said string) int {
+	found := javaForm.FindStringSubmatch(said)
+	if found == nil {
+		return 0
+	}
+	major, _ := strconv.Atoi(found[1])
+	if major == 1 {
+		major, _ = strconv.Atoi(found[2])
+	}
+	return major
+}
+
+// javaBuild tells builds apart: what is made for one (an archive of class data) is of no use to another.
+func javaBuild(command string, said []byte) string {
+	if real, err := filepath.EvalSymlinks(command); err == nil {
+		command = real
+	}
+	sum := sha256.Sum256(append([]byte(command+"\n"), said...))
+	return fmt.Sprintf("java%d-%s", javaMajor(string(said)), hex.EncodeToString(sum[:4]))
+}
+
+func firstLine(output []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,48 @@
+package install
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// DefaultVersion is the version of Apache Kafka that is used when none is asked for.
+const DefaultVersion = "4.1.0"
+
+// Version is a version of Apache Kafka.
+type Version struct{ Major, Minor, Patch int }
+
+var versionForm = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})$`)
+
+// ParseVersion reads "4.1.0". Versions 3.9, 4.0 and 4.1 are known to work; others are refused.
+func ParseVersion(text string) (Version, error) {
+	found := versionForm.FindStringSubmatch(text)
+	if found == nil {
+		return Version{}, fmt.Errorf("%q is no version of Apache Kafka: write it whole, such as %s", text, DefaultVersion)
+	}
+	var v Version
+	for i, part := range []*int{&v.Major, &v.Minor, &v.Patch} {
+		*part, _ = strconv.Atoi(found[i+1]) // three digits at most, as the form says
+	}
+	switch [2]int{v.Major, v.Minor} {
+	case [2]int{3, 9}, [2]int{4, 0}, [2]int{4, 1}:
+		return v, nil
+	}
+	return Version{}, fmt.Errorf("Apache Kafka %s is not supported: choose one of 3.9.x, 4.0.x and 4.1.x, such as 3.9.1, 4.0.0 or %s", text, DefaultVersion)
+}
+
+// String returns "4.1.0".
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// AtLeast reports whether the version is major.minor or later.
+func (v Version) AtLeast(major, minor int) bool {
+	return v.Major > major || v.Major == major && v.Minor >= minor
+}
+
+// MinJava is the oldest Java that brokers of the version run on (KIP-750, KIP-1013).
+func (v Version) MinJava() int {
+	if v.AtLeast(4, 0) {
+		return 17
+	}
+	return 11
+}

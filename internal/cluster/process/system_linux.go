@@ -1,0 +1,60 @@
+package process
+
+// What only Linux can do: a child that dies with its parent, and /proc.
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// standsStill reports whether a process is stopped by a signal (proc(5), field state).
+func standsStill(pid int) bool {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	return len(fields) > 0 && fields[0][0] == 'T'
+}
+
+// connections tells, from the system's table, how many connections to a local port there are, and how many of them hold bytes that the process behind the port
+// has not read: at least so many requests.
+func connections(port int) (open, unread int) {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		data, err := os.ReadFile(table)
+		if err != nil {
+			continue // no IPv6 here
+		}
+		inTable, unreadInTable := countConnections(string(data), port)
+		open, unread = open+inTable, unread+unreadInTable
+	}
+	return open, unread
+}
+
+// countConnections reads lines like
+//
+//	sl  local_address rem_address   st tx_queue rx_queue …
+//	0: 0100007F:71A4 0100007F:D2F0 01 00000000:0000002A …
+func countConnections(table string, port int) (open, unread int) {
+	const established = "01"
+	local := fmt.Sprintf(":%04X", port)
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || fields[3] != established || !strings.HasSuffix(fields[1], local) {
+			continue
+		}
+		open++
+		if _, received, found := strings.Cut(fields[4], ":"); found && strings.Trim(received, "0") != "" {
+			unread++
+		}
+	}
+	return open, unread
+}

@@ -1,0 +1,88 @@
+package process
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestCountConnections(t *testing.T) {
+	table := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:71A4 00000000:0000 0A 00000000:00000003 00:00000000 00000000     0        0 1 1 0
+   1: 0100007F:71A4 0100007F:D2F0 01 00000000:0000002A 00:00000000 00000000     0        0 2 1 0
+   2: 0100007F:71A4 0100007F:D2F2 01 00000001:00000000 00:00000000 00000000     0        0 3 1 0
+   3: 0100007F:D2F0 0100007F:71A4 01 00000000:0000002A 00:00000000 00000000     0        0 4 1 0
+   4: 0100007F:71A4 0100007F:D2F4 06 00000000:00000001 00:00000000 00000000     0        0 0 1 0
+`
+	if open, unread := countConnections(table, 0x71A4); open != 2 || unread != 1 {
+		t.Errorf("%d connections, %d with something unread, want 2 and 1", open, unread)
+	}
+	if open, unread := countConnections("", 1); open != 0 || unread != 0 {
+		t.Error("an empty table has connections")
+	}
+}
+
+// What the system says of real connections: also one that was not accepted yet counts, and what was sent to it.
+func TestConnections(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	if open, _ := connections(port); open != 0 {
+		t.Fatalf("there are %d connections before the first", open)
+	}
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if open, unread := connections(port); open != 1 || unread != 0 {
+		t.Errorf("%d connections, %d unread, want 1 and 0", open, unread)
+	}
+	if _, err := conn.Write([]byte("request")); err != nil {
+		t.Fatal(err)
+	}
+	if open, unread := connections(port); open != 1 || unread != 1 {
+		t.Errorf("%d connections, %d unread, want 1 and 1", open, unread)
+	}
+}
+
+// A child is killed with its parent: the kernel is asked to.
+func TestChildDiesWithParent(t *testing.T) {
+	if childAttributes().Pdeathsig != syscall.SIGKILL || !childAttributes().Setpgid {
+		t.Error("a child would outlive its parent")
+	}
+}
+
+func TestStandsStill(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "60")
+	ended, err := direct{}.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	if standsStill(pid) {
+		t.Error("it stands still")
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !standsStill(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not stand still")
+		}
+	}
+	_ = cmd.Process.Kill()
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("it ended with %v", err)
+	}
+	ended()
+	if standsStill(pid) {
+		t.Error("a process that is gone stands still")
+	}
+}

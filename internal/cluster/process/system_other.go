@@ -1,0 +1,13 @@
+//go:build !linux
+
+package process
+
+import "syscall"
+
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// standsStill can't be asked here: a signal that was sent is as good as delivered.
+func standsStill(int) bool { return true }
+
+// connections can't be counted here.
+func connections(int) (open, unread int) { return 0, 0 }

@@ -1,0 +1,99 @@
+package clients_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// beginEarly makes the share group begin at the start of its topics, not at their ends.
+func (r *rig) beginEarly(t *testing.T) {
+	t.Helper()
+	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{"share.auto.offset.reset": "earliest"})
+}
+
+// place is an offset of the input.
+type place struct {
+	partition int32
+	offset    int64
+}
+
+// told is what the tap saw of one offset in a share group, in order.
+type told struct {
+	counts []int32 // delivery counts
+	acks   []int32 // acknowledgements that the broker took
+	// after counts deliveries that follow an acknowledgement which should have been the last. The broker promises at-least-once (KIP-932): while
+	// the leader of a partition changes it may forget one.
+	after int
+}
+
+func (r *rig) shareStories() map[place]*told {
+	found := map[place]*told{}
+	for _, e := range r.events.of(history.KindShareAcquired, history.KindShareAckResponse) {
+		for at := e.Offset; at <= e.Aux; at++ {
+			where := place{e.Partition, at}
+			if found[where] == nil {
+				found[where] = &told{}
+			}
+			switch {
+			case e.Kind == history.KindShareAcquired:
+				found[where].counts = append(found[where].counts, e.N)
+				if slices.Contains(found[where].acks, history.AckAccept) || slices.Contains(found[where].acks, history.AckReject) {
+					found[where].after++
+				}
+			case e.Code == 0:
+				found[where].acks = append(found[where].acks, e.N)
+			}
+		}
+	}
+	return found
+}
+
+// expectShareGroup: each record was handed out, with delivery counts that grow, and was acknowledged as the client says it was.
+func (r *rig) expectShareGroup(t *testing.T) {
+	t.Helper()
+	stories := r.shareStories()
+	var accepted, released, rejected, again, after int
+	for where, story := range stories {
+		after += story.after
+		if len(story.counts) == 0 {
+			t.Errorf("partition %d offset %d was acknowledged, and nobody was seen to acquire it", where.partition, where.offset)
+			continue
+		}
+		for i := 1; i < len(story.counts); i++ {
+			if story.counts[i] < story.counts[i-1] {
+				t.Errorf("partition %d offset %d: delivery counts %v, acknowledged as %v", where.partition, where.offset, story.counts, story.acks)
+			}
+			again++
+		}
+		for _, how := range story.acks {
+			switch how {
+			case history.AckAccept:
+				accepted++
+			case history.AckRelease:
+				released++
+			case history.AckReject:
+				rejected++
+			default:
+				t.Errorf("partition %d offset %d was acknowledged as %d", where.partition, where.offset, how)
+			}
+		}
+	}
+	t.Logf("%d offsets acquired; %d accepted, %d released, %d rejected; %d deliveries after the first, %d after the last word",
+		len(stories), accepted, released, rejected, again, after)
+	if len(stories) != records || accepted == 0 || released == 0 || rejected == 0 || again == 0 {
+		t.Errorf("%d offsets of a share group were seen, want %d; or no acknowledgement of some kind", len(stories), records)
+	}
+	refused := map[int16]int{}
+	for _, e := range r.events.of(history.KindShareAckResponse) {
+		if e.Code != 0 {
+			refused[e.Code]++
+		}
+	}
+	if len(refused) > 0 {
+		t.Logf("acknowledgements that were refused, by error code: %v", refused)
+	}
+}
