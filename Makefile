@@ -1,13 +1,14 @@
 # dlqbench: `make run` judges the reference consumer, `make test` passes the tests. Only Go is needed.
 # Everything else here is for those who work on dlqbench itself.
 
+SHELL := /bin/bash
 export CGO_ENABLED = 0
 GO       ?= go
 SCENARIO ?= dlq-publish-failure
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: build run test race lint vet scenarios prove prove-short fuzz bench schemas docs clean
+.PHONY: build run test test-kafka race lint vet scenarios scenarios-kafka prove prove-short fuzz bench schemas docs clean
 
 build:
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
@@ -19,6 +20,20 @@ run: build
 # and are run apart.
 test:
 	$(GO) test -short ./...
+	@echo "not run here: the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
+
+# The tests with Apache Kafka as processes: the provider itself, clients in Go, Java and Python through the tap, a cluster with TLS, SASL and ACLs.
+# What can't be run here is skipped, with the reason.
+test-kafka: build
+	./dlqbench kafka install
+	DLQBENCH_KAFKA_TESTS=1 $(GO) test -count=1 -p 1 -v ./internal/cluster/process ./internal/cluster/external ./test/... \
+		| grep -E '^(ok|FAIL|panic|---|    ---|exit status)|_test\.go:'; exit $${PIPESTATUS[0]}
+
+# Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
+ON_KAFKA ?= dlq-publish-failure dlq-ack-lost consumer-kill kip-848 replay-round-trip broker-loss \
+	min-isr-lost coordinator-reload leader-epochs frozen-broker rolling-brokers dlq-broker-killed
+scenarios-kafka: build
+	./dlqbench run --quiet --cluster process --set cluster.brokers=3 $(ON_KAFKA)
 
 # The race detector needs cgo, hence a C compiler.
 race:
@@ -46,7 +61,7 @@ prove: build
 SLICE = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 prove-short: build
 	./dlqbench prove oracle --quiet --histories 5000
-	./dlqbench prove completeness soundness --quiet --first $(SLICE) --seeds 1 --runs 10000 --for 200s
+	./dlqbench prove completeness soundness --quiet --first $(SLICE) --seeds 1 --runs 10000 --for 120s
 
 # A few seconds of fuzzing for everything that decodes what comes from outside.
 FUZZTIME ?= 5s

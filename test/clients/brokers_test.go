@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,9 +71,14 @@ const nodes = 3
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{kafka: needKafka(t), telemetry: t.TempDir()}
+	preparing, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	if err := process.Prepare(preparing, c.Installation, nil, zerolog.Nop()); err != nil {
+		t.Fatal(err)
+	}
+	// What was prepared for the jars serves with something behind them, too.
 	with := *c.Installation
-	with.Jars = append([]string{c.compile(t, "Telemetry.java")}, with.Jars...)
-	with.Derived = filepath.Join(t.TempDir(), "derived")
+	with.Jars = append(slices.Clone(with.Jars), c.compile(t, "Telemetry.java"))
 	running, err := process.Start(within(t), process.Options{
 		Brokers: nodes, Dir: filepath.Join(t.TempDir(), "cluster"), Kafka: &with, Log: zerolog.Nop(),
 		Settings: map[string]string{"metric.reporters": "Telemetry", "telemetry.dir": c.telemetry},

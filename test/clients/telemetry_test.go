@@ -14,6 +14,13 @@ import (
 func (r *rig) askForMetrics(t *testing.T) {
 	t.Helper()
 	r.configure(t, kmsg.ConfigResourceTypeClientMetrics, "all", map[string]string{"metrics": "*", "interval.ms": "1000"})
+	// A broker hears of it a little later, and a client that asks before is told to ask again in minutes.
+	for _, b := range r.running.Brokers() {
+		eventually(t, fmt.Sprintf("broker %d asks for metrics", b.Number), func() bool {
+			response, err := r.client.Broker(int(b.ID)).Request(within(t), kmsg.NewPtrGetTelemetrySubscriptionsRequest())
+			return err == nil && len(response.(*kmsg.GetTelemetrySubscriptionsResponse).RequestedMetrics) > 0
+		})
+	}
 }
 
 // configure changes settings of a resource of the cluster.

@@ -140,9 +140,9 @@ func next(at Partition, may []int32) int32 {
 
 // waitLoaded waits until a broker answers for a group: it has read what is kept of it.
 func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) error {
-	return wait(ctx, fmt.Sprintf("broker %d to take over", number), func(ctx context.Context) (string, error) {
+	return wait(ctx, fmt.Sprintf("broker %d to take over", number), func(ctx context.Context) string {
 		if now, err := a.coordinator(ctx, coordinatesGroup, group); err != nil || now != number {
-			return fmt.Sprintf("the coordinator is broker %d (%v)", now, err), nil
+			return fmt.Sprintf("the coordinator is broker %d (%v)", now, err)
 		}
 		bounded, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
@@ -153,16 +153,16 @@ func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) erro
 		request.Groups = append(request.Groups, asked)
 		response, err := request.RequestWith(bounded, a.client.Broker(int(a.id(number))))
 		if err != nil {
-			return err.Error(), nil
+			return err.Error()
 		}
 		code := response.ErrorCode
 		if len(response.Groups) == 1 {
 			code = response.Groups[0].ErrorCode
 		}
 		if err := refusal(code, nil); isRefusal(err, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator, kerr.CoordinatorNotAvailable) {
-			return err.Error(), nil
+			return err.Error()
 		}
-		return "", nil
+		return ""
 	})
 }
 

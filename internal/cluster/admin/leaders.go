@@ -110,10 +110,10 @@ func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
 	a.mu.Lock()
 	names := slices.Sorted(maps.Keys(a.topics))
 	a.mu.Unlock()
-	return wait(ctx, fmt.Sprintf("broker %d to be in sync", number), func(ctx context.Context) (string, error) {
+	return wait(ctx, fmt.Sprintf("broker %d to be in sync", number), func(ctx context.Context) string {
 		partitions, err := a.partitionsOf(ctx, 0, names)
 		if err != nil {
-			return err.Error(), nil
+			return err.Error()
 		}
 		behind := 0
 		for _, p := range partitions {
@@ -122,9 +122,9 @@ func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
 			}
 		}
 		if behind > 0 {
-			return fmt.Sprintf("it is behind in %d partitions", behind), nil
+			return fmt.Sprintf("it is behind in %d partitions", behind)
 		}
-		return "", nil
+		return ""
 	})
 }
 
@@ -201,10 +201,10 @@ func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) 
 // missed yet) can't mislead a client either.
 func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32, good func(Partition, []int32) bool) error {
 	names := slices.Sorted(maps.Keys(byTopic(assignments)))
-	return wait(ctx, what, func(ctx context.Context) (string, error) {
+	return wait(ctx, what, func(ctx context.Context) string {
 		up, err := a.metadata(ctx, 0, []string{})
 		if err != nil {
-			return err.Error(), nil
+			return err.Error()
 		}
 		for _, broker := range up.Brokers {
 			partitions, err := a.partitionsOf(ctx, a.number(broker.NodeID), names)
@@ -213,11 +213,11 @@ func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partit
 			}
 			for _, p := range partitions {
 				if replicas := assignments[p.id()]; replicas != nil && !good(p, replicas) {
-					return fmt.Sprintf("partition %d of topic %s is led by broker %d and lies on %v, and belongs on %v", p.Partition, p.Topic, p.Leader, p.Replicas, replicas), nil
+					return fmt.Sprintf("partition %d of topic %s is led by broker %d and lies on %v, and belongs on %v", p.Partition, p.Topic, p.Leader, p.Replicas, replicas)
 				}
 			}
 		}
-		return "", nil
+		return ""
 	})
 }
 

@@ -148,11 +148,11 @@ func (a *Admin) waitPlaced(ctx context.Context, topics []cluster.Topic, free []i
 			wanted[partitionID{topic.Name, int32(p)}] = replicas[0]
 		}
 	}
-	return wait(ctx, "the new topics' leaders", func(ctx context.Context) (string, error) {
+	return wait(ctx, "the new topics' leaders", func(ctx context.Context) string {
 		for _, broker := range a.brokers {
 			partitions, err := a.partitionsOf(ctx, broker.Number, names)
 			if err != nil {
-				return fmt.Sprintf("broker %d: %v", broker.Number, err), nil
+				return fmt.Sprintf("broker %d: %v", broker.Number, err)
 			}
 			led := 0
 			for _, p := range partitions {
@@ -161,9 +161,9 @@ func (a *Admin) waitPlaced(ctx context.Context, topics []cluster.Topic, free []i
 				}
 			}
 			if led < len(wanted) {
-				return fmt.Sprintf("broker %d knows the leaders of %d of %d partitions", broker.Number, led, len(wanted)), nil
+				return fmt.Sprintf("broker %d knows the leaders of %d of %d partitions", broker.Number, led, len(wanted))
 			}
 		}
-		return "", nil
+		return ""
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/security"
 )
 
 // Config says how to reach a cluster and what may be done there. It may be printed: it shows no secret.
@@ -38,10 +40,10 @@ type TLS struct {
 
 // The SASL mechanisms that are supported, by Kafka's names.
 const (
-	MechanismPlain       = "PLAIN"
-	MechanismScramSHA256 = "SCRAM-SHA-256"
-	MechanismScramSHA512 = "SCRAM-SHA-512"
-	MechanismOAuthBearer = "OAUTHBEARER"
+	MechanismPlain       = security.Plain
+	MechanismScramSHA256 = security.ScramSHA256
+	MechanismScramSHA512 = security.ScramSHA512
+	MechanismOAuthBearer = security.OAuthBearer
 )
 
 // SASL says who dlqbench is to the cluster.

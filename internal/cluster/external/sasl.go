@@ -10,26 +10,20 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/oauth"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/dlqbench/dlqbench/internal/security"
 )
 
 // mechanism returns franz-go's form of it, nil for no authentication.
 func (s SASL) mechanism() (sasl.Mechanism, error) {
-	switch s.Mechanism {
-	case "":
+	if s.Mechanism == "" {
 		return nil, nil
-	case MechanismPlain:
-		return plain.Auth{User: s.Username, Pass: s.Password.Reveal()}.AsMechanism(), nil
-	case MechanismScramSHA256:
-		return scram.Auth{User: s.Username, Pass: s.Password.Reveal()}.AsSha256Mechanism(), nil
-	case MechanismScramSHA512:
-		return scram.Auth{User: s.Username, Pass: s.Password.Reveal()}.AsSha512Mechanism(), nil
-	case MechanismOAuthBearer:
-		return oauth.Auth{Token: s.Token.Reveal()}.AsMechanism(), nil
 	}
-	return nil, fmt.Errorf("there is no SASL mechanism %q; there are %s", s.Mechanism, strings.Join(mechanisms(), ", "))
+	secret := s.Password.Reveal()
+	if s.Mechanism == MechanismOAuthBearer {
+		secret = s.Token.Reveal()
+	}
+	return security.Mechanism(s.Mechanism, s.Username, secret)
 }
 
 // authenticate proves to the broker who dlqbench is.
@@ -63,7 +57,7 @@ func (p *probe) shakeHands(mechanism string) error {
 	request.SetVersion(1)
 	request.Mechanism = mechanism
 	if err := p.ask(request, response); err != nil {
-		return fmt.Errorf("%w: the broker at %s answers no SASL handshake (%v)", ErrAuthentication, p.address, err)
+		return fmt.Errorf("%w: the broker at %s answers no SASL handshake (%w)", ErrAuthentication, p.address, err)
 	}
 	switch response.ErrorCode {
 	case 0:
@@ -87,7 +81,7 @@ func (p *probe) token(message []byte) ([]byte, error) {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return nil, fmt.Errorf("%w: the broker at %s closed the connection when it was told %s: %s", ErrAuthentication, p.address, p.who(), p.advice())
 	case err != nil:
-		return nil, fmt.Errorf("%w: the broker at %s does not finish the authentication (%v)", ErrUnreachable, p.address, err)
+		return nil, fmt.Errorf("%w: the broker at %s does not finish the authentication (%w)", ErrUnreachable, p.address, err)
 	case response.ErrorCode != 0:
 		said := ""
 		if response.ErrorMessage != nil && *response.ErrorMessage != "" {

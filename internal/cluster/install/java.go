@@ -28,8 +28,8 @@ type Java struct {
 	Build string
 }
 
-// javaLimit bounds how long java may take to say its version; it takes about 0.1 s.
-const javaLimit = 20 * time.Second
+// javaLimit bounds how long java may take to say its version; it takes about 0.1 s where the machine has nothing else to do.
+const javaLimit = time.Minute
 
 // FindJava returns the Java at JAVA_HOME or, when that is not set, the one in the PATH. It fails with ErrNoJava when there is none, or when it is
 // older than atLeast.
@@ -41,6 +41,9 @@ func FindJava(ctx context.Context, atLeast int) (Java, error) {
 	ctx, cancel := context.WithTimeout(ctx, javaLimit)
 	defer cancel()
 	said, err := exec.CommandContext(ctx, command, "-version").CombinedOutput()
+	if ctx.Err() != nil {
+		return Java{}, fmt.Errorf("asking %s for its version: %w; is the machine overloaded?", command, context.Cause(ctx))
+	}
 	if err != nil {
 		// Without a Java, macOS has a /usr/bin/java that says so and fails.
 		return Java{}, fmt.Errorf("%w: %s -version failed: %w: %q; install Java %d or newer, or set JAVA_HOME to it", ErrNoJava, command, err, firstLine(said), atLeast)
@@ -88,8 +91,8 @@ func javaMajor(said string) int {
 
 // javaBuild tells builds apart: what is made for one (an archive of class data) is of no use to another.
 func javaBuild(command string, said []byte) string {
-	if real, err := filepath.EvalSymlinks(command); err == nil {
-		command = real
+	if resolved, err := filepath.EvalSymlinks(command); err == nil {
+		command = resolved
 	}
 	sum := sha256.Sum256(append([]byte(command+"\n"), said...))
 	return fmt.Sprintf("java%d-%s", javaMajor(string(said)), hex.EncodeToString(sum[:4]))

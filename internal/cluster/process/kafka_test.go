@@ -57,7 +57,7 @@ func running(t testing.TB, brokers int) *Kafka {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	k, err := Start(ctx, Options{Brokers: brokers, Dir: t.TempDir(), Kafka: kafka, Log: logger(t)})
+	k, err := Start(ctx, Options{Brokers: brokers, Dir: filepath.Join(t.TempDir(), "my run 50% done"), Kafka: kafka, Log: logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +67,9 @@ func running(t testing.TB, brokers int) *Kafka {
 			t.Error(err)
 		}
 	})
+	if lines := lastLines(k.config.nodes[0].log); len(lines) < 10 || !slices.ContainsFunc(lines, infoForm.MatchString) {
+		t.Errorf("the broker does not log as it should: %q", lines)
+	}
 	return k
 }
 

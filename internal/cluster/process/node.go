@@ -157,10 +157,10 @@ func uuid() (string, error) {
 
 // arguments are java's for the node. The heap is small and the compiler quick: a run lasts seconds.
 func (n *node) arguments(c *config) []string {
-	option, _, _ := logging(c.version, c.dir)
+	option, _, _ := logging(c.version)
 	args := []string{
 		"-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
-		"-XX:ErrorFile=" + n.log + ".crash",
+		"-XX:ErrorFile=" + filepath.Join(logsDir, filepath.Base(n.log)+".crash"),
 		// The libraries that Kafka unpacks would stay there when it is killed.
 		"-Djava.io.tmpdir=" + filepath.Join(n.dir, tmpDir), option,
 	}
@@ -172,7 +172,7 @@ func (n *node) arguments(c *config) []string {
 	return append(args, "-cp", c.kafka.ClassPath(), "kafka.Kafka", filepath.Join(n.dir, settingsFile))
 }
 
-// startJava starts the node's process.
+// startJava starts the node's process in the cluster's folder.
 func (n *node) startJava(c *config, args []string) error {
 	out, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -180,7 +180,7 @@ func (n *node) startJava(c *config, args []string) error {
 	}
 	defer out.Close()
 	p := &process{cmd: exec.Command(c.java.Command, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.dir, out, out
 	ended, err := c.starter.Start(p.cmd)
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.java.Command, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,6 +107,9 @@ func start(ctx context.Context, options Options) (*Kafka, error) {
 	if options.Dir, err = filepath.Abs(options.Dir); err != nil {
 		return nil, err
 	}
+	if strings.Contains(options.Dir, ",") {
+		return nil, fmt.Errorf("its directory %s has a comma in its path, which Kafka takes for the end of it (log.dirs); choose another", options.Dir)
+	}
 	c, err := prepare(ctx, options)
 	if err != nil {
 		return nil, err
@@ -186,7 +190,7 @@ func (k *Kafka) open(ctx context.Context) error {
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return cause
+		return cause // which err only follows from
 	}
 	k.starting.Store(false)
 	return err
@@ -199,8 +203,8 @@ func (k *Kafka) lay() error {
 			return err
 		}
 	}
-	_, file, content := logging(k.config.version, k.config.dir)
-	return os.WriteFile(file, []byte(content), 0o644)
+	_, file, content := logging(k.config.version)
+	return os.WriteFile(filepath.Join(k.config.dir, file), []byte(content), 0o644)
 }
 
 // during returns a context that also ends with the cluster's life, with its cause.

@@ -147,14 +147,13 @@ func properties(settings map[string]string) string {
 	return text.String()
 }
 
-// logging returns the option that has a broker log to its standard output, and the file that it names.
-func logging(version install.Version, dir string) (option, file, content string) {
+// logging returns the option that has a broker log to its standard output, and the file that it names, in the folder that brokers run in: as an absolute path it
+// would be taken for a URL, which a path with a space or a percent sign is not.
+func logging(version install.Version) (option, file, content string) {
 	if version.AtLeast(4, 0) {
-		file = filepath.Join(dir, "log4j2.properties")
-		return "-Dlog4j2.configurationFile=" + file, file, log4j2Properties
+		return "-Dlog4j2.configurationFile=log4j2.properties", "log4j2.properties", log4j2Properties
 	}
-	file = filepath.Join(dir, "log4j.properties")
-	return "-Dlog4j.configuration=file:" + file, file, log4jProperties
+	return "-Dlog4j.configuration=file:log4j.properties", "log4j.properties", log4jProperties
 }
 
 // The brokers' settings are not logged: they are a hundred lines each, and lie beside.

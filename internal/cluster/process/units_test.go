@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var update = flag.Bool("update", false, "write the golden files")
 
 // layout returns the settings of all nodes of a cluster, as text.
-func layout(t *testing.T, brokers int, version install.Version) string {
+func layout(brokers int, version install.Version) string {
 	c := &config{brokers: brokers, dir: "/kafka", version: version, nodes: makeNodes(brokers, "/kafka")}
 	var all strings.Builder
 	for i, n := range c.nodes {
@@ -38,7 +38,7 @@ func layout(t *testing.T, brokers int, version install.Version) string {
 
 func TestSettings(t *testing.T) {
 	for name, text := range map[string]string{
-		"one-4.1": layout(t, 1, install.Version{Major: 4, Minor: 1}), "two-4.0": layout(t, 2, install.Version{Major: 4, Minor: 0}), "three-3.9": layout(t, 3, install.Version{Major: 3, Minor: 9}),
+		"one-4.1": layout(1, install.Version{Major: 4, Minor: 1}), "two-4.0": layout(2, install.Version{Major: 4, Minor: 0}), "three-3.9": layout(3, install.Version{Major: 3, Minor: 9}),
 	} {
 		file := filepath.Join("testdata", name+".properties")
 		if *update {
@@ -189,6 +189,7 @@ func TestBadOptions(t *testing.T) {
 		{Options{Brokers: 10, Dir: "x", Kafka: kafka}, "10 brokers were asked for"},
 		{Options{Brokers: 1, Kafka: kafka}, "no directory"},
 		{Options{Brokers: 1, Dir: "x"}, "no Kafka to run"},
+		{Options{Brokers: 1, Dir: "x, y", Kafka: kafka}, "has a comma in its path"},
 	} {
 		if _, err := Start(t.Context(), one.options); err == nil || !strings.HasPrefix(err.Error(), "starting Kafka as processes: ") || !strings.Contains(err.Error(), one.want) {
 			t.Errorf("%+v: %v", one.options, err)
