@@ -98,10 +98,6 @@ func checkAddress(address string) string {
 	return ""
 }
 
-func mechanisms() []string {
-	return []string{MechanismPlain, MechanismScramSHA256, MechanismScramSHA512, MechanismOAuthBearer}
-}
-
 // protocol is Kafka's name for the security of the cluster's listener.
 func (c Config) protocol() string {
 	switch {
@@ -144,4 +140,4 @@ func (c Config) redact(text string) string {
 }
 
 // knows says whether a mechanism is supported.
-func knows(mechanism string) bool { return slices.Contains(mechanisms(), mechanism) }
+func knows(mechanism string) bool { return slices.Contains(security.Mechanisms(), mechanism) }

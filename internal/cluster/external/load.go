@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/security"
 )
 
 // The environment variables that Load reads. What they give comes before what the file gives.
@@ -229,7 +231,7 @@ func refusal(key string) string {
 	case strings.HasPrefix(key, "sasl.oauthbearer.") || strings.HasPrefix(key, "sasl.login."):
 		return key + " is not supported: dlqbench asks nobody for tokens; get one and put it into " + EnvToken
 	case strings.HasPrefix(key, "sasl.kerberos."):
-		return key + " is not supported: no mechanism but " + strings.Join(mechanisms(), ", ") + " is"
+		return key + " is not supported: no mechanism but " + strings.Join(security.Mechanisms(), ", ") + " is"
 	case key == "ssl.key.password":
 		return key + " is not supported: take the password off with `openssl pkey -in client.key -out client-plain.key`, and keep that file to yourself"
 	case key == "enable.ssl.certificate.verification":

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/security"
 )
 
 // sasl reads who dlqbench is to the cluster.
@@ -39,9 +41,9 @@ func (s *settings) checkSASL(sasl SASL) {
 	mechanismKeys := []string{"sasl.mechanism", "sasl.mechanisms", "security.protocol"}
 	switch {
 	case sasl.Mechanism == "":
-		s.problem("security.protocol asks for authentication, but sasl.mechanism is not set: it must be one of "+strings.Join(mechanisms(), ", "), mechanismKeys...)
+		s.problem("security.protocol asks for authentication, but sasl.mechanism is not set: it must be one of "+strings.Join(security.Mechanisms(), ", "), mechanismKeys...)
 	case !knows(sasl.Mechanism):
-		s.problem(fmt.Sprintf("sasl.mechanism is %q: it must be one of %s", sasl.Mechanism, strings.Join(mechanisms(), ", ")), mechanismKeys...)
+		s.problem(fmt.Sprintf("sasl.mechanism is %q: it must be one of %s", sasl.Mechanism, strings.Join(security.Mechanisms(), ", ")), mechanismKeys...)
 	case sasl.Mechanism == MechanismOAuthBearer:
 		if sasl.Token.Empty() {
 			s.problem(MechanismOAuthBearer+" needs a token: put it into "+EnvToken, mechanismKeys...)
