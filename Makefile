@@ -30,7 +30,7 @@ test-kafka: build
 		| grep -E '^(ok|FAIL|panic|---|    ---|exit status)|_test\.go:'; exit $${PIPESTATUS[0]}
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
-ON_KAFKA ?= dlq-publish-failure dlq-ack-lost consumer-kill kip-848 replay-round-trip broker-loss \
+ON_KAFKA ?= dlq-publish-failure consumer-kill kip-848 replay-round-trip \
 	min-isr-lost coordinator-reload leader-epochs frozen-broker rolling-brokers dlq-broker-killed
 scenarios-kafka: build
 	./dlqbench run --quiet --cluster process --set cluster.brokers=3 $(ON_KAFKA)

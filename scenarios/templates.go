@@ -4,6 +4,7 @@ package scenarios
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -35,9 +36,19 @@ type Values struct {
 	SASLMechanism, SASLUsername, SASLPassword string
 }
 
+// Security returns the environment variables that say who a client is to the brokers.
+func (v Values) Security() map[string]string {
+	return map[string]string{
+		"DLQBENCH_SECURITY_PROTOCOL": v.SecurityProtocol,
+		"DLQBENCH_SASL_MECHANISM":    v.SASLMechanism,
+		"DLQBENCH_SASL_USERNAME":     v.SASLUsername,
+		"DLQBENCH_SASL_PASSWORD":     v.SASLPassword,
+	}
+}
+
 // Environment returns the values as environment variables, DLQBENCH_BOOTSTRAP_SERVERS and so on.
 func (v Values) Environment() map[string]string {
-	return map[string]string{
+	environment := map[string]string{
 		"DLQBENCH_BOOTSTRAP_SERVERS": v.BootstrapServers,
 		"DLQBENCH_INPUT_TOPIC":       v.InputTopic,
 		"DLQBENCH_INPUT_TOPICS":      v.InputTopics,
@@ -48,11 +59,9 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_ORACLE_URL":        v.OracleURL,
 		"DLQBENCH_STORE_URL":         v.StoreURL,
 		"DLQBENCH_RUN_ID":            v.RunID,
-		"DLQBENCH_SECURITY_PROTOCOL": v.SecurityProtocol,
-		"DLQBENCH_SASL_MECHANISM":    v.SASLMechanism,
-		"DLQBENCH_SASL_USERNAME":     v.SASLUsername,
-		"DLQBENCH_SASL_PASSWORD":     v.SASLPassword,
 	}
+	maps.Copy(environment, v.Security())
+	return environment
 }
 
 // Render returns the subject with the values in the place of all templates. A list of retry topics that was one comma-joined template

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/subject"
 )
 
 // replay puts the dead letters back whose cause is planned to be gone, with the replay tool as a process of its own that has its own tap, and
@@ -44,7 +45,7 @@ func (r *run) replay(ctx context.Context) error {
 		"--rate", strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)+"/s")
 	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
 	defer cancel()
-	if _, err := r.subject.RunTool(bounded, "replay", command); err != nil && ctx.Err() == nil {
+	if _, err := r.subject.RunTool(bounded, "replay", subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
 		return environment("replaying the dead letters", err)
 	}
 	return r.drain(ctx)

@@ -491,7 +491,7 @@ func TestBuild(t *testing.T) {
 func TestRunTool(t *testing.T) {
 	g, sink := group(t, nil, "obedient")
 	tool := func(ctx context.Context, script string) (string, error) {
-		return g.RunTool(ctx, "replay", []string{"sh", "-c", script})
+		return g.RunTool(ctx, "replay", Launch{Command: []string{"sh", "-c", script}})
 	}
 	if last, err := tool(t.Context(), "echo replayed 3; echo $"+RunIDVariable); err != nil || last != "  replayed 3\n  "+g.cfg.RunID+"\n" {
 		t.Errorf("ran with %q, %v", last, err)

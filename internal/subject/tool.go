@@ -16,8 +16,8 @@ import (
 
 // RunTool runs a program to its end, in this process's folder; like an instance it never outlives the run. Its output goes to NAME.log
 // and its last lines are returned. An exit code other than 0 is an error; when ctx ends the program is killed.
-func (g *Group) RunTool(ctx context.Context, name string, command []string) (last string, err error) {
-	last, err = g.runToEnd(ctx, name, Launch{Command: command})
+func (g *Group) RunTool(ctx context.Context, name string, tool Launch) (last string, err error) {
+	last, err = g.runToEnd(ctx, name, tool)
 	if err != nil {
 		return last, fmt.Errorf("running %s: %w", name, err)
 	}
