@@ -628,6 +628,7 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 		"a partition is full while it is still worked at": stalled, "nobody has the partition": stalled,
 		"its holder lost the partition in the drain, and the next one does not come to it": stalled,
 		"it is still there when its grace is over":                                         late, "it ends by itself long after its grace": late,
+		"it ends long after its grace, and that is heard of late, too": late, "it is killed after its grace, and its end is heard of late": late,
 		"it outlasts its grace, and was kept from running for a moment only": late, "a fault is no excuse": late,
 		"the group rebalances over and over": "liveness rebalance-storm",
 	}
