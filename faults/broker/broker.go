@@ -59,7 +59,7 @@ func NewInjector(brokers Brokers, group string) *Injector {
 }
 
 // startLimit bounds how long starting a broker again may take in Inject, where it must also happen when the run is interrupted.
-const startLimit = 20 * time.Second
+const startLimit = 45 * time.Second
 
 // Inject breaks a broker. Heal starts a stopped or killed one again, lets a paused one go on, and gives it back the leaders that were moved, if
 // the fault has a duration. A restart is over before Inject returns; a coordinator stays where it was moved.

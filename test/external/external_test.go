@@ -52,7 +52,7 @@ type rig struct {
 // authority makes a certificate authority and a certificate for 127.0.0.1 that it has signed, in PEM.
 func authority(t *testing.T) (ca []byte, server []byte) {
 	t.Helper()
-	make := func(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
+	issue := func(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
 		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 		if err != nil {
@@ -69,9 +69,9 @@ func authority(t *testing.T) (ca []byte, server []byte) {
 	}
 	caKey, key := newKey(), newKey()
 	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	rootDER := make(root, root, caKey, caKey)
+	rootDER := issue(root, root, caKey, caKey)
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	leafDER := make(leaf, root, key, caKey)
+	leafDER := issue(leaf, root, key, caKey)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
