@@ -294,3 +294,30 @@ func TestFilesOfAHistory(t *testing.T) {
 		t.Fatalf("files %v, want %v", names, want)
 	}
 }
+
+// The header can be completed while the run goes on, but not become that of another.
+func TestAmendedHeader(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "history")
+	header := Header{RunID: "one", Environment: map[string]string{"kafka": "process"}}
+	recorder, err := NewRecorder(dir, header, NewClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	header.Environment["kafka"] = "process, Apache Kafka 4.1.0, 3 brokers"
+	if err := recorder.Amend(header); err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Amend(Header{RunID: "another"}); err == nil {
+		t.Error("the header became that of another run")
+	}
+	if err := recorder.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reader.Header(); got.RunID != "one" || got.Environment["kafka"] != header.Environment["kafka"] {
+		t.Errorf("the header is %+v", got)
+	}
+}

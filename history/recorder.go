@@ -79,11 +79,35 @@ func newRecorder(dir string, header Header, clock Clock, write writeFile) (*Reco
 	return r, nil
 }
 
-func writeHeader(dir string, header Header, write writeFile) error {
+// Amend writes the header anew, with what only became known while the run was set up. It must be of the same run.
+func (r *Recorder) Amend(header Header) error {
+	if header.RunID != r.run {
+		return fmt.Errorf("amending the history's header: it is of run %s, and the history of run %s", header.RunID, r.run)
+	}
+	data, err := encodeHeader(header)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.dir, headerFile)
+	if err := r.write(path, data); err != nil {
+		return writeError(path, err)
+	}
+	return nil
+}
+
+func encodeHeader(header Header) ([]byte, error) {
 	header.Format = FormatVersion
 	data, err := json.MarshalIndent(header, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encoding the history's header: %w", err)
+		return nil, fmt.Errorf("encoding the history's header: %w", err)
+	}
+	return append(data, '\n'), nil
+}
+
+func writeHeader(dir string, header Header, write writeFile) error {
+	data, err := encodeHeader(header)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating the history's directory: %w", err)
@@ -92,7 +116,7 @@ func writeHeader(dir string, header Header, write writeFile) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("creating history %s: there is one already (%s): give every run a directory of its own", dir, headerFile)
 	}
-	if err := write(path, append(data, '\n')); err != nil {
+	if err := write(path, data); err != nil {
 		return writeError(path, err)
 	}
 	return nil

@@ -2,7 +2,7 @@
 // that a noisy machine hits them alike. It knows every part of the product from outside; it judges nothing, and a figure never
 // makes it fail: it fails only when something could not be measured.
 //
-// Usage: bench -dlqbench PATH [-only 1,5] [-json FILE] [-cpuprofile FILE]
+// Usage: bench -dlqbench PATH [-real] [-only 1,5] [-json FILE] [-cpuprofile FILE]
 package main
 
 import (
@@ -25,6 +25,7 @@ type options struct {
 	executable    string
 	only          string
 	json, profile string
+	real          bool   // Apache Kafka as a process in the place of the embedded one, for sections 1 to 3
 	dir           string // for everything that is written; removed at the end
 }
 
@@ -32,6 +33,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.executable, "dlqbench", "./dlqbench", "the program that is started as the consumer of the whole line")
 	flag.StringVar(&o.only, "only", "", "comma-separated numbers of the sections to measure (default: all)")
+	flag.BoolVar(&o.real, "real", false, "measure sections 1 to 3 on Apache Kafka as a process (see dlqbench kafka install)")
 	flag.StringVar(&o.json, "json", "", "also write the figures to this file as JSON")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process")
 	flag.Parse()

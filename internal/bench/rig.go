@@ -1,6 +1,6 @@
 package main
 
-// The ways to an embedded Kafka that are compared: straight, through a link, through a tap, through both as in a run.
+// The ways to a Kafka that are compared: straight, through a link, through a tap, through both as in a run.
 
 import (
 	"context"
@@ -20,6 +20,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/cluster"
 	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
+	"github.com/dlqbench/dlqbench/internal/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/cluster/process"
 	"github.com/dlqbench/dlqbench/internal/tap"
 )
 
@@ -54,10 +56,18 @@ func (c *counter) Record(event history.Event) {
 	}
 }
 
-// rig is an embedded Kafka of one broker.
+// kafka is the Kafka that a rig is around.
+type kafka interface {
+	Brokers() []cluster.Broker
+	CreateTopics(ctx context.Context, topics []cluster.Topic) error
+	ClientOptions() []kgo.Opt
+	Close() error
+}
+
+// rig is a Kafka of one broker, embedded unless the command line asks for a real one.
 type rig struct {
 	dir   string
-	kafka *embedded.Kafka
+	kafka kafka
 	taps  []*tap.Tap
 	links []*network.Link
 	ids   *history.IDs
@@ -72,8 +82,7 @@ func newRig(ctx context.Context, o options) (*rig, error) {
 		return nil, err
 	}
 	r := &rig{dir: dir, ids: history.NewIDs("bench"), clock: history.NewClock(), sink: &counter{}}
-	r.kafka, err = embedded.Start(ctx, embedded.Options{Brokers: 1, Dir: dir, Log: zerolog.Nop()})
-	if err != nil {
+	if r.kafka, err = o.startKafka(ctx, dir); err != nil {
 		return nil, err
 	}
 	var all []cluster.Topic
@@ -85,6 +94,21 @@ func newRig(ctx context.Context, o options) (*rig, error) {
 	}
 	return r, nil
 }
+
+// startKafka starts the Kafka that the command line asks for.
+func (o options) startKafka(ctx context.Context, dir string) (kafka, error) {
+	if !o.real {
+		return embedded.Start(ctx, embedded.Options{Brokers: 1, Dir: dir, Log: zerolog.Nop()})
+	}
+	installed, err := install.Open("")
+	if err != nil {
+		return nil, err
+	}
+	return process.Start(ctx, process.Options{Brokers: 1, Dir: dir, Kafka: installed, Log: zerolog.Nop()})
+}
+
+// address is the broker's.
+func (r *rig) address() string { return r.kafka.Brokers()[0].Address }
 
 func (r *rig) close() error {
 	var errs []error
@@ -113,7 +137,7 @@ func (w way) client(options ...kgo.Opt) (*kgo.Client, error) {
 
 // ways returns the four ways, the straight one first.
 func (r *rig) ways() ([]way, error) {
-	straight := r.kafka.Bootstrap()[0]
+	straight := r.address()
 	link, err := r.link(straight)
 	if err != nil {
 		return nil, err
@@ -152,7 +176,7 @@ func (r *rig) tap(upstream string) (string, error) {
 
 // fill produces records to the input topic.
 func (r *rig) fill(ctx context.Context, count int) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Bootstrap()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.address()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		return err

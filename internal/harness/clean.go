@@ -119,7 +119,7 @@ func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (
 // cleanContainers removes what a killed run left of its containers.
 func cleanContainers(ctx context.Context, dir string) (did []string, err error) {
 	header, err := readHeader(dir)
-	if err != nil || !strings.HasPrefix(header.Environment["kafka"], ClusterDocker+",") {
+	if err != nil || !strings.HasPrefix(header.Environment[environmentKafka], ClusterDocker) {
 		return nil, err
 	}
 	removed, err := docker.Sweep(ctx, header.RunID)

@@ -36,6 +36,9 @@ const (
 	ClusterExternal = "external"
 )
 
+// environmentKafka is the name of the Kafka in a history's environment; until it is started, only the provider's stands there.
+const environmentKafka = "kafka"
+
 // ClusterOptions say which Kafka to run against.
 type ClusterOptions struct {
 	// Provider is one of the constants; "" is ClusterEmbedded.
@@ -46,19 +49,6 @@ type ClusterOptions struct {
 	Image string
 	// External says how to reach the cluster for ClusterExternal.
 	External external.Config
-}
-
-// describe names the Kafka for the run's record: no host, no path, no secret.
-func (o ClusterOptions) describe(brokers int) string {
-	switch o.Provider {
-	case ClusterProcess:
-		return fmt.Sprintf("process, Apache Kafka %s, %d broker(s)", or(o.Version, install.DefaultVersion), brokers)
-	case ClusterDocker:
-		return fmt.Sprintf("docker, %s, %d broker(s)", or(o.Image, docker.DefaultImage), brokers)
-	case ClusterExternal:
-		return "external"
-	}
-	return fmt.Sprintf("embedded, %d broker(s)", brokers)
 }
 
 // Fits says whether a scenario can be run on the Kafka, before anything is started. The error says what to do.
@@ -85,6 +75,8 @@ type kafka interface {
 	Brokers() []cluster.Broker
 	// CreateTopics returns when every partition has its leader.
 	CreateTopics(ctx context.Context, topics []cluster.Topic) error
+	// Describe names it for the run's record: no host, no path, no secret.
+	Describe() string
 	Close() error
 }
 
@@ -107,6 +99,10 @@ func (r *run) startCluster(ctx context.Context) error {
 	}
 	if wanted, there := r.scenario.Topics.DLQ.Broker, len(r.cluster.Brokers()); wanted > there {
 		return fmt.Errorf("the scenario puts the DLQ topic on broker %d, and the cluster has %d", wanted, there)
+	}
+	r.header.Environment[environmentKafka] = r.cluster.Describe()
+	if err := r.recorder.Amend(r.header); err != nil {
+		return err
 	}
 	client, err := kgo.NewClient(append(slices.Clone(r.cluster.client), kgo.AlwaysRetryEOF())...)
 	if err != nil {

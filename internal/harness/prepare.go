@@ -130,7 +130,7 @@ func (r *run) expect() history.Expect {
 func (r *run) environment() map[string]string {
 	return map[string]string{
 		"dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-		"cpus": fmt.Sprint(runtime.NumCPU()), "kafka": r.options.Cluster.describe(r.scenario.Cluster.Brokers),
+		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: or(r.options.Cluster.Provider, ClusterEmbedded),
 	}
 }
 

@@ -225,6 +225,14 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, output)
 	}
 	r.quiet(output)
+	headers, err := filepath.Glob(filepath.Join(r.out, "*-replay-round-trip", "history", "header.json"))
+	if err != nil || len(headers) == 0 {
+		t.Fatalf("histories: %v, %v", headers, err)
+	}
+	header, err := os.ReadFile(headers[0])
+	if err != nil || !bytes.Contains(header, []byte(`"external, SASL_SSL, PLAIN, 3 brokers"`)) {
+		t.Errorf("the history does not say what Kafka it was (%v):\n%s", err, header)
+	}
 	if left := r.left(); slices.ContainsFunc(left, func(name string) bool { return strings.HasPrefix(name, "20") }) {
 		t.Errorf("on the cluster there still are %v", left)
 	}

@@ -147,6 +147,14 @@ func (e *Kafka) Bootstrap() []string {
 // ClientOptions are what a client needs to reach the brokers.
 func (e *Kafka) ClientOptions() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(e.Bootstrap()...)} }
 
+// Describe names it for the record of a run.
+func (e *Kafka) Describe() string {
+	if len(e.gates) == 1 {
+		return "embedded, 1 broker"
+	}
+	return fmt.Sprintf("embedded, %d brokers", len(e.gates))
+}
+
 // Controller returns the broker that clients create topics at: the last one. While it is stopped they can't (CreateTopics
 // below can).
 func (e *Kafka) Controller() int32 { return int32(len(e.gates)) }
