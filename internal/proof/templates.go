@@ -29,9 +29,15 @@ func (d *drawing) hides(one, other template) bool {
 	case "network.":
 		// What stops a connection leaves nothing to slow down, and records that don't come leave the downstream nothing to answer. Connections
 		// that another fault ends are not closed slowly.
-		return one.name == "network.slow_close" || kind(other) == "downstream." ||
-			kind(other) == "network." && slices.Contains([]string{"network.down", "network.reset", "network.timeout", "network.half_open"}, one.name)
+		stops := slices.Contains([]string{"network.down", "network.reset", "network.timeout", "network.half_open"}, one.name)
+		// Nor is there, while they don't come, a dead letter or a backoff that a signal could follow.
+		aimed := strings.HasSuffix(other.name, "first-dead-letter") || strings.HasSuffix(other.name, "backoff")
+		return one.name == "network.slow_close" || kind(other) == "downstream." || stops && (kind(other) == "network." || aimed)
 	case "kafka.":
+		// A forged UNKNOWN_MEMBER_ID lets the only member join anew while the broker keeps the partitions for the old one: nobody fetches.
+		if d.mode.instances == 1 && strings.HasPrefix(one.name, "kafka.error") && strings.HasSuffix(one.name, "eartbeat") && kind(other) != "broker." {
+			return true
+		}
 		return kind(other) == "kafka." && api(one) == api(other) || kind(other) == "downstream." && strings.HasSuffix(one.name, "eartbeat")
 	case "subject.":
 		// While the only instance is away nobody does anything.
