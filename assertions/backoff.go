@@ -91,6 +91,10 @@ func (c *backoff) observe(*history.Event) {
 		c.skip("just after a rebalance")
 		return
 	}
+	if r.several() {
+		c.skip("several copies")
+		return
+	}
 	if !c.w.memory && c.w.disruptions(a.number, r) > 0 {
 		c.skip("disrupted")
 		return

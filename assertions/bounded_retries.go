@@ -67,6 +67,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	} else if p := c.w.home(a.number, r); p != nil && p.regained {
 		limit++
 	}
+	limit *= max(1, int(r.lives))
 	if int(a.k) > limit {
 		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(), to: a.start}
 	}

@@ -62,7 +62,7 @@ func (c *classification) suspect(anomaly string, number int32, by holder, from, 
 func (c *classification) judgeRetry(a *attempt) {
 	b, start, r := a.before, a.start, c.w.record(a.number)
 	class := c.w.classes[b.outcome]
-	if a.stray || r.has(markMixed) || !b.any || !b.ended || b.gone || class != classPermanent && class != classLogical {
+	if a.stray || r.has(markMixed) || r.several() || !b.any || !b.ended || b.gone || class != classPermanent && class != classLogical {
 		return
 	}
 	moved := b.by != a.by || b.epoch != r.epoch

@@ -81,7 +81,7 @@ func (w *world) askWrite(e *history.Event) {
 		one.producer = e.ProducerID
 		w.transaction(e) // a new epoch ends what the one before had open
 	}
-	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && r.held == by && (p == nil || r.epoch == uint16(p.epoch))
+	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && (p == nil || r.epoch == uint16(p.epoch))
 	w.see(e.Record, r)
 	if !w.straggles(r, by) {
 		r.flags |= markUnsettled
@@ -143,6 +143,9 @@ func (l *lettered) ask(one *write, r *record, anew uint16) {
 	counts := countRange{one.inSeries, one.attempts}
 	if r.has(markMixed) && counts.from > 0 {
 		counts.from--
+	}
+	if r.several() {
+		counts.from = min(counts.from, 1)
 	}
 	if anew > 0 {
 		counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))

@@ -154,7 +154,14 @@ func (r *record) startLife() {
 	r.seriesStart, r.lastSuccess, r.letterAcked = stamp{}, stamp{}, stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
 	r.outcome, r.held, r.epoch = history.OutcomeNone, holder{}, 0
+	if r.several() {
+		r.excuses = r.lives - 1
+	}
 }
+
+// several reports whether more than one copy of the record was written back: a fault had made it two dead letters, and both were selected. Which of the copies
+// an attempt is of is not always told, so each of them may be attempted, and end, as a single one would.
+func (r *record) several() bool { return r.lives > 1 }
 
 // place is a position in a log.
 type place struct {

@@ -10,8 +10,23 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another error text.
-const envelopeSlack = 256
+const (
+	// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another error text.
+	envelopeSlack = 256
+	// textSlack is how many more they may be where a fault may have changed the downstream's error texts in between: those have up to 4 KiB, and
+	// what dead letters say of them may be the same once more, encoded.
+	textSlack = 12 << 10
+)
+
+// slack is how many bytes of headers a second dead letter may have more than the first.
+func (w *world) slack() int32 {
+	for i := range w.header.Faults {
+		if w.header.Faults[i].Kind == "downstream" {
+			return envelopeSlack + textSlack
+		}
+	}
+	return envelopeSlack
+}
 
 type replay struct {
 	*report
@@ -199,7 +214,7 @@ func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*le
 		return
 	}
 	for _, one := range c.w.fresh(letters) {
-		if one.headerCount > first.headerCount || one.headerBytes > first.headerBytes+envelopeSlack {
+		if one.headerCount > first.headerCount || one.headerBytes > first.headerBytes+c.w.slack() {
 			c.saw("envelope-grew", c.w.about(number, 0, endless, func() string {
 				return fmt.Sprintf("its first dead letter had %d headers in %d bytes, the next one has %d in %d",
 					first.headerCount, first.headerBytes, one.headerCount, one.headerBytes)

@@ -156,6 +156,45 @@ func replayTales() []tale {
 			b.fails(1, 3).letter(1).commitAll()
 			b.inTopics[len(b.inTopics)-1].HeaderCount += 6
 		}),
+		replayed("a replay that fails again with a longer text", []string{"envelope-grew"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+			b.inTopics[len(b.inTopics)-1].HeaderBytes += 4 << 10
+		}),
+		replayed("a replay that fails again with a longer text, as a fault had changed it", nil, once, func(b *builder) {
+			b.fault("downstream", "downstream", "error texts hostile")
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+			b.inTopics[len(b.inTopics)-1].HeaderBytes += 4 << 10
+		}),
+		replayed("a replay that fails again and grows while a fault changes texts", []string{"envelope-grew"}, once, func(b *builder) {
+			b.fault("downstream", "downstream", "error texts hostile")
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+			b.inTopics[len(b.inTopics)-1].HeaderCount++
+		}),
+		// The second copy is one too many, but neither is retried: each is attempted once, and dead-lettered.
+		replayed("two copies are written back, and each fails for good", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+			b.tries[1] = 0
+			for range 2 {
+				b.attempt(1, history.OutcomePermanent).letter(1)
+			}
+			b.commitAll()
+		}),
+		replayed("two copies are written back, and fail for good at once", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+			b.tries[1] = 0
+			b.attempt(1, history.OutcomePermanent).attempt(1, history.OutcomePermanent).letter(1).letter(1).commitAll()
+		}),
+		replayed("two copies are written back, and both succeed", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+			b.success(1).success(1).commitAll()
+		}),
+		replayed("two copies are written back, and each is retried by itself", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+			b.tries[1] = 0
+			for range 3 {
+				b.attempt(1, history.OutcomeTransient).attempt(1, history.OutcomeTransient).wait(b.h.Contract.Backoff.Wait(3) + 5*ms)
+			}
+			b.letter(1).letter(1).commitAll()
+		}),
 		replayed("nothing is written back", []string{"replay-lost"}, func(*builder) {}, func(*builder) {}),
 		{"nothing is written back before the user interrupts", nil, func(b *builder) history.Source {
 			b.h.Replay = true
