@@ -77,8 +77,8 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 // classification's to name.
 func (c *boundedRetries) judgeLetter(one *write) {
 	r := c.w.record(one.record)
-	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() {
-		return
+	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() || r.several() {
+		return // of several copies, one may have been attempted before the next was written back
 	}
 	made := one.attempts
 	// A record that went from one process to one other: the other knows only of its own. Beyond that, only the sum is sure.

@@ -131,6 +131,9 @@ func (c *classification) judgeLetter(one *write) {
 // judgePremature: the first retryable failure was taken for the last, or a stop cut the retries short. (Any other wrong count is
 // bounded-retries' to name.)
 func (c *classification) judgePremature(one *write, asked moment) {
+	if c.w.record(one.record).several() {
+		return // one copy may have been attempted before the next was written back
+	}
 	limit := c.w.contract.MaxAttempts
 	if limit == 0 || int(one.attempts) >= limit {
 		return

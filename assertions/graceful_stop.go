@@ -95,7 +95,7 @@ func (c *gracefulStop) stopOf(by holder) *stop {
 func (c *gracefulStop) judgeLetter(one *write) {
 	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
 	b := &one.before
-	if s == nil || r.exempt() || limit == 0 || int(one.attempts) >= limit || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
+	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
 	attempts, asked, at := one.attempts, s.asked, one.at

@@ -185,6 +185,16 @@ func replayTales() []tale {
 			b.tries[1] = 0
 			b.attempt(1, history.OutcomePermanent).attempt(1, history.OutcomePermanent).letter(1).letter(1).commitAll()
 		}),
+		// Once tries[1] is 0 the attempts of a copy begin anew: the first is attempted once before the second is written back.
+		replayed("a copy is attempted before the next is written back", []string{"replay-duplicated"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.attempt(1, history.OutcomeTransient)
+			b.goBack(1, input)
+			b.wait(b.h.Contract.Backoff.Wait(1)+5*ms).attempt(1, history.OutcomeTransient).wait(b.h.Contract.Backoff.Wait(2)+5*ms).attempt(1, history.OutcomeTransient)
+			b.letter(1)
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+		}),
 		replayed("two copies are written back, and both succeed", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
 			b.success(1).success(1).commitAll()
 		}),
