@@ -10,23 +10,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-const (
-	// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another error text.
-	envelopeSlack = 256
-	// textSlack is how many more they may be where a fault may have changed the downstream's error texts in between: those have up to 4 KiB, and
-	// what dead letters say of them may be the same once more, encoded.
-	textSlack = 12 << 10
-)
-
-// slack is how many bytes of headers a second dead letter may have more than the first.
-func (w *world) slack() int32 {
-	for i := range w.header.Faults {
-		if w.header.Faults[i].Kind == "downstream" {
-			return envelopeSlack + textSlack
-		}
-	}
-	return envelopeSlack
-}
+// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, and another error text, as the first may
+// tell of a connection that broke and the next of what the downstream answered. Those texts have up to 4 KiB, and may stand there twice, encoded.
+const envelopeSlack = 12 << 10
 
 type replay struct {
 	*report
@@ -214,7 +200,7 @@ func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*le
 		return
 	}
 	for _, one := range c.w.fresh(letters) {
-		if one.headerCount > first.headerCount || one.headerBytes > first.headerBytes+c.w.slack() {
+		if one.headerCount > first.headerCount || one.headerBytes > first.headerBytes+envelopeSlack {
 			c.saw("envelope-grew", c.w.about(number, 0, endless, func() string {
 				return fmt.Sprintf("its first dead letter had %d headers in %d bytes, the next one has %d in %d",
 					first.headerCount, first.headerBytes, one.headerCount, one.headerBytes)

@@ -10,15 +10,7 @@ import (
 const roundTrip = "replay-round-trip"
 
 // envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another error text.
-const envelopeSlack = 256
-
-// slack: and more where a fault may have changed the error texts of the downstream, which have up to 4 KiB each.
-func (j *judge) slack() int32 {
-	if slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Kind == "downstream" }) {
-		return envelopeSlack + 12<<10
-	}
-	return envelopeSlack
-}
+const envelopeSlack = 12 << 10
 
 // returned is what the events say of a record's way back.
 type returned struct {
@@ -238,7 +230,7 @@ func (j *judge) replayed(b *returned) {
 	j.processedAgain(b)
 	if first := b.first(); first != nil {
 		for _, l := range b.fresh {
-			if l.HeaderCount > first.HeaderCount || l.HeaderBytes > first.HeaderBytes+j.slack() {
+			if l.HeaderCount > first.HeaderCount || l.HeaderBytes > first.HeaderBytes+envelopeSlack {
 				j.saw(roundTrip, "envelope-grew", b.record)
 			}
 		}
