@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -53,7 +54,7 @@ type ClusterOptions struct {
 
 // Fits says whether a scenario can be run on the Kafka, before anything is started. The error says what to do.
 func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
-	if or(o.Provider, ClusterEmbedded) == ClusterEmbedded && !s.RunsOnEmbedded() {
+	if cmp.Or(o.Provider, ClusterEmbedded) == ClusterEmbedded && !s.RunsOnEmbedded() {
 		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
 	}
 	if o.Provider != ClusterExternal {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -62,7 +63,7 @@ func (r *run) writeHeader() error {
 	}
 	if config := r.options.Cluster.External; r.options.Cluster.Provider == ClusterExternal {
 		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism, config.SASL.Username
-		values.SASLPassword = or(config.SASL.Password.Reveal(), config.SASL.Token.Reveal())
+		values.SASLPassword = cmp.Or(config.SASL.Password.Reveal(), config.SASL.Token.Reveal())
 	}
 	r.header = history.Header{
 		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
@@ -84,8 +85,8 @@ func (r *run) writeHeader() error {
 			return fmt.Errorf("reading the contract of %s: %w", r.options.SubjectFile, err)
 		}
 		r.header.Subject = rendered.Name
-		r.header.Group = or(rendered.Contract.Group, values.GroupID)
-		dlq, retries = or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
+		r.header.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
+		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
 	}
 	r.values = values
 	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = r.header.Group, dlq, strings.Join(retries, ",")
@@ -94,13 +95,6 @@ func (r *run) writeHeader() error {
 		r.header.Faults = append(r.header.Faults, fault.PlannedFault)
 	}
 	return nil
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func (r *run) topics(dlq string, retries []string) []history.Topic {
@@ -130,7 +124,7 @@ func (r *run) expect() history.Expect {
 func (r *run) environment() map[string]string {
 	return map[string]string{
 		"dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: or(r.options.Cluster.Provider, ClusterEmbedded),
+		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
 	}
 }
 

@@ -185,6 +185,7 @@ func TestFranzGo(t *testing.T) {
 	t.Run("share", func(t *testing.T) {
 		r := c.newRig(t)
 		r.beginEarly(t)
+		defer r.showUnfinished(t)
 		r.exercise(t, r.franz(t, "share", records))
 		r.expectShareGroup(t)
 	})

@@ -30,6 +30,7 @@ func TestJavaClient(t *testing.T) {
 	t.Run("share", func(t *testing.T) {
 		r := c.newRig(t)
 		r.beginEarly(t)
+		defer r.showUnfinished(t)
 		r.exercise(t, r.javaClient(classes, "share"))
 		r.expectShareGroup(t)
 	})

@@ -250,7 +250,8 @@ func (p *program) succeed(t *testing.T) {
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			t.Fatalf("the client failed: %v\n%s", err, p.output)
+			lines := strings.Split(strings.TrimSpace(p.output.String()), "\n")
+			t.Fatalf("the client failed: %v: %s\n%s", err, lines[len(lines)-1], p.output)
 		}
 	case <-time.After(patience):
 		t.Fatalf("the client did not end within %s:\n%s", patience, p.output)

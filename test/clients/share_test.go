@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,10 +10,29 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// beginEarly makes the share group begin at the start of its topics, not at their ends.
+// beginEarly makes the share group begin at the start of its topics, not at their ends. It returns when every broker knows: one that leads a
+// partition and has not heard of it lets the group begin behind what is there, and the client would wait for those records for ever.
 func (r *rig) beginEarly(t *testing.T) {
 	t.Helper()
-	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{"share.auto.offset.reset": "earliest"})
+	const key = "share.auto.offset.reset"
+	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{key: "earliest"})
+	request := kmsg.NewPtrDescribeConfigsRequest()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, r.group, []string{key}
+	request.Resources = append(request.Resources, resource)
+	for _, b := range r.running.Brokers() {
+		eventually(t, fmt.Sprintf("broker %d knows where the share group begins", b.Number), func() bool {
+			response, err := r.client.Broker(int(b.ID)).Request(within(t), request)
+			if err != nil {
+				t.Fatalf("asking broker %d: %v", b.Number, err)
+			}
+			return slices.ContainsFunc(response.(*kmsg.DescribeConfigsResponse).Resources, func(d kmsg.DescribeConfigsResponseResource) bool {
+				return slices.ContainsFunc(d.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool {
+					return c.Name == key && c.Value != nil && *c.Value == "earliest"
+				})
+			})
+		})
+	}
 }
 
 // place is an offset of the input.
@@ -50,6 +70,20 @@ func (r *rig) shareStories() map[place]*told {
 		}
 	}
 	return found
+}
+
+// showUnfinished tells, when a test has failed, what the tap saw of those offsets that nobody accepted or rejected.
+func (r *rig) showUnfinished(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	stories := r.shareStories()
+	for where, story := range stories {
+		if !slices.Contains(story.acks, history.AckAccept) && !slices.Contains(story.acks, history.AckReject) {
+			t.Logf("not finished: partition %d offset %d, delivery counts %v, acknowledged as %v", where.partition, where.offset, story.counts, story.acks)
+		}
+	}
+	t.Logf("%d offsets were handed out at all, of %d; spoken: %s", len(stories), records, r.spoken)
 }
 
 // expectShareGroup: each record was handed out, with delivery counts that grow, and was acknowledged as the client says it was.

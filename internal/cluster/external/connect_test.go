@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -206,7 +207,7 @@ func TestWaysIn(t *testing.T) {
 				if err := k.CreateTopics(within(t), runTopics()); err != nil {
 					t.Fatal(err)
 				}
-				if tls := k.UpstreamTLS(k.Brokers()[0]); tls.ServerName != or(config.TLS.ServerName, "127.0.0.1") {
+				if tls := k.UpstreamTLS(k.Brokers()[0]); tls.ServerName != cmp.Or(config.TLS.ServerName, "127.0.0.1") {
 					t.Errorf("the tap is to expect %q", tls.ServerName)
 				}
 				if err := k.Close(); err != nil {

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ func (s *settings) sasl(wanted bool) SASL {
 	result := SASL{Mechanism: strings.ToUpper(mechanism), Username: username, Password: s.secret("sasl.password")}
 	s.jaas(&result)
 	if !wanted {
-		if key := or(mechanismKey, usernameKey, s.present("sasl.password"), s.present("sasl.jaas.config")); key != "" {
+		if key := cmp.Or(mechanismKey, usernameKey, s.present("sasl.password"), s.present("sasl.jaas.config")); key != "" {
 			s.problem(key+" is set, but security.protocol says that there is no authentication: set it to SASL_SSL or SASL_PLAINTEXT, as the cluster's "+
 				"listener has it", key)
 		}
@@ -66,15 +67,6 @@ func (s *settings) present(key string) string {
 	return ""
 }
 
-func or(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
 // jaas reads sasl.jaas.config, by which Java's clients are told user and password.
 func (s *settings) jaas(to *SASL) {
 	const key = "sasl.jaas.config"
@@ -100,10 +92,10 @@ func (s *settings) jaas(to *SASL) {
 		return
 	}
 	if fits[0] != MechanismOAuthBearer {
-		to.Username, to.Password = or(to.Username, options["username"]), firstSecret(to.Password, options["password"])
+		to.Username, to.Password = cmp.Or(to.Username, options["username"]), firstSecret(to.Password, options["password"])
 		return
 	}
-	if token := or(options["oauth.access.token"], unsecured(options["unsecuredLoginStringClaim_sub"], time.Now())); token != "" {
+	if token := cmp.Or(options["oauth.access.token"], unsecured(options["unsecuredLoginStringClaim_sub"], time.Now())); token != "" {
 		to.Token = NewSecret(token)
 	}
 }

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -17,7 +18,7 @@ func (s *settings) tls(wanted bool) TLS {
 	ca, caKey := s.authorities()
 	certificate, key, ownKey := s.identity()
 	if !wanted {
-		if key := or(caKey, ownKey, serverKey); key != "" {
+		if key := cmp.Or(caKey, ownKey, serverKey); key != "" {
 			s.problem(key+" is set, but security.protocol says that connections are not encrypted: set it to SSL or SASL_SSL, as the cluster's listener has it", key)
 		}
 		return TLS{}
@@ -97,7 +98,7 @@ func (s *settings) identity() (certificate string, key Secret, from string) {
 	if path, from := s.get("ssl.key.location"); from != "" {
 		inPlace, keyKey = s.file(path, from), from
 	}
-	return certificate, NewSecret(inPlace), or(certificateKey, keyKey)
+	return certificate, NewSecret(inPlace), cmp.Or(certificateKey, keyKey)
 }
 
 // storeType refuses Java's own kinds of stores by name; it reports whether the store can be read.

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,7 +14,7 @@ func (t TLS) config(host string) (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: or(t.ServerName, host)}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(t.ServerName, host)}
 	if t.CA != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -234,7 +235,7 @@ func Open(version string) (*Installation, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := ParseVersion(or(version, DefaultVersion))
+	wanted, err := ParseVersion(cmp.Or(version, DefaultVersion))
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +246,4 @@ func Open(version string) (*Installation, error) {
 		}
 	}
 	return Find(cache, wanted)
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
