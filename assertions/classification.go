@@ -112,6 +112,9 @@ func (c *classification) judgeLetter(one *write) {
 			c.skip("attempts without an id")
 			return
 		}
+		if r.several() {
+			return // the attempt it ends was one of a copy's, made before the next was asked for
+		}
 		c.suspect("premature-dead-letter", one.record, one.by, r.born, one.at, func() string {
 			return "dead-lettered without a single attempt"
 		}, asked)

@@ -235,6 +235,9 @@ func (w *world) endAttempt(e *history.Event) {
 	w.oneAttempt = a
 	w.attempt = &w.oneAttempt
 	if a.life != r.lives {
+		if w.ends(&a) {
+			r.outlived(a.life, a.start, a.end)
+		}
 		return
 	}
 	if a.start == r.lastStart {
@@ -250,23 +253,35 @@ func (w *world) endAttempt(e *history.Event) {
 	w.conclude(r, w.attempt)
 }
 
-// conclude notes what is terminal by the attempt's outcome. An answer that the client had no more ears for concludes nothing.
+// conclude notes what is terminal by the attempt's outcome.
 func (w *world) conclude(r *record, a *attempt) {
+	if !w.ends(a) {
+		return
+	}
+	switch w.classes[a.outcome] {
+	case classRetryable:
+		r.finished(a.end) // but not of the series: another attempt would be one too many
+		return
+	case classSuccess:
+		a.lastSuccess = r.lastSuccess.at()
+		r.successes = bump(r.successes)
+		r.lastSuccess = stampOf(a.end)
+	}
+	r.terminal(a.end)
+}
+
+// ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the client had no more ears for
+// concludes nothing.
+func (w *world) ends(a *attempt) bool {
 	letters := w.contract.Envelope != ""
 	switch class := w.classes[a.outcome]; {
 	case class == classRetryable:
 		// Without a dead-letter topic, giving up is the end.
-		if !letters && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts {
-			r.finished(a.end) // but not of the series: another attempt would be one too many
-		}
+		return !letters && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts
 	case a.gone:
-	case class == classSuccess:
-		a.lastSuccess = r.lastSuccess.at()
-		r.successes = bump(r.successes)
-		r.lastSuccess = stampOf(a.end)
-		r.terminal(a.end)
-	case class == classLogical && !w.contract.LogicalDeadLetters, !letters && (class == classPermanent || class == classLogical):
-		r.terminal(a.end)
+		return false
+	default:
+		return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters || !letters && (class == classPermanent || class == classLogical)
 	}
 }
 

@@ -90,7 +90,7 @@ func (w *world) askWrite(e *history.Event) {
 		if r.letterAsked < 0 {
 			r.letterAsked = e.Time
 		}
-		w.letter(e.Record).ask(&one, r, w.startedAnew(e.Record, r))
+		w.letter(e.Record).ask(&one, r, w.startedAnew(e.Record, r), uint16(min(w.contract.MaxAttempts, 1<<15)))
 	} else {
 		one.first = w.copiesOf(e.Record).ask(e)
 	}
@@ -134,7 +134,8 @@ func (w *world) startedAnew(number int32, r *record) uint16 {
 	return uint16(min(w.disruptions(number, r)*max(w.contract.MaxAttempts, 1), 1<<15))
 }
 
-func (l *lettered) ask(one *write, r *record, anew uint16) {
+// ask notes a request for a dead letter. Of the attempts in its header, anew may be missing; a copy makes up to limit.
+func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	if l.asked == 0 {
 		l.from = r.born
 	}
@@ -145,7 +146,8 @@ func (l *lettered) ask(one *write, r *record, anew uint16) {
 		counts.from--
 	}
 	if r.several() {
-		counts.from = min(counts.from, 1)
+		// Some of this copy's attempts may have been made before the next was asked for, and some of those since are another's.
+		counts = countRange{min(counts.from, 1), max(counts.to, limit)}
 	}
 	if anew > 0 {
 		counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))
@@ -197,6 +199,9 @@ func (w *world) answerLetter(e *history.Event, r *record, one *write, stored boo
 		l.producer, l.sequence = e.ProducerID, e.Sequence
 	}
 	if one.life != r.lives {
+		if one.passed {
+			r.outlived(one.life, one.at, e.Time)
+		}
 		return
 	}
 	if !one.passed {
@@ -237,6 +242,9 @@ func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool
 	if stored && e.Offset >= 0 || e.Flags.Has(history.Forged) {
 		c.unplaced--
 	}
+	if one.passed {
+		c.handedOn = max(c.handedOn, one.first)
+	}
 	if one.life != r.lives {
 		return
 	}
@@ -244,7 +252,6 @@ func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool
 		r.failedWrites = bump(r.failedWrites)
 		return
 	}
-	c.handedOn = max(c.handedOn, one.first)
 	if r.firstTerminal < 0 {
 		r.firstTerminal = e.Time
 	}

@@ -194,6 +194,55 @@ func replayTales() []tale {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()
 		}),
+		// The second copy is asked for between the first one's attempt and its dead letter.
+		replayed("a copy is dead-lettered after the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.attempt(1, history.OutcomePermanent)
+			b.goBack(1, input)
+			b.letter(1)
+			b.tries[1] = 0
+			b.attempt(1, history.OutcomePermanent).letter(1).commitAll()
+		}),
+		replayed("a copy is dead-lettered after the next was written back, and that one succeeds", []string{"replay-duplicated"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3)
+			b.goBack(1, input)
+			b.letter(1).success(1).commitAll()
+		}),
+		// The second copy is asked for while the first one is being tried, or its dead letter is under way: what was begun is the first one's.
+		replayed("a copy is committed that succeeded while the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
+			op := b.start(1)
+			b.goBack(1, input)
+			b.end(op, 1, history.OutcomeSuccess)
+			b.commit(3).success(1).commitAll()
+		}),
+		replayed("a copy is committed whose dead letter was acknowledged while the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.attempt(1, history.OutcomePermanent)
+			asked := b.askLetter(1)
+			b.goBack(1, input)
+			b.answerLetter(asked, 0, 0).commit(3)
+			b.tries[1] = 0
+			b.attempt(1, history.OutcomePermanent).letter(1).commitAll()
+		}),
+		replayed("the next copy is passed unprocessed", []string{"commit-past-unfinished", "lost", "replay-duplicated", "replay-lost"}, once, func(b *builder) {
+			op := b.start(1)
+			b.goBack(1, input)
+			b.end(op, 1, history.OutcomeSuccess)
+			b.commitAll()
+		}),
+		replayed("a copy succeeds after the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
+			b.goBack(1, input)
+			b.success(1).success(1).commitAll()
+		}),
+		replayed("a copy is given up after the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3)
+			b.goBack(1, input)
+			b.letter(1)
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+		}),
 		replayed("two copies are written back, and both succeed", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
 			b.success(1).success(1).commitAll()
 		}),

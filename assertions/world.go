@@ -401,6 +401,17 @@ func (r *record) finished(at time.Duration) {
 	r.lastTerminal = stampOf(at)
 }
 
+// outlived notes that what began in an earlier life has met that life's obligation: a further copy was asked for in between, and may be the next to be
+// finished. It counts from when it began, so it finishes no copy that was not there then.
+func (r *record) outlived(life uint8, began, ended time.Duration) {
+	if life > 0 {
+		r.lastTerminal = stampOf(max(r.lastTerminal.at(), began))
+	}
+	if r.firstTerminal < 0 {
+		r.firstTerminal = ended
+	}
+}
+
 // done reports whether the record's obligation at the place was met by the time, as far as the history has come.
 func (w *world) done(number int32, r *record, at place, by time.Duration) bool {
 	if at == (place{r.topic, r.partition, r.offset}) {

@@ -52,7 +52,7 @@ func (s *simulation) auditOffsets() {
 	s.later(ms)
 }
 
-// replay sends some dead letters back.
+// replay sends some dead letters back; of a record that has several, often more than one.
 func (s *simulation) replay() {
 	s.phase(history.PhaseReplay)
 	s.audit(dlqTopic)
@@ -65,7 +65,7 @@ func (s *simulation) replay() {
 	taken := map[int32]bool{}
 	for partition := range int32(partitions) {
 		for offset, one := range s.logs[spot{dlqTopic, partition}].entries {
-			if !taken[one.record] && s.Intn(3) > 0 {
+			if s.Intn(3) > 0 && (!taken[one.record] || chance(s, 2)) {
 				taken[one.record] = true
 				all = append(all, chosen{spot{dlqTopic, partition}, int64(offset), one})
 			}
@@ -77,6 +77,10 @@ func (s *simulation) replay() {
 		s.put(e)
 	}
 	for i, one := range all {
+		if r := s.records[one.one.record]; taken[r.number] && s.Intn(2) == 0 {
+			r.outcome = history.OutcomeSuccess // this time the downstream has been mended
+		}
+		taken[one.one.record] = false // all copies of a record meet the same downstream
 		s.later(ms)
 		s.sendBack(int32(i), one.one)
 	}
@@ -87,10 +91,6 @@ func (s *simulation) replay() {
 func (s *simulation) sendBack(sequence int32, one entry) {
 	r := s.records[one.record]
 	to := spot{one.letter.Topic, one.letter.Partition}
-	if s.Intn(2) == 0 {
-		// This time the downstream has been mended.
-		r.outcome = history.OutcomeSuccess
-	}
 	e := s.event(history.KindProduceRequest)
 	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, s.nextOp(), r.number, to.topic, to.partition
 	e.KeyHash, e.ValueHash, e.ProducerID, e.ProducerEpoch, e.Sequence = r.keyHash(), r.valueHash(), 1<<20, 0, sequence
