@@ -54,11 +54,7 @@ func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]
 		coordinators = e.settleCoordinators()
 		ended += gate.drop(false)
 	})
-	refused, err := gate.refuses()
-	if err == nil && !refused {
-		err = errors.New("its port still accepts connections")
-	}
-	if err != nil {
+	if err := gate.becomesShut(ctx); err != nil {
 		return nil, fmt.Errorf("confirming that it is off the net at %s: %w", gate.address, err)
 	}
 	end := cluster.ChangeClosed

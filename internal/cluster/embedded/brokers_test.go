@@ -52,6 +52,34 @@ func TestHowConnectionsEnd(t *testing.T) {
 	}
 }
 
+// A process that is just being started has the broker's listener for a moment, as every file of the one that starts it; until its exec the port accepts.
+func TestStopWaitsForListenersOfOthers(t *testing.T) {
+	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
+	gate, err := e.findAlive(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := gate.listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ended by what StopBroker does first, or by the end of its wait
+		for shut := false; !shut; time.Sleep(time.Millisecond) {
+			gate.mu.Lock()
+			shut = gate.listener == nil
+			gate.mu.Unlock()
+		}
+		time.Sleep(5 * acceptPause) // the time between fork and exec
+		_ = inherited.Close()
+	}()
+	if _, err := e.StopBroker(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := gate.refuses(); err != nil || !refused {
+		t.Errorf("the broker is stopped, and its port refuses: %v, %v", refused, err)
+	}
+}
+
 // While a broker is paused its connections stay open, new ones are accepted, nothing is answered; then everything is.
 func TestPausedBrokerStandsStill(t *testing.T) {
 	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})

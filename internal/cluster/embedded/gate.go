@@ -215,7 +215,7 @@ func (g *gate) Close() error {
 	return nil
 }
 
-// confirmLimit bounds dialling a port of the loopback, which answers at once.
+// confirmLimit bounds dialling a port of the loopback, which answers at once, and waiting until it is shut.
 const confirmLimit = 5 * time.Second
 
 // refuses dials the port and tells whether the connection is refused.
@@ -229,4 +229,22 @@ func (g *gate) refuses() (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// becomesShut waits until connections are refused. A process that is just being started has, between its fork and its exec, this process's
+// listeners too, so that for a moment the port may go on to accept what nobody will serve.
+func (g *gate) becomesShut(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
+	defer cancel()
+	for {
+		refused, err := g.refuses()
+		if refused {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(errors.New("its port still accepts connections"), err)
+		case <-time.After(acceptPause):
+		}
+	}
 }
