@@ -10,7 +10,8 @@ package assertions
 // where the link to the oracle is broken, or the harness stood still, the subject may have given up on an attempt before the oracle even
 // read it: then nothing is concluded.
 //
-// Late is excused by whatever was in the way: a fault, a stop, a stall that is long enough. If noise hides more gaps than could be judged,
+// Late is excused by whatever was in the way: a fault, a stop, a stall that is long enough, a partition that the instance had to give
+// up, for which many clients stand still. If noise hides more gaps than could be judged,
 // the invariant is inconclusive; gaps that a fault or a change of the assignment broke up are what the run was about.
 
 import (
@@ -222,6 +223,8 @@ func (c *backoff) nameLate(g *gap) (name, why string) {
 		return "", "fault"
 	case stopped || stalled >= g.length-g.most:
 		return "", "stall"
+	case c.w.handingOver(g.instance, g.ended, g.start):
+		return "", "rebalance"
 	case c.w.faulted(onDownstreamLink, g.since, g.start):
 		return "", "fault on the link to the oracle"
 	}

@@ -3,6 +3,7 @@ package assertions
 // The fold, part one: assignments, lifecycle of instances, faults, stalls.
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -10,6 +11,7 @@ import (
 
 func (w *world) assign(e *history.Event) {
 	if p := w.partition(e.Topic, e.Partition); p != nil && e.Instance >= 0 {
+		w.arrive(p, e.Time)
 		w.give(p, holder{e.Instance, e.Run}, e.Time)
 		p.assigned = true
 	}
@@ -26,7 +28,38 @@ func (w *world) revoke(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p != nil && p.has && p.held == (holder{e.Instance, e.Run}) {
 		p.has = false
+		if e.Text == "rebalance" || e.Text == "rejoin" {
+			p.handedOver = e.Time
+		}
 	}
+}
+
+// handover is the time from a rebalance that takes a partition from an instance until somebody has it. The group goes on when the instance has given it up, for
+// which it may wait for what it has under way; with many clients all of its polling waits too, that of the partitions that it keeps among it.
+type handover struct {
+	instance int16
+	from, to time.Duration
+}
+
+// arrive ends the handover of a partition by the process that had it, if there is one.
+func (w *world) arrive(p *partition, at time.Duration) {
+	if p.handedOver == never {
+		return
+	}
+	w.handovers = append(w.handovers, handover{p.held.instance, p.handedOver, at})
+	p.handedOver = never
+}
+
+// handingOver reports whether the instance was giving up a partition between the two.
+func (w *world) handingOver(instance int16, from, to time.Duration) bool {
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			if p := &w.parts[topic][i]; p.handedOver != never && p.held.instance == instance && p.handedOver <= to {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(w.handovers, func(h handover) bool { return h.instance == instance && h.from <= to && h.to >= from })
 }
 
 // fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that was stopped goes

@@ -219,6 +219,8 @@ type partition struct {
 	held     holder
 	has      bool
 	regained bool
+	// handedOver is when a rebalance took it from the process that had it, never once somebody has it.
+	handedOver time.Duration
 	// assigned: the tap has seen an assignment of it, so that fetching alone doesn't show who has it.
 	assigned    bool
 	lastFetcher holder
@@ -256,7 +258,7 @@ type lastCommit struct {
 func newPartition(topic int16, number int32) partition {
 	return partition{
 		place: place{topic, number, none}, log: newOffsets(), committed: none, fetched: none, auditEnd: none, auditCommits: none,
-		last: lastCommit{offset: none}, unanswered: endless, lastFetcher: holder{instance: none},
+		last: lastCommit{offset: none}, unanswered: endless, handedOver: never, lastFetcher: holder{instance: none},
 	}
 }
 

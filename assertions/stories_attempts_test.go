@@ -232,6 +232,23 @@ func backoffTales() []tale {
 			b.begin().send(0).fails(0, 1).wait(210*ms).success(0).wait(300*ms).stall(0, 60*ms).commit(1)
 			return b.drain().done()
 		}},
+		{"late, while another partition was being given up", nil, func(b *builder) history.Source {
+			b.begin().send(0).revoke(1).fails(0, 1).wait(180 * ms).success(0).commit(1)
+			b.as(1, 0).up().assign(1)
+			return b.drain().done()
+		}},
+		{"late, and another partition was given up in that time, and taken over", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(20 * ms).revoke(1).wait(130*ms).as(1, 0).up().assign(1).as(0, 0).wait(30 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"late, and another partition was given up and taken over before", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.begin().send(0).revoke(1).as(1, 0).up().assign(1).as(0, 0).fails(0, 1).wait(180 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"late, while another instance gives up a partition", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.begin().as(1, 0).up().assign(1).revoke(1).as(0, 0).send(0).fails(0, 1).wait(180 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
 		{"late, but the broker was stopped", nil, func(b *builder) history.Source {
 			f := b.fault("broker", "broker 1", "broker 1 stopped")
 			b.begin().send(0).fails(0, 1).breaks(f).wait(250 * ms).heals(f).success(0).commit(1)

@@ -33,16 +33,24 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	return v
 }
 
-// weaken: where events are missing, the absence of one proves nothing. What a record that is there shows by itself still does.
+// shareGroup says why a consumer of a share group is not judged: it has no partitions, commits nothing, and any member may be handed any record
+// again, so what holds for consumer groups would blame it for being what it is (docs/share-groups.md).
+const shareGroup = "the subject consumes through a share group (KIP-932), which is recorded and not judged yet"
+
+// weaken: where events are missing, or not of the kind that the checkers know, the absence of one proves nothing. What a record that is there shows by
+// itself still does.
 func (j *judge) weaken(r Result) Result {
-	if j.broken == nil || r.Status != Fail && r.Status != Pass {
+	decided := r.Status == Fail || r.Status == Pass
+	if !j.world.shared && (j.broken == nil || !decided) {
 		return r
 	}
 	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
-	for _, a := range r.Anomalies {
-		if slices.Contains(byItself, a.Name) {
-			return r
-		}
+	if shown := slices.DeleteFunc(slices.Clone(r.Anomalies), func(a Anomaly) bool { return !slices.Contains(byItself, a.Name) }); len(shown) > 0 {
+		r.Anomalies = shown
+		return r
+	}
+	if j.world.shared {
+		return notApplicable(r.Name, r.Of, shareGroup)
 	}
 	r.Why = "part of the history is missing, and what is missing could explain it"
 	if r.Status == Pass {
@@ -137,6 +145,9 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 		if from, _ := j.world.phase(name); from == never {
 			reasons = append(reasons, fmt.Sprintf("the run never came to its phase %q", name))
 		}
+	}
+	if j.world.shared {
+		reasons = append(reasons, shareGroup)
 	}
 	reasons = append(reasons, j.world.idleFaults()...)
 	expect := &j.header.Expect

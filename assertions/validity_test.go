@@ -24,6 +24,14 @@ func fine(b *builder) *builder {
 	return b.drain()
 }
 
+// shared has an instance acquire an offset as a member of a share group.
+func shared(b *builder) *builder {
+	e := b.of(history.KindShareAcquired)
+	e.Topic, e.Partition, e.Offset, e.Aux, e.N = input, 0, 0, 0, 1
+	b.put(e)
+	return b
+}
+
 func TestVerdictOfTheWhole(t *testing.T) {
 	for _, one := range []struct {
 		name   string
@@ -48,6 +56,21 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			f := b.fault("network", "dlq", "dlq delayed by 10ms")
 			return fine(b).breaks(f).heals(f).done()
 		}, Pass, ""},
+		{"a share group", func(b *builder) history.Source {
+			shared(fine(b))
+			return b.done()
+		}, Inconclusive, "share group (KIP-932), which is recorded and not judged yet"},
+		{"a share group whose records would be lost in a consumer group", func(b *builder) history.Source {
+			b.h.Records = 1
+			shared(b.begin().send(0).commit(1))
+			return b.drain().done()
+		}, Inconclusive, "share group"},
+		{"a share group that changes payloads", func(b *builder) history.Source {
+			b.h.Records = 1
+			shared(b.begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1))
+			b.inTopics[len(b.inTopics)-1].ValueHash++
+			return b.drain().done()
+		}, Fail, "payload-changed"},
 		{"too little load", func(b *builder) history.Source {
 			b.h.Expect.MinLoad = 0.95
 			fine(b).h.Records = 8

@@ -70,7 +70,10 @@ type world struct {
 	nameless, exempt int64
 	sealed           bool
 	stories          []story
-	earlier          map[place]bool // where audits before the last found dead letters; made when asked for
+	handovers        []handover
+	// shared: the subject consumes through a share group (KIP-932).
+	shared  bool
+	earlier map[place]bool // where audits before the last found dead letters; made when asked for
 
 	// What the event at hand meant.
 	attempt *attempt
@@ -191,6 +194,8 @@ func (w *world) takeRare(e *history.Event) {
 		w.auditOffsets(e)
 	case history.KindReplaySelected:
 		w.selectReplay(e)
+	case history.KindShareAcquired, history.KindShareAckRequest:
+		w.shared = true
 	}
 }
 

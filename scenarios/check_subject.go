@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -16,6 +17,7 @@ func (d *document) checkSubject(s *SubjectFile) {
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics"} {
 		d.checkTemplates(d.root.get(path))
 	}
+	c.checkKind(s)
 	c.checkReady(s.Ready)
 	for _, name := range d.names("/files") {
 		if !filepath.IsLocal(name) {
@@ -30,6 +32,29 @@ func (d *document) checkSubject(s *SubjectFile) {
 	c.checkClasses(s.Contract.Classes)
 	c.checkBackoff(s.Contract.Backoff)
 	c.checkRetryTopics(s.Contract)
+}
+
+// checkKind: each kind of subject is started by something else.
+func (c *checker) checkKind(s *SubjectFile) {
+	if !c.sound("/kind") {
+		return
+	}
+	switch s.Kind {
+	case KindProcess:
+		if !c.has("/command") {
+			c.at("/kind", "command is missing: what starts the subject, such as command: [./orders]")
+		}
+		if c.has("/image") {
+			c.at("/image", "an image goes with kind: container")
+		}
+	case KindContainer:
+		if strings.TrimSpace(s.Image) == "" {
+			c.at("/kind", "image is missing: what the container is made of, such as image: orders:dev")
+		}
+		if c.has("/args") && !c.has("/command") {
+			c.at("/args", "args are appended to command: write the whole command of the container there")
+		}
+	}
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)

@@ -163,7 +163,7 @@ func TestDescribeContract(t *testing.T) {
 // TestDescriptionAgreesWithTheJudges: what is said to be unjudged is not judged, for a reason that lies in the contract, and the other way round.
 func TestDescriptionAgreesWithTheJudges(t *testing.T) {
 	contracts := []history.Contract{ReferenceContract(defaultReference())}
-	for _, name := range []string{"good", "least", "wire", "auto"} {
+	for _, name := range []string{"good", "least", "wire", "auto", "container"} {
 		contract, err := loadSubject(t, name).HistoryContract()
 		if err != nil {
 			t.Fatal(err)

@@ -2,21 +2,31 @@ package scenarios
 
 import "github.com/dlqbench/dlqbench/internal/units"
 
+// Kinds of subjects.
+const (
+	// KindProcess is a command that is run on this machine, KindContainer an image that is run by its container engine.
+	KindProcess   = "process"
+	KindContainer = "container"
+)
+
 // SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in Command,
 // Build, Env, Files, Group, Topic and RetryTopics may hold templates such as {{.BootstrapServers}}.
 type SubjectFile struct {
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	// Kind: process.
-	Kind string `json:"kind" jsonschema:"required,enum=process"`
+	// Kind: process or container.
+	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container"`
+	// Image is what a container is made of; it is pulled if the engine does not have it.
+	Image string `json:"image,omitempty"`
 	// Dir is where commands run, relative to the file; default ".".
 	Dir string `json:"dir,omitempty"`
 	// Build is run once before the first instance starts.
-	Build   []string `json:"build,omitempty"`
-	Command []string `json:"command" jsonschema:"required,minItems=1"`
+	Build []string `json:"build,omitempty"`
+	// Command is what runs; in a container it takes the place of the image's own, which needs none.
+	Command []string `json:"command,omitempty" jsonschema:"minItems=1"`
 	// Args are appended to Command.
 	Args []string          `json:"args,omitempty"`
 	Env  map[string]string `json:"env,omitempty"`
-	// Files are rendered before each start: path (relative to the instance's work folder) to template text.
+	// Files are rendered before each start: path (relative to the instance's work folder, {{.WorkDir}}) to template text.
 	Files map[string]string `json:"files,omitempty"`
 	Ready Ready             `json:"ready,omitempty"`
 	// Observe: oracle (default) or wire (the subject does not call the oracle).

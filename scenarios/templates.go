@@ -29,6 +29,8 @@ type Values struct {
 	OracleURL string
 	// StoreURL is the dead-letter store's database; empty when there is none.
 	StoreURL string
+	// WorkDir is the instance's own folder, in which its files are written.
+	WorkDir string
 	// RunID prefixes everything of the run.
 	RunID string
 	// SecurityProtocol is PLAINTEXT unless the cluster wants SASL.
@@ -58,6 +60,7 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_INSTANCE":          strconv.Itoa(v.Instance),
 		"DLQBENCH_ORACLE_URL":        v.OracleURL,
 		"DLQBENCH_STORE_URL":         v.StoreURL,
+		"DLQBENCH_WORK_DIR":          v.WorkDir,
 		"DLQBENCH_RUN_ID":            v.RunID,
 	}
 	maps.Copy(environment, v.Security())

@@ -44,7 +44,7 @@ time of each. The reference consumer is correct, so everything must pass; the ex
 	command.Flags().StringArrayVar(&flags.on, "on", []string{harness.ClusterEmbedded},
 		"a Kafka: embedded, process, process:VERSION, docker, docker:IMAGE, external:FILE; may be repeated")
 	command.Flags().StringVar(&flags.out, "out", "runs/parity", "folder for the runs that did not pass")
-	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file")
+	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file, as a page of its own")
 	return command
 }
 
@@ -74,6 +74,15 @@ func kafkas(words []string) ([]proof.On, error) {
 	return all, nil
 }
 
+// madeBy is the command line that makes the table again.
+func madeBy(on []string) string {
+	line := "dlqbench parity"
+	for _, one := range on {
+		line += " --on " + one
+	}
+	return line
+}
+
 func (a *app) parity(command *cobra.Command, names []string, on []proof.On, flags parityFlags) error {
 	executable, err := os.Executable()
 	if err != nil {
@@ -97,7 +106,7 @@ func (a *app) parity(command *cobra.Command, names []string, on []proof.On, flag
 		return err
 	}
 	return a.writeFile(flags.markdown, func(w io.Writer) error {
-		_, err := fmt.Fprint(w, text)
+		_, err := fmt.Fprint(w, table.Page(madeBy(flags.on)))
 		return err
 	})
 }

@@ -54,7 +54,7 @@ Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environm
 	root.AddCommand(
 		a.runCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(),
 		a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.explainCommand(),
-		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand(), a.mutantCommand(), a.versionCommand(), a.guardCommand(), a.kafkaCommand(),
+		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand(), a.mutantCommand(), a.versionCommand(), a.guardCommand(), a.containerCommand(), a.kafkaCommand(),
 	)
 	return root
 }

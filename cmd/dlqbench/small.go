@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/engine"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/subject"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -95,8 +98,45 @@ func (a *app) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "guard", Hidden: true, Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			a.code = subject.GuardMain(os.Stdin)
+			a.code = subject.GuardMain(os.Stdin, func(runID string) {
+				ctx, cancel := context.WithTimeout(context.Background(), guardLimit)
+				defer cancel()
+				_, _ = engine.Sweep(ctx, runID) // what it can't remove the next run finds by its label
+			})
 			return nil
 		},
 	}
+}
+
+// guardLimit bounds what a guard asks of a container engine.
+const guardLimit = 20 * time.Second
+
+// containerCommand stands for a subject's container, as long as it runs.
+func (a *app) containerCommand() *cobra.Command {
+	var c engine.Container
+	var names []string
+	command := &cobra.Command{
+		Use: engine.Subcommand, Hidden: true,
+		RunE: func(command *cobra.Command, arguments []string) error {
+			c.Command = arguments
+			for _, name := range names {
+				if value, there := os.LookupEnv(name); there {
+					c.Env = append(c.Env, name+"="+value)
+				}
+			}
+			code, err := engine.Run(command.Context(), c, a.stdout)
+			if err != nil {
+				return err
+			}
+			a.code = code
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&c.Name, "name", "", "name of the container")
+	flags.StringVar(&c.Image, "image", "", "what it is made of")
+	flags.StringVar(&c.RunID, "run", "", "id of the run that it belongs to")
+	flags.StringVar(&c.Mount, "mount", "", "folder that it sees at the same path")
+	flags.StringArrayVar(&names, "env", nil, "name of a variable that goes in")
+	return command
 }

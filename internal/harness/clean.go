@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dlqbench/dlqbench/internal/cluster/docker"
 	"github.com/dlqbench/dlqbench/internal/cluster/external"
+	"github.com/dlqbench/dlqbench/internal/engine"
 	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // Clean removes what killed runs left in the folder of run directories: processes that still live, and brokers' data. A run that is
@@ -119,14 +120,15 @@ func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (
 // cleanContainers removes what a killed run left of its containers.
 func cleanContainers(ctx context.Context, dir string) (did []string, err error) {
 	header, err := readHeader(dir)
-	if err != nil || !strings.HasPrefix(header.Environment[environmentKafka], ClusterDocker) {
+	environment := header.Environment
+	if err != nil || !strings.HasPrefix(environment[environmentKafka], ClusterDocker) && environment[environmentSubject] != scenarios.KindContainer {
 		return nil, err
 	}
-	removed, err := docker.Sweep(ctx, header.RunID)
+	removed, err := engine.Sweep(ctx, header.RunID)
 	for _, name := range removed {
 		did = append(did, fmt.Sprintf("removed %s, left over from %s", name, dir))
 	}
-	if errors.Is(err, docker.ErrNoEngine) {
+	if errors.Is(err, engine.ErrNoEngine) {
 		err = nil // without its engine no container runs
 	}
 	return did, err

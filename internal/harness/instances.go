@@ -40,13 +40,18 @@ func (r *run) openSubject(context.Context) error {
 		config.Build = subject.Launch{Command: r.options.Subject.Build, Dir: r.subjectDir()}
 	}
 	var err error
-	r.subject, err = subject.New(config)
+	if r.subject, err = subject.New(config); err == nil && r.engine != nil {
+		r.subject.WorksElsewhere()
+	}
 	return err
 }
 
 // startSubject builds the subject, starts every instance that is there from the start and waits until each is ready.
 func (r *run) startSubject(ctx context.Context) error {
 	if err := r.subject.Build(ctx); err != nil {
+		return err
+	}
+	if err := r.haveImage(ctx); err != nil {
 		return err
 	}
 	for instance := range r.scenario.InstanceCount() {
@@ -80,7 +85,7 @@ func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
 }
 
 // launchFile starts the consumer that a subject file describes.
-func (r *run) launchFile(instance int, _ uint16) (subject.Launch, error) {
+func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 	values := r.valuesOf(instance)
 	rendered, err := r.options.Subject.Render(values)
 	if err != nil {
@@ -90,6 +95,9 @@ func (r *run) launchFile(instance int, _ uint16) (subject.Launch, error) {
 		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files, WorkDir: r.workDir(instance),
 		Env:   append(environ(values.Environment()), environ(rendered.Env)...),
 		Ready: subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
+	}
+	if r.engine != nil {
+		r.contain(&launch, rendered.Image, instance, process)
 	}
 	if rendered.Ready.Log != "" {
 		if launch.Ready.Log, err = regexp.Compile(rendered.Ready.Log); err != nil {
@@ -101,6 +109,7 @@ func (r *run) launchFile(instance int, _ uint16) (subject.Launch, error) {
 
 func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
+	values.WorkDir = r.workDir(instance)
 	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
 	return values
 }

@@ -122,8 +122,12 @@ func (r *run) expect() history.Expect {
 
 // environment describes the machine and the parts, for comparing runs. It names no user, host or path.
 func (r *run) environment() map[string]string {
+	kind := "reference"
+	if r.options.Subject != nil {
+		kind = r.options.Subject.Kind
+	}
 	return map[string]string{
-		"dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/testcontainers/testcontainers-go"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
@@ -54,6 +55,7 @@ type stage struct {
 	oracleURLs []string // of each instance
 	producer   *workload.Producer
 	subject    *subject.Group
+	engine     *testcontainers.DockerClient // of a subject in containers, else nil
 	stopStalls func()
 	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any more.
 	discarding atomic.Bool
@@ -66,6 +68,7 @@ func (r *run) setUp(ctx context.Context) error {
 		doing string
 		do    func(context.Context) error
 	}{
+		{"looking for the container engine", r.openEngine},
 		{"starting the guard", r.openSubject},
 		{"starting the brokers", r.startCluster},
 		{"opening the links", r.openLinks},
@@ -223,6 +226,9 @@ func (r *run) tearDown(ctx context.Context) error {
 		errs = append(errs, r.subject.Close())
 	} else {
 		errs = append(errs, os.RemoveAll(r.dir.file(subject.RegistryFile))) // claimed, and not taken over
+	}
+	if r.engine != nil {
+		errs = append(errs, r.engine.Close())
 	}
 	return environment("ending what the run started", errors.Join(errs...))
 }

@@ -117,6 +117,17 @@ func (c ParityCell) String() string {
 	return text
 }
 
+// Page returns the table as a page of the documentation. The command says how it was made.
+func (p *Parity) Page(command string) string {
+	return fmt.Sprintf(`# The same verdicts on every Kafka
+
+Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each cell: the verdict, the time of the whole run,
+and how much of it went by before the load began (the brokers' start and the topics among it). A dash stands where a scenario is about what only a real Kafka shows; [where the
+embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
+
+%s`, command, p.Markdown())
+}
+
 // Markdown returns the table: in each cell the verdict, the time of the whole run, and how much of it went by before the load began.
 func (p *Parity) Markdown() string {
 	rows := [][]string{append([]string{"scenario"}, p.On...)}

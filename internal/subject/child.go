@@ -24,6 +24,9 @@ type child struct {
 	pid   int
 	cmd   *exec.Cmd
 	grace time.Duration
+	// elsewhere is where the work is done, if the command only stands for it; inside is the number of the first process there, 0 until it is known.
+	elsewhere Elsewhere
+	inside    atomic.Int64
 	// asked: its end is expected. forced: its grace was over.
 	asked, forced atomic.Bool
 	// ended is closed when the group is gone; exit is set before.
@@ -43,7 +46,7 @@ func (g *Group) start(instance int, launch Launch, out *output) (*child, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a pipe for the output: %w", err), out.close())
 	}
-	c := &child{cmd: g.command(launch), grace: g.cfg.Grace, ended: make(chan struct{})}
+	c := &child{cmd: g.command(launch), grace: g.cfg.Grace, elsewhere: launch.Elsewhere, ended: make(chan struct{})}
 	// One pipe for both, so that the lines stay in their order.
 	c.cmd.Stdout, c.cmd.Stderr = writer, writer
 	err = g.spawner.start(c.cmd)
@@ -68,6 +71,9 @@ func (g *Group) start(instance int, launch Launch, out *output) (*child, error) 
 			g.cfg.Log.Warn().Err(err).Msg("the subject's output is incomplete")
 		}
 	})
+	if c.elsewhere != nil {
+		g.watching.Go(c.findInside)
+	}
 	if noted != nil {
 		_ = c.signal(syscall.SIGKILL)
 		return nil, errors.Join(noted, c.waitKilled())
@@ -114,6 +120,12 @@ func cleanEnvironment(environment []string) []string {
 func (g *Group) watch(c *child) {
 	_ = c.cmd.Wait()
 	c.exit = exitOf(c.cmd.ProcessState)
+	if c.elsewhere != nil {
+		c.exit = c.exit.insideOut()
+		if err := c.removeElsewhere(); err != nil {
+			g.cfg.Log.Error().Err(err).Msg("a container of the subject may be left")
+		}
+	}
 	// The end of the first process is the instance's end, unless it was asked to end: then the others have their grace too.
 	deadline := time.Now()
 	if c.asked.Load() {
@@ -155,8 +167,15 @@ func waitCopied(copied <-chan struct{}, reader *os.File) {
 	<-copied
 }
 
-// signal sends a signal to the group, unless it is gone.
+// signal sends a signal to the group, or to where the work is done, unless it is gone.
 func (c *child) signal(signal syscall.Signal) error {
+	if c.elsewhere != nil {
+		return c.signalElsewhere(signal)
+	}
+	return c.signalGroup(signal)
+}
+
+func (c *child) signalGroup(signal syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {

@@ -50,6 +50,8 @@ type Launch struct {
 	WorkDir string
 	// Ready says when the instance is ready.
 	Ready Ready
+	// Elsewhere is where the work is done, if Command only stands for it; nil if it does the work itself.
+	Elsewhere Elsewhere
 }
 
 // Ready says when an instance counts as ready. Without Log, Port and URL it is ready when Config.Ready says so.
@@ -146,6 +148,9 @@ func New(cfg Config) (*Group, error) {
 	g.watching.Go(func() { g.sampleStalls(ctx) })
 	return g, nil
 }
+
+// WorksElsewhere says that launches have an Elsewhere: the guard then ends that too, should this process be killed.
+func (g *Group) WorksElsewhere() { g.guard.tell("elsewhere") }
 
 // Close kills what is still running, and ends the guard. Nothing that the group started is left when it returns without error. The
 // second time it does nothing.
@@ -311,7 +316,10 @@ func (g *Group) Pause(ctx context.Context, instance int, on bool) error {
 		return err
 	}
 	process := g.process(instance)
-	for process.alive() && stopped(process.pid) != on {
+	for process.alive() {
+		if is, err := process.standsStill(ctx); err == nil && is == on {
+			break
+		}
 		if !pause(ctx, time.Millisecond) {
 			return fmt.Errorf("pausing instance %d of subject %s: %w", instance, g.cfg.Name, context.Cause(ctx))
 		}

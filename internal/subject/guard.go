@@ -7,6 +7,7 @@ package subject
 //	+123      process group 123 was started
 //	-123      it is gone
 //	run ID    processes that carry this run id in their environment belong to the run
+//	elsewhere the run has work done in containers too
 
 import (
 	"bufio"
@@ -23,20 +24,24 @@ import (
 	"time"
 )
 
-// GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and returns the exit code.
-func GuardMain(stdin io.Reader) int {
+// GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and returns the exit code. Where the run has work
+// done elsewhere, sweep ends that.
+func GuardMain(stdin io.Reader, sweep func(runID string)) int {
 	// Ctrl-C reaches every process of a terminal; the guard must outlive the one it guards.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	groups, runID := readGuarded(stdin)
+	groups, runID, elsewhere := readGuarded(stdin)
 	for group := range groups {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 	killRun(runID)
+	if elsewhere {
+		sweep(runID)
+	}
 	return 0
 }
 
 // readGuarded returns what is left to kill at the end of the input.
-func readGuarded(stdin io.Reader) (groups map[int]bool, runID string) {
+func readGuarded(stdin io.Reader) (groups map[int]bool, runID string, elsewhere bool) {
 	groups = map[int]bool{}
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
 		line := lines.Text()
@@ -44,6 +49,7 @@ func readGuarded(stdin io.Reader) (groups map[int]bool, runID string) {
 			runID = id
 			continue
 		}
+		elsewhere = elsewhere || line == "elsewhere"
 		// A group is never 0 or 1: killing those would kill far more.
 		group, err := strconv.Atoi(strings.TrimLeft(line, "+-"))
 		switch {
@@ -54,7 +60,7 @@ func readGuarded(stdin io.Reader) (groups map[int]bool, runID string) {
 			delete(groups, group)
 		}
 	}
-	return groups, runID
+	return groups, runID, elsewhere
 }
 
 // killRun kills the processes that carry the run's id, and returns when none is left or none can be killed; it returns their ids.

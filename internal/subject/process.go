@@ -108,7 +108,20 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	if err := p.child.signal(signal); err != nil {
 		return fmt.Errorf("sending %s to instance %d of subject %s (pid %d): %w", signalName(signal), p.instance, g.cfg.Name, p.pid, err)
 	}
+	if p.elsewhere != nil {
+		g.noteDelivery(p, g.cfg.Clock.Now()-event.Time)
+	}
 	return nil
+}
+
+// noteDelivery notes that a signal took so long to get to where the work is done. Until then the instance could not act on it, as if it had been stalled.
+func (g *Group) noteDelivery(p *process, took time.Duration) {
+	if took < stallNoted {
+		return
+	}
+	event := p.event(history.KindStall, g.cfg.Clock.Now())
+	event.Aux = int64(took)
+	g.cfg.Sink.Record(event)
 }
 
 // goneEvery is how often it is looked whether a process that was told to stop is gone.
@@ -118,10 +131,14 @@ const goneEvery = 5 * time.Millisecond
 // and the runtime goes on with him: beside a busy machine's other work that was seen to take more than a second, and the process would seem to have
 // outlasted its grace. A timer is served by any thread that runs.
 func (g *Group) seeEnd(p *process) {
-	token := startToken(p.pid)
+	pid := p.work()
+	if pid == 0 {
+		return // it has ended before anybody knew where
+	}
+	token := startToken(pid)
 	ticker := time.NewTicker(goneEvery)
 	defer ticker.Stop()
-	for token != "" && startToken(p.pid) == token || groupAlive(p.pid) {
+	for token != "" && startToken(pid) == token || groupAlive(pid) {
 		select {
 		case <-p.child.ended:
 			return
@@ -165,6 +182,14 @@ func (g *Group) noteError(p *process, line []byte) {
 	g.cfg.Sink.Record(event)
 }
 
+// fileMode is that of the files: for the user who runs dlqbench alone, as there may be passwords in them. In a container it is often another one who reads them.
+func (l Launch) fileMode() os.FileMode {
+	if l.Elsewhere != nil {
+		return 0o644
+	}
+	return 0o600
+}
+
 // writeFiles writes the files that the instance is to find.
 func writeFiles(launch Launch) error {
 	for name, content := range launch.Files {
@@ -175,7 +200,7 @@ func writeFiles(launch Launch) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("making the folder for %s: %w", name, err)
 		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(content), launch.fileMode()); err != nil {
 			return fmt.Errorf("writing a file for the instance: %w", err)
 		}
 	}

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 func play(role string) {
 	switch role {
 	case "guard":
-		os.Exit(GuardMain(os.Stdin))
+		os.Exit(GuardMain(os.Stdin, nil))
 	case "harness":
 		playHarness()
 	case "obedient":
@@ -73,6 +73,8 @@ func play(role string) {
 		term := onTerm()
 		fmt.Println("up and running")
 		<-term
+	case "stand-in":
+		playStandIn()
 	case "wrapper", "orphaning", "escaping":
 		playParent(role)
 	case "chatty":

@@ -36,8 +36,8 @@ func (g *Group) sampleStalls(ctx context.Context) {
 			groups = processGroups()
 		}
 		for instance := range samplers {
-			if p := g.process(instance); p.alive() {
-				g.sample(p, groups[p.pid], &samplers[instance])
+			if p := g.process(instance); p.alive() && p.work() > 0 {
+				g.sample(p, groups[p.work()], &samplers[instance])
 			}
 		}
 	}
@@ -46,9 +46,9 @@ func (g *Group) sampleStalls(ctx context.Context) {
 func (g *Group) sample(p *process, members []int, s *sampler) {
 	before, first := s.delays, s.process != p
 	s.process, s.delays = p, make(map[int]int64, len(before))
-	runDelays(p.pid, s.delays)
+	runDelays(p.work(), s.delays)
 	for _, pid := range members {
-		if pid != p.pid {
+		if pid != p.work() {
 			runDelays(pid, s.delays)
 		}
 	}

@@ -169,9 +169,12 @@ func TestLongLinesAreCut(t *testing.T) {
 }
 
 func TestReadGuarded(t *testing.T) {
-	groups, run := readGuarded(strings.NewReader("run r1\n+12\n+13\n+1\n+0\n+-1\n-12\nnonsense\n\n+99999999999999999999\n+14"))
-	if fmt.Sprint(groups) != "map[13:true 14:true]" || run != "r1" {
-		t.Errorf("left are %v of run %q", groups, run)
+	groups, run, elsewhere := readGuarded(strings.NewReader("run r1\n+12\n+13\n+1\n+0\n+-1\n-12\nnonsense\n\n+99999999999999999999\n+14"))
+	if fmt.Sprint(groups) != "map[13:true 14:true]" || run != "r1" || elsewhere {
+		t.Errorf("left are %v of run %q, elsewhere: %v", groups, run, elsewhere)
+	}
+	if _, _, elsewhere := readGuarded(strings.NewReader("run r1\nelsewhere\n+12\n")); !elsewhere {
+		t.Error("that there is work elsewhere was not heard")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -136,10 +137,13 @@ func (j job) copyOnce(ctx context.Context) error {
 	return nil
 }
 
+// metadataAge bounds how long a client of a share group goes by leaders that are none any more: what it is told of a move may be lost with a connection.
+const metadataAge = 5 * time.Second
+
 // share copies as a member of a share group: each seventh record is released at its first delivery, each eleventh is rejected once it is copied.
 func (j job) share(ctx context.Context) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(j.bootstrap...), kgo.ConsumeTopics(j.input), kgo.ShareGroup(j.group), kgo.ShareMaxRecords(50),
-		kgo.DefaultProduceTopic(j.output))
+		kgo.DefaultProduceTopic(j.output), kgo.MetadataMaxAge(metadataAge))
 	if err != nil {
 		return err
 	}

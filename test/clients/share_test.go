@@ -15,7 +15,8 @@ import (
 func (r *rig) beginEarly(t *testing.T) {
 	t.Helper()
 	const key = "share.auto.offset.reset"
-	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{key: "earliest"})
+	// What was handed out with an answer that was lost comes back when its lock runs out: 15 s is the least that brokers allow, 30 s the default.
+	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{key: "earliest", "share.record.lock.duration.ms": "15000"})
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, r.group, []string{key}

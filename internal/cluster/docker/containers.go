@@ -14,48 +14,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	tcnetwork "github.com/testcontainers/testcontainers-go/network"
-)
 
-// haveImage pulls the image if the engine does not have it. It asks once: testcontainers would ask for a quarter of an hour.
-func (k *Kafka) haveImage(ctx context.Context) error {
-	_, err := k.engine.ImageInspect(ctx, k.options.Image)
-	if err == nil {
-		return nil
-	}
-	if !errdefs.IsNotFound(err) {
-		return fmt.Errorf("looking for image %s: %w", k.options.Image, err)
-	}
-	k.options.Log.Info().Str("image", k.options.Image).Msg("pulling the image")
-	var options client.ImagePullOptions
-	if _, login, err := testcontainers.DockerImageAuth(ctx, k.options.Image); err == nil { // without a login, as for any public image
-		if options.RegistryAuth, err = authconfig.Encode(login); err != nil {
-			return fmt.Errorf("reading the login for image %s: %w", k.options.Image, err)
-		}
-	}
-	pull, err := k.engine.ImagePull(ctx, k.options.Image, options)
-	if err == nil {
-		err = errors.Join(pull.Wait(ctx), pull.Close())
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("pulling image %s: %w", k.options.Image, ctx.Err())
-	}
-	if err != nil {
-		return fmt.Errorf("there is no image %s, and it can't be pulled (%w): load it into the engine, or name one that is there with --image", k.options.Image, err)
-	}
-	return nil
-}
+	"github.com/dlqbench/dlqbench/internal/engine"
+)
 
 // makeNetwork makes the network in which the brokers know each other by name.
 func (k *Kafka) makeNetwork(ctx context.Context) error {
-	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{Label: k.options.RunID}))
+	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{engine.Label: k.options.RunID}))
 	if err != nil {
 		return fmt.Errorf("making a network: %w", err)
 	}
@@ -81,7 +52,7 @@ func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) 
 			break
 		}
 		if n.container != nil {
-			if err := remove(ctx, k.engine.Client, n.container.ID); err != nil {
+			if err := engine.Remove(ctx, k.engine.Client, n.container.ID); err != nil {
 				return err
 			}
 		}
@@ -125,7 +96,7 @@ func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcon
 			Image:          k.options.Image,
 			Name:           fmt.Sprintf("dlqbench-%s-%s", k.options.RunID, alias(n.number)),
 			Env:            environment,
-			Labels:         map[string]string{Label: k.options.RunID, brokerLabel: strconv.Itoa(int(n.number))},
+			Labels:         map[string]string{engine.Label: k.options.RunID, brokerLabel: strconv.Itoa(int(n.number))},
 			Networks:       []string{k.network.Name},
 			NetworkAliases: map[string][]string{k.network.Name: {alias(n.number)}},
 			ExposedPorts:   []string{published},
@@ -134,11 +105,14 @@ func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcon
 			},
 		},
 		Started: true,
-		Logger:  quiet{},
+		Logger:  engine.Quiet{},
 	})
 	ours, _ := made.(*testcontainers.DockerContainer)
 	return ours, err
 }
+
+// brokerLabel has the number of the broker that a container is.
+const brokerLabel = "dlqbench.broker"
 
 const (
 	// tailLines is how many of its last lines are shown of a broker that died; frames of a stack are left out, of which there are more than of anything

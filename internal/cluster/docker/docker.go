@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/cluster"
 	"github.com/dlqbench/dlqbench/internal/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/engine"
 )
 
 // MaxBrokers is the largest cluster.
@@ -87,7 +88,7 @@ type node struct {
 
 func (n *node) address() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
 
-// Start starts brokers in containers and returns when each says that all of them are there. Where there is no engine the error is ErrNoEngine, within two
+// Start starts brokers in containers and returns when each says that all of them are there. Where there is no engine the error is engine.ErrNoEngine, within two
 // seconds. When it fails nothing is left.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if options.Image == "" {
@@ -96,11 +97,11 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("starting Kafka in containers: %w", err)
 	}
-	engine, err := connect(ctx)
+	found, err := engine.Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("starting Kafka in containers: %w", err)
 	}
-	k := &Kafka{options: options, engine: engine, reserved: map[int32]bool{}}
+	k := &Kafka{options: options, engine: found, reserved: map[int32]bool{}}
 	k.ended, k.end = context.WithCancelCause(context.Background())
 	if err := k.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting Kafka in containers: %w", err), k.Close())
@@ -121,7 +122,7 @@ func (o Options) check() error {
 func (k *Kafka) start(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.haveImage(ctx); err != nil {
+	if err := engine.HaveImage(ctx, k.engine, k.options.Image, k.options.Log); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -222,6 +223,6 @@ func (k *Kafka) Close() error {
 	if k.client != nil {
 		k.client.Close()
 	}
-	_, err := sweep(ctx, k.engine.Client, k.options.RunID)
+	_, err := engine.RemoveAll(ctx, k.engine.Client, k.options.RunID)
 	return errors.Join(err, k.engine.Close())
 }

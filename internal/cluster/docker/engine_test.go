@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/engine"
 )
 
 // The tests of this file need a container engine and the image that testdata/image/build.sh assembles (or DLQBENCH_DOCKER_IMAGE).
@@ -74,20 +75,20 @@ func testContext(t *testing.T) context.Context {
 // leftovers names what carries the label of a run.
 func leftovers(t *testing.T, runID string) (names []string) {
 	t.Helper()
-	engine, err := connect(context.Background())
+	found, err := engine.Connect(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = engine.Close() }()
-	labelled := make(client.Filters).Add("label", Label+"="+runID)
-	containers, err := engine.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: labelled})
+	defer func() { _ = found.Close() }()
+	labelled := make(client.Filters).Add("label", engine.Label+"="+runID)
+	containers, err := found.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: labelled})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range containers.Items {
 		names = append(names, c.Names...)
 	}
-	networks, err := engine.NetworkList(context.Background(), client.NetworkListOptions{Filters: labelled})
+	networks, err := found.NetworkList(context.Background(), client.NetworkListOptions{Filters: labelled})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,13 +320,13 @@ func TestIdleBroker(t *testing.T) {
 func TestSweep(t *testing.T) {
 	k := startTest(t, 1)
 	other := k.options.RunID + "-other"
-	if removed, err := Sweep(testContext(t), other); err != nil || len(removed) > 0 {
+	if removed, err := engine.Sweep(testContext(t), other); err != nil || len(removed) > 0 {
 		t.Errorf("sweeping another run removed %v, %v", removed, err)
 	}
 	if left := leftovers(t, k.options.RunID); len(left) != 2 {
 		t.Errorf("the run has %v, want a container and a network", left)
 	}
-	removed, err := Sweep(testContext(t), k.options.RunID)
+	removed, err := engine.Sweep(testContext(t), k.options.RunID)
 	if err != nil || len(removed) != 2 || removed[0] != "container dlqbench-"+k.options.RunID+"-broker-1" || !strings.HasPrefix(removed[1], "network ") {
 		t.Errorf("removed %v, %v", removed, err)
 	}
@@ -358,7 +359,7 @@ func TestMissingImage(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no image localhost:1/nothing:0, and it can't be pulled (") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("it says: %v", err)
 	}
-	if errors.Is(err, ErrNoEngine) {
+	if errors.Is(err, engine.ErrNoEngine) {
 		t.Error("there is an engine")
 	}
 }

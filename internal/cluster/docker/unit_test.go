@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	tclog "github.com/testcontainers/testcontainers-go/log"
 	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/engine"
 )
 
 // An engine that can't be used is told in one sentence that says what to do, at once.
@@ -22,7 +23,7 @@ func TestNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // it accepts and never answers
-	const advice = ": install or start Docker (or set DOCKER_HOST to an engine that runs), or run with --cluster process or embedded"
+	const advice = ": install or start Docker (or set DOCKER_HOST to an engine that runs), or do without containers: --cluster process or embedded, subjects of kind process"
 	missing, silent := "unix://"+filepath.Join(t.TempDir(), "none.sock"), "tcp://"+listener.Addr().String()
 	for name, test := range map[string]struct{ host, where string }{
 		"socket missing": {missing, missing},
@@ -34,66 +35,19 @@ func TestNoEngine(t *testing.T) {
 			t.Setenv("DOCKER_HOST", test.host)
 			begun := time.Now()
 			_, err := Start(t.Context(), Options{Brokers: 1, RunID: "run", Log: zerolog.Nop()})
-			if want := "starting Kafka in containers: no container engine answers at " + test.where + advice; !errors.Is(err, ErrNoEngine) || err.Error() != want {
+			if want := "starting Kafka in containers: no container engine answers at " + test.where + advice; !errors.Is(err, engine.ErrNoEngine) || err.Error() != want {
 				t.Errorf("it says %v, want %s", err, want)
 			}
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("it says too much: %v", err)
 			}
-			if took := time.Since(begun); took > engineLimit+time.Second {
+			if took := time.Since(begun); took > 2500*time.Millisecond {
 				t.Errorf("it took %s", took)
 			}
-			if _, err := Sweep(t.Context(), "run"); !errors.Is(err, ErrNoEngine) {
+			if _, err := engine.Sweep(t.Context(), "run"); !errors.Is(err, engine.ErrNoEngine) {
 				t.Errorf("sweeping: %v", err)
 			}
 		})
-	}
-}
-
-func TestNoPermission(t *testing.T) {
-	denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", os.ErrPermission)}
-	for _, err := range []error{denied, errors.New("permission denied while trying to connect to the docker API at unix:///var/run/docker.sock")} {
-		err := noEngine("unix:///var/run/docker.sock", err)
-		want := "no container engine may be used at unix:///var/run/docker.sock, as its socket denies permission: add this user to the group of the socket (usually docker), or run with --cluster process or embedded"
-		if err.Error() != want {
-			t.Errorf("it says: %v", err)
-		}
-	}
-}
-
-// Ports are published on the loopback of the engine's machine, which must be this one.
-func TestLocalEngine(t *testing.T) {
-	for host, want := range map[string]bool{
-		"unix:///var/run/docker.sock": true, "npipe:////./pipe/docker_engine": true, "tcp://localhost:2375": true, "tcp://127.0.0.1:2375": true, "tcp://[::1]:2375": true,
-		"tcp://192.0.2.1:2375": false, "ssh://user@example.org": false, "tcp://docker:2376": false,
-	} {
-		err := local(host)
-		if (err == nil) != want {
-			t.Errorf("%s: %v", host, err)
-		}
-		if err != nil && (!errors.Is(err, ErrNoEngine) || strings.Contains(err.Error(), "user@")) {
-			t.Errorf("%s: %v", host, err)
-		}
-	}
-}
-
-// What subjects inherit is as it was, and nothing greets the terminal.
-func TestSettingsOfTestcontainers(t *testing.T) {
-	for _, before := range []string{"", "false", "true"} {
-		t.Setenv(reaperVariable, before)
-		if before == "" {
-			os.Unsetenv(reaperVariable)
-		}
-		if err := withoutReaper(); err != nil {
-			t.Fatal(err)
-		}
-		if after, there := os.LookupEnv(reaperVariable); after != before || there != (before != "") {
-			t.Errorf("%s was %q and is %q", reaperVariable, before, after)
-		}
-	}
-	silence()
-	if _, is := tclog.Default().(quiet); !is {
-		t.Errorf("testcontainers writes to %T", tclog.Default())
 	}
 }
 

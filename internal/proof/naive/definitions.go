@@ -257,6 +257,9 @@ func (j *judge) backoff(r *record) {
 		case g.shortest < g.least-precision:
 			j.early(r, &g)
 		case g.longest <= g.most:
+		case j.givingUp(&r.attempts[i], before.end):
+			j.open("backoff", "backoff-late", r)
+			j.open("backoff", "cap-exceeded", r)
 		case i >= numbers[i]:
 			// An earlier series may have been counted on: then this is a later gap than it looks.
 			j.open("backoff", "backoff-late", r)
@@ -267,6 +270,23 @@ func (j *judge) backoff(r *record) {
 			j.saw("backoff", "backoff-late", r)
 		}
 	}
+}
+
+// givingUp: a rebalance takes a partition from the attempt's instance, and nobody has it yet, at some time between from and the attempt. It may stand still for it.
+func (j *judge) givingUp(a *tried, from time.Duration) bool {
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind != history.KindRevoked || e.Instance != a.instance || e.Time > a.start || e.Text != "rebalance" && e.Text != "rejoin" {
+			continue
+		}
+		taken := slices.ContainsFunc(j.events, func(by history.Event) bool {
+			return by.Kind == history.KindAssigned && by.Topic == e.Topic && by.Partition == e.Partition && by.Time >= e.Time && by.Time < from
+		})
+		if !taken {
+			return true
+		}
+	}
+	return false
 }
 
 const precision = 2 * time.Millisecond

@@ -89,6 +89,7 @@ type tried struct {
 	outcome    history.Outcome
 	told       time.Duration
 	gone       bool // the client had gone before it was answered, so what it made of it is not known
+	instance   int16
 }
 
 // written is one write of a dead letter; acked is -1 where it was not acknowledged to the subject.
@@ -337,7 +338,7 @@ func (j *judge) addAttempts(r *record) bool {
 		if n := len(r.attempts); ask.Time < r.send.Time || n > 0 && r.attempts[n-1].end > ask.Time {
 			return false // attempted before it was sent, or two at once
 		}
-		r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, time.Duration(end.Aux), end.Flags.Has(history.ClientGone)})
+		r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, time.Duration(end.Aux), end.Flags.Has(history.ClientGone), ask.Instance})
 	}
 	return true
 }

@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"context"
@@ -15,22 +15,19 @@ import (
 // Label is the label that the containers and networks of a run carry; its value is the run's id.
 const Label = "dlqbench.run"
 
-// brokerLabel has the number of the broker that a container is.
-const brokerLabel = "dlqbench.broker"
-
 // Sweep removes the containers and networks of a run that has ended without removing them, and returns a name for each. Whether the run has ended is for
 // the caller to know: those of a run that is going on are removed as well. Where there is no engine, the error is ErrNoEngine.
 func Sweep(ctx context.Context, runID string) (removed []string, err error) {
-	engine, err := connect(ctx)
+	engine, err := Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("removing what run %s left in containers: %w", runID, err)
 	}
 	defer func() { _ = engine.Close() }()
-	return sweep(ctx, engine.Client, runID)
+	return RemoveAll(ctx, engine.Client, runID)
 }
 
-// sweep removes what carries the label of a run: the containers all at once, and then the networks that they were in.
-func sweep(ctx context.Context, engine *client.Client, runID string) (removed []string, err error) {
+// RemoveAll removes what carries the label of a run: the containers all at once, and then the networks that they were in.
+func RemoveAll(ctx context.Context, engine *client.Client, runID string) (removed []string, err error) {
 	labelled := make(client.Filters).Add("label", Label+"="+runID)
 	containers, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled})
 	if err != nil {
@@ -44,7 +41,7 @@ func sweep(ctx context.Context, engine *client.Client, runID string) (removed []
 			name = strings.TrimPrefix(c.Names[0], "/")
 		}
 		removed = append(removed, "container "+name)
-		removing.Go(func() { errs[i] = remove(ctx, engine, c.ID) })
+		removing.Go(func() { errs[i] = Remove(ctx, engine, c.ID) })
 	}
 	removing.Wait()
 	networks, err := engine.NetworkList(ctx, client.NetworkListOptions{Filters: labelled})
@@ -59,8 +56,8 @@ func sweep(ctx context.Context, engine *client.Client, runID string) (removed []
 	return removed, errors.Join(errs...)
 }
 
-// remove removes a container, running or not, with its data.
-func remove(ctx context.Context, engine *client.Client, id string) error {
+// Remove removes a container, running or not, with its data.
+func Remove(ctx context.Context, engine *client.Client, id string) error {
 	_, err := engine.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing container %s: %w", id, err)

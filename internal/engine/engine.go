@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"context"
@@ -22,13 +22,13 @@ var ErrNoEngine = errors.New("no container engine")
 // engineLimit bounds how long an engine may take to answer at first.
 const engineLimit = 1500 * time.Millisecond
 
-// connect finds the engine as testcontainers does (DOCKER_HOST, the context that the docker command uses, the usual sockets), and sees that
-// it answers and is of this machine.
+// Connect finds the engine as testcontainers does (DOCKER_HOST, the context that the docker command uses, the usual sockets), and sees that
+// it answers and is of this machine. Where there is none the error is ErrNoEngine, within two seconds.
 //
 // Two things differ. When DOCKER_HOST names an engine that does not answer, testcontainers takes another one without a word; that would start
 // brokers where the user has not asked for them. And testcontainers starts a container of its own, Ryuk, that removes what is left: its
 // image may be out of reach, and Sweep does the same.
-func connect(ctx context.Context) (*testcontainers.DockerClient, error) {
+func Connect(ctx context.Context) (*testcontainers.DockerClient, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
 	silence()
@@ -54,15 +54,16 @@ func connect(ctx context.Context) (*testcontainers.DockerClient, error) {
 	return engine, nil
 }
 
-// quiet is a logger of testcontainers that writes nothing.
-type quiet struct{}
+// Quiet is a logger of testcontainers that writes nothing.
+type Quiet struct{}
 
-func (quiet) Printf(string, ...any) {}
+// Printf implements log.Logger.
+func (Quiet) Printf(string, ...any) {}
 
 // silence keeps testcontainers from writing to the terminal of a run, where it greets every engine.
 func silence() {
-	if _, done := tclog.Default().(quiet); !done {
-		tclog.SetDefault(quiet{})
+	if _, done := tclog.Default().(Quiet); !done {
+		tclog.SetDefault(Quiet{})
 	}
 }
 
@@ -111,9 +112,9 @@ func noEngine(host string, err error) error {
 		where = "at " + withoutUser(host)
 	}
 	if errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "permission denied") {
-		return fmt.Errorf("%w may be used %s, as its socket denies permission: add this user to the group of the socket (usually docker), or run with --cluster process or embedded", ErrNoEngine, where)
+		return fmt.Errorf("%w may be used %s, as its socket denies permission: add this user to the group of the socket (usually docker), or do without containers: --cluster process or embedded, subjects of kind process", ErrNoEngine, where)
 	}
-	return fmt.Errorf("%w answers %s: install or start Docker (or set DOCKER_HOST to an engine that runs), or run with --cluster process or embedded", ErrNoEngine, where)
+	return fmt.Errorf("%w answers %s: install or start Docker (or set DOCKER_HOST to an engine that runs), or do without containers: --cluster process or embedded, subjects of kind process", ErrNoEngine, where)
 }
 
 // withoutUser leaves out what a URL says of who asks.
@@ -125,7 +126,7 @@ func withoutUser(host string) string {
 	return host
 }
 
-// local refuses engines of other machines: brokers are published on the loopback of the engine's machine, where nobody else reaches them.
+// local refuses engines of other machines: brokers are published on the loopback of the engine's machine, where nobody else reaches them, and subjects reach their taps on it.
 func local(host string) error {
 	parsed, err := url.Parse(host)
 	if err != nil {
@@ -137,6 +138,6 @@ func local(host string) error {
 	case parsed.Scheme == "unix", parsed.Scheme == "npipe", name == "localhost", ip != nil && ip.IsLoopback():
 		return nil
 	}
-	return fmt.Errorf("%w of this machine is configured, %s is another's, whose loopback ports can't be reached from here: unset DOCKER_HOST or the docker context, or run with --cluster process or embedded",
+	return fmt.Errorf("%w of this machine is configured, %s is another's, whose loopback ports can't be reached from here: unset DOCKER_HOST or the docker context, or do without containers: --cluster process or embedded, subjects of kind process",
 		ErrNoEngine, withoutUser(host))
 }
