@@ -43,6 +43,7 @@ stop() {
 		daemon=
 	fi
 	if [ -n "$work" ]; then
+		umount "$work"/exec/netns/* 2>/dev/null # what containers in the host's network leave mounted
 		rm -rf "$work"
 		work=
 	fi

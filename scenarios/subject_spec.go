@@ -21,7 +21,7 @@ type SubjectFile struct {
 	Dir string `json:"dir,omitempty"`
 	// Build is run once before the first instance starts.
 	Build []string `json:"build,omitempty"`
-	// Command is what runs; in a container it takes the place of the image's own, which needs none.
+	// Command is what runs; in a container it takes the place of the image's own (its CMD; an ENTRYPOINT stays), and may be left out.
 	Command []string `json:"command,omitempty" jsonschema:"minItems=1"`
 	// Args are appended to Command.
 	Args []string          `json:"args,omitempty"`
