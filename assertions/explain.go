@@ -210,8 +210,9 @@ func aboutBackoff() Explanation {
 		Promise: "The wait between two attempts is the promised one.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, initial·multiplier^(k−1)), 2 ms " +
 			"allowed for timers, and at most B(k) + jitter + late. After a 429 it is at least its Retry-After.",
-		Evidence: "the oracle's stamps, which never make a gap shorter; stalls and faults in the window, which excuse late and never early",
-		Example:  []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
+		Evidence: "the oracle's stamps, which never make a gap shorter; stalls, faults and partitions that the instance had to give up in the window, which excuse " +
+			"late and never early",
+		Example: []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
 		Cause: "seconds and milliseconds are mixed up; the wait is taken from the attempt's start; the exponent is reset with each delivery; " +
 			"the cap is applied to the wrong term; one delayed record holds up the others behind it.",
 		Anomalies: []AnomalyNote{

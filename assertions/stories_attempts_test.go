@@ -238,7 +238,7 @@ func backoffTales() []tale {
 			return b.drain().done()
 		}},
 		{"late, and another partition was given up in that time, and taken over", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).wait(20 * ms).revoke(1).wait(130*ms).as(1, 0).up().assign(1).as(0, 0).wait(30 * ms).success(0).commit(1)
+			b.begin().send(0).fails(0, 1).wait(20*ms).revoke(1).wait(130*ms).as(1, 0).up().assign(1).as(0, 0).wait(30 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"late, and another partition was given up and taken over before", []string{"backoff-late"}, func(b *builder) history.Source {
