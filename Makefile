@@ -61,7 +61,7 @@ prove: build
 SLICE = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 prove-short: build
 	./dlqbench prove oracle --quiet --histories 5000
-	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 120s
+	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 100s
 
 # A few seconds of fuzzing for everything that decodes what comes from outside.
 FUZZTIME ?= 5s
