@@ -2,7 +2,6 @@ package clients_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -141,50 +140,23 @@ func (j job) copyOnce(ctx context.Context) error {
 // metadataAge bounds how long a client of a share group goes by leaders that are none any more: what it is told of a move may be lost with a connection.
 const metadataAge = 5 * time.Second
 
-// starving is after which time without a record a member of a share group gives its place to a new one, as whoever runs it would. In one of eighteen runs a
-// partition whose leader had moved was not handed out any more, on Kafka 4.1.0, where share groups are a preview: what was acquired of it was neither acknowledged
-// nor delivered again when its lock had run out. Whose fault that is is not known yet; the test says when it happened.
-const (
-	starving = 25 * time.Second
-	replaced = "nothing came for so long that a new member takes over"
-)
-
-var errStarved = errors.New(replaced)
-
 // share copies as a member of a share group: each seventh record is released at its first delivery, each eleventh is rejected once it is copied.
 func (j job) share(ctx context.Context) error {
-	seen, number := map[string]bool{}, 0
-	for {
-		err := j.shareMember(ctx, seen, &number)
-		if !errors.Is(err, errStarved) {
-			return err
-		}
-		fmt.Println(replaced)
-	}
-}
-
-func (j job) shareMember(ctx context.Context, seen map[string]bool, number *int) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(j.bootstrap...), kgo.ConsumeTopics(j.input), kgo.ShareGroup(j.group), kgo.ShareMaxRecords(50),
 		kgo.DefaultProduceTopic(j.output), kgo.MetadataMaxAge(metadataAge))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	for last := time.Now(); len(seen) < j.count; {
-		polling, cancel := context.WithTimeout(ctx, starving)
-		fetches := client.PollRecords(polling, 50)
-		cancel()
+	seen, number := map[string]bool{}, 0
+	for len(seen) < j.count {
+		fetches := client.PollRecords(ctx, 50)
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("after %d records: %w", len(seen), err)
 		}
-		if fetches.NumRecords() > 0 {
-			last = time.Now()
-		} else if time.Since(last) >= starving {
-			return errStarved
-		}
 		for _, r := range fetches.Records() {
-			*number++
-			if *number%7 == 0 && r.DeliveryCount() == 1 {
+			number++
+			if number%7 == 0 && r.DeliveryCount() == 1 {
 				r.Ack(kgo.AckRelease)
 				continue
 			}
@@ -192,7 +164,7 @@ func (j job) shareMember(ctx context.Context, seen map[string]bool, number *int)
 				return err
 			}
 			seen[string(r.Value)] = true
-			if *number%11 == 0 {
+			if number%11 == 0 {
 				r.Ack(kgo.AckReject)
 			} else {
 				r.Ack(kgo.AckAccept)

@@ -285,9 +285,6 @@ func (r *rig) exercise(t *testing.T, command *exec.Cmd) {
 			t.Errorf("the client was told of the broker at port %d:\n%s", port, client.output)
 		}
 	}
-	if times := strings.Count(client.output.String(), replaced); times > 0 {
-		t.Logf("%d times %s", times, replaced)
-	}
 	r.expectCopied(t)
 	if said := r.warnings.String(); strings.Contains(said, `"level":"error"`) {
 		t.Errorf("the tap reported errors:\n%s", said)
