@@ -24,6 +24,8 @@ type Exchange struct {
 	Run      uint16
 	// Group is the run's consumer group (Config.Group).
 	Group string
+	// Broker is the node id of the broker that the request was sent to; 0 for an exchange made by NewExchange.
+	Broker int32
 	// APIKey and Version are Kafka's.
 	APIKey, Version int16
 
@@ -245,7 +247,7 @@ func (a *Action) done() {
 // intercept asks the interceptor and prepares what it wants. It returns the frame to forward, nil when nothing is.
 func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	x := &Exchange{
-		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, APIKey: p.key, Version: p.version,
+		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, Broker: c.node, APIKey: p.key, Version: p.version,
 		conn: c, frame: fr, header: p.header, request: request,
 	}
 	x.fetch, _ = p.seen.(*fetchSeen)

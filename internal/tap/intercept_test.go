@@ -3,6 +3,7 @@ package tap
 import (
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -410,6 +411,39 @@ func TestExchangeNamesPartitions(t *testing.T) {
 	c.Close()
 	if !slices.Equal(got, []Partition{{"t.dlq", 2}}) {
 		t.Errorf("got %v: a topic id (Produce v13) is not named", got)
+	}
+}
+
+func TestExchangeNamesTheBroker(t *testing.T) {
+	const brokers = 3
+	var mu sync.Mutex
+	got := map[int32]bool{}
+	_, r := cluster(t, brokers, func(config *Config) {
+		config.Interceptor = intercept(func(x *Exchange) Action {
+			if x.APIKey == keyProduce {
+				mu.Lock()
+				defer mu.Unlock()
+				got[x.Broker] = true
+			}
+			return Action{}
+		})
+	})
+	cl := client(t, r.open(t, 0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	leaders := map[int32]bool{}
+	for p := range int32(3) {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.dlq", Partition: p}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		leader, _, err := cl.PartitionLeader("t.dlq", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaders[leader] = true
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !maps.Equal(got, leaders) {
+		t.Errorf("records went to the brokers %v, and the tap says %v", leaders, got)
 	}
 }
 

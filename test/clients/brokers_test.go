@@ -95,17 +95,6 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// restart ends a broker in an orderly way and starts it again on its ports and data.
-func (c *cluster) restart(t *testing.T, number int32) {
-	t.Helper()
-	if _, err := c.running.StopBroker(within(t), number); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.running.StartBroker(within(t), number); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // ports are those at which clients reach the brokers.
 func (c *cluster) ports(t *testing.T) map[int]bool {
 	t.Helper()

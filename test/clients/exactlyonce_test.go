@@ -232,7 +232,7 @@ func (r *rig) judge(t *testing.T, mode string, n int) *assertions.Verdict {
 	r.workload(t, 0, n/2)
 	r.moveLeaders(t, 1)
 	r.workload(t, n/2, n)
-	client.succeed(t)
+	client.succeed(t, r.meanwhile)
 	exited := r.event(history.KindInstanceExited)
 	exited.Instance, exited.Flags = 0, history.Expected
 	r.events.Record(exited)

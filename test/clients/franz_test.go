@@ -140,10 +140,16 @@ func (j job) copyOnce(ctx context.Context) error {
 // metadataAge bounds how long a client of a share group goes by leaders that are none any more: what it is told of a move may be lost with a connection.
 const metadataAge = 5 * time.Second
 
+func (j job) shareOptions() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(j.bootstrap...), kgo.ConsumeTopics(j.input), kgo.ShareGroup(j.group), kgo.ShareMaxRecords(50),
+		kgo.DefaultProduceTopic(j.output), kgo.MetadataMaxAge(metadataAge),
+	}
+}
+
 // share copies as a member of a share group: each seventh record is released at its first delivery, each eleventh is rejected once it is copied.
 func (j job) share(ctx context.Context) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.bootstrap...), kgo.ConsumeTopics(j.input), kgo.ShareGroup(j.group), kgo.ShareMaxRecords(50),
-		kgo.DefaultProduceTopic(j.output), kgo.MetadataMaxAge(metadataAge))
+	client, err := kgo.NewClient(j.shareOptions()...)
 	if err != nil {
 		return err
 	}
@@ -190,7 +196,13 @@ func TestFranzGo(t *testing.T) {
 		r := c.newRig(t)
 		r.beginEarly(t)
 		defer r.showUnfinished(t)
+		r.meanwhile = r.free
 		r.exercise(t, r.franz(t, "share", records))
 		r.expectShareGroup(t)
+	})
+	t.Run("stranded", func(t *testing.T) {
+		r := c.newRig(t)
+		r.beginEarly(t)
+		r.freesStranded(t)
 	})
 }

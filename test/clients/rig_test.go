@@ -50,15 +50,30 @@ func (l *events) of(kinds ...history.Kind) []history.Event {
 
 // spoken is what clients said to the tap, by API and version. It lets everything pass.
 type spoken struct {
+	asked *asked
+
 	mu    sync.Mutex
 	times map[[2]int16]int
 }
 
 func (s *spoken) Intercept(x *tap.Exchange) tap.Action {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.times[[2]int16{x.APIKey, x.Version}]++
+	s.mu.Unlock()
+	s.asked.note(x)
 	return tap.Action{}
+}
+
+// count is how often an API was used.
+func (s *spoken) count(key int16) (times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, n := range s.times {
+		if at[0] == key {
+			times += n
+		}
+	}
+	return times
 }
 
 func (s *spoken) has(key int16) bool {
@@ -95,7 +110,11 @@ type rig struct {
 	nextOp        func() int64
 	events        *events
 	spoken        *spoken
-	warnings      *tail // of the tap
+	asked         *asked
+	meanwhile     func(*testing.T) // called again and again while a client is waited for
+	placed        int32            // how moveLeaders was called last
+	freed         int              // how often a stranded partition was freed
+	warnings      *tail            // of the tap
 	admin         *kadm.Client
 	client        *kgo.Client
 }
@@ -108,8 +127,10 @@ func (c *cluster) newRig(t *testing.T) *rig {
 	name := strings.NewReplacer("/", ".").Replace(t.Name())
 	r := &rig{
 		cluster: c, input: name + ".input", output: name + ".output", group: name, ids: history.NewIDs(name),
-		events: &events{}, spoken: &spoken{times: map[[2]int16]int{}}, warnings: &tail{},
+		events: &events{}, warnings: &tail{}, clock: history.NewClock(), meanwhile: func(*testing.T) {},
 	}
+	r.asked = newAsked(r.clock.Now)
+	r.spoken = &spoken{asked: r.asked, times: map[[2]int16]int{}}
 	var upstreams []tap.Upstream
 	for _, b := range c.running.Brokers() {
 		upstreams = append(upstreams, tap.Upstream{NodeID: b.ID, Dial: b.Address})
@@ -121,7 +142,7 @@ func (c *cluster) newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	var op atomic.Int64
-	r.clock, r.nextOp = history.NewClock(), func() int64 { return op.Add(1) }
+	r.nextOp = func() int64 { return op.Add(1) }
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.events, NextOp: r.nextOp, IDs: r.ids, Topics: r.topics(),
 		Upstreams: upstreams, Group: r.group, Log: zerolog.New(r.warnings).Level(zerolog.WarnLevel), Interceptor: r.spoken,
@@ -185,6 +206,7 @@ func (r *rig) feed(t *testing.T, first, n int, pause time.Duration) {
 // moveLeaders gives every partition of the input and the output another leader.
 func (r *rig) moveLeaders(t *testing.T, by int32) {
 	t.Helper()
+	r.placed = by
 	ctx := within(t)
 	var request kadm.AlterPartitionAssignmentsReq
 	var elect kadm.TopicsSet
@@ -218,6 +240,18 @@ func (r *rig) moveLeaders(t *testing.T, by int32) {
 	})
 }
 
+// restart ends a broker in an orderly way and starts it again on its ports and data.
+func (r *rig) restart(t *testing.T, number int32) {
+	t.Helper()
+	if _, err := r.running.StopBroker(within(t), number); err != nil {
+		t.Fatal(err)
+	}
+	r.asked.lost(number)
+	if err := r.running.StartBroker(within(t), number); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // program is a client that runs in a process of its own.
 type program struct {
 	command *exec.Cmd
@@ -244,17 +278,24 @@ func run(t *testing.T, command *exec.Cmd) *program {
 	return p
 }
 
-// succeed waits until the program has ended by itself and well.
-func (p *program) succeed(t *testing.T) {
+// succeed waits until the program has ended by itself and well, and does something again and again meanwhile.
+func (p *program) succeed(t *testing.T, meanwhile func(*testing.T)) {
 	t.Helper()
-	select {
-	case err := <-p.ended:
-		if err != nil {
-			lines := strings.Split(strings.TrimSpace(p.output.String()), "\n")
-			t.Fatalf("the client failed: %v: %s\n%s", err, lines[len(lines)-1], p.output)
+	again, late := time.NewTicker(100*time.Millisecond), time.After(patience)
+	defer again.Stop()
+	for {
+		select {
+		case err := <-p.ended:
+			if err != nil {
+				lines := strings.Split(strings.TrimSpace(p.output.String()), "\n")
+				t.Fatalf("the client failed: %v: %s\n%s", err, lines[len(lines)-1], p.output)
+			}
+			return
+		case <-again.C:
+			meanwhile(t)
+		case <-late:
+			t.Fatalf("the client did not end within %s:\n%s", patience, p.output)
 		}
-	case <-time.After(patience):
-		t.Fatalf("the client did not end within %s:\n%s", patience, p.output)
 	}
 }
 
@@ -278,7 +319,7 @@ func (r *rig) exercise(t *testing.T, command *exec.Cmd) {
 	r.restart(t, 2)
 	r.moveLeaders(t, 2)
 	r.feed(t, 2*records/3, records/3, pause)
-	client.succeed(t)
+	client.succeed(t, r.meanwhile)
 	w.end()
 	for port := range r.ports(t) {
 		if strings.Contains(client.output.String(), fmt.Sprintf("127.0.0.1:%d", port)) {
