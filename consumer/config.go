@@ -29,11 +29,14 @@ type Settings struct {
 	DLQEnabled bool `json:"dlq_enabled" jsonschema:"default=true"`
 	// StopGrace bounds the orderly stop after TERM.
 	StopGrace units.Duration `json:"stop_grace,omitempty" jsonschema:"default=5s"`
-	// Retry is in-place (a record waits in memory and its offset is not committed until it is done) or topics (the first failure hands the record
-	// on to the retry topic of its attempt, "TOPIC.retry-1" and so on up to MaxRetries−1; the offset is then done. The copy carries the attempts made in a header).
-	Retry string `json:"retry,omitempty" jsonschema:"default=in-place,enum=in-place,enum=topics"`
-	// GroupProtocol is classic or consumer (KIP-848: the broker assigns).
-	GroupProtocol string `json:"group_protocol,omitempty" jsonschema:"default=classic,enum=classic,enum=consumer"`
+	// Retry is in-place (a record waits in memory and its offset is not committed until it is done), topics (the first failure hands the record
+	// on to the retry topic of its attempt, "TOPIC.retry-1" and so on up to MaxRetries−1; the offset is then done. The copy carries the attempts made in a header)
+	// or redelivery (share groups only: a record that failed is released, and the broker delivers it again when it likes: the broker's delivery count is the number
+	// of executions, MaxRetries is 5 at most, and the backoff is without effect on executions).
+	Retry string `json:"retry,omitempty" jsonschema:"default=in-place,enum=in-place,enum=topics,enum=redelivery"`
+	// GroupProtocol is classic, consumer (KIP-848: the broker assigns) or share (KIP-932: the broker hands out records one by one and keeps no order among them, so
+	// Ordering must be none. Records are taken a batch at a time: accepted when they are done, rejected when they are dead-lettered, released at a stop).
+	GroupProtocol string `json:"group_protocol,omitempty" jsonschema:"default=classic,enum=classic,enum=consumer,enum=share"`
 	// Assignor of the classic protocol: cooperative-sticky (rebalances leave the other partitions alone) or range (eager: every rebalance takes all of them away).
 	Assignor string `json:"assignor,omitempty" jsonschema:"default=cooperative-sticky,enum=cooperative-sticky,enum=range"`
 	// StaticMembership gives each instance a group.instance.id (KIP-345): it leaves without a goodbye and comes back to its partitions.
@@ -41,6 +44,11 @@ type Settings struct {
 	// OffsetMetadata writes the finished offsets beyond the committed one into the commit's metadata, as ranges relative to it
 	// ("1-3,7"), and skips them when a partition is assigned.
 	OffsetMetadata bool `json:"offset_metadata,omitempty"`
+	// Transactions writes the dead letters of a batch of records and its offsets in one transaction: either all of it counts or nothing. Records are retried in place;
+	// CommitInterval is without effect, the batch's end is the commit.
+	Transactions bool `json:"transactions,omitempty"`
+	// TransactionTimeout is when the broker aborts a transaction that was not ended; its producer is then fenced off. It goes with Transactions.
+	TransactionTimeout units.Duration `json:"transaction_timeout,omitempty" jsonschema:"default=10s"`
 }
 
 // DefaultSettings returns the design's defaults.
@@ -49,5 +57,6 @@ func DefaultSettings() Settings {
 		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,
 		Ordering: "key", MaxInFlight: 2000, AttemptTimeout: units.Duration(2e9), CommitInterval: units.Duration(1e8),
 		DLQEnabled: true, StopGrace: units.Duration(5e9), Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
+		TransactionTimeout: units.Duration(1e10),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // What the clients are told, and why.
@@ -119,6 +120,17 @@ var errGrace = errors.New("stopping the consumer: a handler still ran at the end
 // unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil after such a stop.
 // Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished is not committed.
 func (c *Consumer) Run(ctx context.Context) error {
+	switch {
+	case c.config.Settings.GroupProtocol == ProtocolShare:
+		return c.runShare(ctx)
+	case c.config.Settings.Transactions:
+		return c.runTransactions(ctx)
+	}
+	return c.runLoop(ctx)
+}
+
+// runLoop consumes as a member of a classic or consumer group, without transactions.
+func (c *Consumer) runLoop(ctx context.Context) error {
 	l := newLoop(c)
 	defer l.disconnect()
 	var err error
@@ -150,33 +162,44 @@ func (c *Consumer) Run(ctx context.Context) error {
 // newClient returns the client that consumes. Rebalances wait while polled records are on their way to the loop
 // (BlockRebalanceOnPoll), so a batch of an earlier assignment can never be taken for one of a later.
 func (l *loop) newClient() (*kgo.Client, error) {
-	config := l.config
-	options := slices.Concat([]kgo.Opt{
-		kgo.WithContext(l.connected), kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID), kgo.ConsumerGroup(config.Group),
-		kgo.ConsumeTopics(append([]string{config.Topic}, config.RetryTopics...)...),
-		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		// A group without commits begins at the start: what was produced before it existed is not passed over.
-		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	options := slices.Concat(l.connection(), l.membership(), []kgo.Opt{
+		kgo.ConsumeTopics(append([]string{l.config.Topic}, l.config.RetryTopics...)...),
 		kgo.OnPartitionsAssigned(l.callback(assigned)), kgo.OnPartitionsRevoked(l.callback(revoked)), kgo.OnPartitionsLost(l.callback(lost)),
-		kgo.SessionTimeout(config.SessionTimeout), kgo.HeartbeatInterval(min(heartbeatInterval, config.SessionTimeout/3)),
-		kgo.RebalanceTimeout(rebalanceTimeout), kgo.RequestTimeoutOverhead(answerTimeout),
-		kgo.FetchMaxWait(fetchWait), kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
-		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
-		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
-	}, membership(config), config.Options)
-	if config.Settings.OffsetMetadata {
+	}, l.config.Options)
+	if l.config.Settings.OffsetMetadata {
 		options = append(options, kgo.OnOffsetsFetched(l.restore))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
-		return nil, fmt.Errorf("opening the Kafka client for %s: %w", config.Topic, err)
+		return nil, fmt.Errorf("opening the Kafka client for %s: %w", l.config.Topic, err)
 	}
 	return client, nil
 }
 
-// membership says how the group shares partitions out. In the consumer protocol (KIP-848) the broker does; the client's balancer only names
+// connection is what every consuming client is told of its brokers.
+func (l *loop) connection() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.WithContext(l.connected), kgo.SeedBrokers(l.config.Bootstrap...), kgo.ClientID(l.config.ClientID),
+		kgo.RequestTimeoutOverhead(answerTimeout), kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+	}
+}
+
+// membership is what a member of a consumer group is told, be it a classic one or not.
+func (l *loop) membership() []kgo.Opt {
+	timeout := l.config.SessionTimeout
+	return append([]kgo.Opt{
+		kgo.ConsumerGroup(l.config.Group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchMaxWait(fetchWait),
+		// A group without commits begins at the start: what was produced before it existed is not passed over.
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SessionTimeout(timeout), kgo.HeartbeatInterval(min(heartbeatInterval, timeout/3)), kgo.RebalanceTimeout(rebalanceTimeout),
+	}, assignment(l.config)...)
+}
+
+// assignment says how the group shares partitions out. In the consumer protocol (KIP-848) the broker does; the client's balancer only names
 // what it asks for, and sticky stands for the broker's "uniform".
-func membership(config Config) []kgo.Opt {
+func assignment(config Config) []kgo.Opt {
 	var options []kgo.Opt
 	switch {
 	case config.Settings.GroupProtocol == ProtocolConsumer:
@@ -198,11 +221,28 @@ func (c *Consumer) leave(l *loop) {
 	l.client.AllowRebalance()
 	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare))
 	defer cancel()
-	if err := l.client.LeaveGroupContext(leaving); err != nil {
+	if err := l.client.LeaveGroupContext(leaving); err != nil && !l.goodbye() {
 		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("the group was not left in order; it notices by the session timeout")
 	}
 	// Nothing more is wanted of the brokers: without this the client waits up to a second for each to confirm that a fetch session is over, and a
 	// broker that is slow to do so would make the stop outlast its grace.
 	l.disconnect()
 	l.client.CloseAllowingRebalance()
+}
+
+// goodbye tells the coordinator that the member is gone. The client itself does so only once it has joined: a member that is told to stop while a rebalance waits
+// for others would be given partitions after its end.
+func (l *loop) goodbye() bool {
+	id, _ := l.client.GroupMetadata()
+	if id == "" || l.config.Settings.StaticMembership || l.config.Settings.GroupProtocol != ProtocolClassic {
+		return false
+	}
+	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare/2))
+	defer cancel()
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID = id
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group, request.MemberID, request.Members = l.config.Group, id, []kmsg.LeaveGroupRequestMember{member}
+	response, err := request.RequestWith(leaving, l.client)
+	return err == nil && response.ErrorCode == 0
 }

@@ -15,5 +15,8 @@
 // Tracker, and only the Tracker's contiguous prefix is ever committed. What is in backoff, or unanswered, when the process ends
 // or the partition moves is redelivered to the next owner: at least once, never lost.
 //
+// Members of a share group (share.go) and those that work in transactions (transactions.go) go batch by batch (batch.go): every record of a
+// batch is brought to its end in the same way, then it is acknowledged, or committed with its dead letters, and only then the next is polled.
+//
 // The parts that make the promises are small and replaceable, see Parts.
 package consumer

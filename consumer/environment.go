@@ -18,7 +18,7 @@ import (
 //	DLQBENCH_RETRY_TOPICS       the retry topics, comma-separated; default: the input topic and ".retry-1", ".retry-2" and so on
 //	DLQBENCH_GROUP_ID           the consumer group
 //	DLQBENCH_ORACLE_URL         the downstream
-//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member
+//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member or with transactions
 //	DLQBENCH_SECURITY_PROTOCOL, DLQBENCH_SASL_MECHANISM, DLQBENCH_SASL_USERNAME, DLQBENCH_SASL_PASSWORD  see internal/security; optional
 //	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
 func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {

@@ -164,17 +164,24 @@ func (b *bench) committed(partition int32) int64 {
 	return -1
 }
 
-// letters returns everything in the dead-letter topic.
-func (b *bench) letters() []*kgo.Record {
+// letters returns what is in the dead-letter topic for those who read committed data.
+func (b *bench) letters() []*kgo.Record { return b.read(kgo.ReadCommitted()) }
+
+// read returns what is in the dead-letter topic up to its end.
+func (b *bench) read(level kgo.IsolationLevel) []*kgo.Record {
 	b.Helper()
 	ends, err := b.admin.ListEndOffsets(b.Context(), dlqTopic)
 	if err != nil {
 		b.Fatal(err)
 	}
-	var total int64
-	assign := map[int32]kgo.Offset{}
-	ends.Each(func(end kadm.ListedOffset) { total += end.Offset; assign[end.Partition] = kgo.NewOffset().AtStart() })
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+	left, assign := map[int32]int64{}, map[int32]kgo.Offset{}
+	ends.Each(func(end kadm.ListedOffset) {
+		assign[end.Partition] = kgo.NewOffset().AtStart()
+		if end.Offset > 0 {
+			left[end.Partition] = end.Offset
+		}
+	})
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dlqTopic: assign}))
 	if err != nil {
 		b.Fatal(err)
@@ -183,12 +190,19 @@ func (b *bench) letters() []*kgo.Record {
 	var letters []*kgo.Record
 	ctx, cancel := context.WithTimeout(b.Context(), testDeadline)
 	defer cancel()
-	for int64(len(letters)) < total {
+	for len(left) > 0 {
 		fetches := reader.PollFetches(ctx)
 		if err := fetches.Err0(); err != nil {
 			b.Fatalf("reading the dead letters: %v", err)
 		}
-		letters = append(letters, fetches.Records()...)
+		fetches.EachRecord(func(record *kgo.Record) {
+			if !record.Attrs.IsControl() {
+				letters = append(letters, record)
+			}
+			if record.Offset+1 >= left[record.Partition] {
+				delete(left, record.Partition)
+			}
+		})
 	}
 	return letters
 }

@@ -172,12 +172,7 @@ func (l *loop) arm(timer *time.Timer) {
 
 // accept takes polled records over. Records of partitions that are not owned, or are being given up, are left to the next owner.
 func (l *loop) accept(fetches kgo.Fetches) {
-	for _, failed := range fetches.Errors() {
-		if l.stopping || failed.Topic == "" {
-			continue
-		}
-		l.config.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching failed; it is tried again")
-	}
+	l.warn(fetches)
 	fetches.EachPartition(func(fetched kgo.FetchTopicPartition) {
 		home := l.partitions[TopicPartition{fetched.Topic, fetched.Partition}]
 		if home == nil || home.draining {
@@ -188,6 +183,16 @@ func (l *loop) accept(fetches kgo.Fetches) {
 		}
 		l.throttle(home)
 	})
+}
+
+// warn tells the log of fetches that failed.
+func (l *loop) warn(fetches kgo.Fetches) {
+	for _, failed := range fetches.Errors() {
+		if l.stopping || failed.Topic == "" {
+			continue
+		}
+		l.config.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching failed; it is tried again")
+	}
 }
 
 // begin takes a record over: to be tried in its turn; when it is due, if it is a retry copy; or not at all, if an earlier owner has finished it.
@@ -282,15 +287,20 @@ func (l *loop) onAttempt(t *task, result outcome) {
 	decision := l.parts.Policy.Decide(t.record, t.attempts, result.err)
 	switch decision.Action {
 	case Finish:
-		if result.err != nil {
-			l.config.Logger.Info().Err(result.err).Str("class", ClassOf(result.err).String()).Str("topic", t.record.Topic).
-				Int32("partition", t.record.Partition).Int64("offset", t.record.Offset).Msg("the record was not accepted; it is finished")
-		}
+		l.note(t, result.err)
 		l.finish(t)
 	case DeadLetter:
 		l.deadLetter(t, result.err)
 	case Retry:
 		l.retry(t, result.at.Add(decision.Wait))
+	}
+}
+
+// note tells the log of a record that is finished though it failed.
+func (l *loop) note(t *task, err error) {
+	if err != nil {
+		l.config.Logger.Info().Err(err).Str("class", ClassOf(err).String()).Str("topic", t.record.Topic).
+			Int32("partition", t.record.Partition).Int64("offset", t.record.Offset).Msg("the record was not accepted; it is finished")
 	}
 }
 
@@ -324,11 +334,22 @@ func (l *loop) finish(t *task) {
 
 func (l *loop) deadLetter(t *task, cause error) {
 	if !l.config.Settings.DLQEnabled {
-		l.config.Logger.Warn().Err(cause).Str("topic", t.record.Topic).Int32("partition", t.record.Partition).
-			Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; dead-lettering is off, so it is finished")
+		l.discard(t, cause)
 		l.finish(t)
 		return
 	}
+	l.seal(t, cause)
+	l.publish(t)
+}
+
+// discard tells the log of a record that failed for good and leaves nothing behind.
+func (l *loop) discard(t *task, cause error) {
+	l.config.Logger.Warn().Err(cause).Str("topic", t.record.Topic).Int32("partition", t.record.Partition).
+		Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; dead-lettering is off, so it is finished")
+}
+
+// seal makes the task's dead letter.
+func (l *loop) seal(t *task, cause error) {
 	reason := ""
 	if cause != nil {
 		reason = cause.Error()
@@ -338,7 +359,6 @@ func (l *loop) deadLetter(t *task, cause error) {
 		Offset: t.origin.Offset, Epoch: t.origin.Epoch, Time: time.Now(),
 	})
 	t.letter.Topic = l.config.DLQTopic
-	l.publish(t)
 }
 
 // publish hands the letter to the Parker and waits for its answer: the task is finished by that and nothing else.

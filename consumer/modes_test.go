@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // mode is a way to be a member of a group and to retry.
@@ -39,6 +40,10 @@ func modes() []mode {
 		{"topics", func(s *Settings) { s.Retry = RetryTopics }},
 		{"topics range metadata", func(s *Settings) { s.Retry, s.Assignor, s.OffsetMetadata = RetryTopics, AssignorRange, true }},
 		{"topics consumer", func(s *Settings) { s.Retry, s.GroupProtocol = RetryTopics, ProtocolConsumer }},
+		{"transactions", func(s *Settings) { s.Transactions = true }},
+		{"transactions range", func(s *Settings) { s.Transactions, s.Assignor = true, AssignorRange }},
+		{"transactions consumer", func(s *Settings) { s.Transactions, s.GroupProtocol = true, ProtocolConsumer }},
+		{"transactions static", func(s *Settings) { s.Transactions, s.StaticMembership, s.Ordering = true, true, OrderingPartition }},
 	}
 }
 
@@ -125,7 +130,7 @@ func tryMode(t *testing.T, mode mode, instances int) {
 			}
 		}
 	}
-	if instances == 1 && len(letters) != 2*partitions*perPartition/2/3 {
+	if (instances == 1 || settings.Transactions) && len(letters) != 2*partitions*perPartition/2/3 {
 		t.Errorf("%d dead letters", len(letters))
 	}
 }
@@ -306,12 +311,28 @@ func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
 func TestSettingsThatMakeNoSense(t *testing.T) {
 	for want, set := range map[string]func(*Config){
 		"retry is":                   func(c *Config) { c.Settings.Retry = "later" },
-		"group_protocol is":          func(c *Config) { c.Settings.GroupProtocol = "share" },
+		"group_protocol is":          func(c *Config) { c.Settings.GroupProtocol = "shared" },
 		"assignor is":                func(c *Config) { c.Settings.Assignor = "sticky" },
 		"assignor range goes with":   func(c *Config) { c.Settings.Assignor, c.Settings.GroupProtocol = AssignorRange, ProtocolConsumer },
 		"static membership needs":    func(c *Config) { c.Settings.StaticMembership = true },
 		"1 retry topics are given":   func(c *Config) { c.Settings.Retry, c.RetryTopics = RetryTopics, []string{"one"} },
 		"max_retries is 0: it count": func(c *Config) { c.Settings.MaxRetries, c.Settings.Retry = 0, RetryTopics },
+		"share needs ordering none":  func(c *Config) { c.Settings.GroupProtocol = ProtocolShare },
+		"redelivery goes with":       func(c *Config) { c.Settings.Retry = RetryRedelivery },
+		"it is 5 at most": func(c *Config) {
+			c.Settings.GroupProtocol, c.Settings.Ordering, c.Settings.Retry, c.Settings.MaxRetries = ProtocolShare, OrderingNone, RetryRedelivery, 6
+		},
+		"redelivery, not with topics":        func(c *Config) { c.Settings.GroupProtocol, c.Settings.Retry = ProtocolShare, RetryTopics },
+		"in a share group nothing is assig":  func(c *Config) { c.Settings.GroupProtocol, c.Settings.Assignor = ProtocolShare, AssignorRange },
+		"it has no static members":           func(c *Config) { c.Settings.GroupProtocol, c.Settings.StaticMembership = ProtocolShare, true },
+		"there are no offsets to commit":     func(c *Config) { c.Settings.GroupProtocol, c.Settings.OffsetMetadata = ProtocolShare, true },
+		"acknowledgements can't be part":     func(c *Config) { c.Settings.GroupProtocol, c.Settings.Transactions = ProtocolShare, true },
+		"transactions need an instance id":   func(c *Config) { c.Settings.Transactions = true },
+		"transactions go with retry in-plac": func(c *Config) { c.Settings.Transactions, c.Settings.Retry = true, RetryTopics },
+		"offset_metadata doesn't go with tr": func(c *Config) { c.Settings.Transactions, c.Settings.OffsetMetadata = true, true },
+		"transaction_timeout is 20m0s": func(c *Config) {
+			c.Settings.Transactions, c.Settings.TransactionTimeout = true, units.Duration(20*time.Minute)
+		},
 	} {
 		config := Config{Bootstrap: []string{"x"}, Topic: "t", DLQTopic: "d", Group: "g", Settings: DefaultSettings(), Handler: func(context.Context, *kgo.Record) error { return nil }}
 		set(&config)

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -52,19 +53,24 @@ const (
 // newProducer returns the client for dead letters and retry copies. It is a client of its own, so that a DLQ that doesn't answer holds up neither
 // heartbeats nor commits on a shared connection.
 func newProducer(config Config) (*kgo.Client, error) {
-	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID + "-dlq"),
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(refusals),
-		kgo.ProduceRequestTimeout(requestLimit), kgo.RequestTimeoutOverhead(answerLimit),
-		kgo.MaxBufferedRecords(max(10_000, config.Settings.MaxInFlight)), kgo.ProducerBatchMaxBytes(maxLetter),
-		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return sourcePartition })),
+	client, err := kgo.NewClient(slices.Concat(production(config), []kgo.Opt{
+		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID + "-dlq"), kgo.RequestTimeoutOverhead(answerLimit),
 		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
-	}, config.Options...)...)
+	}, config.Options)...)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Kafka client for dead letters: %w", err)
 	}
 	return client, nil
+}
+
+// production is what a client is told of the letters that it writes.
+func production(config Config) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(refusals), kgo.ProduceRequestTimeout(requestLimit),
+		kgo.MaxBufferedRecords(max(10_000, config.Settings.MaxInFlight)), kgo.ProducerBatchMaxBytes(maxLetter),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return sourcePartition })),
+	}
 }
 
 // sourcePartition puts a letter on its source's partition number, modulo the topic's partitions: records of one

@@ -22,7 +22,7 @@ type Parts struct {
 	Copier Copier
 	// Parker publishes either.
 	Parker Parker
-	// NewTracker makes the tracker of a newly assigned partition.
+	// NewTracker makes the tracker of a newly assigned partition. In share groups and with transactions nobody asks it, nor the Committer.
 	NewTracker func() Tracker
 	// Committer commits what the trackers say.
 	Committer Committer

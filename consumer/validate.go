@@ -16,11 +16,13 @@ const (
 	OrderingPartition = "partition"
 	OrderingKey       = "key"
 
-	RetryInPlace = "in-place"
-	RetryTopics  = "topics"
+	RetryInPlace    = "in-place"
+	RetryTopics     = "topics"
+	RetryRedelivery = "redelivery"
 
 	ProtocolClassic  = "classic"
 	ProtocolConsumer = "consumer"
+	ProtocolShare    = "share"
 
 	AssignorCooperativeSticky = "cooperative-sticky"
 	AssignorRange             = "range"
@@ -48,8 +50,9 @@ func (s Settings) Validate() error {
 	check(s.RetryJitterMS >= 0, "retry_jitter_ms is %d: it can't be negative", s.RetryJitterMS)
 	check(s.Ordering == OrderingNone || s.Ordering == OrderingPartition || s.Ordering == OrderingKey,
 		"ordering is %q: it is none, partition or key", s.Ordering)
-	check(s.Retry == RetryInPlace || s.Retry == RetryTopics, "retry is %q: it is in-place or topics", s.Retry)
-	check(s.GroupProtocol == ProtocolClassic || s.GroupProtocol == ProtocolConsumer, "group_protocol is %q: it is classic or consumer", s.GroupProtocol)
+	check(s.Retry == RetryInPlace || s.Retry == RetryTopics || s.Retry == RetryRedelivery, "retry is %q: it is in-place, topics or redelivery", s.Retry)
+	check(s.GroupProtocol == ProtocolClassic || s.GroupProtocol == ProtocolConsumer || s.GroupProtocol == ProtocolShare,
+		"group_protocol is %q: it is classic, consumer or share", s.GroupProtocol)
 	check(s.Assignor == AssignorCooperativeSticky || s.Assignor == AssignorRange, "assignor is %q: it is cooperative-sticky or range", s.Assignor)
 	check(s.GroupProtocol != ProtocolConsumer || s.Assignor != AssignorRange,
 		"assignor range goes with group_protocol classic: in the consumer protocol the broker assigns")
@@ -57,7 +60,41 @@ func (s Settings) Validate() error {
 	check(s.AttemptTimeout > 0, "attempt_timeout is %s: it must be positive", s.AttemptTimeout)
 	check(s.CommitInterval > 0, "commit_interval is %s: it must be positive", s.CommitInterval)
 	check(s.StopGrace > 0, "stop_grace is %s: it must be positive", s.StopGrace)
+	s.checkShare(check)
+	s.checkTransactions(check)
 	return errors.Join(errs...)
+}
+
+// deliveryLimit is how often brokers deliver a record of a share group at most, by default (group.share.delivery.count.limit): released once more, it is gone.
+const deliveryLimit = 5
+
+// checkShare: in a share group nothing is assigned and nothing is committed, and no order is promised.
+func (s Settings) checkShare(check func(ok bool, format string, args ...any)) {
+	if s.GroupProtocol != ProtocolShare {
+		check(s.Retry != RetryRedelivery, "retry redelivery goes with group_protocol share: in other groups a record is not delivered again until it is lost")
+		return
+	}
+	check(s.Ordering == OrderingNone, "group_protocol share needs ordering none: the broker keeps no order among the records of a share group")
+	check(s.Retry != RetryTopics, "group_protocol share goes with retry in-place or redelivery, not with topics")
+	check(s.Retry != RetryRedelivery || s.MaxRetries <= deliveryLimit,
+		"max_retries is %d: with retry redelivery it is %d at most, since brokers deliver a record no more often (group.share.delivery.count.limit)", s.MaxRetries, deliveryLimit)
+	check(s.Assignor == AssignorCooperativeSticky, "assignor goes with group_protocol classic: in a share group nothing is assigned")
+	check(!s.StaticMembership, "static_membership doesn't go with group_protocol share: it has no static members")
+	check(!s.OffsetMetadata, "offset_metadata doesn't go with group_protocol share: there are no offsets to commit")
+	check(!s.Transactions, "transactions don't go with group_protocol share: acknowledgements can't be part of one")
+}
+
+// maxTransactionTimeout is the longest that brokers allow by default (transaction.max.timeout.ms).
+const maxTransactionTimeout = 15 * time.Minute
+
+func (s Settings) checkTransactions(check func(ok bool, format string, args ...any)) {
+	if !s.Transactions {
+		return
+	}
+	timeout := s.TransactionTimeout.D()
+	check(timeout >= time.Millisecond && timeout <= maxTransactionTimeout, "transaction_timeout is %s: it is from 1ms to 15m, the most that brokers allow", s.TransactionTimeout)
+	check(s.Retry == RetryInPlace, "transactions go with retry in-place")
+	check(!s.OffsetMetadata, "offset_metadata doesn't go with transactions: a batch is committed as a whole, so nothing is finished beyond it")
 }
 
 // Handler processes one record. It returns nil for a success and an error otherwise, classed if it is an *Error; it must honour
@@ -74,7 +111,8 @@ type Config struct {
 	// RetryTopics take the retry copies where Settings.Retry is topics, the k-th those that have failed k times: MaxRetries−1 of them, see
 	// RetryTopicNames, which gives the default.
 	RetryTopics []string
-	// InstanceID is the member's group.instance.id where Settings.StaticMembership is set: its own within the group, and the same after a restart.
+	// InstanceID is the member's group.instance.id where Settings.StaticMembership is set, and the transactional id where Settings.Transactions is: its own
+	// within the group, and the same after a restart.
 	InstanceID string
 	// Group is the consumer group, ClientID what the client calls itself to the brokers.
 	Group, ClientID string
@@ -107,6 +145,9 @@ func (c Config) validate() error {
 	}
 	if c.Settings.StaticMembership && c.InstanceID == "" {
 		errs = append(errs, errors.New("static membership needs an instance id (DLQBENCH_INSTANCE): one of its own for each instance, the same after a restart"))
+	}
+	if c.Settings.Transactions && c.InstanceID == "" {
+		errs = append(errs, errors.New("transactions need an instance id (DLQBENCH_INSTANCE): one of its own for each instance, the same after a restart"))
 	}
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler is given"))

@@ -1,0 +1,91 @@
+package consumer
+
+// Share groups (KIP-932): records are handed out by the broker, to any member, and each is acknowledged for itself. What was not acknowledged when the client
+// polls again would count as accepted, so a batch is brought to its end first.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// shareFetchWait is how long a broker may hold an empty fetch: brokers are asked one after another.
+	shareFetchWait = 100 * time.Millisecond
+	// shareIdle is how long a connection may be idle. With it goes the share session, and all records that are held; a batch may be in backoff for long.
+	shareIdle = 10 * time.Minute
+)
+
+// runShare consumes as a member of a share group until ctx ends.
+func (c *Consumer) runShare(ctx context.Context) error {
+	b := newBatch(c, acknowledge)
+	defer b.disconnect()
+	var err error
+	if b.producer, err = newProducer(c.config); err != nil {
+		return err
+	}
+	defer b.producer.Close()
+	if b.client, err = b.newShareClient(); err != nil {
+		return err
+	}
+	seen := map[TopicPartition]struct{}{}
+	for ctx.Err() == nil {
+		fetches := b.poll(ctx)
+		fetches.EachPartition(func(fetched kgo.FetchTopicPartition) {
+			if len(fetched.Records) > 0 {
+				seen[TopicPartition{fetched.Topic, fetched.Partition}] = struct{}{}
+			}
+		})
+		b.renew(seen)
+		b.take(fetches)
+		b.run(ctx.Done(), nil)
+	}
+	if b.stopAt.IsZero() {
+		b.stopAt = time.Now()
+	}
+	flushing, cancel := b.until(commitShare, commitLimit)
+	defer cancel()
+	if err := b.client.FlushAcks(flushing); err != nil {
+		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("not every record could be acknowledged at the stop; what was not is delivered again")
+	}
+	return b.depart()
+}
+
+// acknowledge tells the broker, with the next request to it, what became of a record. A record whose time is over has been handed to somebody else; the broker
+// refuses its acknowledgement, which is harmless.
+func acknowledge(t *task, how ending) {
+	switch how {
+	case finished:
+		t.record.Ack(kgo.AckAccept)
+	case deadLettered:
+		t.record.Ack(kgo.AckReject)
+	case released:
+		t.record.Ack(kgo.AckRelease)
+	}
+}
+
+// newShareClient returns the client that consumes as a member of a share group. It fetches only while it is polled, and no more than it is asked for: what it
+// held in store would wait for the batch before it, while its acquisition lock runs out, and would be released at a stop, which counts as a delivery.
+func (b *batch) newShareClient() (*kgo.Client, error) {
+	client, err := kgo.NewClient(slices.Concat(b.connection(), []kgo.Opt{
+		kgo.ShareGroup(b.config.Group), kgo.ConsumeTopics(b.config.Topic),
+		kgo.ShareMaxRecords(int32(b.size())), kgo.ShareMaxRecordsStrict(), kgo.MaxConcurrentFetches(0),
+		kgo.FetchMaxWait(shareFetchWait), kgo.ConnIdleTimeout(shareIdle), kgo.ShareAckCallback(b.onAcknowledged),
+	}, b.config.Options)...)
+	if err != nil {
+		return nil, fmt.Errorf("opening the Kafka client for %s: %w", b.config.Topic, err)
+	}
+	return client, nil
+}
+
+func (b *batch) onAcknowledged(_ *kgo.Client, results kgo.ShareAckResults) {
+	for _, result := range results {
+		if result.Err != nil {
+			b.config.Logger.Debug().Err(result.Err).Str("topic", result.Topic).Int32("partition", result.Partition).
+				Msg("acknowledgements were refused; the records are delivered again")
+		}
+	}
+}
