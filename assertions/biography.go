@@ -115,7 +115,8 @@ func (n *narrator) take(e *history.Event) error {
 		for _, s := range n.byRecord[e.Record] {
 			n.own(s, e)
 		}
-	case history.KindFetched, history.KindCommitRequest, history.KindCommitResponse, history.KindAssigned, history.KindRevoked:
+	case history.KindFetched, history.KindCommitRequest, history.KindCommitResponse, history.KindAssigned, history.KindRevoked,
+		history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
 		for _, s := range n.stories {
 			n.around(s, e)
 		}
@@ -182,7 +183,7 @@ func (s *story) open() bool {
 // around tells what happened to the partitions in which the record is, as far as it concerns the story.
 func (n *narrator) around(s *story, e *history.Event) {
 	if s.record < 0 {
-		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from && e.Kind != history.KindFetched {
+		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from && e.Kind != history.KindFetched && e.Kind != history.KindShareAcquired {
 			n.joins(s, e)
 			n.add(s, e)
 		}
@@ -201,11 +202,14 @@ func (n *narrator) around(s *story, e *history.Event) {
 // aroundPlace tells what happened to one of the record's positions, and reports whether it was told.
 func (n *narrator) aroundPlace(s *story, one *toldPlace, e *history.Event) bool {
 	switch e.Kind {
-	case history.KindFetched:
+	case history.KindFetched, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
 		if one.offset < e.Offset || one.offset > e.Aux {
 			return false
 		}
 		s.owners[holder{e.Instance, e.Run}] = true
+		if e.Kind == history.KindShareAckResponse && e.Code == 0 && !e.Flags.Has(history.Forged) {
+			one.covered = one.covered || e.N == history.AckAccept || e.N == history.AckReject
+		}
 	case history.KindCommitRequest, history.KindCommitResponse:
 		// Until one is accepted, every commit that covers the record; after that it is no news.
 		if one.covered && !s.tellsOf(e) || !s.born || !n.covers(one, e) {
@@ -295,7 +299,7 @@ func (n *narrator) fault(e *history.Event) {
 func (s *story) tellsOf(e *history.Event) bool {
 	kind := e.Kind
 	switch kind {
-	case history.KindTxnEndRequest:
+	case history.KindTxnEndRequest, history.KindShareAckRequest:
 		kind = history.KindCommitRequest
 	case history.KindTxnEndResponse:
 		kind = history.KindProduceResponse
@@ -394,10 +398,25 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 		return "fault ends: " + e.Text
 	case history.KindAuditRecord:
 		return fmt.Sprintf("the audit finds it in %s at offset %d", where, e.Offset)
+	case history.KindShareAcquired:
+		return fmt.Sprintf("%s is handed %s offsets %d to %d, delivery %d", who, where, e.Offset, e.Aux, e.N)
+	case history.KindShareAckRequest:
+		return fmt.Sprintf("%s asks to %s %s offsets %d to %d", who, ackName(e.N), where, e.Offset, e.Aux)
+	case history.KindShareAckResponse:
+		return fmt.Sprintf("its %s of %s offsets %d to %d is %s", ackName(e.N), where, e.Offset, e.Aux, answer(e))
 	case history.KindReplaySelected:
 		return fmt.Sprintf("its dead letter at %s offset %d is selected for replay", where, e.Offset)
 	}
 	return e.Text
+}
+
+// ackName is KIP-932's name for how a record is acknowledged.
+func ackName(how int32) string {
+	names := []string{"gap", "accept", "release", "reject", "renew"}
+	if how < 0 || int(how) >= len(names) {
+		return fmt.Sprintf("acknowledgement %d", how)
+	}
+	return names[how]
 }
 
 func flagged(flags, flag history.Flags, text string) string {

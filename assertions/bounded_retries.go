@@ -61,7 +61,9 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	}
 	r := c.w.record(a.number)
 	limit := c.w.contract.MaxAttempts
-	if !c.w.memory {
+	if c.w.share {
+		limit = c.w.limitOfShared(a.number, r)
+	} else if !c.w.memory {
 		// The count travels with each copy; a disruption may have made a further copy, or executed one twice.
 		limit *= 1 + c.w.disruptions(a.number, r)
 	} else if p := c.w.home(a.number, r); p != nil && p.regained {
@@ -73,11 +75,24 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	}
 }
 
+// limitOfShared is how many attempts the series of a share group's record may have. Where the broker counts, each delivery that was not asked for by a
+// release may repeat an attempt; where the process does, one that has the record again may still be at it from before.
+func (w *world) limitOfShared(number int32, r *record) int {
+	limit, d := w.contract.MaxAttempts, w.deliveryOf(number, r)
+	switch {
+	case w.memory && r.has(markMixed):
+		return 2 * limit
+	case !w.memory && d != nil:
+		return limit + int(d.forced) + int(r.excuses)
+	}
+	return limit
+}
+
 // judgeLetter notes a dead letter that came too soon after retryable failures only. What it was given up for without any attempt is
 // classification's to name.
 func (c *boundedRetries) judgeLetter(one *write) {
 	r := c.w.record(one.record)
-	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() || r.several() {
+	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() || r.several() || c.w.enough(one) {
 		return // of several copies, one may have been attempted before the next was written back
 	}
 	made := one.attempts

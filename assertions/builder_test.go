@@ -39,6 +39,10 @@ type builder struct {
 	sent     int32
 
 	retryCommitted int64
+
+	// Of share groups: the offsets that the broker has done with, and the deliveries of each record.
+	taken      map[int64]bool
+	deliveries map[int32]int32
 }
 
 func newBuilder() *builder {

@@ -30,7 +30,7 @@ func catalogue() []invariant {
 	return []invariant{
 		{"no-loss", nil, newNoLoss, aboutNoLoss},
 		{"commit-after-dlq", nil, newCommitAfterDLQ, aboutCommitAfterDLQ},
-		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
+		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
 		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse}, newHalt, aboutHalt},
 		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest}, newBoundedRetries, aboutBoundedRetries},
 		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest},

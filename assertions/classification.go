@@ -66,6 +66,12 @@ func (c *classification) judgeRetry(a *attempt) {
 		return
 	}
 	moved := b.by != a.by || b.epoch != r.epoch
+	if a.returned && !a.unsettled && !c.w.faulted(anyFault, b.end, start) {
+		c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
+			return fmt.Sprintf("released, and attempted again %s after it was answered %s", near(start-b.end), b.outcome)
+		}, moment{history.KindAttemptEnd, b.end}, moment{history.KindAttemptStart, start})
+		return
+	}
 	if a.fresh && (a.unsettled || moved || c.w.disruptions(a.number, r) > 0) {
 		return
 	}
@@ -138,7 +144,7 @@ func (c *classification) judgePremature(one *write, asked moment) {
 		return // one copy may have been attempted before the next was written back
 	}
 	limit := c.w.contract.MaxAttempts
-	if limit == 0 || int(one.attempts) >= limit {
+	if limit == 0 || int(one.attempts) >= limit || c.w.enough(one) {
 		return
 	}
 	attempts, stopping := one.attempts, c.w.instance(one.by.instance).term != never

@@ -90,7 +90,8 @@ func aboutNoLoss() Explanation {
 	return Explanation{
 		Promise: "Every record that Kafka acknowledged comes to an end: processed, dead-lettered, or ended by contract.",
 		Rule: "After heal and drain, every acknowledged record has a success (or a logical failure, where that is a result), or an acknowledged " +
-			"dead letter or retry copy; what a broker acknowledged is found by the audit.",
+			"dead letter or retry copy; what a broker acknowledged is found by the audit. What the broker of a share group gave up after too many " +
+			"deliveries is lost.",
 		Evidence: "the acknowledgements, the oracle's answers, the audit of all topics and of the committed offsets",
 		Example: []string{
 			"1.000s  record 7 acknowledged at offset 7", "1.020s  instance 0: attempt 1 is answered transient",
@@ -131,7 +132,8 @@ func aboutCommitAfterOutcome() Explanation {
 	return Explanation{
 		Promise: "An offset is committed only after every record below it has come to its end.",
 		Rule: "For every accepted commit of offset N: each fetched record below N is finished when the commit is read; the partition is or was " +
-			"the committer's; N is within the log; offsets don't go back within one assignment.",
+			"the committer's; N is within the log; offsets don't go back within one assignment. In a share group: a record is finished when it " +
+			"is accepted or rejected, each by itself.",
 		Evidence: "commits with the broker's answers, the oracle's answers, fetches, assignments, the audit's log ends",
 		Example: []string{
 			"1.000s  attempt 1 of offset 10 is answered transient; it waits", "1.010s  attempt 1 of offset 11 is answered success",
@@ -277,7 +279,8 @@ func aboutOrdering() Explanation {
 	return Explanation{
 		Promise: "Records that must stay in order are processed in order.",
 		Rule: "Within one assignment of a partition, the first attempt of the next record of a key (or of the partition) starts after the one " +
-			"before it is finished.",
+			"before it is finished. Where dead letters are written in transactions it is enough that the one before was tried for the last time: its " +
+			"dead letter counts with the rest of the transaction, whenever it is written.",
 		Evidence: "the oracle's stamps: an end is stamped before it is answered, a start after it was read, so a subject that waits is seen in order",
 		Example: []string{
 			"1.000s  attempt 1 of offset 10, key A, is answered transient", "1.010s  attempt 1 of offset 11, key A, starts",

@@ -45,6 +45,8 @@ type commit struct {
 	accepted bool
 	withheld bool
 	forged   bool
+	// ack is how a share group's record was acknowledged (AckAccept …), 0 for a commit of offsets. What is acknowledged is named, and all there is.
+	ack int32
 	// stranger: its process neither had the partition nor ever fetched from it.
 	stranger bool
 }
@@ -65,6 +67,7 @@ type pass struct {
 	accepted bool  // else the broker's answer is not known
 	fetched  bool  // the record had been handed to someone
 	named    bool  // it lies beyond the committed offset, and the commit's metadata says that it is finished
+	ack      int32 // how a share group's record was acknowledged, 0 for a commit of offsets
 	// state is what the record had come to when a replay began its next life; nil while it is in the life of the pass.
 	state *record
 }
@@ -89,6 +92,7 @@ func (w *world) askCommit(e *history.Event) {
 		op: e.Op, by: by, epoch: p.epoch, partition: p, offset: e.Offset, at: e.Time, fetched: p.fetched,
 		transaction: e.Flags.Has(history.InTransaction) && e.ProducerID >= 0, stranger: !p.known[by],
 	}
+	w.committing = true
 	w.readMetadata(c, e.Text)
 	if c.transaction {
 		w.joinCommit(c, e)
@@ -175,23 +179,7 @@ func (w *world) excuse(c *commit) {
 // advance moves the partition's marks to an accepted commit.
 func (w *world) advance(c *commit) {
 	p := c.partition
-	for _, offset := range c.holes {
-		if number := p.log.at(offset); number != none {
-			r := w.records.at(int(number))
-			at := place{p.topic, p.place.partition, offset}
-			if !w.done(number, r, at, c.at) {
-				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched})
-			}
-			continue
-		}
-		if _, known := p.holes[offset]; known || len(p.holes) >= holeLimit {
-			continue
-		}
-		if p.holes == nil {
-			p.holes = map[int64]time.Duration{}
-		}
-		p.holes[offset] = c.at
-	}
+	w.passHoles(c)
 	w.coverNamed(p, c)
 	p.committed, p.named = c.offset, c.named
 	p.settled = max(p.settled, c.offset)
@@ -210,12 +198,34 @@ func (w *world) advance(c *commit) {
 	p.covered = max(p.covered, c.offset)
 }
 
+// passHoles holds against an accepted commit what was not known when it was read: at once where that is known by now, when it is learnt otherwise.
+func (w *world) passHoles(c *commit) {
+	p := c.partition
+	for _, offset := range c.holes {
+		if number := p.log.at(offset); number != none {
+			r := w.records.at(int(number))
+			at := place{p.topic, p.place.partition, offset}
+			if !w.done(number, r, at, c.at) {
+				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched, ack: c.ack})
+			}
+			continue
+		}
+		if _, known := p.holes[offset]; known || len(p.holes) >= holeLimit {
+			continue
+		}
+		if p.holes == nil {
+			p.holes = map[int64]time.Duration{}
+		}
+		p.holes[offset] = c.at
+	}
+}
+
 // passAll holds what was not done against the commit.
 func (w *world) passAll(c *commit, accepted bool) {
 	for _, open := range c.open {
 		r := w.records.at(int(open.number))
 		w.pass(open.number, r, pass{
-			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named,
+			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named, ack: c.ack,
 			place: place{c.partition.topic, c.partition.place.partition, open.offset},
 		})
 	}

@@ -82,7 +82,11 @@ func (w *world) learn(at place, number int32, r *record) {
 	if hole {
 		delete(p.holes, at.offset)
 		if !w.done(number, r, at, passed) {
-			w.pass(number, r, pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched})
+			one := pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched}
+			if w.share {
+				one.ack = history.AckAccept
+			}
+			w.pass(number, r, one)
 		}
 	}
 	switch {
@@ -113,6 +117,8 @@ type attempt struct {
 	unsettled bool
 	// early: its process has just got the partition back, so it may belong to what the process had of it before.
 	early bool
+	// returned: it is made in a delivery of a share group that came of a release.
+	returned bool
 	// before is the attempt before it, as far as it was known when this one started.
 	before former
 	// Set at its end.
@@ -149,7 +155,10 @@ func (w *world) startAttempt(e *history.Event) {
 	w.see(e.Record, r)
 	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r)}
 	epoch := uint16(0)
-	if p != nil {
+	switch {
+	case w.share:
+		epoch = w.custody(&a, r)
+	case p != nil:
 		if !p.assigned && p.epoch == 0 {
 			w.give(p, by, e.Time)
 		}

@@ -33,8 +33,11 @@ type write struct {
 	// What was known of the record when the dead letter was asked for.
 	attempts, inSeries, inRun uint16
 	hops                      uint8
-	before                    former
-	sameDelivery              bool
+	// deliveries is the broker's delivery count of a share group's record, 0 where that is not known; counted: it is the count of attempts.
+	deliveries   int
+	counted      bool
+	before       former
+	sameDelivery bool
 	// Set by the answer.
 	passed bool  // acknowledged, and the acknowledgement was passed on
 	silent bool  // carried out or not, but no word of it reached the writer
@@ -57,6 +60,8 @@ type lettered struct {
 	counts []countRange
 	// disturbed is how many more copies earlier lives justified.
 	disturbed int
+	// transactional: one was asked for in a transaction.
+	transactional bool
 }
 
 type countRange struct{ from, to uint16 }
@@ -81,7 +86,14 @@ func (w *world) askWrite(e *history.Event) {
 		one.producer = e.ProducerID
 		w.transaction(e) // a new epoch ends what the one before had open
 	}
-	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && (p == nil || r.epoch == uint16(p.epoch))
+	same := p == nil || r.epoch == uint16(p.epoch)
+	if d := w.deliveryOf(e.Record, r); w.share {
+		same = d == nil || d.by == by && d.number == r.epoch
+		if d != nil {
+			one.deliveries, one.counted = int(d.count), w.contract.Counter == history.CounterDelivery
+		}
+	}
+	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && same
 	w.see(e.Record, r)
 	if !w.straggles(r, by) {
 		r.flags |= markUnsettled
@@ -90,7 +102,9 @@ func (w *world) askWrite(e *history.Event) {
 		if r.letterAsked < 0 {
 			r.letterAsked = e.Time
 		}
-		w.letter(e.Record).ask(&one, r, w.startedAnew(e.Record, r), uint16(min(w.contract.MaxAttempts, 1<<15)))
+		l := w.letter(e.Record)
+		l.transactional = l.transactional || one.producer != none
+		l.ask(&one, r, w.startedAnew(e.Record, r), uint16(min(w.contract.MaxAttempts, 1<<15)))
 	} else {
 		one.first = w.copiesOf(e.Record).ask(e)
 	}
@@ -148,6 +162,10 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	if r.several() {
 		// Some of this copy's attempts may have been made before the next was asked for, and some of those since are another's.
 		counts = countRange{min(counts.from, 1), max(counts.to, limit)}
+	}
+	if one.counted {
+		delivered := uint16(min(one.deliveries, 1<<15))
+		counts = countRange{min(counts.from, delivered), max(counts.to, delivered)}
 	}
 	if anew > 0 {
 		counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))

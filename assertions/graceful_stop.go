@@ -95,7 +95,7 @@ func (c *gracefulStop) stopOf(by holder) *stop {
 func (c *gracefulStop) judgeLetter(one *write) {
 	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
 	b := &one.before
-	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
+	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit || c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
 	attempts, asked, at := one.attempts, s.asked, one.at
@@ -216,10 +216,10 @@ func (c *gracefulStop) judgeLosses() {
 			c.skip("outcome not observable")
 			continue
 		}
-		asked, at, offset := s.asked, one.at, one.offset
+		asked, at := s.asked, one.at
 		c.saw("lost", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("it was still to be retried when instance %d, %s after it was told to stop, committed past it (up to %d); nobody finished it",
-				s.by.instance, near(at-asked), offset)
+			return fmt.Sprintf("it was still to be retried when %s by instance %d, %s after that was told to stop; nobody finished it",
+				one.deed(), s.by.instance, near(at-asked))
 		}, moment{history.KindInstanceSignal, asked}, moment{history.KindCommitRequest, at}))
 	}
 }

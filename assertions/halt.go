@@ -156,8 +156,8 @@ func (c *halt) judgePass(p *pass) {
 			continue
 		}
 		c.saw("commit-advanced-while-dlq-down", c.w.about(p.number, 0, max(p.at, window.to), func() string {
-			return fmt.Sprintf("offset %d was committed past offset %d, whose dead letter could not be written, %s into an outage of %s",
-				p.offset, p.place.offset, near(p.at-window.from), near(window.to-window.from))
+			return fmt.Sprintf("%s although the dead letter of offset %d could not be written, %s into an outage of %s",
+				p.deed(), p.place.offset, near(p.at-window.from), near(window.to-window.from))
 		}, moment{history.KindProduceRequest, r.letterAsked}, moment{history.KindCommitRequest, p.at}))
 		return
 	}

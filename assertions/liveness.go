@@ -196,8 +196,8 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration, cut bo
 		}))
 	case behind:
 		c.saw("stalled", c.story(p, at, func() string {
-			return fmt.Sprintf("%s-%d is committed up to %d of %d, %s after everything was healed and the last record was sent",
-				c.w.topicName(p.topic), p.number(), at, end, near(to-from))
+			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent",
+				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end, near(to-from))
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.story(p, max(s.committed, 0), func() string {

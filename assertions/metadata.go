@@ -65,6 +65,16 @@ func (rs ranges) has(offset int64) bool {
 	return found
 }
 
+// with returns the ranges and one more.
+func (rs ranges) with(one offsetRange) ranges {
+	at, _ := slices.BinarySearchFunc(rs, one.from, func(known offsetRange, from int64) int { return cmp.Compare(known.to+1, from) })
+	to := at
+	for ; to < len(rs) && rs[to].from <= one.to+1; to++ {
+		one.from, one.to = min(one.from, rs[to].from), max(one.to, rs[to].to)
+	}
+	return slices.Replace(rs, at, to, one)
+}
+
 // without calls fn for every offset up to limit that is in the ranges and not in others.
 func (rs ranges) without(others ranges, limit int64, fn func(offset int64)) {
 	for _, one := range rs {
@@ -129,7 +139,7 @@ func (w *world) coverNamed(p *partition, c *commit) {
 }
 
 // committedAt reports whether the group's offsets, as the audit found them, say that the offset is done; beyond the committed offset, only
-// metadata that is certainly the audited commit's can say so.
+// metadata that is certainly the audited commit's can say so, or the acknowledgement that the broker of a share group took.
 func (p *partition) committedAt(offset int64) bool {
-	return p.auditCommits > offset || p.auditCommits == p.committed && p.named.has(offset)
+	return p.auditCommits > offset || (p.deliveries != nil || p.auditCommits == p.committed) && p.named.has(offset)
 }

@@ -77,19 +77,40 @@ func (c *noLoss) judge(number int32) {
 		c.skip("outcome not observable")
 	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
 		c.skip("commits follow time, by contract")
+	case committed && c.cutOff(number, r):
+		c.skip("given up by the broker after deliveries that faults cut off")
 	case committed && c.abandoned(r, p):
 		c.saw("lost", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("committed past (the group is at %d) and never finished: neither processed nor dead-lettered", p.auditCommits)
+			return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r), c.w.reached(p))
 		}))
 	case !committed && c.whole && c.healed:
 		c.saw("stalled", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("neither finished nor committed (the group is at %d) though every fault is gone and the subject had its whole time",
-				p.auditCommits)
+			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and the subject had its whole time", c.w.reached(p))
 		}))
 	default:
 		c.early++
 		c.skip("drain ended early")
 	}
+}
+
+// cutOff: the broker of a share group gave the record up, and faults had a part in that.
+func (c *noLoss) cutOff(number int32, r *record) bool {
+	d := c.w.deliveryOf(number, r)
+	return d != nil && !r.has(markPassed) && d.forced > 0 && c.w.faulted(anyFault, r.born, d.at)
+}
+
+// left says how the group left the record behind.
+func (c *noLoss) left(number int32, r *record) string {
+	d := c.w.deliveryOf(number, r)
+	switch {
+	case !c.w.share:
+		return "committed past"
+	case r.has(markPassed):
+		return "accepted or rejected"
+	case d == nil:
+		return "passed by the share group without a delivery"
+	}
+	return fmt.Sprintf("given up by the broker after %d deliveries", d.count)
 }
 
 // dropped: what a broker acknowledged isn't there.

@@ -131,7 +131,7 @@ func (s *sorter) rank(e *history.Event) int {
 		return rankRevoked
 	case history.KindAssigned:
 		return rankAssigned
-	case history.KindFetched, history.KindFetching:
+	case history.KindFetched, history.KindFetching, history.KindShareAcquired:
 		return rankFetched
 	case history.KindAuditStart:
 		return rankAuditStart
@@ -158,7 +158,7 @@ func stageOf(kind history.Kind) int {
 		return 1
 	case history.KindProduceRequest, history.KindProduceResponse:
 		return 2
-	case history.KindCommitRequest, history.KindCommitResponse:
+	case history.KindCommitRequest, history.KindCommitResponse, history.KindShareAckRequest, history.KindShareAckResponse:
 		return 3
 	case history.KindTxnEndRequest, history.KindTxnEndResponse:
 		return 4
@@ -168,7 +168,7 @@ func stageOf(kind history.Kind) int {
 
 func isAnswer(kind history.Kind) bool {
 	switch kind {
-	case history.KindAttemptEnd, history.KindProduceResponse, history.KindCommitResponse, history.KindTxnEndResponse:
+	case history.KindAttemptEnd, history.KindProduceResponse, history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse:
 		return true
 	}
 	return false

@@ -24,6 +24,7 @@ type outOfOrder struct {
 	started      time.Duration // of the next's first attempt
 	then         time.Duration // of the one before's first attempt, never if it is judged by when it was finished
 	since        time.Duration // since when the process has the partition again, never if it did not have it before
+	tried        bool          // the one before had had its last attempt: only its dead letter was outstanding
 }
 
 func newOrdering(w *world) checker {
@@ -106,8 +107,19 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 		return
 	}
 	c.suspects = append(c.suspects, outOfOrder{
-		before: before, next: a.number, started: a.start, then: never, since: c.regained(a.number, c.w.record(a.number)),
+		before: before, next: a.number, started: a.start, then: never, since: c.regained(a.number, c.w.record(a.number)), tried: c.w.tried(b),
 	})
+}
+
+// tried reports whether the record has had its last attempt, and failed.
+func (w *world) tried(r *record) bool {
+	switch w.classOfLast(r) {
+	case classPermanent, classLogical:
+		return true
+	case classRetryable:
+		return w.contract.MaxAttempts > 0 && int(r.inSeries) >= w.contract.MaxAttempts
+	}
+	return false
 }
 
 func (c *ordering) finish() Result {
@@ -119,6 +131,11 @@ func (c *ordering) finish() Result {
 
 func (c *ordering) judge(s *outOfOrder) {
 	b, next := c.w.record(s.before), c.w.record(s.next)
+	// In a transaction the dead letter may be written last: it counts with all else that is done in it, or nothing does. So there the one before must
+	// only have been tried for the last time; that it was not is sure if its series went on.
+	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional && (s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
+		return
+	}
 	switch {
 	case !sameLog(b, next):
 		c.skip("place in the log not known")

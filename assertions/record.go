@@ -235,6 +235,8 @@ type partition struct {
 	named     ranges
 	committed int64
 	fetched   int64
+	// deliveries are those of a share group, by offset; none where the subject is a member of a consumer group.
+	deliveries map[int64]*delivery
 	// holes are positions that an accepted commit passed before the history said which record is there: offset → time of the commit.
 	holes map[int64]time.Duration
 	last  lastCommit

@@ -20,7 +20,7 @@ import (
 func anyEvent(t *rapid.T) history.Event {
 	number := rapid.OneOf(rapid.Int64Range(-2, 6), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40, -1 << 40}))
 	n := func(what string) int64 { return number.Draw(t, what) }
-	e := history.New(history.Kind(rapid.IntRange(0, 30).Draw(t, "kind")), time.Duration(rapid.Int64Range(0, 40).Draw(t, "time"))*10*ms)
+	e := history.New(history.Kind(rapid.IntRange(0, 40).Draw(t, "kind")), time.Duration(rapid.Int64Range(0, 40).Draw(t, "time"))*10*ms)
 	e.Outcome = history.Outcome(rapid.IntRange(0, 10).Draw(t, "outcome"))
 	e.Flags = history.Flags(rapid.IntRange(0, 1<<9-1).Draw(t, "flags"))
 	e.Instance, e.Run, e.Topic = int16(n("instance")), uint16(n("run")), int16(n("topic"))
@@ -41,8 +41,9 @@ func TestAnythingCanBeJudged(t *testing.T) {
 		b.fault("kafka", "dlq", "Produce")
 		b.h.Replay = rapid.Bool().Draw(t, "replay")
 		b.h.Contract.Retry = rapid.SampledFrom([]history.Retry{history.RetryInPlace, history.RetryTopics}).Draw(t, "retry")
-		b.h.Contract.Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader, ""}).Draw(t, "counter")
+		b.h.Contract.Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader, history.CounterDelivery, ""}).Draw(t, "counter")
 		b.h.Contract.Envelope = rapid.SampledFrom([]string{"plain", "", "other"}).Draw(t, "envelope")
+		b.h.Contract.GroupType = rapid.SampledFrom([]history.GroupType{"", history.GroupShare}).Draw(t, "group type")
 		b.h.Contract.WireOnly = rapid.Bool().Draw(t, "wire only")
 		b.h.Contract.AutoCommit = rapid.Bool().Draw(t, "auto commit")
 		b.h.Records = rapid.IntRange(0, 6).Draw(t, "records")

@@ -87,8 +87,19 @@ func TestWitnessesMarkWhatContradicts(t *testing.T) {
 
 // TestOrderAmongEqualTimesMeansNothing: shuffled within equal times, a history is judged alike, to the byte.
 func TestOrderAmongEqualTimesMeansNothing(t *testing.T) {
-	b := lived()
-	b.done()
+	t.Run("consumer group", func(t *testing.T) {
+		b := lived()
+		b.done()
+		turned(t, b)
+	})
+	t.Run("share group", func(t *testing.T) {
+		b := newBuilder().shares(history.CounterMemory).share(0).share(1).share(2).success(0).accept(0).fails(1, 2).release(1).kill()
+		b.as(0, 1).up().hand(1).fails(1, 3).letter(1).reject(1).accept(2).success(2).drain().done()
+		turned(t, b)
+	})
+}
+
+func turned(t *testing.T, b *builder) {
 	for i := range b.events {
 		b.events[i].Time = b.events[i].Time / (7 * ms) * 7 * ms
 	}

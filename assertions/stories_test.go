@@ -23,7 +23,7 @@ func TestStories(t *testing.T) {
 	for _, some := range [][]tale{
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(),
+		stopTales(), livenessTales(), isolationTales(), shareTales(),
 	} {
 		all = append(all, some...)
 	}

@@ -59,6 +59,20 @@ func transactionTales() []tale {
 			b.inTxn(0, func() { b.commit(1).letter(0) }).commitTxn(0)
 			return b.drain().done()
 		}},
+		{"dead letters are written when all of the batch is tried, in one transaction", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).send(2).attempt(0, history.OutcomePermanent).fails(1, 3).success(2)
+			b.inTxn(0, func() { b.letter(0).letter(1).commit(3) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"dead letters are written when all of the batch is tried, without a transaction", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).attempt(0, history.OutcomePermanent).success(1)
+			return b.letter(0).commit(2).drain().done()
+		}},
+		{"in a transaction, too, the next record waits until the one before was tried", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).fails(0, 2).success(1).wait(205*ms).attempt(0, history.OutcomeTransient)
+			b.inTxn(0, func() { b.letter(0).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
 		{"the end is asked for before the dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			var asked history.Event

@@ -33,15 +33,24 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	return v
 }
 
-// shareGroup says why a consumer of a share group is not judged: it has no partitions, commits nothing, and any member may be handed any record
-// again, so what holds for consumer groups would blame it for being what it is (docs/share-groups.md).
-const shareGroup = "the subject consumes through a share group (KIP-932), which is recorded and not judged yet"
+// otherGroup says why a subject is not judged that is in a group of another type than its contract says, "" if it is in that one: a member of a share
+// group has no partitions and commits nothing, so what holds for the one would blame the other for being what it is (docs/share-groups.md).
+func (w *world) otherGroup() string {
+	switch {
+	case w.sharing && !w.share:
+		return "the subject consumes through a share group (KIP-932), and its contract does not say so: add group_type: share to it"
+	case w.share && !w.sharing && w.committing:
+		return "the subject commits offsets, and its contract says that it consumes through a share group: take group_type: share out of it"
+	}
+	return ""
+}
 
 // weaken: where events are missing, or not of the kind that the checkers know, the absence of one proves nothing. What a record that is there shows by
 // itself still does.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
-	if !j.world.shared && (j.broken == nil || !decided) {
+	other := j.world.otherGroup()
+	if other == "" && (j.broken == nil || !decided) {
 		return r
 	}
 	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
@@ -49,8 +58,8 @@ func (j *judge) weaken(r Result) Result {
 		r.Anomalies = shown
 		return r
 	}
-	if j.world.shared {
-		return notApplicable(r.Name, r.Of, shareGroup)
+	if other != "" {
+		return notApplicable(r.Name, r.Of, other)
 	}
 	r.Why = "part of the history is missing, and what is missing could explain it"
 	if r.Status == Pass {
@@ -146,8 +155,8 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 			reasons = append(reasons, fmt.Sprintf("the run never came to its phase %q", name))
 		}
 	}
-	if j.world.shared {
-		reasons = append(reasons, shareGroup)
+	if other := j.world.otherGroup(); other != "" {
+		reasons = append(reasons, other)
 	}
 	reasons = append(reasons, j.world.idleFaults()...)
 	expect := &j.header.Expect

@@ -59,12 +59,16 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"a share group", func(b *builder) history.Source {
 			shared(fine(b))
 			return b.done()
-		}, Inconclusive, "share group (KIP-932), which is recorded and not judged yet"},
+		}, Inconclusive, "share group (KIP-932), and its contract does not say so"},
 		{"a share group whose records would be lost in a consumer group", func(b *builder) history.Source {
 			b.h.Records = 1
 			shared(b.begin().send(0).commit(1))
 			return b.drain().done()
 		}, Inconclusive, "share group"},
+		{"a consumer group where the contract says share group", func(b *builder) history.Source {
+			b.h.Contract.GroupType, b.h.Contract.Ordering = history.GroupShare, history.OrderingNone
+			return fine(b).done()
+		}, Inconclusive, "take group_type: share out of it"},
 		{"a share group that changes payloads", func(b *builder) history.Source {
 			b.h.Records = 1
 			shared(b.begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1))

@@ -71,9 +71,10 @@ type world struct {
 	sealed           bool
 	stories          []story
 	handovers        []handover
-	// shared: the subject consumes through a share group (KIP-932).
-	shared  bool
-	earlier map[place]bool // where audits before the last found dead letters; made when asked for
+	// share: the subject consumes through a share group (KIP-932), says its contract; sharing: and so does the history. committing: the history
+	// shows commits of a consumer group.
+	share, sharing, committing bool
+	earlier                    map[place]bool // where audits before the last found dead letters; made when asked for
 
 	// What the event at hand meant.
 	attempt *attempt
@@ -113,6 +114,7 @@ func newWorld(header *history.Header) *world {
 	}
 	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
 	w.hops = header.Contract.Retry == history.RetryTopics
+	w.share = header.Contract.GroupType == history.GroupShare
 	w.classes[history.OutcomeSuccess] = classSuccess
 	for _, of := range []struct {
 		outcomes []history.Outcome
@@ -194,8 +196,12 @@ func (w *world) takeRare(e *history.Event) {
 		w.auditOffsets(e)
 	case history.KindReplaySelected:
 		w.selectReplay(e)
-	case history.KindShareAcquired, history.KindShareAckRequest:
-		w.shared = true
+	case history.KindShareAcquired:
+		w.handOut(e)
+	case history.KindShareAckRequest:
+		w.askAck(e)
+	case history.KindShareAckResponse:
+		w.answerAck(e)
 	}
 }
 
@@ -203,7 +209,7 @@ func (w *world) takeRare(e *history.Event) {
 func (w *world) finish() {
 	pending := w.finishTransactions()
 	for _, c := range w.commits {
-		if !c.transaction {
+		if !c.transaction && c.ack != history.AckRelease {
 			pending = append(pending, c)
 		}
 	}
@@ -331,6 +337,13 @@ func (w *world) disturbed(p *partition) uint32 {
 
 // disruptions returns how many more deliveries, copies or successes of the record are justified by what happened while it was open.
 func (w *world) disruptions(number int32, r *record) int {
+	if w.share {
+		several := int(r.excuses) + int(r.failedWrites)
+		if d := w.deliveryOf(number, r); d != nil {
+			several += int(d.excused)
+		}
+		return several
+	}
 	to := r.disturbedTo
 	if !r.has(markCovered) {
 		to = w.disturbed(w.home(number, r))

@@ -321,6 +321,10 @@ func TestValidateInARoomySetting(t *testing.T) {
 	modern.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 1}
 	static := roomy()
 	static.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 3, Static: true}
+	sharing := roomy()
+	sharing.Reference = &ReferenceSetting{GroupProtocol: "share", DeadLetters: true, MaxAttempts: 3}
+	transacting := roomy()
+	transacting.Reference = &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true, MaxAttempts: 3, Transactions: true}
 	silent := classic
 	silent.Reference = &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
 	lone := Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
@@ -338,6 +342,12 @@ func TestValidateInARoomySetting(t *testing.T) {
 		{classic, "{kafka: {api: JoinGroup, group: other, close: true}}", "/kafka/group: one group only"},
 		{classic, "{kafka: {api: JoinGroup, group: subject, close: true}}", ""},
 		{classic, "{when: first-dead-letter, broker: {broker: 1, restart: true}}", ""},
+		{classic, "{kafka: {api: ShareFetch, close: true}}", "/kafka/api: group_protocol: share"},
+		{sharing, "{kafka: {api: ShareAcknowledge, group: subject, close: true}}", ""},
+		{sharing, "{kafka: {api: Fetch, close: true}}", "/kafka/api: there is no Fetch"},
+		{sharing, "{kafka: {api: OffsetCommit, close: true}}", "/kafka/api: there is no OffsetCommit"},
+		{transacting, "{kafka: {api: TxnOffsetCommit, close: true}}", ""},
+		{transacting, "{kafka: {api: OffsetCommit, close: true}}", "/kafka/api: TxnOffsetCommit"},
 		{modern, "{kafka: {api: ConsumerGroupHeartbeat, close: true}}", ""},
 		{modern, "{kafka: {api: SyncGroup, close: true}}", "/kafka/api: KIP-848"},
 		{modern, "{kafka: {api: Heartbeat, close: true}}", "/kafka/api: KIP-848"},

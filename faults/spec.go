@@ -87,7 +87,7 @@ type Slicer struct {
 // fields say which requests match, and all of them must.
 type Kafka struct {
 	// API is Kafka's name of the request.
-	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId"`
+	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId,enum=ShareGroupHeartbeat,enum=ShareFetch,enum=ShareAcknowledge"`
 	// Topic limits it to requests that touch the topic: "input", "retry", "dlq" or a topic's name; Partition to those that touch that partition of it.
 	Topic     string `json:"topic,omitempty"`
 	Partition *int   `json:"partition,omitempty" jsonschema:"minimum=0"`

@@ -34,8 +34,10 @@ type Setting struct {
 
 // ReferenceSetting is what decides which requests the reference consumer makes, and which events can come.
 type ReferenceSetting struct {
-	// GroupProtocol is classic or consumer.
+	// GroupProtocol is classic, consumer or share.
 	GroupProtocol string
+	// Transactions: it dead-letters and commits in transactions.
+	Transactions bool
 	// DeadLetters: what fails for good is dead-lettered.
 	DeadLetters bool
 	// Static: its members are static (KIP-345).

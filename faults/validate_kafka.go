@@ -21,9 +21,13 @@ const (
 	apiSyncGroup       = "SyncGroup"
 	apiHeartbeat       = "Heartbeat"
 	apiConsumerGroup   = "ConsumerGroupHeartbeat"
+	apiShareGroup      = "ShareGroupHeartbeat"
+	apiShareFetch      = "ShareFetch"
+	apiShareAck        = "ShareAcknowledge"
 
-	// protocolConsumer is the group protocol of KIP-848.
+	// protocolConsumer is the group protocol of KIP-848, protocolShare stands for share groups (KIP-932).
 	protocolConsumer = "consumer"
+	protocolShare    = "share"
 
 	roleInput = "input"
 	roleRetry = "retry"
@@ -42,6 +46,7 @@ func (k Kafka) hasPartitions() bool {
 func (k Kafka) hasGroup() bool {
 	return slices.Contains([]string{
 		apiOffsetCommit, apiTxnOffsetCommit, apiFindCoordinator, apiJoinGroup, apiSyncGroup, apiHeartbeat, apiConsumerGroup,
+		apiShareGroup, apiShareFetch, apiShareAck,
 	}, k.API)
 }
 
@@ -76,9 +81,17 @@ func (k Kafka) unmade(setting Setting) []Defect {
 		return []Defect{{Path: "/api", Message: message + ", so this fault could have no effect"}}
 	}
 	classic := slices.Contains([]string{apiJoinGroup, apiSyncGroup, apiHeartbeat}, k.API)
+	shared := slices.Contains([]string{apiShareGroup, apiShareFetch, apiShareAck}, k.API)
+	grouped := classic || slices.Contains([]string{apiConsumerGroup, apiFetch, apiOffsetCommit}, k.API)
 	switch {
-	case k.API == apiTxnOffsetCommit || k.API == apiEndTxn:
-		return at("the reference consumer uses no transactions")
+	case (k.API == apiTxnOffsetCommit || k.API == apiEndTxn) && !reference.Transactions:
+		return at("the reference consumer uses no transactions (transactions: true)")
+	case k.API == apiOffsetCommit && reference.Transactions:
+		return at("with transactions: true offsets are committed by TxnOffsetCommit and EndTxn")
+	case shared && reference.GroupProtocol != protocolShare:
+		return at("the reference consumer is in no share group (group_protocol: share for KIP-932)")
+	case grouped && reference.GroupProtocol == protocolShare:
+		return at(fmt.Sprintf("with group_protocol: share (KIP-932) there is no %s, only ShareGroupHeartbeat, ShareFetch and ShareAcknowledge", k.API))
 	case k.API == apiConsumerGroup && reference.GroupProtocol != "" && reference.GroupProtocol != protocolConsumer:
 		return at("the reference consumer uses the classic group protocol (group_protocol: consumer for KIP-848)")
 	case classic && reference.GroupProtocol == protocolConsumer:

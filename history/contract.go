@@ -9,7 +9,9 @@ import (
 type Contract struct {
 	// MaxAttempts is the number of executions of a retryable record, the first included; 0 = unlimited.
 	MaxAttempts int `json:"max_attempts"`
-	// Counter says where attempts are counted: memory, header or store.
+	// GroupType is how the subject shares its topics out among instances: GroupConsumer ("" likewise) or GroupShare.
+	GroupType GroupType `json:"group_type,omitempty"`
+	// Counter says where attempts are counted: memory, header, store or delivery.
 	Counter Counter `json:"counter"`
 	Backoff Backoff `json:"backoff"`
 	// Retryable, Permanent and Logical say how outcomes of attempts are classed.
@@ -71,6 +73,9 @@ func (b Backoff) Wait(k int) time.Duration {
 	return time.Duration(wait)
 }
 
+// GroupType is the type of the group that a subject is a member of.
+type GroupType string
+
 // Counter says where a subject counts attempts, hence what justifies a fresh count.
 type Counter string
 
@@ -85,9 +90,16 @@ type OnFailure string
 
 // The values a contract can take; the YAML words are the same.
 const (
+	// GroupConsumer: partitions are assigned to members, offsets are committed. GroupShare (KIP-932): records are handed to members one by one, and
+	// acknowledged one by one.
+	GroupConsumer GroupType = "consumer"
+	GroupShare    GroupType = "share"
+
 	CounterMemory Counter = "memory"
 	CounterHeader Counter = "header"
 	CounterStore  Counter = "store"
+	// CounterDelivery: the broker's delivery count of a share group is the count; each delivery is one attempt.
+	CounterDelivery Counter = "delivery"
 
 	OrderingNone      Ordering = "none"
 	OrderingPartition Ordering = "partition"

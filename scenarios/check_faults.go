@@ -109,7 +109,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 	}
 	setting.NoRetryTopics = len(RetryTopics(*reference, "input")) == 0
 	setting.Reference = &faults.ReferenceSetting{
-		GroupProtocol: reference.GroupProtocol, DeadLetters: reference.DLQEnabled, MaxAttempts: reference.MaxRetries,
+		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, DeadLetters: reference.DLQEnabled, MaxAttempts: reference.MaxRetries,
 		Static: reference.StaticMembership,
 	}
 }

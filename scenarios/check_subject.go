@@ -32,6 +32,7 @@ func (d *document) checkSubject(s *SubjectFile) {
 	c.checkClasses(s.Contract.Classes)
 	c.checkBackoff(s.Contract.Backoff)
 	c.checkRetryTopics(s.Contract)
+	c.checkShareGroup(s.Contract)
 }
 
 // checkKind: each kind of subject is started by something else.
@@ -119,6 +120,38 @@ func (c *checker) checkBackoff(backoff BackoffSpec) {
 	}
 	if backoff.Cap > 0 && backoff.Cap < backoff.Initial {
 		c.at(base+"/cap", fmt.Sprintf("the cap (%s) is less than the first wait (%s)", backoff.Cap, backoff.Initial))
+	}
+}
+
+// checkShareGroup: what a member of a share group (KIP-932) can't promise, and what only one can.
+func (c *checker) checkShareGroup(contract ContractSpec) {
+	const base = "/contract/"
+	share := contract.GroupType == string(history.GroupShare)
+	delivery := contract.Attempts.Counter == string(history.CounterDelivery)
+	redelivery := contract.Retry == string(history.RetryRedelivery)
+	if !share {
+		if delivery {
+			c.at(base+"attempts/counter", "delivery is the delivery count of a share group: it goes with group_type: share")
+		}
+		return
+	}
+	if delivery != redelivery && contract.Attempts.Counter != string(history.CounterStore) {
+		c.at(base+"group_type", "in a share group retry: redelivery and attempts.counter: delivery go together: a released record comes back, and the broker counts how often")
+	}
+	for _, wrong := range []struct {
+		path, why string
+		is        bool
+	}{
+		{"ordering", "a share group hands records of one key to several members at once: it keeps no order", contract.Ordering != string(history.OrderingNone)},
+		{"retry", "share groups with retry topics can't be judged: write in-place or redelivery", contract.Retry == string(history.RetryTopics)},
+		{"commits", "a share group commits nothing by time: each record is acknowledged", contract.Commits == CommitsAuto},
+		{"offset_metadata", "a share group commits no offsets, so there is no metadata of theirs", contract.OffsetMetadata != ""},
+		{"isolation", "in a share group no record waits behind another, so there is no pace to promise", contract.Isolation.Share() > 0},
+		{"backoff/initial", "when a released record comes back is for the broker to say: no wait can be promised", redelivery && contract.Backoff.Initial > 0},
+	} {
+		if wrong.is {
+			c.at(base+wrong.path, wrong.why)
+		}
 	}
 }
 

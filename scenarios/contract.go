@@ -69,7 +69,7 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 // answers by default and no other list claims; a status that the oracle never answers is left out, for nothing can be judged of it.
 func (c ContractSpec) Contract() (history.Contract, error) {
 	contract := history.Contract{
-		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter),
+		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter), GroupType: history.GroupType(c.GroupType),
 		LogicalDeadLetters: c.Logical == LogicalDeadLetter,
 		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
 		Envelope: c.DLQ.Envelope, KeepsHeaders: c.DLQ.KeepsHeaders, SamePartition: c.DLQ.Partition == PartitionSame,
@@ -166,15 +166,24 @@ func ReferenceContract(r Reference) history.Contract {
 		// promised that a record which fails could break. And it is written and fetched while it waits, which takes its time.
 		contract.Counter, contract.Ordering, late = history.CounterHeader, history.OrderingNone, 2*referenceLate
 	}
+	if r.GroupProtocol == consumer.ProtocolShare {
+		contract.GroupType, contract.Ordering, contract.Isolation = history.GroupShare, history.OrderingNone, 0
+	}
+	if contract.Retry == history.RetryRedelivery {
+		contract.Counter = history.CounterDelivery
+	}
+	if r.Transactions {
+		contract.Isolation = 0 // a batch is committed as a whole, so all of it waits for its slowest record
+	}
 	if r.OffsetMetadata {
 		contract.OffsetMetadata = history.MetadataRanges
 	}
-	if r.RetryBackoffMS > 0 {
+	if r.RetryBackoffMS > 0 && contract.Retry != history.RetryRedelivery { // when a released record comes back is the broker's to say
 		contract.Backoff = history.Backoff{
 			Initial: ms(r.RetryBackoffMS), Multiplier: 1, Cap: ms(r.MaxRetryBackoffMS), Jitter: ms(r.RetryJitterMS), Late: late,
 		}
 	}
-	if r.RetryBackoffMS > 0 && r.ExponentialBackoff {
+	if contract.Backoff.Initial > 0 && r.ExponentialBackoff {
 		contract.Backoff.Multiplier = 2
 	}
 	if r.DLQEnabled {

@@ -77,9 +77,7 @@ func promises(c history.Contract) []string {
 		history.RetryTopics:     "Retries go through retry topics: a written copy carries the obligation on.",
 	}[c.Retry])
 	list = append(list, deadLetterPromises(c)...)
-	list = append(list, either(c.AutoCommit,
-		"Offsets are committed as time passes, whatever became of the records: a crash may lose some.",
-		"An offset is committed only when every record before it is done."))
+	list = append(list, progressPromise(c))
 	if c.StopGrace > 0 {
 		list = append(list, fmt.Sprintf("After TERM it ends within %s.", c.StopGrace))
 	}
@@ -95,11 +93,22 @@ func promises(c history.Contract) []string {
 	return list
 }
 
+func progressPromise(c history.Contract) string {
+	switch {
+	case c.GroupType == history.GroupShare:
+		return "Records come from a share group; each is accepted or rejected only when it is done."
+	case c.AutoCommit:
+		return "Offsets are committed as time passes, whatever became of the records: a crash may lose some."
+	}
+	return "An offset is committed only when every record before it is done."
+}
+
 func counterPromise(c history.Contract) string {
 	return map[history.Counter]string{
-		history.CounterMemory: "Attempts are counted in memory: a restart or the loss of the partition begins a new count.",
-		history.CounterHeader: "Attempts are counted in a header that every copy carries on.",
-		history.CounterStore:  "Attempts are counted in a store, across restarts.",
+		history.CounterMemory:   "Attempts are counted in memory: a restart or the loss of the partition begins a new count.",
+		history.CounterHeader:   "Attempts are counted in a header that every copy carries on.",
+		history.CounterStore:    "Attempts are counted in a store, across restarts.",
+		history.CounterDelivery: "Attempts are counted by the broker: each delivery of a record is one.",
 	}[c.Counter]
 }
 
@@ -169,16 +178,22 @@ const (
 	needsAttempts = "the subject does not call the oracle (observe: wire), so its attempts are not seen"
 	needsCommits  = "offsets follow time, not outcomes (commits: auto), so nothing is promised about them"
 	needsLetters  = "no dead letters are promised (dlq.envelope names their dialect)"
+	sharesOrder   = "a share group hands records of one key to several members at once, so there is no order to promise (group_type: share)"
+	sharesPace    = "in a share group no record waits behind another, so there is no pace to keep beside those that fail (group_type: share)"
+	sharesWait    = "when a released record comes back is for the broker of the share group to say (retry: redelivery)"
 )
 
 // contractRules goes through all invariants in the order of the report.
 func contractRules(c history.Contract) []contractRule {
 	wire, auto, letters := either(c.WireOnly, needsAttempts, ""), either(c.AutoCommit, needsCommits, ""), either(c.Envelope == "", needsLetters, "")
 	attempts := either(c.MaxAttempts == 0, "no number of attempts is promised (attempts.max)", "")
+	share := c.GroupType == history.GroupShare
 	wait := either(c.Backoff.Initial <= 0, "no wait is promised (backoff.initial)", "")
 	pace := either(c.Isolation <= 0, "no share of the pace is promised to records beside those that fail (isolation)", "")
 	order := either(c.Retry == history.RetryTopics, "records that go through retry topics keep no order (retry: topics)", "")
-	order = first(either(c.Ordering == history.OrderingNone || c.Ordering == "", "no order is promised (ordering)", ""), order)
+	wait = first(either(share && c.Retry == history.RetryRedelivery, sharesWait, ""), wait)
+	pace = first(either(share, sharesPace, ""), pace)
+	order = first(either(share, sharesOrder, ""), either(c.Ordering == history.OrderingNone || c.Ordering == "", "no order is promised (ordering)", ""), order)
 	return []contractRule{
 		{"no-loss", "every acknowledged record must reach an end: success, a dead letter or a business failure", ""},
 		{"commit-after-dlq", "a record that ends in the dead-letter topic must be acknowledged there before its offset is committed", first(letters, auto)},

@@ -46,10 +46,12 @@ type Ready struct {
 
 // ContractSpec is the contract as written; defaults promise the least that anyone would still call correct.
 type ContractSpec struct {
-	Group    string       `json:"group,omitempty"`
-	Attempts AttemptsSpec `json:"attempts,omitempty"`
-	Backoff  BackoffSpec  `json:"backoff,omitempty"`
-	Classes  ClassesSpec  `json:"classes,omitempty"`
+	Group string `json:"group,omitempty"`
+	// GroupType: consumer (default), or share for a share group (KIP-932).
+	GroupType string       `json:"group_type,omitempty" jsonschema:"enum=consumer,enum=share"`
+	Attempts  AttemptsSpec `json:"attempts,omitempty"`
+	Backoff   BackoffSpec  `json:"backoff,omitempty"`
+	Classes   ClassesSpec  `json:"classes,omitempty"`
 	// Logical: terminal (default) or dead-letter.
 	Logical     string   `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
 	Ordering    string   `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`
@@ -67,10 +69,11 @@ type ContractSpec struct {
 	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
 }
 
-// AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header or store.
+// AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header, store or delivery (the delivery
+// count of a share group).
 type AttemptsSpec struct {
 	Max     int    `json:"max,omitempty" jsonschema:"minimum=0"`
-	Counter string `json:"counter,omitempty" jsonschema:"enum=memory,enum=header,enum=store"`
+	Counter string `json:"counter,omitempty" jsonschema:"enum=memory,enum=header,enum=store,enum=delivery"`
 }
 
 // BackoffSpec promises the waits between attempts; without Initial nothing is promised.

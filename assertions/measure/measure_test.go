@@ -358,6 +358,35 @@ func TestCommitsNobodySawAnswered(t *testing.T) {
 	}
 }
 
+// TestShareGroups: an accept or a reject that the broker took covers its records, in whatever order they come.
+func TestShareGroups(t *testing.T) {
+	s := newStory(3)
+	ack := func(at time.Duration, first, last int64, how int32, code int16) {
+		s.add(history.KindShareAckResponse, at, func(e *history.Event) {
+			e.Topic, e.Partition, e.Offset, e.Aux, e.N, e.Code = input, 0, first, last, how, code
+		})
+	}
+	for record := range int32(2) {
+		s.sent(record, 10*ms, 0, 1*ms, 0, int64(record))
+	}
+	s.attempt(1, 12*ms, 20*ms, history.OutcomeSuccess, nil)
+	ack(25*ms, 1, 1, history.AckAccept, 0)
+	ack(26*ms, 0, 0, history.AckRelease, 0)
+	ack(27*ms, 0, 0, history.AckAccept, 121)
+	ack(28*ms, 2, 2, history.AckReject, 0) // of a record that is not known yet
+	m := s.measure(t)
+	if delay := m.Latencies()[LatencyCommitDelay]; m.LagEnd != 2 || delay.Count != 1 || delay.Max.Round(ms) != 5*ms {
+		t.Errorf("lag %d, commit delay %+v", m.LagEnd, delay)
+	}
+	s.sent(2, 28*ms, 0, 2*ms, 0, 2)
+	s.attempt(0, 31*ms, 32*ms, history.OutcomeSuccess, nil)
+	s.attempt(2, 29*ms, 30*ms, history.OutcomeSuccess, nil)
+	ack(35*ms, 0, 0, history.AckAccept, 0)
+	if m := s.measure(t); m.LagEnd != 0 || m.LagMax != 3 || m.Ledger.Unfinished != 0 {
+		t.Errorf("lag %d (max %d), %d unfinished", m.LagEnd, m.LagMax, m.Ledger.Unfinished)
+	}
+}
+
 func TestAttemptBeforeTheAcknowledgementWasSeen(t *testing.T) {
 	s := newStory(1)
 	s.attempt(0, 5*ms, 6*ms, history.OutcomeSuccess, nil)

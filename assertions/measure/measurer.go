@@ -59,6 +59,8 @@ func (m *Measurer) Observe(e *history.Event) {
 		p.revoked++
 	case history.KindCommitResponse:
 		m.committed(e)
+	case history.KindShareAckResponse:
+		m.acknowledgedInShare(e)
 	case history.KindProduceRequest, history.KindProduceResponse:
 		m.produced(e)
 	case history.KindAttemptStart:
@@ -159,10 +161,15 @@ func (m *Measurer) acknowledged(e *history.Event) {
 		m.latencies.record(firstAttempt, r, 0)
 	}
 	if _, p := m.partitions.of(e); p.add(e.Offset, e.Record, m.offsetLimit()) {
-		m.follow(p)
 		if e.Offset < p.covered {
 			r.set(covered)
 		}
+		if p.taken[e.Offset] {
+			delete(p.taken, e.Offset)
+			r.set(covered)
+			m.advance(p)
+		}
+		m.follow(p)
 	}
 	m.settle(r, e.Time)
 }
@@ -196,7 +203,7 @@ func (m *Measurer) attempted(e *history.Event) {
 func (m *Measurer) continueSeries(r *record, e *history.Event) {
 	holder := holder{instance: e.Instance, run: e.Run, revoked: m.partitions.all[r.home].revoked}
 	counter := m.header.Contract.Counter
-	inMemory := counter != history.CounterHeader && counter != history.CounterStore
+	inMemory := counter == history.CounterMemory || counter == ""
 	if inMemory && r.attempts > 0 && r.holder != holder {
 		r.attempts, r.due = 0, none
 	}

@@ -108,6 +108,8 @@ type partition struct {
 	records []int32
 	// end is one past the highest acknowledged offset, committed the last accepted commit, covered the highest one.
 	end, committed, covered int64
+	// taken are the offsets that a member of a share group was done with before the record was known that has them.
+	taken map[int64]bool
 	// lag is this partition's share of the lag, as last counted.
 	lag     int64
 	revoked uint32
@@ -177,23 +179,60 @@ func (m *Measurer) auditedOffsets(e *history.Event) {
 func (m *Measurer) cover(p *partition, offset int64, at time.Duration, seen bool) {
 	p.committed = offset
 	for _, number := range p.records[min(p.covered, int64(len(p.records))):min(max(offset, p.covered), int64(len(p.records)))] {
-		r := m.records.at(number)
-		if r == nil || r.has(covered) {
-			continue
-		}
-		r.set(covered)
-		switch {
-		case !seen:
-			m.settle(r, r.terminal)
-		case r.terminal != none:
-			m.latencies.record(commitDelay, r, at-r.terminal)
-			m.settle(r, at)
-		default:
-			m.settle(r, at)
-		}
+		m.coverRecord(number, at, seen)
 	}
 	p.covered = max(p.covered, offset)
 	m.follow(p)
+}
+
+func (m *Measurer) coverRecord(number int32, at time.Duration, seen bool) {
+	r := m.records.at(number)
+	if r == nil || r.has(covered) {
+		return
+	}
+	r.set(covered)
+	switch {
+	case !seen:
+		m.settle(r, r.terminal)
+	case r.terminal != none:
+		m.latencies.record(commitDelay, r, at-r.terminal)
+		m.settle(r, at)
+	default:
+		m.settle(r, at)
+	}
+}
+
+// acknowledgedInShare takes the broker's answer to an acknowledgement in a share group (KIP-932): an accept or a reject stands for the commit of each record
+// by itself. The lag goes by those that are acknowledged without a gap.
+func (m *Measurer) acknowledgedInShare(e *history.Event) {
+	final := e.N == history.AckAccept || e.N == history.AckReject
+	if !final || e.Code != 0 || e.Flags.Has(history.Forged) || e.Offset < 0 {
+		return
+	}
+	_, p := m.partitions.of(e)
+	for offset := e.Offset; offset <= min(e.Aux, m.offsetLimit()); offset++ {
+		if offset < int64(len(p.records)) && p.records[offset] >= 0 {
+			m.coverRecord(p.records[offset], e.Time, true)
+			continue
+		}
+		if p.taken == nil {
+			p.taken = map[int64]bool{}
+		}
+		p.taken[offset] = true // before the workload has heard which record it is
+	}
+	m.advance(p)
+	m.follow(p)
+}
+
+// advance moves a share group's mark over what is acknowledged without a gap.
+func (m *Measurer) advance(p *partition) {
+	for p.committed < int64(len(p.records)) {
+		if r := m.records.at(p.records[p.committed]); r == nil || !r.has(covered) {
+			break
+		}
+		p.committed++
+	}
+	p.covered = max(p.covered, p.committed)
 }
 
 // follow brings the lag up to date after a change in p.

@@ -37,6 +37,15 @@ func inGroup(api, group string) kmsg.Request {
 	case *kmsg.FindCoordinatorRequest:
 		r.CoordinatorKeys = []string{"another", group}
 		return r
+	case *kmsg.ShareGroupHeartbeatRequest:
+		r.GroupID = group
+		return r
+	case *kmsg.ShareFetchRequest:
+		r.GroupID = &group
+		return r
+	case *kmsg.ShareAcknowledgeRequest:
+		r.GroupID = &group
+		return r
 	}
 	panic(api)
 }

@@ -220,6 +220,21 @@ func one(api string) kmsg.Request {
 		request.SetVersion(1)
 		request.Group, request.MemberID, request.MemberEpoch = "g", "m", 3
 		return request
+	case "ShareGroupHeartbeat":
+		request := kmsg.NewPtrShareGroupHeartbeatRequest()
+		request.SetVersion(1)
+		request.GroupID, request.MemberID, request.MemberEpoch = "g", "m", 3
+		return request
+	case "ShareFetch":
+		request, group := kmsg.NewPtrShareFetchRequest(), "g"
+		request.SetVersion(1)
+		request.GroupID = &group
+		return request
+	case "ShareAcknowledge":
+		request, group := kmsg.NewPtrShareAcknowledgeRequest(), "g"
+		request.SetVersion(1)
+		request.GroupID = &group
+		return request
 	case "EndTxn":
 		request := kmsg.NewPtrEndTxnRequest()
 		request.SetVersion(3)
@@ -376,7 +391,7 @@ func actions() map[string]promise {
 func TestEveryActionOnEveryRequest(t *testing.T) {
 	for _, api := range []string{
 		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat",
-		"ConsumerGroupHeartbeat", "InitProducerId",
+		"ConsumerGroupHeartbeat", "InitProducerId", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge",
 	} {
 		t.Run(api, func(t *testing.T) {
 			s := newStage(t)

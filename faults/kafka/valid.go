@@ -16,7 +16,8 @@ import (
 const (
 	withTopics     = "Produce, Fetch, OffsetCommit, TxnOffsetCommit, Metadata"
 	withPartitions = "Produce, Fetch, OffsetCommit, TxnOffsetCommit"
-	withGroup      = "OffsetCommit, TxnOffsetCommit, FindCoordinator, JoinGroup, SyncGroup, Heartbeat, ConsumerGroupHeartbeat"
+	withGroup      = "OffsetCommit, TxnOffsetCommit, FindCoordinator, JoinGroup, SyncGroup, Heartbeat, ConsumerGroupHeartbeat, " +
+		"ShareGroupHeartbeat, ShareFetch, ShareAcknowledge"
 )
 
 // longestThrottle is what throttle_time_ms can say.

@@ -159,9 +159,9 @@ func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 
 // auditOffsets writes down each partition's end and, for the topics that the subject consumes, the group's committed offset.
 func (r *run) auditOffsets(ctx context.Context) error {
-	committed, err := r.admin.FetchOffsets(ctx, r.header.Group)
+	committed, err := r.progress(ctx)
 	if err != nil {
-		return fmt.Errorf("fetching the committed offsets of %s: %w", r.header.Group, err)
+		return err
 	}
 	for index, topic := range r.header.Topics {
 		ends, err := r.admin.ListEndOffsets(ctx, topic.Name)

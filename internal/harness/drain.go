@@ -93,9 +93,9 @@ func (q *quiet) still(figures figures, inFlight int64) bool {
 func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminLimit)
 	defer cancel()
-	offsets, err := r.admin.FetchOffsets(ctx, r.header.Group)
+	offsets, err := r.progress(ctx)
 	if err != nil {
-		return false, false, fmt.Errorf("fetching the committed offsets of %s: %w", r.header.Group, err)
+		return false, false, err
 	}
 	sure = true
 	for _, topic := range r.header.Topics {

@@ -118,7 +118,10 @@ func (r *run) startCluster(ctx context.Context) error {
 		}
 		topics = append(topics, created)
 	}
-	return r.cluster.CreateTopics(ctx, topics)
+	if err := r.cluster.CreateTopics(ctx, topics); err != nil {
+		return err
+	}
+	return r.beginShareGroup(ctx, client)
 }
 
 // provide starts the cluster, or connects to it.

@@ -25,20 +25,24 @@ type live struct {
 	next    history.Sink
 	topics  []history.Topic
 	maxSlip time.Duration
+	// farthest bounds the offsets that are believed: the run's topics are new.
+	farthest int64
 	// triggers are told of every event after it was recorded and counted.
 	triggers triggers
 
 	sent, slipped, acked, attempts, processed, deadLetters atomic.Int64
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// committed is, by partition, up to where an accepted commit came; in a share group, how many records were accepted or rejected, and taken which.
 	committed map[int32]int64
+	taken     map[int32][]bool
 	retrying  map[int32]struct{}
 	faults    []string
 }
 
 func newLive(next history.Sink, header *history.Header) *live {
 	l := &live{
-		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, committed: map[int32]int64{}, retrying: map[int32]struct{}{},
+		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, farthest: 4*int64(header.Records) + 1<<16, committed: map[int32]int64{}, taken: map[int32][]bool{}, retrying: map[int32]struct{}{},
 	}
 	l.triggers = triggers{contract: &header.Contract, role: l.role, lag: l.lag}
 	return l
@@ -75,7 +79,39 @@ func (l *live) count(event history.Event) {
 			l.committed[event.Partition] = max(l.committed[event.Partition], event.Offset)
 			l.mu.Unlock()
 		}
+	case history.KindShareAckResponse:
+		if done := event.N == history.AckAccept || event.N == history.AckReject; done && event.Code == 0 && l.role(event.Topic) == history.RoleInput {
+			l.take(event)
+		}
 	}
+}
+
+// take notes what a member of a share group was done with, and the broker agreed.
+func (l *live) take(event history.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.taken[event.Partition]
+	for offset := max(event.Offset, 0); offset <= min(event.Aux, l.farthest); offset++ {
+		for int64(len(taken)) <= offset {
+			taken = append(taken, false)
+		}
+		if !taken[offset] {
+			taken[offset] = true
+			l.committed[event.Partition]++
+		}
+	}
+	l.taken[event.Partition] = taken
+}
+
+// takenFrom returns the first offset of the input's partition, from at on, with which no member of a share group is done.
+func (l *live) takenFrom(partition int32, at int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.taken[partition]
+	for at >= 0 && at < int64(len(taken)) && taken[at] {
+		at++
+	}
+	return at
 }
 
 func (l *live) role(topic int16) history.Role {

@@ -98,7 +98,7 @@ func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is 
 		return faults.TriggerFirstDeadLetter, accepted && event.Instance >= 0 && t.role(event.Topic) == history.RoleDLQ
 	case history.KindAcked:
 		return faults.TriggerLag, event.Code == 0
-	case history.KindAssigned:
+	case history.KindAssigned, history.KindShareAcquired: // a share group assigns records
 		return faults.TriggerAssigned, true
 	}
 	return "", false

@@ -51,6 +51,8 @@ func TestTriggersFire(t *testing.T) {
 		{"lag > 2", []history.Event{acked, acked}, []history.Event{event(history.KindAcked, func(e *history.Event) { e.Code = 7 })}, acked},
 		{"instance 1 assigned", []history.Event{event(history.KindAssigned, nil)},
 			[]history.Event{other(event(history.KindAssigned, nil)), event(history.KindRevoked, nil)}, event(history.KindAssigned, nil)},
+		{"instance 1 assigned", []history.Event{event(history.KindShareAcquired, nil)},
+			[]history.Event{other(event(history.KindShareAcquired, nil)), event(history.KindShareAckRequest, nil)}, event(history.KindShareAcquired, nil)},
 	} {
 		t.Run(strings.ReplaceAll(test.trigger, " ", "-"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,8 +115,19 @@ func TestTriggerOfOneInstance(t *testing.T) {
 	})
 }
 
-// Lag that is there already counts, and what commits cover is no lag.
+// Lag that is there already counts, and what commits cover is no lag, nor what a share group's members accept and reject.
 func TestTriggerLag(t *testing.T) {
+	for name, covers := range map[string]history.Event{
+		"commit": event(history.KindCommitResponse, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, 2, 0 }),
+		"accept": event(history.KindShareAckResponse, func(e *history.Event) {
+			e.Topic, e.Partition, e.Offset, e.Aux, e.N, e.Code = 0, 0, 1, 2, history.AckAccept, 0
+		}),
+	} {
+		t.Run(name, func(t *testing.T) { triggersOnLag(t, covers) })
+	}
+}
+
+func triggersOnLag(t *testing.T, covers history.Event) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLive(discard{}, triggerHeader())
 		for range 5 {
@@ -124,7 +137,17 @@ func TestTriggerLag(t *testing.T) {
 		if !l.triggers.Await(t.Context(), trigger) {
 			t.Error("a lag of 5 is not more than 4")
 		}
-		l.Record(event(history.KindCommitResponse, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, 2, 0 }))
+		for _, nothing := range []func(*history.Event){
+			func(e *history.Event) { e.N, e.Code = history.AckRelease, 0 }, func(e *history.Event) { e.N, e.Code = history.AckAccept, 6 },
+		} {
+			refused := event(history.KindShareAckResponse, nothing)
+			refused.Topic, refused.Aux = 0, 4
+			l.Record(refused)
+		}
+		if !l.triggers.Await(t.Context(), trigger) {
+			t.Error("what is released, and what is refused, is done with")
+		}
+		l.Record(covers)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if l.triggers.Await(ctx, trigger) {

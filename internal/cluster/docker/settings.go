@@ -57,6 +57,8 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS":     strconv.Itoa(admin.ShareStatePartitions),
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": replicas,
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR":            inSync,
+		// A transaction whose time is over is aborted at once: by default the coordinator looks every ten seconds.
+		"KAFKA_TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS": "500",
 		// Groups form at once, and may ask for short sessions, so that the partitions of a killed consumer are handed on within a run. Under KIP-848 and KIP-932
 		// the broker sets the times; Kafka's own (5 s and 45 s) are longer than a run's drain.
 		"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS":         "0",
@@ -70,6 +72,7 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_GROUP_SHARE_HEARTBEAT_INTERVAL_MS":        "500",
 		"KAFKA_GROUP_SHARE_MIN_SESSION_TIMEOUT_MS":       "6000",
 		"KAFKA_GROUP_SHARE_SESSION_TIMEOUT_MS":           "6000",
+		"KAFKA_GROUP_SHARE_RECORD_LOCK_DURATION_MS":      "15000",
 		"KAFKA_GROUP_COORDINATOR_REBALANCE_PROTOCOLS":    "classic,consumer",
 		// Small: several brokers share a machine with what is measured.
 		"KAFKA_NUM_NETWORK_THREADS":               "1",

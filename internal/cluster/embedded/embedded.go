@@ -72,9 +72,12 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 		kfake.WithLogger(kfakeLog{options.Log}),
 		kfake.GroupMinSessionTimeout(minSessionTimeout), kfake.GroupMaxSessionTimeout(maxSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
-			// Under KIP-848 the broker sets these; Kafka's own (5 s and 45 s) are longer than a run's drain.
+			// Under KIP-848 and in share groups (KIP-932) the broker sets these; Kafka's own (5 s and 45 s, and a lock of 30 s) are longer than a run's drain.
 			"group.consumer.heartbeat.interval.ms": "500",
 			"group.consumer.session.timeout.ms":    "6000",
+			"group.share.heartbeat.interval.ms":    "500",
+			"group.share.session.timeout.ms":       "6000",
+			"group.share.record.lock.duration.ms":  "15000",
 		}),
 	)
 	if err != nil {

@@ -421,3 +421,80 @@ func TestTopicIDs(t *testing.T) {
 		t.Errorf("ids %v, want %v", ids, want)
 	}
 }
+
+// TestShareGroupsAreRemoved: with a share group (KIP-932) goes the setting that a run makes for it; another group's stays.
+func TestShareGroupsAreRemoved(t *testing.T) {
+	t.Parallel()
+	c := start(t, 1)
+	k := connect(t, plainConfig(c), Options{})
+	if err := k.CreateTopics(within(t), runTopics()); err != nil {
+		t.Fatal(err)
+	}
+	owner := theirs(t, c)
+	for _, group := range []string{prefix, "orders"} {
+		owner.setReset(t, group)
+		shares(t, c, group)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := groups(t, owner); !slices.Equal(got, []string{"orders"}) {
+		t.Errorf("there are the groups %q", got)
+	}
+	if ours, others := owner.reset(t, prefix), owner.reset(t, "orders"); ours == "earliest" || others != "earliest" {
+		t.Errorf("the run's share group begins at %q, another at %q", ours, others)
+	}
+}
+
+// shares makes a share group with one member, which leaves it when the test ends.
+func shares(t testing.TB, c *kfake.Cluster, group string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ShareGroup(group), kgo.ConsumeTopics(prefix+".input"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	polling, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	if err := client.ProduceSync(within(t), &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if client.PollFetches(polling).NumRecords() == 0 {
+		t.Fatal("the share group's member was handed nothing")
+	}
+}
+
+func (o owner) setReset(t testing.TB, group string) {
+	t.Helper()
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Value = shareReset, kmsg.StringPtr("earliest")
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	resource.Configs = append(resource.Configs, config)
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	if _, err := request.RequestWith(within(t), o.kafka); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reset returns where the share group begins that has no offsets yet, as far as that is set for it.
+func (o owner) reset(t testing.TB, group string) string {
+	t.Helper()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, group, []string{shareReset}
+	request := kmsg.NewPtrDescribeConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	response, err := request.RequestWith(within(t), o.kafka)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, described := range response.Resources {
+		for _, config := range described.Configs {
+			if config.Name == shareReset && config.Value != nil {
+				return *config.Value
+			}
+		}
+	}
+	return ""
+}

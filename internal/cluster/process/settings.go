@@ -91,6 +91,8 @@ func (n *node) brokerSettings(c *config) map[string]string {
 		"transaction.state.log.num.partitions":     fmt.Sprint(admin.TransactionsPartitions),
 		"transaction.state.log.replication.factor": copies,
 		"transaction.state.log.min.isr":            fmt.Sprint(minInSync(min(3, c.brokers))),
+		// A transaction whose time is over is aborted at once: by default the coordinator looks every ten seconds.
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 		// Groups form at once, may ask for short sessions, so that the partitions of a killed consumer are handed on within a run, and for as long ones as by default.
 		"group.initial.rebalance.delay.ms": "0",
 		"group.min.session.timeout.ms":     "1000",
@@ -115,6 +117,7 @@ func groupSettings(version install.Version) map[string]string {
 			"group.share.min.heartbeat.interval.ms":           "500",
 			"group.share.session.timeout.ms":                  "6000",
 			"group.share.min.session.timeout.ms":              "6000",
+			"group.share.record.lock.duration.ms":             "15000",
 			"share.coordinator.state.topic.num.partitions":    fmt.Sprint(admin.ShareStatePartitions),
 			"share.coordinator.state.topic.segment.bytes":     "104857600",
 			"share.coordinator.state.topic.compression.codec": "0",

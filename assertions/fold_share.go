@@ -1,0 +1,224 @@
+package assertions
+
+// The fold, part six: share groups (KIP-932). A member has no partitions but records: the broker hands each to one member at a time, and the member
+// acknowledges it by itself. So what an assignment is for a consumer group is here the delivery of one offset, and what a commit is, the
+// acknowledgement that makes the broker forget the record: accept or reject.
+//
+// A broker may deliver any record again, whatever its member did: a session ends with its connection, a lock runs out, a leader that moves may have
+// lost what was acknowledged. So each further delivery justifies one more attempt, success and dead letter. There is one exception: of a
+// record that its member gave back although it had just processed it, the next delivery is the member's own doing.
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// delivery is the latest delivery of one offset to a member of a share group.
+type delivery struct {
+	by holder
+	at time.Duration
+	// number counts the deliveries that the history shows, count is the broker's own count.
+	number uint16
+	count  int32
+	// excused are the further deliveries that justify another success; forced those that the member did not ask for by a release.
+	excused, forced uint16
+	// released: its member gave it back; wasted: although it had processed it; stopping: as it was told to stop.
+	released, wasted, stopping bool
+	// returned: the one before was given back by a member that might have gone on with it. regained: the same process had it before and never acknowledged it, so it may still be at it.
+	returned, regained bool
+	// open are the processes that had it, or have it, and did not acknowledge it.
+	open []holder
+}
+
+// handOut notes records that are handed to a member.
+func (w *world) handOut(e *history.Event) {
+	w.sharing = true
+	p := w.partition(e.Topic, e.Partition)
+	if p == nil || e.Instance < 0 || e.Offset < 0 || !w.share {
+		return
+	}
+	by := holder{e.Instance, e.Run}
+	p.know(by)
+	if p.deliveries == nil {
+		p.deliveries = map[int64]*delivery{}
+	}
+	to := min(e.Aux, e.Offset+holeLimit, offsetLimit)
+	p.fetched = max(p.fetched, to)
+	for offset := e.Offset; offset <= to; offset++ {
+		d := p.deliveries[offset]
+		if d == nil {
+			d = &delivery{}
+			p.deliveries[offset] = d
+		}
+		d.deliver(by, e)
+	}
+}
+
+func (d *delivery) deliver(by holder, e *history.Event) {
+	if d.number > 0 {
+		if !d.wasted {
+			d.excused = bump(d.excused)
+		}
+		if !d.released {
+			d.forced = bump(d.forced)
+		}
+	}
+	d.returned, d.regained = d.released && !d.stopping, slices.Contains(d.open, by)
+	d.released, d.wasted, d.stopping = false, false, false
+	d.by, d.at, d.number, d.count = by, e.Time, bump(d.number), e.N
+	if !d.regained {
+		d.open = append(d.open, by)
+	}
+}
+
+// acknowledge notes that the process has done with what it was given, in whatever way.
+func (d *delivery) acknowledge(by holder) {
+	d.open = slices.DeleteFunc(d.open, func(one holder) bool { return one == by })
+}
+
+// askAck notes a range that a member acknowledges alike.
+func (w *world) askAck(e *history.Event) {
+	w.sharing = true
+	p := w.partition(e.Topic, e.Partition)
+	if p == nil || e.Instance < 0 || e.Offset < 0 || e.Aux < e.Offset || !w.share {
+		return
+	}
+	by := holder{e.Instance, e.Run}
+	to := min(e.Aux, e.Offset+holeLimit, offsetLimit)
+	if to < e.Offset {
+		return
+	}
+	c := &commit{
+		op: e.Op, by: by, partition: p, offset: to + 1, at: e.Time, fetched: p.fetched, stranger: !p.known[by], ack: e.N,
+		named: ranges{{e.Offset, to}},
+	}
+	switch e.N {
+	case history.AckAccept, history.AckReject:
+		w.scanNamed(p, c)
+	case history.AckRelease:
+		w.release(p, c)
+	default:
+		return
+	}
+	for offset := e.Offset; offset <= to; offset++ {
+		if d := p.deliveries[offset]; d != nil {
+			d.acknowledge(by)
+		}
+	}
+	w.commits[commitKey{e.Op, e.Topic, e.Partition}] = c
+	if c.ack != history.AckRelease {
+		w.commit = c
+	}
+}
+
+// release: the broker may hand out again what was given back before its answer is seen, so it is given back when that is asked for.
+func (w *world) release(p *partition, c *commit) {
+	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
+		if d := p.deliveries[offset]; d != nil && d.by == c.by {
+			d.released, d.stopping = true, w.instance(c.by.instance).term != never
+		}
+	}
+}
+
+// answerAck notes what became of an acknowledgement.
+func (w *world) answerAck(e *history.Event) {
+	key := commitKey{e.Op, e.Topic, e.Partition}
+	c := w.commits[key]
+	if c == nil {
+		return
+	}
+	delete(w.commits, key)
+	c.answered = e.Time
+	c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
+	c.accepted = e.Code == 0 && !c.forged
+	if c.ack == history.AckRelease {
+		w.released(c)
+		return
+	}
+	w.commit = c
+	if c.accepted {
+		w.passAll(c, true)
+		w.takeDone(c)
+	}
+}
+
+// released: a record that was processed in the delivery that its member gave back, with the broker's consent, will be processed again for no
+// other reason.
+func (w *world) released(c *commit) {
+	p := c.partition
+	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
+		d, number := p.deliveries[offset], p.log.at(offset)
+		if d == nil || d.by != c.by || d.at > c.at || number == none {
+			continue
+		}
+		r := w.records.at(int(number))
+		d.wasted = c.accepted && !c.withheld && r.held == c.by && r.lastSuccess.at() >= d.at && r.lastSuccess.at() <= c.at
+	}
+}
+
+// takeDone moves the partition's marks to an acknowledgement that the broker took.
+func (w *world) takeDone(c *commit) {
+	p, one := c.partition, c.named[0]
+	w.passHoles(c)
+	p.named = p.named.with(one)
+	for offset := one.from; offset <= min(one.to, p.log.last); offset++ {
+		if number := p.log.at(offset); number != none {
+			w.coverIfAll(number, w.records.at(int(number)), place{p.topic, p.place.partition, offset})
+		}
+	}
+}
+
+// deed says what passed the record.
+func (p *pass) deed() string {
+	switch p.ack {
+	case history.AckAccept:
+		return fmt.Sprintf("offset %d was accepted", p.place.offset)
+	case history.AckReject:
+		return fmt.Sprintf("offset %d was rejected", p.place.offset)
+	}
+	return fmt.Sprintf("offset %d was committed", p.offset)
+}
+
+// reached says how far the group has come in the partition, as the audit found it.
+func (w *world) reached(p *partition) string {
+	if w.share {
+		return fmt.Sprintf("the share group begins at %d", p.auditCommits)
+	}
+	return fmt.Sprintf("the group is at %d", p.auditCommits)
+}
+
+// deliveryOf returns the latest delivery of the record's open position, nil if there was none or its position is not known yet.
+func (w *world) deliveryOf(number int32, r *record) *delivery {
+	if !w.share {
+		return nil
+	}
+	at := w.position(number, r)
+	p := w.partition(at.topic, at.partition)
+	if p == nil || at.offset < 0 {
+		return nil
+	}
+	return p.deliveries[at.offset]
+}
+
+// custody says in which delivery of a share group an attempt is made, and whether its process has that. A record may be attempted before the
+// workload hears where it is; then it is its first delivery.
+func (w *world) custody(a *attempt, r *record) (epoch uint16) {
+	d := w.deliveryOf(a.number, r)
+	if d == nil {
+		return 1
+	}
+	a.stray, a.early, a.returned = d.by != a.by, d.regained, d.returned
+	return d.number
+}
+
+// lastDelivery is the delivery after which a broker gives a record up, as it comes (group.share.delivery.count.limit).
+const lastDelivery = 5
+
+// enough reports whether a dead letter was asked for after as many deliveries as the contract has attempts, where the broker counts them: a delivery
+// that came to no attempt, as its member was stopped, counts too. In its last delivery a record may be dead-lettered at any time: it would be lost.
+func (w *world) enough(one *write) bool {
+	return one.deliveries >= lastDelivery || w.contract.Counter == history.CounterDelivery && one.deliveries >= w.contract.MaxAttempts
+}

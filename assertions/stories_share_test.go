@@ -1,0 +1,286 @@
+package assertions
+
+// Stories of share groups (KIP-932): what a member may do, and what the broker does of its own accord.
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// shares makes the subject a member of a share group, and starts it. Where the broker counts, each delivery is one attempt.
+func (b *builder) shares(counter history.Counter) *builder {
+	c := &b.h.Contract
+	c.GroupType, c.Ordering, c.Counter = history.GroupShare, history.OrderingNone, counter
+	if counter == history.CounterDelivery {
+		c.Retry, c.Backoff = history.RetryRedelivery, history.Backoff{}
+	}
+	b.taken, b.deliveries = map[int64]bool{}, map[int32]int32{}
+	return b.phase(history.PhaseSetup).up().phase(history.PhaseWarmup).phase(history.PhaseSteady)
+}
+
+// share sends a record and has it handed to the instance whose turn it is.
+func (b *builder) share(number int32) *builder {
+	return b.handOver(number, 0, 0, 0).acked(number, 0).hand(number)
+}
+
+// hand delivers the record to the instance whose turn it is.
+func (b *builder) hand(number int32) *builder {
+	at := b.where[number]
+	b.deliveries[number]++
+	e := b.of(history.KindShareAcquired)
+	e.Topic, e.Partition, e.Offset, e.Aux, e.N = at.topic, at.partition, at.offset, at.offset, b.deliveries[number]
+	b.put(e)
+	return b
+}
+
+func (b *builder) askAck(number int32, how int32) history.Event {
+	b.op++
+	at := b.where[number]
+	e := b.of(history.KindShareAckRequest)
+	e.Op, e.Topic, e.Partition, e.Offset, e.Aux, e.N = b.op, at.topic, at.partition, at.offset, at.offset, how
+	return *b.put(e)
+}
+
+func (b *builder) answerAck(asked history.Event, code int16, flags history.Flags) *builder {
+	e := asked
+	e.Kind, e.Time, e.Code, e.Flags = history.KindShareAckResponse, b.tick(), code, flags
+	b.put(e)
+	if code == 0 && !flags.Has(history.Forged) && asked.N != history.AckRelease {
+		b.forget(asked.Offset)
+	}
+	return b
+}
+
+// forget: the broker has done with the offset, so the group may begin behind it.
+func (b *builder) forget(offset int64) *builder {
+	b.taken[offset] = true
+	for b.taken[b.commits[0]] {
+		b.commits[0]++
+	}
+	return b
+}
+
+func (b *builder) accept(number int32) *builder {
+	return b.answerAck(b.askAck(number, history.AckAccept), 0, 0)
+}
+
+func (b *builder) reject(number int32) *builder {
+	return b.answerAck(b.askAck(number, history.AckReject), 0, 0)
+}
+
+func (b *builder) release(number int32) *builder {
+	return b.answerAck(b.askAck(number, history.AckRelease), 0, 0)
+}
+
+const (
+	inMemory   = history.CounterMemory
+	byDelivery = history.CounterDelivery
+	transient  = history.OutcomeTransient
+	permanent  = history.OutcomePermanent
+	// The broker's error codes of an acknowledgement for a record that the member does not have any more, and of a partition that it leads no longer.
+	invalidRecordState = 121
+	notLeader          = 6
+)
+
+func shareTales() []tale {
+	return slices.Concat(shareAckTales(), shareDeliveryTales(), shareCountTales())
+}
+
+// shareAckTales: what may be accepted and rejected, and when.
+func shareAckTales() []tale {
+	return []tale{
+		{"each record is acknowledged when it is done", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).share(1).share(2).success(1).accept(1).fails(2, 3).letter(2).reject(2)
+			return b.attempt(0, history.OutcomeLogical).accept(0).drain().done()
+		}},
+		{"accepted before it was processed", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).accept(0).success(0).drain().done()
+		}},
+		{"accepted in a range with others before it was processed", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).share(1).share(2).success(0).success(2)
+			asked := b.event(history.KindShareAckRequest)
+			b.op++
+			asked.Instance, asked.Op, asked.Topic, asked.Partition, asked.Offset, asked.Aux, asked.N = 0, b.op, input, 0, 0, 2, history.AckAccept
+			b.answerAck(*b.put(asked), 0, 0).forget(1).forget(2)
+			return b.success(1).drain().done()
+		}},
+		{"a failed one is accepted while it is still to be tried again", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).fails(0, 1).accept(0).wait(105 * ms).success(0).drain().done()
+		}},
+		{"rejected before its dead letter was acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).attempt(0, permanent)
+			asked := b.askLetter(0)
+			b.reject(0)
+			return b.answerLetter(asked, 0, 0).drain().done()
+		}},
+		{"rejected, and its dead letter refused", []string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).attempt(0, permanent)
+			return b.answerLetter(b.askLetter(0), 19, 0).reject(0).drain().done()
+		}},
+		{"rejected without a dead letter", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).attempt(0, permanent).reject(0).drain().done()
+		}},
+		{"rejected too early, and the broker refuses", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).attempt(0, permanent)
+			b.answerAck(b.askAck(0, history.AckReject), invalidRecordState, 0)
+			return b.hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
+		}},
+		{"never acknowledged", []string{"stalled"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).success(0).drain().done()
+		}},
+		{"never tried and never acknowledged", []string{"stalled"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).drain().done()
+		}},
+		{"what is in backoff is accepted at the stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).fails(0, 1).signal("TERM").accept(0).exit(0).drain().done()
+		}},
+		{"what is in backoff is released at the stop", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).fails(0, 1).signal("TERM").release(0).exit(0)
+			return b.as(0, 1).up().hand(0).fails(0, 3).letter(0).reject(0).drain().done()
+		}},
+		{"accepted in the name of a workload that has not heard where it is", nil, func(b *builder) history.Source {
+			b.shares(inMemory).handOver(0, 0, 0, 0)
+			b.where[0] = place{input, 0, 0}
+			b.hand(0).success(0).accept(0).acked(0, 0)
+			return b.drain().done()
+		}},
+		{"accepted too early before the workload has heard where it is", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			b.shares(inMemory).handOver(0, 0, 0, 0)
+			b.where[0] = place{input, 0, 0}
+			b.hand(0).accept(0).acked(0, 0).success(0)
+			return b.drain().done()
+		}},
+	}
+}
+
+// shareDeliveryTales: what the broker delivers again, and why.
+func shareDeliveryTales() []tale {
+	return []tale{
+		{"killed before it could accept", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0).kill()
+			return b.as(0, 1).up().hand(0).success(0).accept(0).drain().done()
+		}},
+		{"accepted, but the answer is lost and it comes again", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0)
+			b.answerAck(b.askAck(0, history.AckAccept), notLeader, 0)
+			return b.hand(0).success(0).accept(0).drain().done()
+		}},
+		{"accepted with the broker's consent, and delivered again all the same", nil, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).success(0).accept(0).hand(0).success(0).accept(0).drain().done()
+		}},
+		{"processed twice in one delivery", []string{"duplicate"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).success(0).success(0).accept(0).drain().done()
+		}},
+		{"processed, given back, and processed again", []string{"duplicate"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).success(0).release(0).hand(0).success(0).accept(0).drain().done()
+		}},
+		{"processed, and given back in vain as its session had ended", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0)
+			b.answerAck(b.askAck(0, history.AckRelease), invalidRecordState, 0)
+			return b.hand(0).success(0).accept(0).drain().done()
+		}},
+		{"its lock ran out and another member has it too", nil, func(b *builder) history.Source {
+			b.shares(inMemory).as(1, 0).up().as(0, 0).share(0).fails(0, 1)
+			b.as(1, 0).hand(0).fails(0, 1)
+			b.as(0, 0).success(0)
+			b.answerAck(b.askAck(0, history.AckAccept), invalidRecordState, 0)
+			return b.as(1, 0).wait(60 * ms).success(0).accept(0).drain().done()
+		}},
+		{"two dead letters of two deliveries", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).attempt(0, permanent).letter(0).kill()
+			b.tries[0] = 0
+			return b.as(0, 1).up().hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
+		}},
+		{"two dead letters of one delivery", []string{"dlq-duplicate"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).attempt(0, permanent).letter(0).letter(0).reject(0).drain().done()
+		}},
+		{"its permanent failure is released and it is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).attempt(0, permanent).release(0).hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
+		}},
+		{"its permanent failure is released at a stop, as its dead letter was not acknowledged", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).attempt(0, permanent).signal("TERM").release(0).exit(0)
+			b.tries[0] = 0
+			return b.as(0, 1).up().hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
+		}},
+	}
+}
+
+// shareCountTales: how attempts are counted.
+func shareCountTales() []tale {
+	return []tale{
+		{"one attempt too many in one delivery", []string{"over-retried"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).fails(0, 3).wait(305*ms).attempt(0, transient).letter(0).reject(0).drain().done()
+		}},
+		{"dead-lettered too early in one delivery", []string{"under-retried"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).fails(0, 2).letter(0).reject(0).drain().done()
+		}},
+		{"a new delivery begins a new count", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).fails(0, 2).kill()
+			b.tries[0] = 0
+			return b.as(0, 1).up().hand(0).fails(0, 3).letter(0).reject(0).drain().done()
+		}},
+		{"the same member has it again while it is still at it", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).fails(0, 1).hand(0).attempt(0, transient).attempt(0, transient).wait(200*ms).attempt(0, transient)
+			b.wait(200*ms).attempt(0, transient).letter(0)
+			return b.reject(0).drain().done()
+		}},
+		{"released until the broker's count is full", nil, func(b *builder) history.Source {
+			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).attempt(0, transient).release(0)
+			return b.hand(0).attempt(0, transient).letter(0).reject(0).drain().done()
+		}},
+		{"released once more than promised", []string{"over-retried"}, func(b *builder) history.Source {
+			b.shares(byDelivery).share(0)
+			for range 3 {
+				b.attempt(0, transient).release(0).hand(0)
+			}
+			return b.attempt(0, transient).letter(0).reject(0).drain().done()
+		}},
+		{"a delivery was lost with its member", nil, func(b *builder) history.Source {
+			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).kill().as(0, 1).up().hand(0)
+			b.tries[0]++
+			return b.attempt(0, transient).letter(0).reject(0).drain().done()
+		}},
+		{"its member was killed at the last attempt, and it is tried once more", nil, func(b *builder) history.Source {
+			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).attempt(0, transient).release(0).hand(0).attempt(0, transient).kill()
+			return b.as(0, 1).up().hand(0).attempt(0, transient).letter(0).reject(0).drain().done()
+		}},
+		{"dead-lettered before the broker's count is full", []string{"under-retried"}, func(b *builder) history.Source {
+			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).attempt(0, transient)
+			return b.letter(0).reject(0).drain().done()
+		}},
+		{"dead-lettered at its first failure", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
+			return b.shares(byDelivery).share(0).attempt(0, transient).letter(0).reject(0).drain().done()
+		}},
+		{"released until the broker gave it up", []string{"lost"}, func(b *builder) history.Source {
+			b.h.Contract.MaxAttempts = 5
+			b.shares(byDelivery).share(0)
+			for range 4 {
+				b.attempt(0, transient).release(0).hand(0)
+			}
+			b.attempt(0, transient).release(0)
+			return b.forget(0).drain().done()
+		}},
+	}
+}
+
+// TestShareGroupsAreJudged: each invariant that has a meaning for a share group is judged, the others say why they are not.
+func TestShareGroupsAreJudged(t *testing.T) {
+	b := newBuilder()
+	b.h.Records = 3
+	b.shares(inMemory).share(0).share(1).share(2).success(0).accept(0).fails(1, 3).letter(1).reject(1).success(2).accept(2)
+	v := judged(t, b.drain().done())
+	if v.Verdict != Pass {
+		t.Errorf("the verdict is %s: %v", v.Verdict, v.Reasons)
+	}
+	without := []string{"halt-on-dlq-failure", "ordering", "isolation", "replay-round-trip"}
+	for _, r := range v.Invariants {
+		if want := !slices.Contains(without, r.Name); (r.Status == Pass) != want {
+			t.Errorf("%s: %s (%s)", r.Name, r.Status, r.Why)
+		}
+	}
+	if v.Ledger.Succeeded != 2 || v.Ledger.DeadLettered != 1 {
+		t.Errorf("the ledger is %+v", v.Ledger)
+	}
+}

@@ -1,0 +1,169 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/cluster"
+)
+
+// Share groups (KIP-932): where the run's one begins, and how far it has come.
+
+const (
+	// shareReset says where a share group begins that has no offsets yet; by default at the ends of its topics.
+	shareReset = "share.auto.offset.reset"
+	// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers only.
+	shareFetchKey, shareFetchPreview = 78, 1
+	// heardOfPause is the time between two questions to a broker that has not heard of a setting yet.
+	heardOfPause = 50 * time.Millisecond
+)
+
+// ErrNoShareGroups is the cause where a run needs share groups and the cluster has none.
+var ErrNoShareGroups = errors.New("there are no share groups (KIP-932)")
+
+// sharing: the subject consumes through a share group.
+func (r *run) sharing() bool { return r.header.Contract.GroupType == history.GroupShare }
+
+// beginShareGroup makes the run's share group begin at the start of its topics, as a consumer group's members do by themselves. It returns when every broker
+// knows: one that leads a partition and has not heard of it lets the group begin behind what is there, and those records would never be
+// delivered. A client can't do this by its own configuration.
+func (r *run) beginShareGroup(ctx context.Context, client *kgo.Client) error {
+	if !r.sharing() {
+		return nil
+	}
+	if err := r.canShare(ctx); err != nil {
+		return err
+	}
+	if err := setReset(ctx, client, r.header.Group); err != nil {
+		return fmt.Errorf("setting %s of share group %s: %w", shareReset, r.header.Group, err)
+	}
+	for _, broker := range r.cluster.Brokers() {
+		if err := r.awaitReset(ctx, client, broker); err != nil {
+			return fmt.Errorf("waiting until broker %d knows where share group %s begins: %w", broker.Number, r.header.Group, err)
+		}
+	}
+	return nil
+}
+
+// canShare tells whether the brokers have share groups, and have them turned on.
+func (r *run) canShare(ctx context.Context) error {
+	versions, err := r.admin.ApiVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the brokers for their versions: %w", err)
+	}
+	for _, broker := range r.cluster.Brokers() {
+		of := versions[broker.ID]
+		if newest, known := of.KeyMaxVersion(shareFetchKey); !known || newest < shareFetchPreview {
+			return fmt.Errorf("broker %d: %w, and the subject's contract says group_type: share: run it on Apache Kafka 4.1 or later, with share.version=1",
+				broker.Number, ErrNoShareGroups)
+		}
+	}
+	return nil
+}
+
+func setReset(ctx context.Context, client *kgo.Client, group string) error {
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Op, config.Value = shareReset, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr("earliest")
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	resource.Configs = append(resource.Configs, config)
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, altered := range response.Resources {
+		if err := kerr.ErrorForCode(altered.ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitReset waits until the broker has heard where the group begins.
+func (r *run) awaitReset(ctx context.Context, client *kgo.Client, broker cluster.Broker) error {
+	ctx, cancel := context.WithTimeout(ctx, adminLimit)
+	defer cancel()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, r.header.Group, []string{shareReset}
+	request := kmsg.NewPtrDescribeConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	for {
+		response, err := request.RequestWith(ctx, client.Broker(int(broker.ID)))
+		if err != nil {
+			return err
+		}
+		if knowsReset(response) {
+			return nil
+		}
+		select {
+		case <-time.After(heardOfPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func knowsReset(response *kmsg.DescribeConfigsResponse) bool {
+	for _, resource := range response.Resources {
+		for _, config := range resource.Configs {
+			if config.Name == shareReset && config.Value != nil && *config.Value == "earliest" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before which every record is done with. The broker's
+// own answer lags behind: Kafka 4.1 writes the new start of a partition down with the next acknowledgement, which may never come. So what is acknowledged
+// beyond it is added from what the tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
+func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
+	group := r.header.Group
+	if !r.sharing() {
+		offsets, err := r.admin.FetchOffsets(ctx, group)
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			return kadm.OffsetResponses{}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
+		}
+		return offsets, nil
+	}
+	described, err := r.admin.DescribeShareGroupOffsets(ctx, group)
+	if err == nil {
+		err = described[group].Err
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return kadm.OffsetResponses{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking how far share group %s is: %w", group, err)
+	}
+	offsets := kadm.OffsetResponses{}
+	for topic, partitions := range described[group].Offsets {
+		offsets[topic] = map[int32]kadm.OffsetResponse{}
+		for number, one := range partitions {
+			offsets[topic][number] = kadm.OffsetResponse{
+				Offset: kadm.Offset{Topic: topic, Partition: number, At: r.shareReached(topic, number, one.StartOffset), LeaderEpoch: one.LeaderEpoch}, Err: one.Err,
+			}
+		}
+	}
+	return offsets, nil
+}
+
+func (r *run) shareReached(topic string, partition int32, start int64) int64 {
+	if topic != r.topic(history.RoleInput) {
+		return start
+	}
+	return r.live.takenFrom(partition, start)
+}
