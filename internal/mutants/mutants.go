@@ -46,7 +46,7 @@ func Named(name string) (Mutant, error) {
 }
 
 func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants())
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants(), shareMutants())
 }
 
 func concat(lists ...[]Mutant) []Mutant {

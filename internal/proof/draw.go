@@ -27,10 +27,15 @@ func (s Situation) String() string {
 type mode struct {
 	ordering, retry, protocol string
 	instances                 int
+	transactions              bool
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s, %s, %s, %d", m.ordering, m.retry, m.protocol, m.instances)
+	text := fmt.Sprintf("%s, %s, %s, %d", m.ordering, m.retry, m.protocol, m.instances)
+	if m.transactions {
+		text += ", transactions"
+	}
+	return text
 }
 
 func modes() []mode {
@@ -39,13 +44,28 @@ func modes() []mode {
 		for _, retry := range []string{"in-place", "topics"} {
 			for _, protocol := range []string{"classic", "consumer"} {
 				for _, instances := range []int{1, 3} {
-					all = append(all, mode{ordering, retry, protocol, instances})
+					all = append(all, mode{ordering: ordering, retry: retry, protocol: protocol, instances: instances})
 				}
 			}
 		}
 	}
+	for _, retry := range []string{"in-place", "redelivery"} { // a share group promises no order
+		for _, instances := range []int{1, 3} {
+			all = append(all, mode{ordering: "none", retry: retry, protocol: "share", instances: instances})
+		}
+	}
+	for _, protocol := range []string{"classic", "consumer"} {
+		for _, instances := range []int{1, 3} {
+			all = append(all, mode{ordering: "key", retry: "in-place", protocol: protocol, instances: instances, transactions: true})
+		}
+	}
 	return all
 }
+
+func (m mode) shares() bool { return m.protocol == "share" }
+
+// batches: the consumer brings a whole batch of records to its end before it asks for anything more.
+func (m mode) batches() bool { return m.shares() || m.transactions }
 
 // Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it comes in pairs.
 func Draw(seed uint64) Situation {
@@ -95,8 +115,8 @@ func (d *drawing) settings() {
 	if d.mode.protocol == "classic" {
 		d.assignor = fmt.Sprintf("    assignor: %s\n", d.pick("cooperative-sticky", "cooperative-sticky", "range"))
 	}
-	d.static = d.random.IntN(5) == 0
-	d.metadata = d.random.IntN(4) == 0
+	d.static = d.random.IntN(5) == 0 && !d.mode.batches()
+	d.metadata = d.random.IntN(4) == 0 && !d.mode.batches()
 	d.brokers = []int{1, 3, 3}[d.random.IntN(3)]
 	if d.brokers == 3 && d.random.IntN(2) == 0 {
 		d.dlqBroker = 3
@@ -116,6 +136,15 @@ func (d *drawing) scenario(faults string) string {
 	if d.mode.ordering == "partition" {
 		backoff, outcomes = 60, "success: 90, transient: {weight: 3, failures: 2}, exhausted: 2, permanent: 2, logical: 1"
 	}
+	rare := ", rate_limited: 1, timeout: 1, reset: 1"
+	if d.mode.batches() { // a batch waits for its slowest record, and nothing is asked for meanwhile that a fault could hit
+		backoff, rare = 60, ", reset: 1"
+	}
+	// What a member of a share group was handed and lost comes back when its lock runs out, after 30 s.
+	drain := "40s"
+	if d.mode.shares() {
+		drain = "70s"
+	}
 	return fmt.Sprintf(`name: soundness
 description: The correct consumer in one of its modes, under faults drawn from the seed.
 cluster: {brokers: %d}
@@ -132,16 +161,17 @@ subject:
     group_protocol: %s
 %s    static_membership: %v
     offset_metadata: %v
+    transactions: %v
 workload:
   rate: %d/s
   duration: 4s
   warm_up: 300ms
   error_text: %s
-%s  outcomes: {%s, rate_limited: 1, timeout: 1, reset: 1}
-expect: {drain: 40s, max_slip: 1s}
+%s  outcomes: {%s%s}
+expect: {drain: %s, max_slip: 1s}
 %sfaults:
 %s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
-		d.static, d.metadata, 100+50*d.random.IntN(4), text, extra, outcomes, d.replay(), faults)
+		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, outcomes, rare, drain, d.replay(), faults)
 }
 
 // replay puts the dead letters back in one situation of three: also those that a fault has made two of.

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -91,7 +92,10 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	}
 	rerun := "dlqbench run " + name + " --seed %d"
 	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun, cluster: on.Cluster})
-	if err != nil {
+	switch {
+	case errors.Is(err, harness.ErrNoShareGroups):
+		return ParityCell{}, nil
+	case err != nil:
 		return ParityCell{Why: []string{err.Error()}}, ctx.Err()
 	}
 	cell := ParityCell{Verdict: outcome.Verdict.Verdict, Why: outcome.Verdict.Reasons, Elapsed: outcome.Elapsed, SetUp: outcome.SetUp}
@@ -122,8 +126,8 @@ func (p *Parity) Page(command string) string {
 	return fmt.Sprintf(`# The same verdicts on every Kafka
 
 Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each cell: the verdict, the time of the whole run,
-and how much of it went by before the load began (the brokers' start and the topics among it). A dash stands where a scenario is about what only a real Kafka shows; [where the
-embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
+and how much of it went by before the load began (the brokers' start and the topics among it). A dash stands where a scenario is about what only a real Kafka shows, or about
+what that one does not have (share groups came with 4.1); [where the embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 
 %s`, command, p.Markdown())
 }

@@ -25,6 +25,9 @@ func (d *drawing) excludes(a, b template) bool {
 func (d *drawing) hides(one, other template) bool {
 	kind := func(of template) string { return strings.SplitAfter(of.name, ".")[0] }
 	api := func(of template) string { return strings.Fields(of.name + " -")[1] }
+	if d.mode.batches() && (d.mode.instances == 1 || kind(one) == "network." || kind(one) == "downstream." || kind(one) == "broker." || api(one) == "Produce") {
+		return true
+	}
 	switch kind(one) {
 	case "network.":
 		// What stops a connection leaves nothing to slow down, and records that don't come leave the downstream nothing to answer. Connections
@@ -96,6 +99,10 @@ func networkTemplates() []template {
 func kafkaTemplates() []template {
 	classic := func(d *drawing) bool { return d.mode.protocol == "classic" }
 	next := func(d *drawing) bool { return d.mode.protocol == "consumer" }
+	shares := func(d *drawing) bool { return d.mode.shares() }
+	fetches := func(d *drawing) bool { return !d.mode.shares() }
+	commits := func(d *drawing) bool { return !d.mode.batches() }
+	transactional := func(d *drawing) bool { return d.mode.transactions }
 	rule := func(name, api, rest string, possible func(*drawing) bool) template {
 		return template{name: "kafka." + name + " " + api, possible: possible, write: func(d *drawing) string {
 			return fmt.Sprintf("%s, kafka: {api: %s, %s}", d.span(), api, rest)
@@ -103,24 +110,33 @@ func kafkaTemplates() []template {
 	}
 	return []template{
 		rule("error", "Produce", "topic: dlq, error: NOT_ENOUGH_REPLICAS", nil),
-		rule("error", "Fetch", "every_nth: 2, error: NOT_LEADER_FOR_PARTITION", nil),
-		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE", nil),
+		rule("error", "Fetch", "every_nth: 2, error: NOT_LEADER_FOR_PARTITION", fetches),
+		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE", commits),
 		// The reference consumer asks every two seconds.
 		{name: "kafka.error Metadata", write: func(*drawing) string {
 			return "at: 500ms, for: 2500ms, kafka: {api: Metadata, error: LEADER_NOT_AVAILABLE}"
 		}},
 		rule("error", "Heartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", classic),
 		rule("error", "ConsumerGroupHeartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", next),
-		rule("delay_request", "OffsetCommit", "delay_request: 150ms", nil),
+		rule("delay_request", "OffsetCommit", "delay_request: 150ms", commits),
 		rule("delay_response", "Produce", "topic: dlq, delay_response: 250ms", nil),
 		rule("delay_response", "Heartbeat", "delay_response: 200ms", classic),
-		rule("drop_request", "OffsetCommit", "probability: 50%, drop_request: true", nil),
+		rule("drop_request", "OffsetCommit", "probability: 50%, drop_request: true", commits),
 		rule("drop_response", "Produce", "topic: dlq, probability: 50%, drop_response: true", nil),
-		rule("drop_response", "OffsetCommit", "probability: 50%, drop_response: true", nil),
-		rule("close", "Fetch", "every_nth: 3, close: true", nil),
-		rule("close", "OffsetCommit", "every_nth: 2, close: true", nil),
-		rule("throttle", "Fetch", "throttle: 100ms", nil),
+		rule("drop_response", "OffsetCommit", "probability: 50%, drop_response: true", commits),
+		rule("close", "Fetch", "every_nth: 3, close: true", fetches),
+		rule("close", "OffsetCommit", "every_nth: 2, close: true", commits),
+		rule("throttle", "Fetch", "throttle: 100ms", fetches),
 		rule("throttle", "Produce", "throttle: 100ms", nil),
+		rule("error", "TxnOffsetCommit", "error: COORDINATOR_LOAD_IN_PROGRESS", transactional),
+		rule("error", "EndTxn", "every_nth: 2, error: CONCURRENT_TRANSACTIONS", transactional),
+		rule("drop_response", "EndTxn", "probability: 30%, drop_response: true", transactional),
+		rule("drop_response", "TxnOffsetCommit", "probability: 30%, drop_response: true", transactional),
+		rule("error", "ShareFetch", "every_nth: 3, error: SHARE_SESSION_NOT_FOUND", shares),
+		rule("error", "ShareGroupHeartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", shares),
+		rule("delay_response", "ShareFetch", "delay_response: 200ms", shares),
+		rule("drop_response", "ShareFetch", "probability: 30%, drop_response: true", shares),
+		rule("close", "ShareFetch", "every_nth: 3, close: true", shares),
 	}
 }
 
