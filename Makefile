@@ -30,8 +30,8 @@ test-kafka: build
 		| grep -E '^(ok|FAIL|panic|---|    ---|exit status)|_test\.go:'; exit $${PIPESTATUS[0]}
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
-ON_KAFKA ?= dlq-publish-failure kip-848 \
-	min-isr-lost coordinator-reload leader-epochs frozen-broker rolling-brokers dlq-broker-killed
+ON_KAFKA ?= dlq-publish-failure kip-848 share-group \
+	producer-fenced min-isr-lost coordinator-reload leader-epochs frozen-broker rolling-brokers dlq-broker-killed
 scenarios-kafka: build
 	./dlqbench run --quiet --cluster process --set cluster.brokers=3 $(ON_KAFKA)
 
@@ -61,7 +61,7 @@ prove: build
 SLICE = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 prove-short: build
 	./dlqbench prove oracle --quiet --histories 5000
-	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 100s
+	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 80s
 
 # A few seconds of fuzzing for everything that decodes what comes from outside.
 FUZZTIME ?= 5s
