@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +23,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most of these tests wait: for sessions that end, for backoffs, for a group that settles.
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
 	// fasthttp's cleaners of idle connections and workers sleep up to ten seconds at a time and can't be woken; they end by themselves.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
