@@ -20,7 +20,7 @@ type noLoss struct {
 	whole, healed bool
 	inputAudited  bool
 	dlqAudited    bool
-	early         int64
+	early, cut    int64
 }
 
 // quietMargin is added to the longest promised wait.
@@ -40,6 +40,9 @@ func (c *noLoss) finish() Result {
 	switch {
 	case !c.inputAudited && c.result.Judged == 0:
 		return c.done(Inconclusive, "no audit read the source topic and its committed offsets")
+	case c.cut > 0:
+		return c.done(Inconclusive, fmt.Sprintf("the broker gave up %d records after deliveries that faults cut off: no subject finishes what it is not handed; "+
+			"raise group.share.delivery.count.limit, or make the fault shorter", c.cut))
 	case c.early > 0:
 		return c.done(Inconclusive, fmt.Sprintf("the drain ended before the subject had its whole time, with %d records unfinished", c.early))
 	}
@@ -77,7 +80,8 @@ func (c *noLoss) judge(number int32) {
 		c.skip("outcome not observable")
 	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
 		c.skip("commits follow time, by contract")
-	case committed && c.cutOff(number, r):
+	case committed && c.cutOff(number, r, p):
+		c.cut++
 		c.skip("given up by the broker after deliveries that faults cut off")
 	case committed && c.abandoned(r, p):
 		c.saw("lost", c.w.about(number, 0, endless, func() string {
@@ -93,10 +97,17 @@ func (c *noLoss) judge(number int32) {
 	}
 }
 
-// cutOff: the broker of a share group gave the record up, and faults had a part in that.
-func (c *noLoss) cutOff(number int32, r *record) bool {
+// cutOff: the broker of a share group gave the record up, and faults had a part in that. A delivery that is lost between the broker and the tap is not
+// seen, and counts with the broker all the same.
+func (c *noLoss) cutOff(number int32, r *record, p *partition) bool {
+	if !c.w.share || r.has(markPassed) {
+		return false
+	}
 	d := c.w.deliveryOf(number, r)
-	return d != nil && !r.has(markPassed) && d.forced > 0 && c.w.faulted(anyFault, r.born, d.at)
+	if d == nil || d.count < lastDelivery {
+		return c.w.faulted(anyFault, r.born, p.auditedAt)
+	}
+	return (d.forced > 0 || int(d.count) > int(d.number)) && c.w.faulted(anyFault, r.born, d.at)
 }
 
 // left says how the group left the record behind.

@@ -253,6 +253,25 @@ func shareCountTales() []tale {
 		{"dead-lettered at its first failure", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
 			return b.shares(byDelivery).share(0).attempt(0, transient).letter(0).reject(0).drain().done()
 		}},
+		{"given up by the broker after deliveries that a fault kept from the tap", nil, func(b *builder) history.Source {
+			f := b.fault("network", "brokers", "responses on brokers cut")
+			b.shares(inMemory).breaks(f).handOver(0, 0, 0, 0).acked(0, 0)
+			return b.heals(f).forget(0).drain().done()
+		}},
+		{"given up by the broker, the last of its deliveries cut off with its member", nil, func(b *builder) history.Source {
+			f := b.fault("subject", "instance 0", "KILL to instance 0")
+			b.shares(inMemory).share(0).fails(0, 1)
+			b.deliveries[0] = 4
+			return b.breaks(f).hand(0).kill().heals(f).as(0, 1).up().forget(0).drain().done()
+		}},
+		{"given up by the broker after a release whose answer a fault cut off, and deliveries that the tap never saw", nil, func(b *builder) history.Source {
+			f := b.fault("network", "brokers", "responses on brokers cut")
+			b.shares(byDelivery).share(0).attempt(0, transient).breaks(f).askAck(0, history.AckRelease)
+			return b.heals(f).forget(0).drain().done()
+		}},
+		{"passed by the share group without a delivery or a fault", []string{"lost"}, func(b *builder) history.Source {
+			return b.shares(inMemory).handOver(0, 0, 0, 0).acked(0, 0).forget(0).drain().done()
+		}},
 		{"released until the broker gave it up", []string{"lost"}, func(b *builder) history.Source {
 			b.h.Contract.MaxAttempts = 5
 			b.shares(byDelivery).share(0)
