@@ -42,8 +42,9 @@ type halt struct {
 // outage is a stretch in which every dead-letter write failed.
 type outage struct {
 	from, to time.Duration
-	// answered is the first error answer, never if there was none.
+	// answered is the first error answer, refused the last one, never if there was none.
 	answered time.Duration
+	refused  time.Duration
 	writes   int64
 }
 
@@ -100,7 +101,7 @@ func (c *halt) got(at time.Duration, r *record) {
 func (c *halt) fail(asked, at time.Duration, answered bool) {
 	c.failed++
 	if !c.open {
-		c.now, c.open = outage{from: at, to: at, answered: never}, true
+		c.now, c.open = outage{from: at, to: at, answered: never, refused: never}, true
 		if n := len(c.windows); n == 0 || c.windows[n-1].to < asked {
 			c.now.from = asked
 		}
@@ -109,6 +110,9 @@ func (c *halt) fail(asked, at time.Duration, answered bool) {
 	c.now.to = max(c.now.to, at)
 	if answered && c.now.answered == never {
 		c.now.answered = at
+	}
+	if answered {
+		c.now.refused = at
 	}
 }
 
@@ -174,9 +178,9 @@ func (c *halt) patience() time.Duration {
 }
 
 func (c *halt) judgeSurface(window *outage) {
-	known := window.to - window.answered
-	needed := c.patience()
-	if window.answered == never {
+	known, needed := window.refused-window.answered, c.patience()
+	if window.answered == never || known < needed {
+		// After a last refusal a client may look for a leader for as long as it takes: from then on there is silence.
 		known, needed = window.to-window.from, surfaceSilent
 	}
 	if known < needed {

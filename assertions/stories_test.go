@@ -373,6 +373,14 @@ func haltTales() []tale {
 			}
 			return b.drain().done()
 		}},
+		{"a dead letter is refused once, and then the client finds no leader for it for a while", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).wait(6 * time.Second).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a dead letter is refused once, and nothing is heard for a minute", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).wait(time.Minute).letter(0).commit(1)
+			return b.drain().done()
+		}},
 		{"the brokers are silent for a while", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).wait(6 * time.Second).letter(0).commit(1)
 			return b.drain().done()

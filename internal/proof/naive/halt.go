@@ -13,8 +13,8 @@ const (
 	outageLeast = 200 * time.Millisecond
 )
 
-// outage is a stretch in which every write of a dead letter failed; answered is when the first error came, -1 if none did.
-type outage struct{ from, to, answered time.Duration }
+// outage is a stretch in which every write of a dead letter failed; answered is when the first error came, refused when the last did, -1 if none did.
+type outage struct{ from, to, answered, refused time.Duration }
 
 // outages: "a window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next that succeeds". A
 // write that was asked for before the last success may fail after it: the window then begins with its failure.
@@ -41,7 +41,7 @@ func (j *judge) outages() []outage {
 			continue
 		}
 		if !open {
-			one := outage{from: e.Time, to: e.Time, answered: -1}
+			one := outage{from: e.Time, to: e.Time, answered: -1, refused: -1}
 			if asked > success {
 				one.from = asked
 			}
@@ -51,6 +51,9 @@ func (j *judge) outages() []outage {
 		last.to = e.Time
 		if last.answered < 0 && !e.Flags.Has(history.Withheld) {
 			last.answered = e.Time
+		}
+		if !e.Flags.Has(history.Withheld) {
+			last.refused = e.Time
 		}
 	}
 	return slices.DeleteFunc(all, func(o outage) bool { return o.to-o.from < outageLeast })
@@ -105,8 +108,8 @@ func (j *judge) surfaced() {
 		waits += b.Wait(k) + b.Jitter + b.Late
 	}
 	for _, o := range j.outages() {
-		known, needed := o.to-o.answered, max(3*time.Second, 2*waits)
-		if o.answered < 0 {
+		known, needed := o.refused-o.answered, max(3*time.Second, 2*waits)
+		if o.answered < 0 || known < needed {
 			known, needed = o.to-o.from, 30*time.Second
 		}
 		if known < needed {
