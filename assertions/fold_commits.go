@@ -133,16 +133,25 @@ func (w *world) scan(p *partition, c *commit) {
 	w.scanNamed(p, c)
 }
 
-func (w *world) answerCommit(e *history.Event) {
+// answered returns the commit, or acknowledgement, that the event answers, with what became of it; nil if none was asked for.
+func (w *world) answered(e *history.Event) *commit {
 	key := commitKey{e.Op, e.Topic, e.Partition}
 	c := w.commits[key]
 	if c == nil {
-		return
+		return nil
 	}
 	delete(w.commits, key)
 	c.answered = e.Time
 	c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
 	c.accepted = e.Code == 0 && !c.forged
+	return c
+}
+
+func (w *world) answerCommit(e *history.Event) {
+	c := w.answered(e)
+	if c == nil {
+		return
+	}
 	w.commit = c
 	if !c.accepted || c.withheld {
 		w.excuse(c)

@@ -41,7 +41,6 @@ func (w *world) handOut(e *history.Event) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
-	p.know(by)
 	if p.deliveries == nil {
 		p.deliveries = map[int64]*delivery{}
 	}
@@ -92,7 +91,7 @@ func (w *world) askAck(e *history.Event) {
 		return
 	}
 	c := &commit{
-		op: e.Op, by: by, partition: p, offset: to + 1, at: e.Time, fetched: p.fetched, stranger: !p.known[by], ack: e.N,
+		op: e.Op, by: by, partition: p, offset: to + 1, at: e.Time, fetched: p.fetched, ack: e.N,
 		named: ranges{{e.Offset, to}},
 	}
 	switch e.N {
@@ -125,16 +124,11 @@ func (w *world) release(p *partition, c *commit) {
 
 // answerAck notes what became of an acknowledgement.
 func (w *world) answerAck(e *history.Event) {
-	key := commitKey{e.Op, e.Topic, e.Partition}
-	c := w.commits[key]
-	if c == nil {
+	c := w.answered(e)
+	switch {
+	case c == nil:
 		return
-	}
-	delete(w.commits, key)
-	c.answered = e.Time
-	c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
-	c.accepted = e.Code == 0 && !c.forged
-	if c.ack == history.AckRelease {
+	case c.ack == history.AckRelease:
 		w.released(c)
 		return
 	}

@@ -129,11 +129,24 @@ func (b *bench) fence() {
 	}
 }
 
+// outlastTransaction waits until the coordinator has ended the instance's transaction of its own accord.
+func (b *bench) outlastTransaction() {
+	const id = groupID + "-0"
+	for deadline := time.Now().Add(testDeadline); time.Now().Before(deadline); {
+		described, err := b.admin.DescribeTransactions(context.Background(), id)
+		if err == nil && described[id].Err == nil && described[id].State != "Ongoing" {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	b.Error("the coordinator never aborted the transaction")
+}
+
 func TestAFencedProducerIsReplaced(t *testing.T) {
 	for name, stand := range map[string]func(*bench){
 		"by another producer": (*bench).fence,
 		// As if the process had stood still: the broker aborts the transaction when its time is over.
-		"by the coordinator": func(*bench) { time.Sleep(1500 * time.Millisecond) },
+		"by the coordinator": (*bench).outlastTransaction,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,13 +234,14 @@ func TestAStopCommitsWholeTransactionsOnly(t *testing.T) {
 func TestEmptyBatchesBeginNoTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
-	var ends atomic.Int32
+	var ends, fetches atomic.Int32
 	b.onRequest(kmsg.EndTxn, func(kmsg.Request) error { ends.Add(1); return nil })
+	b.onRequest(kmsg.Fetch, func(kmsg.Request) error { fetches.Add(1); return nil })
 	settings := transactionSettings()
 	var seen calls
 	run := b.start(b.transactional(settings, everyTenth(&seen)), DefaultParts(settings))
 	b.eventually("it has its partition", func() bool { return len(run.Health().Assigned) == 1 })
-	time.Sleep(3 * pollWait) // several polls that find nothing
+	b.eventually("several polls have found nothing", func() bool { return fetches.Load() > 4 })
 	if ends.Load() != 0 {
 		t.Errorf("%d transactions were ended before there was a record", ends.Load())
 	}

@@ -4,27 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/admin"
 )
 
 // Share groups (KIP-932): where the run's one begins, and how far it has come.
 
-const (
-	// shareReset says where a share group begins that has no offsets yet; by default at the ends of its topics.
-	shareReset = "share.auto.offset.reset"
-	// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers only.
-	shareFetchKey, shareFetchPreview = 78, 1
-	// heardOfPause is the time between two questions to a broker that has not heard of a setting yet.
-	heardOfPause = 50 * time.Millisecond
-)
+// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers only.
+const shareFetchKey, shareFetchPreview = 78, 1
 
 // ErrNoShareGroups is the cause where a run needs share groups and the cluster has none.
 var ErrNoShareGroups = errors.New("there are no share groups (KIP-932)")
@@ -32,9 +24,7 @@ var ErrNoShareGroups = errors.New("there are no share groups (KIP-932)")
 // sharing: the subject consumes through a share group.
 func (r *run) sharing() bool { return r.header.Contract.GroupType == history.GroupShare }
 
-// beginShareGroup makes the run's share group begin at the start of its topics, as a consumer group's members do by themselves. It returns when every broker
-// knows: one that leads a partition and has not heard of it lets the group begin behind what is there, and those records would never be
-// delivered. A client can't do this by its own configuration.
+// beginShareGroup makes the run's share group begin at the start of its topics.
 func (r *run) beginShareGroup(ctx context.Context, client *kgo.Client) error {
 	if !r.sharing() {
 		return nil
@@ -42,15 +32,7 @@ func (r *run) beginShareGroup(ctx context.Context, client *kgo.Client) error {
 	if err := r.canShare(ctx); err != nil {
 		return err
 	}
-	if err := setReset(ctx, client, r.header.Group); err != nil {
-		return fmt.Errorf("setting %s of share group %s: %w", shareReset, r.header.Group, err)
-	}
-	for _, broker := range r.cluster.Brokers() {
-		if err := r.awaitReset(ctx, client, broker); err != nil {
-			return fmt.Errorf("waiting until broker %d knows where share group %s begins: %w", broker.Number, r.header.Group, err)
-		}
-	}
-	return nil
+	return admin.BeginShareGroup(ctx, client, r.header.Group, r.cluster.Brokers())
 }
 
 // canShare tells whether the brokers have share groups, and have them turned on.
@@ -67,61 +49,6 @@ func (r *run) canShare(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func setReset(ctx context.Context, client *kgo.Client, group string) error {
-	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	config.Name, config.Op, config.Value = shareReset, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr("earliest")
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
-	resource.Configs = append(resource.Configs, config)
-	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	request.Resources = append(request.Resources, resource)
-	response, err := request.RequestWith(ctx, client)
-	if err != nil {
-		return err
-	}
-	for _, altered := range response.Resources {
-		if err := kerr.ErrorForCode(altered.ErrorCode); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// awaitReset waits until the broker has heard where the group begins.
-func (r *run) awaitReset(ctx context.Context, client *kgo.Client, broker cluster.Broker) error {
-	ctx, cancel := context.WithTimeout(ctx, adminLimit)
-	defer cancel()
-	resource := kmsg.NewDescribeConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, r.header.Group, []string{shareReset}
-	request := kmsg.NewPtrDescribeConfigsRequest()
-	request.Resources = append(request.Resources, resource)
-	for {
-		response, err := request.RequestWith(ctx, client.Broker(int(broker.ID)))
-		if err != nil {
-			return err
-		}
-		if knowsReset(response) {
-			return nil
-		}
-		select {
-		case <-time.After(heardOfPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func knowsReset(response *kmsg.DescribeConfigsResponse) bool {
-	for _, resource := range response.Resources {
-		for _, config := range resource.Configs {
-			if config.Name == shareReset && config.Value != nil && *config.Value == "earliest" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before which every record is done with. The broker's

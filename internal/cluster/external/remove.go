@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/cluster/admin"
 )
 
 const (
@@ -165,7 +167,7 @@ func (k *Kafka) removeGroups(ctx context.Context) (removed []string, err error) 
 			continue
 		}
 		if described, known := shared[group]; known && described.Err == nil {
-			errs = append(errs, k.forgetSettings(ctx, group))
+			errs = append(errs, admin.ForgetShareGroup(ctx, k.client, group))
 		}
 		removed = append(removed, group)
 	}
@@ -190,30 +192,6 @@ func (k *Kafka) removeGroup(ctx context.Context, group string) error {
 			return errors.Join(errors.New("it still has members: is the subject still running?"), evicting)
 		}
 	}
-}
-
-// shareReset is the one setting that a run makes for its share group, and that outlives the group.
-const shareReset = "share.auto.offset.reset"
-
-// forgetSettings removes what was set for a share group.
-func (k *Kafka) forgetSettings(ctx context.Context, group string) error {
-	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	config.Name, config.Op = shareReset, kmsg.IncrementalAlterConfigOpDelete
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
-	resource.Configs = append(resource.Configs, config)
-	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	request.Resources = append(request.Resources, resource)
-	response, err := request.RequestWith(ctx, k.client)
-	if err != nil {
-		return fmt.Errorf("removing the settings of share group %s: %w", group, err)
-	}
-	for _, altered := range response.Resources {
-		if err := kerr.ErrorForCode(altered.ErrorCode); err != nil {
-			return fmt.Errorf("removing the settings of share group %s: %w", group, err)
-		}
-	}
-	return nil
 }
 
 // evict takes all members out of a group, of whichever kind it is. Only a killed subject leaves any, and they would stay until their session times out.

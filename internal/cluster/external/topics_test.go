@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/admin"
 )
 
 // What is not the run's is not touched, and what can't be had is told; then nothing is created at all.
@@ -432,7 +433,9 @@ func TestShareGroupsAreRemoved(t *testing.T) {
 	}
 	owner := theirs(t, c)
 	for _, group := range []string{prefix, "orders"} {
-		owner.setReset(t, group)
+		if err := admin.BeginShareGroup(within(t), owner.kafka, group, nil); err != nil {
+			t.Fatal(err)
+		}
 		shares(t, c, group)
 	}
 	if err := k.Close(); err != nil {
@@ -464,23 +467,10 @@ func shares(t testing.TB, c *kfake.Cluster, group string) {
 	}
 }
 
-func (o owner) setReset(t testing.TB, group string) {
-	t.Helper()
-	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	config.Name, config.Value = shareReset, kmsg.StringPtr("earliest")
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
-	resource.Configs = append(resource.Configs, config)
-	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	request.Resources = append(request.Resources, resource)
-	if _, err := request.RequestWith(within(t), o.kafka); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // reset returns where the share group begins that has no offsets yet, as far as that is set for it.
 func (o owner) reset(t testing.TB, group string) string {
 	t.Helper()
+	const shareReset = "share.auto.offset.reset"
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, group, []string{shareReset}
 	request := kmsg.NewPtrDescribeConfigsRequest()
