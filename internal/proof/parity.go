@@ -38,8 +38,8 @@ type ParityCell struct {
 	Verdict assertions.Status
 	// Why tells of a verdict that is no pass, and of a run that could not be carried out.
 	Why []string
-	// Elapsed is the whole run from its plan to its reports; SetUp is how much of it went by before the load began.
-	Elapsed, SetUp time.Duration
+	// Elapsed is the whole run from its plan to its reports; SetUp is how much of it went by before the load began; Load is how long the load was planned to be.
+	Elapsed, SetUp, Load time.Duration
 }
 
 // Holds reports whether every run passed.
@@ -99,6 +99,7 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 		return ParityCell{Why: []string{err.Error()}}, ctx.Err()
 	}
 	cell := ParityCell{Verdict: outcome.Verdict.Verdict, Why: outcome.Verdict.Reasons, Elapsed: outcome.Elapsed, SetUp: outcome.SetUp}
+	cell.Load = scenario.Workload.WarmUp.D() + scenario.Workload.Duration.D()
 	if cell.Verdict == assertions.Pass {
 		c.discard(outcome)
 	} else {
@@ -114,7 +115,7 @@ func (c ParityCell) String() string {
 	case c.Verdict == "":
 		return "–"
 	}
-	text := fmt.Sprintf("%s, %.1f s (%.1f s to set up)", c.Verdict, c.Elapsed.Seconds(), c.SetUp.Seconds())
+	text := fmt.Sprintf("%s, %.1f s (tax %.1f s, set-up %.1f s of it)", c.Verdict, c.Elapsed.Seconds(), (c.Elapsed - c.Load).Seconds(), c.SetUp.Seconds())
 	if c.Verdict != assertions.Pass {
 		text += ": " + strings.Join(c.Why, "; ")
 	}
@@ -126,13 +127,14 @@ func (p *Parity) Page(command string) string {
 	return fmt.Sprintf(`# The same verdicts on every Kafka
 
 Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each cell: the verdict, the time of the whole run,
-and how much of it went by before the load began (the brokers' start and the topics among it). A dash stands where a scenario is about what only a real Kafka shows, or about
+its tax, which is what goes by besides the planned load (starting brokers and consumers, draining, restarting, auditing, judging, ending everything), and how much of that went by before
+the load began. What the harness costs a consumer while it runs is in [performance](performance.md). A dash stands where a scenario is about what only a real Kafka shows, or about
 what that one does not have (share groups came with 4.1); [where the embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 
 %s`, command, p.Markdown())
 }
 
-// Markdown returns the table: in each cell the verdict, the time of the whole run, and how much of it went by before the load began.
+// Markdown returns the table: in each cell the verdict, the time of the whole run, and how much of it was not the load.
 func (p *Parity) Markdown() string {
 	rows := [][]string{append([]string{"scenario"}, p.On...)}
 	for _, row := range p.Rows {
