@@ -181,6 +181,11 @@ func shareDeliveryTales() []tale {
 			b.answerAck(b.askAck(0, history.AckRelease), invalidRecordState, 0)
 			return b.hand(0).success(0).accept(0).drain().done()
 		}},
+		{"processed, and given back with an answer that a fault withheld", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0)
+			b.answerAck(b.askAck(0, history.AckRelease), 0, history.Withheld)
+			return b.hand(0).success(0).accept(0).drain().done()
+		}},
 		{"its lock ran out and another member has it too", nil, func(b *builder) history.Source {
 			b.shares(inMemory).as(1, 0).up().as(0, 0).share(0).fails(0, 1)
 			b.as(1, 0).hand(0).fails(0, 1)
@@ -249,6 +254,12 @@ func shareCountTales() []tale {
 		{"dead-lettered before the broker's count is full", []string{"under-retried"}, func(b *builder) history.Source {
 			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).attempt(0, transient)
 			return b.letter(0).reject(0).drain().done()
+		}},
+		{"dead-lettered in its last delivery, after which the broker would give it up", nil, func(b *builder) history.Source {
+			b.h.Contract.MaxAttempts = 8
+			b.shares(inMemory).share(0).fails(0, 1)
+			b.deliveries[0], b.tries[0] = 4, 0
+			return b.hand(0).attempt(0, transient).letter(0).reject(0).drain().done()
 		}},
 		{"dead-lettered at its first failure", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
 			return b.shares(byDelivery).share(0).attempt(0, transient).letter(0).reject(0).drain().done()
