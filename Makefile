@@ -8,7 +8,7 @@ SCENARIO ?= dlq-publish-failure
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: build run test test-kafka race lint vet scenarios scenarios-kafka prove prove-short fuzz bench schemas docs clean
+.PHONY: build run test test-modules test-kafka race lint vet scenarios scenarios-kafka prove prove-short fuzz bench schemas docs clean
 
 build:
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
@@ -20,7 +20,12 @@ run: build
 # and are run apart.
 test:
 	$(GO) test -short ./...
-	@echo "not run here: the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
+	@echo "not run here: the modules beside (make test-modules), the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
+
+# Tests that need so much from others that they are modules of their own: a store on FerretDB (in place of MongoDB), the alerts in Prometheus' own rule engine.
+test-modules:
+	cd test/ferretdb && $(GO) vet ./... && $(GO) test ./...
+	cd test/alerts && $(GO) vet ./... && $(GO) test ./...
 
 # The tests with Apache Kafka as processes: the provider itself, clients in Go, Java and Python through the tap, a cluster with TLS, SASL and ACLs.
 # What can't be run here is skipped, with the reason.
@@ -37,7 +42,7 @@ scenarios-kafka: build
 
 # The race detector needs cgo, hence a C compiler. What starts no goroutine is left out.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short $$($(GO) list ./... | grep -vE '/(assertions|agreement|histories|naive|units|scenarios|plan)$$')
+	CGO_ENABLED=1 $(GO) test -race -short $$($(GO) list ./... | grep -vE '/(assertions|agreement|histories|naive|units|scenarios|plan|scaffold|schemagen)$$')
 
 lint:
 	$(GO) run $(LINT) run ./...
@@ -78,7 +83,7 @@ bench: build
 	$(GO) run ./internal/bench -dlqbench ./dlqbench $(BENCH)
 
 schemas:
-	$(GO) generate ./scenarios ./reports
+	$(GO) generate ./scenarios ./reports ./internal/gate
 
 # The pages of docs/invariants and docs/faults, from what dlqbench explain says.
 docs: build

@@ -124,6 +124,8 @@ func (n *narrator) take(e *history.Event) error {
 		for _, s := range n.stories {
 			n.endTransaction(s, e)
 		}
+	case history.KindStoreChange, history.KindStoreEntry:
+		n.inStore(e)
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError:
 		for _, s := range n.stories {
 			if n.concerns(s, e) {
@@ -144,7 +146,7 @@ func (n *narrator) own(s *story, e *history.Event) {
 			s.witness.Biography = append(s.witness.Biography, Line{Time: e.Time, Kind: "fault", Text: "in force: " + text})
 		}
 	}
-	if e.Instance >= 0 {
+	if e.Instance >= 0 || history.OfStore(e.Instance) {
 		s.owners[holder{e.Instance, e.Run}] = true
 	}
 	if e.Flags.Has(history.InTransaction) {
@@ -160,6 +162,21 @@ func (n *narrator) own(s *story, e *history.Event) {
 	}
 	if e.Kind == history.KindAttemptEnd {
 		s.ended = e.Time
+	}
+}
+
+// inStore tells of a change of the record's entry, or of an entry without a record that the story marks.
+func (n *narrator) inStore(e *history.Event) {
+	if e.Record >= 0 {
+		for _, s := range n.byRecord[e.Record] {
+			n.own(s, e)
+		}
+		return
+	}
+	for _, s := range n.stories {
+		if s.record < 0 && s.tellsOf(e) {
+			n.add(s, e)
+		}
 	}
 }
 
@@ -322,7 +339,10 @@ func (n *narrator) add(s *story, e *history.Event) {
 // words says what an event was.
 func (n *narrator) words(e *history.Event) string {
 	who := fmt.Sprintf("instance %d", e.Instance)
-	if e.Instance == history.Replayer {
+	switch kind, number := history.StoreProcess(e.Instance); {
+	case kind != "":
+		who = fmt.Sprintf("%s %d", kind, number)
+	case e.Instance == history.Replayer:
 		who = "the replay tool"
 	}
 	if e.Run > 0 {
@@ -404,10 +424,52 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 		return fmt.Sprintf("%s asks to %s %s offsets %d to %d", who, ackName(e.N), where, e.Offset, e.Aux)
 	case history.KindShareAckResponse:
 		return fmt.Sprintf("its %s of %s offsets %d to %d is %s", ackName(e.N), where, e.Offset, e.Aux, answer(e))
+	case history.KindStoreChange:
+		return storeWords(e)
+	case history.KindStoreEntry:
+		if one, err := history.ParseStoreChange(e.Text); err == nil {
+			return fmt.Sprintf("the audit finds entry %d in the store: %s", e.Op, one.To)
+		}
+		return e.Text
 	case history.KindReplaySelected:
 		return fmt.Sprintf("its dead letter at %s offset %d is selected for replay", where, e.Offset)
 	}
 	return e.Text
+}
+
+// storeWords says what an entry became.
+func storeWords(e *history.Event) string {
+	one, err := history.ParseStoreChange(e.Text)
+	if err != nil {
+		return e.Text
+	}
+	text := fmt.Sprintf("entry %d is %s", e.Op, one.To)
+	switch {
+	case one.From == history.StoreAbsent:
+		text = fmt.Sprintf("entry %d is made, %s", e.Op, one.To)
+	case one.To == history.StoreAbsent:
+		text = fmt.Sprintf("entry %d, which was %s, is removed", e.Op, one.From)
+	case one.From != one.To:
+		text = fmt.Sprintf("entry %d goes from %s to %s", e.Op, one.From, one.To)
+	}
+	if one.Word != "" {
+		text += fmt.Sprintf(" (%q)", one.Word)
+	}
+	if one.By != "" {
+		text += ", locked by " + one.By
+	}
+	if e.N > 0 {
+		text += fmt.Sprintf(", after %d DLQ retries", e.N)
+	}
+	base := e.Time
+	if e.Aux != history.None {
+		base = time.Duration(e.Aux)
+		text += fmt.Sprintf(", %s before this was seen", near(e.Time-base))
+	}
+	if one.Next != history.None && one.To == history.StorePending {
+		text += fmt.Sprintf(", due %s later", near(max(one.Next-base, 0)))
+	}
+	return text
 }
 
 // ackName is KIP-932's name for how a record is acknowledged.

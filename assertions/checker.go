@@ -31,7 +31,8 @@ func catalogue() []invariant {
 		{"no-loss", nil, newNoLoss, aboutNoLoss},
 		{"commit-after-dlq", nil, newCommitAfterDLQ, aboutCommitAfterDLQ},
 		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
-		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse}, newHalt, aboutHalt},
+		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindAttemptEnd, history.KindInstanceSignal,
+			history.KindInstanceExited}, newHalt, aboutHalt},
 		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest}, newBoundedRetries, aboutBoundedRetries},
 		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest},
 			newClassification, aboutClassification},
@@ -47,7 +48,9 @@ func catalogue() []invariant {
 			history.KindFaultEnd}, newLiveness, aboutLiveness},
 		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest},
 			newGracefulStop, aboutGracefulStop},
-		{"replay-round-trip", nil, newReplay, aboutReplay},
+		{"replay-round-trip", []history.Kind{history.KindProduceRequest}, newReplay, aboutReplay},
+		{graphConservation, nil, newGraphConservation, aboutGraphConservation},
+		{"store-lifecycle", nil, newStoreLifecycle, aboutStoreLifecycle},
 	}
 }
 

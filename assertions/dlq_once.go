@@ -61,9 +61,6 @@ func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool
 			return fmt.Sprintf("%d dead letters of one record; what happened justifies %d", copies, allowed)
 		}, marksOf(found)...))
 	}
-	if !keepsPayload(c.w.contract.Envelope) {
-		return
-	}
 	for _, one := range found[min(1, len(found)):] {
 		if one.valueHash != found[0].valueHash {
 			c.saw("two-payloads-one-source", c.w.about(number, 0, endless, func() string {
@@ -107,6 +104,3 @@ func (w *world) audited(role history.Role) bool {
 	}
 	return there
 }
-
-// keepsPayload: the dialect keeps key and value as they were. Other dialects re-encode them.
-func keepsPayload(envelope string) bool { return envelope == "plain" }

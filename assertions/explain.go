@@ -154,8 +154,9 @@ func aboutHalt() Explanation {
 	return Explanation{
 		Promise: "While dead letters can't be written, commits stand still at the first of them, and the failure is made known.",
 		Rule: "In a window in which every dead-letter write fails, no accepted commit passes a record whose dead letter is outstanding. If error " +
-			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged or a process ends with one.",
-		Evidence: "the answers to dead-letter writes, commits, log lines, exit codes",
+			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged or a process ends with one. " +
+			"A subject that has no dead letters and promises to end instead (on_exhausted: exit) ends with an error after the last attempt of a series.",
+		Evidence: "the answers to dead-letter writes, the attempts, commits, log lines, exit codes",
 		Example: []string{
 			"4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)", "4.100s  instance 0 commits up to offset 10",
 			"9.000s  dead letters can be written again",
@@ -164,7 +165,7 @@ func aboutHalt() Explanation {
 			"a client retries for ever and says nothing.",
 		Anomalies: []AnomalyNote{
 			{"commit-advanced-while-dlq-down", "a commit passed an undeliverable record during the outage"},
-			{"failure-not-surfaced", "dead letters failed for long and nothing told of it"},
+			{"failure-not-surfaced", "dead letters failed for long and nothing told of it; or a process that promised to end went on, or ended as if nothing had happened"},
 		},
 	}
 }
@@ -231,7 +232,7 @@ func aboutFidelity() Explanation {
 	return Explanation{
 		Promise: "A dead letter carries the original record unchanged, and the truth about where it came from.",
 		Rule: "Key and value are byte-equal (or as the dialect re-encodes them), original headers are kept where promised, every field of the " +
-			"dialect is there, can be decoded, and is true: source topic, partition and offset, number of attempts.",
+			"dialect is there, can be decoded, and is true: source topic, partition and offset, number of attempts, as far as the dialect can hold them.",
 		Evidence: "the audit's dead letters against what the workload sent and where it was acknowledged",
 		Example: []string{
 			"1.000s  record 5 acknowledged at input-2 offset 31", "9.000s  the audit finds its dead letter: source offset 30",
@@ -312,6 +313,37 @@ func aboutReplay() Explanation {
 			{"replay-wrong-topic", "written back to another topic"},
 			{"envelope-grew", "a second dead letter carries more than the first"},
 			{"selected-wrong", "written back although it was not selected"},
+		},
+	}
+}
+
+func aboutStoreLifecycle() Explanation {
+	return Explanation{
+		Promise: "An entry of the dead-letter store goes through its life as the documents draw it: each dead letter once, one worker at a time, resolved only after a success.",
+		Rule: "The states are those of \"Dead Letter Queue Lifecycle\" and of the management schema, whatever words the table has for them. A lock passes on " +
+			"when it is given up or its lease is over; a dead worker's lock is recovered within the lease, two polls and the allowance. An entry is taken when it is due and tried " +
+			"as often as promised; what is late is judged only if a worker was alive and idle long enough. Offsets of the dead-letter topic are committed when the row is there. " +
+			"Entries are kept as long as the retention says, and pending ones until they are resolved.",
+		Evidence: "the table's changes, as its triggers or polling tell them, with the database's own times; the attempts and republishes of the workers, the routers' commits; " +
+			"signals and ends of their processes; an audit of the table",
+		Example: []string{
+			"4.000s  entry 7 goes from pending to processing, locked by worker-1 for 2s", "4.300s  entry 7 goes from processing to processing, locked by worker-2",
+		},
+		Cause: "a worker reads and then writes in place of comparing and setting; nobody looks for leases that are over; the status is set before the answer is there; a retry is counted " +
+			"when it ends well only; retention looks at the wrong column.",
+		Anomalies: []AnomalyNote{
+			{"illegal-transition", "a change of state that neither document has, or a status that nobody knows"},
+			{"double-lock", "two workers had the entry at once"},
+			{"orphaned-lock", "a dead worker's lock was not recovered"},
+			{"resolved-without-success", "called resolved before anything had succeeded"},
+			{"over-retried-in-store", "tried, or sent back to be tried, more often than promised"},
+			{"retry-early", "taken or tried before it was due, or outside the off-peak hours"},
+			{"retry-late", "due, and left lying while a worker had nothing to do"},
+			{"committed-before-stored", "the router committed an offset before the row was there"},
+			{"lost-in-store", "a dead letter that never came into the store"},
+			{"doubled-in-store", "two entries of one source coordinate"},
+			{"retention-early", "removed or put away before its time, or while it was not at its end"},
+			{"retention-late", "kept longer than the retention says"},
 		},
 	}
 }

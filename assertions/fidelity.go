@@ -56,7 +56,7 @@ func (c *fidelity) judge(one *letter) {
 			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition, one.offset) + fmt.Sprintf(format, args...)
 		}, moment{history.KindAuditRecord, one.at}))
 	}
-	if keepsPayload(contract.Envelope) && r.has(markSent) {
+	if r.has(markSent) {
 		if hash(one.valueHash) != r.valueHash {
 			say("payload-changed", "its value differs from the record's")
 		}
@@ -81,32 +81,36 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 	if !claim.Present {
 		return
 	}
-	if claim.Topic >= 0 && claim.Partition >= 0 && claim.Offset >= 0 {
-		at := place{claim.Topic, claim.Partition, claim.Offset}
-		switch known, lived := c.w.lived(one.number, r, at); {
-		case !known:
-			c.skip("source position not known")
-		case !lived:
-			say("metadata-wrong", "it says it came from %s-%d offset %d; the record was at %s-%d offset %d",
-				c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset)
-		}
-	} else if claim.Topic < 0 && claim.Missing == "" {
+	at := place{claim.Topic, claim.Partition, claim.Offset}
+	switch known, lived := c.w.lived(one.number, r, at); {
+	case at.topic < 0 && claim.Missing == "":
 		say("metadata-wrong", "the topic that it says it came from is none of the run's")
+	case at.topic < 0:
+	case !known:
+		c.skip("source position not known")
+	case !lived && at.partition >= 0 && at.offset >= 0:
+		say("metadata-wrong", "it says it came from %s-%d offset %d; the record was at %s-%d offset %d",
+			c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset)
+	case !lived:
+		say("metadata-wrong", "it says it came from %s; the record was in %s", c.w.topicName(at.topic), c.w.topicName(r.topic))
 	}
 	c.judgeAttempts(one, r, say)
 }
 
-// lived reports whether the record was ever at the place. A record whose copies can't all be known may have been anywhere.
+// lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its dialect can't, or it is damaged), in the
+// topic. A record whose copies can't all be known may have been anywhere.
 func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
 	if r.offset < 0 {
 		return false, false
 	}
-	if at == (place{r.topic, r.partition, r.offset}) {
+	whole := at.partition >= 0 && at.offset >= 0
+	was := func(there place) bool { return there == at || !whole && there.topic == at.topic }
+	if was(place{r.topic, r.partition, r.offset}) {
 		return true, true
 	}
 	if c := w.copies[number]; c != nil {
 		for i := range c.list {
-			if c.list[i].place == at {
+			if was(c.list[i].place) {
 				return true, true
 			}
 		}

@@ -95,6 +95,9 @@ func (w *world) learn(at place, number int32, r *record) {
 	case w.hops:
 		r.flags &^= markCovered // what was committed is another copy
 	}
+	if at.offset <= p.fetched && !w.share {
+		w.see(number, r) // fetched before the workload heard where it is
+	}
 	// A place that no commit has passed yet must be looked at by the next one.
 	if !hole && at.offset < p.settled && at.offset >= p.covered {
 		p.settled = at.offset
@@ -282,15 +285,15 @@ func (w *world) conclude(r *record, a *attempt) {
 // ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the client had no more ears for
 // concludes nothing.
 func (w *world) ends(a *attempt) bool {
-	letters := w.contract.Envelope != ""
+	// Without a dead-letter topic, giving up is the end, unless the process ends instead of the record.
+	givesUp := w.contract.Envelope == "" && !w.contract.ExitsExhausted
 	switch class := w.classes[a.outcome]; {
 	case class == classRetryable:
-		// Without a dead-letter topic, giving up is the end.
-		return !letters && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts
+		return givesUp && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts
 	case a.gone:
 		return false
 	default:
-		return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters || !letters && (class == classPermanent || class == classLogical)
+		return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters || givesUp && (class == classPermanent || class == classLogical)
 	}
 }
 

@@ -78,7 +78,20 @@ func (w *world) fetch(e *history.Event) {
 		p.know(by)
 		p.lastFetcher = by
 	}
-	p.fetched = max(p.fetched, min(max(e.Aux, e.Offset), offsetLimit))
+	to := min(max(e.Aux, e.Offset), offsetLimit)
+	if !w.share {
+		w.handed(p, max(e.Offset, p.fetched+1), to)
+	}
+	p.fetched = max(p.fetched, to)
+}
+
+// handed notes that an instance has these records: from now on what disrupts it justifies another delivery of them, also before their first attempt.
+func (w *world) handed(p *partition, from, to int64) {
+	for offset := max(from, p.log.first); offset <= min(to, p.log.last); offset++ {
+		if number := p.log.at(offset); number != none {
+			w.see(number, w.records.at(int(number)))
+		}
+	}
 }
 
 func (w *world) instance(number int16) *instance {

@@ -379,6 +379,8 @@ type replayWrite struct {
 	op     int64
 	// settled: the broker said what became of it; refused: it said no.
 	settled, refused bool
+	// byStore: a worker of the dead-letter store wrote it, which was not selected but due.
+	byStore bool
 }
 
 func (w *world) askReplay(e *history.Event) {
@@ -394,7 +396,7 @@ func (w *world) askReplay(e *history.Event) {
 	}
 	r.startLife()
 	r.born = e.Time
-	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op})
+	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op, byStore: history.OfStore(e.Instance)})
 	one := write{
 		op: e.Op, record: e.Record, by: holder{instance: history.Replayer}, topic: e.Topic, at: e.Time, life: r.lives,
 		order: int32(len(w.replays) - 1),

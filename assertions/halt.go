@@ -51,6 +51,8 @@ type outage struct {
 func newHalt(w *world) checker {
 	const name, of = "halt-on-dlq-failure", "failed and outstanding dead letters"
 	switch {
+	case w.contract.ExitsExhausted && w.contract.Envelope == "" && !w.contract.WireOnly:
+		return &exits{report: newReport(w, name, "exhausted series")}
 	case w.contract.Envelope == "":
 		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
 	case w.contract.AutoCommit:

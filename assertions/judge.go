@@ -39,9 +39,18 @@ func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 		return nil, nil, fmt.Errorf("judging the history of run %q: its header has format %d and %d records: use the dlqbench that wrote it",
 			header.RunID, header.Format, header.Records)
 	}
-	j, err := newJudge(header)
+	if header.Graph != nil {
+		return judgeGraph(source)
+	}
+	_, verdict, measurements, err := judgeOne(source)
+	return verdict, measurements, err
+}
+
+// judgeOne judges the history of one consumer.
+func judgeOne(source history.Source) (*judge, *Verdict, *measure.Measurements, error) {
+	j, err := newJudge(source.Header())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	j.lookForDamage(source)
 	source = ordered{source}
@@ -52,10 +61,10 @@ func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
 	if err := j.world.tellStories(source); err != nil && j.broken == nil {
-		return nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
+		return nil, nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
 	}
 	shortestFirst(verdict)
-	return verdict, measurements, nil
+	return j, verdict, measurements, nil
 }
 
 func newJudge(header history.Header) (*judge, error) {
@@ -106,6 +115,9 @@ func (j *judge) take(e *history.Event) error {
 
 func (j *judge) fold(e *history.Event) {
 	j.world.take(e)
+	if ofService(e) {
+		return // the store's service is no instance of the subject
+	}
 	for _, one := range j.byKind[e.Kind] {
 		one.observe(e)
 	}

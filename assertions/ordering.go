@@ -136,6 +136,11 @@ func (c *ordering) judge(s *outOfOrder) {
 	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional && (s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
 		return
 	}
+	// Where only the order of attempts is promised, the dead letter of the one before may still be outstanding: it must have had its last attempt, or
+	// at least be given none after that. A subject counts attempts, too, that never reached the oracle.
+	if s.then == never && c.w.contract.OrderOfAttempts && (s.tried || b.lastStart <= s.started) {
+		return
+	}
 	switch {
 	case !sameLog(b, next):
 		c.skip("place in the log not known")

@@ -16,6 +16,7 @@ const envelopeSlack = 12 << 10
 
 type replay struct {
 	*report
+	letters map[int32][]*letter
 }
 
 // returned is what became of the selected dead letters of a record: one, or as many as it has copies in the dead-letter topic.
@@ -29,22 +30,33 @@ type returned struct {
 
 func newReplay(w *world) checker {
 	const name, of = "replay-round-trip", "selected dead letters"
-	if !w.header.Replay {
+	if !w.header.Replay && !w.republishes() {
 		return unpromised{notApplicable(name, of, "the scenario replays nothing")}
 	}
-	return &replay{newReport(w, name, of)}
+	return &replay{report: newReport(w, name, of)}
 }
 
-func (c *replay) observe(*history.Event) {}
+// observe names what the replay tool writes without an id: a letter of another service, of which none was selected.
+func (c *replay) observe(e *history.Event) {
+	if e.Instance != history.Replayer || e.Record != history.None || c.w.header.Foreign == 0 {
+		return
+	}
+	to, at := e.Topic, e.Time
+	c.saw("selected-wrong", sighting{record: none, topic: to, partition: e.Partition, offset: none, from: at, to: at, say: func() string {
+		return fmt.Sprintf("a dead letter of another service was written to %s", c.w.topicName(to))
+	}})
+}
 
 func (c *replay) finish() Result {
 	letters := c.w.lettersByRecord()
+	c.letters = letters
 	all := c.gather(letters)
 	for number := range c.w.records.count {
 		if back := all[int32(number)]; back != nil {
 			c.judge(int32(number), back, letters[int32(number)])
 		}
 	}
+	c.judgeStore()
 	return c.judgedOrNot(Inconclusive, "no dead letter was selected for replay")
 }
 
@@ -60,6 +72,9 @@ func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
 	for i := range c.w.replays {
 		one := &c.w.replays[i]
 		back := all[one.number]
+		if one.byStore {
+			continue // judged by entries
+		}
 		if back == nil {
 			c.saw("selected-wrong", c.w.about(one.number, 0, endless, func() string {
 				return "replayed although it was not selected"

@@ -25,6 +25,22 @@ func letterTales() []tale {
 		changed("the partition is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Partition++ }),
 		changed("the topic is not one of the run's", "metadata-wrong", func(e *history.Event) { e.Claim.Topic = history.None }),
 		changed("the number of attempts is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Attempts = 4 }),
+		changed("the topic is one of the run's, but not the record's, and the dialect names no more", "metadata-wrong", func(e *history.Event) {
+			e.Claim.Topic, e.Claim.Partition, e.Claim.Offset, e.Claim.Attempts = dlq, history.None, history.None, history.None
+		}),
+		{"the dialect names the topic and no more", nil, func(b *builder) history.Source {
+			b.h.Contract.Envelope = "hexkit"
+			b.begin().send(0).fails(0, 3).letter(0).commit(1)
+			claim := &b.inTopics[len(b.inTopics)-1].Claim
+			claim.Partition, claim.Offset, claim.Attempts = history.None, history.None, history.None
+			return b.drain().done()
+		}},
+		{"the value is changed in a dialect that is not plain", []string{"payload-changed"}, func(b *builder) history.Source {
+			b.h.Contract.Envelope = "spring"
+			b.begin().send(0).fails(0, 3).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].ValueHash++
+			return b.drain().done()
+		}},
 		changed("the id is gone with the value", "payload-changed", func(e *history.Event) { e.Record, e.KeyHash, e.ValueHash = history.None, 10, 5 }),
 		{"headers are not promised", nil, func(b *builder) history.Source {
 			b.h.Contract.KeepsHeaders = false

@@ -264,6 +264,20 @@ func memberTales() []tale {
 			b.begin().send(0).success(0).revoke(0).assign(0).fetch(0).success(0).commit(1)
 			return b.drain().done()
 		}},
+		{"fetched, taken away and given back before its first attempt, and processed in both deliveries", nil, func(b *builder) history.Source {
+			b.begin().send(0).revoke(0).assign(0).fetch(0)
+			return b.success(0).success(0).commit(1).drain().done()
+		}},
+		{"given back before it was fetched, and processed twice", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().unread(0, 0, 0).revoke(0).assign(0).fetch(0)
+			return b.success(0).success(0).commit(1).drain().done()
+		}},
+		{"fetched before the workload heard where it is, taken away and given back, and processed in both deliveries", nil, func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0)
+			b.where[0] = place{input, 0, 0}
+			b.fetch(0).acked(0, 0).revoke(0).assign(0).fetch(0)
+			return b.success(0).success(0).commit(1).drain().done()
+		}},
 		{"the same assignment told again changes nothing", []string{"duplicate"}, func(b *builder) history.Source {
 			b.begin().send(0).success(0).assign(0, 1, 2, 3).success(0).commit(1)
 			return b.drain().done()

@@ -5,6 +5,7 @@ package assertions
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestStories(t *testing.T) {
 	for _, some := range [][]tale{
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(), shareTales(),
+		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(),
 	} {
 		all = append(all, some...)
 	}
@@ -45,6 +46,12 @@ func TestStories(t *testing.T) {
 		})
 		for _, name := range one.want {
 			shown[name] = true
+		}
+	}
+	for _, one := range graphTales() {
+		for _, want := range one.want {
+			_, anomaly, _ := strings.Cut(want, ": ")
+			shown[anomaly] = true
 		}
 	}
 	// These have tests of their own: they take hundreds of gaps, or minutes, or several instances.

@@ -75,6 +75,7 @@ type world struct {
 	// shows commits of a consumer group.
 	share, sharing, committing bool
 	earlier                    map[place]bool // where audits before the last found dead letters; made when asked for
+	store                      *storeWorld
 
 	// What the event at hand meant.
 	attempt *attempt
@@ -110,7 +111,7 @@ func newWorld(header *history.Header) *world {
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
 		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{},
-		audits:    make([]int, len(header.Topics)),
+		audits:    make([]int, len(header.Topics)), store: newStoreWorld(),
 	}
 	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
 	w.hops = header.Contract.Retry == history.RetryTopics
@@ -143,6 +144,9 @@ func newWorld(header *history.Header) *world {
 // take folds one event in.
 func (w *world) take(e *history.Event) {
 	w.attempt, w.commit, w.write, w.ended = nil, nil, nil, w.ended[:0]
+	if w.takeStore(e) {
+		return
+	}
 	switch e.Kind {
 	case history.KindAttemptStart:
 		w.startAttempt(e)

@@ -25,8 +25,13 @@ type Settings struct {
 	AttemptTimeout units.Duration `json:"attempt_timeout,omitempty" jsonschema:"default=2s"`
 	// CommitInterval is the time between commits of the finished prefix.
 	CommitInterval units.Duration `json:"commit_interval,omitempty" jsonschema:"default=100ms"`
+	// Envelope is the dialect of the dead letters: how they say what failed, and how (see docs/envelopes.md).
+	Envelope string `json:"envelope,omitempty" jsonschema:"default=plain,enum=plain,enum=pipestream,enum=hexkit,enum=management,enum=spring,enum=spring-retryable-topic,enum=smallrye,enum=connect,enum=streams,enum=share-group,enum=watermill"`
 	// DLQEnabled dead-letters what fails for good; otherwise it is logged and committed.
 	DLQEnabled bool `json:"dlq_enabled" jsonschema:"default=true"`
+	// OnExhausted is what becomes of a record that fails for good without dead-lettering: finish (it is logged and committed) or exit (the consumer commits what is
+	// finished before it and ends with ErrRetriesExhausted; whoever starts it again meets the record again).
+	OnExhausted string `json:"on_exhausted,omitempty" jsonschema:"default=finish,enum=finish,enum=exit"`
 	// StopGrace bounds the orderly stop after TERM.
 	StopGrace units.Duration `json:"stop_grace,omitempty" jsonschema:"default=5s"`
 	// Retry is in-place (a record waits in memory and its offset is not committed until it is done), topics (the first failure hands the record
@@ -56,7 +61,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,
 		Ordering: "key", MaxInFlight: 2000, AttemptTimeout: units.Duration(2e9), CommitInterval: units.Duration(1e8),
-		DLQEnabled: true, StopGrace: units.Duration(5e9), Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
+		Envelope: "plain", DLQEnabled: true, OnExhausted: "finish", StopGrace: units.Duration(5e9), Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
 		TransactionTimeout: units.Duration(1e10),
 	}
 }

@@ -117,7 +117,8 @@ func (c *Consumer) setHealth(health Health) {
 var errGrace = errors.New("stopping the consumer: a handler still ran at the end of the stop grace; it must honour its context")
 
 // Run consumes until ctx ends, then stops in order within Settings.StopGrace: no more records are fetched, running attempts and
-// unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil after such a stop.
+// unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil after such a stop, and
+// ErrRetriesExhausted after one of its own because of a record that failed for good (Settings.OnExhausted).
 // Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished is not committed.
 func (c *Consumer) Run(ctx context.Context) error {
 	switch {
@@ -156,14 +157,14 @@ func (c *Consumer) runLoop(ctx context.Context) error {
 	close(l.commits)
 	c.leave(l)
 	group.Wait()
-	return l.awaitWorkers()
+	return errors.Join(l.exhausted, l.awaitWorkers())
 }
 
 // newClient returns the client that consumes. Rebalances wait while polled records are on their way to the loop
 // (BlockRebalanceOnPoll), so a batch of an earlier assignment can never be taken for one of a later.
 func (l *loop) newClient() (*kgo.Client, error) {
 	options := slices.Concat(l.connection(), l.membership(), []kgo.Opt{
-		kgo.ConsumeTopics(append([]string{l.config.Topic}, l.config.RetryTopics...)...),
+		kgo.ConsumeTopics(l.config.consumed()...),
 		kgo.OnPartitionsAssigned(l.callback(assigned)), kgo.OnPartitionsRevoked(l.callback(revoked)), kgo.OnPartitionsLost(l.callback(lost)),
 	}, l.config.Options)
 	if l.config.Settings.OffsetMetadata {
@@ -174,6 +175,15 @@ func (l *loop) newClient() (*kgo.Client, error) {
 		return nil, fmt.Errorf("opening the Kafka client for %s: %w", l.config.Topic, err)
 	}
 	return client, nil
+}
+
+// consumed are the topics that the consumer reads.
+func (c *Config) consumed() []string {
+	topics := append([]string{c.Topic}, c.RetryTopics...)
+	if c.ReplayTopic != "" && c.ReplayTopic != c.Topic {
+		topics = append(topics, c.ReplayTopic)
+	}
+	return topics
 }
 
 // connection is what every consuming client is told of its brokers.

@@ -10,14 +10,16 @@ import (
 )
 
 // FromEnvironment returns the configuration that the harness gives an instance in its environment; lookup is os.LookupEnv. The
-// handler is HTTPHandler. Its error names every variable that is missing.
+// handler is HTTPHandler, that of a node GRPCHandler. Its error names every variable that is missing.
 //
 //	DLQBENCH_BOOTSTRAP_SERVERS  brokers, comma-separated
 //	DLQBENCH_INPUT_TOPIC        the topic to consume
 //	DLQBENCH_DLQ_TOPIC          the dead-letter topic; default: the input topic and ".dlq"
 //	DLQBENCH_RETRY_TOPICS       the retry topics, comma-separated; default: the input topic and ".retry-1", ".retry-2" and so on
+//	DLQBENCH_REPLAY_TOPIC       where dead letters come back from, if not through the input topic; optional
 //	DLQBENCH_GROUP_ID           the consumer group
 //	DLQBENCH_ORACLE_URL         the downstream
+//	DLQBENCH_NODE               the node of a graph that the consumer is the engine of, as JSON (Node); optional
 //	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member or with transactions
 //	DLQBENCH_SECURITY_PROTOCOL, DLQBENCH_SASL_MECHANISM, DLQBENCH_SASL_USERNAME, DLQBENCH_SASL_PASSWORD  see internal/security; optional
 //	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
@@ -40,9 +42,19 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	if config.DLQTopic == "" && config.Topic != "" {
 		config.DLQTopic = config.Topic + ".dlq"
 	}
-	config.ClientID = clientID(lookup)
+	config.ClientID, config.Instance = clientID(lookup), "0"
 	oracle := required("DLQBENCH_ORACLE_URL", "it gives the downstream that processes records, such as http://127.0.0.1:8080")
-	if oracle != "" {
+	if text, _ := lookup("DLQBENCH_NODE"); text != "" {
+		var err error
+		if config.Node, err = decodeNode(text); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	switch {
+	case oracle == "":
+	case config.Node != nil:
+		config.Handler, _ = GRPCHandler(oracle, config.Node.Name) // the process's end closes what is idle
+	default:
 		handler, err := HTTPHandler(oracle)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reading DLQBENCH_ORACLE_URL: %w", err))
@@ -54,6 +66,7 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 			errs = append(errs, fmt.Errorf("reading DLQBENCH_SETTINGS: %w", err))
 		}
 	}
+	config.ReplayTopic, _ = lookup("DLQBENCH_REPLAY_TOPIC")
 	if topics, _ := lookup("DLQBENCH_RETRY_TOPICS"); topics != "" {
 		config.RetryTopics = strings.Split(topics, ",")
 	}
@@ -63,7 +76,7 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	}
 	config.Options = options
 	if instance, _ := lookup("DLQBENCH_INSTANCE"); instance != "" {
-		config.InstanceID = config.Group + "-" + instance
+		config.Instance, config.InstanceID = instance, config.Group+"-"+instance
 	}
 	return config, errors.Join(errs...)
 }

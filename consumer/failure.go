@@ -1,8 +1,12 @@
 package consumer
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/dlqbench/dlqbench/deadletter"
 )
 
 // Class says what follows from a failed attempt.
@@ -34,7 +38,10 @@ type Error struct {
 	Class Class
 	// RetryAfter is the shortest wait before the next attempt that the downstream asks for; 0 if it doesn't.
 	RetryAfter time.Duration
-	Err        error
+	// Name is that of the failure in the words of what failed ("UNAVAILABLE") or of the management schema ("NetworkError"), Code a code it has of its own ("503"), Stack
+	// the stack trace; each "" where it has none.
+	Name, Code, Stack string
+	Err               error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -49,6 +56,38 @@ func ClassOf(err error) Class {
 		return classed.Class
 	}
 	return Retryable
+}
+
+// The names of the kinds of errors that the consumer itself tells apart, in the words of the management schema's classification.
+const (
+	nameNetwork     = "NetworkError"
+	nameTimeout     = "TimeoutError"
+	nameRateLimit   = "RateLimitError"
+	nameUnavailable = "ServiceUnavailableError"
+	nameServer      = "ServerError"
+	nameValidation  = "ValidationError"
+	namePermission  = "AuthorizationError"
+	nameNotFound    = "ResourceNotFoundError"
+	namePanic       = "HandlerPanic"
+)
+
+// describe notes in a failure what is known of an error: its name, or else its Go type.
+func describe(err error, failure *deadletter.Failure) {
+	if err == nil {
+		return
+	}
+	failure.Reason = err.Error()
+	var classed *Error
+	switch {
+	case errors.As(err, &classed) && classed.Name != "":
+		failure.Class, failure.Code, failure.Stack = classed.Name, classed.Code, classed.Stack
+	case errors.Is(err, context.DeadlineExceeded):
+		failure.Class = nameTimeout
+	case classed != nil:
+		failure.Class = fmt.Sprintf("%T", classed.Err)
+	default:
+		failure.Class = fmt.Sprintf("%T", err)
+	}
 }
 
 func retryAfter(err error) time.Duration {

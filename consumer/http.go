@@ -71,10 +71,10 @@ func post(ctx context.Context, client *fasthttp.HostClient, uri string, record *
 		err = client.Do(request, response)
 	}
 	if errors.Is(err, fasthttp.ErrTimeout) {
-		return errors.New("calling the downstream: no answer in time")
+		return &Error{Name: nameTimeout, Err: errors.New("calling the downstream: no answer in time")}
 	}
 	if err != nil {
-		return fmt.Errorf("calling the downstream: %w", err)
+		return &Error{Name: nameNetwork, Err: fmt.Errorf("calling the downstream: %w", err)}
 	}
 	return judge(response)
 }
@@ -85,7 +85,7 @@ func judge(response *fasthttp.Response) error {
 	if status >= 200 && status < 300 {
 		return nil
 	}
-	failure := &Error{Class: Permanent, Err: errors.New(errorText(status, response.Body()))}
+	failure := &Error{Class: Permanent, Name: statusName(status), Code: strconv.Itoa(status), Err: errors.New(errorText(status, response.Body()))}
 	switch {
 	case status == http.StatusUnprocessableEntity:
 		failure.Class = Logical
@@ -96,6 +96,26 @@ func judge(response *fasthttp.Response) error {
 		failure.Class = Retryable
 	}
 	return failure
+}
+
+// statusName is the name of the kind of error that a status tells of.
+func statusName(status int) string {
+	switch status {
+	case http.StatusTooManyRequests:
+		return nameRateLimit
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return nameTimeout
+	case http.StatusServiceUnavailable:
+		return nameUnavailable
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return namePermission
+	case http.StatusNotFound:
+		return nameNotFound
+	}
+	if status >= 500 {
+		return nameServer
+	}
+	return nameValidation
 }
 
 // errorText is the text of a {"error": "…"} body, or the status where there is none.

@@ -3,6 +3,10 @@ package consumer
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -71,10 +75,13 @@ type loop struct {
 	busy       int // attempts with workers
 	workers    int
 	stopping   bool
+	exhausted  error // why the consumer ends by itself
 	drains     []*drain
 	committing *commitRequest
 	pollWanted bool // the poller waits for a grant
 	failing    string
+	// handler is the name of what processes records, for dead letters.
+	handler string
 
 	outcomes   *mailbox
 	tasks      chan *task
@@ -100,7 +107,7 @@ func newLoop(c *Consumer) *loop {
 		Consumer: c, partitions: map[TopicPartition]*partition{}, schedule: newScheduler(), pollWanted: true,
 		outcomes: newMailbox(), tasks: make(chan *task), grants: make(chan int, 1), polled: make(chan kgo.Fetches),
 		rebalances: make(chan rebalance), restores: make(chan map[TopicPartition][]Range), commits: make(chan *commitRequest, 1), committed: make(chan *commitRequest, 1),
-		done: make(chan struct{}),
+		done: make(chan struct{}), handler: runtime.FuncForPC(reflect.ValueOf(c.config.Handler).Pointer()).Name(),
 	}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.connected, l.disconnect = context.WithCancel(context.Background())
@@ -152,6 +159,11 @@ func (l *loop) run(ctx context.Context, stopPolling func()) {
 		}
 		l.settle()
 		l.expire(time.Now())
+		if l.exhausted != nil && !l.stopping {
+			stop = nil
+			stopPolling()
+			l.stop()
+		}
 	}
 }
 
@@ -206,7 +218,7 @@ func (l *loop) begin(home *partition, record *kgo.Record) {
 	t := &task{record: record, home: home, slot: slot, origin: originOf(record), place: -1}
 	home.active++
 	l.inFlight++
-	if home.at.Topic == l.config.Topic {
+	if home.at.Topic == l.config.Topic || home.at.Topic == l.config.ReplayTopic {
 		lane, ordered := l.parts.Lane(record)
 		l.schedule.add(t, lane, ordered)
 		return
@@ -288,7 +300,7 @@ func (l *loop) onAttempt(t *task, result outcome) {
 	switch decision.Action {
 	case Finish:
 		l.note(t, result.err)
-		l.finish(t)
+		l.forward(t, result)
 	case DeadLetter:
 		l.deadLetter(t, result.err)
 	case Retry:
@@ -333,7 +345,12 @@ func (l *loop) finish(t *task) {
 }
 
 func (l *loop) deadLetter(t *task, cause error) {
-	if !l.config.Settings.DLQEnabled {
+	switch {
+	case l.config.Settings.DLQEnabled:
+	case l.config.Settings.OnExhausted == ExhaustedExit:
+		l.giveUp(t, cause)
+		return
+	default:
 		l.discard(t, cause)
 		l.finish(t)
 		return
@@ -348,17 +365,43 @@ func (l *loop) discard(t *task, cause error) {
 		Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; dead-lettering is off, so it is finished")
 }
 
+// ErrRetriesExhausted is returned by Run when a record failed for good and Settings.OnExhausted says exit.
+var ErrRetriesExhausted = errors.New("all retries are exhausted")
+
+// giveUp begins the consumer's end. The record stays unfinished, so that nothing is committed past it.
+func (l *loop) giveUp(t *task, cause error) {
+	if l.stopping {
+		return // it is ending already, and the next process meets the record again
+	}
+	l.exhausted = fmt.Errorf("processing %s-%d offset %d: %w after %d attempts: %w", t.record.Topic, t.record.Partition, t.record.Offset,
+		ErrRetriesExhausted, t.attempts, cause)
+	l.config.Logger.Error().Err(l.exhausted).Msg("the record failed for good and dead-lettering is off; the consumer ends, and commits nothing past it")
+}
+
 // seal makes the task's dead letter.
 func (l *loop) seal(t *task, cause error) {
-	reason := ""
-	if cause != nil {
-		reason = cause.Error()
-	}
-	t.letter = l.parts.Sealer.Seal(t.record, deadletter.Failure{
-		Reason: reason, Attempts: int32(t.attempts), Topic: t.origin.Topic, Partition: t.origin.Partition,
+	failure := deadletter.Failure{
+		Attempts: int32(t.attempts), MaxAttempts: int32(l.config.Settings.MaxRetries), Topic: t.origin.Topic, Partition: t.origin.Partition,
 		Offset: t.origin.Offset, Epoch: t.origin.Epoch, Time: time.Now(),
-	})
-	t.letter.Topic = l.config.DLQTopic
+		Group: l.config.Group, Service: l.config.Group, Instance: l.config.Instance, Handler: l.handler,
+	}
+	describe(cause, &failure)
+	if t.origin.Topic == t.record.Topic { // a retry copy's timestamp is its own
+		failure.SourceTime, failure.SourceTimeType = t.record.Timestamp, timestampType(t.record)
+	}
+	t.letter = l.parts.Sealer.Seal(t.record, failure)
+	t.letter.Topic = l.letterbox(t)
+}
+
+// timestampType is who gave the record its timestamp, in Kafka's words.
+func timestampType(record *kgo.Record) string {
+	switch record.Attrs.TimestampType() {
+	case 0:
+		return deadletter.CreateTime
+	case 1:
+		return deadletter.LogAppendTime
+	}
+	return deadletter.NoTimestampType
 }
 
 // publish hands the letter to the Parker and waits for its answer: the task is finished by that and nothing else.

@@ -20,7 +20,9 @@ type Parts struct {
 	// Sealer makes the dead letter, Copier the copy for a retry topic.
 	Sealer deadletter.Sealer
 	Copier Copier
-	// Parker publishes either.
+	// Router says where records go that are finished; nil: nowhere, their offsets are committed and that is all.
+	Router Router
+	// Parker publishes what the others make.
 	Parker Parker
 	// NewTracker makes the tracker of a newly assigned partition. In share groups and with transactions nobody asks it, nor the Committer.
 	NewTracker func() Tracker
@@ -38,7 +40,7 @@ func DefaultParts(settings Settings) Parts {
 	return Parts{
 		Lane:       LaneFor(settings.Ordering),
 		Policy:     Bounded{MaxAttempts: settings.MaxRetries, Backoff: settings.Backoff(), Random: Uniform},
-		Sealer:     deadletter.Plain{},
+		Sealer:     sealerFor(settings.Envelope),
 		Copier:     HeaderCopier{},
 		Parker:     AckedParker{},
 		NewTracker: func() Tracker { return NewPrefixTracker() },
@@ -46,6 +48,14 @@ func DefaultParts(settings Settings) Parts {
 		AtStop:     func(*kgo.Record) Action { return Retry },
 		Surface:    LogTrouble,
 	}
+}
+
+// sealerFor returns the dialect; a name that is none is reported by Settings.Validate.
+func sealerFor(envelope string) deadletter.Sealer {
+	if dialect, err := deadletter.Named(envelope); err == nil {
+		return dialect
+	}
+	return deadletter.Plain{}
 }
 
 // LaneFor returns the lanes of an ordering: none, partition, or key (the default). Under key, records without a key wait for none,

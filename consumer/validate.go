@@ -8,9 +8,11 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// The values of Settings.Ordering, Retry, GroupProtocol and Assignor.
+// The values of Settings.Ordering, Retry, OnExhausted, GroupProtocol and Assignor.
 const (
 	OrderingNone      = "none"
 	OrderingPartition = "partition"
@@ -19,6 +21,9 @@ const (
 	RetryInPlace    = "in-place"
 	RetryTopics     = "topics"
 	RetryRedelivery = "redelivery"
+
+	ExhaustedFinish = "finish"
+	ExhaustedExit   = "exit"
 
 	ProtocolClassic  = "classic"
 	ProtocolConsumer = "consumer"
@@ -60,9 +65,21 @@ func (s Settings) Validate() error {
 	check(s.AttemptTimeout > 0, "attempt_timeout is %s: it must be positive", s.AttemptTimeout)
 	check(s.CommitInterval > 0, "commit_interval is %s: it must be positive", s.CommitInterval)
 	check(s.StopGrace > 0, "stop_grace is %s: it must be positive", s.StopGrace)
+	_, err := deadletter.Named(s.Envelope)
+	check(err == nil, "envelope: %v", err)
+	s.checkExhausted(check)
 	s.checkShare(check)
 	s.checkTransactions(check)
 	return errors.Join(errs...)
+}
+
+// checkExhausted: a process ends because of a record only where it would have to give the record up, and where it can leave the record uncommitted.
+func (s Settings) checkExhausted(check func(bool, string, ...any)) {
+	check(s.OnExhausted == ExhaustedFinish || s.OnExhausted == ExhaustedExit, "on_exhausted is %q: it is finish or exit", s.OnExhausted)
+	exit := s.OnExhausted == ExhaustedExit
+	check(!exit || !s.DLQEnabled, "on_exhausted exit goes with dlq_enabled false: what fails for good is dead-lettered otherwise")
+	check(!exit || s.Retry == RetryInPlace && s.GroupProtocol != ProtocolShare && !s.Transactions,
+		"on_exhausted exit goes with retry in-place, in a consumer group and without transactions")
 }
 
 // deliveryLimit is how often brokers deliver a record of a share group at most, by default (group.share.delivery.count.limit): released once more, it is gone.
@@ -108,6 +125,9 @@ type Config struct {
 	Bootstrap []string
 	// Topic is consumed, DLQTopic takes the dead letters.
 	Topic, DLQTopic string
+	// ReplayTopic is where dead letters come back from, if not through Topic: what is in it is consumed as if it were in Topic. "" : there is none. In share groups
+	// and with transactions it is not consumed.
+	ReplayTopic string
 	// RetryTopics take the retry copies where Settings.Retry is topics, the k-th those that have failed k times: MaxRetries−1 of them, see
 	// RetryTopicNames, which gives the default.
 	RetryTopics []string
@@ -116,9 +136,13 @@ type Config struct {
 	InstanceID string
 	// Group is the consumer group, ClientID what the client calls itself to the brokers.
 	Group, ClientID string
-	Settings        Settings
-	Handler         Handler
-	Logger          zerolog.Logger
+	// Instance is which of the group's instances this is, in the words of its dead letters.
+	Instance string
+	Settings Settings
+	// Node makes the consumer the engine of a node in a graph; nil: it is none.
+	Node    *Node
+	Handler Handler
+	Logger  zerolog.Logger
 	// SessionTimeout is how long the group waits for a member that has gone silent; default 6s, the least that brokers allow
 	// unless told otherwise.
 	SessionTimeout time.Duration
@@ -152,5 +176,5 @@ func (c Config) validate() error {
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler is given"))
 	}
-	return errors.Join(append(errs, c.Settings.Validate())...)
+	return errors.Join(append(errs, c.checkNode(), c.Settings.Validate())...)
 }

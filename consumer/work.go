@@ -24,9 +24,10 @@ func (l *loop) attempt(record *kgo.Record) (err error) {
 	defer cancel()
 	defer func() {
 		if panicked := recover(); panicked != nil {
+			stack := debug.Stack()
 			l.config.Logger.Error().Str("topic", record.Topic).Int32("partition", record.Partition).Int64("offset", record.Offset).
-				Str("stack", string(debug.Stack())).Msgf("the handler panicked: %v", panicked)
-			err = &Error{Class: Permanent, Err: fmt.Errorf("the handler panicked: %v", panicked)}
+				Str("stack", string(stack)).Msgf("the handler panicked: %v", panicked)
+			err = &Error{Class: Permanent, Name: namePanic, Stack: string(stack), Err: fmt.Errorf("the handler panicked: %v", panicked)}
 		}
 	}()
 	return l.config.Handler(ctx, record)

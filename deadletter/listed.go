@@ -10,14 +10,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Listed returns a selection, for Config.Select, of the letters that carry in the header one of the values in list, which holds one a line;
-// blank lines and space around values don't count. A list without any value is an error: it would select nothing.
-func Listed(list io.Reader, header string) (func(letter *kgo.Record) bool, error) {
-	values := map[string]bool{}
+// Listed returns a selection, for Config.Select, of the letters whose records carry in the header one of the values in list, which holds one a line; where the
+// dialect doesn't keep headers, of those that have one anywhere in the record's value. Blank lines and space around values don't count. A list
+// without any value is an error: it would select nothing.
+func Listed(list io.Reader, header string, dialect Dialect) (func(letter *kgo.Record) bool, error) {
+	values, lengths := map[string]bool{}, map[int]bool{}
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {
 		if value := strings.TrimSpace(lines.Text()); value != "" {
-			values[value] = true
+			values[value], lengths[len(value)] = true, true
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -26,12 +27,27 @@ func Listed(list io.Reader, header string) (func(letter *kgo.Record) bool, error
 	if len(values) == 0 {
 		return nil, errors.New("reading the list of letters: it is empty")
 	}
+	traits := dialect.Traits()
+	anywhere := !traits.Headers || len(traits.OnlyHeaders) > 0
 	return func(letter *kgo.Record) bool {
-		for _, one := range letter.Headers {
+		record := dialect.Prepare(letter)
+		for _, one := range record.Headers {
 			if one.Key == header && values[string(one.Value)] {
 				return true
 			}
 		}
-		return false
+		return anywhere && holds(record.Value, values, lengths)
 	}, nil
+}
+
+// holds reports whether one of the values, which have these lengths, is in the text.
+func holds(text []byte, values map[string]bool, lengths map[int]bool) bool {
+	for length := range lengths {
+		for i := 0; i+length <= len(text); i++ {
+			if values[string(text[i:i+length])] {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestListedSelectsByOneHeaderOnly(t *testing.T) {
-	selects, err := Listed(strings.NewReader("a1\n\n  b2  \r\nc3"), "id")
+	selects, err := Listed(strings.NewReader("a1\n\n  b2  \r\nc3"), "id", Plain{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func TestListedSelectsByOneHeaderOnly(t *testing.T) {
 }
 
 func TestListedRefusesWhatSelectsNothing(t *testing.T) {
-	if _, err := Listed(strings.NewReader(" \n\n"), "id"); err == nil || !strings.Contains(err.Error(), "empty") {
+	if _, err := Listed(strings.NewReader(" \n\n"), "id", Plain{}); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty list: %v", err)
 	}
 	broken := errors.New("the disk is gone")
-	if _, err := Listed(iotest.ErrReader(broken), "id"); !errors.Is(err, broken) {
+	if _, err := Listed(iotest.ErrReader(broken), "id", Plain{}); !errors.Is(err, broken) {
 		t.Errorf("a list that can't be read: %v", err)
 	}
-	if _, err := Listed(strings.NewReader(strings.Repeat("x", bufio.MaxScanTokenSize+1)), "id"); !errors.Is(err, bufio.ErrTooLong) {
+	if _, err := Listed(strings.NewReader(strings.Repeat("x", bufio.MaxScanTokenSize+1)), "id", Plain{}); !errors.Is(err, bufio.ErrTooLong) {
 		t.Errorf("a line that is no id: %v", err)
 	}
 }

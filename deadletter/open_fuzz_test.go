@@ -37,7 +37,7 @@ func FuzzOpen(f *testing.F) {
 		copied := &kgo.Record{Key: bytes.Clone(key), Value: bytes.Clone(value), Headers: slices.Clone(letter.Headers)}
 		before := setAside()
 		opened, missing := Plain{}.Open(letter)
-		restored := Plain{}.Restore(letter)
+		restored := Plain{}.Prepare(letter)
 		again := Plain{}.Seal(letter, Failure{Reason: string(value2), Topic: "t"})
 		if cost := setAside() - before; cost > 4<<20+8*sizeOf(letter) {
 			t.Errorf("%d MiB were set aside for a letter of %d bytes", cost>>20, sizeOf(letter))
@@ -56,7 +56,7 @@ func FuzzOpen(f *testing.F) {
 		if len(again.Headers) != len(letter.Headers)+6 {
 			t.Errorf("%d headers became %d", len(letter.Headers), len(again.Headers))
 		}
-		if !equalHeaders(Plain{}.Restore(again), letter) {
+		if !equalHeaders(Plain{}.Prepare(again), letter) {
 			t.Error("what is sealed and restored is another record")
 		}
 		if !bytes.Equal(letter.Key, copied.Key) || !bytes.Equal(letter.Value, copied.Value) || !equalHeaders(letter, copied) {
@@ -67,4 +67,47 @@ func FuzzOpen(f *testing.F) {
 
 func equalHeaders(a, b *kgo.Record) bool {
 	return slices.EqualFunc(a.Headers, b.Headers, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) })
+}
+
+// FuzzEveryDialect: whatever a letter holds, opening, preparing and sealing it in any dialect neither panics nor takes memory out of proportion, and says either what a field
+// holds or that
+// it is missing.
+func FuzzEveryDialect(f *testing.F) {
+	for _, one := range dialects() {
+		for _, failed := range []Failure{told(), hostile(), {}} {
+			letter := one.dialect.Seal(event(), failed)
+			for i := 1; i < len(letter.Headers); i++ {
+				one, next := letter.Headers[i-1], letter.Headers[i]
+				f.Add(letter.Key, letter.Value, one.Key, one.Value, next.Key, next.Value, uint16(1))
+			}
+		}
+	}
+	f.Add([]byte(nil), []byte(`{"originalEvent":{"metadata":{"encoding":"json","headers":[{},{},{}]}},"retryHistory":[[],[],[]]}`), connectPartition, []byte("-1"), springOffset, []byte{1}, uint16(900))
+	f.Fuzz(func(t *testing.T, key, value []byte, name1 string, value1 []byte, name2 string, value2 []byte, times uint16) {
+		pair := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
+		letter := &kgo.Record{Key: key, Value: value, Headers: slices.Repeat(pair, 1+int(times%4096))}
+		before := dump(letter)
+		for _, one := range dialects() {
+			start := setAside()
+			failure, missing := one.dialect.Open(letter)
+			prepared := one.dialect.Prepare(letter)
+			again := one.dialect.Seal(letter, failure)
+			if cost := setAside() - start; cost > 4<<20+64*sizeOf(letter) {
+				t.Errorf("%s: %d MiB were set aside for a letter of %d bytes", one.name, cost>>20, sizeOf(letter))
+			}
+			if failure.Partition < -1 || failure.Offset < -1 || failure.Attempts < 0 || failure.MaxAttempts < 0 {
+				t.Errorf("%s: %+v", one.name, failure)
+			}
+			if len(missing) == 0 && failure.Topic == "" {
+				t.Errorf("%s: a whole letter without a topic: %+v", one.name, failure)
+			}
+			if prepared == nil || again == nil {
+				t.Errorf("%s: nothing came of it", one.name)
+			}
+		}
+		Detect(letter)
+		if dump(letter) != before {
+			t.Error("opening changed the letter")
+		}
+	})
 }

@@ -38,11 +38,19 @@ const movedPrefix = "x-original-"
 //   - It has all six and they decode: it is a letter that was put back without being restored. They describe an earlier
 //     failure and are replaced.
 //   - Otherwise they are the application's own (a header named "offset", say). They are kept under the name with
-//     "x-original-" before it, and Restore gives them their name back. (A header that already is named so gets the prefix
-//     once more, hence Restore undoes exactly what Seal did.)
+//     "x-original-" before it, and Prepare gives them their name back. (A header that already is named so gets the prefix
+//     once more, hence Prepare undoes exactly what Seal did.)
 //
 // The letter's timestamp is the time of the failure.
 type Plain struct{}
+
+// Traits implements Dialect.
+func (Plain) Traits() Traits {
+	return Traits{
+		Fields:   []string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch},
+		Position: true, Attempts: true, Headers: true,
+	}
+}
 
 // Seal implements Sealer.
 func (Plain) Seal(record *kgo.Record, failure Failure) *kgo.Record {
@@ -75,7 +83,7 @@ func (Plain) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 
 // Open implements Opener. Of several headers of one name the last counts, as for every Kafka client.
 func (Plain) Open(letter *kgo.Record) (Failure, []string) {
-	failure := Failure{Partition: -1, Offset: -1, Epoch: -1, Time: letter.Timestamp}
+	failure := unknownFailure(letter)
 	var found [6]bool
 	for _, header := range letter.Headers {
 		text := string(header.Value)
@@ -112,8 +120,8 @@ func (Plain) Open(letter *kgo.Record) (Failure, []string) {
 	return failure, missing
 }
 
-// Restore implements Opener.
-func (Plain) Restore(letter *kgo.Record) *kgo.Record {
+// Prepare implements Opener.
+func (Plain) Prepare(letter *kgo.Record) *kgo.Record {
 	failure, _ := Plain{}.Open(letter)
 	headers := make([]kgo.RecordHeader, 0, len(letter.Headers))
 	for _, header := range letter.Headers {

@@ -154,10 +154,10 @@ func TestRestoreUndoesSealAndOpenTellsTheTruth(t *testing.T) {
 		if strings.ContainsFunc(opened.Reason, unicode.IsControl) || len(opened.Reason) > MaxReason || !utf8.ValidString(opened.Reason) {
 			t.Fatalf("reason %q", opened.Reason)
 		}
-		restored := Plain{}.Restore(letter)
+		restored := Plain{}.Prepare(letter)
 		want := &kgo.Record{Key: record.Key, Value: record.Value, Headers: record.Headers, Topic: said.Topic, Partition: said.Partition}
 		if putBack {
-			want.Headers = Plain{}.Restore(record).Headers
+			want.Headers = Plain{}.Prepare(record).Headers
 		}
 		if dump(restored) != dump(want) {
 			t.Fatalf("restored\n%swant\n%s", dump(restored), dump(want))
@@ -183,7 +183,7 @@ func TestALetterDoesNotGrowWhenItFailsAgain(t *testing.T) {
 		if len(letter.Headers) != len(again.Headers) || len(again.Headers) != len(third.Headers) {
 			t.Fatalf("%d headers, then %d, then %d", len(letter.Headers), len(again.Headers), len(third.Headers))
 		}
-		if dump(Plain{}.Restore(letter)) != dump(Plain{}.Restore(third)) {
+		if dump(Plain{}.Prepare(letter)) != dump(Plain{}.Prepare(third)) {
 			t.Fatal("the original was changed on the way")
 		}
 	})

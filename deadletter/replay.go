@@ -20,8 +20,8 @@ type Config struct {
 	Options   []kgo.Opt
 	// From is the dead-letter topic. To is where the records go; "": each to the topic its letter names.
 	From, To string
-	// Dialect of the letters; nil: Plain.
-	Dialect Dialect
+	// Dialect opens the letters; nil: Plain.
+	Dialect Opener
 	// Where selects letters by an expression such as `reason contains "timeout" && attempts >= 3`; "": all. Select, if set,
 	// must agree too.
 	Where  string
@@ -310,7 +310,7 @@ func (r *replay) selects(letter *kgo.Record) (bool, error) {
 
 // put sends one selected letter on its way.
 func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
-	record := r.config.Dialect.Restore(letter)
+	record := r.config.Dialect.Prepare(letter)
 	if r.config.To != "" {
 		record.Topic = r.config.To
 	}
@@ -329,7 +329,7 @@ func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
 	}
 	if record.Topic == "" {
 		r.count(&r.result.Selected)
-		r.settle(letter, errors.New("the letter names no source topic; give the target with To"))
+		r.settle(letter, errors.New("the letter does not say which topic it goes back to; give the target with To"))
 		return nil
 	}
 	select {

@@ -281,7 +281,7 @@ func TestReplayCountsWhatIsRefusedForGood(t *testing.T) {
 	if got.Selected != letters+1 || got.Failed != 2 || got.Replayed != letters-1 || len(got.Failures) != 2 {
 		t.Fatalf("%+v", got)
 	}
-	for _, part := range []string{"names no source topic", "orders.dlq/1@4: refused"} {
+	for _, part := range []string{"does not say which topic it goes back to", "orders.dlq/1@4: refused"} {
 		if !strings.Contains(strings.Join(got.Failures, "\n"), part) {
 			t.Errorf("%v doesn't say %q", got.Failures, part)
 		}

@@ -18,7 +18,11 @@ type letterFacts struct {
 	Value     string            `expr:"value"`
 	Headers   map[string]string `expr:"headers"`
 	Reason    string            `expr:"reason"`
+	Class     string            `expr:"class"`
 	Attempts  int32             `expr:"attempts"`
+	Service   string            `expr:"service"`
+	Group     string            `expr:"group"`
+	Dialect   string            `expr:"dialect"`
 	Source    sourceFacts       `expr:"source"`
 	Timestamp time.Time         `expr:"timestamp"`
 }
@@ -42,8 +46,8 @@ func compileWhere(where string, opener Opener) (filter, error) {
 	}
 	program, err := expr.Compile(where, expr.Env(letterFacts{}), expr.AsBool())
 	if err != nil {
-		return filter{}, fmt.Errorf("compiling the filter %q (it may use topic, partition, offset, key, value, headers, reason, "+
-			"attempts, source.topic, source.partition, source.offset, timestamp): %w", where, err)
+		return filter{}, fmt.Errorf("compiling the filter %q (it may use topic, partition, offset, key, value, headers, reason, class, "+
+			"attempts, service, group, dialect, source.topic, source.partition, source.offset, timestamp): %w", where, err)
 	}
 	return filter{program: program, opener: opener}, nil
 }
@@ -53,6 +57,7 @@ func (f filter) selects(letter *kgo.Record) (bool, error) {
 		return true, nil
 	}
 	failure, _ := f.opener.Open(letter)
+	dialect, _ := Detect(letter)
 	headers := make(map[string]string, len(letter.Headers))
 	for _, header := range letter.Headers {
 		headers[header.Key] = string(header.Value)
@@ -60,7 +65,8 @@ func (f filter) selects(letter *kgo.Record) (bool, error) {
 	out, err := expr.Run(f.program, letterFacts{
 		Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset,
 		Key: string(letter.Key), Value: string(letter.Value), Headers: headers,
-		Reason: failure.Reason, Attempts: failure.Attempts, Timestamp: letter.Timestamp,
+		Reason: failure.Reason, Class: failure.Class, Attempts: failure.Attempts, Service: failure.Service, Group: failure.Group,
+		Dialect: dialect, Timestamp: letter.Timestamp,
 		Source: sourceFacts{Topic: failure.Topic, Partition: failure.Partition, Offset: failure.Offset},
 	})
 	if err != nil {

@@ -6,12 +6,12 @@ func subjectEntries() []Entry {
 	return []Entry{{
 		Name: "subject.signal", Summary: "An instance of the subject is ended or frozen.",
 		Does: "TERM asks it to end, KILL ends it at once, STOP freezes it until for has passed. An ended instance is started again after restart_after, " +
-			"or when for has passed. With all: true every instance gets it in turn, every so long.",
-		Made: "A signal to the process. Instances are numbered from 0.",
+			"or when for has passed. With all: true every instance gets it in turn, every so long. With process: worker 0 (or router 0) a process of the dead-letter store gets it.",
+		Made: "A signal to the process. Instances are numbered from 0; in a graph of nodes node says whose, and they are numbered within it.",
 		Shows: "A correct consumer loses nothing: what it had not finished is delivered again. Bugs: offsets committed before the work was done (KILL), records in backoff that are dropped or " +
 			"dead-lettered early (TERM), a frozen instance that commits what others own by now (STOP).",
 		Effects: []string{"process ended", "process started and ready", "process paused", "process continued"},
-		Keys:    []string{"subject.instance", "subject.all", "subject.every", "subject.signal", "subject.restart_after"},
+		Keys:    []string{"subject.node", "subject.instance", "subject.all", "subject.every", "subject.signal", "subject.restart_after", "subject.process"},
 		Example: "{at: 1s, subject: {instance: 1, signal: KILL, restart_after: 1s}}",
 	}, {
 		Name: "subject.restart", Summary: "Instances are restarted in an orderly way.",
@@ -42,14 +42,14 @@ func scaleEntries() []Entry {
 	}}
 }
 
-const downstreamMade = "The oracle answers differently while the fault is in force; its connections are not touched."
+const downstreamMade = "The oracle answers differently while the fault is in force; its connections are not touched. In a graph of nodes node says whose module is meant; without it all are."
 
 func downstreamEntries() []Entry {
 	return []Entry{{
 		Name: "downstream.outage", Summary: "What the subject calls is out of order.",
 		Does: "Every attempt is answered 503, whatever the plan says of the record.", Made: downstreamMade,
 		Shows:   "A correct consumer retries as often as it says, then dead-letters before it commits. Bugs: retries without end or without a wait, a whole partition dead-lettered in no time.",
-		Effects: []string{"attempts answered 503"}, Keys: []string{"downstream.outage"},
+		Effects: []string{"attempts answered 503"}, Keys: []string{"downstream.outage", "downstream.node"},
 		Example: "{at: 1s, for: 2s, downstream: {outage: true}}",
 	}, {
 		Name: "downstream.slow", Summary: "What the subject calls takes its time.",

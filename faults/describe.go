@@ -48,7 +48,7 @@ func (s Spec) Kind() string {
 func (s Spec) Describe() (what, target string) {
 	switch {
 	case s.Network != nil:
-		return s.Network.what(), s.Network.Link
+		return s.Network.what(), s.Network.target()
 	case s.Kafka != nil:
 		return s.Kafka.what(), s.Kafka.target()
 	case s.Broker != nil:
@@ -56,7 +56,7 @@ func (s Spec) Describe() (what, target string) {
 	case s.Subject != nil:
 		return s.Subject.what(), s.Subject.target()
 	case s.Downstream != nil:
-		return s.Downstream.what(), "downstream"
+		return s.Downstream.what() + of(s.Downstream.Node), "downstream"
 	}
 	return "", ""
 }
@@ -284,10 +284,28 @@ func (b Broker) what() (what, target string) {
 	return target + " stopped", target
 }
 
+// target is the link; that of a node's modules is a downstream like any other.
+func (n Network) target() string {
+	if strings.HasPrefix(n.Link, DownstreamOf("")) {
+		return "downstream"
+	}
+	return n.Link
+}
+
+// of says which node of a graph is meant.
+func of(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " at node " + node
+}
+
 func (s Subject) target() string {
 	switch {
 	case s.ScaleUp > 0 || s.ScaleDown > 0:
 		return "instances"
+	case s.Process != "":
+		return s.Process
 	case s.Instance != nil:
 		return fmt.Sprintf("instance %d", *s.Instance)
 	}
@@ -298,6 +316,8 @@ func (s Subject) target() string {
 func (s Subject) name() string {
 	key := chosen(choice{strings.ToLower(s.Signal), s.Signal != ""}, choice{"restart", s.Restart}, choice{"scale-up", s.ScaleUp > 0}, choice{"scale-down", s.ScaleDown > 0})
 	switch {
+	case s.Process != "":
+		return dashed(key + " " + s.Process)
 	case s.Instance != nil:
 		return fmt.Sprintf("%s-instance-%d", key, *s.Instance)
 	case s.All:
@@ -320,6 +340,7 @@ func (s Subject) what() string {
 	if s.All && s.Every > 0 {
 		text += fmt.Sprintf(", one every %s", s.Every)
 	}
+	text += of(s.Node)
 	if s.RestartAfter > 0 {
 		text += fmt.Sprintf(", started again after %s", s.RestartAfter)
 	}

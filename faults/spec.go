@@ -14,7 +14,8 @@ type Spec struct {
 	At units.Duration `json:"at,omitempty"`
 	// When waits for an event of the run in place of a time: "first-retry" (a record is tried for the second time), "first-dead-letter" (the
 	// first dead letter was acknowledged by the broker; the subject has not read that yet), "backoff" (an attempt has failed and another is due),
-	// "lag > N" (records sent and not yet covered by a commit), "instance N assigned". An event that does not come by the end of the
+	// "lag > N" (records sent and not yet covered by a commit), "instance N assigned", "store-locked" (a worker of the dead-letter store has an entry), "store-republished"
+	// (the broker has accepted what a worker writes back; the worker has not read that yet). An event that does not come by the end of the
 	// steady phase leaves the fault without effect.
 	When string `json:"when,omitempty"`
 	// After is how long after that event the fault starts; it goes with When.
@@ -29,6 +30,9 @@ type Spec struct {
 	Downstream *Downstream `json:"downstream,omitempty"`
 }
 
+// LinkStore is the Network.Link of the dead-letter store's database.
+const LinkStore = "store"
+
 // The words of Network.Direction besides "both".
 const (
 	DirectionRequests  = "requests"
@@ -39,7 +43,8 @@ const (
 // set (Jitter goes with Latency).
 type Network struct {
 	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs topics.dlq.broker)
-	// or "downstream" (the oracle).
+	// or "downstream" (the oracle; in a graph the modules of all nodes, those of one node are "downstream of NODE"),
+	// or "store" (the database of the dead-letter store, where it is a server).
 	Link string `json:"link" jsonschema:"required"`
 	// Direction limits latency, bandwidth, timeout, slicer and limit_data to what the subject sends (requests) or gets (responses); default both.
 	Direction string `json:"direction,omitempty" jsonschema:"enum=both,enum=requests,enum=responses"`
@@ -148,6 +153,10 @@ type Broker struct {
 
 // Subject acts on the consumer's processes. Exactly one of Signal, Restart, ScaleUp, ScaleDown is set.
 type Subject struct {
+	// Node is the node of a graph whose instance is meant; its instances are numbered from 0.
+	Node string `json:"node,omitempty"`
+	// Process is a router or a worker of the dead-letter store in place of an instance: "worker 0", "router 0".
+	Process string `json:"process,omitempty"`
 	// Instance is its number, from 0; All takes every one in turn (a rolling restart), Every apart.
 	Instance *int           `json:"instance,omitempty" jsonschema:"minimum=0"`
 	All      bool           `json:"all,omitempty"`
@@ -164,8 +173,10 @@ type Subject struct {
 	ScaleDown int `json:"scale_down,omitempty" jsonschema:"minimum=1,maximum=16"`
 }
 
-// Downstream changes what the oracle answers. Exactly one field is set.
+// Downstream changes what the oracle answers. Exactly one field is set, beside Node.
 type Downstream struct {
+	// Node is the node of a graph whose module is meant; default: the modules of all nodes.
+	Node string `json:"node,omitempty"`
 	// Outage: every attempt is answered 503.
 	Outage bool `json:"outage,omitempty"`
 	// Slow: every attempt is answered as planned, this much later.

@@ -29,6 +29,10 @@ const (
 	// TriggerAssigned: the instance is given a partition. One that it already has when the fault begins to wait is no event, and neither is one
 	// that it keeps over a rebalance. (Under an eager protocol it keeps none: every rebalance gives it all of its partitions anew.)
 	TriggerAssigned TriggerEvent = "assigned"
+	// TriggerStoreLocked: a worker of the dead-letter store was seen to have an entry locked.
+	TriggerStoreLocked TriggerEvent = "store-locked"
+	// TriggerStoreRepublished: the broker has accepted what a worker writes back, and the worker has not read that answer yet.
+	TriggerStoreRepublished TriggerEvent = "store-republished"
 )
 
 // Trigger is a parsed Spec.When.
@@ -52,14 +56,14 @@ var (
 )
 
 // triggerForms lists what can be written, for error messages.
-const triggerForms = `first-retry, first-dead-letter, backoff, "lag > N" or "instance N assigned"`
+const triggerForms = `first-retry, first-dead-letter, backoff, store-locked, store-republished, "lag > N" or "instance N assigned"`
 
-// ParseTrigger reads the words of Spec.When: first-retry, first-dead-letter, backoff, "lag > N" (N up to 999999999), "instance N assigned"
+// ParseTrigger reads the words of Spec.When: first-retry, first-dead-letter, backoff, store-locked, store-republished, "lag > N" (N up to 999999999), "instance N assigned"
 // (N from 0). Anything else is an error that lists the forms.
 func ParseTrigger(text string) (Trigger, error) {
 	trigger, text := Trigger{Instance: history.None}, strings.TrimSpace(text)
 	switch event := TriggerEvent(text); event {
-	case TriggerFirstRetry, TriggerFirstDeadLetter, TriggerBackoff:
+	case TriggerFirstRetry, TriggerFirstDeadLetter, TriggerBackoff, TriggerStoreLocked, TriggerStoreRepublished:
 		trigger.Event = event
 		return trigger, nil
 	}
@@ -86,7 +90,16 @@ func (s Spec) Trigger() (trigger Trigger, waits bool, err error) {
 	if err != nil || trigger.Instance != history.None || trigger.Event == TriggerLag {
 		return trigger, true, err
 	}
+	ofStore := trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished
+	if s.Subject != nil && s.Subject.Process != "" {
+		kind, number, err := s.Subject.StoreProcess()
+		if ofStore && kind == "worker" {
+			trigger.Instance = int(history.Worker(number))
+		}
+		return trigger, true, err
+	}
 	switch {
+	case ofStore:
 	case s.Subject != nil && s.Subject.Instance != nil:
 		trigger.Instance = *s.Subject.Instance
 	case s.Kafka != nil && s.Kafka.Instance != nil:

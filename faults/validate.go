@@ -5,7 +5,9 @@ package faults
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +30,12 @@ type Setting struct {
 	NoRetryTopics bool
 	// Partitions of the topics by role ("input", "retry", "dlq"); what is missing is not known, and not checked.
 	Partitions map[string]int
+	// Nodes are the names of a graph's nodes; nil: the subject is no graph.
+	Nodes []string
+	// StoreProcesses are the numbers of routers and workers ("router", "worker") of the dead-letter store; nil: there is none. StoreLink: its database is
+	// reached over the link "store".
+	StoreProcesses map[string]int
+	StoreLink      bool
 	// Reference is what is known of the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
 }
@@ -110,6 +118,8 @@ func (s Spec) trigger(setting Setting) []Defect {
 		return at("with max_retries: 1 nothing is tried again, so this event never comes")
 	case trigger.Event == TriggerFirstDeadLetter && reference != nil && !reference.DeadLetters:
 		return at("with dlq_enabled: false nothing is dead-lettered, so this event never comes")
+	case (trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished) && setting.StoreProcesses["worker"] == 0:
+		return at("the run has no dead-letter store with workers, so this event never comes: add store")
 	case trigger.Event == TriggerAssigned && setting.MaxInstances > 0 && trigger.Instance >= setting.MaxInstances:
 		return at("there is no instance %d: the subject has %s, numbered from 0", trigger.Instance, counted(setting.MaxInstances, "instance"))
 	}
@@ -188,6 +198,12 @@ func (n Network) link(setting Setting) []Defect {
 	for broker := range setting.Brokers {
 		known = append(known, fmt.Sprintf("broker %d", broker+1))
 	}
+	for _, node := range setting.Nodes {
+		known = append(known, DownstreamOf(node))
+	}
+	if setting.StoreLink {
+		known = append(known, LinkStore)
+	}
 	number, isBroker := n.broker()
 	at := func(message string) []Defect {
 		return []Defect{{Path: "/link", Message: message, Got: n.Link, Known: known}}
@@ -203,8 +219,27 @@ func (n Network) link(setting Setting) []Defect {
 		return at("brokers are numbered from 1")
 	case isBroker && setting.Brokers > 0 && number > setting.Brokers:
 		return []Defect{{Path: "/link", Message: noBroker(number, setting)}}
-	case !isBroker && !slices.Contains([]string{"brokers", "downstream", "dlq"}, n.Link):
+	case !isBroker && !slices.Contains([]string{"brokers", "downstream", "dlq"}, n.Link) && !slices.Contains(known, n.Link):
 		return at(fmt.Sprintf(`there is no link %q: write "broker N", brokers, dlq or downstream`, n.Link))
+	}
+	return nil
+}
+
+// DownstreamOf is the link of a node's modules.
+func DownstreamOf(node string) string { return "downstream of " + node }
+
+// node checks the name of a graph's node; needed: in a graph there must be one.
+func node(name string, setting Setting, needed bool) []Defect {
+	at := func(message string) []Defect {
+		return []Defect{{Path: "/node", Message: message, Got: name, Known: setting.Nodes}}
+	}
+	switch {
+	case name != "" && setting.Nodes == nil:
+		return at("the subject is no graph, so it has no nodes: leave out node")
+	case name == "" && setting.Nodes != nil && needed:
+		return at("say which node's instance is meant: add node")
+	case name != "" && !slices.Contains(setting.Nodes, name):
+		return at("there is no node " + name)
 	}
 	return nil
 }
@@ -266,16 +301,48 @@ func (s Subject) validate(setting Setting) []Defect {
 	if s.ScaleUp > 0 || s.ScaleDown > 0 {
 		defects = append(defects, s.scale(setting)...)
 	} else {
-		defects = append(defects, exactlyOne(names(map[string]bool{"instance": s.Instance != nil, "all": s.All}), "instance and all")...)
+		defects = append(defects, exactlyOne(names(map[string]bool{"instance": s.Instance != nil, "all": s.All, "process": s.Process != ""}), "instance, all and process")...)
 	}
+	defects = append(defects, s.ofStore(setting)...)
 	if s.Every > 0 && !s.All {
 		defects = append(defects, Defect{Path: "/every", Message: "every goes with all: true"})
 	}
 	if s.RestartAfter > 0 && s.Signal != "TERM" && s.Signal != "KILL" {
 		defects = append(defects, Defect{Path: "/restart_after", Message: "restart_after goes with signal: TERM or KILL, which end the instance"})
 	}
+	defects = append(defects, node(s.Node, setting, s.Instance != nil)...)
 	return append(defects, instance(s.Instance, setting.Instances)...)
 }
+
+// ofStore checks the name of a process of the dead-letter store.
+func (s Subject) ofStore(setting Setting) []Defect {
+	if s.Process == "" {
+		return nil
+	}
+	kind, number, err := s.StoreProcess()
+	if err == nil && number >= setting.StoreProcesses[kind] {
+		err = fmt.Errorf("there is no %s: the store has %s, numbered from 0", s.Process, counted(setting.StoreProcesses[kind], kind))
+		if setting.StoreProcesses == nil {
+			err = fmt.Errorf("the run has no dead-letter store, so there is no %s: add store", s.Process)
+		}
+	}
+	if err != nil {
+		return []Defect{{Path: "/process", Message: err.Error()}}
+	}
+	return nil
+}
+
+// StoreProcess reads Process: "worker" or "router", and its number.
+func (s Subject) StoreProcess() (kind string, number int, err error) {
+	found := processForm.FindStringSubmatch(s.Process)
+	if found == nil {
+		return "", 0, fmt.Errorf("%q is no process of the dead-letter store: write worker N or router N, N from 0", s.Process)
+	}
+	number, err = strconv.Atoi(found[2])
+	return found[1], number, err
+}
+
+var processForm = regexp.MustCompile(`^(worker|router) (\d{1,2})$`)
 
 func (s Subject) scale(setting Setting) []Defect {
 	var defects []Defect
@@ -302,6 +369,7 @@ func (d Downstream) validate(setting Setting) []Defect {
 	defects := exactlyOne(names(map[string]bool{
 		"outage": d.Outage, "slow": d.Slow > 0, "hang": d.Hang, "rate_limit": d.RateLimit != nil, "errors": d.Errors != nil, "error_text": d.ErrorText != "",
 	}), "outage, slow, hang, rate_limit, errors and error_text")
+	defects = append(defects, node(d.Node, setting, false)...)
 	if limit := d.RateLimit; limit != nil {
 		if limit.Rate <= 0 {
 			defects = append(defects, Defect{Path: "/rate_limit/rate", Message: "at this rate no attempt passes: write outage: true if none shall, or more than 0/s"})

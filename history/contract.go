@@ -40,6 +40,12 @@ type Contract struct {
 	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, fail and back off, in (0, 1];
 	// 0 promises nothing.
 	Isolation float64 `json:"isolation,omitempty"`
+	// ExitsExhausted: without a dead-letter topic, a record that fails for good ends the process that has it, which commits nothing past it. Otherwise the
+	// record is given up, which is its end.
+	ExitsExhausted bool `json:"exits_exhausted,omitempty"`
+	// OrderOfAttempts: the next record of a key or partition may begin when the one before has had its last attempt, also while its dead letter is
+	// outstanding.
+	OrderOfAttempts bool `json:"order_of_attempts,omitempty"`
 	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 }

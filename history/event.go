@@ -119,6 +119,22 @@ const (
 	// ShareSessionEnd: an instance closes its share session with a broker (share session epoch -1), which releases what it has acquired there
 	// and does not acknowledge with the request. Instance, Run, Aux = the broker's node id. A connection that ends does the same, and is not recorded.
 	KindShareSessionEnd
+
+	// StoreChange: an entry of the dead-letter store was seen to change, from outside. Time is when it was seen, which is after it was made. Op = the
+	// entry's number in the run, from 1; Record, if its payload carries an id of this run; Topic, Partition, Offset = where its dead letter is;
+	// Claim = where it says that its record comes from; Instance = the worker that has it locked, where it is one of the run's; N = its DLQ
+	// retries, Sequence = its version, after the change; Aux = when it was made by the database's clock, as a time of the run's clock (None where the
+	// table doesn't say; see StoreClock); Text = a StoreChange; Flags Polled.
+	KindStoreChange
+	// StoreClock: the time of the database, as StoreChange gives it, is the run's to within Aux ns, either way. The largest so far holds for all.
+	KindStoreClock
+	// StoreWatch: what is known of the watching itself. Text = WatchBegins, WatchLost (from here on nothing is seen), WatchResumed (what was missed is
+	// told now), WatchEnds; Aux = how often the store is looked at, in ns.
+	KindStoreWatch
+	// StoreEntry: an entry that the audit found in the store, as in StoreChange; its Text says the state it is in (from absent).
+	KindStoreEntry
+	// StoreAudited: the audit of the store is complete. N = how many entries it found, Aux = the database's time of it, as in StoreChange.
+	KindStoreAudited
 )
 
 // How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).
@@ -135,6 +151,14 @@ const None = -1
 
 // Replayer is the Instance of the replay tool, which has a tap of its own.
 const Replayer = -2
+
+// The Text of KindStoreWatch.
+const (
+	WatchBegins  = "begins"
+	WatchLost    = "lost"
+	WatchResumed = "resumed"
+	WatchEnds    = "ends"
+)
 
 // Phase names, in order.
 const (
@@ -163,6 +187,8 @@ const (
 	ClientGone
 	Expected
 	FailureHeaders
+	// Polled: found by comparing rows, so that what happened between two looks is not known.
+	Polled
 )
 
 // Has reports whether all of g is set.
@@ -209,7 +235,8 @@ type Event struct {
 	// Outcome, Flags, Code: see the kinds.
 	Outcome Outcome
 	Flags   Flags
-	// Instance is the subject instance (from 0), None for the harness, Replayer for the replay tool.
+	// Instance is the subject instance (from 0), None for the harness, Replayer for the replay tool, Router(n), Worker(n) and Keeper(n) for the processes of the
+	// dead-letter store's service, which are no instances of the subject.
 	Instance int16
 	// Run counts an instance's processes from 0: it grows with each restart.
 	Run uint16

@@ -79,6 +79,12 @@ type Header struct {
 	// Replay tells that the run has a replay phase; ReplayTo is the topic it must write to ("" : the source topic of each letter).
 	Replay   bool   `json:"replay"`
 	ReplayTo string `json:"replay_to,omitempty"`
+	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They carry no id of the run's.
+	Foreign int `json:"foreign,omitempty"`
+	// Graph is set where the subject is a graph of nodes; Group and Contract are then the entry's.
+	Graph *Graph `json:"graph,omitempty"`
+	// Store is what the dead-letter store and its service promise; nil if the run has none.
+	Store *StoreContract `json:"store,omitempty"`
 }
 
 // TopicIndex returns the index of the named topic, or None.

@@ -26,6 +26,8 @@ func kindName(k Kind) string {
 		KindReplaySelected: "replay-selected", KindSample: "sample", KindFetching: "fetching",
 		KindShareAcquired: "share-acquired", KindShareAckRequest: "share-ack-request", KindShareAckResponse: "share-ack-response",
 		KindShareSessionEnd: "share-session-end",
+		KindStoreChange:     "store-change", KindStoreClock: "store-clock", KindStoreWatch: "store-watch", KindStoreEntry: "store-entry",
+		KindStoreAudited: "store-audited",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -45,6 +47,7 @@ func (k Kind) String() string {
 func flagName(bit int) string {
 	names := [...]string{
 		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected", "failure-headers",
+		"polled",
 	}
 	if bit < len(names) {
 		return names[bit]

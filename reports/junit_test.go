@@ -22,7 +22,7 @@ func TestJUnitCounts(t *testing.T) {
 	for name, want := range map[string][4]int{ // tests, failures, errors, skipped
 		"pass": {15, 0, 0, 1}, "fail": {12, 2, 0, 1}, "inconclusive": {5, 0, 3, 0}, "missed": {15, 1, 0, 1},
 	} {
-		suite := readJUnit(t, render(t, fixtures()[name], JUnit)).Suite
+		suite := readJUnit(t, render(t, fixtures()[name], JUnit)).Suites[0]
 		if got := [4]int{suite.Tests, suite.Failures, suite.Errors, suite.Skipped}; got != want || len(suite.Cases) != want[0] {
 			t.Errorf("%s: tests, failures, errors, skipped = %v (%d cases), want %v", name, got, len(suite.Cases), want)
 		}
@@ -34,14 +34,14 @@ func TestJUnitAgreesWithAPass(t *testing.T) {
 	run := passRun()
 	run.Verdict.Faults[0].Observed.Effects = nil
 	run.Verdict.Faults[1].Observed.Healed = false
-	suite := readJUnit(t, render(t, run, JUnit)).Suite
+	suite := readJUnit(t, render(t, run, JUnit)).Suites[0]
 	if suite.Errors+suite.Failures > 0 {
 		t.Errorf("a run that passed has %d errors and %d failures", suite.Errors, suite.Failures)
 	}
 }
 
 func TestJUnitTellsTheStory(t *testing.T) {
-	suite := readJUnit(t, render(t, failRun(), JUnit)).Suite
+	suite := readJUnit(t, render(t, failRun(), JUnit)).Suites[0]
 	failure := suite.Cases[7].Failure
 	if failure == nil {
 		t.Fatal("the violated invariant is no failure")
@@ -65,7 +65,7 @@ func TestJUnitIsValidWhateverItTells(t *testing.T) {
 		if at := strings.IndexFunc(b.String(), unseen); at >= 0 {
 			t.Fatalf("a character that can't be seen is at %d: %q", at, b.String()[at:min(at+20, b.Len())])
 		}
-		suite := readJUnit(t, b.String()).Suite
+		suite := readJUnit(t, b.String()).Suites[0]
 		if suite.Tests != 6 || suite.Cases[0].Failure == nil || suite.Cases[1].Error == nil || suite.Cases[2].Skipped == nil {
 			t.Fatalf("the payload changed what the report says: %+v", suite)
 		}
@@ -73,7 +73,7 @@ func TestJUnitIsValidWhateverItTells(t *testing.T) {
 }
 
 func TestJUnitErrorForAFaultWithoutEffect(t *testing.T) {
-	suite := readJUnit(t, render(t, inconclusiveRun(), JUnit)).Suite
+	suite := readJUnit(t, render(t, inconclusiveRun(), JUnit)).Suites[0]
 	last := suite.Cases[len(suite.Cases)-1]
 	if last.Error == nil || !strings.Contains(last.Error.Message, "dlq-refuses: no effect") || !strings.Contains(last.Error.Message, "kill-1: not injected") {
 		t.Errorf("the faults' case is %+v", last)

@@ -1,8 +1,15 @@
 package reports
 
+import "strings"
+
 // promise says in a sentence what an invariant holds a consumer to, for readers who do not know its name yet.
 func promise(invariant string) string {
+	if _, ofNode, found := strings.Cut(invariant, "/"); found {
+		invariant = ofNode // that of one node of a graph
+	}
 	switch invariant {
+	case "graph-conservation":
+		return "Every document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, by the way its id says."
 	case "no-loss":
 		return "Every record that Kafka acknowledged reaches an end: processed, dead-lettered, or ended by contract."
 	case "commit-after-dlq":

@@ -41,6 +41,9 @@ func visible(s string, limit int) string {
 	return b.String()
 }
 
+// Visible returns s as text of one line that is safe to show on a terminal, of at most limit characters.
+func Visible(s string, limit int) string { return visible(s, limit) }
+
 func visibleRune(r rune, size int, first byte) string {
 	switch {
 	case r == utf8.RuneError && size == 1:

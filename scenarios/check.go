@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -41,6 +42,8 @@ func (c *checker) check(folder string) {
 	c.checkLoad()
 	c.checkOutcomes()
 	c.checkReference()
+	c.checkGraph()
+	c.checkStore()
 	c.checkFaults()
 	c.checkReplay()
 	c.checkExpect()
@@ -106,6 +109,7 @@ func (c *checker) checkSubjectOf(folder string) {
 
 func (c *checker) checkTopics() {
 	c.checkRetryPartitions()
+	c.checkForeign()
 	broker := c.s.Topics.DLQ.Broker
 	if broker == 0 || !c.sound("/cluster/brokers") {
 		return
@@ -115,6 +119,22 @@ func (c *checker) checkTopics() {
 		c.at("/topics/dlq/broker", "a broker of its own for the DLQ topic needs another one for the rest: set cluster.brokers to 2 or more")
 	case broker > c.s.Cluster.Brokers:
 		c.at("/topics/dlq/broker", fmt.Sprintf("there is no broker %d: the cluster has %d", broker, c.s.Cluster.Brokers))
+	}
+}
+
+// checkForeign: only a letter that says which service it is of can be told from another's.
+func (c *checker) checkForeign() {
+	reference, envelope := c.s.Subject.Reference, ""
+	switch {
+	case c.s.Topics.DLQ.Foreign == 0 || !c.sound("/subject", "/subject/reference", "/subject/reference/envelope"):
+		return
+	case c.file != nil:
+		envelope = c.file.Contract.DLQ.Envelope
+	case reference != nil && reference.DLQEnabled:
+		envelope = reference.Envelope
+	}
+	if envelope != deadletter.HexkitName {
+		c.at("/topics/dlq/foreign", "several services share a DLQ topic only where each letter names its own: with the envelope hexkit")
 	}
 }
 
@@ -197,8 +217,14 @@ func (c *checker) checkReplay() {
 	if c.s.Replay.Healed <= 0 {
 		c.at("/replay/healed", "with nothing healed nothing is replayed: leave replay out, or heal some")
 	}
+	if c.s.Replay.Rounds > 1 && c.s.Graph == nil {
+		c.at("/replay/rounds", "several rounds are for a graph of nodes, which counts how often a document was replayed")
+	}
 	outcomes := c.s.Workload.Outcomes
-	if c.allSound("/workload") && outcomes.Exhausted == 0 && outcomes.Permanent == 0 {
+	if c.s.Graph != nil {
+		outcomes = c.s.Graph.outcomes()
+	}
+	if c.allSound("/workload") && c.allSound("/graph") && outcomes.Exhausted == 0 && outcomes.Permanent == 0 {
 		c.at("/replay", "nothing to replay: give the outcomes exhausted or permanent a weight")
 	}
 	if reference := c.s.Subject.Reference; reference != nil && !reference.DLQEnabled {

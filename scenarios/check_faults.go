@@ -70,9 +70,15 @@ func (c *checker) instancesSound() bool {
 func (c *checker) setting() faults.Setting {
 	setting := faults.Setting{
 		Steady: c.s.Workload.Duration.D(), Brokers: c.s.Cluster.Brokers, DLQBroker: c.s.Topics.DLQ.Broker,
-		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{},
+		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{}, Nodes: c.s.nodeNames(),
+	}
+	if !c.allSound("/graph") {
+		setting.Instances, setting.MaxInstances = 0, 0
 	}
 	c.tellSubject(&setting)
+	if s := c.s.Store; s != nil {
+		setting.StoreProcesses, setting.StoreLink = map[string]int{"router": s.Routers, "worker": s.Workers}, s.Engine != EngineSQLite
+	}
 	if !c.sound("/workload", "/workload/duration") || !c.allSound("/workload/steps") {
 		setting.Steady = 0
 	}
@@ -104,6 +110,10 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 	}
 	reference := c.s.Subject.Reference
+	if c.s.Graph != nil {
+		setting.NoRetryTopics = true
+		return
+	}
 	if reference == nil || c.s.Subject.File != "" || !c.sound("/subject", "/subject/reference") || !c.allSound("/subject/reference") {
 		return
 	}

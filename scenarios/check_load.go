@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -33,6 +34,7 @@ func (c *checker) checkLoad() {
 	c.checkShares()
 	c.checkLarge()
 	c.checkFailing()
+	c.checkRecordHeaders("/workload/record_headers", load.RecordHeaders)
 	if c.has("/workload/value_size") && load.ValueSize < minValue {
 		c.at("/workload/value_size", fmt.Sprintf("a value needs at least %d bytes, for its id and time stamp", minValue))
 	}
@@ -116,6 +118,7 @@ func (c *checker) checkOutcomes() {
 		}
 		c.checkFailures(name, failing)
 	}
+	c.checkExhausted()
 	// HTTP's Retry-After counts seconds (RFC 9110, 10.2.3).
 	const path = "/workload/outcomes/rate_limited/retry_after"
 	if wait := outcomes.RateLimited.RetryAfter.D(); c.has(path) && (wait < time.Second || wait%time.Second != 0) {
@@ -130,9 +133,25 @@ func (c *checker) checkFailures(name string, failing Failing) {
 	if failing.Weight == 0 || reference == nil || !c.sound(path, path+"/failures", "/subject/reference/max_retries") {
 		return
 	}
+	if reference.OnExhausted == consumer.ExhaustedExit {
+		return // the process that is started next begins a new count
+	}
 	if failing.Failures >= reference.MaxRetries {
 		c.at(path+"/failures", fmt.Sprintf("a record that fails %d times first never succeeds: max_retries allows %d executions in all; lower failures, or use exhausted",
 			failing.Failures, reference.MaxRetries))
+	}
+}
+
+// checkExhausted refuses records that fail for ever where each ends the process that has it.
+func (c *checker) checkExhausted() {
+	reference, outcomes := c.s.Subject.Reference, c.s.Workload.Outcomes
+	if reference == nil || reference.OnExhausted != consumer.ExhaustedExit || !c.allSound("/workload/outcomes") {
+		return
+	}
+	for name, weight := range map[string]int{"exhausted": outcomes.Exhausted, "permanent": outcomes.Permanent} {
+		if weight > 0 {
+			c.at("/workload/outcomes/"+name, "with on_exhausted: exit a record that always fails ends each process that gets it, for ever: use transient with more failures than max_retries")
+		}
 	}
 }
 

@@ -9,12 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
 )
 
 func (d *document) checkSubject(s *SubjectFile) {
 	c := newChecker(d, nil)
-	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics"} {
+	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics", "/replay"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)
@@ -29,9 +30,12 @@ func (d *document) checkSubject(s *SubjectFile) {
 			d.add(d.root.get("/env").fields[name].key, fmt.Sprintf("%q can't be the name of an environment variable", name), "")
 		}
 	}
+	c.checkRecordHeaders("/record_headers", s.RecordHeaders)
+	c.checkOwnStore(s.Store)
 	c.checkClasses(s.Contract.Classes)
 	c.checkBackoff(s.Contract.Backoff)
 	c.checkRetryTopics(s.Contract)
+	c.checkExits(s.Contract)
 	c.checkShareGroup(s.Contract)
 }
 
@@ -152,6 +156,22 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 		if wrong.is {
 			c.at(base+wrong.path, wrong.why)
 		}
+	}
+}
+
+// checkExits: a process ends because of a record only where it has no dead-letter topic for it and still holds it.
+func (c *checker) checkExits(contract ContractSpec) {
+	const path = "/contract/on_exhausted"
+	if contract.OnExhausted == consumer.ExhaustedExit {
+		switch {
+		case contract.DLQ.Envelope != "":
+			c.at(path, "what fails for good is dead-lettered (dlq.envelope): leave out one of the two")
+		case contract.Retry != string(history.RetryInPlace) || contract.GroupType == string(history.GroupShare) || contract.Commits == CommitsAuto:
+			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
+		}
+	}
+	if c.has("/contract/order_of") && contract.Ordering == string(history.OrderingNone) {
+		c.at("/contract/order_of", "order_of means nothing without an order: add ordering: key or partition")
 	}
 }
 

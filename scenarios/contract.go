@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -25,7 +26,7 @@ const (
 	PartitionAny      = "any"
 	PartitionSame     = "same"
 	SkipTombstone     = "tombstone"
-	EnvelopePlain     = "plain"
+	OrderOfAttempts   = "attempts"
 )
 
 // defaultSubject is what a subject holds before its file is decoded over it. Each default promises the least that anyone would
@@ -75,6 +76,7 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		Envelope: c.DLQ.Envelope, KeepsHeaders: c.DLQ.KeepsHeaders, SamePartition: c.DLQ.Partition == PartitionSame,
 		OnFailure: history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits == CommitsAuto, StopGrace: c.Stop.Grace.D(),
 		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),
+		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
 	}
 	if c.Backoff.Initial > 0 {
 		contract.Backoff = history.Backoff{
@@ -186,10 +188,23 @@ func ReferenceContract(r Reference) history.Contract {
 	if contract.Backoff.Initial > 0 && r.ExponentialBackoff {
 		contract.Backoff.Multiplier = 2
 	}
+	contract.ExitsExhausted = r.OnExhausted == consumer.ExhaustedExit
 	if r.DLQEnabled {
-		contract.Envelope, contract.KeepsHeaders = EnvelopePlain, true
+		contract.Envelope = r.Envelope
+		if dialect, err := deadletter.Named(r.Envelope); err == nil { // a name that is none was reported when the settings were checked
+			contract.KeepsHeaders = dialect.Traits().Headers
+		}
 	}
 	return contract
+}
+
+// ReplayTopic returns the topic that the reference consumer of the group takes replayed dead letters from, "" if that is the input topic: hexkit's events come
+// back through the topic of their service, which goes by the name of its group.
+func ReplayTopic(r Reference, group string) string {
+	if !r.DLQEnabled || r.Envelope != deadletter.HexkitName {
+		return ""
+	}
+	return deadletter.HexkitRetryTopic(group)
 }
 
 // RetryTopics returns the names of the retry topics that the reference consumer reads and writes beside its input topic: "INPUT.retry-1" to

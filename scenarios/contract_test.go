@@ -220,6 +220,30 @@ func TestDialectsAreThoseThatThereAre(t *testing.T) {
 	}
 }
 
+// TestEnvelopesOfTheReference: it can write every dialect, and its contract promises what the dialect can hold, and says what it can't.
+func TestEnvelopesOfTheReference(t *testing.T) {
+	for _, name := range append(deadletter.Names(), "plane") {
+		scenario, err := Parse("x.yaml", []byte("name: x\ndescription: x\nsubject: {reference: {envelope: "+name+"}}\nworkload: {rate: 10/s, duration: 1s}\n"))
+		if known := slices.Contains(deadletter.Names(), name); (err == nil) != known {
+			t.Errorf("envelope %s: %v", name, err)
+		} else if !known {
+			continue
+		}
+		dialect, err := deadletter.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contract, traits := ReferenceContract(*scenario.Subject.Reference), dialect.Traits()
+		if contract.Envelope != name || contract.KeepsHeaders != traits.Headers {
+			t.Errorf("%s: the contract is %+v", name, contract)
+		}
+		said := strings.Join(DescribeContract(contract).Lines(), "\n")
+		if strings.Contains(said, "neither partition") == traits.Position || strings.Contains(said, "attempts there were") != (traits.Position && !traits.Attempts) {
+			t.Errorf("%s: it says\n%s", name, said)
+		}
+	}
+}
+
 // TestContractOfTheReferenceWithRetryTopics: the copy carries the count, no order is kept, and the names are those that the consumer itself takes.
 func TestContractOfTheReferenceWithRetryTopics(t *testing.T) {
 	reference := defaultReference()

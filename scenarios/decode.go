@@ -180,6 +180,9 @@ func (s *Scenario) fill(root *node) {
 
 // InstanceCount returns the number of the subject's instances.
 func (s *Scenario) InstanceCount() int {
+	if s.Graph != nil {
+		return s.Graph.Instances()
+	}
 	if s.Subject.Reference != nil {
 		return s.Subject.Reference.Instances
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -131,13 +132,16 @@ func backoffPromise(b history.Backoff) string {
 }
 
 func deadLetterPromises(c history.Contract) []string {
+	if c.ExitsExhausted {
+		return []string{"When a record has failed for good it ends with an error, and commits nothing past that record; it is then started again."}
+	}
 	list := []string{map[history.OnFailure]string{
 		history.OnFailureHalt:  "When a dead letter can't be written it commits nothing past that record, and says so.",
 		history.OnFailureCrash: "When a dead letter can't be written it ends with an error, and commits nothing past that record.",
 		history.OnFailureRetry: "When a dead letter can't be written it tries on, and commits nothing past that record.",
 	}[c.OnFailure]}
 	if c.Envelope != "" {
-		list = append(list, fmt.Sprintf("Dead letters keep key and value and carry the metadata of the dialect %q.", c.Envelope))
+		list = append(list, fmt.Sprintf("Dead letters keep key and value and carry the metadata of the dialect %q%s.", c.Envelope, notHeld(c.Envelope)))
 	}
 	if c.KeepsHeaders {
 		list = append(list, "Dead letters keep the original headers.")
@@ -198,7 +202,7 @@ func contractRules(c history.Contract) []contractRule {
 		{"no-loss", "every acknowledged record must reach an end: success, a dead letter or a business failure", ""},
 		{"commit-after-dlq", "a record that ends in the dead-letter topic must be acknowledged there before its offset is committed", first(letters, auto)},
 		{"commit-after-outcome", "an offset is committed only when every record before it is done", auto},
-		{"halt-on-dlq-failure", fmt.Sprintf("dlq.on_failure is %s: no commit may pass a record that could not be dead-lettered", c.OnFailure), first(letters, auto)},
+		haltRule(c, wire, first(letters, auto)),
 		{"bounded-retries", fmt.Sprintf("%d attempts are promised", c.MaxAttempts), first(wire, attempts)},
 		{"classification", "every outcome has one class, which says whether it is retried and dead-lettered", wire},
 		{"backoff", fmt.Sprintf("a first wait of %s is promised", c.Backoff.Initial), first(wire, wait)},
@@ -210,7 +214,17 @@ func contractRules(c history.Contract) []contractRule {
 		{"liveness", "once everything is healed the lag goes to zero, no partition stays paused and the group settles", ""},
 		{"graceful-stop", fmt.Sprintf("after TERM it ends within %s, and what it had not finished is delivered again", c.StopGrace), ""},
 		{"replay-round-trip", "in scenarios with a replay phase, every selected dead letter goes back once and reaches its end", letters},
+		{"store-lifecycle", "in runs with a dead-letter store, its entries change only as the documents say, one worker at a time", ""},
+		{"graph-conservation", "in scenarios with a graph of nodes, every document leaves it or lies in exactly one node's dead-letter topic", ""},
 	}
+}
+
+func haltRule(c history.Contract, wire, letters string) contractRule {
+	const name = "halt-on-dlq-failure"
+	if c.ExitsExhausted {
+		return contractRule{name, "on_exhausted is exit: a process that has exhausted a record's attempts must end with an error", wire}
+	}
+	return contractRule{name, fmt.Sprintf("dlq.on_failure is %s: no commit may pass a record that could not be dead-lettered", c.OnFailure), letters}
 }
 
 // first returns the first reason there is.
@@ -219,6 +233,23 @@ func first(reasons ...string) string {
 		if reason != "" {
 			return reason
 		}
+	}
+	return ""
+}
+
+// notHeld says what the dialect's letters can't say of their origin, and what therefore is not judged.
+func notHeld(envelope string) string {
+	dialect, err := deadletter.Named(envelope)
+	if err != nil {
+		return ""
+	}
+	switch traits := dialect.Traits(); {
+	case !traits.Position && !traits.Attempts:
+		return ", which names the source topic but neither partition, offset nor the number of attempts"
+	case !traits.Position:
+		return ", which names the source topic but neither partition nor offset"
+	case !traits.Attempts:
+		return ", which does not say how many attempts there were"
 	}
 	return ""
 }

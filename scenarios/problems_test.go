@@ -17,7 +17,7 @@ func TestProblems(t *testing.T) {
 	if err != nil || len(inputs) == 0 {
 		t.Fatalf("no inputs: %v", err)
 	}
-	for _, input := range append(inputs, "testdata/subjects/bad.yaml", "testdata/subjects/bad-process.yaml", "testdata/subjects/bad-container.yaml") {
+	for _, input := range append(inputs, "testdata/subjects/bad.yaml", "testdata/subjects/bad-process.yaml", "testdata/subjects/bad-container.yaml", "testdata/subjects/bad-exits.yaml") {
 		t.Run(filepath.Base(input), func(t *testing.T) {
 			if strings.Contains(input, "subjects") {
 				_, err = LoadSubject(input)

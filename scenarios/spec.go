@@ -28,8 +28,10 @@ type Scenario struct {
 	Cluster  Cluster       `json:"cluster,omitempty"`
 	Topics   Topics        `json:"topics,omitempty"`
 	Subject  Subject       `json:"subject,omitempty"`
+	Graph    *Graph        `json:"graph,omitempty"`
 	Workload Workload      `json:"workload" jsonschema:"required"`
 	Faults   []faults.Spec `json:"faults,omitempty"`
+	Store    *Store        `json:"store,omitempty"`
 	Replay   *Replay       `json:"replay,omitempty"`
 	Expect   Expect        `json:"expect,omitempty"`
 }
@@ -71,6 +73,8 @@ type DLQTopic struct {
 	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1,maximum=256"`
 	// Broker, from 1, holds all of its partitions and none of the input's, so that the link "dlq" is this broker's.
 	Broker int `json:"broker,omitempty" jsonschema:"minimum=1,maximum=9"`
+	// Foreign is how many dead letters of another service lie in it from the start, as in a topic that several services share. Nobody may put them back.
+	Foreign int `json:"foreign,omitempty" jsonschema:"minimum=0,maximum=10000"`
 }
 
 // Subject is the consumer under test: the reference consumer, a subject.yaml, or one written in place. Exactly one of Reference
@@ -107,8 +111,10 @@ type Workload struct {
 	// ValueSize of a record, at least 128B; default 256B.
 	ValueSize units.Size `json:"value_size,omitempty"`
 	// Headers each record carries besides dlqbench-id; default 1.
-	Headers  int      `json:"headers,omitempty" jsonschema:"minimum=0,maximum=100"`
-	Outcomes Outcomes `json:"outcomes,omitempty"`
+	Headers int `json:"headers,omitempty" jsonschema:"minimum=0,maximum=100"`
+	// RecordHeaders are headers of these names that each record carries beside them; {{.UUID}} in a value is a fresh UUID of version 4.
+	RecordHeaders map[string]string `json:"record_headers,omitempty"`
+	Outcomes      Outcomes          `json:"outcomes,omitempty"`
 	// Failing makes several partitions fail at once for a while, whatever Outcomes says.
 	Failing []FailingPartitions `json:"failing,omitempty"`
 	// Tombstones is the share of the records with a null value; Garbage of those whose value is no message at all: random bytes, not UTF-8, without an id.
@@ -192,6 +198,8 @@ type Replay struct {
 	Healed units.Percent `json:"healed,omitempty"`
 	// FailAgain is the share of the selected that fail again, and must make one new dead letter each; default 0%.
 	FailAgain units.Percent `json:"fail_again,omitempty"`
+	// Rounds, of a graph: what fails again is replayed again, so many times in all; default 1.
+	Rounds int `json:"rounds,omitempty" jsonschema:"minimum=1,maximum=20"`
 	// Rate of the replay; default 500/s.
 	Rate units.Rate `json:"rate,omitempty"`
 }

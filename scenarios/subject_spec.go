@@ -29,9 +29,24 @@ type SubjectFile struct {
 	// Files are rendered before each start: path (relative to the instance's work folder, {{.WorkDir}}) to template text.
 	Files map[string]string `json:"files,omitempty"`
 	Ready Ready             `json:"ready,omitempty"`
+	// RecordHeaders are headers without which the subject takes no record: each record carries them; {{.UUID}} in a value is a fresh UUID of version 4.
+	RecordHeaders map[string]string `json:"record_headers,omitempty"`
 	// Observe: oracle (default) or wire (the subject does not call the oracle).
-	Observe  string       `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
+	Observe string `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
+	// Replay says how its dead letters go back.
+	Replay   ReplayTool   `json:"replay,omitempty"`
 	Contract ContractSpec `json:"contract,omitempty"`
+	// Store is where the subject keeps dead letters in a database of its own, if it does.
+	Store *OwnStore `json:"store,omitempty"`
+}
+
+// ReplayTool is how the dead letters of a subject go back.
+type ReplayTool struct {
+	// To is the topic that they go to, which the subject consumes as if it were the input; default: the input topic.
+	To string `json:"to,omitempty"`
+	// Command is the subject's own tool; default: dlqbench replay. It finds the addresses of an instance in its environment, the ids of the records to
+	// put back in the file {{.IDsFile}}, one per line, and how many it may write per second as {{.ReplayRate}}. It ends when it is done.
+	Command []string `json:"command,omitempty" jsonschema:"minItems=1"`
 }
 
 // Ready says when an instance counts as ready; without it: when the tap has seen it fetch from an assigned partition.
@@ -53,8 +68,14 @@ type ContractSpec struct {
 	Backoff   BackoffSpec  `json:"backoff,omitempty"`
 	Classes   ClassesSpec  `json:"classes,omitempty"`
 	// Logical: terminal (default) or dead-letter.
-	Logical     string   `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
-	Ordering    string   `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`
+	Logical  string `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
+	Ordering string `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`
+	// OrderOf: outcomes (default), if the next record begins when the one before has come to its end; attempts, if already when it has had its last
+	// attempt, also while its dead letter is outstanding.
+	OrderOf string `json:"order_of,omitempty" jsonschema:"enum=outcomes,enum=attempts"`
+	// OnExhausted, without a dead-letter topic: finish (default), if a record that fails for good is given up and its offset committed; exit, if the process
+	// ends with an error and commits nothing past it. It is then started again, as by a supervisor.
+	OnExhausted string   `json:"on_exhausted,omitempty" jsonschema:"enum=finish,enum=exit"`
 	Retry       string   `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
 	RetryTopics TextList `json:"retry_topics,omitempty"`
 	DLQ         DLQSpec  `json:"dlq,omitempty"`
@@ -101,8 +122,8 @@ type TextList []string
 // DLQSpec promises where dead letters go and what happens when they can't be written.
 type DLQSpec struct {
 	Topic string `json:"topic,omitempty"`
-	// Envelope: plain.
-	Envelope string `json:"envelope,omitempty" jsonschema:"enum=plain"`
+	// Envelope is the dialect of the dead letters, see docs/envelopes.md.
+	Envelope string `json:"envelope,omitempty" jsonschema:"enum=plain,enum=pipestream,enum=hexkit,enum=management,enum=spring,enum=spring-retryable-topic,enum=smallrye,enum=connect,enum=streams,enum=share-group,enum=watermill"`
 	// Partition: any (default) or same.
 	Partition string `json:"partition,omitempty" jsonschema:"enum=any,enum=same"`
 	// OnFailure: halt, crash or retry.

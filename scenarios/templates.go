@@ -22,6 +22,8 @@ type Values struct {
 	DLQTopic                string
 	// RetryTopics are comma-separated, or empty.
 	RetryTopics string
+	// ReplayTopic is where dead letters go back to if that is not the input topic, else empty.
+	ReplayTopic string
 	GroupID     string
 	// Instance counts from 0.
 	Instance int
@@ -31,6 +33,8 @@ type Values struct {
 	StoreURL string
 	// WorkDir is the instance's own folder, in which its files are written.
 	WorkDir string
+	// IDsFile names the records to put back, one id per line, and ReplayRate is how many the replay tool may write per second; empty for instances.
+	IDsFile, ReplayRate string
 	// RunID prefixes everything of the run.
 	RunID string
 	// SecurityProtocol is PLAINTEXT unless the cluster wants SASL.
@@ -56,11 +60,14 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_INPUT_TOPICS":      v.InputTopics,
 		"DLQBENCH_DLQ_TOPIC":         v.DLQTopic,
 		"DLQBENCH_RETRY_TOPICS":      v.RetryTopics,
+		"DLQBENCH_REPLAY_TOPIC":      v.ReplayTopic,
 		"DLQBENCH_GROUP_ID":          v.GroupID,
 		"DLQBENCH_INSTANCE":          strconv.Itoa(v.Instance),
 		"DLQBENCH_ORACLE_URL":        v.OracleURL,
 		"DLQBENCH_STORE_URL":         v.StoreURL,
 		"DLQBENCH_WORK_DIR":          v.WorkDir,
+		"DLQBENCH_IDS_FILE":          v.IDsFile,
+		"DLQBENCH_REPLAY_RATE":       v.ReplayRate,
 		"DLQBENCH_RUN_ID":            v.RunID,
 	}
 	maps.Copy(environment, v.Security())
@@ -96,7 +103,12 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Build, rendered.Command, rendered.Args = list(s.Build), list(s.Command), list(s.Args)
 	rendered.Env, rendered.Files = all(s.Env), all(s.Files)
 	rendered.Contract.Group, rendered.Contract.DLQ.Topic = text(s.Contract.Group), text(s.Contract.DLQ.Topic)
+	rendered.Replay = ReplayTool{To: text(s.Replay.To), Command: list(s.Replay.Command)}
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
+	if s.Store != nil {
+		own := *s.Store
+		own.URL, rendered.Store = text(own.URL), &own
+	}
 	if failed != nil {
 		return nil, fmt.Errorf("filling in the subject %s: %w", s.Name, failed)
 	}

@@ -45,6 +45,9 @@ func New(header history.Header) *Measurer {
 // Observe takes the next event; events come sorted by time.
 func (m *Measurer) Observe(e *history.Event) {
 	m.now = e.Time
+	if history.OfStore(e.Instance) {
+		return // measured are the subject and the replay tool
+	}
 	switch e.Kind {
 	case history.KindPhase:
 		m.enter(e)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -88,9 +89,9 @@ func (a *app) validateCommand() *cobra.Command {
 
 func (a *app) schemaCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "schema [scenario|subject|verdict]", Short: "Print the JSON Schema of scenario files, subject files or verdict.json",
+		Use: "schema [scenario|subject|gate|verdict]", Short: "Print the JSON Schema of scenario files, subject files, dlqbench.yaml or verdict.json",
 		Args:      cobra.MaximumNArgs(1),
-		ValidArgs: []string{"scenario", "subject", "verdict"},
+		ValidArgs: []string{"scenario", "subject", "gate", "verdict"},
 		Example: `  dlqbench schema > scenario.schema.json
   dlqbench schema subject > subject.schema.json`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -100,7 +101,7 @@ func (a *app) schemaCommand() *cobra.Command {
 			}
 			schema, ok := schemas()[what]
 			if !ok {
-				return usageError{fmt.Errorf("there is no schema %q: write scenario, subject or verdict", what)}
+				return usageError{fmt.Errorf("there is no schema %q: write scenario, subject, gate or verdict", what)}
 			}
 			data, err := schema()
 			if err != nil {
@@ -115,7 +116,7 @@ func (a *app) schemaCommand() *cobra.Command {
 
 func schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
-		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "verdict": reports.VerdictSchema,
+		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "gate": gate.Schema, "verdict": reports.VerdictSchema,
 	}
 }
 

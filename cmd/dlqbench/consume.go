@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/subject"
 )
 
@@ -42,7 +44,7 @@ environment: DLQBENCH_BOOTSTRAP_SERVERS, DLQBENCH_INPUT_TOPIC, DLQBENCH_DLQ_TOPI
 			if _, inRun := os.LookupEnv(subject.RunIDVariable); !inRun {
 				defer background(command.Context(), func(ctx context.Context) { lookForTopics(ctx, config) })()
 			}
-			if err := consumer.Main(command.Context(), config, consumer.DefaultParts(config.Settings)); err != nil {
+			if err := consumer.Main(command.Context(), config, consumer.PartsFor(config)); err != nil {
 				return fmt.Errorf("consuming: %w", err)
 			}
 			return nil
@@ -119,6 +121,7 @@ func settingsFlags(flags *pflag.FlagSet, s *consumer.Settings) {
 	flags.IntVar(&s.MaxInFlight, "max-in-flight", s.MaxInFlight, "records fetched and not finished, at most")
 	flags.TextVar(&s.AttemptTimeout, "attempt-timeout", s.AttemptTimeout, "bound of one execution")
 	flags.TextVar(&s.CommitInterval, "commit-interval", s.CommitInterval, "time between commits")
+	flags.StringVar(&s.Envelope, "envelope", s.Envelope, "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
 	flags.BoolVar(&s.DLQEnabled, "dlq-enabled", s.DLQEnabled, "dead-letter what fails for good")
 	flags.TextVar(&s.StopGrace, "stop-grace", s.StopGrace, "bound of the orderly stop after TERM")
 }

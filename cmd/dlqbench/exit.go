@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -52,6 +53,23 @@ func verdictCode(verdict *assertions.Verdict) int {
 		return exitThreshold
 	}
 	return exitPass
+}
+
+// standingCode is the exit code of a gate.
+func standingCode(standing reports.Standing) int {
+	switch standing {
+	case reports.StandingPass:
+		return exitPass
+	case reports.StandingInterrupted:
+		return exitInterrupted
+	case reports.StandingFail:
+		return exitViolated
+	case reports.StandingThreshold:
+		return exitThreshold
+	case reports.StandingInconclusive:
+		return exitInconclusive
+	}
+	return exitEnvironment
 }
 
 // worst returns the code that decides when several runs ended: interrupted, then violated, environment, inconclusive, threshold, pass.

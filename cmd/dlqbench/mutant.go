@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter/worker"
 	"github.com/dlqbench/dlqbench/internal/mutants"
 )
 
@@ -23,7 +24,7 @@ func (a *app) mutantCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	command.AddCommand(a.mutantConsumeCommand(), a.mutantReplayCommand())
+	command.AddCommand(a.mutantConsumeCommand(), a.mutantReplayCommand(), a.mutantRouterCommand(), a.mutantWorkerCommand(), a.mutantKeeperCommand())
 	return command
 }
 
@@ -36,14 +37,14 @@ func (a *app) mutantConsumeCommand() *cobra.Command {
 				return usageError{err}
 			}
 			if mutant.Consumer == nil {
-				return usageError{fmt.Errorf("%s is a bug of the replay: dlqbench mutant replay %s", args[0], args[0])}
+				return usageError{fmt.Errorf("%s is no bug of the consumer", args[0])}
 			}
 			config, err := consumer.FromEnvironment(os.LookupEnv)
 			if err != nil {
 				return usageError{err}
 			}
 			config.Logger = a.logger(a.stderr)
-			parts := consumer.DefaultParts(config.Settings)
+			parts := consumer.PartsFor(config)
 			mutant.Consumer(&config, &parts)
 			return consumer.Main(command.Context(), config, parts)
 		},
@@ -60,7 +61,7 @@ func (a *app) mutantReplayCommand() *cobra.Command {
 				return usageError{err}
 			}
 			if mutant.Replay == nil {
-				return usageError{fmt.Errorf("%s is a bug of the consumer: dlqbench mutant consume %s", args[0], args[0])}
+				return usageError{fmt.Errorf("%s is no bug of the replay", args[0])}
 			}
 			flags.plant = mutant.Replay
 			return a.replay(command, flags)
@@ -68,4 +69,48 @@ func (a *app) mutantReplayCommand() *cobra.Command {
 	}
 	flags.add(command.Flags())
 	return command
+}
+
+func (a *app) mutantRouterCommand() *cobra.Command {
+	var mutant mutants.Mutant
+	command := a.dlqRouterCommand(func(config *worker.RouterConfig) { mutant.Router(config) })
+	return planted(command, "router", &mutant, func() bool { return mutant.Router != nil })
+}
+
+func (a *app) mutantWorkerCommand() *cobra.Command {
+	var mutant mutants.Mutant
+	command := a.dlqWorkerCommand(func(address string, config *worker.Config) { mutant.Worker(address, config) })
+	return planted(command, "worker", &mutant, func() bool { return mutant.Worker != nil })
+}
+
+// planted makes the command one with the bug that its argument names, which must be one of the kind.
+func planted(command *cobra.Command, kind string, mutant *mutants.Mutant, ofKind func() bool) *cobra.Command {
+	run := command.RunE
+	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug", cobra.ExactArgs(1)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		var err error
+		if *mutant, err = mutants.Named(args[0]); err != nil {
+			return usageError{err}
+		}
+		if !ofKind() {
+			return usageError{fmt.Errorf("%s is no bug of the %s", args[0], kind)}
+		}
+		return run(command, nil)
+	}
+	return command
+}
+
+func (a *app) mutantKeeperCommand() *cobra.Command {
+	var mutant mutants.Mutant
+	command := a.dlqRetainCommand()
+	run := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		for name, value := range mutant.Keeper {
+			if err := command.Flags().Set(name, value); err != nil {
+				return usageError{err}
+			}
+		}
+		return run(command, args)
+	}
+	return planted(command, "keeper", &mutant, func() bool { return mutant.Keeper != nil })
 }

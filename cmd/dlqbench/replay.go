@@ -34,7 +34,8 @@ func (a *app) replayCommand() *cobra.Command {
 Read the dead letters that are in a topic now, restore the original records (key, value and headers as they were, failure headers
 removed) and produce each selected one once. A second call goes on where the first one ended; --from-start considers every letter again.
 
---where selects by an expression over topic, partition, offset, key, value, headers, reason, attempts, source and timestamp.`),
+--where selects by an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group, dialect, source and
+timestamp.`),
 		Example: `  dlqbench replay --bootstrap localhost:9092 --from orders.dlq --dry-run
   dlqbench replay --bootstrap localhost:9092 --from orders.dlq --where 'reason contains "timeout"' --rate 100/s`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -101,12 +102,14 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 	if config.Options, err = security.FromEnvironment(os.LookupEnv); err != nil {
 		return config, err
 	}
-	if config.Dialect, err = deadletter.Named(flags.dialect); err != nil {
+	dialect, err := deadletter.Named(flags.dialect)
+	if err != nil {
 		return config, err
 	}
+	config.Dialect = dialect
 	if flags.ids != "" { // an explicit selection is no progress through the topic
 		config.FromStart = true
-		if config.Select, err = selectIDs(flags.ids); err != nil {
+		if config.Select, err = selectIDs(flags.ids, dialect); err != nil {
 			return config, err
 		}
 	}
@@ -118,14 +121,14 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 	return config, nil
 }
 
-// selectIDs selects the letters whose record ids, which dlqbench's own workload puts in a header, are listed in the file.
-func selectIDs(path string) (func(*kgo.Record) bool, error) {
+// selectIDs selects the letters whose record ids, which dlqbench's own workload puts in a header and in the value, are listed in the file.
+func selectIDs(path string, dialect deadletter.Dialect) (func(*kgo.Record) bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading --ids: %w", err)
 	}
 	defer file.Close()
-	selects, err := deadletter.Listed(file, history.IDHeader)
+	selects, err := deadletter.Listed(file, history.IDHeader, dialect)
 	if err != nil {
 		return nil, fmt.Errorf("reading --ids %s: %w", path, err)
 	}

@@ -52,9 +52,9 @@ Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environm
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "format of the log on stderr: text or json")
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "least level that is logged: debug, info, warn, error")
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(),
+		a.runCommand(), a.gateCommand(), a.initCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(),
 		a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.explainCommand(),
-		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand(), a.mutantCommand(), a.versionCommand(), a.guardCommand(), a.containerCommand(), a.kafkaCommand(),
+		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.inspectCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand(), a.mutantCommand(), a.versionCommand(), a.guardCommand(), a.containerCommand(), a.kafkaCommand(), a.dlqCommand(),
 	)
 	return root
 }

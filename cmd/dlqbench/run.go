@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -213,14 +214,7 @@ func quoteWord(word string) string {
 
 // runOne runs one scenario and shows what was judged, while it holds printing. The error says what failed besides the subject.
 func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlags, printing *sync.Mutex) (int, error) {
-	progress := a.progress(flags)
-	options.Log = a.logger(progress.Around(a.stderr))
-	options.Watch = progress.Update
-	defer context.AfterFunc(ctx, func() {
-		options.Log.Warn().Msg("interrupted: healing, ending and judging what there is; interrupt again to end at once")
-	})()
-	outcome, err := harness.Run(ctx, options)
-	progress.Done()
+	outcome, err := a.carryOut(ctx, options, flags)
 	if outcome == nil || outcome.Verdict == nil {
 		return a.exitCode(ctx, err), err
 	}
@@ -237,6 +231,23 @@ func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlag
 		return worst(code, exitEnvironment), errors.Join(err, printErr)
 	}
 	return code, err
+}
+
+// carryOut runs one scenario with its progress and its log on stderr.
+func (a *app) carryOut(ctx context.Context, options harness.Options, flags runFlags) (*harness.Outcome, error) {
+	progress := a.progress(flags)
+	options.Log = a.logger(progress.Around(a.stderr))
+	options.Watch = progress.Update
+	defer context.AfterFunc(ctx, func() {
+		why := "interrupted: healing, ending and judging what there is; interrupt again to end at once"
+		if errors.Is(context.Cause(ctx), gate.ErrBudget) {
+			why = gate.ErrBudget.Error() + ": healing, ending and judging what there is"
+		}
+		options.Log.Warn().Msg(why)
+	})()
+	outcome, err := harness.Run(ctx, options)
+	progress.Done()
+	return outcome, err
 }
 
 // progress is redrawn in place on a terminal that can, and plain lines elsewhere.

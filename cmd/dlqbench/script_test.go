@@ -62,6 +62,11 @@ func TestScripts(t *testing.T) {
 			"cut":       cmdCut,
 			"overwrite": cmdOverwrite,
 			"shown":     cmdShown,
+			"kafka":     cmdKafka,
+			"letters":   cmdLetters,
+			"topic":     cmdTopic,
+			"await":     cmdAwait,
+			"killed":    cmdKilled,
 		},
 	})
 }

@@ -25,6 +25,9 @@ func (r *run) audit(ctx context.Context) error {
 			return environment("auditing the topics", err)
 		}
 	}
+	if err := r.auditStore(ctx); err != nil {
+		return err
+	}
 	return environment("auditing the offsets", r.auditOffsets(ctx))
 }
 
@@ -107,8 +110,9 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dialect) history.Event {
 	event := history.New(history.KindAuditRecord, r.clock.Now())
 	event.Topic, event.Partition, event.Offset = topic, record.Partition, record.Offset
-	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashBytes(record.Value)
-	event.HeadersHash = workload.HashHeaders(record.Headers, workload.OriginalHeaders(r.scenario.Workload.Headers))
+	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashBytes(asWritten(dialect, record.Value))
+	originals := r.keptHeaders()
+	event.HeadersHash = workload.HashHeaders(record.Headers, originals)
 	event.Aux = record.Timestamp.UnixMilli()
 	if seq, found := findRecord(r.ids, record); found && int(seq) < len(r.plan.Records) {
 		event.Record = seq
@@ -120,19 +124,46 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 			event.Flags |= history.FailureHeaders
 		}
 	}
-	if dialect != nil && r.header.Topics[topic].Role == history.RoleDLQ {
+	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
 		event.Claim = r.claim(dialect, record)
+		held := heldIn(dialect, record)
+		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashBytes(asWritten(dialect, held.Value))
+		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
 	}
 	return event
+}
+
+// heldIn returns the record that the dead letter holds: what a replay would restore, whatever the form in which the dialect keeps it.
+func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
+	held := dialect.Prepare(letter)
+	if wrapping, ok := dialect.(interface {
+		Payload(letter *kgo.Record) []byte
+	}); ok { // a replay changes it
+		held.Value = wrapping.Payload(letter)
+	}
+	return held
+}
+
+// asWritten returns the value in the form that the workload gave it, if it went through the JSON of a dialect that encodes payloads again: into a letter, and
+// once more when it is replayed.
+func asWritten(dialect deadletter.Dialect, value []byte) []byte {
+	if dialect == nil || !dialect.Traits().JSON {
+		return value
+	}
+	return workload.AsWritten(value)
 }
 
 // claim is what the dead letter says about its origin.
 func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Claim {
 	failure, missing := dialect.Open(record)
-	return history.Claim{
+	claim := history.Claim{
 		Present: true, Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
 		Attempts: failure.Attempts, Missing: strings.Join(missing, ","),
 	}
+	if claim.Attempts == 0 { // it doesn't say
+		claim.Attempts = history.None
+	}
+	return claim
 }
 
 // findRecord looks for the record's id in its own header first, which is there unless someone dropped it, then everywhere else.

@@ -30,8 +30,8 @@ func (r *run) drain(ctx context.Context) error {
 	for {
 		committed, sure, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
 		now := r.live.figures()
-		still := watch.still(now, r.oracle.InFlight())
-		if committed && (sure && now.retrying == 0 && r.oracle.InFlight() == 0 || still) {
+		still := watch.still(now, r.oracles.inFlight())
+		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still) {
 			return nil
 		}
 		select {
@@ -98,8 +98,8 @@ func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err err
 		return false, false, err
 	}
 	sure = true
-	for _, topic := range r.header.Topics {
-		if topic.Role == history.RoleDLQ {
+	for index, topic := range r.header.Topics {
+		if topic.Role != history.RoleInput && topic.Role != history.RoleRetry && topic.Role != history.RoleNode {
 			continue
 		}
 		// Asked after the offsets, so that a copy that was written meanwhile counts as open.
@@ -107,8 +107,9 @@ func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err err
 		if err != nil {
 			return false, false, fmt.Errorf("listing the end offsets of %s: %w", topic.Name, err)
 		}
+		r.live.discountMarkers(int16(index), ends[topic.Name], offsets[topic.Name])
 		switch open, begun := left(ends[topic.Name], offsets[topic.Name]); {
-		case open && (begun || topic.Role == history.RoleInput):
+		case open && (begun || topic.Role != history.RoleRetry):
 			return false, false, nil
 		case open:
 			sure = false

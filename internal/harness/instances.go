@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -26,17 +27,15 @@ const killMargin = time.Second
 // the run is going on.
 func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
-		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances, LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
+		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
 		Grace: r.header.Contract.StopGrace + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
 		OnStart: func(instance int, process uint16) {
-			r.tap.BeginRun(instance, process)
-			r.oracle.SetRun(instance, process)
+			r.beginRun(instance, process)
 		},
 		Ready: func(instance int, process uint16) <-chan struct{} { return r.tap.Fetching(instance, process) },
-		Clock: r.clock, Sink: r.live, Log: r.options.Log, Render: r.launchReference,
+		Clock: r.clock, Sink: renumbered{r}, Log: r.options.Log, Render: r.launch, LogName: r.slotName,
 	}
 	if r.options.Subject != nil {
-		config.Render = r.launchFile
 		config.Build = subject.Launch{Command: r.options.Subject.Build, Dir: r.subjectDir()}
 	}
 	var err error
@@ -44,6 +43,40 @@ func (r *run) openSubject(context.Context) error {
 		r.subject.WorksElsewhere()
 	}
 	return err
+}
+
+// beginRun says whose the doings are that are seen from now on.
+func (r *run) beginRun(slot int, process uint16) {
+	instance, is := r.service(slot)
+	if !is {
+		r.tap.BeginRun(slot, process)
+		r.oracles.of(slot).SetRun(slot, process)
+		return
+	}
+	r.tap.BeginRun(int(instance), process)
+	if kind, _ := history.StoreProcess(instance); kind == "worker" {
+		r.store.oracle.SetRun(int(instance), process)
+	}
+}
+
+// slotName is what a slot's output is called.
+func (r *run) slotName(slot int) string {
+	if instance, is := r.service(slot); is {
+		kind, number := history.StoreProcess(instance)
+		return fmt.Sprintf("%s-%d", kind, number)
+	}
+	return fmt.Sprintf("instance-%d", slot)
+}
+
+// launch says what is started in a slot.
+func (r *run) launch(slot int, process uint16) (subject.Launch, error) {
+	if instance, is := r.service(slot); is {
+		return r.launchService(instance)
+	}
+	if r.options.Subject != nil {
+		return r.launchFile(slot, process)
+	}
+	return r.launchReference(slot, process)
 }
 
 // startSubject builds the subject, starts every instance that is there from the start and waits until each is ready.
@@ -69,7 +102,7 @@ func (r *run) startSubject(ctx context.Context) error {
 
 // launchReference starts this program again as the reference consumer, or what stands in for it.
 func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
-	settings, err := json.Marshal(r.scenario.Subject.Reference.Settings)
+	settings, err := json.Marshal(r.settingsOf(instance))
 	if err != nil {
 		return subject.Launch{}, fmt.Errorf("writing the reference consumer's settings: %w", err)
 	}
@@ -77,9 +110,13 @@ func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
 	if command == nil {
 		command = []string{r.options.Executable, "consume"}
 	}
+	environment, err := r.nodeEnvironment(instance)
+	if err != nil {
+		return subject.Launch{}, err
+	}
 	values := r.valuesOf(instance)
 	return subject.Launch{
-		Command: command, Env: append(environ(values.Environment()), "DLQBENCH_SETTINGS="+string(settings)),
+		Command: command, Env: slices.Concat(environ(values.Environment()), []string{"DLQBENCH_SETTINGS=" + string(settings)}, environment),
 		WorkDir: r.workDir(instance),
 	}, nil
 }
@@ -111,6 +148,9 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
 	values.WorkDir = r.workDir(instance)
 	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
+	if node := r.nodeOf(instance); node != nil {
+		values.GroupID, values.InputTopic, values.DLQTopic = node.Group, r.header.Topics[node.Input].Name, r.header.Topics[node.DLQ].Name
+	}
 	return values
 }
 
@@ -134,6 +174,7 @@ func environ(variables map[string]string) []string {
 // confirmHealed starts again what is not running, of the instances that are there from the start: those that a fault added need not be there.
 // An instance that does not come back keeps the run from nothing: what it leaves unfinished is for the checkers to name.
 func (r *run) confirmHealed(ctx context.Context) {
+	r.confirmStoreHealed(ctx)
 	for instance := range r.scenario.InstanceCount() {
 		if r.subject.Alive(instance) {
 			continue
@@ -167,7 +208,7 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 // supervise starts instances again that ended by themselves, a second later, as a supervisor would, if the contract says that the subject
 // may crash. What a fault ends is the fault's to bring back.
 func (r *run) supervise(ctx context.Context) (stop func()) {
-	if r.header.Contract.OnFailure != history.OnFailureCrash {
+	if r.header.Contract.OnFailure != history.OnFailureCrash && !r.header.Contract.ExitsExhausted {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -29,6 +31,8 @@ type live struct {
 	farthest int64
 	// triggers are told of every event after it was recorded and counted.
 	triggers triggers
+	// replayed is told of a record that a worker of the dead-letter store writes back, before the broker is.
+	replayed func(record int32)
 
 	sent, slipped, acked, attempts, processed, deadLetters atomic.Int64
 
@@ -38,11 +42,18 @@ type live struct {
 	taken     map[int32][]bool
 	retrying  map[int32]struct{}
 	faults    []string
+	// transacted is behind the last record that the replay tool wrote in a transaction: what follows it there is the transaction's marker.
+	transacted map[topicPartition]int64
+}
+
+type topicPartition struct {
+	topic     int16
+	partition int32
 }
 
 func newLive(next history.Sink, header *history.Header) *live {
 	l := &live{
-		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, farthest: 4*int64(header.Records) + 1<<16, committed: map[int32]int64{}, taken: map[int32][]bool{}, retrying: map[int32]struct{}{},
+		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, farthest: 4*int64(header.Records) + 1<<16, committed: map[int32]int64{}, taken: map[int32][]bool{}, retrying: map[int32]struct{}{}, transacted: map[topicPartition]int64{},
 	}
 	l.triggers = triggers{contract: &header.Contract, role: l.role, lag: l.lag}
 	return l
@@ -56,6 +67,10 @@ func (l *live) Record(event history.Event) {
 }
 
 func (l *live) count(event history.Event) {
+	if history.OfStore(event.Instance) {
+		l.served(event)
+		return
+	}
 	switch event.Kind {
 	case history.KindSend:
 		l.sent.Add(1)
@@ -69,7 +84,8 @@ func (l *live) count(event history.Event) {
 	case history.KindAttemptEnd:
 		l.attempted(event)
 	case history.KindProduceResponse:
-		if event.Code == 0 && l.role(event.Topic) == history.RoleDLQ {
+		l.replayedInTransaction(event)
+		if role := l.role(event.Topic); event.Code == 0 && (role == history.RoleDLQ || role == history.RoleQuarantine) {
 			l.deadLetters.Add(1)
 			l.settle(event.Record)
 		}
@@ -83,6 +99,13 @@ func (l *live) count(event history.Event) {
 		if done := event.N == history.AckAccept || event.N == history.AckReject; done && event.Code == 0 && l.role(event.Topic) == history.RoleInput {
 			l.take(event)
 		}
+	}
+}
+
+// served: what a worker is about to write back is a replay: from now on its record succeeds, if that is planned.
+func (l *live) served(event history.Event) {
+	if event.Kind == history.KindProduceRequest && l.replayed != nil {
+		l.replayed(event.Record)
 	}
 }
 
@@ -177,4 +200,27 @@ func (l *live) lagLocked() int64 {
 		lag -= offset
 	}
 	return max(lag, 0)
+}
+
+// replayedInTransaction notes where the replay tool's transactions write.
+func (l *live) replayedInTransaction(event history.Event) {
+	if event.Code != 0 || event.Instance != history.Replayer || !event.Flags.Has(history.InTransaction) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.transacted[topicPartition{event.Topic, event.Partition}] = event.Offset + 1
+}
+
+// discountMarkers takes off a partition's end what no consumer gets: the marker of a replay's transaction behind the last record that the group has committed.
+func (l *live) discountMarkers(topic int16, ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for partition, end := range ends {
+		behind, is := l.transacted[topicPartition{topic, partition}]
+		if at, known := committed[partition]; is && known && at.Err == nil && at.At == behind {
+			end.Offset = behind
+			ends[partition] = end
+		}
+	}
 }

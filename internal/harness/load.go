@@ -8,9 +8,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	faultbroker "github.com/dlqbench/dlqbench/faults/broker"
-	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/faults/network"
-	faultsubject "github.com/dlqbench/dlqbench/faults/subject"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -49,8 +47,8 @@ func (r *run) nemesis() *faults.Nemesis {
 			"network":    network.NewInjector(r.links),
 			"kafka":      r.rules,
 			"broker":     faultbroker.NewInjector(r.cluster.breaker, r.header.Group),
-			"subject":    forgiving{faultsubject.NewInjector(r.subject, r.scenario.InstanceCount(), r.header.Instances), r.options.Log},
-			"downstream": downstream.NewInjector(r.oracle),
+			"subject":    r.processes(),
+			"downstream": r.modules(),
 		},
 		Sink: r.live, Clock: r.clock, Triggers: &r.live.triggers, Steady: r.plan.Steady,
 		Observe: func(planned faults.Planned, active bool) {

@@ -30,6 +30,8 @@ type Options struct {
 	// ReferenceCommand replaces `dlqbench consume` and ReplayCommand `dlqbench replay`; the contract stays that of the reference
 	// consumer. This is how planted bugs are run.
 	ReferenceCommand, ReplayCommand []string
+	// StoreCommands replace `dlqbench dlq router` ("router") and `dlqbench dlq worker` ("worker"), likewise.
+	StoreCommands map[string][]string
 	// Rerun is the command line that runs the same plan again, with %d for the seed.
 	Rerun string
 	// Version of dlqbench, for the record.

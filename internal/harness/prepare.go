@@ -49,6 +49,7 @@ func prepare(options Options) (_ *run, err error) {
 		return nil, environment("opening the history", err)
 	}
 	r.live = newLive(r.recorder, &r.header)
+	r.live.replayed = func(record int32) { r.oracles.of(0).SetReplayed(record) }
 	if err := r.dir.pointLatest(); err != nil {
 		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))
 	}
@@ -68,7 +69,7 @@ func (r *run) writeHeader() error {
 	r.header = history.Header{
 		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
 		Rerun: fmt.Sprintf(r.options.Rerun, r.plan.Seed), Subject: "reference", Instances: r.scenario.MaxInstances(),
-		Group: values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
+		Group: values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil, Foreign: r.scenario.Topics.DLQ.Foreign,
 		Environment: r.environment(),
 	}
 	dlq := values.DLQTopic
@@ -76,6 +77,7 @@ func (r *run) writeHeader() error {
 	if r.options.Subject == nil {
 		r.header.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
 		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
+		r.header.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
 	} else {
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
@@ -87,10 +89,14 @@ func (r *run) writeHeader() error {
 		r.header.Subject = rendered.Name
 		r.header.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
 		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
+		r.header.ReplayTo = rendered.Replay.To
 	}
 	r.values = values
 	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = r.header.Group, dlq, strings.Join(retries, ",")
+	r.values.ReplayTopic = r.header.ReplayTo
 	r.header.Topics = r.topics(dlq, retries)
+	r.writeGraph()
+	r.writeStore()
 	for _, fault := range r.plan.Faults {
 		r.header.Faults = append(r.header.Faults, fault.PlannedFault)
 	}
@@ -104,6 +110,9 @@ func (r *run) topics(dlq string, retries []string) []history.Topic {
 	}
 	for _, name := range retries {
 		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry, Partitions: r.scenario.Topics.Retry.Partitions})
+	}
+	if to := r.header.ReplayTo; to != "" && to != r.values.InputTopic {
+		topics = append(topics, history.Topic{Name: to, Role: history.RoleInput, Partitions: r.scenario.Topics.Input.Partitions})
 	}
 	return topics
 }

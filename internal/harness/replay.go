@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,9 @@ import (
 func (r *run) replay(ctx context.Context) error {
 	if r.scenario.Replay == nil {
 		return nil
+	}
+	if r.header.Graph != nil {
+		return r.replayGraph(ctx)
 	}
 	r.enter(history.PhaseReplay)
 	selected, err := r.selectLetters(ctx)
@@ -36,19 +41,46 @@ func (r *run) replay(ctx context.Context) error {
 		return environment("opening the tap of the replay tool", err)
 	}
 	r.tap.BeginRun(history.Replayer, 0)
+	tool, err := r.replayTool(bootstrap)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
+	defer cancel()
+	if _, err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
+		return environment("replaying the dead letters", err)
+	}
+	return r.drain(ctx)
+}
+
+// replayTool is what puts the dead letters back: the subject's own tool if it has one, else this program's.
+func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
+	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
+	ids, err := filepath.Abs(r.dir.file(fileIDs)) // a tool of the subject's runs in a folder of its own
+	if err != nil {
+		return subject.Launch{}, environment("naming the file with the ids to replay", err)
+	}
+	if r.options.Subject != nil && r.options.Subject.Replay.Command != nil {
+		values := r.values
+		values.BootstrapServers, values.IDsFile, values.ReplayRate = bootstrap, ids, rate
+		rendered, err := r.options.Subject.Render(values)
+		if err != nil {
+			return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+		}
+		return subject.Launch{
+			Command: rendered.Replay.Command, Dir: r.subjectDir(), Env: append(environ(values.Environment()), environ(rendered.Env)...),
+		}, nil
+	}
+	if r.scenario.Store != nil {
+		return r.storeReplay(bootstrap, rate), nil
+	}
 	command := r.options.ReplayCommand
 	if command == nil {
 		command = []string{r.options.Executable, "replay"}
 	}
 	command = append(command[:len(command):len(command)],
-		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", r.dir.file(fileIDs),
-		"--rate", strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)+"/s")
-	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
-	defer cancel()
-	if _, err := r.subject.RunTool(bounded, "replay", subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
-		return environment("replaying the dead letters", err)
-	}
-	return r.drain(ctx)
+		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", ids, "--rate", rate+"/s", "--dialect", r.header.Contract.Envelope)
+	return subject.Launch{Command: command, Env: environ(r.values.Security())}, nil
 }
 
 // replayLimit is the time that the replay tool may take.
@@ -60,15 +92,18 @@ func replayLimit(letters int, perSecond float64) time.Duration {
 // is replayed like any other letter.
 func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
 	var records []int32
+	if r.scenario.Store != nil {
+		r.store.waiting, r.store.selected = r.store.watcher.Waiting(), nil
+	}
 	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
 	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
-		if found.Record < 0 || !r.plan.Records[found.Record].Healed {
+		if found.Record < 0 || !r.plan.Records[found.Record].Healed || !r.waiting(found.Record) {
 			return
 		}
 		event := history.New(history.KindReplaySelected, r.clock.Now())
 		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
 		r.live.Record(event)
-		r.oracle.SetReplayed(found.Record)
+		r.oracles.list[0].SetReplayed(found.Record)
 		records = append(records, found.Record)
 	})
 	return records, err

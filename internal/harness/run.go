@@ -98,7 +98,10 @@ func (r *run) loadAndBreak(ctx context.Context) error {
 
 func (r *run) drainLoad(ctx context.Context) error {
 	r.enter(history.PhaseDrain)
-	return r.drain(ctx)
+	if err := r.drain(ctx); err != nil {
+		return err
+	}
+	return r.drainStore(ctx)
 }
 
 // stopAndAudit ends the subject in order, then reads from the brokers what really is in the topics. It also happens after an

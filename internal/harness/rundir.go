@@ -17,6 +17,8 @@ const (
 	fileSubject  = "subject.yaml"
 	fileIDs      = "replay-ids.txt"
 	fileLedger   = "kafka-ledger.json"
+	fileStore    = "dead-letters.db"
+	dirArchive   = "dead-letter-archive"
 	dirHistory   = "history"
 	dirLogs      = "logs"
 	dirKafka     = "kafka"

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/dlqbench/dlqbench/faults"
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
@@ -50,7 +54,8 @@ type stage struct {
 	links      map[string][]*network.Link
 	rules      *faultkafka.Injector
 	tap        *tap.Tap
-	oracle     *workload.Oracle
+	oracles    oracles
+	store      storeStage
 	bootstraps []string // of each instance
 	oracleURLs []string // of each instance
 	producer   *workload.Producer
@@ -71,10 +76,14 @@ func (r *run) setUp(ctx context.Context) error {
 		{"looking for the container engine", r.openEngine},
 		{"starting the guard", r.openSubject},
 		{"starting the brokers", r.startCluster},
+		{"writing the dead letters of another service", r.writeForeign},
 		{"opening the links", r.openLinks},
 		{"opening the taps", r.openTaps},
+		{"opening the dead-letter store", r.openStore},
 		{"starting the workload's producer", r.openProducer},
+		{"starting the service of the dead-letter store", r.startStore},
 		{"setting up", r.startSubject},
+		{"looking at the subject's dead-letter store", r.watchOwnStore},
 	} {
 		if err := step.do(ctx); err != nil {
 			return environment(step.doing, err)
@@ -121,19 +130,19 @@ func (r *run) openLinks(context.Context) error {
 			return err
 		}
 	}
-	var err error
-	r.oracle, err = workload.NewOracle(workload.OracleConfig{
-		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock, Sink: r.live,
-	})
-	if err != nil {
+	if err := r.openOracles(); err != nil {
 		return err
 	}
 	for instance := range r.header.Instances {
-		name := fmt.Sprintf("oracle of instance %d", instance)
-		if err := open(name, r.oracle.Addr(instance), "downstream"); err != nil {
+		name, groups := fmt.Sprintf("oracle of instance %d", instance), []string{"downstream"}
+		scheme := "http://"
+		if node := r.nodeOf(instance); node != nil {
+			scheme, groups = "grpc://", append(groups, faults.DownstreamOf(node.Name))
+		}
+		if err := open(name, r.oracles.of(instance).Addr(instance), groups...); err != nil {
 			return err
 		}
-		r.oracleURLs = append(r.oracleURLs, "http://"+r.links[name][0].Address())
+		r.oracleURLs = append(r.oracleURLs, scheme+r.links[name][0].Address())
 	}
 	return nil
 }
@@ -151,7 +160,7 @@ func (r *run) openTaps(context.Context) error {
 	}
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
-		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.header.Group,
+		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.observedGroup(),
 		KeepMetadata: r.header.Contract.OffsetMetadata != "", TopicIDs: r.cluster.topicIDs,
 	})
 	for instance := range r.header.Instances {
@@ -169,9 +178,30 @@ func (r *run) openProducer(context.Context) error {
 	var err error
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Topic: r.topic(history.RoleInput), TopicIndex: input, Plan: r.plan, IDs: r.ids,
-		Headers: r.scenario.Workload.Headers, Clock: r.clock, Sink: r.live,
+		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Kept: r.keptHeaders(), Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
+}
+
+// namedHeaders are those that the scenario gives its records, and those without which the subject takes none.
+func (r *run) namedHeaders() []workload.NamedHeader {
+	templates := r.scenario.RecordHeaders(r.options.Subject)
+	var all []workload.NamedHeader
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		all = append(all, workload.NamedHeader{Name: name, Pieces: strings.Split(templates[name], scenarios.HeaderUUID)})
+	}
+	return all
+}
+
+// keptHeaders tells which of the headers of a record its dead letter keeps, and a replay brings back: all of its own, unless the contract's dialect names some.
+func (r *run) keptHeaders() func(name string) bool {
+	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
+	dialect, err := r.dialect()
+	if err != nil || dialect == nil || len(dialect.Traits().OnlyHeaders) == 0 {
+		return own
+	}
+	only := dialect.Traits().OnlyHeaders
+	return func(name string) bool { return own(name) && slices.Contains(only, name) }
 }
 
 // topic returns the name of the first topic with the role, "" if there is none.
@@ -205,9 +235,8 @@ func (r *run) tearDown(ctx context.Context) error {
 			errs = append(errs, link.Close())
 		}
 	}
-	if r.oracle != nil {
-		r.oracle.Close()
-	}
+	r.oracles.close()
+	errs = append(errs, r.closeStore())
 	if r.admin != nil {
 		r.admin.Close()
 	}

@@ -86,6 +86,9 @@ func (t *triggers) observe(event *history.Event) {
 
 // meaning tells which sort of event that faults wait for this is, if any.
 func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is bool) {
+	if history.OfStore(event.Instance) {
+		return inStore(event)
+	}
 	switch event.Kind {
 	case history.KindAttemptStart:
 		return faults.TriggerFirstRetry, event.N >= 2
@@ -100,6 +103,18 @@ func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is 
 		return faults.TriggerLag, event.Code == 0
 	case history.KindAssigned, history.KindShareAcquired: // a share group assigns records
 		return faults.TriggerAssigned, true
+	}
+	return "", false
+}
+
+// inStore tells what a worker did, or an entry became that a worker has.
+func inStore(event *history.Event) (names faults.TriggerEvent, is bool) {
+	switch event.Kind {
+	case history.KindStoreChange:
+		said, err := history.ParseStoreChange(event.Text)
+		return faults.TriggerStoreLocked, err == nil && said.To == history.StoreProcessing
+	case history.KindProduceResponse:
+		return faults.TriggerStoreRepublished, event.Code == 0 && !event.Flags.Has(history.Forged)
 	}
 	return "", false
 }

@@ -21,6 +21,19 @@ func event(kind history.Kind, change func(*history.Event)) history.Event {
 	return e
 }
 
+// inState is an entry that worker 0 has, or had, seen in the state.
+func inState(state history.StoreState) history.Event {
+	return event(history.KindStoreChange, func(e *history.Event) {
+		e.Instance = history.Worker(0)
+		e.Text = history.StoreChange{From: history.StorePending, To: state, Next: history.None, Lease: history.None}.String()
+	})
+}
+
+// republished is the answer to what worker 0 wrote back.
+func republished(code int16, flags history.Flags) history.Event {
+	return event(history.KindProduceResponse, func(e *history.Event) { e.Instance, e.Topic, e.Code, e.Flags = history.Worker(0), 0, code, flags })
+}
+
 func TestTriggersFire(t *testing.T) {
 	attempt := func(kind history.Kind, n int32, outcome history.Outcome) history.Event {
 		return event(kind, func(e *history.Event) { e.N, e.Outcome = n, outcome })
@@ -51,6 +64,10 @@ func TestTriggersFire(t *testing.T) {
 		{"lag > 2", []history.Event{acked, acked}, []history.Event{event(history.KindAcked, func(e *history.Event) { e.Code = 7 })}, acked},
 		{"instance 1 assigned", []history.Event{event(history.KindAssigned, nil)},
 			[]history.Event{other(event(history.KindAssigned, nil)), event(history.KindRevoked, nil)}, event(history.KindAssigned, nil)},
+		{"store-locked", []history.Event{inState(history.StoreProcessing)},
+			[]history.Event{inState(history.StorePending), inState(history.StoreResolved), event(history.KindStoreChange, nil)}, inState(history.StoreProcessing)},
+		{"store-republished", []history.Event{republished(0, 0)},
+			[]history.Event{republished(7, 0), republished(0, history.Forged), written(0, 0, 0)}, republished(0, history.Withheld)},
 		{"instance 1 assigned", []history.Event{event(history.KindShareAcquired, nil)},
 			[]history.Event{other(event(history.KindShareAcquired, nil)), event(history.KindShareAckRequest, nil)}, event(history.KindShareAcquired, nil)},
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/deadletter/worker"
 )
 
 // Mutant is one planted bug.
@@ -19,13 +20,33 @@ type Mutant struct {
 	Anomaly, Invariant string
 	// Scenario is the one of internal/proof/testdata in which it shows.
 	Scenario string
-	// Consumer plants the bug in a consumer, Replay in a replay; exactly one is set.
+	// Consumer plants the bug in a consumer, Replay in a replay, Router and Worker in those of the dead-letter store at the address; exactly one is set.
 	Consumer func(*consumer.Config, *consumer.Parts)
 	Replay   func(*deadletter.Config)
+	Router   func(*worker.RouterConfig)
+	Worker   func(address string, config *worker.Config)
+	// Keeper are flags of dlqbench dlq retain that it gets besides.
+	Keeper map[string]string
+}
+
+// Kind is the part that has the bug, as the sub-command of `dlqbench mutant`: consume, replay, router or worker.
+func (m Mutant) Kind() string {
+	switch {
+	case m.Consumer != nil:
+		return "consume"
+	case m.Replay != nil:
+		return "replay"
+	case m.Router != nil:
+		return "router"
+	}
+	if m.Worker != nil {
+		return "worker"
+	}
+	return "keeper"
 }
 
 // All returns every mutant, consumers first.
-func All() []Mutant { return append(consumers(), replays()...) }
+func All() []Mutant { return concat(consumers(), replays(), graphReplays(), stores()) }
 
 // Named returns the mutant with this name. "none" is the control: the reference consumer, and the reference replay, unchanged.
 func Named(name string) (Mutant, error) {
@@ -33,6 +54,7 @@ func Named(name string) (Mutant, error) {
 		return Mutant{
 			Name: "none", What: "nothing is wrong: the control",
 			Consumer: func(*consumer.Config, *consumer.Parts) {}, Replay: func(*deadletter.Config) {},
+			Router: func(*worker.RouterConfig) {}, Worker: func(string, *worker.Config) {}, Keeper: map[string]string{},
 		}, nil
 	}
 	names := []string{"none"}
@@ -46,7 +68,7 @@ func Named(name string) (Mutant, error) {
 }
 
 func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants(), shareMutants())
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants(), shareMutants(), graphMutants())
 }
 
 func concat(lists ...[]Mutant) []Mutant {

@@ -60,10 +60,10 @@ func alteringPublisher(*deadletter.Config) func(deadletter.Publisher) deadletter
 }
 
 // clinging restores everything but the headers.
-type clinging struct{ deadletter.Dialect }
+type clinging struct{ deadletter.Opener }
 
-func (d clinging) Restore(letter *kgo.Record) *kgo.Record {
-	record := d.Dialect.Restore(letter)
+func (d clinging) Prepare(letter *kgo.Record) *kgo.Record {
+	record := d.Opener.Prepare(letter)
 	record.Headers = letter.Headers
 	return record
 }

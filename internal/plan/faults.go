@@ -15,7 +15,7 @@ import (
 func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
 	planned := make([]faults.Planned, 0, len(s.Faults))
 	for i, name := range faultNames(s.Faults) {
-		spec := s.Faults[i]
+		spec := s.Store.Resolve(s.Graph.Resolve(s.Faults[i]), s.MaxInstances())
 		what, target := spec.Describe()
 		key := streamKey(seed, "fault "+name)
 		planned = append(planned, faults.Planned{

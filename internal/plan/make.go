@@ -35,11 +35,13 @@ func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
 	regular := len(p.Records)
 	p.addBursts(load.Bursts)
 	p.addKeys(load.Keys, s.Topics.Input.Partitions)
-	p.addOutcomes(load.Outcomes)
+	p.addOutcomes(load.Outcomes, "outcomes")
 	p.failPartitions(load.Failing)
 	p.addValues(load)
-	p.addReplay(s.Replay)
+	p.addReplay(s.Replay, "replay")
 	p.merge(regular)
+	p.addNodes(s)
+	p.addStore(s.Store)
 	return p, nil
 }
 
@@ -122,8 +124,8 @@ func exponentially(rate float64, random *rand.Rand) func() float64 {
 	}
 }
 
-// addOutcomes draws what becomes of the records by weight; what is sent in the warm-up succeeds.
-func (p *Plan) addOutcomes(outcomes scenarios.Outcomes) {
+// addOutcomes draws what becomes of the records by weight, from the named stream; what is sent in the warm-up succeeds.
+func (p *Plan) addOutcomes(outcomes scenarios.Outcomes, stream string) {
 	type choice struct {
 		weight, failures int
 		outcome          history.Outcome
@@ -142,7 +144,7 @@ func (p *Plan) addOutcomes(outcomes scenarios.Outcomes) {
 	for _, c := range choices {
 		total += c.weight
 	}
-	random := p.stream("outcomes")
+	random := p.stream(stream)
 	for i := range p.Records {
 		record := &p.Records[i]
 		record.Outcome = history.OutcomeSuccess
@@ -163,11 +165,11 @@ func (p *Plan) addOutcomes(outcomes scenarios.Outcomes) {
 }
 
 // addReplay chooses, among the records that are planned to be dead-lettered, those whose cause will be gone, and among these the ones that fail again.
-func (p *Plan) addReplay(replay *scenarios.Replay) {
+func (p *Plan) addReplay(replay *scenarios.Replay, stream string) {
 	if replay == nil {
 		return
 	}
-	random := p.stream("replay")
+	random := p.stream(stream)
 	for i := range p.Records {
 		record := &p.Records[i]
 		healed, again := random.Float64(), random.Float64()

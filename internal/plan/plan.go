@@ -34,6 +34,11 @@ type Plan struct {
 	Seed    uint64
 	Faults  []faults.Planned
 	Records []Record
+	// Nodes are the records as each further node of a graph sees them, from the second on: the same but for what becomes of them there. Records is
+	// how the entry sees them.
+	Nodes [][]Record
+	// Store are the records as the workers of the dead-letter store have them answered, nil without a store.
+	Store []Record
 	// WarmUp and Steady are the lengths of the two load phases.
 	WarmUp, Steady time.Duration
 	// RetryAfter is what rate-limited answers say.

@@ -98,14 +98,28 @@ func (p *Plan) Write(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, File), append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
-	file, err := os.Create(filepath.Join(dir, RecordsFile))
-	if err != nil {
-		return fmt.Errorf("writing the planned records: %w", err)
-	}
-	if err := errors.Join(p.writeRecords(file), file.Close()); err != nil {
-		return fmt.Errorf("writing the planned records: %w", err)
+	for node := range 1 + len(p.Nodes) {
+		if err := p.Node(node).writeRecordsFile(filepath.Join(dir, recordsFile(node))); err != nil {
+			return fmt.Errorf("writing the planned records: %w", err)
+		}
 	}
 	return nil
+}
+
+// recordsFile is RecordsFile, or what the further nodes of a graph have in its place.
+func recordsFile(node int) string {
+	if node == 0 {
+		return RecordsFile
+	}
+	return fmt.Sprintf("plan-records-node-%d.csv.gz", node)
+}
+
+func (p *Plan) writeRecordsFile(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.writeRecords(file), file.Close())
 }
 
 func (p *Plan) summarize() summary {

@@ -126,10 +126,17 @@ func (c *Config) mutant(ctx context.Context, table *Completeness, row *MutantRow
 		name: row.Mutant, scenario: scenario, seed: seed,
 		rerun: fmt.Sprintf("dlqbench prove completeness --mutant %s --first %%d --seeds 1", row.Mutant),
 	}
-	if one, err := mutants.Named(row.Mutant); err == nil && one.Consumer == nil {
-		t.replay = []string{c.Executable, "mutant", "replay", row.Mutant}
-	} else {
-		t.consume = []string{c.Executable, "mutant", "consume", row.Mutant}
+	kind := "consume"
+	if one, err := mutants.Named(row.Mutant); err == nil {
+		kind = one.Kind()
+	}
+	switch command := []string{c.Executable, "mutant", kind, row.Mutant}; kind {
+	case "consume":
+		t.consume = command
+	case "replay":
+		t.replay = command
+	default:
+		t.service = map[string][]string{kind: command}
 	}
 	outcome, err := c.run(ctx, t)
 	mu.Lock()

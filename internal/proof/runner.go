@@ -37,6 +37,8 @@ type trial struct {
 	seed     uint64
 	// consume and replay replace the reference consumer and the replay tool; nil leaves them.
 	consume, replay []string
+	// service replaces the router and the worker of the dead-letter store, by these names.
+	service map[string][]string
 	// rerun is the command that does this again, with %d for the seed.
 	rerun string
 	// cluster is the Kafka; the zero value is the embedded one.
@@ -51,7 +53,7 @@ func (c *Config) run(ctx context.Context, t trial) (*harness.Outcome, error) {
 	}
 	outcome, err := harness.Run(ctx, harness.Options{
 		Scenario: scenario, Source: t.scenario, Seed: &t.seed, Out: filepath.Join(c.Dir, fmt.Sprintf("%s-seed-%d", t.name, t.seed)),
-		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, Rerun: t.rerun, Cluster: t.cluster,
+		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, StoreCommands: t.service, Rerun: t.rerun, Cluster: t.cluster,
 		Version: c.Version, Log: c.Log,
 	})
 	if ctx.Err() != nil {

@@ -74,8 +74,9 @@ type Config struct {
 	// Render returns what to start. Runs count an instance's processes from 0.
 	Render    func(instance int, run uint16) (Launch, error)
 	Instances int
-	// LogDir takes build.log and instance-N.log; RunDir takes processes.json.
+	// LogDir takes build.log and instance-N.log, or what LogName says in its place; RunDir takes processes.json.
 	LogDir, RunDir string
+	LogName        func(instance int) string
 	// Grace is how long an instance may take to end after TERM; default 10s.
 	Grace time.Duration
 	// GuardCommand runs GuardMain in a process of its own.

@@ -80,7 +80,11 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 }
 
 func (g *Group) logPath(instance int) string {
-	return filepath.Join(g.cfg.LogDir, fmt.Sprintf("instance-%d.log", instance))
+	name := fmt.Sprintf("instance-%d", instance)
+	if g.cfg.LogName != nil {
+		name = g.cfg.LogName(instance)
+	}
+	return filepath.Join(g.cfg.LogDir, name+".log")
 }
 
 // event returns an event of this process.

@@ -82,7 +82,7 @@ func (c *conn) observesProduce(topic int16) bool {
 		return false
 	}
 	role := c.tap.Topics[topic].Role
-	return role == history.RoleDLQ || role == history.RoleRetry || c.instance.number == history.Replayer
+	return role != "" && role != history.RoleInput || c.instance.number == history.Replayer || history.OfStore(int16(c.instance.number))
 }
 
 // walkProduce gives every partition's records to each. It checks the whole structure, so that a request that passed it can be decoded

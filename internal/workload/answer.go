@@ -38,6 +38,7 @@ func decide(record *plan.Record, k int32, replayed bool) history.Outcome {
 type answer struct {
 	status     int
 	body       []byte
+	text       string // of the error
 	retryAfter string
 	// waits is what retryAfter says, as a duration.
 	waits time.Duration
@@ -71,7 +72,7 @@ func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome
 		if err != nil {
 			return nil, fmt.Errorf("preparing the oracle's answers: %w", err)
 		}
-		answers[outcome] = answer{status: class.status, body: body}
+		answers[outcome] = answer{status: class.status, body: body, text: text}
 	}
 	limited := answers[history.OutcomeRateLimited]
 	limited.retryIn(retryAfter)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"google.golang.org/grpc"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
@@ -37,8 +38,10 @@ const (
 type OracleConfig struct {
 	Plan *plan.Plan
 	IDs  *history.IDs
-	// Instances is how many subject instances get a listener.
-	Instances int
+	// Instances is how many subject instances get a listener, First the number of the first of them.
+	Instances, First int
+	// GRPC: attempts are calls of PipeStepProcessor.ProcessData, not of HTTP.
+	GRPC bool
 	// Topics are the run's, as in the history's header; an instance may name them in X-Kafka-Topic.
 	Topics []history.Topic
 	// Ops is the run's counter of operations, shared with every other observer that numbers them.
@@ -55,6 +58,7 @@ type Oracle struct {
 	records   []recordState
 	instances []instanceState
 	server    *fasthttp.Server
+	rpc       *grpc.Server // with GRPC, in the place of server
 	closing   atomic.Bool
 	serving   sync.WaitGroup
 	// changes are what faults have changed, nil for nothing; replaced under mu.
@@ -104,6 +108,9 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 			refuse(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, `{"error":"this request can't be read"}`)
 		},
 	}
+	if cfg.GRPC {
+		o.rpc = newRPCServer(o)
+	}
 	for i := range o.instances {
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -111,16 +118,25 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 			return nil, fmt.Errorf("opening the oracle's port for instance %d: %w", i, err)
 		}
 		o.instances[i].listener = listener
+		if cfg.GRPC {
+			// The error is that the listener was closed.
+			o.serving.Go(func() { _ = o.rpc.Serve(&rpcListener{Listener: listener, oracle: o, instance: i}) })
+			continue
+		}
 		o.serving.Go(func() { o.accept(i, listener) })
 	}
 	return o, nil
 }
 
 // Addr returns the host:port that an instance's attempts must come to.
-func (o *Oracle) Addr(instance int) string { return o.instances[instance].listener.Addr().String() }
+func (o *Oracle) Addr(instance int) string {
+	return o.instances[instance-o.cfg.First].listener.Addr().String()
+}
 
 // SetRun says which process of an instance is about to be started; connections accepted from now on are its.
-func (o *Oracle) SetRun(instance int, run uint16) { o.instances[instance].run.Store(uint32(run)) }
+func (o *Oracle) SetRun(instance int, run uint16) {
+	o.instances[instance-o.cfg.First].run.Store(uint32(run))
+}
 
 // SetReplayed says that a record's dead letter is about to be replayed: from now on it succeeds if it is planned as healed.
 func (o *Oracle) SetReplayed(record int32) {
@@ -153,6 +169,9 @@ func (o *Oracle) Close() {
 		_ = conn.Close()
 	}
 	o.mu.Unlock()
+	if o.rpc != nil {
+		o.rpc.Stop()
+	}
 	o.serving.Wait()
 }
 
@@ -170,11 +189,16 @@ func (o *Oracle) accept(instance int, listener net.Listener) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		tagged := &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(instance), run: uint16(o.instances[instance].run.Load())}
+		tagged := o.tag(conn, instance)
 		if o.track(tagged) {
 			o.serving.Go(func() { o.serve(tagged) })
 		}
 	}
+}
+
+// tag says whose connection it is: the process that the instance, counted from 0, has now.
+func (o *Oracle) tag(conn net.Conn, instance int) *attemptConn {
+	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(o.cfg.First + instance), run: uint16(o.instances[instance].run.Load())}
 }
 
 // track notes an open connection, unless the oracle is being closed: then it closes the connection and reports false.
@@ -192,6 +216,10 @@ func (o *Oracle) track(conn *attemptConn) bool {
 func (o *Oracle) serve(conn *attemptConn) {
 	// The error is that the peer went away or sent no HTTP: nothing that anyone waits for.
 	_ = o.server.ServeConn(conn)
+	o.forget(conn)
+}
+
+func (o *Oracle) forget(conn *attemptConn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.conns, conn)
@@ -227,18 +255,7 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	o.source(ctx, &event)
 	o.identify(ctx.PostBody(), &event)
 	o.cfg.Sink.Record(event)
-
-	event.Kind = history.KindAttemptEnd
-	outcome, ended := o.outcome(conn, &event)
-	answer := o.response(outcome)
-	event.Outcome, event.Code, event.Aux = outcome.outcome, int16(answer.status), int64(answer.waits)
-	if ended == gone {
-		event.Flags |= history.ClientGone
-	}
-	event.Time = o.cfg.Clock.Now()
-	o.cfg.Sink.Record(event)
-	o.count(event.Outcome, event.N)
-
+	answer, _ := o.conclude(conn, &event, true)
 	if answer.status == 0 {
 		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)
 		return
@@ -251,6 +268,35 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	ctx.Response.SetBodyRaw(answer.body)
 }
 
+// conclude waits as long as the attempt is to wait, notes its end, and returns what it is answered and how the wait ended. told: the
+// answer can tell how long to wait before the next attempt.
+func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answer, waited) {
+	event.Kind = history.KindAttemptEnd
+	outcome, ended := o.outcome(client, event)
+	answer := o.response(outcome)
+	if ended == elapsed && client.over() {
+		ended = gone
+	}
+	event.Outcome, event.Code = outcome.outcome, int16(answer.status)
+	if told {
+		event.Aux = int64(answer.waits)
+	}
+	if ended == gone {
+		event.Flags |= history.ClientGone
+	}
+	event.Time = o.cfg.Clock.Now()
+	o.cfg.Sink.Record(*event)
+	o.count(event.Outcome, event.N)
+	return answer, ended
+}
+
+// patient is a client that waits for its answer. wait waits for limit (0: as long as it takes), until ctx ends, or until the client goes away; over reports
+// whether it is known to have gone.
+type patient interface {
+	wait(ctx context.Context, limit time.Duration) waited
+	over() bool
+}
+
 // identify finds the record in the body and numbers the attempt.
 func (o *Oracle) identify(body []byte, event *history.Event) {
 	if seq, found := o.cfg.IDs.Find(body); found && int(seq) < len(o.records) {
@@ -260,18 +306,18 @@ func (o *Oracle) identify(body []byte, event *history.Event) {
 
 // outcome waits as long as the attempt is to wait, and returns what it is answered and how the wait ended. A client that goes away before its answer
 // gets none, and neither does one whose connection was closed here: that is OutcomeTimeout, whatever it would have been.
-func (o *Oracle) outcome(conn *attemptConn, event *history.Event) (ruling, waited) {
+func (o *Oracle) outcome(client patient, event *history.Event) (ruling, waited) {
 	if event.Record == history.None {
 		return ruling{outcome: history.OutcomeUnknownID}, elapsed
 	}
-	if ended := o.delay(conn); ended != elapsed {
+	if ended := o.delay(client); ended != elapsed {
 		return ruling{outcome: history.OutcomeTimeout}, ended
 	}
 	ruling := o.rule(event.Record, event.N)
 	if ruling.outcome != history.OutcomeTimeout {
 		return ruling, elapsed
 	}
-	return ruling, conn.wait(ruling.ctx, ruling.hang)
+	return ruling, client.wait(ruling.ctx, ruling.hang)
 }
 
 // source notes where the subject says it has the record from.

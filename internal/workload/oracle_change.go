@@ -89,13 +89,13 @@ func (o *Oracle) inForce() []*change {
 }
 
 // delay makes an attempt wait as long as the changes say.
-func (o *Oracle) delay(conn *attemptConn) waited {
+func (o *Oracle) delay(client patient) waited {
 	for _, c := range o.inForce() {
 		if c.slow <= 0 {
 			continue
 		}
 		c.seen()
-		if ended := conn.wait(c.ctx, c.slow); ended != elapsed {
+		if ended := client.wait(c.ctx, c.slow); ended != elapsed {
 			return ended
 		}
 	}

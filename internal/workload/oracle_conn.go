@@ -67,6 +67,9 @@ func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	return ended
 }
 
+// over implements patient: only a wait reads on, and finds out.
+func (c *attemptConn) over() bool { return false }
+
 // watch reads until the deadline.
 func (c *attemptConn) watch() waited {
 	var buffer [512]byte

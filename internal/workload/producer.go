@@ -37,8 +37,14 @@ type ProducerConfig struct {
 	IDs  *history.IDs
 	// Headers is how many extra headers each record carries.
 	Headers int
-	Clock   history.Clock
-	Sink    history.Sink
+	// Named are the headers that each record carries beside these.
+	Named []NamedHeader
+	// Kept tells which headers of a record are in the hash of its headers; nil: all of its own.
+	Kept func(name string) bool
+	// Node is the entry of a graph of nodes: values are PipeStreams on their way to it. "": they are plain messages.
+	Node  string
+	Clock history.Clock
+	Sink  history.Sink
 }
 
 // Producer sends the records of a plan, idempotent and acknowledged by all replicas.
@@ -74,9 +80,12 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the workload's producer: %w", err)
 	}
+	if cfg.Kept == nil {
+		cfg.Kept = OriginalHeaders(cfg.Headers, cfg.Named)
+	}
 	return &Producer{
 		cfg: cfg, client: client,
-		build: newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Topic, cfg.Headers), hash: OriginalHeaders(cfg.Headers),
+		build: newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Topic, cfg.Headers, cfg.Named...), hash: cfg.Kept,
 	}, nil
 }
 
@@ -114,6 +123,9 @@ func (p *Producer) send(i int) {
 	planned := &p.cfg.Plan.Records[i]
 	seq, intended := int32(i), p.base+planned.At
 	record := p.build.build(seq, planned, time.Now())
+	if p.cfg.Node != "" {
+		record.Value = onItsWay(p.cfg.IDs.Token(seq), p.cfg.Node, record.Value)
+	}
 
 	event := history.New(history.KindSend, p.cfg.Clock.Now())
 	event.Record, event.Topic, event.Partition = seq, p.cfg.TopicIndex, planned.Partition

@@ -87,7 +87,7 @@ func TestProducerSendsThePlan(t *testing.T) {
 			t.Fatalf("record %d was acknowledged as %+v, found there: %v", i, ack, record)
 		}
 		if send.KeyHash != HashBytes(record.Key) || send.ValueHash != HashBytes(record.Value) ||
-			send.HeadersHash != HashHeaders(record.Headers, OriginalHeaders(1)) {
+			send.HeadersHash != HashHeaders(record.Headers, OriginalHeaders(1, nil)) {
 			t.Fatalf("record %d in the topic is not the one that was sent", i)
 		}
 	}

@@ -4,7 +4,10 @@ package workload
 // which it is recognised again.
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,11 +28,11 @@ const padding = "the quick brown fox jumps over the lazy dog 0123456789 THE QUIC
 // slabSize is how much is allocated at once for keys, values and headers; a slab is freed when all of its records are acknowledged.
 const slabSize = 64 << 10
 
-// OriginalHeaders returns what tells the headers that the workload gave a record with this many extra ones from those that
-// were added to a copy of it later.
-func OriginalHeaders(extra int) func(name string) bool {
+// OriginalHeaders returns what tells the headers that the workload gave a record with this many extra ones, and with those of these names, from
+// those that were added to a copy of it later.
+func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
 	return func(name string) bool {
-		if name == history.IDHeader {
+		if name == history.IDHeader || slices.ContainsFunc(named, func(one NamedHeader) bool { return one.Name == name }) {
 			return true
 		}
 		digits, found := strings.CutPrefix(name, headerPrefix)
@@ -78,14 +81,15 @@ type builder struct {
 	seed    uint64
 	topic   string
 	names   []string
+	named   []NamedHeader
 	slab    []byte
 	headers []kgo.RecordHeader
 	records []kgo.Record
 }
 
 // newBuilder returns a builder; seed is what garbage is drawn from.
-func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int) *builder {
-	b := &builder{ids: ids, seed: seed, topic: topic, names: []string{history.IDHeader}}
+func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, named ...NamedHeader) *builder {
+	b := &builder{ids: ids, seed: seed, topic: topic, names: []string{history.IDHeader}, named: named}
 	for i := range extraHeaders {
 		b.names = append(b.names, headerPrefix+strconv.Itoa(i+1))
 	}
@@ -111,6 +115,11 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 	for i, name := range b.names {
 		record.Headers[i].Key = name
 		record.Headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, i, seq) })
+	}
+	for i := range b.named {
+		header := &record.Headers[len(b.names)+i]
+		header.Key = b.named[i].Name
+		header.Value = b.take(b.named[i].room(), func(dst []byte) []byte { return b.named[i].append(dst, b.seed, seq) })
 	}
 	return record
 }
@@ -146,6 +155,28 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 		left -= n
 	}
 	return append(dst, end...)
+}
+
+// AsWritten returns a value as the workload wrote it, of one that was since decoded as JSON and encoded again: without space between its tokens, its fields in the order
+// that they had. What is no value of a record's, and null, is returned as it is.
+func AsWritten(value []byte) []byte {
+	var fields struct {
+		ID     *string      `json:"id"`
+		Seq    *json.Number `json:"seq"`
+		Key    *string      `json:"key"`
+		SentAt *string      `json:"sent_at"`
+		Pad    *string      `json:"pad"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&fields) != nil || decoder.More() || fields.ID == nil || fields.Seq == nil || fields.SentAt == nil || fields.Pad == nil {
+		return value
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return value
+	}
+	return text
 }
 
 // garbageGap is the distance of the bytes in garbage that can't be part of any text.
@@ -201,7 +232,7 @@ func (b *builder) nextRecord() *kgo.Record {
 }
 
 func (b *builder) nextHeaders() []kgo.RecordHeader {
-	n := len(b.names)
+	n := len(b.names) + len(b.named)
 	if len(b.headers) < n {
 		b.headers = make([]kgo.RecordHeader, 64*n)
 	}

@@ -16,6 +16,39 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
+// TestAsWritten: a value that went through a JSON library comes back as it was, whatever the library made of it; anything else stays as it is.
+func TestAsWritten(t *testing.T) {
+	ids := history.NewIDs("run")
+	for _, key := range []int32{history.None, 7} {
+		value := newBuilder(ids, 1, "orders", 2).build(5, &plan.Record{Key: key, Size: 400}, time.Unix(1_700_000_000, 5)).Value
+		var fields map[string]any
+		if err := json.Unmarshal(value, &fields); err != nil {
+			t.Fatal(err)
+		}
+		sorted, err := json.MarshalIndent(fields, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spaced := bytes.ReplaceAll(bytes.ReplaceAll(value, []byte(`":`), []byte(`": `)), []byte(`,"`), []byte(`, "`)) // as Python's json.dumps does
+		for _, form := range [][]byte{value, sorted, spaced} {
+			if got := AsWritten(form); !bytes.Equal(got, value) {
+				t.Errorf("%s\nbecame %s\nwant   %s", form, got, value)
+			}
+		}
+		for _, other := range [][]byte{
+			nil, {}, []byte("\xff"), []byte("{}"), append(slices.Clone(value), '!'), append(slices.Clone(spaced), spaced...),
+			bytes.Replace(spaced, []byte(`"seq"`), []byte(`"sequence"`), 1), bytes.Replace(spaced, []byte(`"id"`), []byte(`"more": 1, "id"`), 1),
+		} {
+			if got := AsWritten(other); !bytes.Equal(got, other) || (got == nil) != (other == nil) {
+				t.Errorf("%q became %q", other, got)
+			}
+		}
+		if changed := bytes.Replace(spaced, []byte("quick"), []byte("quack"), 1); bytes.Equal(AsWritten(changed), value) {
+			t.Error("a changed value is taken for the original")
+		}
+	}
+}
+
 func TestRecordIsWhatEncodingJSONReads(t *testing.T) {
 	ids := history.NewIDs("run")
 	rapid.Check(t, func(t *rapid.T) {
@@ -139,7 +172,7 @@ func TestExtraHeadersAreDeterministicAndDiffer(t *testing.T) {
 }
 
 func TestOriginalHeaders(t *testing.T) {
-	keep := OriginalHeaders(2)
+	keep := OriginalHeaders(2, nil)
 	for name, want := range map[string]bool{
 		"dlqbench-id": true, "trace-1": true, "trace-2": true, "trace-3": false, "trace-0": false, "trace-01": false,
 		"trace-": false, "trace-x": false, "x-error-reason": false, "": false, "Trace-1": false,

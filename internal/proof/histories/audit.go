@@ -87,10 +87,10 @@ func (s *simulation) replay() {
 	s.drain()
 }
 
-// sendBack writes a dead letter back to where it says it came from.
+// sendBack writes a dead letter back to the topic that it says it came from.
 func (s *simulation) sendBack(sequence int32, one entry) {
 	r := s.records[one.record]
-	to := spot{one.letter.Topic, one.letter.Partition}
+	to := spot{one.letter.Topic, max(one.letter.Partition, 0)}
 	e := s.event(history.KindProduceRequest)
 	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, s.nextOp(), r.number, to.topic, to.partition
 	e.KeyHash, e.ValueHash, e.ProducerID, e.ProducerEpoch, e.Sequence = r.keyHash(), r.valueHash(), 1<<20, 0, sequence

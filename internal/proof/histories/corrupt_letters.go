@@ -5,14 +5,14 @@ import "github.com/dlqbench/dlqbench/history"
 func letterCorruptions() []Corruption {
 	fidelity := func(anomaly string) Promise { return Promise{"dlq-fidelity", anomaly} }
 	return []Corruption{
-		{Name: "a dead letter has another value", Promise: fidelity("payload-changed"), apply: edited(verbatim, func(e *history.Event) { e.ValueHash++ })},
-		{Name: "a dead letter has another key", Promise: fidelity("key-changed"), apply: edited(verbatim, func(e *history.Event) { e.KeyHash++ })},
+		{Name: "a dead letter has another value", Promise: fidelity("payload-changed"), apply: edited(always, func(e *history.Event) { e.ValueHash++ })},
+		{Name: "a dead letter has another key", Promise: fidelity("key-changed"), apply: edited(always, func(e *history.Event) { e.KeyHash++ })},
 		{Name: "a dead letter lacks a header of the record", Promise: fidelity("headers-lost"), apply: edited(
 			func(v *view) bool { return v.Header.Contract.KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
 		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"), apply: edited(always, func(e *history.Event) {
 			e.Claim.Attempts, e.Claim.Missing = none, "attempts"
 		})},
-		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"), apply: edited(always, func(e *history.Event) {
+		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"), apply: edited(tellsAll, func(e *history.Event) {
 			e.Claim.Offset += 1000
 		})},
 		{Name: "a dead letter names another number of attempts", Promise: fidelity("metadata-wrong"), apply: wrongCount},
@@ -28,8 +28,8 @@ func letterCorruptions() []Corruption {
 
 func always(*view) bool { return true }
 
-// verbatim: the dialect keeps keys and values.
-func verbatim(v *view) bool { return v.Header.Contract.Envelope == "plain" }
+// tellsAll: the dialect says where in the topic the record was, and how often it was tried.
+func tellsAll(v *view) bool { return v.Header.Contract.Envelope == "plain" }
 
 // edited changes the audit's record of a record's only dead letter.
 func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (int32, bool) {
@@ -46,7 +46,7 @@ func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (i
 }
 
 func wrongCount(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 && v.inPlace() })
+	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 && v.inPlace() && tellsAll(v) })
 	if f != nil {
 		v.Events[f.asLetter[0]].Claim.Attempts += int32(1 + v.Intn(3))
 	}
@@ -85,7 +85,7 @@ func letterTwice(v *view) (int32, bool) {
 }
 
 func twoPayloads(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asLetter) == 2 && verbatim(v) && !v.Header.Replay })
+	f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asLetter) == 2 && !v.Header.Replay })
 	if f != nil {
 		v.Events[f.asLetter[1]].ValueHash++
 	}

@@ -129,7 +129,7 @@ func (s *simulation) drawHeader() history.Header {
 	}
 	switch s.Intn(8) {
 	case 6:
-		c.Envelope = "other"
+		c.Envelope = "other" // a dialect whose dead letters name the topic alone
 	case 7:
 		c.Envelope = ""
 	}

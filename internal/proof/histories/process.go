@@ -275,9 +275,11 @@ func (w *work) letterPartition() int32 {
 }
 
 func (w *work) letterEntry() entry {
-	return entry{record: w.record.number, letter: history.Claim{
-		Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(), Attempts: int32(w.k),
-	}}
+	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(), Attempts: int32(w.k)}
+	if w.process.contract().Envelope == "other" {
+		claim.Partition, claim.Offset, claim.Attempts = none, none, none
+	}
+	return entry{record: w.record.number, letter: claim}
 }
 
 // origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the original.

@@ -17,18 +17,19 @@ func (j *judge) is(outcomes []history.Outcome, outcome history.Outcome) bool {
 func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contract.Retryable, o) }
 
 // final: "an attempt ended in success, or in a logical failure, where the contract calls that terminal". Without a dead-letter topic whatever is
-// not retried is, and so is the last attempt of those that are promised; k counts it in its series.
+// not retried is, and so is the last attempt of those that are promised (unless the process then ends in the record's place); k counts it in its series.
 func (j *judge) final(a *tried, k int) bool {
 	c := &j.header.Contract
+	givesUp := c.Envelope == "" && !c.ExitsExhausted
 	switch {
 	case a.outcome == history.OutcomeSuccess:
 		return true
 	case j.is(c.Logical, a.outcome):
-		return !c.LogicalDeadLetters || c.Envelope == ""
+		return !c.LogicalDeadLetters || givesUp
 	case j.is(c.Permanent, a.outcome):
-		return c.Envelope == ""
+		return givesUp
 	}
-	return c.Envelope == "" && j.retryable(a.outcome) && c.MaxAttempts > 0 && k >= c.MaxAttempts
+	return givesUp && j.retryable(a.outcome) && c.MaxAttempts > 0 && k >= c.MaxAttempts
 }
 
 // series numbers each attempt in its series: "the attempts of one record between two events that justify a fresh count". Of an undisturbed
@@ -353,13 +354,13 @@ func (j *judge) letters(r *record) {
 		j.judged("dlq-fidelity")
 	}
 	for _, e := range r.found {
-		if c.Envelope == "plain" && e.ValueHash != r.send.ValueHash {
+		if e.ValueHash != r.send.ValueHash {
 			j.saw("dlq-fidelity", "payload-changed", r)
 		}
-		if c.Envelope == "plain" && e.ValueHash != r.found[0].ValueHash {
+		if e.ValueHash != r.found[0].ValueHash {
 			j.saw("dlq-once", "two-payloads-one-source", r)
 		}
-		if c.Envelope == "plain" && e.KeyHash != r.send.KeyHash {
+		if e.KeyHash != r.send.KeyHash {
 			j.saw("dlq-fidelity", "key-changed", r)
 		}
 		if c.KeepsHeaders && e.HeadersHash != r.send.HeadersHash {
@@ -368,7 +369,10 @@ func (j *judge) letters(r *record) {
 		if e.Claim.Missing != "" {
 			j.saw("dlq-fidelity", "metadata-missing", r)
 		}
-		elsewhere := e.Claim.Topic != r.topic || e.Claim.Partition != r.partition || e.Claim.Offset != r.offset
+		elsewhere := e.Claim.Topic != r.topic
+		if e.Claim.Partition >= 0 && e.Claim.Offset >= 0 { // a dialect may name the topic alone
+			elsewhere = elsewhere || e.Claim.Partition != r.partition || e.Claim.Offset != r.offset
+		}
 		switch {
 		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &e.Claim):
 			j.saw("dlq-fidelity", "metadata-wrong", r)

@@ -289,6 +289,7 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 	if covered := s.covered(); covered >= 0 {
 		end = min(end, covered)
 	}
+	handed := min(seen, j.handed(s.record, until))
 	first := true
 	for i := range j.events {
 		e := &j.events[i]
@@ -300,7 +301,7 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 			if !first && e.Time > seen && e.Time < end {
 				least++
 			}
-			if !first && e.Time >= seen && e.Time <= end {
+			if !first && e.Time >= handed && e.Time <= end {
 				most++
 			}
 			first = false
@@ -321,6 +322,17 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 		}
 	}
 	return least, most
+}
+
+// handed is when an instance was first given the record, after until if it wasn't by then.
+func (j *judge) handed(r *record, until time.Duration) time.Duration {
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition && e.Offset <= r.offset && e.Aux >= r.offset {
+			return e.Time
+		}
+	}
+	return until + 1
 }
 
 // refusals is how many writes of its dead letter were of no avail by the time, as far as the subject knew: at least, and at most. forged are those

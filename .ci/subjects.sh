@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The real third-party subjects, judged: hexkit and pyrallel-consumer from PyPI, on the embedded broker and on a process broker where there is one. Where a real
+# package breaks its own document (docs/findings), exactly that must be found: the script fails when a finding is gone, and when there is another one.
+# Exit code 77 and one line: nothing was run, and why. DLQBENCH is the program, ./dlqbench otherwise.
+set -u
+cd "$(dirname "$0")/.."
+program=$(realpath "${DLQBENCH:-./dlqbench}")
+[ -x "$program" ] || { echo "no program at $program: make build"; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for subject in hexkit pyrallel-consumer; do
+	(cd "subjects/$subject" && sh ../venv.sh) >"$work/venv.log" 2>&1
+	code=$?
+	if [ $code -eq 77 ] || { [ $code -ne 0 ] && grep -qiE 'connection|resolve|timed out|no matching distribution' "$work/venv.log"; }; then
+		echo "skipped: subjects/$subject can't be built here: $(tail -n 1 "$work/venv.log")"
+		exit 77
+	fi
+	[ $code -eq 0 ] || { cat "$work/venv.log"; exit 1; }
+done
+
+# judge NAME REQUIRED ALLOWED ARGUMENTS…: runs a scenario; its anomalies must be all of REQUIRED, and none that is neither there nor in ALLOWED.
+judge() {
+	local name=$1 required=$2 allowed=$3 began=$SECONDS
+	shift 3
+	# How punctual the load is does not matter here: a busy machine must not make the runs inconclusive.
+	"$program" run --quiet --out "$work/$name" "$@" --set expect.max_slip=10s >"$work/$name.log" 2>&1
+	local code=$?
+	if subjects/hexkit/.venv/bin/python - "$work/$name/latest/verdict.json" "$code" "$required" "$allowed" >"$work/$name.said" 2>&1 <<'PYTHON'
+import json, sys
+
+path, code, required, allowed = sys.argv[1], int(sys.argv[2]), set(sys.argv[3].split()), set(sys.argv[4].split())
+with open(path, encoding="utf-8") as file:
+    verdict = json.load(file)
+found = {f"{one['name']}/{anomaly['name']}" for one in verdict["invariants"] for anomaly in one["anomalies"] or []}
+wrong = [f"not found: {name}" for name in sorted(required - found)] + [f"unexpected: {name}" for name in sorted(found - required - allowed)]
+if not required and code != 0 and not found:
+    wrong.append(f"exit code {code}: {verdict['verdict']} {verdict.get('reasons')}")
+print("; ".join(wrong) or f"{len(found)} findings, as expected" if found else "; ".join(wrong) or "pass")
+sys.exit(bool(wrong))
+PYTHON
+	then
+		echo "ok    $name ($((SECONDS - began)) s): $(cat "$work/$name.said")"
+	else
+		echo "WRONG $name ($((SECONDS - began)) s): $(cat "$work/$name.said")"
+		sed 's/^/      /' "$work/$name.log"
+		return 1
+	fi
+}
+
+stalled="no-loss/stalled liveness/stalled"
+hexkit=subjects/hexkit pyrallel=subjects/pyrallel-consumer
+kafka=$("$program" kafka list 2>/dev/null | grep -c jars)
+command -v java >/dev/null || kafka=0
+[ "$kafka" -gt 0 ] || echo "no process broker here (Java and dlqbench kafka install): only the embedded one"
+
+hexkit_lane() {
+	local wrong=0
+	judge hexkit-dlq "" "" hexkit-dlq --subject $hexkit/no-backoff.yaml || wrong=1
+	judge hexkit-retry-topic "" "" hexkit-retry-topic --subject $hexkit/subject.yaml || wrong=1
+	judge hexkit-dlq-off "" "" hexkit-dlq-off --subject $hexkit/no-dlq.yaml || wrong=1
+	judge hexkit-non-ascii "no-loss/stalled" "$stalled" hexkit-dlq --subject $hexkit/no-backoff.yaml --set workload.error_text=non-ascii --set expect.drain=8s || wrong=1
+	[ "$kafka" -eq 0 ] || judge hexkit-dlq-kafka "" "" hexkit-dlq --subject $hexkit/no-backoff.yaml --cluster process || wrong=1
+	return $wrong
+}
+
+pyrallel_lane() {
+	local wrong=0
+	judge pyrallel-retry-dlq "" "" parallel-consumer-retry-dlq --subject $pyrallel/async.yaml || wrong=1
+	judge pyrallel-dlq-off "" "" parallel-consumer-dlq-off --subject $pyrallel/no-dlq.yaml || wrong=1
+	judge pyrallel-refused "no-loss/lost commit-after-dlq/commit-without-dlq" "$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
+		dlq-publish-failure --subject $pyrallel/async.yaml --set expect.drain=8s || wrong=1
+	judge pyrallel-timeouts "no-loss/stalled" "$stalled duplicates/duplicate backoff/backoff-late" \
+		parallel-consumer-timeouts --subject $pyrallel/process.yaml --set expect.drain=8s || wrong=1
+	[ "$kafka" -eq 0 ] || judge pyrallel-timeouts-kafka "" "" parallel-consumer-timeouts --subject $pyrallel/async.yaml --cluster process || wrong=1
+	return $wrong
+}
+
+# Both packages mostly wait, so they are judged side by side.
+hexkit_lane & one=$!
+pyrallel_lane & two=$!
+code=0
+wait $one || code=1
+wait $two || code=1
+exit $code

@@ -1,0 +1,98 @@
+package assertions
+
+// halt-on-dlq-failure, for a subject without a dead-letter topic that promises to end when a record has failed for good (Contract.ExitsExhausted): the
+// process that made the last attempt of a series ends by itself, with an error. That it commits nothing past the record is commit-after-outcome's to
+// judge, for which such a record is unfinished.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// endingTime is what a process may take for its end beside its stop grace: for the failure to reach whoever ends it, and for its end to be seen.
+const endingTime = 5 * time.Second
+
+type exits struct {
+	*report
+	exhausted []exhaustion
+	last      time.Duration
+}
+
+// exhaustion is the end of a series whose last attempt failed.
+type exhaustion struct {
+	number int32
+	by     holder
+	at     time.Duration
+	// told is when something else ended the process, exited when it ended; never if it didn't.
+	told, exited time.Duration
+	code         int16
+}
+
+func (c *exits) observe(e *history.Event) {
+	c.last = max(c.last, e.Time)
+	switch e.Kind {
+	case history.KindAttemptEnd:
+		c.note(c.w.attempt)
+	case history.KindInstanceSignal, history.KindInstanceExited:
+		by := holder{e.Instance, e.Run}
+		for i := range c.exhausted {
+			one := &c.exhausted[i]
+			switch {
+			case one.by != by || one.exited != never:
+			case e.Kind == history.KindInstanceExited:
+				one.exited, one.code = e.Time-time.Duration(max(e.Aux, 0)), e.Code
+			case one.told == never:
+				one.told = e.Time
+			}
+		}
+	}
+}
+
+// note notes an attempt that was the last of its series, and failed. What may belong to an earlier assignment, or to several series, is no such proof.
+func (c *exits) note(a *attempt) {
+	if a == nil || a.stray || a.life != c.w.record(a.number).lives || c.w.record(a.number).has(markMixed) {
+		return
+	}
+	switch c.w.classes[a.outcome] {
+	case classPermanent:
+	case classRetryable:
+		if c.w.contract.MaxAttempts == 0 || int(a.k) < c.w.contract.MaxAttempts {
+			return
+		}
+	default:
+		return
+	}
+	c.exhausted = append(c.exhausted, exhaustion{number: a.number, by: a.by, at: a.end, told: never, exited: never})
+}
+
+func (c *exits) finish() Result {
+	for i := range c.exhausted {
+		c.judge(&c.exhausted[i])
+	}
+	return c.judgedOrNot(NotApplicable, "no record failed for good")
+}
+
+func (c *exits) judge(one *exhaustion) {
+	limit := one.at + c.w.contract.StopGrace + endingTime
+	ended := one.exited != never && one.exited <= limit
+	switch {
+	case one.told != never && one.told <= limit && (!ended || one.told <= one.exited):
+		c.skip("the process was told to end, too")
+		return
+	case !ended && c.last < limit:
+		c.skip("the run ended first")
+		return
+	}
+	c.result.Judged++
+	if ended && one.code != 0 {
+		return
+	}
+	c.saw("failure-not-surfaced", c.w.about(one.number, 0, limit, func() string {
+		if ended {
+			return fmt.Sprintf("instance %d exhausted its attempts, and ended %s later as if nothing had happened (exit code 0)", one.by.instance, near(one.exited-one.at))
+		}
+		return fmt.Sprintf("instance %d exhausted its attempts, and still ran %s later", one.by.instance, near(limit-one.at))
+	}, moment{history.KindAttemptEnd, one.at}))
+}

@@ -1,0 +1,309 @@
+package assertions
+
+// The fold, part five: the dead-letter store and its service. Routers and workers are no instances of the subject: what they do is kept here, and no
+// other part of the fold sees it, but for what they write back, which is a replay.
+//
+// A change of an entry is seen later than it was made. When it was made the table tells, by the database's clock; storeWorld.blur is how far that may be
+// off from the run's. Times of one clock are compared as they are: two changes, a change and the time that the entry promised. Times of both are
+// compared with the blur in the service's favour.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// storeWorld is what the history shows of the store.
+type storeWorld struct {
+	entries   map[int64]*storeEntry
+	processes map[int16]*storeProcess
+	// attempts and republished are, by record, what was tried and written on the store's behalf.
+	attempts    map[int32][]storeAttempt
+	republished map[int32][]republish
+	open        map[int64]int // attempts and writes that have no answer yet: their place in the lists
+	commits     []routerCommit
+	asked       map[commitKey]routerCommit
+	blur        time.Duration
+	// lost are the times in which nothing was seen of the table.
+	lost      []span
+	begun     time.Duration // never, if the watching never began
+	until     time.Duration // the last that was seen of the table
+	polled    bool
+	audited   bool
+	auditedAt time.Duration // by the database's clock
+	found     int64
+}
+
+// storeEntry is one entry, with everything that was seen of it.
+type storeEntry struct {
+	number  int64
+	record  int32
+	letter  place
+	source  place // none where it doesn't say
+	changes []storeChange
+}
+
+// storeChange is one change; made is never where the table does not say when.
+type storeChange struct {
+	history.StoreChange
+	seen, made time.Duration
+	by         int16
+	retries    int32
+	version    int32
+	polled     bool
+}
+
+// madeBefore is the latest moment of the run's clock at which the change can have been made.
+func (s *storeWorld) madeBefore(c *storeChange) time.Duration {
+	if c.made == never {
+		return c.seen
+	}
+	return min(c.seen, c.made+s.blur)
+}
+
+// storeProcess is a router or a worker: when it ran, and when it stood still.
+type storeProcess struct {
+	instance int16
+	alive    []span
+	still    []span
+	stopped  time.Duration
+}
+
+// storeAttempt is an attempt of a worker; to is endless while it goes on.
+type storeAttempt struct {
+	by       holder
+	from, to time.Duration
+	outcome  history.Outcome
+	gone     bool
+}
+
+// republish is a record that was written back on the store's behalf.
+type republish struct {
+	by            holder
+	topic         int16
+	at, answered  time.Duration
+	stored, known bool
+}
+
+type routerCommit struct {
+	by       int16
+	at       time.Duration
+	place    place // all below its offset is done
+	accepted bool
+}
+
+func newStoreWorld() *storeWorld {
+	return &storeWorld{
+		entries: map[int64]*storeEntry{}, processes: map[int16]*storeProcess{}, attempts: map[int32][]storeAttempt{},
+		republished: map[int32][]republish{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never, until: never,
+	}
+}
+
+// takeStore folds in what concerns the store; it reports whether the event is none of the others' business.
+func (w *world) takeStore(e *history.Event) bool {
+	s := w.store
+	switch e.Kind {
+	case history.KindStoreChange, history.KindStoreEntry:
+		s.change(e)
+	case history.KindStoreClock:
+		s.blur = max(s.blur, time.Duration(e.Aux))
+	case history.KindStoreWatch:
+		s.watch(e)
+	case history.KindStoreAudited:
+		s.audited, s.auditedAt, s.found, s.until = true, timeOr(e.Aux), int64(e.N), e.Time
+	default:
+		if !ofService(e) {
+			return false
+		}
+		w.serve(e)
+	}
+	return true
+}
+
+// ofService reports whether the event is the doing of a router or a worker. What a fault did to one is the fault's.
+func ofService(e *history.Event) bool {
+	fault := e.Kind == history.KindFaultStart || e.Kind == history.KindFaultEffect || e.Kind == history.KindFaultEnd
+	return history.OfStore(e.Instance) && !fault
+}
+
+// serve takes what a router or a worker did.
+func (w *world) serve(e *history.Event) {
+	s := w.store
+	switch e.Kind {
+	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited:
+		s.lifecycle(e)
+	case history.KindStall:
+		one := s.process(e.Instance)
+		lasted := time.Duration(e.Aux)
+		one.still = append(one.still, span{from: e.Time - lasted - sampling, to: e.Time, lasted: lasted})
+	case history.KindAttemptStart:
+		s.open[e.Op] = len(s.attempts[e.Record])
+		s.attempts[e.Record] = append(s.attempts[e.Record], storeAttempt{by: holder{e.Instance, e.Run}, from: e.Time, to: endless})
+	case history.KindAttemptEnd:
+		if at, known := s.open[e.Op]; known && at < len(s.attempts[e.Record]) {
+			one := &s.attempts[e.Record][at]
+			one.to, one.outcome, one.gone = e.Time, e.Outcome, e.Flags.Has(history.ClientGone)
+			delete(s.open, e.Op)
+		}
+	case history.KindProduceRequest:
+		s.askRepublish(e)
+		w.askReplay(e)
+	case history.KindProduceResponse:
+		s.answerRepublish(e)
+		w.answerWrite(e)
+	case history.KindCommitRequest, history.KindCommitResponse:
+		s.routerCommits(e)
+	}
+}
+
+// timeOr is a time that an event may not carry.
+func timeOr(aux int64) time.Duration {
+	if aux == history.None {
+		return never
+	}
+	return time.Duration(aux)
+}
+
+func (s *storeWorld) change(e *history.Event) {
+	said, err := history.ParseStoreChange(e.Text)
+	if err != nil {
+		return // of a later version
+	}
+	one := s.entries[e.Op]
+	if one == nil {
+		one = &storeEntry{number: e.Op, record: none, letter: place{none, none, none}, source: place{none, none, none}}
+		s.entries[e.Op] = one
+	}
+	if e.Record >= 0 {
+		one.record = e.Record
+	}
+	if e.Offset >= 0 {
+		one.letter = place{e.Topic, e.Partition, e.Offset}
+	}
+	if e.Claim.Present && e.Claim.Offset >= 0 {
+		one.source = place{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
+	}
+	s.until = max(s.until, e.Time)
+	polled := e.Flags.Has(history.Polled)
+	s.polled = s.polled || polled
+	if e.Kind == history.KindStoreEntry {
+		return
+	}
+	one.changes = append(one.changes, storeChange{
+		StoreChange: said, seen: e.Time, made: timeOr(e.Aux), by: e.Instance, retries: e.N, version: e.Sequence, polled: polled,
+	})
+}
+
+func (s *storeWorld) watch(e *history.Event) {
+	switch e.Text {
+	case history.WatchBegins:
+		s.begun = e.Time
+	case history.WatchLost:
+		s.lost = append(s.lost, span{from: e.Time, to: endless})
+	case history.WatchResumed:
+		if n := len(s.lost); n > 0 {
+			s.lost[n-1].to = e.Time
+		}
+	}
+	s.until = max(s.until, e.Time)
+}
+
+func (s *storeWorld) process(instance int16) *storeProcess {
+	one := s.processes[instance]
+	if one == nil {
+		one = &storeProcess{instance: instance, stopped: never}
+		s.processes[instance] = one
+	}
+	return one
+}
+
+func (s *storeWorld) lifecycle(e *history.Event) {
+	one := s.process(e.Instance)
+	switch {
+	case e.Kind == history.KindInstanceStarting:
+		one.alive = append(one.alive, span{from: e.Time, to: endless})
+	case e.Kind == history.KindInstanceExited:
+		if n := len(one.alive); n > 0 && one.alive[n-1].to == endless {
+			one.alive[n-1].to = e.Time
+		}
+		one.resume(e.Time)
+	case e.Text == "STOP" && one.stopped == never:
+		one.stopped = e.Time
+	case e.Text == "CONT":
+		one.resume(e.Time)
+	}
+}
+
+func (p *storeProcess) resume(at time.Duration) {
+	if p.stopped != never {
+		p.still = append(p.still, span{from: p.stopped, to: at, lasted: at - p.stopped, stopped: true})
+		p.stopped = never
+	}
+}
+
+// diedBetween returns when the process that ran at from ended, if that was before to.
+func (p *storeProcess) diedBetween(from, to time.Duration) (at time.Duration, died bool) {
+	for _, one := range p.alive {
+		if one.from <= from && from <= one.to {
+			return one.to, one.to < to
+		}
+	}
+	return never, false
+}
+
+func (s *storeWorld) askRepublish(e *history.Event) {
+	s.open[e.Op] = len(s.republished[e.Record])
+	s.republished[e.Record] = append(s.republished[e.Record], republish{by: holder{e.Instance, e.Run}, topic: e.Topic, at: e.Time, answered: endless})
+}
+
+func (s *storeWorld) answerRepublish(e *history.Event) {
+	at, open := s.open[e.Op]
+	if !open || at >= len(s.republished[e.Record]) {
+		return
+	}
+	one := &s.republished[e.Record][at]
+	one.answered = e.Time
+	one.stored = e.Code == 0 && !e.Flags.Has(history.Forged)
+	one.known = !e.Flags.Has(history.Withheld)
+	delete(s.open, e.Op)
+}
+
+func (s *storeWorld) routerCommits(e *history.Event) {
+	key := commitKey{e.Op, e.Topic, e.Partition}
+	if e.Kind == history.KindCommitRequest {
+		s.asked[key] = routerCommit{by: e.Instance, at: e.Time, place: place{e.Topic, e.Partition, e.Offset}}
+		return
+	}
+	one, asked := s.asked[key]
+	if !asked {
+		return
+	}
+	delete(s.asked, key)
+	one.accepted = e.Code == 0 && !e.Flags.Has(history.Forged)
+	if one.accepted {
+		s.commits = append(s.commits, one)
+	}
+}
+
+// list returns the entries in the order in which they were first seen.
+func (s *storeWorld) list() []*storeEntry {
+	all := make([]*storeEntry, 0, len(s.entries))
+	for _, one := range s.entries {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *storeEntry) int { return int(a.number - b.number) })
+	return all
+}
+
+// quiet reports whether, within from and to, there is a stretch of at least need that none of the spans touches.
+func quiet(busy []span, from, to, need time.Duration) bool {
+	slices.SortFunc(busy, func(a, b span) int { return int(min(max(a.from-b.from, -1), 1)) })
+	for _, one := range busy {
+		if one.from-from >= need && from+need <= to {
+			return true
+		}
+		from = max(from, one.to)
+	}
+	return to-from >= need
+}

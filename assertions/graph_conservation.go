@@ -1,0 +1,228 @@
+package assertions
+
+// graph-conservation: every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic (or quarantine), and goes there
+// by the way that its id says.
+//
+// It is judged for each copy of a document in a node's input, and so for the way as a whole: what leaves one node is what the next one gets. A copy has one exit. More
+// are justified by a disruption of the copy (its instance was killed, lost the partition, its commit failed …, as for duplicates), and by a write that its instance had reason to repeat. A
+// copy that a disruption or a replay made is a copy like any other: it has one exit of its own. A dead letter that was replayed is an exit of the copy that it was
+// written for, and the replayed copy has another.
+//
+// A document has several copies at a node only after a disruption or a replay. Which of them a write was for is then known as far as the writing instance has
+// attempted one of them last; where that is not certain, the document's writes at the node are counted together with all its copies there.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const graphConservation = "graph-conservation"
+
+func newGraphConservation(*world) checker {
+	return unpromised{notApplicable(graphConservation, "copies of documents", "the subject is no graph of nodes")}
+}
+
+func (g *graphWalk) name(node int) string { return g.graph.Nodes[node].Name }
+
+// sight returns a sighting of a copy.
+func (g *graphWalk) sight(ref copyRef, to time.Duration, say func() string, marks ...moment) sighting {
+	one := &g.copies[ref.node][ref.number]
+	return sighting{
+		record: one.document, topic: one.topic, partition: one.partition, offset: one.offset, from: one.sent, to: to, say: say, marks: marks,
+	}
+}
+
+// judgeTarget: a write goes to the topic that the document's id and its past say.
+func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
+	node, document := &g.graph.Nodes[ref.node], e.Record
+	say := func(anomaly, what string) {
+		g.saw(anomaly, g.sight(ref, e.Time, func() string { return what }, moment{e.Kind, e.Time}))
+	}
+	to := g.w.topicName(e.Topic)
+	switch {
+	case letter && e.Topic != node.DLQ && e.Topic != node.Quarantine:
+		say("wrong-node-dlq", fmt.Sprintf("it failed at node %s, and its dead letter went to %s", node.Name, to))
+	case letter:
+		g.judgeQuarantine(ref, e)
+	case e.Topic != g.graph.Next(ref.node, g.ids.Token(document)):
+		say("skipped-node", fmt.Sprintf("from node %s it goes on to %s, and it was written to %s", node.Name,
+			g.w.topicName(g.graph.Next(ref.node, g.ids.Token(document))), to))
+	case !g.processed(ref.node, document):
+		say("forwarded-unprocessed", fmt.Sprintf("node %s passed it on to %s before its module had processed it", node.Name, to))
+	}
+}
+
+// processed reports whether the document's step at the node was done before now.
+func (g *graphWalk) processed(node int, document int32) bool {
+	for _, number := range g.of[node][document] {
+		if g.copies[node][number].done != never {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeQuarantine: what was replayed as often as the graph allows is quarantined, and nothing else.
+func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
+	node, most := &g.graph.Nodes[ref.node], g.graph.MaxReprocess
+	times := g.replayedBefore(ref, e.Time)
+	switch {
+	case times < 0:
+		g.skip("not known how often it was replayed")
+	case times >= most && e.Topic == node.DLQ:
+		g.saw("quarantine-missed", g.sight(ref, e.Time, func() string {
+			return fmt.Sprintf("it was replayed %d times, failed at node %s again, and was dead-lettered instead of quarantined", times, node.Name)
+		}, moment{e.Kind, e.Time}))
+	case times < most && e.Topic == node.Quarantine:
+		g.saw("quarantined-early", g.sight(ref, e.Time, func() string {
+			return fmt.Sprintf("it was replayed %d times, and node %s quarantined it: that is for what was replayed %d times", times, node.Name, most)
+		}, moment{e.Kind, e.Time}))
+	}
+}
+
+// judgeCovered: the exit of a processed copy was acknowledged before the commit that covers it was read. The acknowledgement is stamped before it is
+// written to the instance and the commit after it was read, so of an instance that waited the first is never the later one.
+func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
+	one := &g.copies[ref.node][ref.number]
+	if one.done == never || one.done > asked {
+		return // not processed by then: that is what commit-after-outcome and commit-after-dlq judge
+	}
+	acked, covered := 0, 0
+	for _, number := range g.of[ref.node][one.document] {
+		other := &g.copies[ref.node][number]
+		for _, out := range other.exits {
+			if out.acked != never && out.acked <= asked {
+				acked++
+			}
+		}
+		if other.covered != never {
+			covered++
+		}
+	}
+	if acked >= covered {
+		return
+	}
+	g.saw("commit-before-forward", g.sight(ref, asked, func() string {
+		return fmt.Sprintf("node %s committed past it, and had no acknowledgement that the next topic has it", g.name(ref.node))
+	}, moment{history.KindCommitRequest, asked}))
+}
+
+// conclude judges what only the end shows. disruptions returns how many more exits of a copy its node's history justifies.
+func (g *graphWalk) conclude(disruptions func(copyRef) int) Result {
+	whole := g.w.sealed && g.drained
+	for node := range g.copies {
+		for document := range int32(len(g.documents)) {
+			numbers := g.of[node][document]
+			if len(numbers) == 0 {
+				continue
+			}
+			for _, number := range numbers {
+				if one := &g.copies[node][number]; len(one.exits) > 0 || one.covered != never {
+					g.result.Judged++
+				}
+			}
+			g.judgeExits(node, numbers, disruptions)
+			if whole {
+				g.judgeLost(node, document, numbers)
+			}
+		}
+	}
+	if whole {
+		g.judgeReplays()
+	}
+	return g.judgedOrNot(Inconclusive, "no document was passed on, dead-lettered or committed, so nothing was judged")
+}
+
+// judgeExits: no more exits than copies, disruptions and repeats allow.
+func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyRef) int) {
+	stored, letters, allowed, latest := 0, 0, 0, never
+	ref := copyRef{node, numbers[0]}
+	for _, number := range numbers {
+		one := &g.copies[node][number]
+		if one.offset < 0 {
+			continue
+		}
+		allowed += 1 + disruptions(copyRef{node, number})
+		for _, out := range one.exits {
+			if out.doubtful {
+				allowed++
+			}
+			if !out.stored {
+				continue
+			}
+			if out.letter {
+				letters++
+			}
+			if stored++; out.at > latest {
+				latest, ref.number = out.at, number
+			}
+		}
+	}
+	if stored <= allowed || stored == letters { // copies of one dead letter are dlq-once's
+		return
+	}
+	anomaly, what := "forwarded-twice", "passed it on %d times, and %d can be explained"
+	if letters > 0 {
+		anomaly, what = "dual-exit", "both passed it on and dead-lettered it, %d writes in all, and %d can be explained"
+	}
+	g.saw(anomaly, g.sight(ref, latest, func() string { return fmt.Sprintf("node %s "+what, g.name(node), stored, allowed) },
+		moment{history.KindProduceRequest, latest}))
+}
+
+// judgeLost: a document whose copies at a node are all committed past has an exit there, and an acknowledged exit is where it was written to.
+func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
+	covered, exits := true, 0
+	for _, number := range numbers {
+		one := &g.copies[node][number]
+		covered = covered && one.offset >= 0 && g.ended[placeOf{one.topic, one.partition}] > one.offset
+		for _, out := range one.exits {
+			if out.stored && g.audited[out.topic] && g.present[out.topic][document] == 0 {
+				g.saw("lost-in-graph", g.sight(copyRef{node, number}, out.at, func() string {
+					return fmt.Sprintf("node %s had the acknowledgement that it is in %s, and it is not there", g.name(node), g.w.topicName(out.topic))
+				}, moment{history.KindProduceRequest, out.at}))
+			}
+			if out.stored || g.present[out.topic][document] > 0 {
+				exits++
+			}
+		}
+	}
+	if !covered || exits > 0 {
+		return
+	}
+	ref := copyRef{node, numbers[len(numbers)-1]}
+	at := max(g.copies[node][ref.number].covered, 0)
+	g.saw("lost-in-graph", g.sight(ref, endless, func() string {
+		return fmt.Sprintf("node %s committed past it, and it is neither in the next topic nor among the node's dead letters", g.name(node))
+	}, moment{history.KindCommitRequest, at}))
+}
+
+func aboutGraphConservation() Explanation {
+	return Explanation{
+		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, and it takes the way that its id says.",
+		Rule: "Each copy of a document in a node's input has one exit: it is passed on by the one edge that its id chooses, or dead-lettered to the node's own topic, or quarantined " +
+			"there once it was replayed as often as the graph allows. Further exits are justified by disruptions, as for duplicates, and by writes that had to be repeated; a copy that a disruption or a " +
+			"replay made has an exit of its own. The commit that covers a processed copy comes after its exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
+		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, and audits of all topics and committed offsets",
+		Example: []string{
+			"2.000s  node parse: the module answers, success", "2.010s  node parse commits past the document", "2.030s  the write into the next input is acknowledged",
+		},
+		Cause: "the write into the next topic is not awaited before the commit; a failure is both passed on and dead-lettered; topic names are made from the wrong node; the edge is chosen " +
+			"by something that changes between two tries.",
+		Anomalies: []AnomalyNote{
+			{"lost-in-graph", "committed past at a node, and neither in the next topic nor dead-lettered"},
+			{"commit-before-forward", "the commit came before the acknowledgement that the next topic has it"},
+			{"dual-exit", "one copy was passed on and dead-lettered"},
+			{"forwarded-twice", "one copy was passed on more often than disruptions explain"},
+			{"forwarded-unprocessed", "passed on before the module had processed it"},
+			{"skipped-node", "written to another topic than the one its edge leads to"},
+			{"wrong-node-dlq", "dead-lettered to another node's topic"},
+			{"quarantine-missed", "dead-lettered although it was replayed as often as allowed"},
+			{"quarantined-early", "quarantined although it might have been replayed again"},
+			{"replayed-to-wrong-node", "a dead letter was put back to another node's input"},
+			{"replay-missing", "a selected dead letter was not put back"},
+			{"replayed-twice", "a selected dead letter was put back more than once"},
+		},
+	}
+}

@@ -1,0 +1,251 @@
+package assertions
+
+// The copies of documents in the input topics of a graph's nodes. Each write into an input topic, by the workload, by a node before or by the replay
+// tool, makes a copy, and to the node that reads it a copy is what a record is to an ordinary consumer: it is fetched, attempted and committed by itself. So a node's
+// history is told in copies. What an attempt is about is certain: it names topic, partition and offset.
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// copyRef names a copy: the node whose input it lies in, and its number there.
+type copyRef struct {
+	node   int
+	number int32
+}
+
+// docCopy is a copy of a document. It has no offset where the workload's write was not acknowledged and no audit found it.
+type docCopy struct {
+	document int32
+	place
+	sent time.Duration
+	// keyless: it lies before what was sent earlier, so that no order follows from the times.
+	keyless bool
+	// reprocessed is how often the document had been replayed when the copy was made, none where that is not known.
+	reprocessed int
+	passage
+}
+
+// writeID is a write as its producer numbers it: the repeat of an idempotent producer is the same write.
+type writeID struct {
+	document, partition, sequence int32
+	topic, epoch                  int16
+	producer                      int64
+}
+
+// graphIndex is what the first walk through a graph's history finds: the documents and all their copies.
+type graphIndex struct {
+	header *history.Header
+	graph  *history.Graph
+	// documents are their Send events.
+	documents []history.Event
+	copies    [][]docCopy
+	at        map[place]copyRef
+	// byWrite are the copies that writes have made.
+	byWrite map[writeKey]copyRef
+	// offsets are those of the copies in each partition, ascending.
+	offsets map[placeOf][]int64
+	// of are the copies of a document at each node.
+	of []map[int32][]int32
+	// letterAt is where dead letters are, by what asked for them, and claims where each says that its document was consumed.
+	letterAt map[writeKey]place
+	claims   map[place]place
+
+	entry map[int32]place // where the workload's acknowledged documents are
+	found map[place]*foundCopy
+	asked map[writeKey]*history.Event
+	same  map[writeID]place
+	lost  map[writeKey]*history.Event // without a place so far
+}
+
+// foundCopy is a copy as the walk comes across it.
+type foundCopy struct {
+	document int32
+	sent     time.Duration
+	writes   []writeKey
+}
+
+func newGraphIndex(header *history.Header) *graphIndex {
+	x := &graphIndex{
+		header: header, graph: header.Graph, documents: make([]history.Event, header.Records), copies: make([][]docCopy, len(header.Graph.Nodes)),
+		at: map[place]copyRef{}, byWrite: map[writeKey]copyRef{}, entry: map[int32]place{}, found: map[place]*foundCopy{},
+		asked: map[writeKey]*history.Event{}, same: map[writeID]place{}, lost: map[writeKey]*history.Event{},
+		offsets: map[placeOf][]int64{}, letterAt: map[writeKey]place{}, claims: map[place]place{},
+	}
+	for range header.Graph.Nodes {
+		x.of = append(x.of, map[int32][]int32{})
+	}
+	return x
+}
+
+func (x *graphIndex) take(e *history.Event) error {
+	if e.Record < 0 || int(e.Record) >= len(x.documents) {
+		return nil
+	}
+	at := place{e.Topic, e.Partition, e.Offset}
+	key := writeKey{e.Op, e.Record}
+	reader := x.graph.Reader(e.Topic)
+	switch e.Kind {
+	case history.KindSend:
+		x.documents[e.Record] = *e
+	case history.KindAcked:
+		if e.Code == 0 && reader == 0 {
+			x.entry[e.Record] = at
+		}
+	case history.KindProduceRequest:
+		if reader >= 0 {
+			asked := *e
+			x.asked[key], x.lost[key] = &asked, &asked
+		}
+	case history.KindProduceResponse:
+		if asked := x.asked[key]; asked != nil && e.Code == 0 && !e.Flags.Has(history.Forged) {
+			x.stored(key, asked, at)
+		} else if reader < 0 && e.Code == 0 && e.Offset >= 0 && !e.Flags.Has(history.Forged) {
+			x.letterAt[key] = at
+		}
+	case history.KindAuditRecord:
+		if reader >= 0 {
+			x.audited(e.Record, at)
+		} else if e.Claim.Present {
+			x.claims[at] = place{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
+		}
+	}
+	return nil
+}
+
+// stored notes where a write is; a repeat of it may be answered without an offset.
+func (x *graphIndex) stored(key writeKey, asked *history.Event, at place) {
+	id := writeID{asked.Record, asked.Partition, asked.Sequence, asked.Topic, asked.ProducerEpoch, asked.ProducerID}
+	numbered := asked.ProducerID >= 0 && asked.Sequence >= 0
+	if known, repeat := x.same[id]; repeat && numbered {
+		at = known
+	}
+	if at.offset < 0 || x.graph.Reader(at.topic) < 0 {
+		return
+	}
+	if numbered {
+		x.same[id] = at
+	}
+	x.add(at, asked.Record, asked.Time, key)
+}
+
+func (x *graphIndex) add(at place, document int32, sent time.Duration, key writeKey) {
+	one := x.found[at]
+	if one == nil {
+		one = &foundCopy{document: document, sent: sent}
+		x.found[at] = one
+	}
+	one.sent = min(one.sent, sent)
+	one.writes = append(one.writes, key)
+	delete(x.lost, key)
+}
+
+// audited notes a copy that an audit found. One that no answer told of was made by a write that went unanswered.
+func (x *graphIndex) audited(document int32, at place) {
+	if x.found[at] != nil || x.entry[document] == at {
+		return
+	}
+	if _, acked := x.entry[document]; !acked && x.graph.Nodes[0].Input == at.topic {
+		x.entry[document] = at
+		return
+	}
+	sent := x.documents[document].Time
+	var writes []writeKey
+	for key, asked := range x.lost {
+		if asked.Record == document && asked.Topic == at.topic {
+			writes = append(writes, key)
+		}
+	}
+	slices.SortFunc(writes, func(a, b writeKey) int { return cmp.Compare(x.lost[a].Time, x.lost[b].Time) })
+	if len(writes) > 0 {
+		sent = x.lost[writes[0]].Time
+	}
+	x.found[at] = &foundCopy{document: document, sent: sent, writes: writes[:min(len(writes), 1)]}
+	for _, key := range x.found[at].writes {
+		delete(x.lost, key)
+	}
+}
+
+// finish numbers the copies of each node in the order in which they were sent; those of the workload come first, under their documents' numbers.
+func (x *graphIndex) finish() {
+	for number := range x.documents {
+		at, known := x.entry[int32(number)]
+		if !known {
+			at = place{x.graph.Nodes[0].Input, x.documents[number].Partition, none}
+		}
+		x.put(0, docCopy{document: int32(number), place: at, sent: x.documents[number].Time})
+	}
+	places := make([]place, 0, len(x.found))
+	for at := range x.found {
+		places = append(places, at)
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(x.found[a].sent, x.found[b].sent), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+	})
+	for _, at := range places {
+		one := x.found[at]
+		ref := x.put(x.graph.Reader(at.topic), docCopy{document: one.document, place: at, sent: one.sent, reprocessed: none})
+		for _, key := range one.writes {
+			x.byWrite[key] = ref
+		}
+	}
+	for node := range x.copies {
+		x.distrust(node)
+	}
+	for _, offsets := range x.offsets {
+		slices.Sort(offsets)
+	}
+	x.entry, x.found, x.asked, x.same, x.lost = nil, nil, nil, nil, nil
+}
+
+func (x *graphIndex) put(node int, one docCopy) copyRef {
+	one.passage = newPassage()
+	number := int32(len(x.copies[node]))
+	x.copies[node] = append(x.copies[node], one)
+	x.of[node][one.document] = append(x.of[node][one.document], number)
+	ref := copyRef{node, number}
+	if one.offset >= 0 {
+		x.at[one.place] = ref
+		p := placeOf{one.topic, one.partition}
+		x.offsets[p] = append(x.offsets[p], one.offset)
+	}
+	return ref
+}
+
+// distrust finds the copies that lie in a partition before what was sent earlier: a write that was under way for long, and overtaken. No order
+// was promised between them and those.
+func (x *graphIndex) distrust(node int) {
+	list := x.copies[node]
+	order := make([]int, 0, len(list))
+	for i := range list {
+		if list[i].offset >= 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(list[a].partition, list[b].partition), cmp.Compare(list[a].offset, list[b].offset))
+	})
+	latest, partition := never, int32(none)
+	for _, i := range order {
+		if list[i].partition != partition {
+			latest, partition = never, list[i].partition
+		}
+		list[i].keyless = latest != never && list[i].sent < latest
+		latest = max(latest, list[i].sent)
+	}
+}
+
+// copyAt returns the copy at the place or, where the place is not known, the latest one of the document at the node.
+func (x *graphIndex) copyAt(node int, document int32, at place) (copyRef, bool) {
+	if ref, known := x.at[at]; known && ref.node == node && x.copies[node][ref.number].document == document {
+		return ref, true
+	}
+	if list := x.of[node][document]; at.offset < 0 && len(list) > 0 {
+		return copyRef{node, list[len(list)-1]}, true
+	}
+	return copyRef{}, false
+}

@@ -1,0 +1,190 @@
+package assertions
+
+// The history of one node of a graph, as that of an ordinary consumer: its records are the copies of documents in its input topic, and a write that made one is to
+// it what the workload's send is to an ordinary consumer, be it of the workload, of a node before, or of the replay tool.
+
+import (
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// nodeHistory is a Source: what a graph's history says of one node.
+type nodeHistory struct {
+	history.Source
+	walk *graphWalk
+	node int
+}
+
+// Header is that of a run with this node alone: topics that are not the node's have no role.
+func (n nodeHistory) Header() history.Header {
+	h, node := n.Source.Header(), n.walk.graph.Nodes[n.node]
+	h.Topics = slices.Clone(h.Topics)
+	for i := range h.Topics {
+		switch int16(i) {
+		case node.Input:
+			h.Topics[i].Role = history.RoleInput
+		case node.DLQ, node.Quarantine:
+			h.Topics[i].Role = history.RoleDLQ
+		default:
+			h.Topics[i].Role = ""
+		}
+	}
+	h.Group, h.Contract, h.Records = node.Group, node.Contract, len(n.walk.copies[n.node])
+	h.Graph, h.Replay = nil, false
+	if n.node > 0 { // what the nodes before let through is all the load there is, and thresholds are the run's
+		h.Expect.MinLoad, h.Expect.MaxSlip, h.Expect.Thresholds, h.Expect.DuplicateShare = 0, 0, nil, -1
+	}
+	return h
+}
+
+// Sealed reports whether the whole history is.
+func (n nodeHistory) Sealed() bool {
+	whole, tells := n.Source.(interface{ Sealed() bool })
+	return !tells || whole.Sealed()
+}
+
+// Each implements history.Source.
+func (n nodeHistory) Each(fn func(*history.Event) error) error {
+	t := nodeTeller{nodeHistory: n, fn: fn, attempts: map[int64]copyRef{}, counts: map[int32]int32{}, sent: map[int32]bool{}, acked: map[int32]bool{}}
+	return n.Source.Each(t.take)
+}
+
+// nodeTeller retells the events that concern the node.
+type nodeTeller struct {
+	nodeHistory
+	fn       func(*history.Event) error
+	attempts map[int64]copyRef
+	counts   map[int32]int32 // attempts of a copy so far
+	sent     map[int32]bool
+	acked    map[int32]bool
+}
+
+func (t *nodeTeller) take(e *history.Event) error {
+	told := *e
+	switch e.Kind {
+	case history.KindSend, history.KindAcked:
+		if t.node == 0 {
+			return t.fn(&told) // the documents' numbers are those of the entry's first copies
+		}
+		return nil
+	case history.KindReplaySelected:
+		return nil
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		return t.attempt(&told)
+	case history.KindProduceRequest, history.KindProduceResponse:
+		return t.write(&told)
+	case history.KindAuditRecord:
+		return t.audit(&told)
+	case history.KindPhase, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:
+		return t.fn(&told)
+	}
+	at := &t.walk.graph.Nodes[t.node]
+	switch {
+	case e.Topic >= 0 && e.Topic != at.Input && e.Topic != at.DLQ && e.Topic != at.Quarantine:
+		return nil
+	case e.Instance >= 0 && t.walk.graph.NodeOf(e.Instance) != t.node:
+		return nil
+	}
+	return t.fn(&told)
+}
+
+func (t *nodeTeller) attempt(e *history.Event) error {
+	if t.walk.graph.NodeOf(e.Instance) != t.node {
+		return nil
+	}
+	if e.Record < 0 {
+		return t.fn(e)
+	}
+	ref, known := t.attempts[e.Op]
+	if e.Kind == history.KindAttemptStart {
+		if ref, known = t.walk.copyAt(t.node, e.Record, place{e.Topic, e.Partition, e.Offset}); known {
+			t.attempts[e.Op] = ref
+			t.counts[ref.number]++
+		}
+	} else {
+		delete(t.attempts, e.Op)
+	}
+	if !known {
+		return nil // of a copy that neither an answer nor an audit shows
+	}
+	e.Record, e.N = ref.number, t.counts[ref.number]
+	return t.fn(e)
+}
+
+// write retells dead letters as they are, under the copies that they were written for, and what made a copy as its send and its acknowledgement. What goes on to
+// other nodes is no business of this one's history.
+func (t *nodeTeller) write(e *history.Event) error {
+	key, at := writeKey{e.Op, e.Record}, &t.walk.graph.Nodes[t.node]
+	if e.Topic == at.Input {
+		ref, makes := t.walk.byWrite[key]
+		if !makes || ref.node != t.node {
+			return nil
+		}
+		return t.send(e, ref)
+	}
+	if (e.Topic != at.DLQ && e.Topic != at.Quarantine) || t.walk.graph.NodeOf(e.Instance) != t.node {
+		return nil
+	}
+	ref, known := t.walk.byLetter[key]
+	if !known || ref.node != t.node {
+		return nil
+	}
+	e.Record = ref.number
+	return t.fn(e)
+}
+
+func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
+	one := &t.walk.copies[t.node][ref.number]
+	original := &t.walk.documents[one.document]
+	if e.Kind == history.KindProduceRequest {
+		if t.sent[ref.number] {
+			return nil
+		}
+		t.sent[ref.number] = true
+		send := history.New(history.KindSend, e.Time)
+		send.Record, send.Topic, send.Partition, send.Aux, send.N, send.Flags = ref.number, e.Topic, one.partition, int64(e.Time), original.N, original.Flags
+		send.KeyHash, send.ValueHash, send.HeadersHash, send.HeaderCount = e.KeyHash, e.ValueHash, original.HeadersHash, original.HeaderCount
+		if one.keyless {
+			send.N = history.None
+		}
+		return t.fn(&send)
+	}
+	if t.acked[ref.number] || e.Code != 0 || e.Flags.Has(history.Forged) {
+		return nil
+	}
+	t.acked[ref.number] = true
+	ack := history.New(history.KindAcked, e.Time)
+	ack.Record, ack.Topic, ack.Partition, ack.Offset = ref.number, one.topic, one.partition, one.offset
+	return t.fn(&ack)
+}
+
+// audit retells what was found in the node's own topics. A dead letter is that of the copy which it says it was, if that is one of this document; otherwise of the one
+// that it was written for, as far as an answer told.
+func (t *nodeTeller) audit(e *history.Event) error {
+	at, here := &t.walk.graph.Nodes[t.node], place{e.Topic, e.Partition, e.Offset}
+	switch e.Topic {
+	case at.Input:
+		if ref, known := t.walk.at[here]; known && e.Record >= 0 {
+			e.Record = ref.number
+			return t.fn(e)
+		}
+	case at.DLQ, at.Quarantine:
+		if e.Record < 0 {
+			return t.fn(e)
+		}
+		claimed := place{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
+		ref, known := t.walk.at[claimed]
+		if !known || ref.node != t.node || t.walk.copies[t.node][ref.number].document != e.Record {
+			ref, known = t.walk.letters[here]
+		}
+		if list := t.walk.of[t.node][e.Record]; (!known || ref.node != t.node) && len(list) > 0 {
+			ref = copyRef{t.node, list[len(list)-1]}
+		} else if !known || ref.node != t.node {
+			return nil // of a document that never came to this node: graph-conservation names it
+		}
+		e.Record = ref.number
+		return t.fn(e)
+	}
+	return nil
+}

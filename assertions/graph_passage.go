@@ -1,0 +1,271 @@
+package assertions
+
+// The passage of documents through a graph: the second walk finds, for each copy of a document in a node's input, when its step was done, what was written for
+// it, and when a commit covered it.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// passage is what became of a copy.
+type passage struct {
+	// done is when its step was first done: its module's answer was a success or a logical failure.
+	done  time.Duration
+	exits []*exit
+	// covered is when a commit that covers it, and was accepted, was read.
+	covered time.Duration
+}
+
+func newPassage() passage { return passage{done: never, covered: never} }
+
+// exit is a write for a copy: on to the next node or out of the graph, or a dead letter.
+type exit struct {
+	writeID
+	at    time.Duration
+	acked time.Duration // passed on to the instance
+	// stored: the broker said it has it. doubtful: the instance may have had reason to write it again.
+	stored, doubtful bool
+	letter           bool
+}
+
+// theirs is a document at a node's instance.
+type theirs struct {
+	holder
+	document int32
+}
+
+type graphWalk struct {
+	*graphIndex
+	*report
+	ids *history.IDs
+	// exits are the writes by what asked for them, latest the copy that an instance attempted last.
+	exits   map[writeKey]*exit
+	latest  map[theirs]copyRef
+	attempt map[int64]copyRef
+	// letters are the copies that dead letters were written for, by where these lie.
+	letters  map[place]copyRef
+	byLetter map[writeKey]copyRef
+	commits  map[commitKey]time.Duration
+	settled  map[placeOf]int
+	// present are the documents that the audits found in a topic.
+	audited map[int16]bool
+	present map[int16]map[int32]int
+	ended   map[placeOf]int64 // committed offsets, by the audit
+	replays replays
+	drained bool
+}
+
+// placeOf is a partition of a topic.
+type placeOf struct {
+	topic     int16
+	partition int32
+}
+
+func newGraphWalk(x *graphIndex, w *world) *graphWalk {
+	g := &graphWalk{
+		graphIndex: x, report: newReport(w, graphConservation, "copies of documents"), ids: history.NewIDs(x.header.RunID),
+		exits: map[writeKey]*exit{}, latest: map[theirs]copyRef{}, attempt: map[int64]copyRef{}, letters: map[place]copyRef{}, byLetter: map[writeKey]copyRef{},
+		commits: map[commitKey]time.Duration{}, settled: map[placeOf]int{}, audited: map[int16]bool{}, present: map[int16]map[int32]int{},
+		ended: map[placeOf]int64{}, replays: newReplays(),
+	}
+	return g
+}
+
+func (g *graphWalk) take(e *history.Event) error {
+	g.w.take(e)
+	switch e.Kind {
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		g.attempted(e)
+	case history.KindProduceRequest:
+		if e.Instance == history.Replayer {
+			g.replayed(e)
+		} else {
+			g.written(e)
+		}
+	case history.KindProduceResponse:
+		g.answered(e)
+	case history.KindCommitRequest:
+		g.commits[commitKey{op: e.Op, topic: e.Topic, partition: e.Partition}] = e.Time
+	case history.KindCommitResponse:
+		g.committed(e)
+	case history.KindReplaySelected:
+		g.replays.selected(e)
+	case history.KindAuditStart:
+		g.audited[e.Topic], g.present[e.Topic] = true, map[int32]int{}
+	case history.KindAuditRecord:
+		if found := g.present[e.Topic]; found != nil && e.Record >= 0 {
+			found[e.Record]++
+		}
+	case history.KindAuditOffsets:
+		if e.Aux >= 0 {
+			g.ended[placeOf{e.Topic, e.Partition}] = e.Aux
+		}
+	case history.KindPhase:
+		g.drained = g.drained || e.Text == history.PhaseAudit
+	}
+	return nil
+}
+
+func (g *graphWalk) attempted(e *history.Event) {
+	node := g.graph.NodeOf(e.Instance)
+	if node < 0 || e.Record < 0 {
+		return
+	}
+	ref, known := g.attempt[e.Op]
+	if e.Kind == history.KindAttemptStart {
+		if ref, known = g.copyAt(node, e.Record, place{e.Topic, e.Partition, e.Offset}); !known {
+			return
+		}
+		g.attempt[e.Op] = ref
+		g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref
+		return
+	}
+	delete(g.attempt, e.Op)
+	if !known || e.Flags.Has(history.ClientGone) || g.class(node, e.Outcome) != classSuccess && g.class(node, e.Outcome) != classLogical {
+		return
+	}
+	if one := &g.copies[ref.node][ref.number]; one.done == never {
+		one.done = e.Time
+	}
+}
+
+func (g *graphWalk) class(node int, outcome history.Outcome) class {
+	contract := &g.graph.Nodes[node].Contract
+	switch {
+	case outcome == history.OutcomeSuccess:
+		return classSuccess
+	case slices.Contains(contract.Logical, outcome):
+		return classLogical
+	case slices.Contains(contract.Permanent, outcome):
+		return classPermanent
+	case slices.Contains(contract.Retryable, outcome):
+		return classRetryable
+	}
+	return classUnknown
+}
+
+// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one that the instance attempted last.
+func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
+	list := g.of[node][e.Record]
+	if len(list) == 1 {
+		return copyRef{node, list[0]}, true
+	}
+	if ref, known := g.latest[theirs{holder{e.Instance, e.Run}, e.Record}]; known {
+		return ref, true
+	}
+	for _, number := range slices.Backward(list) {
+		if g.copies[node][number].sent <= e.Time {
+			return copyRef{node, number}, true
+		}
+	}
+	return copyRef{}, false
+}
+
+// claimed is the copy that a dead letter says it was, if an audit has found it and it is one of the document at the node.
+func (g *graphWalk) claimed(node int, key writeKey) (copyRef, bool) {
+	at, written := g.letterAt[key]
+	claim, found := g.claims[at]
+	if !written || !found {
+		return copyRef{}, false
+	}
+	ref, known := g.at[claim]
+	return ref, known && ref.node == node && g.copies[node][ref.number].document == key.record
+}
+
+// written takes up what an instance asks to be written.
+func (g *graphWalk) written(e *history.Event) {
+	node := g.graph.NodeOf(e.Instance)
+	if node < 0 || e.Record < 0 || int(e.Record) >= len(g.documents) {
+		return
+	}
+	key := writeKey{e.Op, e.Record}
+	ref, known := g.claimed(node, key)
+	if !known {
+		ref, known = g.owner(node, e)
+	}
+	if !known {
+		return
+	}
+	one := &g.copies[ref.node][ref.number]
+	id := writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID}
+	role := g.w.role(e.Topic)
+	letter := role == history.RoleDLQ || role == history.RoleQuarantine
+	if letter {
+		g.byLetter[key] = ref
+	}
+	repeated := func(known *exit) bool { return known.writeID == id && id.producer >= 0 && id.sequence >= 0 }
+	if at := slices.IndexFunc(one.exits, repeated); at >= 0 {
+		one.exits[at].doubtful = true // the client gave up on the answer to the first
+		g.exits[key] = one.exits[at]
+		return
+	}
+	made := &exit{writeID: id, at: e.Time, acked: never, letter: letter}
+	one.exits = append(one.exits, made)
+	g.exits[key] = made
+	g.judgeTarget(ref, e, letter)
+	g.inherit(ref, key, e.Time, 0)
+}
+
+// inherit tells a copy that the write makes how often its document was replayed.
+func (g *graphWalk) inherit(from copyRef, key writeKey, at time.Duration, more int) {
+	child, makes := g.byWrite[key]
+	if times := g.replayedBefore(from, at); makes && times >= 0 {
+		g.copies[child.node][child.number].reprocessed = times + more
+	}
+}
+
+// replayedBefore is how often the copy's document was replayed before, none where that is not known: while several copies of it are open at the node, which differ in
+// that, nobody can say which of them a write is for.
+func (g *graphWalk) replayedBefore(ref copyRef, at time.Duration) int {
+	one := &g.copies[ref.node][ref.number]
+	for _, number := range g.of[ref.node][one.document] {
+		other := &g.copies[ref.node][number]
+		if number != ref.number && other.sent < at && other.covered == never && other.reprocessed != one.reprocessed {
+			return none
+		}
+	}
+	return one.reprocessed
+}
+
+func (g *graphWalk) answered(e *history.Event) {
+	key := writeKey{e.Op, e.Record}
+	if e.Instance == history.Replayer {
+		g.replays.answered(key, e)
+		return
+	}
+	made := g.exits[key]
+	if made == nil {
+		return
+	}
+	delete(g.exits, key)
+	stored := e.Code == 0 && !e.Flags.Has(history.Forged)
+	made.stored = made.stored || stored
+	made.doubtful = made.doubtful || e.Flags.Has(history.Withheld) || e.Time-made.at >= slowAck
+	if stored && !e.Flags.Has(history.Withheld) && made.acked == never {
+		made.acked = e.Time
+	}
+	if ref, letter := g.byLetter[key]; letter && stored && e.Offset >= 0 {
+		g.letters[place{e.Topic, e.Partition, e.Offset}] = ref
+	}
+}
+
+// committed looks at the copies that an accepted commit is the first to cover.
+func (g *graphWalk) committed(e *history.Event) {
+	key := commitKey{op: e.Op, topic: e.Topic, partition: e.Partition}
+	asked, known := g.commits[key]
+	delete(g.commits, key)
+	node := g.graph.Reader(e.Topic)
+	if !known || node < 0 || e.Code != 0 || e.Flags.Has(history.Forged) {
+		return
+	}
+	p := placeOf{e.Topic, e.Partition}
+	offsets := g.offsets[p]
+	for ; g.settled[p] < len(offsets) && offsets[g.settled[p]] < e.Offset; g.settled[p]++ {
+		ref := g.at[place{e.Topic, e.Partition, offsets[g.settled[p]]}]
+		g.copies[ref.node][ref.number].covered = asked
+		g.judgeCovered(ref, asked)
+	}
+}

@@ -1,0 +1,403 @@
+package assertions
+
+// store-lifecycle: entries of the dead-letter store go through the states of "Dead Letter Queue Lifecycle" (and the management schema) and no others, one
+// worker at a time, are called resolved after they succeeded and not before, are tried as often and when it was promised, and are kept as long.
+//
+// Three clocks are involved, and each rule says which it uses. Two changes, or a change and the time that the entry itself names, are compared by the
+// database's clock alone: neither the watcher's delay nor a worker's own clock matters. Attempts are compared with each other by the oracle's stamps, which
+// err towards the service. A change is compared with a stamp of the run only through the clock's blur, in the service's favour. What is late is judged only
+// where somebody could have been in time: a worker that was alive and idle for longer than it may wait, without a stall and without a fault on its
+// connections. What is early is never excused, but for what clocks can't resolve.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// clockGrain is what a table's times may be off by rounding: databases keep milliseconds, and the two ends of a wait are rounded each for itself.
+const clockGrain = 2 * time.Millisecond
+
+type storeLifecycle struct {
+	*report
+	s        *storeWorld
+	contract *history.StoreContract
+	letters  map[int32][]*letter
+	entries  []*storeEntry
+	// held are the times in which each worker had an entry locked; made when asked for.
+	held map[int16][]span
+}
+
+func newStoreLifecycle(w *world) checker {
+	const name, of = "store-lifecycle", "changes of entries"
+	if w.header.Store == nil {
+		return unpromised{notApplicable(name, of, "the run has no dead-letter store")}
+	}
+	return &storeLifecycle{report: newReport(w, name, of), s: w.store, contract: w.header.Store}
+}
+
+func (c *storeLifecycle) observe(*history.Event) {}
+
+func (c *storeLifecycle) finish() Result {
+	c.entries, c.letters = c.s.list(), c.w.lettersByRecord()
+	for _, entry := range c.entries {
+		c.judgeEntry(entry)
+	}
+	c.judgeSources()
+	c.judgeRouters()
+	c.judgeArrival()
+	switch {
+	case c.s.begun == never:
+		return c.done(Inconclusive, "nobody watched the store")
+	case !c.s.audited:
+		return c.done(Inconclusive, "the store was not read to its end when the run was over")
+	}
+	return c.judgedOrNot(Inconclusive, "no entry came into the store")
+}
+
+// of returns a sighting of an entry, told with its record.
+func (c *storeLifecycle) of(entry *storeEntry, to time.Duration, say func() string, marks ...moment) sighting {
+	one := c.w.about(entry.record, 0, to, say, marks...)
+	if entry.record < 0 && entry.letter.offset >= 0 {
+		one.topic, one.partition, one.offset = entry.letter.topic, entry.letter.partition, entry.letter.offset
+	}
+	return one
+}
+
+func changeMark(one *storeChange) moment { return moment{history.KindStoreChange, one.seen} }
+
+// judgeEntry goes through the life of an entry.
+func (c *storeLifecycle) judgeEntry(entry *storeEntry) {
+	state := history.StoreAbsent
+	var before *storeChange
+	for i := range entry.changes {
+		one := &entry.changes[i]
+		c.result.Judged++
+		if c.missedSome(before, one, state) {
+			c.skip("what happened in between was not seen")
+		} else {
+			c.judgeStep(entry, before, one)
+			c.judgeLock(entry, before, one)
+		}
+		c.judgeResolution(entry, one)
+		c.judgeRetention(entry, before, one)
+		if before != nil && !one.polled {
+			c.judgeDue(entry, before, one)
+		}
+		before, state = one, one.To
+	}
+	c.judgeCount(entry)
+	c.judgeWaits(entry)
+	c.judgeHolds(entry)
+	c.judgeOverlap(entry)
+	c.judgeEnd(entry, before)
+}
+
+// missedSome: the change does not begin where the last one ended, or the watching was interrupted between the two.
+func (c *storeLifecycle) missedSome(before, one *storeChange, state history.StoreState) bool {
+	if one.From != state {
+		return true
+	}
+	if before == nil || !one.polled {
+		return false
+	}
+	for _, gap := range c.s.lost {
+		if gap.from <= one.seen && gap.to >= before.seen {
+			return true
+		}
+	}
+	return false
+}
+
+// steps are the legal changes of state. Those by hand are for people: "Human Review" of the lifecycle document, "Dead Letter Queue Management" of the schema.
+func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
+	const (
+		absent, pending, processing        = history.StoreAbsent, history.StorePending, history.StoreProcessing
+		resolved, failed, manual, archived = history.StoreResolved, history.StoreFailed, history.StoreManual, history.StoreArchived
+	)
+	type states = []history.StoreState
+	switch from {
+	case absent:
+		return states{pending}, nil
+	case pending:
+		return states{processing, pending}, states{archived, resolved, absent}
+	case processing:
+		// Processing again: the lease is renewed, or its end was found and the lock taken over in one step (see judgeLock).
+		return states{resolved, pending, failed, manual, processing}, nil
+	case manual:
+		return nil, states{processing, archived, resolved, manual, absent}
+	case failed:
+		return states{archived}, states{processing, resolved, failed, absent, pending}
+	case resolved:
+		return states{absent}, nil
+	case archived:
+		return states{absent}, nil
+	}
+	return nil, nil
+}
+
+// mayBecome reports whether one step leads from one state to the other.
+func (c *storeLifecycle) mayBecome(from, to history.StoreState, hand bool) bool {
+	automatic, byHand := steps(from)
+	for _, legal := range automatic {
+		if legal == to {
+			return true
+		}
+	}
+	if !hand && !c.contract.ByHand {
+		return false
+	}
+	for _, legal := range byHand {
+		if legal == to {
+			return true
+		}
+	}
+	return false
+}
+
+// pathLeads reports whether some steps lead from one state to the other: what polling sees may have had others in between.
+func (c *storeLifecycle) pathLeads(from, to history.StoreState, hand bool) bool {
+	reached := map[history.StoreState]bool{from: true}
+	for open := []history.StoreState{from}; len(open) > 0; {
+		at := open[0]
+		open = open[1:]
+		automatic, byHand := steps(at)
+		for _, next := range append(append([]history.StoreState{}, automatic...), byHand...) {
+			if !c.mayBecome(at, next, hand) {
+				continue
+			}
+			if next == to {
+				return true
+			}
+			if !reached[next] && next != history.StoreAbsent { // what is removed doesn't come back
+				reached[next] = true
+				open = append(open, next)
+			}
+		}
+	}
+	return false
+}
+
+func (c *storeLifecycle) judgeStep(entry *storeEntry, before, one *storeChange) {
+	if one.To == history.StoreUnknown {
+		c.saw("illegal-transition", c.of(entry, one.seen, func() string {
+			return fmt.Sprintf("entry %d got the status %q, which the contract does not know", entry.number, one.Word)
+		}, changeMark(one)))
+		return
+	}
+	if one.From == history.StoreUnknown {
+		c.skip("from an unknown status")
+		return
+	}
+	legal := c.mayBecome(one.From, one.To, one.Hand)
+	if one.polled {
+		legal = one.From == one.To || c.pathLeads(one.From, one.To, one.Hand)
+	}
+	if one.From == history.StorePending && one.To == history.StoreAbsent && !legal {
+		return // removed: judged as retention
+	}
+	if legal || one.To == history.StoreAbsent {
+		return
+	}
+	marks := []moment{changeMark(one)}
+	if before != nil {
+		marks = append(marks, changeMark(before))
+	}
+	c.saw("illegal-transition", c.of(entry, one.seen, func() string {
+		return fmt.Sprintf("entry %d went from %s to %s, and the state machine has no such step", entry.number, one.From, one.To)
+	}, marks...))
+}
+
+// judgeLock: a lock passes to another worker only when it was given up, or its lease was over. The database alone decides that, by its own clock, so
+// nobody else's clock and no delay of the watcher's matters.
+func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) {
+	if before == nil || one.polled || before.To != history.StoreProcessing || one.To != history.StoreProcessing || before.By == "" || one.By == before.By {
+		return
+	}
+	if before.Lease != history.None && one.made != never && one.made+clockGrain >= before.Lease {
+		return
+	}
+	if before.Lease == history.None && c.contract.Lease > 0 {
+		c.skip("the table does not say until when the lock holds")
+		return
+	}
+	c.saw("double-lock", c.of(entry, one.seen, func() string {
+		if before.Lease == history.None {
+			return fmt.Sprintf("%s locked entry %d while %s had it locked", one.By, entry.number, before.By)
+		}
+		return fmt.Sprintf("%s locked entry %d while %s had it locked for another %s", one.By, entry.number, before.By, near(before.Lease-one.made))
+	}, changeMark(before), changeMark(one)))
+}
+
+// judgeOverlap: two workers try an entry at the same time, though the first one's lock still holds. A worker that was killed in an attempt, and one whose
+// lock had run out, explain it.
+func (c *storeLifecycle) judgeOverlap(entry *storeEntry) {
+	if entry.record < 0 || c.several(entry.record) {
+		return
+	}
+	attempts := c.s.attempts[entry.record]
+	for i := range attempts {
+		for k := range attempts {
+			first, second := &attempts[i], &attempts[k]
+			if first.by.instance == second.by.instance || second.from <= first.from || second.from >= first.to {
+				continue
+			}
+			lease, held := c.leaseAt(entry, first.by.instance, second.from)
+			if !held || second.from+c.s.blur >= lease || c.gone(first, second.from) {
+				continue
+			}
+			c.saw("double-lock", c.of(entry, second.from, func() string {
+				return fmt.Sprintf("%s tried entry %d while %s was trying it and had it locked for another %s",
+					serviceName(second.by.instance), entry.number, serviceName(first.by.instance), near(lease-second.from))
+			}, moment{history.KindAttemptStart, first.from}, moment{history.KindAttemptStart, second.from}))
+			return
+		}
+	}
+}
+
+// gone: the process that made the attempt had ended by then, or the client had hung up.
+func (c *storeLifecycle) gone(one *storeAttempt, by time.Duration) bool {
+	process := c.s.process(one.by.instance)
+	_, died := process.diedBetween(one.from, by)
+	return died || one.gone
+}
+
+// leaseAt returns until when the worker has the entry locked, as far as the table had said so by the time.
+func (c *storeLifecycle) leaseAt(entry *storeEntry, worker int16, until time.Duration) (lease time.Duration, held bool) {
+	for i := range entry.changes {
+		one := &entry.changes[i]
+		if one.made == never || one.made-c.s.blur > until {
+			continue
+		}
+		switch {
+		case one.To == history.StoreProcessing && one.by == worker && one.Lease != history.None:
+			lease, held = one.Lease, true
+		case one.To != history.StoreProcessing || one.by != worker:
+			held = false
+		}
+	}
+	return lease, held
+}
+
+// several: the record has more than one entry, and which of them an attempt is for can't be told.
+func (c *storeLifecycle) several(record int32) bool {
+	count := 0
+	for _, entry := range c.entries {
+		if entry.record == record {
+			count++
+		}
+	}
+	return count > 1
+}
+
+func serviceName(instance int16) string {
+	kind, number := history.StoreProcess(instance)
+	if kind == "" {
+		return "somebody"
+	}
+	return fmt.Sprintf("%s %d", kind, number)
+}
+
+// judgeResolution: who calls an entry resolved must have seen it succeed. The success is stamped before the worker can read of it, and the change is made
+// after that: a success that is stamped later than the change can have been made came too late for it.
+func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
+	byWorker := one.To == history.StoreResolved && (one.From == history.StoreProcessing || one.polled)
+	if !byWorker || one.Hand {
+		return
+	}
+	if entry.record < 0 {
+		c.skip("resolved, and the payload has no id of this run")
+		return
+	}
+	if c.contract.ByHand && one.polled {
+		c.skip("resolved, perhaps by hand")
+		return
+	}
+	if c.contract.Workers == 0 {
+		c.judgeOwnResolution(entry, one)
+		return
+	}
+	succeeded, seen := c.successBefore(entry, c.s.madeBefore(one))
+	if succeeded || !seen {
+		return
+	}
+	c.saw("resolved-without-success", c.of(entry, one.seen, func() string {
+		if c.contract.Success == history.SuccessPublished {
+			return fmt.Sprintf("entry %d was resolved, and no republish of its record had been acknowledged by then", entry.number)
+		}
+		return fmt.Sprintf("entry %d was resolved, and no attempt on its behalf had succeeded by then", entry.number)
+	}, changeMark(one)))
+}
+
+// successBefore reports whether what the entry stands for had succeeded by the time; seen is false where nobody could have seen it.
+func (c *storeLifecycle) successBefore(entry *storeEntry, by time.Duration) (succeeded, seen bool) {
+	if c.contract.Success == history.SuccessPublished {
+		for _, one := range c.s.republished[entry.record] {
+			if one.stored && one.known && one.answered <= by {
+				return true, true
+			}
+		}
+		// Replayed by the replay tool, on the store's behalf.
+		for i := range c.w.replays {
+			if one := &c.w.replays[i]; one.number == entry.record && !one.byStore && one.at <= by && !one.refused {
+				return true, true
+			}
+		}
+		return false, c.contract.Workers > 0
+	}
+	for _, one := range c.s.attempts[entry.record] {
+		if one.outcome == history.OutcomeSuccess && one.to <= by {
+			return true, true
+		}
+	}
+	return false, c.contract.Workers > 0
+}
+
+// judgeCount: workers try an entry at most so often. A try that was cut off (the lock was recovered without counting one) may be made again.
+func (c *storeLifecycle) judgeCount(entry *storeEntry) {
+	limit := int32(c.contract.MaxRetries)
+	if limit <= 0 {
+		return
+	}
+	cut := int32(0)
+	for i := range entry.changes {
+		one := &entry.changes[i]
+		again := one.To == history.StorePending || one.To == history.StoreProcessing
+		if one.From == history.StoreProcessing && again && (i == 0 || one.retries <= entry.changes[i-1].retries) {
+			cut++
+		}
+		back := one.From == history.StoreProcessing && one.To == history.StorePending && one.retries >= limit
+		if one.retries > limit && (i == 0 || entry.changes[i-1].retries <= limit) && !c.contract.ByHand || back {
+			c.saw("over-retried-in-store", c.of(entry, one.seen, func() string {
+				return fmt.Sprintf("entry %d went back to %s after %d DLQ retries; %d are allowed", entry.number, one.To, one.retries, limit)
+			}, changeMark(one)))
+			return
+		}
+	}
+	if entry.record < 0 || c.several(entry.record) || c.contract.ByHand {
+		return
+	}
+	if made := int32(len(c.s.attempts[entry.record])); made > limit+cut {
+		last := c.s.attempts[entry.record][made-1]
+		c.saw("over-retried-in-store", c.of(entry, last.from, func() string {
+			return fmt.Sprintf("workers tried entry %d %d times; %d are allowed, and %d were cut off", entry.number, made, limit, cut)
+		}, moment{history.KindAttemptStart, last.from}))
+	}
+}
+
+// judgeOwnResolution: of a store of the subject's own it isn't known who tries its entries again, and when. But what never succeeded at all, in the whole run, did not
+// succeed before it was called resolved.
+func (c *storeLifecycle) judgeOwnResolution(entry *storeEntry, one *storeChange) {
+	r := c.w.record(entry.record)
+	if r == nil || c.w.contract.WireOnly || r.lives > 0 || !c.w.sealed {
+		c.skip("resolved, and its attempts are not seen")
+		return
+	}
+	if r.successes > 0 || r.has(markTombstone) || r.has(markGarbage) {
+		return
+	}
+	c.saw("resolved-without-success", c.of(entry, one.seen, func() string {
+		return fmt.Sprintf("entry %d was resolved, and no attempt of its record ever succeeded", entry.number)
+	}, changeMark(one)))
+}

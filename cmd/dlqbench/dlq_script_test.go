@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+)
+
+// cmdKafka starts an in-process Kafka with these topics and puts its address into the environment as KAFKA: kafka TOPIC….
+func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: kafka TOPIC…")
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, args...), kfake.GroupMinSessionTimeout(500*time.Millisecond))
+	ts.Check(err)
+	ts.Defer(cluster.Close)
+	ts.Setenv("KAFKA", strings.Join(cluster.ListenAddrs(), ","))
+}
+
+// cmdLetters produces dead letters of the topic orders into orders.dlq, in the plain dialect; events are named PATTERN: letters FIRST COUNT PATTERN REASON.
+func cmdLetters(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: letters FIRST COUNT PATTERN REASON")
+	}
+	first, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	count, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(ts.Getenv("KAFKA"), ",")...))
+	ts.Check(err)
+	defer client.Close()
+	for i := first; i < first+count; i++ {
+		record := &kgo.Record{Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, `{"id":"o%d","pattern":%q}`, i, args[2])}
+		letter := deadletter.Plain{}.Seal(record, deadletter.Failure{Reason: args[3], Attempts: 3, Topic: "orders", Offset: int64(i), Time: time.Now()})
+		letter.Topic = "orders.dlq"
+		client.Produce(context.Background(), letter, func(_ *kgo.Record, err error) { ts.Check(err) })
+	}
+	ts.Check(client.Flush(context.Background()))
+}
+
+// cmdTopic holds that the topic has each value once, committed, and so many of them: topic NAME COUNT.
+func cmdTopic(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: topic NAME COUNT")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(ts.Getenv("KAFKA"), ",")...), kgo.ConsumeTopics(args[0]),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond))
+	ts.Check(err)
+	defer client.Close()
+	values := map[string]int{}
+	for quiet := 0; quiet < 4; {
+		ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+		fetches := client.PollFetches(ctx)
+		cancel()
+		quiet++
+		fetches.EachRecord(func(record *kgo.Record) {
+			quiet = 0
+			values[string(record.Value)]++
+		})
+	}
+	for value, n := range values {
+		if n != 1 {
+			ts.Fatalf("%s is in %s %d times", value, args[0], n)
+		}
+	}
+	if len(values) != want {
+		ts.Fatalf("%s has %d values, want %d", args[0], len(values), want)
+	}
+}
+
+// cmdAwait runs a command again and again until its output matches, for half a minute at most: await PATTERN COMMAND [ARG…].
+func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await PATTERN COMMAND [ARG…]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		command := scriptCommand(ts, args[1:])
+		var out bytes.Buffer
+		command.Stdout, command.Stderr = &out, &out
+		err := command.Run()
+		if err == nil && pattern.Match(out.Bytes()) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%v: its output never matched %s: %v\n%s", args[1:], args[0], err, out.String())
+		}
+	}
+}
+
+// cmdKilled runs a command and kills it at once with KILL after so long, unless it ends before: killed DURATION COMMAND [ARG…].
+func cmdKilled(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: killed DURATION COMMAND [ARG…]")
+	}
+	after, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	command := scriptCommand(ts, args[1:])
+	ts.Check(command.Start())
+	timer := time.AfterFunc(after, func() { _ = command.Process.Kill() })
+	defer timer.Stop()
+	_ = command.Wait() // it was killed, or it was faster
+}
+
+// scriptCommand is a command in the script's folder and environment.
+func scriptCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
+	path, err := exec.LookPath(args[0])
+	ts.Check(err)
+	command := exec.Command(path, args[1:]...)
+	command.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "DLQBENCH_STORE_URL", "DLQBENCH_BOOTSTRAP_SERVERS", raceSettings} {
+		command.Env = append(command.Env, name+"="+ts.Getenv(name))
+	}
+	return command
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dlqbench/dlqbench/deadletter/manage"
+	"github.com/dlqbench/dlqbench/deadletter/store"
+)
+
+// filterFlags select entries.
+type filterFlags struct{ manage.Filter }
+
+func (s *filterFlags) add(f *pflag.FlagSet) {
+	s.Filter = manage.NewFilter()
+	f.StringSliceVar(&s.ErrorTypes, "error-type", nil, "only errors of these types, comma-separated, such as TIMEOUT_ERROR")
+	f.StringVar(&s.Start, "start-date", "", "only what was dead-lettered then or later: 2026-02-11 or 2026-02-11T12:00:00Z")
+	f.StringVar(&s.End, "end-date", "", "only what was dead-lettered before")
+	f.DurationVar(&s.MaxAge, "max-age", 0, "only what was dead-lettered so long ago or less, such as 24h")
+	f.IntVar(&s.MinRetries, "min-retries", -1, "only entries that workers have tried so often or more")
+	f.IntVar(&s.MaxRetries, "max-retries", -1, "only entries that workers have tried so often or less")
+	f.StringVar(&s.Source, "source", "", "only entries of this service")
+	f.StringSliceVar(&s.Patterns, "event-pattern", nil, "only events of these patterns, comma-separated, * for any text, such as 'payment.*'")
+	f.StringSliceVar(&s.Statuses, "status", nil, "only these states, comma-separated: pending, processing, resolved, failed, manual, archived")
+	f.IntVar(&s.Priority, "priority", -1, "only this priority or a higher one")
+	f.StringVar(&s.OrderBy, "order-by", s.OrderBy, "createdAt, updatedAt or priority")
+	f.StringVar(&s.Direction, "direction", s.Direction, "asc or desc")
+}
+
+// query is what the flags and the ids ask the store for.
+func (s *filterFlags) query(ctx context.Context, there store.Store, ids []string) (store.Query, error) {
+	s.IDs = ids
+	now, err := there.Now(ctx)
+	if err != nil {
+		return store.Query{}, fmt.Errorf("asking the store for the time: %w", err)
+	}
+	query, err := s.Query(now)
+	if err != nil {
+		return query, usageError{err}
+	}
+	return query, nil
+}
+
+func (a *app) dlqListCommand() *cobra.Command {
+	var (
+		there  storeFlags
+		filter filterFlags
+		limit  int
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use: "list", Short: "List the dead letters of a store", Args: noArgs,
+		Example: `  dlqbench dlq list --error-type TIMEOUT_ERROR --max-age 24h
+  dlqbench dlq list --status failed,manual --event-pattern 'payment.*' --order-by priority --direction desc --json`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
+				query, err := filter.query(ctx, there, nil)
+				if err != nil {
+					return err
+				}
+				return a.list(ctx, there, query, limit, asJSON)
+			})
+		},
+	}
+	there.add(command.Flags())
+	filter.add(command.Flags())
+	command.Flags().IntVar(&limit, "limit", 50, "list at most so many (0: all)")
+	command.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line, with everything that is known of an entry")
+	return command
+}
+
+// withStore opens the store for a command.
+func (a *app) withStore(command *cobra.Command, flags *storeFlags, do func(context.Context, store.Store) error) error {
+	if err := fromEnvironment(command, "store", "bootstrap"); err != nil {
+		return err
+	}
+	there, err := flags.open(command.Context(), store.Options{})
+	if err != nil {
+		return err
+	}
+	defer closeStore(there)
+	return do(command.Context(), there)
+}
+
+func (a *app) list(ctx context.Context, there store.Store, query store.Query, limit int, asJSON bool) error {
+	if limit < 0 {
+		return usageError{errors.New("--limit can't be negative")}
+	}
+	var entries []store.Entry
+	encoder := json.NewEncoder(a.stdout)
+	err := manage.Each(ctx, there, query, limit, func(entry store.Entry) error {
+		if asJSON {
+			return encoder.Encode(manage.NewView(entry))
+		}
+		entries = append(entries, entry)
+		return nil
+	})
+	if err != nil || asJSON {
+		return err
+	}
+	all, err := there.Count(ctx, query)
+	if err != nil {
+		return fmt.Errorf("counting dead letters: %w", err)
+	}
+	if all == 0 {
+		fmt.Fprintln(a.stdout, "no dead letters")
+		return nil
+	}
+	if err := manage.Table(a.stdout, entries); err != nil {
+		return err
+	}
+	if int64(len(entries)) < all {
+		fmt.Fprintf(a.stdout, "%d of %d; --limit 0 lists all\n", len(entries), all)
+	}
+	return nil
+}
+
+func (a *app) dlqShowCommand() *cobra.Command {
+	var (
+		there  storeFlags
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use: "show ID…", Short: "Show everything that is known of dead letters", Args: needIDs,
+		Example: `  dlqbench dlq show 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77`,
+		RunE: func(command *cobra.Command, ids []string) error {
+			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
+				for _, id := range ids {
+					entry, err := there.Get(ctx, id)
+					if err != nil {
+						return notFound(id, err)
+					}
+					if asJSON {
+						err = json.NewEncoder(a.stdout).Encode(manage.NewView(entry))
+					} else {
+						err = manage.Show(a.stdout, entry)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	there.add(command.Flags())
+	command.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return command
+}
+
+// needIDs refuses a command without ids.
+func needIDs(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s needs the ids of dead letters; dlqbench dlq list shows them", command.CommandPath())
+	}
+	return nil
+}
+
+// notFound makes a mistake in the command line of an id that the store doesn't have.
+func notFound(id string, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return usageError{fmt.Errorf("%w: %s; dlqbench dlq list shows those there are", store.ErrNotFound, id)}
+	}
+	return fmt.Errorf("reading %s: %w", id, err)
+}
+
+func (a *app) dlqStatsCommand() *cobra.Command {
+	var (
+		there  storeFlags
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use: "stats", Short: "Count the dead letters of a store", Args: noArgs,
+		Example: `  dlqbench dlq stats`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
+				stats, err := there.Stats(ctx)
+				if err != nil {
+					return fmt.Errorf("counting dead letters: %w", err)
+				}
+				if asJSON {
+					return json.NewEncoder(a.stdout).Encode(manage.NewStatistics(stats))
+				}
+				printStats(a.stdout, stats)
+				return nil
+			})
+		},
+	}
+	there.add(command.Flags())
+	command.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return command
+}
+
+func printStats(w io.Writer, stats store.Stats) {
+	for _, state := range store.States() {
+		fmt.Fprintf(w, "%-11s %d\n", state, stats.ByState[state])
+	}
+	for _, state := range slices.Sorted(maps.Keys(stats.ByState)) {
+		if !state.Known() {
+			fmt.Fprintf(w, "%-11s %d  (no status of this store's vocabulary: set it right in the table)\n", manage.Line(string(state), 40), stats.ByState[state])
+		}
+	}
+	if !stats.Oldest.IsZero() {
+		fmt.Fprintf(w, "oldest pending: %s\n", stats.Oldest.UTC().Format(time.RFC3339))
+	}
+	for _, list := range []struct {
+		name string
+		of   map[string]int64
+	}{{"by error type", stats.ByErrorType}, {"resolved by", stats.Resolutions}} {
+		if len(list.of) == 0 {
+			continue
+		}
+		var parts []string
+		for _, key := range slices.Sorted(maps.Keys(list.of)) {
+			parts = append(parts, fmt.Sprintf("%s %d", manage.Line(key, 60), list.of[key]))
+		}
+		fmt.Fprintf(w, "%s: %s\n", list.name, strings.Join(parts, ", "))
+	}
+	if stats.MeanInDLQ > 0 {
+		fmt.Fprintf(w, "mean time until resolved: %s\n", stats.MeanInDLQ.Round(time.Millisecond))
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dlqbench/dlqbench/deadletter/metrics"
+	"github.com/dlqbench/dlqbench/deadletter/notify"
+	"github.com/dlqbench/dlqbench/deadletter/retention"
+	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/deadletter/worker"
+)
+
+// observeFlags say who is told what routers and workers do.
+type observeFlags struct{ address, webhook string }
+
+func (o *observeFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&o.address, "metrics-addr", "", "serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464")
+	f.StringVar(&o.webhook, "webhook", "", "POST a notification to this URL for each entry that has failed or needs a person (a secret: better given as DLQBENCH_WEBHOOK)")
+}
+
+// observeLimit bounds what is still done for observers at the end.
+const observeLimit = 2 * time.Second
+
+// open starts what the flags ask for; end waits for it.
+func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer worker.Observer, end func(), err error) {
+	counts := metrics.New(there, metrics.Options{})
+	observers, ends := worker.Observers{counts}, []func(context.Context){}
+	end = func() {
+		ending, cancel := context.WithTimeout(context.Background(), observeLimit)
+		defer cancel()
+		for _, one := range ends {
+			one(ending)
+		}
+	}
+	if o.webhook != "" {
+		webhook, err := notify.New(notify.Options{URL: o.webhook, Failed: func(id string, err error) {
+			counts.NotificationFailed()
+			log.Error().Err(err).Str("entry", id).Msg("nobody could be notified of a dead letter")
+		}})
+		if err != nil {
+			return nil, end, usageError{err}
+		}
+		observers = append(observers, webhook)
+		ends = append(ends, func(ctx context.Context) { _ = webhook.Close(ctx) }) // what it gives up it tells Failed
+	}
+	if o.address != "" {
+		stop, err := serveMetrics(o.address, counts, log)
+		if err != nil {
+			end()
+			return nil, func() {}, err
+		}
+		ends = append(ends, stop)
+	}
+	return observers, end, nil
+}
+
+// serveMetrics serves until it is stopped.
+func serveMetrics(address string, counts *metrics.Metrics, log zerolog.Logger) (stop func(context.Context), err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serving metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", counts.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error().Err(err).Msg("metrics are no longer served")
+		}
+	}()
+	log.Info().Str("address", listener.Addr().String()).Msg("metrics are served")
+	return func(ctx context.Context) {
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close() // whoever is still connected has had the time
+		}
+		<-done
+	}, nil
+}
+
+func (a *app) dlqRetainCommand() *cobra.Command {
+	var (
+		flags  storeFlags
+		every  time.Duration
+		asJSON bool
+	)
+	policy := retention.DefaultPolicy()
+	command := &cobra.Command{
+		Use: "retain", Short: "Apply the retention: delete what is resolved, archive what has failed", Args: noArgs,
+		Long: strings.TrimSpace(`
+Delete entries that were resolved 30 days ago, put those that failed 90 days ago into Parquet files in --archive and remove them from the store
+after another year. What is pending, in process or waits for a person stays for ever. It may be killed at any moment and started again: an entry
+is removed only after it is in a complete file.`),
+		Example: `  dlqbench dlq retain --archive /var/lib/dead-letters --dry-run
+  dlqbench dlq retain --archive /var/lib/dead-letters --every 24h`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := fromEnvironment(command); err != nil {
+				return err
+			}
+			if policy.Folder == "" || every < 0 {
+				return usageError{errors.New("retain needs --archive, the folder for what has failed, and --every can't be negative")}
+			}
+			return a.withStore(command, &flags, func(ctx context.Context, there store.Store) error {
+				return a.retain(ctx, there, policy, every, asJSON)
+			})
+		},
+	}
+	flags.add(command.Flags())
+	f := command.Flags()
+	f.StringVar(&policy.Folder, "archive", "", "folder of the archive")
+	f.DurationVar(&policy.Resolved, "keep-resolved", policy.Resolved, "how long resolved entries are kept")
+	f.DurationVar(&policy.Failed, "keep-failed", policy.Failed, "how long failed entries are kept before they are archived")
+	f.DurationVar(&policy.Archived, "keep-archived", policy.Archived, "how long archived entries are kept in the store")
+	f.Float64Var(&policy.Scale, "time-scale", 1, "how much faster than real these times go")
+	f.DurationVar(&every, "every", 0, "do it again and again, so often, until TERM; scaled by --time-scale (0s: once)")
+	f.BoolVar(&policy.DryRun, "dry-run", false, "say what would be done, and change nothing")
+	f.BoolVar(&asJSON, "json", false, "the report as JSON")
+	return command
+}
+
+func (a *app) retain(ctx context.Context, there store.Store, policy retention.Policy, every time.Duration, asJSON bool) error {
+	if every == 0 {
+		report, err := retention.Run(ctx, there, policy)
+		if err != nil {
+			return err
+		}
+		return a.printRetention(report, asJSON)
+	}
+	log := a.logger(a.stderr)
+	retention.Keep(ctx, there, policy, worker.Clock{Scale: policy.Scale}.Real(every), func(report retention.Report, err error) {
+		if err == nil {
+			err = a.printRetention(report, asJSON)
+		}
+		if err != nil {
+			log.Error().Err(err).Msg("the retention was not applied; it is tried again")
+		}
+	})
+	return nil
+}
+
+func (a *app) printRetention(report retention.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(a.stdout).Encode(report)
+	}
+	would := ""
+	if report.DryRun {
+		would = " (nothing was changed)"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d resolved deleted, %d failed archived, %d archived removed, %d in use left%s\n", report.Deleted, report.Filed, report.Removed, report.Unchanged, would)
+	return err
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/deadletter/worker"
+	"github.com/dlqbench/dlqbench/internal/security"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// strategyFlags say when entries are tried; router and worker must be given the same.
+type strategyFlags struct {
+	strategies   worker.Strategies
+	zone, origin string
+}
+
+func (s *strategyFlags) add(f *pflag.FlagSet) {
+	s.strategies = worker.DefaultStrategies()
+	f.Float64Var(&s.strategies.Clock.Scale, "time-scale", 1, "how much faster than real the strategies' time goes: at 600 a minute takes 100 ms")
+	f.StringVar(&s.origin, "time-origin", "", "when the scaled calendar shows the real time, as 2026-02-11T00:00:00Z (default: at each midnight, UTC)")
+	f.IntSliceVar(&s.strategies.OffPeak.Hours, "off-peak-hours", s.strategies.OffPeak.Hours, "hours in which scheduled entries are tried")
+	f.StringVar(&s.zone, "off-peak-zone", "UTC", "time zone of the off-peak hours, such as Europe/Berlin")
+	f.IntVar(&s.strategies.MaxRetries, "max-dlq-retries", s.strategies.MaxRetries, "retries by workers before an entry has failed")
+}
+
+// read returns what the flags mean.
+func (s *strategyFlags) read() (worker.Strategies, error) {
+	zone, err := time.LoadLocation(s.zone)
+	if err != nil {
+		return s.strategies, fmt.Errorf("--off-peak-zone: %w", err)
+	}
+	s.strategies.OffPeak.Zone = zone
+	if s.origin != "" {
+		if s.strategies.Clock.Origin, err = time.Parse(time.RFC3339, s.origin); err != nil {
+			return s.strategies, fmt.Errorf("--time-origin %q: write a time such as 2026-02-11T00:00:00Z", s.origin)
+		}
+	}
+	return s.strategies, nil
+}
+
+// routerFlags are the flags of `dlqbench dlq router`.
+type routerFlags struct {
+	store             storeFlags
+	strategy          strategyFlags
+	observe           observeFlags
+	bootstrap, health string
+	config            worker.RouterConfig
+	// plant changes the configuration before the router starts; nil changes nothing.
+	plant func(*worker.RouterConfig)
+}
+
+// dlqRouterCommand is the router; plant, if not nil, changes its configuration before it starts.
+func (a *app) dlqRouterCommand(plant func(*worker.RouterConfig)) *cobra.Command {
+	flags := routerFlags{plant: plant}
+	command := &cobra.Command{
+		Use: "router", Short: "Take dead letters from Kafka into the store", Args: noArgs,
+		Long: strings.TrimSpace(`
+Read dead-letter topics as a consumer group, open each letter, find out what kind of error it died of and when it is tried first, and write it
+to the store. An offset is committed after its letter is durable, and the store keeps one entry for each source partition and offset: nothing
+is lost and nothing is there twice, however often routers are killed. While the store is down or full nothing is committed.
+
+It runs until TERM. "state":"ready" in the log says that it has partitions. Every flag can be given as DLQBENCH_… (--router-group: DLQBENCH_ROUTER_GROUP).`),
+		Example: `  dlqbench dlq router --store sqlite:letters.db --bootstrap localhost:9092 --dlq-topic orders.dlq`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := fromEnvironment(command); err != nil {
+				return err
+			}
+			return a.route(command.Context(), flags)
+		},
+	}
+	flags.store.add(command.Flags())
+	flags.strategy.add(command.Flags())
+	flags.observe.add(command.Flags())
+	f := command.Flags()
+	f.StringVar(&flags.bootstrap, "bootstrap", "", "brokers, comma-separated (also DLQBENCH_BOOTSTRAP_SERVERS)")
+	f.StringSliceVar(&flags.config.Topics, "dlq-topic", nil, "dead-letter topics, comma-separated")
+	f.StringVar(&flags.config.Group, "router-group", "dlqbench-dlq-router", "consumer group of the routers")
+	f.StringVar(&flags.config.ClientID, "client-id", "dlqbench-dlq-router", "how brokers name this router")
+	f.StringVar(&flags.config.Dialect, "dialect", "", "how the dead letters are written: "+strings.Join(append(deadletter.Names(), deadletter.RawName), ", ")+" (default: look at each)")
+	f.IntVar(&flags.config.BatchSize, "batch-size", worker.DefaultBatch, "letters that are made durable at a time, at most")
+	f.StringVar(&flags.health, "health-url", "", "health probe of the workers, if they have one: conditional entries are then due at once")
+	return command
+}
+
+func (a *app) route(ctx context.Context, flags routerFlags) error {
+	config := flags.config
+	if flags.bootstrap == "" || len(config.Topics) == 0 {
+		return usageError{errors.New("the router needs --bootstrap and --dlq-topic: the brokers, and the dead-letter topics")}
+	}
+	config.Bootstrap = strings.Split(flags.bootstrap, ",")
+	var err error
+	if config.Strategies, err = flags.strategy.read(); err != nil {
+		return usageError{err}
+	}
+	config.Strategies.Probed = flags.health != ""
+	if config.Options, err = security.FromEnvironment(os.LookupEnv); err != nil {
+		return usageError{err}
+	}
+	config.Logger = a.logger(a.stderr)
+	config.Options = append(config.Options, kgo.WithHooks(&dialLog{log: config.Logger}))
+	there, err := a.migratedStore(ctx, flags.store)
+	if err != nil {
+		return err
+	}
+	defer closeStore(there)
+	config.Store = there
+	if flags.plant != nil {
+		flags.plant(&config)
+	}
+	return wrongConfig(worker.Route(ctx, config))
+}
+
+// migratedStore opens a store and makes sure that its schema is one that this program knows: workers that wait for a store that was never made would wait for ever.
+func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store, error) {
+	there, err := flags.open(ctx, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := there.Count(ctx, store.Query{States: []store.State{store.Processing}}); errors.Is(err, store.ErrNotMigrated) {
+		return nil, errors.Join(err, there.Close())
+	}
+	return there, nil
+}
+
+// wrongConfig makes a mistake in the command line of an error about the configuration.
+func wrongConfig(err error) error {
+	var wrong *worker.ConfigError
+	if errors.As(err, &wrong) {
+		return usageError{err}
+	}
+	return err
+}
+
+// workerFlags are the flags of `dlqbench dlq worker`.
+type workerFlags struct {
+	store    storeFlags
+	strategy strategyFlags
+	retry    retryFlags
+	observe  observeFlags
+	settings worker.Settings
+	rate     units.Rate
+	health   string
+	name     string
+	// plant changes the configuration before the workers of the store at the address start; nil changes nothing.
+	plant func(address string, config *worker.Config)
+}
+
+// dlqWorkerCommand are the workers; plant, if not nil, changes the configuration of those of the store at the address before they start.
+func (a *app) dlqWorkerCommand(plant func(address string, config *worker.Config)) *cobra.Command {
+	flags := workerFlags{settings: worker.DefaultSettings(), plant: plant}
+	command := &cobra.Command{
+		Use: "worker", Short: "Try the dead letters of a store again", Args: noArgs,
+		Long: strings.TrimSpace(`
+Look for entries that are due, lock a batch, and try each by its strategy: immediate (after 1, 5, 15, 30 and 60 min), scheduled (in off-peak hours),
+conditional (when --health-url says that the circuit breaker is closed, CPU < 80 %, memory < 85 % and connections are available), or hand it to a
+person. --retry call POSTs the original value to --oracle-url, as the reference consumer does; --retry republish produces it to its topic.
+
+An entry that succeeds is resolved; one that fails waits for its next retry, and has failed after --max-dlq-retries. Locks are leases: those of a
+worker that dies are recovered. A worker that dies between a retry and writing its result leaves an entry that is tried again: at least once.
+
+It runs until TERM. "state":"ready" in the log says that the store answers. Every flag can be given as DLQBENCH_… (--lease: DLQBENCH_LEASE).`),
+		Example: `  dlqbench dlq worker --store sqlite:letters.db --bootstrap localhost:9092
+  dlqbench dlq worker --store sqlite:letters.db --retry call --oracle-url http://127.0.0.1:8080 --off-peak-zone Europe/Berlin`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := fromEnvironment(command); err != nil {
+				return err
+			}
+			return a.work(command.Context(), flags)
+		},
+	}
+	flags.add(command.Flags())
+	return command
+}
+
+func (w *workerFlags) add(f *pflag.FlagSet) {
+	w.store.add(f)
+	w.strategy.add(f)
+	w.retry.add(f)
+	w.observe.add(f)
+	f.IntVar(&w.settings.Workers, "workers", w.settings.Workers, "workers of this process, each with batches of its own")
+	f.DurationVar(&w.settings.PollInterval, "poll-interval", w.settings.PollInterval, "time between two looks for entries that are due; scaled by --time-scale")
+	f.IntVar(&w.settings.BatchSize, "batch-size", w.settings.BatchSize, "entries that a worker locks at a time")
+	f.IntVar(&w.settings.Concurrency, "concurrency", w.settings.Concurrency, "entries of a batch that are tried at a time")
+	f.DurationVar(&w.settings.Lease, "lease", w.settings.Lease, "how long a lock lasts unless it is renewed; scaled by --time-scale")
+	f.TextVar(&w.rate, "rate", units.Rate(0), "retries at most, such as 100/s (0/s: as fast as it goes)")
+	f.DurationVar(&w.settings.Grace, "stop-grace", w.settings.Grace, "bound of the orderly stop after TERM")
+	f.StringVar(&w.health, "health-url", "", "health probe for conditional retries: GET answers JSON")
+	f.StringVar(&w.name, "worker-name", "", "name in locks and histories, the same for no two processes (default: host, process and chance)")
+}
+
+// retryFlags say how an entry is tried.
+type retryFlags struct {
+	how, bootstrap, to, oracle string
+	timeout                    time.Duration
+}
+
+// How an entry is tried again.
+const (
+	retryByCall      = "call"
+	retryByRepublish = "republish"
+)
+
+func (r *retryFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&r.how, "retry", retryByRepublish, retryByRepublish+": produce the record to its topic; "+retryByCall+": POST its value to --oracle-url")
+	f.StringVar(&r.bootstrap, "bootstrap", "", "brokers, comma-separated, for --retry republish (also DLQBENCH_BOOTSTRAP_SERVERS)")
+	f.StringVar(&r.to, "to", "", "topic to produce to (default: the one that each letter's dialect names)")
+	f.StringVar(&r.oracle, "oracle-url", "", "the downstream, for --retry call")
+	f.DurationVar(&r.timeout, "call-timeout", worker.DefaultCallTimeout, "how long the downstream may take for its answer, in real time")
+}
+
+// open returns the retrier, and what ends it.
+func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
+	switch r.how {
+	case retryByCall:
+		if r.oracle == "" {
+			return nil, nil, usageError{errors.New("--retry call needs --oracle-url: the downstream that processes records")}
+		}
+		call, err := worker.NewCall(r.oracle, r.timeout)
+		if err != nil {
+			return nil, nil, usageError{fmt.Errorf("--oracle-url: %w", err)}
+		}
+		return call, func() {}, nil
+	case retryByRepublish:
+		if r.bootstrap == "" {
+			return nil, nil, usageError{errors.New("--retry republish needs --bootstrap: the brokers to produce to")}
+		}
+		options, err := security.FromEnvironment(os.LookupEnv)
+		if err != nil {
+			return nil, nil, usageError{err}
+		}
+		client, err := kgo.NewClient(append(append(worker.ProducerOptions(strings.Split(r.bootstrap, ",")), kgo.WithHooks(&dialLog{log: a.logger(a.stderr)})), options...)...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("opening the Kafka client for replays: %w", err)
+		}
+		return &worker.Republish{Producer: client, To: r.to}, client.Close, nil
+	}
+	return nil, nil, usageError{fmt.Errorf("--retry %s: write %s or %s", r.how, retryByCall, retryByRepublish)}
+}
+
+func (a *app) work(ctx context.Context, flags workerFlags) error {
+	config := worker.Config{Settings: flags.settings, Name: flags.name, Logger: a.logger(a.stderr)}
+	config.Settings.Rate = flags.rate.PerSecond()
+	var err error
+	if config.Strategies, err = flags.strategy.read(); err != nil {
+		return usageError{err}
+	}
+	if flags.health != "" {
+		probe, err := worker.NewProbe(flags.health)
+		if err != nil {
+			return usageError{fmt.Errorf("--health-url: %w", err)}
+		}
+		config.Strategies.Probed, config.Unmet = true, probe.Unmet
+	}
+	if grace := flags.settings.Grace; flags.retry.how == retryByCall && flags.retry.timeout > grace*3/4 {
+		return usageError{fmt.Errorf("--call-timeout %s is too long for --stop-grace %s: calls under way are awaited for three quarters of it", flags.retry.timeout, grace)}
+	}
+	retrier, closeRetrier, err := flags.retry.open(a)
+	if err != nil {
+		return err
+	}
+	defer closeRetrier()
+	there, err := a.migratedStore(ctx, flags.store)
+	if err != nil {
+		return err
+	}
+	defer closeStore(there)
+	observer, end, err := flags.observe.open(there, config.Logger)
+	if err != nil {
+		return err
+	}
+	defer end()
+	config.Store, config.Retrier, config.Observer = there, retrier, observer
+	if flags.plant != nil {
+		flags.plant(flags.store.address, &config)
+	}
+	return wrongConfig(worker.Run(ctx, config))
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// gateFlags are the flags of `dlqbench gate`.
+type gateFlags struct {
+	config, artifacts, out, shard string
+	failFast, list                bool
+}
+
+func (a *app) gateCommand() *cobra.Command {
+	flags := gateFlags{}
+	command := &cobra.Command{
+		Use: "gate", Short: "Run the suite of dlqbench.yaml, as a CI does", Args: noArgs,
+		Long: strings.TrimSpace(`
+Run every scenario that dlqbench.yaml names and judge the consumer in each. The artifacts folder holds one junit.xml, one summary.md, gate.json,
+index.html and the verdict and report of each run. Failures that dlqbench.yaml waives are shown, and don't count until their date has passed.
+The worst verdict decides the exit code. In GitHub Actions the summary goes to the job's page, and annotations to the files. Nothing is run twice: a
+run that proves nothing is inconclusive, and the gate with it.`),
+		Example: `  dlqbench gate
+  dlqbench gate --list
+  dlqbench gate --config ci/dlqbench.yaml --shard 2/3 --fail-fast`,
+		RunE: func(command *cobra.Command, _ []string) error { return a.gate(command.Context(), flags) },
+	}
+	command.Flags().StringVar(&flags.config, "config", gate.ConfigFile, "the suite to run")
+	command.Flags().StringVar(&flags.artifacts, "artifacts", "gate", "folder for what a CI keeps; what an earlier gate left there is removed")
+	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
+	command.Flags().StringVar(&flags.shard, "shard", "", "run only part i of n, such as 2/3; all parts together are the whole, each run in one of them")
+	command.Flags().BoolVar(&flags.failFast, "fail-fast", false, "stop after the first run that does not pass")
+	command.Flags().BoolVar(&flags.list, "list", false, "say what would be run, and run nothing")
+	return command
+}
+
+// gate loads everything before it runs anything.
+func (a *app) gate(ctx context.Context, flags gateFlags) error {
+	shard, err := gate.ParseShard(flags.shard)
+	if err != nil {
+		return usageError{fmt.Errorf("--shard: %w", err)}
+	}
+	var kafka harness.ClusterOptions
+	var cluster clusterFlags
+	suite, err := gate.Load(flags.config, func(wanted gate.Cluster) (func(*scenarios.Scenario) error, error) {
+		cluster = clusterOf(wanted, filepath.Dir(flags.config))
+		made, notes, err := cluster.options()
+		for _, note := range notes {
+			fmt.Fprintln(a.stderr, note)
+		}
+		kafka = made
+		return kafka.Fits, err
+	})
+	if err != nil {
+		a.annotate(err, flags.config)
+		return usageError{err}
+	}
+	entries := suite.Part(shard)
+	if flags.list {
+		return a.listGate(suite, entries)
+	}
+	options := map[int]harness.Options{}
+	for _, entry := range entries {
+		if options[entry.Number], err = a.runOptions(entry.Arg, kafka, gateRun(entry, cluster, flags)); err != nil {
+			return usageError{err}
+		}
+	}
+	artifacts, err := gate.OpenArtifacts(flags.artifacts)
+	if err != nil {
+		return usageError{err}
+	}
+	return a.runGate(ctx, suite, artifacts, flags, gate.Options{
+		Shard: shard, FailFast: flags.failFast, Now: time.Now,
+		Run: func(ctx context.Context, entry gate.Entry) (gate.Done, error) {
+			return a.gateOne(ctx, options[entry.Number])
+		},
+	})
+}
+
+// runGate runs the suite and tells of each run as it ends. What a consumer prints can't give orders to GitHub Actions meanwhile.
+func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Artifacts, flags gateFlags, options gate.Options) error {
+	token := ""
+	if inActions() {
+		token = rand.Text()
+		fmt.Fprintf(a.stdout, "::stop-commands::%s\n", token)
+	}
+	options.Told = func(run *reports.SuiteRun, told *reports.Suite) error {
+		kept := artifacts.Keep(run)
+		return errors.Join(reports.SuiteLine(a.stdout, *run), kept, artifacts.Write(told))
+	}
+	told, err := suite.Run(ctx, options)
+	err = errors.Join(err, artifacts.Write(told), reports.SuiteEnd(a.stdout, *told, flags.artifacts))
+	if token != "" {
+		fmt.Fprintf(a.stdout, "::%s::\n", token)
+		err = errors.Join(err, reports.Annotations(a.stdout, *told, os.Getenv("GITHUB_WORKSPACE")))
+	}
+	if summary := os.Getenv("GITHUB_STEP_SUMMARY"); summary != "" {
+		err = errors.Join(err, gate.AppendSummary(summary, told))
+	}
+	a.code = standingCode(told.Verdict)
+	if err != nil {
+		a.code = worst(a.code, exitEnvironment)
+		a.complain(err)
+	}
+	return nil
+}
+
+// gateOne runs one entry as dlqbench run does.
+func (a *app) gateOne(ctx context.Context, options harness.Options) (gate.Done, error) {
+	began := time.Now()
+	outcome, err := a.carryOut(ctx, options, runFlags{})
+	done := gate.Done{Elapsed: time.Since(began)}
+	if outcome != nil {
+		done.Judged, done.Interrupted = outcome.Judged, outcome.Interrupted
+		done.Judged.Dir = outcome.Dir
+	}
+	return done, err
+}
+
+// gateRun are the flags of dlqbench run that an entry stands for.
+func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
+	run := runFlags{subject: entry.Subject, sets: entry.Sets, out: flags.out, cluster: cluster}
+	if entry.Seed != nil {
+		run.seed = strconv.FormatUint(*entry.Seed, 10)
+	}
+	return run
+}
+
+// clusterOf are the flags that say what a dlqbench.yaml in this folder says of the cluster.
+func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
+	flags := clusterFlags{
+		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap, config: wanted.KafkaConfig,
+	}
+	if flags.provider == "" {
+		flags.provider = harness.ClusterEmbedded
+	}
+	if flags.config != "" && !filepath.IsAbs(flags.config) {
+		flags.config = filepath.Join(folder, flags.config)
+	}
+	return flags
+}
+
+// listGate says what would be run.
+func (a *app) listGate(suite *gate.Suite, entries []gate.Entry) error {
+	var load time.Duration
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, entry := range entries {
+		seed := "its own seed"
+		if entry.Seed != nil {
+			seed = "seed " + strconv.FormatUint(*entry.Seed, 10)
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", entry.Number, entry.Scenario, entry.SubjectName, seed, entry.Load, strings.Join(entry.Sets, " "))
+		load += entry.Load
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%d of %d runs, %s of load\n", len(entries), len(suite.Entries), load)
+	for _, left := range suite.LeftOut {
+		fmt.Fprintf(a.stdout, "left out: %s: %s\n", left.Scenario, left.Why)
+	}
+	for _, waiver := range suite.Waivers {
+		state := "waived until " + waiver.Until
+		if waiver.Expired(time.Now()) {
+			state = "waived no longer, it ended on " + waiver.Until
+		}
+		told := reports.SuiteWaiver{Invariant: waiver.Invariant, Anomaly: waiver.Anomaly, Scenario: waiver.Scenario}
+		fmt.Fprintf(a.stdout, "%s: %s %s: %s\n", waiver.Where, told.Names(), state, waiver.Reason)
+	}
+	return nil
+}
+
+// annotate shows what is wrong with the suite in GitHub Actions at its place.
+func (a *app) annotate(err error, config string) {
+	if !inActions() {
+		return
+	}
+	found := []scenarios.Problem{{File: config, Message: err.Error()}}
+	var problems *scenarios.Problems
+	if errors.As(err, &problems) {
+		found = problems.Problems
+	}
+	for _, problem := range found {
+		message := strings.TrimSpace(problem.Message + "\n" + problem.Hint)
+		place := reports.SuitePlace{File: problem.File, Line: problem.Line, Column: problem.Column}
+		_ = reports.Annotate(a.stdout, place, "the suite can't be run", message, os.Getenv("GITHUB_WORKSPACE")) // it is said on stderr, too
+	}
+}
+
+// inActions tells whether this is a job of GitHub Actions.
+func inActions() bool { return os.Getenv("GITHUB_ACTIONS") == "true" }

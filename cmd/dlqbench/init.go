@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/scaffold"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var force bool
+	command := &cobra.Command{
+		Use: "init [DIR]", Short: "Write a dlqbench.yaml, a subject.yaml and a workflow to begin with", Args: cobra.MaximumNArgs(1),
+		Long: strings.TrimSpace(`
+Look at what the repository in DIR (default: here) is built with and write files to begin with: dlqbench.yaml, the suite; subject.yaml, how the consumer
+is built and started and what it promises, with the questions as comments; .github/workflows/dlqbench.yml. A file that is there is left as it is.`),
+		Example:           "  dlqbench init\n  dlqbench init services/orders --force",
+		ValidArgsFunction: completeDirectories,
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			return a.initialise(dir, force)
+		},
+	}
+	command.Flags().BoolVar(&force, "force", false, "write over files that are there")
+	return command
+}
+
+func (a *app) initialise(dir string, force bool) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usageError{fmt.Errorf("there is no folder %s", dir)}
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return usageError{fmt.Errorf("%s is no folder", dir)}
+	}
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	proposal := scaffold.Propose(os.DirFS(dir), filepath.Base(whole))
+	files, err := scaffold.Files(proposal, programVersion())
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		written, err := scaffold.Write(dir, file, force)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, file.Path)
+		if !written {
+			fmt.Fprintf(a.stdout, "kept   %s, which is there already; --force writes over it\n", path)
+			continue
+		}
+		fmt.Fprintf(a.stdout, "wrote  %s\n", path)
+	}
+	if proposal.File != "" {
+		fmt.Fprintf(a.stdout, "\nFound %s: started as %s\n", proposal.File, strings.Join(proposal.Command, " "))
+	}
+	for _, note := range proposal.Notes {
+		fmt.Fprintf(a.stdout, "Look at it: %s\n", note)
+	}
+	subject := filepath.Join(dir, "subject.yaml")
+	fmt.Fprintf(a.stdout, "\nNext: keep .dlqbench/, gate/ and runs/ out of version control, answer the questions in %s, then\n", subject)
+	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject, filepath.Join(dir, "dlqbench.yaml"))
+	return nil
+}

@@ -1,0 +1,301 @@
+package deadletter
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ManagementName is the name of the dialect Management.
+const ManagementName = "management"
+
+// The headers of an event that name it, for its eventId and pattern.
+const (
+	managementEventID = "event_id"
+	managementType    = "type"
+)
+
+// How an entry's payload holds the record's value.
+const (
+	payloadJSON   = "json"
+	payloadBase64 = "base64"
+	payloadNone   = "none"
+)
+
+// managementPending is the status of an entry that nothing was done about.
+const managementPending = "pending"
+
+// Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key the record's, and there are no headers.
+//
+// originalEvent.payload is the value where it is JSON that comes out of an encoder byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
+// originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic, partition, offset), who gave it its timestamp, and its headers, their values in base64. eventId is the
+// event's event_id header, where it has none its position; pattern its type header, where it has none its topic; subscriberId the group. error.type, code and stackTrace are the class of the error, its code and stack; error.context holds the service and the instance.
+// retryCount counts the attempts after the first, maxRetries how many of those there may be. The history of single retries is not known here, so retryHistory is empty.
+//
+// A record that is an entry itself, put back without being prepared, keeps its id, its event and its createdAt. A replay goes to the topic the record came from.
+type Management struct{}
+
+// The JSON of an entry. What is a pointer tells whether the field is there.
+type managementEntry struct {
+	ID           *string           `json:"id"`
+	EventID      *string           `json:"eventId"`
+	SubscriberID string            `json:"subscriberId,omitempty"`
+	Event        *managementEvent  `json:"originalEvent"`
+	Error        *managementError  `json:"error"`
+	RetryHistory []json.RawMessage `json:"retryHistory"`
+	RetryCount   *int32            `json:"retryCount"`
+	MaxRetries   *int32            `json:"maxRetries,omitempty"`
+	Status       *string           `json:"status"`
+	CreatedAt    *time.Time        `json:"createdAt"`
+	UpdatedAt    *time.Time        `json:"updatedAt"`
+}
+
+type managementEvent struct {
+	EventID   string             `json:"eventId"`
+	Pattern   string             `json:"pattern"`
+	Version   string             `json:"version,omitempty"`
+	Source    managementSource   `json:"source"`
+	Timestamp *time.Time         `json:"timestamp,omitempty"`
+	Payload   json.RawMessage    `json:"payload"`
+	Metadata  managementMetadata `json:"metadata"`
+}
+
+type managementSource struct {
+	Type string `json:"type"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type managementMetadata struct {
+	Topic         string             `json:"topic"`
+	Partition     *int32             `json:"partition"`
+	Offset        *int64             `json:"offset"`
+	TimestampType string             `json:"timestampType,omitempty"`
+	Encoding      string             `json:"encoding"`
+	Headers       []managementHeader `json:"headers"`
+}
+
+type managementHeader struct {
+	Key   string `json:"key"`
+	Value []byte `json:"value"`
+}
+
+type managementError struct {
+	Message string            `json:"message"`
+	Type    string            `json:"type"`
+	Code    string            `json:"code,omitempty"`
+	Stack   string            `json:"stackTrace,omitempty"`
+	Context managementContext `json:"context"`
+}
+
+type managementContext struct {
+	Service  string `json:"serviceName,omitempty"`
+	Instance string `json:"instance,omitempty"`
+}
+
+// Traits implements Dialect.
+func (Management) Traits() Traits {
+	return Traits{
+		Fields: []string{
+			"id", "eventId", "originalEvent", "originalEvent.metadata.topic", "originalEvent.metadata.partition", "originalEvent.metadata.offset",
+			"error", "retryCount", "status", "createdAt", "updatedAt",
+		},
+		Position: true, Attempts: true, Headers: true,
+	}
+}
+
+// Seal implements Sealer.
+func (Management) Seal(record *kgo.Record, failure Failure) *kgo.Record {
+	at := failure.Time.UTC()
+	entry, again := readEntry(record.Value)
+	if !again {
+		id := newUUID()
+		entry = managementEntry{ID: &id, Event: newManagementEvent(record, &failure), CreatedAt: &at, RetryHistory: []json.RawMessage{}}
+		entry.EventID = &entry.Event.EventID
+	}
+	status, retries := managementPending, max(failure.Attempts, 1)-1
+	entry.SubscriberID, entry.Status, entry.UpdatedAt = failure.Group, &status, &at
+	entry.RetryCount, entry.MaxRetries = &retries, nil
+	if failure.MaxAttempts > 0 {
+		most := failure.MaxAttempts - 1
+		entry.MaxRetries = &most
+	}
+	entry.Error = &managementError{
+		Message: failure.Reason, Type: failure.Class, Code: failure.Code, Stack: failure.Stack,
+		Context: managementContext{Service: failure.Service, Instance: failure.Instance},
+	}
+	return &kgo.Record{Key: record.Key, Value: entry.encode(), Partition: failure.Partition, Timestamp: failure.Time}
+}
+
+// encode writes the entry down. Nothing in it can fail to be encoded: a text that is no UTF-8 comes out with U+FFFD, a payload was checked.
+func (m *managementEntry) encode() []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(m); err != nil {
+		panic(fmt.Sprintf("encoding a dead letter: %v", err))
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+func newManagementEvent(record *kgo.Record, failure *Failure) *managementEvent {
+	position := fmt.Sprintf("%s/%d@%d", failure.Topic, failure.Partition, failure.Offset)
+	event := &managementEvent{
+		EventID: failure.EventID, Pattern: failure.EventType, Source: managementSource{Type: "external", ID: position, Name: failure.Topic},
+		Metadata: managementMetadata{
+			Topic: failure.Topic, Partition: &failure.Partition, Offset: &failure.Offset, TimestampType: failure.SourceTimeType,
+			Headers: make([]managementHeader, 0, len(record.Headers)),
+		},
+	}
+	if event.EventID == "" {
+		event.EventID = headerOr(record.Headers, managementEventID, position)
+	}
+	if event.Pattern == "" {
+		event.Pattern = headerOr(record.Headers, managementType, failure.Topic)
+	}
+	if !failure.SourceTime.IsZero() {
+		at := failure.SourceTime.UTC()
+		event.Timestamp = &at
+	}
+	for _, header := range record.Headers {
+		event.Metadata.Headers = append(event.Metadata.Headers, managementHeader{header.Key, header.Value})
+	}
+	event.Payload, event.Metadata.Encoding = encodePayload(record.Value)
+	return event
+}
+
+// headerOr returns the text of the header, or another where there is none.
+func headerOr(headers []kgo.RecordHeader, name, otherwise string) string {
+	if header, found := last(headers, name); found && len(header.Value) > 0 && utf8.Valid(header.Value) {
+		return string(header.Value)
+	}
+	return otherwise
+}
+
+// encodePayload returns a value as JSON, and how: as it is only if it comes back byte for byte.
+func encodePayload(value []byte) (payload json.RawMessage, encoding string) {
+	if value == nil {
+		return json.RawMessage("null"), payloadNone
+	}
+	var compact bytes.Buffer
+	if utf8.Valid(value) && json.Compact(&compact, value) == nil && bytes.Equal(compact.Bytes(), value) {
+		return value, payloadJSON
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("encoding a payload: %v", err)) // bytes always have a JSON
+	}
+	return text, payloadBase64
+}
+
+// decodePayload undoes encodePayload; ok is false where the payload is not what the encoding says.
+func (m *managementEvent) decodePayload() (value []byte, ok bool) {
+	switch m.Metadata.Encoding {
+	case payloadNone:
+		return nil, true
+	case payloadBase64:
+		return value, json.Unmarshal(m.Payload, &value) == nil
+	}
+	return m.Payload, m.Metadata.Encoding == payloadJSON
+}
+
+// readEntry decodes an entry; whole is false where it is none, or lacks anything.
+func readEntry(value []byte) (entry managementEntry, whole bool) {
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &entry) != nil {
+		return managementEntry{}, false
+	}
+	found := entry.fields()
+	return entry, found.all(len(Management{}.Traits().Fields))
+}
+
+// attemptsOf counts the first attempt too.
+func attemptsOf(retries int32) int32 {
+	return min(max(retries, 0), math.MaxInt32-1) + 1
+}
+
+// fields tells which of Traits.Fields the entry has.
+func (m *managementEntry) fields() (found fields) {
+	found.note(0, m.ID != nil && *m.ID != "")
+	found.note(1, m.EventID != nil)
+	if m.Event != nil {
+		_, decoded := m.Event.decodePayload()
+		at := m.Event.Metadata
+		found.note(2, decoded)
+		found.note(3, at.Topic != "")
+		found.note(4, at.Partition != nil && *at.Partition >= 0)
+		found.note(5, at.Offset != nil && *at.Offset >= 0)
+	}
+	found.note(6, m.Error != nil)
+	found.note(7, m.RetryCount != nil && *m.RetryCount >= 0)
+	found.note(8, m.Status != nil && *m.Status != "")
+	found.note(9, m.CreatedAt != nil)
+	found.note(10, m.UpdatedAt != nil)
+	return found
+}
+
+// Open implements Opener. An entry with one field that can't be decoded says nothing: JSON is whole or not at all.
+func (Management) Open(letter *kgo.Record) (Failure, []string) {
+	failure := unknownFailure(letter)
+	entry, _ := readEntry(letter.Value)
+	found := entry.fields()
+	if entry.ID != nil {
+		failure.ID = *entry.ID
+	}
+	if entry.EventID != nil {
+		failure.EventID = *entry.EventID
+	}
+	failure.Group = entry.SubscriberID
+	if e := entry.Event; e != nil {
+		failure.EventType, failure.Topic, failure.SourceTimeType = e.Pattern, e.Metadata.Topic, e.Metadata.TimestampType
+		if e.Timestamp != nil {
+			failure.SourceTime = *e.Timestamp
+		}
+		if found&(1<<4) != 0 {
+			failure.Partition = *e.Metadata.Partition
+		}
+		if found&(1<<5) != 0 {
+			failure.Offset = *e.Metadata.Offset
+		}
+	}
+	if e := entry.Error; e != nil {
+		failure.Reason, failure.Class, failure.Code, failure.Stack = e.Message, e.Type, e.Code, e.Stack
+		failure.Service, failure.Instance = e.Context.Service, e.Context.Instance
+	}
+	if found&(1<<7) != 0 {
+		failure.Attempts = attemptsOf(*entry.RetryCount)
+	}
+	if entry.MaxRetries != nil {
+		failure.MaxAttempts = attemptsOf(*entry.MaxRetries)
+	}
+	if entry.UpdatedAt != nil {
+		failure.Time = *entry.UpdatedAt
+	}
+	return failure, found.missing(Management{}.Traits().Fields)
+}
+
+// Prepare implements Opener. The letter of a value that can't be taken out of it goes back as it is.
+func (Management) Prepare(letter *kgo.Record) *kgo.Record {
+	failure, _ := Management{}.Open(letter)
+	record := &kgo.Record{Key: letter.Key, Value: letter.Value, Headers: letter.Headers, Topic: failure.Topic, Partition: failure.Partition}
+	entry, _ := readEntry(letter.Value)
+	if entry.Event == nil {
+		return record
+	}
+	value, ok := entry.Event.decodePayload()
+	if !ok {
+		return record
+	}
+	record.Value, record.Headers = value, make([]kgo.RecordHeader, 0, len(entry.Event.Metadata.Headers))
+	for _, header := range entry.Event.Metadata.Headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: header.Key, Value: header.Value})
+	}
+	return record
+}
+
+// IsFailureHeader implements Opener: a letter has no headers of its own.
+func (Management) IsFailureHeader(string) bool { return false }

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package postgrestest
+
+import "syscall"
+
+func attributes(as *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: as}
+}

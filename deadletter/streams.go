@@ -1,0 +1,80 @@
+package deadletter
+
+import (
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// StreamsName is the name of the dialect Streams.
+const StreamsName = "streams"
+
+// The headers of org.apache.kafka.streams.errors.internals.ExceptionHandlerUtils begin with streamsPrefix.
+const (
+	streamsPrefix    = "__streams.errors."
+	streamsClass     = streamsPrefix + "exception"
+	streamsReason    = streamsPrefix + "message"
+	streamsStack     = streamsPrefix + "stacktrace"
+	streamsTopic     = streamsPrefix + "topic"
+	streamsPartition = streamsPrefix + "partition"
+	streamsOffset    = streamsPrefix + "offset"
+)
+
+// Streams is the dialect of Kafka Streams' dead-letter queue (KIP-1034), class ExceptionHandlerUtils. Key and value as they were read, the headers and the timestamp stay, so that a letter doesn't say
+// when the record failed. To the headers come, each beginning with "__streams.errors.": exception (its class), message, stacktrace, topic, partition and offset, all in UTF-8, numbers in decimal.
+//
+// It knows no number of attempts: Streams doesn't try again. Streams appends the headers of each further failure; here they take the place of the ones before. The names are Streams' own: an
+// application's header that begins so is not kept. A replay goes to the topic of __streams.errors.topic.
+type Streams struct{}
+
+// Traits implements Dialect.
+func (Streams) Traits() Traits {
+	return Traits{
+		Fields:   []string{streamsClass, streamsReason, streamsStack, streamsTopic, streamsPartition, streamsOffset},
+		Position: true, Headers: true,
+	}
+}
+
+// Seal implements Sealer.
+func (Streams) Seal(record *kgo.Record, failure Failure) *kgo.Record {
+	e := wrap(record, Streams{}.IsFailureHeader, 6, 40+len(failure.Class)+len(failure.Reason)+len(failure.Stack)+len(failure.Topic))
+	e.string(streamsClass, failure.Class)
+	e.string(streamsReason, failure.Reason)
+	e.string(streamsStack, failure.Stack)
+	e.string(streamsTopic, failure.Topic)
+	e.decimal(streamsPartition, int64(failure.Partition))
+	e.decimal(streamsOffset, failure.Offset)
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.SourceTime}
+}
+
+// Open implements Opener. An exception without a message has a null there.
+func (Streams) Open(letter *kgo.Record) (Failure, []string) {
+	failure, found := timelessFailure(letter), fields(0)
+	for i := range letter.Headers {
+		value := letter.Headers[i].Value
+		switch letter.Headers[i].Key {
+		case streamsClass:
+			failure.Class = found.name(0, value)
+		case streamsReason:
+			failure.Reason = found.text(1, value)
+		case streamsStack:
+			failure.Stack = found.text(2, value)
+		case streamsTopic:
+			failure.Topic = found.name(3, value)
+		case streamsPartition:
+			failure.Partition = int32(found.decimal(4, value, 0, 31))
+		case streamsOffset:
+			failure.Offset = found.decimal(5, value, 0, 63)
+		}
+	}
+	if found.all(6) {
+		return failure, nil
+	}
+	return failure, found.missing(Streams{}.Traits().Fields)
+}
+
+// Prepare implements Opener.
+func (Streams) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(Streams{}, letter) }
+
+// IsFailureHeader implements Opener.
+func (Streams) IsFailureHeader(name string) bool { return strings.HasPrefix(name, streamsPrefix) }

@@ -1,0 +1,196 @@
+package history
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StoreState is where an entry of a dead-letter store is in its life, whatever word its table has for it.
+type StoreState string
+
+// The states, those of "Dead Letter Queue Lifecycle", and what is none: StoreAbsent is an entry that isn't there (yet, or any more), StoreUnknown one
+// whose status word the contract doesn't know.
+const (
+	StorePending    StoreState = "pending"
+	StoreProcessing StoreState = "processing"
+	StoreResolved   StoreState = "resolved"
+	StoreFailed     StoreState = "failed"
+	StoreManual     StoreState = "manual"
+	StoreArchived   StoreState = "archived"
+	StoreAbsent     StoreState = "absent"
+	StoreUnknown    StoreState = "unknown"
+)
+
+// Success is what a worker must have seen before it may call an entry resolved.
+type Success string
+
+// The kinds of success: an attempt that the downstream answered, or a republish that the broker acknowledged.
+const (
+	SuccessProcessed Success = "processed"
+	SuccessPublished Success = "published"
+)
+
+// StoreContract is what a dead-letter store and its service (router, workers, retention) promise. Times are those of the run: a scaled schedule is
+// written as it is kept. A zero promises nothing.
+type StoreContract struct {
+	// Engine is the database (sqlite, postgres, mongodb); Vocabulary names the status words.
+	Engine     string `json:"engine"`
+	Vocabulary string `json:"vocabulary"`
+	// Workers and Routers are how many processes of the service the run has; 0 of both is a store of the user's own, whose service the run doesn't know.
+	Workers int `json:"workers"`
+	Routers int `json:"routers"`
+	// Group is the routers' consumer group.
+	Group string `json:"group,omitempty"`
+	// MaxRetries is how often workers try an entry.
+	MaxRetries int `json:"max_retries,omitempty"`
+	// Waits are the least waits of the strategy immediate_retry: Waits[k] from when retry k failed until the next may begin, Waits[0] from when the
+	// entry was given the strategy. The last one holds for all that follow.
+	Waits []time.Duration `json:"waits_ns,omitempty"`
+	// OffPeak is when the strategy scheduled_retry may try.
+	OffPeak *OffPeak `json:"off_peak,omitempty"`
+	// Poll is how often a worker asks for work, Lease how long a lock holds unless it is renewed, Late what is allowed beyond every time.
+	Poll  time.Duration `json:"poll_ns,omitempty"`
+	Lease time.Duration `json:"lease_ns,omitempty"`
+	Late  time.Duration `json:"late_ns,omitempty"`
+	// Recovery is how long after a fault on its connections a process of the service may take until it is at work again.
+	Recovery time.Duration `json:"recovery_ns,omitempty"`
+	// Success is what "resolved" means.
+	Success Success `json:"success"`
+	// ByHand: people act on entries during the run, with what the documents let them do.
+	ByHand    bool       `json:"by_hand,omitempty"`
+	Retention *Retention `json:"retention,omitempty"`
+}
+
+// OffPeak are hours of the day in Zone, by a calendar that goes Scale times as fast as the clock and agrees with it at each midnight, UTC.
+type OffPeak struct {
+	Hours []int   `json:"hours"`
+	Zone  string  `json:"zone"`
+	Scale float64 `json:"scale"`
+	// Epoch is the wall-clock time (Unix, in ns) at which the run's clock began.
+	Epoch int64 `json:"epoch_unix_ns"`
+}
+
+// Calendar returns what the scaled calendar shows at a time of the run.
+func (o *OffPeak) Calendar(at time.Duration) time.Time {
+	wall := time.Unix(0, o.Epoch).UTC().Add(at)
+	midnight := wall.Truncate(24 * time.Hour)
+	return midnight.Add(time.Duration(float64(wall.Sub(midnight)) * max(o.Scale, 1)))
+}
+
+// Retention is how long entries are kept after they came to their end; 0: for ever. Sweep is how often that is looked after.
+type Retention struct {
+	Resolved time.Duration `json:"resolved_ns"`
+	Failed   time.Duration `json:"failed_ns"`
+	Archived time.Duration `json:"archived_ns"`
+	Sweep    time.Duration `json:"sweep_ns"`
+}
+
+// The Instances of the store's service: routers and workers are numbered from 0, each kind for itself.
+const (
+	firstRouter = -200
+	firstWorker = -400
+	firstKeeper = -600
+	// ProcessLimit is how many of either kind a run may have.
+	ProcessLimit = 100
+)
+
+// Router returns the Instance of router n, Worker that of worker n; n is below ProcessLimit.
+func Router(n int) int16 { return int16(firstRouter + n) }
+
+// Worker returns the Instance of worker n; see Router.
+func Worker(n int) int16 { return int16(firstWorker + n) }
+
+// Keeper returns the Instance of process n that applies the retention; see Router.
+func Keeper(n int) int16 { return int16(firstKeeper + n) }
+
+// OfStore reports whether the Instance is a process of the store's service.
+func OfStore(instance int16) bool {
+	kind, _ := StoreProcess(instance)
+	return kind != ""
+}
+
+// StoreProcess tells which process of the store's service an Instance is: "router", "worker" or "keeper", and its number; "" for any other.
+func StoreProcess(instance int16) (kind string, number int) {
+	switch at := int(instance); {
+	case at >= firstRouter && at < firstRouter+ProcessLimit:
+		return "router", at - firstRouter
+	case at >= firstWorker && at < firstWorker+ProcessLimit:
+		return "worker", at - firstWorker
+	case at >= firstKeeper && at < firstKeeper+ProcessLimit:
+		return "keeper", at - firstKeeper
+	}
+	return "", None
+}
+
+// StoreChange is what the Text of a KindStoreChange or KindStoreEntry says.
+type StoreChange struct {
+	From, To StoreState
+	// By is who has the entry locked, "" if nobody has; Strategy how it is tried again; Word the status word itself where it is unknown.
+	By, Strategy, Word string
+	// Next is when it may be tried again, Lease until when it is locked: by the database's clock, as times of the run's clock; None where there is none.
+	Next, Lease time.Duration
+	// Hand: a person did it, says the table.
+	Hand bool
+}
+
+// String writes the change as Text has it: "pending>processing by=worker-1 next=1200000 lease=2400000". Words with blanks are escaped as in URLs.
+func (c StoreChange) String() string {
+	var b strings.Builder
+	b.WriteString(string(c.From) + ">" + string(c.To))
+	for _, one := range []struct{ name, value string }{{"by", c.By}, {"strategy", c.Strategy}, {"word", c.Word}} {
+		if one.value != "" {
+			b.WriteString(" " + one.name + "=" + url.QueryEscape(one.value))
+		}
+	}
+	for _, one := range []struct {
+		name  string
+		value time.Duration
+	}{{"next", c.Next}, {"lease", c.Lease}} {
+		if one.value != None {
+			b.WriteString(" " + one.name + "=" + strconv.FormatInt(int64(one.value), 10))
+		}
+	}
+	if c.Hand {
+		b.WriteString(" hand=true")
+	}
+	return b.String()
+}
+
+// ParseStoreChange undoes String. Names that it doesn't know are left out, so that a later version may add some.
+func ParseStoreChange(text string) (StoreChange, error) {
+	c := StoreChange{Next: None, Lease: None}
+	states, rest, _ := strings.Cut(text, " ")
+	from, to, both := strings.Cut(states, ">")
+	if !both || from == "" || to == "" {
+		return c, fmt.Errorf("reading the change of an entry: %.60q does not begin with two states, such as pending>processing", text)
+	}
+	c.From, c.To = StoreState(from), StoreState(to)
+	for word := range strings.FieldsSeq(rest) {
+		name, escaped, _ := strings.Cut(word, "=")
+		value, err := url.QueryUnescape(escaped)
+		switch name {
+		case "by":
+			c.By = value
+		case "strategy":
+			c.Strategy = value
+		case "word":
+			c.Word = value
+		case "next", "lease":
+			var ns int64
+			if ns, err = strconv.ParseInt(value, 10, 64); name == "next" {
+				c.Next = time.Duration(ns)
+			} else {
+				c.Lease = time.Duration(ns)
+			}
+		case "hand":
+			c.Hand = value == "true"
+		}
+		if err != nil {
+			return c, fmt.Errorf("reading the change of an entry: %.60q: %w", word, err)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,127 @@
+package gate
+
+// The folder that a CI keeps: one JUnit file, one summary, one page, and verdict.json and report.html of each run.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// Artifacts is such a folder.
+type Artifacts struct{ dir string }
+
+// runFolder are the folders of runs: 03-dlq-publish-failure.
+var runFolder = regexp.MustCompile(`^[0-9]{2,}-[a-z0-9-]+$`)
+
+// unfinished is how the name of a file ends while it is written.
+const unfinished = ".new"
+
+// OpenArtifacts makes the folder, and empties it of what an earlier gate left: a report of last week beside today's would be taken for today's. A folder
+// with other things in it is refused.
+func OpenArtifacts(dir string) (Artifacts, error) {
+	a := Artifacts{dir}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return a, fmt.Errorf("making the folder for artifacts: %w (choose another with --artifacts)", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return a, fmt.Errorf("reading the folder for artifacts: %w", err)
+	}
+	ours := map[string]bool{}
+	for _, name := range []string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile, reports.SuiteIndexFile} {
+		ours[name], ours[name+unfinished] = true, true
+	}
+	for _, entry := range entries {
+		if !ours[entry.Name()] && (!entry.IsDir() || !runFolder.MatchString(entry.Name())) {
+			return a, fmt.Errorf("the folder for artifacts, %s, holds %s, which no gate wrote: choose an empty one with --artifacts", dir, entry.Name())
+		}
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return a, fmt.Errorf("removing what an earlier gate left: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// Keep copies what a judged run is known by, and tells the run where that is.
+func (a Artifacts) Keep(run *reports.SuiteRun) error {
+	if run.Judged.Verdict == nil || run.Dir == "" {
+		return nil
+	}
+	folder := fmt.Sprintf("%02d-%s", run.Number, run.Scenario)
+	if err := os.MkdirAll(filepath.Join(a.dir, folder), 0o755); err != nil {
+		return fmt.Errorf("keeping the report of %s: %w", run.Label, err)
+	}
+	for _, file := range []string{reports.VerdictFile, reports.HTMLFile} {
+		if err := copyFile(filepath.Join(a.dir, folder, file), filepath.Join(run.Dir, file)); err != nil {
+			return fmt.Errorf("keeping the report of %s: %w", run.Label, err)
+		}
+	}
+	run.Artifacts = folder
+	return nil
+}
+
+func copyFile(to, from string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+// Write writes the findings as they stand. Each file is complete or as it was before.
+func (a Artifacts) Write(suite *reports.Suite) error {
+	var errs []error
+	for file, render := range map[string]func(io.Writer, reports.Suite) error{
+		reports.JUnitFile: reports.SuiteJUnit, reports.SummaryFile: reports.SuiteMarkdown,
+		reports.SuiteJSONFile: reports.SuiteJSON, reports.SuiteIndexFile: reports.SuiteIndex,
+	} {
+		errs = append(errs, replace(filepath.Join(a.dir, file), func(w io.Writer) error { return render(w, *suite) }))
+	}
+	return errors.Join(errs...)
+}
+
+func replace(path string, render func(io.Writer) error) error {
+	temporary := path + unfinished
+	file, err := os.Create(temporary)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	err = errors.Join(render(file), file.Close())
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		if removing := os.Remove(temporary); !errors.Is(removing, fs.ErrNotExist) {
+			err = errors.Join(err, removing)
+		}
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// AppendSummary appends the summary to a file, as GitHub Actions wants it in $GITHUB_STEP_SUMMARY.
+func AppendSummary(path string, suite *reports.Suite) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("appending the summary: %w", err)
+	}
+	if err := errors.Join(reports.SuiteMarkdown(file, *suite), file.Close()); err != nil {
+		return fmt.Errorf("appending the summary to %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package gate
+
+// From the entries of dlqbench.yaml to runs: patterns, subjects, seeds, allowances and thresholds.
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// patternSigns make a selection one of several scenarios.
+const patternSigns = "*?["
+
+// selected adds the runs of one selection.
+func (l *loader) selected(i int) {
+	path, one := fmt.Sprintf("/scenarios/%d", i), l.config.Scenarios[i]
+	if !l.Sound(path) {
+		return
+	}
+	if l.Sound(path + "/scenario") {
+		path += "/scenario"
+	}
+	if one.Scenario == "" {
+		l.Complain(path, "no scenario is named", "")
+		return
+	}
+	args, pattern := l.matching(path, one.Scenario)
+	for _, arg := range args {
+		name, data, err := scenarios.Find(arg)
+		if err != nil {
+			l.Complain(path, err.Error(), "")
+			continue
+		}
+		for _, subject := range l.subjects {
+			base := Entry{Arg: arg, Subject: subject.file, SubjectName: subject.name, listed: path, pattern: pattern, Where: l.where(path)}
+			if l.described(&base, name, data, one) {
+				l.seeded(base, one.Seeds)
+			}
+		}
+	}
+}
+
+// matching returns what a selection names: itself, or what its pattern matches.
+func (l *loader) matching(path, written string) (args []string, pattern bool) {
+	isFile := strings.ContainsAny(written, `/\`) || filepath.Ext(written) != ""
+	switch pattern = strings.ContainsAny(written, patternSigns); {
+	case !pattern && isFile:
+		return []string{l.relative(written)}, false
+	case !pattern:
+		return []string{written}, false
+	case isFile:
+		files := written
+		if !filepath.IsAbs(written) {
+			files = quoteMeta(filepath.Dir(l.suite.File)) + string(filepath.Separator) + written
+		}
+		found, err := filepath.Glob(files)
+		if err != nil {
+			l.Complain(path, fmt.Sprintf("%q is no pattern: %v", written, err), "")
+			return nil, true
+		}
+		for _, file := range found {
+			args = append(args, filepath.Clean(file))
+		}
+	default:
+		for _, name := range scenarios.Names() {
+			matched, err := filepath.Match(written, name)
+			if err != nil {
+				l.Complain(path, fmt.Sprintf("%q is no pattern: %v", written, err), "")
+				return nil, true
+			}
+			if matched {
+				args = append(args, name)
+			}
+		}
+	}
+	if len(args) == 0 {
+		l.Complain(path, fmt.Sprintf("nothing matches %s", written), "dlqbench list names the shipped scenarios; files are relative to the folder of this one")
+	}
+	return args, true
+}
+
+// quoteMeta keeps the signs in a folder's name from meaning anything in a pattern.
+func quoteMeta(folder string) string {
+	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(folder)
+}
+
+// described completes a run by what its scenario says, and checks the scenario with everything that the suite sets. It reports whether it can be run.
+func (l *loader) described(entry *Entry, name string, data []byte, one Selection) bool {
+	scenario, err := l.parse(name, data, nil, entry.Subject)
+	if err != nil {
+		return l.refused(entry, name, err)
+	}
+	if entry.Sets = l.overrides(scenario, one); len(entry.Sets) > 0 {
+		if scenario, err = l.parse(name, data, entry.Sets, entry.Subject); err != nil {
+			return l.refused(entry, name, err)
+		}
+	}
+	entry.Scenario, entry.Load = scenario.Name, scenario.Workload.WarmUp.D()+scenario.Workload.Duration.D()
+	if err := l.fits(scenario); err != nil {
+		return l.refused(entry, name, err)
+	}
+	if entry.SubjectName == "" {
+		entry.SubjectName = ownSubject(name, scenario)
+	}
+	if isOwn(name) {
+		line, column := scenarios.NameAt(data, "name")
+		entry.Where = Place{name, line, column}
+	}
+	return true
+}
+
+// parse reads a scenario once, however often it is named: that takes milliseconds.
+func (l *loader) parse(name string, data []byte, sets []string, subject string) (*scenarios.Scenario, error) {
+	key := strings.Join(append([]string{name, subject}, sets...), "\x00")
+	if read, found := l.parsed[key]; found {
+		return read.scenario, read.err
+	}
+	scenario, _, err := scenarios.ParseForSubject(name, data, sets, subject)
+	l.parsed[key] = parsed{scenario, err}
+	return scenario, err
+}
+
+// isOwn tells whether a scenario is a file, and not a shipped one.
+func isOwn(name string) bool {
+	_, shipped := scenarios.Shipped(name)
+	return !shipped
+}
+
+// ownSubject is the name of whom a scenario judges by itself.
+func ownSubject(name string, scenario *scenarios.Scenario) string {
+	if scenario.Subject.File == "" {
+		return "reference"
+	}
+	read, err := scenarios.LoadSubject(filepath.Join(filepath.Dir(name), scenario.Subject.File))
+	if err != nil {
+		return scenario.Subject.File // it was read a moment ago
+	}
+	return read.Name
+}
+
+// refused deals with a scenario that can't be run. One of the repository's own is wrong where it is wrong; a shipped one does not fit what the suite makes
+// of it: that is said where it is named, and where a pattern names it, it is left out.
+func (l *loader) refused(entry *Entry, name string, err error) bool {
+	var problems *scenarios.Problems
+	isProblems := errors.As(err, &problems)
+	if isProblems && isOwn(name) {
+		l.Add(problems.Problems...)
+		return false
+	}
+	why := err.Error()
+	if isProblems {
+		var messages []string
+		for _, problem := range problems.Problems {
+			messages = append(messages, problem.Message)
+		}
+		why = strings.Join(messages, "; ")
+	}
+	if entry.pattern {
+		l.suite.LeftOut = append(l.suite.LeftOut, LeftOut{name, why})
+		return false
+	}
+	with := ""
+	if entry.Subject != "" {
+		with = " with " + entry.Subject
+	}
+	l.Complain(entry.listed, fmt.Sprintf("%s can't be run%s: %s", name, with, why), "")
+	return false
+}
+
+// overrides says as --set takes it what the suite and the selection change in a scenario.
+func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
+	allowed := map[string]json.RawMessage{}
+	for _, allow := range []scenarios.Allow{l.config.Allow, one.Allow} {
+		if text, err := json.Marshal(allow); err == nil {
+			_ = json.Unmarshal(text, &allowed) // what was just encoded is a mapping
+		}
+	}
+	var sets []string
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		sets = append(sets, "expect.allow."+name+"="+strings.Trim(string(allowed[name]), `"`))
+	}
+	more := append(slices.Clone(l.config.Thresholds), one.Thresholds...)
+	more = slices.DeleteFunc(more, func(expression string) bool { return slices.Contains(plain.Expect.Thresholds, expression) })
+	for i, expression := range more {
+		quoted := strconv.Quote(expression) // no character of a threshold that compiles is escaped in another way than YAML's
+		if at := len(plain.Expect.Thresholds) + i; at > 0 {
+			sets = append(sets, fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted))
+			continue
+		}
+		sets = append(sets, fmt.Sprintf("expect.thresholds=[%s]", quoted))
+	}
+	return sets
+}
+
+// seeded adds a run for each seed.
+func (l *loader) seeded(base Entry, seeds []uint64) {
+	if len(seeds) == 0 {
+		seeds = l.config.Seeds
+	}
+	if len(seeds) == 0 {
+		l.suite.Entries = append(l.suite.Entries, base)
+	}
+	for _, seed := range seeds {
+		entry := base
+		entry.Seed = &seed
+		l.suite.Entries = append(l.suite.Entries, entry)
+	}
+}
+
+// Key names a run among those of its suite, on every machine and in every order of the suite.
+func (e Entry) Key() string {
+	key := e.Arg + "\x00" + e.Subject
+	if e.Seed != nil {
+		key += "\x00" + strconv.FormatUint(*e.Seed, 10)
+	}
+	return filepath.ToSlash(key)
+}
+
+// Label names a run for people: the scenario, and what tells it from others of the suite.
+func (e Entry) Label() string {
+	var more []string
+	if e.Subject != "" {
+		more = append(more, e.SubjectName)
+	}
+	if e.Seed != nil {
+		more = append(more, fmt.Sprintf("seed %d", *e.Seed))
+	}
+	if len(more) == 0 {
+		return e.Scenario
+	}
+	return fmt.Sprintf("%s (%s)", e.Scenario, strings.Join(more, ", "))
+}
+
+// byName stands for all entries that name their scenario.
+const byName = "by name"
+
+// chosen is what one entry of dlqbench.yaml decides for all seeds.
+func (e Entry) chosen() string { return e.Arg + "\x00" + e.Subject }
+
+// dropRepeated keeps each run once. One that is named wins against patterns, which are for the rest, and of two patterns the first; one that is named twice
+// is a mistake.
+func (l *loader) dropRepeated() {
+	named := map[string]Entry{}
+	for _, entry := range l.suite.Entries {
+		if entry.pattern {
+			continue
+		}
+		if first, twice := named[entry.Key()]; twice {
+			l.Complain(entry.listed, fmt.Sprintf("%s is here twice: line %d names it already", entry.Label(), l.Where(first.listed).Line), "")
+			continue
+		}
+		named[entry.Key()] = entry
+	}
+	seen, chosen := map[string]bool{}, map[string]string{} // what is in the suite; what has a scenario with a subject in it, whatever the seed
+	for _, entry := range named {
+		chosen[entry.chosen()] = byName
+	}
+	l.suite.Entries = slices.DeleteFunc(l.suite.Entries, func(entry Entry) bool {
+		by := entry.listed
+		if !entry.pattern {
+			by = byName
+		}
+		if chosen[entry.chosen()] == "" {
+			chosen[entry.chosen()] = by
+		}
+		drop := seen[entry.Key()] || chosen[entry.chosen()] != by
+		seen[entry.Key()] = true
+		return drop
+	})
+	seenOut := map[LeftOut]bool{}
+	l.suite.LeftOut = slices.DeleteFunc(l.suite.LeftOut, func(out LeftOut) bool {
+		drop := seenOut[out]
+		seenOut[out] = true
+		return drop
+	})
+}

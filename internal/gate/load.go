@@ -1,0 +1,268 @@
+package gate
+
+// From dlqbench.yaml to a suite: everything that is wrong with it, or with a scenario or subject that it names, is found before anything is run.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// ConfigFile is the name that a suite has unless it is told otherwise.
+const ConfigFile = "dlqbench.yaml"
+
+// Suite is what a dlqbench.yaml means: the runs in their order, and what of their failures is waived.
+type Suite struct {
+	// File is the dlqbench.yaml as it was named.
+	File    string
+	Entries []Entry
+	// LeftOut are scenarios that a pattern names and that can't be run here.
+	LeftOut []LeftOut
+	Waivers []Exemption
+	Cluster Cluster
+	// Budget is how long the whole may take; 0 is without limit.
+	Budget time.Duration
+}
+
+// Entry is one run of a suite.
+type Entry struct {
+	// Number counts from 1 in the order of the suite, whatever shard runs it.
+	Number int
+	// Scenario is the scenario's name, Arg what dlqbench run is told to run it.
+	Scenario, Arg string
+	// Subject is the subject.yaml that judges in the place of the scenario's own, "" for that; SubjectName is the name of whoever is judged.
+	Subject, SubjectName string
+	// Seed in the place of the scenario's; nil for that.
+	Seed *uint64
+	// Sets are overrides as dlqbench run --set takes them.
+	Sets []string
+	// Load is how long warm-up and load take by plan: the run takes longer.
+	Load time.Duration
+	// Where is the place that a finding about the run is shown at: the scenario's name in a file of the repository's own, or the entry of dlqbench.yaml.
+	Where Place
+	// listed is where dlqbench.yaml names it; pattern tells that it does so with others.
+	listed  string
+	pattern bool
+}
+
+// Place is a place in a file; lines and columns count from 1.
+type Place struct {
+	File         string
+	Line, Column int
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+
+// LeftOut is a scenario that is not run, and why.
+type LeftOut struct{ Scenario, Why string }
+
+// Exemption is a waiver, and where it is written.
+type Exemption struct {
+	Waiver
+	Where Place
+	// ends is when its last day is over.
+	ends time.Time
+}
+
+// Expired tells whether its last day is over.
+func (e Exemption) Expired(now time.Time) bool { return !now.Before(e.ends) }
+
+// Kafka tells whether a Kafka can be had as a suite wants it, and which scenarios it can run.
+type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
+
+// Load reads a dlqbench.yaml and everything that it names. The error is a *scenarios.Problems when something is wrong with them.
+func Load(path string, kafka Kafka) (*Suite, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the suite: there is no file %s; dlqbench init writes one to begin with, --config names another", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the suite: %w", err)
+	}
+	return Parse(path, data, kafka)
+}
+
+// Parse is Load for a text that was read already.
+func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
+	l := &loader{suite: &Suite{File: path}, subjects: []subject{{}}, parsed: map[string]parsed{}}
+	strict, err := scenarios.DecodeStrict(path, data, schemaText, &l.config)
+	if err != nil {
+		return nil, err
+	}
+	l.Strict = strict
+	l.suite.Cluster, l.suite.Budget = l.config.Cluster, l.config.Budget.D()
+	l.checkFigures()
+	l.readSubjects()
+	l.fits, err = kafka(l.config.Cluster)
+	if err != nil {
+		l.Complain("/cluster", err.Error(), "")
+		l.fits = func(*scenarios.Scenario) error { return nil }
+	}
+	for i := range l.config.Scenarios {
+		l.selected(i)
+	}
+	l.dropRepeated()
+	l.readWaivers()
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	for i := range l.suite.Entries {
+		l.suite.Entries[i].Number = i + 1
+	}
+	if len(l.suite.Entries) == 0 {
+		return nil, fmt.Errorf("%s: nothing can be run: %s", path, l.leftOut())
+	}
+	return l.suite, nil
+}
+
+// loader gathers a suite and what is wrong with it.
+type loader struct {
+	*scenarios.Strict
+	config   Config
+	suite    *Suite
+	subjects []subject
+	fits     func(*scenarios.Scenario) error
+	parsed   map[string]parsed
+}
+
+// parsed is what reading a scenario gave.
+type parsed struct {
+	scenario *scenarios.Scenario
+	err      error
+}
+
+// subject is a subject.yaml that was read; the zero subject is the scenario's own.
+type subject struct{ file, name string }
+
+func (l *loader) checkFigures() {
+	if l.Sound("/budget") && l.config.Budget <= 0 {
+		l.Complain("/budget", "in no time nothing can be run: write how long the gate may take, such as 15m", "")
+	}
+	for i, expression := range l.config.Thresholds {
+		l.Threshold(fmt.Sprintf("/thresholds/%d", i), expression)
+	}
+	for i, one := range l.config.Scenarios {
+		for k, expression := range one.Thresholds {
+			l.Threshold(fmt.Sprintf("/scenarios/%d/thresholds/%d", i, k), expression)
+		}
+	}
+}
+
+// readSubjects reads the subjects once, so that a mistake in one is told once, and not for every scenario.
+func (l *loader) readSubjects() {
+	if !l.Sound("/subjects") {
+		return
+	}
+	l.subjects = nil
+	for i, written := range l.config.Subjects {
+		path := fmt.Sprintf("/subjects/%d", i)
+		if !l.Has(path) {
+			path = "/subjects"
+		}
+		file := l.relative(written)
+		if slices.ContainsFunc(l.subjects, func(s subject) bool { return s.file == file }) {
+			l.Complain(path, written+" is here twice", "")
+			continue
+		}
+		read, err := scenarios.LoadSubject(file)
+		var problems *scenarios.Problems
+		switch {
+		case err == nil:
+			l.subjects = append(l.subjects, subject{file, read.Name})
+		case errors.As(err, &problems):
+			l.Add(problems.Problems...)
+		case errors.Is(err, fs.ErrNotExist):
+			l.Complain(path, fmt.Sprintf("there is no file %s", file), "")
+		default:
+			l.Complain(path, err.Error(), "")
+		}
+	}
+	if len(l.config.Subjects) == 0 {
+		l.Complain("/subjects", "no subject is named: write a subject.yaml, or leave the key out to judge the scenarios' own", "")
+	}
+}
+
+// relative is the path of a file that dlqbench.yaml names, as seen from the working directory.
+func (l *loader) relative(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(l.suite.File), path)
+}
+
+func (l *loader) where(path string) Place {
+	at := l.Where(path)
+	return Place{at.File, at.Line, at.Column}
+}
+
+func (l *loader) leftOut() string {
+	var list []string
+	for _, one := range l.suite.LeftOut {
+		list = append(list, one.Scenario+": "+one.Why)
+	}
+	return strings.Join(list, "; ")
+}
+
+// readWaivers checks what is waived: a waiver that could never apply is a mistake, and would hide that a failure counts.
+func (l *loader) readWaivers() {
+	var known []string
+	for _, entry := range l.suite.Entries {
+		known = append(known, entry.Scenario)
+	}
+	for _, one := range l.suite.LeftOut {
+		known = append(known, one.Scenario)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for i, waiver := range l.config.Waive {
+		path := fmt.Sprintf("/waive/%d", i)
+		if !l.Sound(path) {
+			continue
+		}
+		l.checkWaived(path, waiver)
+		if waiver.Scenario != "" && !slices.Contains(known, waiver.Scenario) && len(known) > 0 {
+			l.Unknown(path+"/scenario", fmt.Sprintf("the suite runs no scenario %q", waiver.Scenario), waiver.Scenario, known)
+		}
+		if strings.TrimSpace(waiver.Reason) == "" && l.Has(path+"/reason") {
+			l.Complain(path+"/reason", "a failure is waived for a reason: say which, such as the ticket and who decided", "")
+		}
+		last, err := time.Parse(time.DateOnly, waiver.Until)
+		if err != nil && l.Has(path+"/until") {
+			l.Complain(path+"/until", fmt.Sprintf("%q is no date: write the last day on which it is waived, such as 2026-12-31", waiver.Until), "")
+		}
+		l.suite.Waivers = append(l.suite.Waivers, Exemption{Waiver: waiver, Where: l.where(path), ends: last.AddDate(0, 0, 1)})
+	}
+}
+
+func (l *loader) checkWaived(path string, waiver Waiver) {
+	invariants, anomalies := assertions.Names(), assertions.AnomalyNames()
+	knownInvariant, knownAnomaly := slices.Contains(invariants, waiver.Invariant), slices.Contains(anomalies, waiver.Anomaly)
+	if waiver.Invariant == "" && waiver.Anomaly == "" {
+		l.Complain(path, "it does not say what is waived: name an invariant, an anomaly, or both", "")
+	}
+	if waiver.Invariant != "" && !knownInvariant {
+		l.Unknown(path+"/invariant", fmt.Sprintf("there is no invariant %q", waiver.Invariant), waiver.Invariant, invariants)
+	}
+	if waiver.Anomaly != "" && !knownAnomaly {
+		slices.Sort(anomalies)
+		l.Unknown(path+"/anomaly", fmt.Sprintf("there is no anomaly %q", waiver.Anomaly), waiver.Anomaly, slices.Compact(anomalies))
+	}
+	if !knownInvariant || !knownAnomaly {
+		return
+	}
+	var of []string
+	for _, explained := range assertions.Explain(waiver.Anomaly) {
+		of = append(of, explained.Of)
+	}
+	if !slices.Contains(of, waiver.Invariant) {
+		l.Complain(path+"/anomaly", fmt.Sprintf("%s is no anomaly of %s: it violates %s", waiver.Anomaly, waiver.Invariant, strings.Join(of, " and ")), "")
+	}
+}

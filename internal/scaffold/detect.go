@@ -1,0 +1,232 @@
+package scaffold
+
+// What a repository is built with, told from the files at its top, and how a consumer in it is probably built and started.
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Proposal is how the consumer of a repository is probably built and started.
+type Proposal struct {
+	// File is the build file that was found, "" if none was.
+	File string
+	// Name is the subject's.
+	Name string
+	// Build and Command are commands as subject.yaml has them; Build may be empty.
+	Build, Command []string
+	// Notes say what was guessed, a sentence each.
+	Notes []string
+	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
+	Setup string
+}
+
+// repository is the folder that is looked at.
+type repository struct {
+	fs.FS
+	// name is that of the folder, for want of a better one.
+	name string
+}
+
+// kind is a way of building.
+type kind struct {
+	file    string // name, or a pattern
+	propose func(repository, string) Proposal
+}
+
+// kinds are in the order in which they are tried. A repository with several is one of the first, and is told of the others: a package.json beside a pom.xml
+// is more often a website's than a consumer's.
+func kinds() []kind {
+	return []kind{
+		{"go.mod", proposeGo}, {"pom.xml", proposeMaven}, {"build.gradle", proposeGradle}, {"build.gradle.kts", proposeGradle},
+		{"Cargo.toml", proposeCargo}, {"*.csproj", proposeDotnet}, {"pyproject.toml", proposePython}, {"requirements.txt", proposePython},
+		{"package.json", proposeNode},
+	}
+}
+
+// Propose looks at the files at the top of a repository whose folder has this name.
+func Propose(files fs.FS, name string) Proposal {
+	r := repository{files, name}
+	var chosen *Proposal
+	for _, kind := range kinds() {
+		matches, err := fs.Glob(files, kind.file)
+		if err != nil || len(matches) == 0 {
+			continue
+		}
+		if chosen == nil {
+			proposal := kind.propose(r, matches[0])
+			proposal.File = matches[0]
+			chosen = &proposal
+			if len(matches) > 1 {
+				chosen.note("there are also " + strings.Join(matches[1:], ", "))
+			}
+			continue
+		}
+		if chosen.File != "pyproject.toml" || matches[0] != "requirements.txt" {
+			chosen.note("there is also " + matches[0])
+		}
+	}
+	if chosen == nil {
+		chosen = &Proposal{Command: []string{"./consumer"}}
+		chosen.note("no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or package.json was found: write how yours is built and started")
+	}
+	chosen.Name = subjectName(chosen.Name, name)
+	return *chosen
+}
+
+// note keeps a sentence in one line: it becomes a comment, and names of the repository may be in it.
+func (p *Proposal) note(sentence string) { p.Notes = append(p.Notes, oneLine(sentence)) }
+
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+}
+
+var (
+	noName  = regexp.MustCompile(`[^a-z0-9]+`)
+	goMain  = regexp.MustCompile(`(?m)^package main$`)
+	goName  = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)`)
+	version = regexp.MustCompile(`^v[0-9]+$`)
+)
+
+// subjectName makes a name that a subject can have out of the first that leaves something.
+func subjectName(candidates ...string) string {
+	for _, candidate := range append(candidates, "consumer") {
+		name := strings.Trim(noName.ReplaceAllString(strings.ToLower(candidate), "-"), "-")
+		if name = strings.TrimRight(name[:min(len(name), 64)], "-"); name != "" {
+			return name
+		}
+	}
+	return "consumer"
+}
+
+// read is the text of a file, "" if it can't be read: what is proposed is then less, and the user will see.
+func (r repository) read(name string) string {
+	data, err := fs.ReadFile(r, name)
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(string(data), "\r\n", "\n")
+}
+
+func (r repository) has(name string) bool {
+	_, err := fs.Stat(r, name)
+	return err == nil || !errors.Is(err, fs.ErrNotExist)
+}
+
+// found returns the first of the files that is there.
+func (r repository) found(names ...string) string {
+	for _, name := range names {
+		if r.has(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// binary is where builds that can be told put what they make; the folder is easily ignored.
+const binary = ".dlqbench/consumer"
+
+func proposeGo(r repository, file string) Proposal {
+	p := Proposal{Setup: "actions/setup-go@v5\n        with: {go-version-file: go.mod}"}
+	if module := goName.FindStringSubmatch(r.read(file)); module != nil {
+		p.Name = path.Base(module[1])
+		if version.MatchString(p.Name) {
+			p.Name = path.Base(path.Dir(module[1]))
+		}
+	}
+	mains := r.goMains()
+	main := "."
+	switch {
+	case len(mains) == 0:
+		p.note("no package main was found at the top, in cmd/ or one folder below: write which package it is")
+	default:
+		main = mains[0]
+		if len(mains) > 1 {
+			p.note("there are several programs (" + strings.Join(mains, ", ") + "): choose the consumer")
+		}
+	}
+	p.Build, p.Command = []string{"go", "build", "-o", binary, main}, []string{binary}
+	return p
+}
+
+// goMains are the packages that are programs: at the top, in cmd/* and in the folders below the top. A name that sounds like a consumer comes first.
+func (r repository) goMains() []string {
+	var mains []string
+	for _, pattern := range []string{"*.go", "cmd/*/*.go", "*/*.go"} {
+		files, _ := fs.Glob(r, pattern) // the patterns are good ones
+		for _, file := range files {
+			folder := "./" + path.Dir(file)
+			if path.Dir(file) == "." {
+				folder = "."
+			}
+			if !strings.HasSuffix(file, "_test.go") && !slices.Contains(mains, folder) && goMain.MatchString(r.read(file)) {
+				mains = append(mains, folder)
+			}
+		}
+	}
+	slices.SortStableFunc(mains, func(a, b string) int { return sounds(b) - sounds(a) })
+	return mains
+}
+
+// sounds tells how much a name sounds like a consumer's.
+func sounds(name string) int {
+	for i, word := range []string{"consum", "worker", "listener", "processor"} {
+		if strings.Contains(strings.ToLower(name), word) {
+			return 4 - i
+		}
+	}
+	return 0
+}
+
+var cargoName = regexp.MustCompile(`(?m)^name\s*=\s*["']([^"']+)["']`)
+
+func proposeCargo(r repository, file string) Proposal {
+	text := r.read(file)
+	p := Proposal{Build: []string{"cargo", "build", "--release"}}
+	program := ""
+	if name := cargoName.FindStringSubmatch(section(text, "package")); name != nil {
+		p.Name, program = name[1], name[1]
+	}
+	if name := cargoName.FindStringSubmatch(section(text, "[bin]")); name != nil {
+		program = name[1]
+	}
+	if strings.Count(text, "[[bin]]") > 1 {
+		p.note("there are several [[bin]]: choose the consumer")
+	}
+	if program == "" {
+		program = "consumer"
+		p.note("this Cargo.toml names no package: write which program of target/release it is")
+	}
+	p.Command = []string{"target/release/" + program}
+	return p
+}
+
+// section is the text below a heading of a TOML file, up to the next; "[bin]" is the first entry of a list of tables.
+func section(text, heading string) string {
+	_, rest, found := strings.Cut("\n"+text, "\n["+heading+"]")
+	if !found {
+		return ""
+	}
+	body, _, _ := strings.Cut(rest, "\n[")
+	return body
+}
+
+var assemblyName = regexp.MustCompile(`<AssemblyName>\s*([^<\s]+)\s*</AssemblyName>`)
+
+func proposeDotnet(r repository, file string) Proposal {
+	name := strings.TrimSuffix(path.Base(file), ".csproj")
+	p := Proposal{
+		Name: name, Build: []string{"dotnet", "publish", file, "-c", "Release", "-o", ".dlqbench/out", "--nologo", "-v", "quiet"},
+		Setup: "actions/setup-dotnet@v4",
+	}
+	if assembly := assemblyName.FindStringSubmatch(r.read(file)); assembly != nil {
+		name = assembly[1]
+	}
+	p.Command = []string{"dotnet", ".dlqbench/out/" + name + ".dll"}
+	return p
+}

@@ -1,0 +1,204 @@
+package scaffold
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// repositories are what is looked at, by the name of their golden file; each is a list of names and contents.
+func repositories() map[string][]string {
+	return map[string][]string{
+		"nothing": {"README.md", "# Orders"},
+		"go":      {"go.mod", "module github.com/shop/orders/v2\n\ngo 1.26\n", "main.go", "package main\n", "orders_test.go", "package main\n"},
+		"go-several": {
+			"go.mod", "module orders\n", "doc.go", "package orders\n", "cmd/api/main.go", "package main\n", "cmd/consumer/main.go", "package main\n",
+			"cmd/consumer/more.go", "package main\n", "internal/x.go", "package x\n", "package.json", "{}",
+		},
+		"go-library": {"go.mod", "module orders\n", "orders.go", "package orders\n"},
+		"maven": {"pom.xml", `<project><parent><version>9</version></parent><artifactId>orders</artifactId><version>1.2.0</version>
+<dependencies><dependency><artifactId>kafka-clients</artifactId><version>4.1.0</version></dependency></dependencies></project>`, "mvnw", "#!/bin/sh\n"},
+		"maven-properties": {"pom.xml", `<project><artifactId>orders</artifactId><version>${revision}</version></project>`},
+		"maven-named":      {"pom.xml", `<project xmlns="http://maven.apache.org/POM/4.0.0"><artifactId>orders</artifactId><version>1</version><build><finalName>app</finalName></build></project>`},
+		"maven-modules":    {"pom.xml", `<project><artifactId>shop</artifactId><version>1</version><modules><module>consumer</module><module>api</module></modules></project>`},
+		"maven-hostile":    {"pom.xml", "<project><artifactId>\n orders\n</artifactId><version> 1\n</version><modules><module>a\ncommand: [\"evil\"]</module></modules></project>"},
+		"maven-broken":     {"pom.xml", `<project><artifactId>`},
+		"gradle":           {"build.gradle", "plugins {\n  id 'application'\n}\n", "settings.gradle", "rootProject.name = 'orders'\n", "gradlew", "#!/bin/sh\n"},
+		"gradle-kotlin":    {"build.gradle.kts", "plugins {\n    application\n}\n", "settings.gradle.kts", "rootProject.name = \"orders\"\n"},
+		"gradle-spring":    {"build.gradle.kts", "plugins { id(\"org.springframework.boot\") version \"3.5.0\" }\n", "gradlew", ""},
+		"gradle-plain":     {"build.gradle", "plugins { id 'java' }\n"},
+		"node":             {"package.json", `{"name": "@shop/orders", "scripts": {"build": "tsc", "start": "node --enable-source-maps dist/index.js"}}`, "package-lock.json", "{}"},
+		"node-start":       {"package.json", `{"scripts": {"start": "NODE_ENV=x ts-node src/index.ts"}}`, "yarn.lock", ""},
+		"node-main":        {"package.json", `{"name": "orders", "main": "lib/worker.js"}`, "pnpm-lock.yaml", ""},
+		"node-file":        {"package.json", `{}`, "src/consumer.js", ""},
+		"node-broken":      {"package.json", `{`},
+		"python":           {"requirements.txt", "confluent-kafka\n", "consumer.py", ""},
+		"python-project":   {"pyproject.toml", "[build-system]\nrequires = [\"hatchling\"]\n\n[project]\nname = \"orders-consumer\"\n\n[project.scripts]\norders = \"orders.main:main\"\n\n[tool.ruff]\nname = \"no\"\n"},
+		"python-uv":        {"pyproject.toml", "[project]\nname = \"orders\"\n[project.scripts]\nconsume = \"orders:main\"\n", "uv.lock", "", "requirements.txt", "x\n"},
+		"python-poetry":    {"pyproject.toml", "[tool.poetry]\nname = 'orders'\n", "poetry.lock", ""},
+		"cargo":            {"Cargo.toml", "[package]\nname = \"orders\"\nversion = \"0.1.0\"\n\n[dependencies]\nname = \"x\"\n"},
+		"cargo-bin":        {"Cargo.toml", "[package]\nname = \"orders\"\n\n[[bin]]\nname = \"consume\"\npath = \"src/c.rs\"\n\n[[bin]]\nname = \"api\"\n"},
+		"cargo-workspace":  {"Cargo.toml", "[workspace]\nmembers = [\"a\"]\n"},
+		"dotnet":           {"Shop.Orders.csproj", "<Project><PropertyGroup></PropertyGroup></Project>"},
+		"dotnet-named":     {"Orders.csproj", "<Project><PropertyGroup><AssemblyName>consumer</AssemblyName></PropertyGroup></Project>", "Other.csproj", ""},
+		"hostile":          {"package.json", `{"name": "a\"; rm -rf {{.X}}\n#", "main": "x\"{{.Y}}: \\ # 'y'\u0000"}`},
+	}
+}
+
+func folderOf(files []string) fstest.MapFS {
+	folder := fstest.MapFS{}
+	for i := 0; i < len(files); i += 2 {
+		folder[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	return folder
+}
+
+// What is written for each kind of repository is as it is kept, and it decodes: the subject, the suite with that subject, and the workflow.
+func TestGolden(t *testing.T) {
+	for name, files := range repositories() {
+		t.Run(name, func(t *testing.T) {
+			proposal := Propose(folderOf(files), "My Orders")
+			written, err := Files(proposal, "v1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			var all bytes.Buffer
+			for _, file := range written {
+				if _, err := Write(dir, file, false); err != nil {
+					t.Fatal(err)
+				}
+				if file.Path != gate.ConfigFile || name == "nothing" { // which is the same for all
+					all.WriteString("=== " + file.Path + "\n")
+					all.Write(file.Text)
+				}
+			}
+			compare(t, filepath.Join("testdata", name+".golden"), all.Bytes())
+			if name == "hostile" { // its braces are no template: the user is told where
+				return
+			}
+			if _, err := scenarios.LoadSubject(filepath.Join(dir, "subject.yaml")); err != nil {
+				t.Errorf("the subject does not decode: %v", err)
+			}
+			checkWorkflow(t, filepath.Join(dir, ".github", "workflows", "dlqbench.yml"))
+			if name != "go" && name != "nothing" {
+				return // the suite is the same for all
+			}
+			everything := func(gate.Cluster) (func(*scenarios.Scenario) error, error) {
+				return func(*scenarios.Scenario) error { return nil }, nil
+			}
+			if suite, err := gate.Load(filepath.Join(dir, gate.ConfigFile), everything); err != nil || len(suite.Entries) < 3 {
+				t.Errorf("the suite does not decode: %v", err)
+			}
+		})
+	}
+}
+
+func compare(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("reading the golden file (-update writes it): %v", err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("it is not as %s has it (-update writes it):\n%s", path, got)
+	}
+}
+
+func checkWorkflow(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct {
+				Uses string            `yaml:"uses"`
+				With map[string]string `yaml:"with"`
+			} `yaml:"steps"`
+		} `yaml:"jobs"`
+	}
+	if err := yaml.Unmarshal(data, &workflow); err != nil {
+		t.Fatalf("the workflow does not decode: %v", err)
+	}
+	steps := workflow.Jobs["gate"].Steps
+	if len(steps) < 2 || steps[len(steps)-1].Uses != "dlqbench/dlqbench@v1.2.3" || steps[len(steps)-1].With["config"] != gate.ConfigFile {
+		t.Errorf("its steps are %+v", steps)
+	}
+}
+
+// The words that are proposed come back as they were, whatever is in them.
+func TestCommandsSurviveYAML(t *testing.T) {
+	proposal := Proposal{Name: "x", Build: []string{"sh", "-c", "a && b <c> 'd' \"e\" \\ # : é"}, Command: []string{"./x", "", "- y", "{{.WorkDir}}"}}
+	written, err := Files(proposal, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, err := scenarios.ParseSubject("subject.yaml", written[1].Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(subject.Build, "|") != strings.Join(proposal.Build, "|") || strings.Join(subject.Command, "|") != strings.Join(proposal.Command, "|") {
+		t.Errorf("they come back as %q and %q", subject.Build, subject.Command)
+	}
+	if !strings.Contains(string(written[2].Text), "dlqbench/dlqbench@main\n") {
+		t.Error("a program that was not released names itself in the workflow")
+	}
+}
+
+func TestWriteKeeps(t *testing.T) {
+	dir := t.TempDir()
+	file, path := File{Path: "a/b.yaml", Text: []byte("new")}, filepath.Join(dir, "a", "b.yaml")
+	for _, test := range []struct {
+		force, written bool
+		before, after  string
+	}{{false, true, "", "new"}, {false, false, "a longer old one", "a longer old one"}, {true, true, "a longer old one", "new"}} {
+		if test.before != "" {
+			if err := os.WriteFile(path, []byte(test.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		written, err := Write(dir, file, test.force)
+		data, _ := os.ReadFile(path)
+		if err != nil || written != test.written || string(data) != test.after {
+			t.Errorf("force %v over %q: written %v, %q (%v)", test.force, test.before, written, data, err)
+		}
+	}
+	link := filepath.Join(dir, "link.yaml")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Skip("no links here:", err)
+	}
+	if written, err := Write(dir, File{Path: "link.yaml"}, false); written || err != nil {
+		t.Errorf("a link to nowhere is written through: %v, %v", written, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("the file behind the link was made")
+	}
+}
+
+func TestSubjectName(t *testing.T) {
+	for text, want := range map[string]string{
+		"Orders": "orders", "@shop/orders.v2": "shop-orders-v2", "": "consumer", "---": "consumer", "日本": "consumer", strings.Repeat("a", 63) + "-b": strings.Repeat("a", 63),
+	} {
+		if got := subjectName(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package scaffold
+
+// The files themselves.
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+//go:embed templates/*.tmpl
+var templates embed.FS
+
+// File is one of the files to begin with; Path is relative to the repository.
+type File struct {
+	Path string
+	Text []byte
+}
+
+// released matches versions that the repository of dlqbench has a tag for.
+var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// Files are the files to begin with for a proposal; version is the program's own, which the workflow uses if it was released.
+func Files(proposal Proposal, version string) ([]File, error) {
+	if !released.MatchString(version) {
+		version = "main"
+	}
+	values := struct {
+		Proposal
+		Version string
+	}{proposal, version}
+	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine}).ParseFS(templates, "templates/*.tmpl")
+	if err != nil {
+		return nil, fmt.Errorf("reading the files to begin with: %w", err)
+	}
+	var files []File
+	for _, one := range []struct{ path, from string }{
+		{"dlqbench.yaml", "dlqbench.yaml.tmpl"}, {"subject.yaml", "subject.yaml.tmpl"}, {".github/workflows/dlqbench.yml", "workflow.yml.tmpl"},
+	} {
+		var text strings.Builder
+		if err := all.ExecuteTemplate(&text, one.from, values); err != nil {
+			return nil, fmt.Errorf("filling in %s: %w", one.path, err)
+		}
+		files = append(files, File{Path: one.path, Text: []byte(text.String())})
+	}
+	return files, nil
+}
+
+// list writes a command as YAML has it in one line; JSON is YAML.
+func list(words []string) (string, error) {
+	var parts []string
+	for _, word := range words {
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(word); err != nil {
+			return "", err
+		}
+		parts = append(parts, strings.TrimSpace(text.String()))
+	}
+	return "[" + strings.Join(parts, ", ") + "]", nil
+}
+
+// Write writes the file below the folder; it reports false, and leaves it as it is, where there is one already, unless force is set.
+func Write(dir string, file File, force bool) (written bool, err error) {
+	path := filepath.Join(dir, filepath.FromSlash(file.Path))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, fmt.Errorf("making the folder of %s: %w", path, err)
+	}
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL // also where a link leads nowhere
+	if force {
+		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	target, err := os.OpenFile(path, how, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = target.Write(file.Text)
+	if err = errors.Join(err, target.Close()); err != nil {
+		return false, fmt.Errorf("writing %s: %w", path, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,166 @@
+// Package schemagen makes JSON Schemas out of Go types and the comments in their sources, for the tests that hold the committed schemas of scenario
+// files, subject files and dlqbench.yaml to the types. It knows how quantities are written (package units), and nothing of what the files say.
+package schemagen
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// File says what the schema of a kind of files is made of.
+type File struct {
+	Title string
+	// Of is a value of the type that files are decoded into, Filled one that holds the defaults which decoding uses. Parts holds the defaults of
+	// types below it that have some of their own, by the name of their definition.
+	Of, Filled any
+	Parts      map[string]any
+	// Base is the import path of the package that Sources are relative to: the files whose comments describe the types.
+	Base    string
+	Sources []string
+	// Name, if set, names the definition of a type.
+	Name func(reflect.Type) string
+}
+
+// formatPrefix marks the formats of the written quantities, as package scenarios has them: "dlqbench-duration".
+const formatPrefix = "dlqbench-"
+
+// Generate reflects the type, describes it with the comments of the sources and fills in the defaults. It reads the sources from the working
+// directory, which go test sets to the package's folder.
+func Generate(file File) ([]byte, error) {
+	reflector := &jsonschema.Reflector{
+		Anonymous: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true, Namer: file.Name, Mapper: mapQuantity,
+	}
+	for _, source := range file.Sources {
+		if err := reflector.AddGoComments(file.Base, source, jsonschema.WithFullComment()); err != nil {
+			return nil, fmt.Errorf("reading the comments of %s: %w", source, err)
+		}
+	}
+	for name, text := range reflector.CommentMap {
+		reflector.CommentMap[name] = strings.Join(strings.Fields(text), " ")
+	}
+	reflected := reflector.Reflect(file.Of)
+	reflected.Title = file.Title
+	for name, quantity := range map[string]any{"Duration": units.Duration(0), "Rate": units.Rate(0), "Percent": units.Percent(0), "Size": units.Size(0)} {
+		reflected.Definitions[name] = quantitySchema(reflect.TypeOf(quantity))
+	}
+	if err := fill(reflected, file); err != nil {
+		return nil, err
+	}
+	for _, part := range append([]*jsonschema.Schema{reflected}, slices.Collect(maps.Values(reflected.Definitions))...) {
+		finish(part)
+	}
+	text, err := json.MarshalIndent(reflected, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding the schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+func fill(reflected *jsonschema.Schema, file File) error {
+	err := fillDefaults(reflected, file.Filled)
+	if err == nil {
+		err = fillNested(reflected.Definitions, file.Filled)
+	}
+	for name, filled := range file.Parts {
+		if err == nil {
+			err = fillDefaults(reflected.Definitions[name], filled)
+		}
+	}
+	return err
+}
+
+// mapQuantity refers to the definition of a written quantity.
+func mapQuantity(of reflect.Type) *jsonschema.Schema {
+	if !strings.HasSuffix(of.PkgPath(), "/units") {
+		return nil
+	}
+	return &jsonschema.Schema{Ref: "#/$defs/" + of.Name()}
+}
+
+// quantitySchema is the unit's own schema with the format by which its values are read.
+func quantitySchema(of reflect.Type) *jsonschema.Schema {
+	described := reflect.Zero(of).Interface().(interface{ JSONSchema() *jsonschema.Schema }).JSONSchema()
+	format := formatPrefix + strings.ToLower(of.Name())
+	if described.Format = format; len(described.OneOf) > 0 {
+		described.OneOf[0].Format = format
+	}
+	return described
+}
+
+// fillDefaults takes the defaults from a value that holds them, as decoding does.
+func fillDefaults(part *jsonschema.Schema, filled any) error {
+	if part == nil || part.Properties == nil {
+		return nil
+	}
+	text, err := json.Marshal(filled)
+	if err != nil {
+		return fmt.Errorf("encoding the defaults: %w", err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return fmt.Errorf("decoding the defaults: %w", err)
+	}
+	for name, value := range all {
+		property, found := part.Properties.Get(name)
+		if _, nested := value.(map[string]any); found && !nested && value != nil && value != "" {
+			property.Default = value
+		}
+	}
+	return nil
+}
+
+// fillNested fills the defaults of nested parts: those of Workload are in filled.Workload.
+func fillNested(definitions jsonschema.Definitions, filled any) error {
+	value := reflect.ValueOf(filled)
+	for i := range value.NumField() {
+		field := value.Field(i)
+		if field.Kind() != reflect.Struct {
+			continue
+		}
+		if err := fillDefaults(definitions[field.Type().Name()], field.Interface()); err != nil {
+			return err
+		}
+		if err := fillNested(definitions, field.Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inKeys begins a comment with the key that is written, not with the name of the Go field.
+func inKeys(comment, key string) string {
+	first := strings.TrimRight(strings.SplitN(comment, " ", 2)[0], ":,;.")
+	if strings.EqualFold(first, strings.ReplaceAll(key, "_", "")) {
+		return key + strings.TrimPrefix(comment, first)
+	}
+	return comment
+}
+
+// finish begins descriptions with keys, and keeps whole numbers where they fit the fields they are decoded into.
+func finish(part *jsonschema.Schema) {
+	if part.Properties == nil {
+		return
+	}
+	for pair := part.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		property := pair.Value
+		property.Description = inKeys(property.Description, pair.Key)
+		if items := property.Items; pair.Key == "seeds" && items != nil {
+			items.Minimum, items.Maximum = "0", "18446744073709551615"
+		}
+		if property.Type != "integer" || property.Maximum != "" {
+			continue
+		}
+		property.Maximum = "2147483647"
+		if pair.Key == "seed" {
+			property.Minimum, property.Maximum = "0", "18446744073709551615"
+		}
+	}
+}

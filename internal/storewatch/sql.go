@@ -1,0 +1,178 @@
+package storewatch
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+)
+
+// database is an SQL database, read only.
+type database struct {
+	db       *sql.DB
+	layout   Layout
+	postgres bool
+	// What of the audit table was read: sequences up to seq; in PostgreSQL the transactions before xmin.
+	seq  int64
+	xmin string
+	// rows are those of the last look, for polling.
+	rows map[string]*row
+}
+
+// connect opens sqlite:PATH or postgres://….
+func connect(address string, layout Layout) (*database, error) {
+	if err := layout.check(); err != nil {
+		return nil, err
+	}
+	d := &database{layout: layout, xmin: "0", rows: map[string]*row{}}
+	scheme, path, _ := strings.Cut(address, ":")
+	var err error
+	switch scheme {
+	case "sqlite":
+		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
+		// Not read-only: with the last writer gone, SQLite may have to bring its log into the file before it can be read.
+		d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+	case "postgres", "postgresql":
+		d.postgres = true
+		d.db, err = sql.Open("pgx", address)
+	default:
+		return nil, fmt.Errorf("a store has the address sqlite:PATH or postgres://…, not %q", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.db.SetMaxOpenConns(2)
+	return d, nil
+}
+
+func (d *database) close() error { return d.db.Close() }
+
+// clock is the database's time.
+func (d *database) clock(ctx context.Context) (time.Time, error) {
+	ask := "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+	if d.postgres {
+		ask = "SELECT clock_timestamp()"
+	}
+	var now any
+	if err := d.db.QueryRowContext(ctx, ask).Scan(&now); err != nil {
+		return time.Time{}, err
+	}
+	return moment(now), nil
+}
+
+// changes returns what was changed since the last call, in the order in which each entry was.
+func (d *database) changes(ctx context.Context) ([]change, error) {
+	if d.layout.Audited {
+		return d.audited(ctx)
+	}
+	return d.compared(ctx)
+}
+
+// audit columns, in the order in which they are asked for.
+const auditColumns = "seq, at, entry_id, old_status, old_held, new_status, new_held, new_locked_by, new_version, dlq_retry_count, " +
+	"next_retry_at, lease_until, resolution_strategy, retry_strategy"
+
+// audited reads the audit table. In SQLite there is one writer at a time, so the sequence is the order of the commits. In PostgreSQL a lower sequence may
+// be committed later: what is read are the transactions that are over for everybody, each once; a row's changes are ordered by its lock, and so are
+// their sequences.
+func (d *database) audited(ctx context.Context) ([]change, error) {
+	ask, args := "SELECT "+auditColumns+" FROM dead_letter_audit WHERE seq > ? ORDER BY seq", []any{d.seq}
+	xmin := d.xmin
+	if d.postgres {
+		if err := d.db.QueryRowContext(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text").Scan(&xmin); err != nil {
+			return nil, err
+		}
+		ask = "SELECT " + auditColumns + " FROM dead_letter_audit WHERE transaction_id >= $1::text::xid8 AND transaction_id < $2::text::xid8 ORDER BY seq"
+		args = []any{d.xmin, xmin}
+	}
+	var all []change
+	err := d.each(ctx, 14, func(v []any) {
+		d.seq = max(d.seq, number(v[0]))
+		one := change{
+			id: text(v[2]), at: moment(v[1]), oldStatus: text(v[3]), oldHeld: text(v[4]), status: text(v[5]), held: text(v[6]),
+			now: &row{
+				id: text(v[2]), status: text(v[5]), held: text(v[6]), lockedBy: text(v[7]), version: number(v[8]), retries: number(v[9]),
+				next: moment(v[10]), lease: moment(v[11]), resolution: text(v[12]), strategy: text(v[13]),
+			},
+		}
+		all = append(all, one)
+	}, ask, args...)
+	if err != nil {
+		return nil, err
+	}
+	d.xmin = xmin
+	return all, nil
+}
+
+// compared reads the whole table and compares it with what was there before.
+func (d *database) compared(ctx context.Context) ([]change, error) {
+	found := map[string]*row{}
+	var all []change
+	err := d.table(ctx, func(now *row) {
+		found[now.id] = now
+		old := d.rows[now.id]
+		switch {
+		case old == nil:
+			all = append(all, change{id: now.id, now: now, status: now.status, held: now.held, polled: true, details: now})
+		case !old.same(now):
+			all = append(all, change{
+				id: now.id, now: now, status: now.status, held: now.held, oldStatus: old.status, oldHeld: old.held, polled: true,
+			})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, old := range d.rows {
+		if found[id] == nil {
+			all = append(all, change{id: id, now: &row{id: id, version: old.version, retries: old.retries}, oldStatus: old.status, oldHeld: old.held, polled: true})
+		}
+	}
+	d.rows = found
+	return all, nil
+}
+
+// table calls see for each entry that is there.
+func (d *database) table(ctx context.Context, see func(*row)) error {
+	names := d.layout.Columns.list()
+	ask := "SELECT " + d.layout.Columns.selected("") + " FROM " + d.layout.Table
+	return d.each(ctx, len(names), func(values []any) { see(scanned(values)) }, ask)
+}
+
+// details returns the entry as it is, nil if it is gone.
+func (d *database) details(ctx context.Context, id string) (*row, error) {
+	var found *row
+	ask := "SELECT " + d.layout.Columns.selected("") + " FROM " + d.layout.Table + " WHERE " + d.layout.Columns.ID + " = "
+	if d.postgres {
+		ask += "$1"
+	} else {
+		ask += "?"
+	}
+	err := d.each(ctx, len(d.layout.Columns.list()), func(values []any) { found = scanned(values) }, ask, id)
+	return found, err
+}
+
+// each calls see with the values of each row of the answer.
+func (d *database) each(ctx context.Context, columns int, see func([]any), ask string, args ...any) error {
+	rows, err := d.db.QueryContext(ctx, ask, args...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		values, at := make([]any, columns), make([]any, columns)
+		for i := range values {
+			at[i] = &values[i]
+		}
+		if err := rows.Scan(at...); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		see(values)
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}

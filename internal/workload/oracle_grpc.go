@@ -1,0 +1,163 @@
+package workload
+
+// The oracle over gRPC: the module behind a node of a graph. The plan is answered as over HTTP:
+//
+//	success     success = true
+//	logical     success = false: the step is done, the document has a fault
+//	transient   UNAVAILABLE, every second attempt of a document ABORTED
+//	429         RESOURCE_EXHAUSTED; gRPC says nothing of when to come back
+//	permanent   INVALID_ARGUMENT
+//	timeout     nothing, until the caller's deadline is over (DEADLINE_EXCEEDED) or the connection is closed
+//	reset       the connection is reset (the caller sees UNAVAILABLE)
+//	no id       NOT_FOUND: the harness's own answer
+//
+// An attempt starts when its request has been read and decoded and ends before its answer is handed to gRPC, which writes it then.
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/dlqbench/dlqbench/deadletter/pipestream"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// onItsWay makes a message into a document on its way to a node.
+func onItsWay(id, node string, message []byte) []byte {
+	stream := &pipestream.PipeStream{
+		StreamId: id, CurrentNodeId: node, Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: message}},
+	}
+	value, _ := proto.MarshalOptions{Deterministic: true}.Marshal(stream) // it fails for text that is no UTF-8, and there is none
+	return value
+}
+
+// rpcServer is the oracle as a gRPC service.
+type rpcServer struct {
+	pipestream.UnimplementedPipeStepProcessorServer
+	oracle *Oracle
+}
+
+func newRPCServer(o *Oracle) *grpc.Server {
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody))
+	pipestream.RegisterPipeStepProcessorServer(server, rpcServer{oracle: o})
+	return server
+}
+
+// rpcListener tags connections with the process that they are of.
+type rpcListener struct {
+	net.Listener
+	oracle   *Oracle
+	instance int
+}
+
+// Accept implements net.Listener.
+func (l *rpcListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	tagged := &rpcConn{attemptConn: l.oracle.tag(conn, l.instance), oracle: l.oracle}
+	l.oracle.track(tagged.attemptConn)
+	return tagged, nil
+}
+
+// rpcConn is a connection that a call can be traced back to: gRPC tells a call its peer's address.
+type rpcConn struct {
+	*attemptConn
+	oracle *Oracle
+}
+
+// RemoteAddr implements net.Conn.
+func (c *rpcConn) RemoteAddr() net.Addr { return rpcPeer{c.attemptConn.RemoteAddr(), c} }
+
+// Close implements net.Conn.
+func (c *rpcConn) Close() error {
+	c.oracle.forget(c.attemptConn)
+	return c.attemptConn.Close()
+}
+
+type rpcPeer struct {
+	net.Addr
+	conn *rpcConn
+}
+
+// rpcCall is a caller that waits: for as long as its call lasts.
+type rpcCall struct{ ctx context.Context }
+
+// wait implements patient.
+func (c rpcCall) wait(ctx context.Context, limit time.Duration) waited {
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-c.ctx.Done():
+		return gone
+	case <-ctx.Done():
+	case <-over:
+	}
+	return elapsed
+}
+
+// over reports whether the caller has given up: an oracle that stood still may read a call only after that.
+func (c rpcCall) over() bool { return c.ctx.Err() != nil }
+
+// ProcessData answers one attempt and notes its start and its end.
+func (s rpcServer) ProcessData(ctx context.Context, request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
+	o := s.oracle
+	event := history.New(history.KindAttemptStart, o.cfg.Clock.Now())
+	caller, _ := peer.FromContext(ctx)
+	from, known := caller.Addr.(rpcPeer)
+	if !known {
+		return nil, status.Error(codes.Internal, "the oracle does not know whose connection this is")
+	}
+	o.open.Add(1)
+	defer o.open.Add(-1)
+	event.Op, event.Instance, event.Run = o.cfg.Ops.Add(1), from.conn.instance, from.conn.run
+	metadata := request.GetMetadata()
+	if topic, known := o.topics[metadata.GetTopic()]; known {
+		event.Topic, event.Partition, event.Offset = topic, metadata.GetPartition(), metadata.GetOffset()
+	}
+	if o.identify([]byte(metadata.GetStreamId()), &event); event.Record == history.None {
+		o.identify(request.GetDocument().GetInline(), &event)
+	}
+	o.cfg.Sink.Record(event)
+	answer, ended := o.conclude(rpcCall{ctx}, &event, false)
+	if answer.status == 0 && ended != gone {
+		if event.Outcome == history.OutcomeReset {
+			_ = from.conn.SetLinger(0) // without lingering, closing sends RST instead of FIN
+		}
+		_ = from.conn.Close()
+	}
+	return rpcAnswer(event.Outcome, event.N, answer.text)
+}
+
+// rpcAnswer is the outcome of the nth attempt in gRPC's words.
+func rpcAnswer(outcome history.Outcome, nth int32, text string) (*pipestream.ProcessDataResponse, error) {
+	switch outcome {
+	case history.OutcomeSuccess:
+		return &pipestream.ProcessDataResponse{Success: true}, nil
+	case history.OutcomeLogical:
+		return &pipestream.ProcessDataResponse{Error: text}, nil
+	case history.OutcomeTransient:
+		if nth%2 == 0 {
+			return nil, status.Error(codes.Aborted, text)
+		}
+		return nil, status.Error(codes.Unavailable, text)
+	case history.OutcomeRateLimited:
+		return nil, status.Error(codes.ResourceExhausted, text)
+	case history.OutcomePermanent:
+		return nil, status.Error(codes.InvalidArgument, text)
+	case history.OutcomeUnknownID:
+		return nil, status.Error(codes.NotFound, text)
+	}
+	return nil, status.Error(codes.Unavailable, "the module gave no answer") // of which the caller hears nothing
+}

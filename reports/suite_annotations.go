@@ -1,0 +1,117 @@
+package reports
+
+// Annotations: what a gate found, at the place in the repository that it is about, as workflow commands of GitHub Actions
+// (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands).
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The levels of an annotation, worst first.
+const (
+	annotationError   = "error"
+	annotationWarning = "warning"
+	annotationNotice  = "notice"
+)
+
+// annotation is one workflow command.
+type annotation struct {
+	level, title, message string
+	place                 SuitePlace
+}
+
+// Annotations writes a workflow command for each run that does not pass and for each waiver that wants attention, errors first: GitHub shows ten of each
+// level. Paths are written relative to root, the folder of the repository; those outside of it are written as they are.
+func Annotations(w io.Writer, suite Suite, root string) error {
+	var all []annotation
+	for _, run := range suite.Runs {
+		if one, worth := annotationOf(run); worth {
+			all = append(all, one)
+		}
+	}
+	for _, waiver := range suite.Waivers {
+		if remark := waiver.Remark(); remark != "" {
+			all = append(all, annotation{annotationWarning, "waiver", remark, waiver.Where})
+		}
+	}
+	levels := []string{annotationError, annotationWarning, annotationNotice}
+	slices.SortStableFunc(all, func(a, b annotation) int { return slices.Index(levels, a.level) - slices.Index(levels, b.level) })
+	for _, one := range all {
+		if err := one.write(w, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Annotate writes an error at a place of the repository.
+func Annotate(w io.Writer, place SuitePlace, title, message, root string) error {
+	return annotation{annotationError, title, message, place}.write(w, root)
+}
+
+// annotationOf says how a run is shown: what keeps the gate from passing is an error, what does not is told.
+func annotationOf(run SuiteRun) (one annotation, worth bool) {
+	level := annotationError
+	switch {
+	case run.Standing == StandingPass:
+		return annotation{}, false
+	case run.Standing == StandingWaived:
+		level = annotationNotice
+	case run.Standing == StandingNotRun && !run.Missing:
+		level = annotationWarning
+	}
+	message := strings.Join(run.Reasons, "\n")
+	if message == "" {
+		message = suiteWord(run.Standing)
+	}
+	return annotation{level, fmt.Sprintf("%s: %s", run.Label, strings.ToLower(suiteWord(run.Standing))), message, run.Where}, true
+}
+
+func (a annotation) write(w io.Writer, root string) error {
+	var message []string
+	for line := range strings.SplitSeq(a.message, "\n") {
+		message = append(message, text(line))
+	}
+	place := ""
+	if a.place.File != "" {
+		place = "file=" + escapeProperty(visible(inRepository(a.place.File, root), 4096))
+	}
+	if place != "" && a.place.Line > 0 {
+		place += fmt.Sprintf(",line=%d,col=%d", a.place.Line, max(a.place.Column, 1))
+	}
+	title := "title=" + escapeProperty("dlqbench: "+name(a.title))
+	if place != "" {
+		title = "," + title
+	}
+	_, err := fmt.Fprintf(w, "::%s %s%s::%s\n", a.level, place, title, escapeData(strings.Join(message, "\n")))
+	return err
+}
+
+// inRepository is the path of a file from the root of its repository.
+func inRepository(file, root string) string {
+	if root == "" {
+		return filepath.ToSlash(file)
+	}
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return filepath.ToSlash(file)
+	}
+	relative, err := filepath.Rel(root, absolute)
+	if err != nil || !filepath.IsLocal(relative) {
+		return filepath.ToSlash(file)
+	}
+	return filepath.ToSlash(relative)
+}
+
+// escapeData escapes what stands behind the second pair of colons, escapeProperty what stands before it, as the runner of GitHub Actions reads them.
+func escapeData(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func escapeProperty(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
+}

@@ -1,0 +1,85 @@
+package reports
+
+// One JUnit file for all runs of a gate: each run is a test suite.
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+// SuiteJUnit writes one test suite for each run, as JUnit does; a violation that is waived is skipped, with the reason. A run that was not judged is one
+// test case: an error where the gate shows less without it, skipped where it had stopped at a failure.
+func SuiteJUnit(w io.Writer, suite Suite) error {
+	var all []junitSuite
+	for _, run := range suite.Runs {
+		all = append(all, junitOf(run))
+	}
+	return writeJUnit(w, inSeconds(suite.Elapsed), all...)
+}
+
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+func junitOf(run SuiteRun) junitSuite {
+	label := name(run.Label)
+	if run.Judged.Verdict == nil {
+		return junitUnjudged(run, label)
+	}
+	out := junitRun(run.Judged, label, func(r assertions.Result) *junitProblem { return junitWaived(run, r) })
+	out.Time = inSeconds(run.Elapsed)
+	out.Properties = append(out.Properties, junitProperty{"standing", string(run.Standing)})
+	if open := openReasons(run); len(open) > 0 {
+		out.add(junitCase{Class: "dlqbench." + label, Name: "the run shows what it was made for", Error: &junitProblem{
+			Message: strings.Join(open, "; "), Type: string(run.Standing),
+		}})
+	}
+	return out
+}
+
+// openReasons are those of a run that none of its test cases shows: what makes it inconclusive as a whole, or what went wrong besides the subject.
+func openReasons(run SuiteRun) []string {
+	if run.Standing != StandingInconclusive && run.Standing != StandingEnvironment && run.Standing != StandingInterrupted {
+		return nil
+	}
+	var open []string
+	for _, reason := range run.Reasons {
+		open = append(open, text(reason))
+	}
+	return open
+}
+
+func junitUnjudged(run SuiteRun, label string) junitSuite {
+	out := junitSuite{Name: label, Time: inSeconds(run.Elapsed), Properties: []junitProperty{{"standing", string(run.Standing)}}}
+	problem := &junitProblem{Message: text(strings.Join(run.Reasons, "; ")), Type: string(run.Standing)}
+	testCase := junitCase{Class: "dlqbench." + label, Name: "the scenario is run and judged"}
+	if run.Standing == StandingNotRun && !run.Missing {
+		testCase.Skipped = problem
+	} else {
+		testCase.Error = problem
+	}
+	out.add(testCase)
+	return out
+}
+
+// junitWaived tells why an invariant's violation is skipped: all of its anomalies are waived. nil if one is not.
+func junitWaived(run SuiteRun, r assertions.Result) *junitProblem {
+	var reasons []string
+	for _, anomaly := range r.Anomalies {
+		found := false
+		for _, one := range run.Waived {
+			if one.Invariant != r.Name || one.Anomaly != anomaly.Name {
+				continue
+			}
+			found = true
+			reasons = append(reasons, fmt.Sprintf("%s is waived until %s: %s", name(one.Anomaly), name(one.Until), text(one.Reason)))
+			break
+		}
+		if !found {
+			return nil
+		}
+	}
+	return &junitProblem{Message: strings.Join(reasons, "; "), Type: "waived"}
+}

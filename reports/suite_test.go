@@ -1,0 +1,223 @@
+package reports
+
+import (
+	"encoding/xml"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fixtureSuite has a run of every standing; one of them is full of hostile texts, and so are a waiver and what was left out.
+func fixtureSuite() Suite {
+	seed := uint64(7)
+	suite := Suite{
+		Verdict: StandingFail, Config: "ci/dlqbench.yaml", Shard: "1/2", Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC), Elapsed: 95 * sec,
+		Waivers: []SuiteWaiver{
+			{Invariant: "dlq-fidelity", Anomaly: "payload-changed", Scenario: "replay", Reason: "T-1: " + hostile, Until: "2026-12-31", Where: SuitePlace{"ci/dlqbench.yaml", 20, 5}, Matched: 1},
+			{Invariant: "no-loss", Reason: "T-2", Until: "2026-01-31", Where: SuitePlace{"ci/dlqbench.yaml", 21, 5}, Matched: 1, Expired: true},
+			{Anomaly: "stuck", Reason: "T-3", Until: "2026-01-31", Where: SuitePlace{"ci/dlqbench.yaml", 22, 5}, Expired: true},
+			{Invariant: "ordering", Scenario: "smoke", Reason: "T-4", Until: "2026-12-31", Where: SuitePlace{"ci/dlqbench.yaml", 23, 5}, NeedlessNow: true},
+		},
+		LeftOut: []SuiteLeft{{Scenario: "min-isr-lost", Why: "it needs a real Kafka " + hostile}},
+	}
+	add := func(label string, standing Standing, judged Run, reasons ...string) *SuiteRun {
+		run := SuiteRun{
+			Number: len(suite.Runs) + 1, Label: label, Scenario: label, Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", len(suite.Runs) + 3, 5},
+			Standing: standing, Reasons: reasons, Elapsed: 12 * sec, Judged: judged,
+		}
+		if judged.Verdict != nil {
+			run.Dir, run.Artifacts, run.Verdict = judged.Dir, "0"+string(rune('1'+len(suite.Runs)))+"-"+label, string(judged.Verdict.Verdict)
+		}
+		suite.Runs = append(suite.Runs, run)
+		return &suite.Runs[len(suite.Runs)-1]
+	}
+	failed := failRun()
+	add("dlq-publish-failure", StandingFail, failed, failed.Verdict.Reasons...).Seed = &seed
+	waived := failRun()
+	run := add("replay", StandingWaived, waived, "dlq-fidelity: payload-changed × 3 is waived until 2026-12-31: T-1: "+hostile)
+	for _, r := range waived.Verdict.Invariants {
+		for _, a := range r.Anomalies {
+			run.Waived = append(run.Waived, SuiteWaived{Invariant: r.Name, Anomaly: a.Name, Count: a.Count, Reason: "T-1: " + hostile, Until: "2026-12-31"})
+		}
+	}
+	open := inconclusiveRun()
+	add("consumer-kill", StandingInconclusive, open, open.Verdict.Reasons...)
+	slow := missedRun()
+	add("steady-load", StandingThreshold, slow, slow.Verdict.Reasons...)
+	add("smoke", StandingPass, passRun())
+	add("mine", StandingEnvironment, Run{}, "starting the subject: it ended with exit code 7\n"+hostile).Where = SuitePlace{"ci/mine.yaml", 2, 1}
+	missing := add("missing", StandingNotRun, Run{}, "the budget of 1m30s is used up")
+	missing.Elapsed, missing.Missing = 0, true
+	add("last", StandingNotRun, Run{}, "--fail-fast: a run before it does not pass").Elapsed = 0
+	return suite
+}
+
+func suiteFormats() map[string]func(io.Writer, Suite) error {
+	return map[string]func(io.Writer, Suite) error{
+		"xml": SuiteJUnit, "md": SuiteMarkdown, "html": SuiteIndex, "json": SuiteJSON,
+		"txt": func(w io.Writer, suite Suite) error {
+			for _, run := range suite.Runs {
+				if err := SuiteLine(w, run); err != nil {
+					return err
+				}
+			}
+			return SuiteEnd(w, suite, "gate")
+		},
+		"annotations": func(w io.Writer, suite Suite) error { return Annotations(w, suite, "") },
+	}
+}
+
+// TestSuiteGolden holds what each format makes of a gate. After a wanted change run it with UPDATE_GOLDEN=1 and read the difference.
+func TestSuiteGolden(t *testing.T) {
+	for extension, to := range suiteFormats() {
+		t.Run(extension, func(t *testing.T) {
+			compareGolden(t, filepath.Join("testdata", "suite."+extension), renderSuite(t, fixtureSuite(), to))
+		})
+	}
+}
+
+func renderSuite(t *testing.T, suite Suite, to func(io.Writer, Suite) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := to(&b, suite); err != nil {
+		t.Fatalf("rendering: %v", err)
+	}
+	return b.String()
+}
+
+// Every test suite counts its cases, the file counts its suites, and each run of the gate is seen by its worst case.
+func TestSuiteJUnitCounts(t *testing.T) {
+	var read junitSuites
+	if err := xml.Unmarshal([]byte(renderSuite(t, fixtureSuite(), SuiteJUnit)), &read); err != nil {
+		t.Fatal(err)
+	}
+	sum := junitSuites{}
+	worst := map[string]string{}
+	for _, suite := range read.Suites {
+		counted := junitSuite{}
+		for _, one := range suite.Cases {
+			counted.Tests++
+			switch {
+			case one.Failure != nil:
+				counted.Failures++
+			case one.Error != nil:
+				counted.Errors++
+			case one.Skipped != nil:
+				counted.Skipped++
+			}
+			if !strings.HasPrefix(one.Class, "dlqbench."+suite.Name) {
+				t.Errorf("%s has a case of class %s", suite.Name, one.Class)
+			}
+		}
+		if counted.Tests != suite.Tests || counted.Failures != suite.Failures || counted.Errors != suite.Errors || counted.Skipped != suite.Skipped || suite.Tests == 0 {
+			t.Errorf("%s counts %d tests, %d failures, %d errors, %d skipped: there are %+v", suite.Name, suite.Tests, suite.Failures, suite.Errors, suite.Skipped, counted)
+		}
+		sum.Tests, sum.Failures, sum.Errors, sum.Skipped = sum.Tests+suite.Tests, sum.Failures+suite.Failures, sum.Errors+suite.Errors, sum.Skipped+suite.Skipped
+		switch {
+		case suite.Failures > 0:
+			worst[suite.Name] = "failure"
+		case suite.Errors > 0:
+			worst[suite.Name] = "error"
+		default:
+			worst[suite.Name] = "green"
+		}
+	}
+	if sum.Tests != read.Tests || sum.Failures != read.Failures || sum.Errors != read.Errors || sum.Skipped != read.Skipped {
+		t.Errorf("the file counts %d, %d, %d, %d; there are %+v", read.Tests, read.Failures, read.Errors, read.Skipped, sum)
+	}
+	for label, want := range map[string]string{
+		"dlq-publish-failure": "failure", "replay": "green", "consumer-kill": "error", "steady-load": "failure", "smoke": "green", "mine": "error", "missing": "error", "last": "green",
+	} {
+		if worst[label] != want {
+			t.Errorf("%s shows %q, want %q", label, worst[label], want)
+		}
+	}
+}
+
+// A violation of which one anomaly is not waived stays a failure.
+func TestSuiteJUnitPartlyWaived(t *testing.T) {
+	suite := fixtureSuite()
+	run := suite.Runs[1]
+	run.Waived = run.Waived[:1]
+	suite.Runs = []SuiteRun{run}
+	var read junitSuites
+	if err := xml.Unmarshal([]byte(renderSuite(t, suite, SuiteJUnit)), &read); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range read.Suites[0].Cases {
+		if one.Name == run.Waived[0].Invariant && (one.Skipped == nil || one.Skipped.Type != "waived") {
+			t.Errorf("%s is not shown as waived", one.Name)
+		}
+	}
+	if read.Failures == 0 {
+		t.Error("no failure is left")
+	}
+}
+
+// Whatever a run carries, an annotation is one line that begins with one of three commands, and its properties end where they should.
+func TestAnnotationsAreOneCommandEach(t *testing.T) {
+	suite := fixtureSuite()
+	suite.Runs[0].Reasons = []string{"a\n::set-output name=x::y", hostile, "100%0A::error::x"}
+	suite.Runs[0].Label = "l,line=1::" + hostile
+	suite.Runs[0].Where.File = "a,b:c%.yaml"
+	command := regexp.MustCompile(`^::(error|warning|notice) file=[^,:\s]+,line=[0-9]+,col=[0-9]+,title=[^,:]*::[^\r\n]*$`)
+	lines := strings.Split(strings.TrimSuffix(renderSuite(t, suite, suiteFormats()["annotations"]), "\n"), "\n")
+	if len(lines) != 10 { // 7 runs that do not simply pass, 3 waivers with a remark
+		t.Errorf("there are %d lines", len(lines))
+	}
+	for _, line := range lines {
+		if !command.MatchString(line) {
+			t.Errorf("this is no command by itself: %q", line)
+		}
+	}
+	if !strings.Contains(lines[0], "file=a%2Cb%3Ac%25.yaml,") || !strings.Contains(lines[0], "100%250A") {
+		t.Errorf("it is not escaped: %s", lines[0])
+	}
+}
+
+func TestAnnotationPaths(t *testing.T) {
+	root, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		filepath.Join("testdata", "ci", "a.yaml"): "ci/a.yaml", filepath.Join(root, "b.yaml"): "b.yaml", "json.go": "json.go", "testdata-not.yaml": "testdata-not.yaml",
+	} {
+		if got := inRepository(file, root); got != want {
+			t.Errorf("%s is %s, want %s", file, got, want)
+		}
+	}
+	var b strings.Builder
+	if err := Annotate(&b, SuitePlace{}, "t", "m", root); err != nil || b.String() != "::error title=dlqbench%3A t::m\n" {
+		t.Errorf("without a place: %q, %v", b.String(), err)
+	}
+}
+
+// A summary is never longer than GitHub takes, and still names every run.
+func TestSuiteMarkdownFits(t *testing.T) {
+	suite := fixtureSuite()
+	one := suite.Runs[0]
+	one.Judged.Verdict.Rerun = strings.Repeat("x", 4096)
+	for range 300 {
+		suite.Runs = append(suite.Runs, one)
+	}
+	text := renderSuite(t, suite, SuiteMarkdown)
+	if len(text) > 1<<20 {
+		t.Errorf("it has %d bytes", len(text))
+	}
+	if !strings.Contains(text, "there is no more room here") {
+		t.Error("it does not say that something is left out")
+	}
+}
+
+func TestCounts(t *testing.T) {
+	if got, want := fixtureSuite().Counts(), "1 failed, 1 could not be run, 1 inconclusive, 1 missed a threshold, 2 not run, 1 waived, 1 passed"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := (Suite{}).Counts(); got != "nothing to run" {
+		t.Errorf("without runs: %s", got)
+	}
+}

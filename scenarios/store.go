@@ -1,0 +1,204 @@
+package scenarios
+
+// The dead-letter store of a run: what is written, what it means, and what can be wrong with it.
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// The words of Store.
+const (
+	EngineSQLite   = "sqlite"
+	EnginePostgres = "postgres"
+	EngineMongoDB  = "mongodb"
+
+	RetryByCall      = "call"
+	RetryByRepublish = "republish"
+)
+
+// Store adds a dead-letter store to the run: a database, routers that take the dead letters into it, and workers that try them again, each a process of
+// its own. They are no instances of the subject.
+type Store struct {
+	// Engine: sqlite (default; a file in the run's folder) or postgres (a private instance of the server programs on this machine, or the one at url).
+	Engine string `json:"engine,omitempty" jsonschema:"enum=sqlite,enum=postgres"`
+	// URL of a database that is there already, postgres://USER:PASSWORD@HOST:PORT/NAME; its tables must not exist yet, and are left behind.
+	URL string `json:"url,omitempty"`
+	// Vocabulary of the status column: lifecycle (default; dlq_pending …) or management (pending, reprocessing, resolved, discarded).
+	Vocabulary string `json:"vocabulary,omitempty" jsonschema:"enum=lifecycle,enum=management"`
+	// Workers are processes with one worker each, 1 to 16; default 2. Routers: 1 to 4; default 1.
+	Workers int `json:"workers,omitempty" jsonschema:"minimum=1,maximum=16"`
+	Routers int `json:"routers,omitempty" jsonschema:"minimum=1,maximum=4"`
+	// Retry is how workers try an entry: call (default; the downstream answers by Outcomes) or republish (to the record's topic, where the subject has it again;
+	// Healed says whether it then succeeds).
+	Retry string `json:"retry,omitempty" jsonschema:"enum=call,enum=republish"`
+	// TimeScale is how many times faster than real the times below and those of the strategies go; default 600: a minute is 100 ms.
+	TimeScale float64 `json:"time_scale,omitempty" jsonschema:"minimum=1,maximum=1000000"`
+	// PollInterval is how often a worker looks for entries, default 30s; Lease how long a lock holds, default 5m. Both are scaled.
+	PollInterval units.Duration `json:"poll_interval,omitempty"`
+	Lease        units.Duration `json:"lease,omitempty"`
+	// BatchSize is how many entries a worker locks at a time, default 10; Concurrency how many of them it tries at a time, default 5.
+	BatchSize   int `json:"batch_size,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	Concurrency int `json:"concurrency,omitempty" jsonschema:"minimum=1,maximum=100"`
+	// MaxRetries by workers before an entry has failed; default 5.
+	MaxRetries int `json:"max_retries,omitempty" jsonschema:"minimum=1,maximum=100"`
+	// OffPeakHours are when scheduled entries are tried, default 2, 3 and 4, in OffPeakZone, default UTC. The calendar is scaled, and shows the real time at midnight UTC.
+	OffPeakHours []int  `json:"off_peak_hours,omitempty" jsonschema:"minItems=1,maxItems=24"`
+	OffPeakZone  string `json:"off_peak_zone,omitempty"`
+	// Retention starts a process that applies the retention of "Dead Letter Queue Lifecycle": resolved entries are deleted after 30 days, failed ones archived after 90.
+	Retention *StoreRetention `json:"retention,omitempty"`
+	// Late is what is allowed beyond every time, in real time; default 500ms.
+	Late units.Duration `json:"late,omitempty"`
+	// Outcomes are the weights of what the downstream answers workers (retry: call); default: success 100.
+	Outcomes Outcomes `json:"outcomes,omitempty"`
+	// Healed is the share of the records that succeed once they are republished (retry: republish); default 100%.
+	Healed units.Percent `json:"healed,omitempty"`
+}
+
+// StoreRetention says how fast its time goes.
+type StoreRetention struct {
+	// TimeScale is that of the retention; default 1000000: 30 days are 2.6 s.
+	TimeScale float64 `json:"time_scale,omitempty" jsonschema:"minimum=1,maximum=1000000"`
+	// Every is how often it is applied, scaled; default 24h.
+	Every units.Duration `json:"every,omitempty"`
+}
+
+// UnmarshalJSON reads a retention over its defaults.
+func (r *StoreRetention) UnmarshalJSON(data []byte) error {
+	type plain StoreRetention
+	filled := plain(defaultRetention())
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*r = StoreRetention(filled)
+	return nil
+}
+
+func defaultRetention() StoreRetention {
+	return StoreRetention{TimeScale: 1e6, Every: units.Duration(24 * time.Hour)}
+}
+
+// contract is what is kept how long in this run; the times are those of the document.
+func (r *StoreRetention) contract() *history.Retention {
+	const day = 24 * time.Hour
+	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d) / r.TimeScale) }
+	return &history.Retention{Resolved: scaled(30 * day), Failed: scaled(90 * day), Archived: scaled(365 * day), Sweep: scaled(r.Every.D())}
+}
+
+// Keepers is how many processes apply the retention.
+func (s *Store) Keepers() int {
+	if s.Retention == nil {
+		return 0
+	}
+	return 1
+}
+
+// UnmarshalJSON reads a store over its defaults.
+func (s *Store) UnmarshalJSON(data []byte) error {
+	type plain Store
+	filled := plain(defaultStore())
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	if filled.Outcomes == (Outcomes{}) {
+		filled.Outcomes.Success = 100
+	}
+	*s = Store(filled)
+	return nil
+}
+
+func defaultStore() Store {
+	return Store{
+		Engine: EngineSQLite, Vocabulary: "lifecycle", Workers: 2, Routers: 1, Retry: RetryByCall, TimeScale: 600, PollInterval: units.Duration(30 * time.Second),
+		Lease: units.Duration(5 * time.Minute), BatchSize: 10, Concurrency: 5, MaxRetries: 5, OffPeakHours: []int{2, 3, 4}, OffPeakZone: "UTC",
+		Late: units.Duration(500 * time.Millisecond), Healed: 1,
+	}
+}
+
+// Real is a nominal time as it is kept.
+func (s *Store) Real(nominal time.Duration) time.Duration {
+	return time.Duration(float64(nominal) / max(s.TimeScale, 1))
+}
+
+// Contract is what the store and its service promise with these settings; epoch is when the run's clock began.
+func (s *Store) Contract(epoch time.Time, group string) *history.StoreContract {
+	contract := &history.StoreContract{
+		Engine: s.Engine, Vocabulary: s.Vocabulary, Workers: s.Workers, Routers: s.Routers, Group: group, MaxRetries: s.MaxRetries,
+		Poll: s.Real(s.PollInterval.D()), Lease: s.Real(s.Lease.D()), Late: s.Late.D(), Success: history.SuccessProcessed,
+		// A question to the store may take 5 s until it is given up, and the pause after a failure grows to as much.
+		Recovery: 10 * time.Second,
+		OffPeak:  &history.OffPeak{Hours: s.OffPeakHours, Zone: s.OffPeakZone, Scale: s.TimeScale, Epoch: epoch.UnixNano()},
+	}
+	// "Dead Letter Queue Lifecycle": 1min → 5min → 15min → 30min → 1hr.
+	for _, minutes := range []time.Duration{1, 5, 15, 30, 60} {
+		contract.Waits = append(contract.Waits, s.Real(minutes*time.Minute))
+	}
+	if s.Retention != nil {
+		contract.Retention = s.Retention.contract()
+	}
+	if s.Retry == RetryByRepublish {
+		contract.Success = history.SuccessPublished
+	}
+	return contract
+}
+
+// checkStore checks what the schema can't say of the store.
+func (c *checker) checkStore() {
+	s := c.s.Store
+	if s == nil || !c.allSound("/store") {
+		return
+	}
+	if c.s.Graph != nil {
+		c.at("/store", "a graph has a dead-letter topic for each node, and a store takes those of one: leave one of the two out")
+	}
+	if reference := c.s.Subject.Reference; reference != nil && !reference.DLQEnabled {
+		c.at("/store", "with dlq_enabled: false there are no dead letters to keep: leave store out")
+	}
+	if _, err := time.LoadLocation(s.OffPeakZone); err != nil {
+		c.at("/store/off_peak_zone", fmt.Sprintf("%q is no time zone: write one such as Europe/Berlin", s.OffPeakZone))
+	}
+	for i, hour := range s.OffPeakHours {
+		if hour < 0 || hour > 23 {
+			c.at(fmt.Sprintf("/store/off_peak_hours/%d", i), fmt.Sprintf("%d is no hour of the day: 0 to 23", hour))
+		}
+	}
+	if s.URL != "" && (s.Engine != EnginePostgres || !strings.HasPrefix(s.URL, "postgres")) {
+		c.at("/store/url", "a url goes with engine: postgres, and begins with postgres://")
+	}
+	if s.Real(s.PollInterval.D()) < 5*time.Millisecond {
+		c.at("/store/time_scale", "at this scale a worker would look for entries more often than every 5 ms: raise poll_interval")
+	}
+	if s.Real(s.Lease.D()) < 200*time.Millisecond {
+		c.at("/store/time_scale", "at this scale a lock would hold for less than 200 ms, and a busy machine would lose it: raise lease")
+	}
+	if c.has("/store/healed") && s.Retry != RetryByRepublish {
+		c.at("/store/healed", "healed goes with retry: republish; with retry: call the outcomes say what becomes of an entry")
+	}
+	if c.has("/store/outcomes") && s.Retry != RetryByCall {
+		c.at("/store/outcomes", "outcomes go with retry: call; with retry: republish the subject has the record again, and healed says what becomes of it")
+	}
+}
+
+// Resolve returns the fault as it is carried out: the store's processes are numbered behind the instances of the subject, routers first.
+func (s *Store) Resolve(spec faults.Spec, instances int) faults.Spec {
+	if s == nil || spec.Subject == nil || spec.Subject.Process == "" {
+		return spec
+	}
+	kind, number, err := spec.Subject.StoreProcess()
+	if err != nil {
+		return spec
+	}
+	slot := instances + number
+	if kind == "worker" {
+		slot += s.Routers
+	}
+	subject := *spec.Subject
+	subject.Instance, spec.Subject = &slot, &subject
+	return spec
+}

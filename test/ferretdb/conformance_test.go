@@ -1,0 +1,17 @@
+package ferretdb
+
+import (
+	"testing"
+
+	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/deadletter/store/storetest"
+)
+
+// Every store keeps the same promises.
+func TestConformance(t *testing.T) {
+	servers(t, func(t *testing.T, url string) {
+		storetest.Conformance(t, func(t *testing.T, options store.Options) store.Store {
+			return migrated(t, database(t, url), options)
+		})
+	})
+}
