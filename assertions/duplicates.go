@@ -60,7 +60,7 @@ func (c *duplicates) finish() Result {
 	for i := range c.suspects {
 		s := &c.suspects[i]
 		// An answer that was lost justifies one more success, for good.
-		if why, hidden := c.w.answersHidden(s.instance, s.from, s.to); hidden {
+		if why, hidden := c.w.answersHidden(s.instance, s.began, s.to); hidden {
 			excused[s.number]++
 			c.skip(why)
 			continue

@@ -5,6 +5,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -70,7 +71,7 @@ func (c *fidelity) judge(one *letter) {
 	if one.claim.Missing != "" {
 		say("metadata-missing", "it lacks %s, or has it in a form that can't be decoded", one.claim.Missing)
 	}
-	if contract.SamePartition && one.partition != r.partition && r.partition >= 0 {
+	if contract.SamePartition && c.w.elsewhere(one.number, r, one.partition) {
 		say("metadata-wrong", "it is in partition %d, the record came from partition %d", one.partition, r.partition)
 	}
 	c.judgeClaim(one, r, say)
@@ -95,6 +96,15 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 		say("metadata-wrong", "it says it came from %s; the record was in %s", c.w.topicName(at.topic), c.w.topicName(r.topic))
 	}
 	c.judgeAttempts(one, r, say)
+}
+
+// elsewhere reports whether the record was never in a partition of this number. Where it was before a replay is not known if the workload never heard of it.
+func (w *world) elsewhere(number int32, r *record, partition int32) bool {
+	if r.partition < 0 || r.lives > 0 && !r.has(markAcked) {
+		return false
+	}
+	c := w.copies[number]
+	return partition != r.partition && (c == nil || !slices.ContainsFunc(c.list, func(one copied) bool { return one.place.partition == partition }))
 }
 
 // lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its dialect can't, or it is damaged), in the

@@ -17,6 +17,10 @@ const (
 	// answerStall is how long something must have stood still for an answer to have missed a client's timeout. Clients wait 500 ms
 	// and more.
 	answerStall = 200 * time.Millisecond
+	// catchUp is how long the harness may need after a stall for what came meanwhile:
+	//
+	//	client sends a request ─▶ (harness stands still; client gives up) ─▶ harness reads it, stamps its start, answers ─▶ client sends it again
+	catchUp = time.Second
 	// sampling is how often an instance's run delay is read: a stall of it lies somewhere in so much more than it lasted.
 	sampling = 100 * time.Millisecond
 )
@@ -122,7 +126,7 @@ func (w *world) answersHidden(instance int16, from, to time.Duration) (why strin
 	if w.faulted(onDownstreamLink, from, to) {
 		return "fault on the link to the oracle", true
 	}
-	if w.stalls.stoodStill(instance, from, to) {
+	if w.stalls.stoodStill(instance, from-catchUp, to) {
 		return "stall", true
 	}
 	return "", false

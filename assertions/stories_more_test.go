@@ -298,6 +298,14 @@ func hiddenTales() []tale {
 			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomeSuccess).heals(f).wait(105 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
+		{"its request waited while the harness stood still, and its client had given up", nil, func(b *builder) history.Source {
+			b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(50 * ms)
+			return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
+		}},
+		{"the harness stood still long before its request", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(1200 * ms)
+			return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
+		}},
 		{"a downstream that answers errors in time hides nothing", []string{"duplicate"}, func(b *builder) history.Source {
 			f := b.fault("downstream", "downstream", "a tenth of the attempts answered 503")
 			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)

@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store/sqlstore"
 )
 
-// ErrAddress: no store has such an address.
+// ErrAddress tells that no store has such an address.
 var ErrAddress = errors.New("the address of a dead-letter store is sqlite:PATH, postgres://… or mongodb://…")
 
 // Store opens the store at an address: sqlite:PATH, postgres://… or mongodb://…. Nothing is migrated yet.
