@@ -145,18 +145,25 @@ func facts(run Run) []string {
 	return append(out, fmt.Sprintf("seed %d", v.Seed))
 }
 
+// widestName is the widest column of invariants' names; those of a graph have their node's before them.
+const widestName = 34
+
 func (s *screen) invariants(v *assertions.Verdict) {
 	if len(v.Invariants) == 0 {
 		return
 	}
 	s.heading("Invariants")
 	var notApplicable []string
-	for _, r := range ranked(v) {
+	all, width := ranked(v), 24
+	for _, r := range all {
+		width = min(max(width, ansi.StringWidth(name(r.Name))), widestName)
+	}
+	for _, r := range all {
 		if r.Status == assertions.NotApplicable {
 			notApplicable = append(notApplicable, name(r.Name))
 			continue
 		}
-		s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), 24), cell(string(r.Status), 13), count(r.Judged), unit(r))
+		s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged), unit(r))
 		if more := remark(r); more != "" {
 			s.addWrapped(5, more)
 		}
