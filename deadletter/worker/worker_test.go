@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,15 +252,15 @@ func TestWholeBatchesAreFollowedAtOnce(t *testing.T) {
 func TestLongRetriesKeepTheirLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there := fakeEntries(store.Immediate, 0, 0)
-		tries := 0
+		var tries atomic.Int32
 		log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error {
-			tries++
+			tries.Add(1)
 			return sleep(ctx, 22*time.Minute) // more than four leases
 		}, func(c *Config) { c.Settings.Workers = 3 })
 		time.Sleep(time.Hour)
 		stop()
-		if tries != 2 || there.states()[store.Resolved] != 2 || log.has("recovered") {
-			t.Errorf("%d tries, %v\n%s", tries, there.states(), log)
+		if tries.Load() != 2 || there.states()[store.Resolved] != 2 || log.has("recovered") {
+			t.Errorf("%d tries, %v\n%s", tries.Load(), there.states(), log)
 		}
 	})
 }

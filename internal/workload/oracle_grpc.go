@@ -131,7 +131,11 @@ func (s rpcServer) ProcessData(ctx context.Context, request *pipestream.ProcessD
 	}
 	o.cfg.Sink.Record(event)
 	answer, ended := o.conclude(rpcCall{ctx}, &event, false)
-	if answer.status == 0 && ended != gone {
+	if ended == gone {
+		// The deadline is over here, too, perhaps a moment before the caller notices: then this is what it hears, and not that the module gave up.
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	if answer.status == 0 {
 		if event.Outcome == history.OutcomeReset {
 			_ = from.conn.SetLinger(0) // without lingering, closing sends RST instead of FIN
 		}
