@@ -74,13 +74,23 @@ func clip(text string, characters int) string {
 	return string([]rune(text)[:characters])
 }
 
+// patternLength is how many characters the index keeps of the event's pattern, which may be any JSON.
+func patternLength(event json.RawMessage) int {
+	raw := field(event, "pattern")
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	return utf8.RuneCountInString(text)
+}
+
 // keepable returns value as JSON that every database takes; false if it isn't JSON, or none that they take.
 func keepable(value []byte) (json.RawMessage, bool) {
 	if !utf8.Valid(value) || !json.Valid(value) || !shallow(value) {
 		return nil, false
 	}
 	kept := escapeJSON(value)
-	return kept, len(field(kept, "pattern")) <= maxPattern
+	return kept, patternLength(kept) <= maxPattern
 }
 
 // shallow reports whether valid JSON is nested no deeper than databases take, with no number longer than they take.
