@@ -73,7 +73,7 @@ func (r *rig) shareStories() map[place]*told {
 	return found
 }
 
-// showUnfinished tells, when a test has failed, what the tap saw of those offsets that nobody accepted or rejected.
+// showUnfinished tells, when a test has failed, what the tap saw of those offsets that nobody accepted or rejected, and of what the client asks for.
 func (r *rig) showUnfinished(t *testing.T) {
 	if !t.Failed() {
 		return
@@ -85,6 +85,21 @@ func (r *rig) showUnfinished(t *testing.T) {
 		}
 	}
 	t.Logf("%d offsets were handed out at all, of %d; spoken: %s", len(stories), records, r.spoken)
+	t.Logf("what the client asks for: %s", r.asked)
+	last := map[int32]history.Event{}
+	for _, e := range r.events.of(history.KindShareAckResponse) {
+		last[e.Partition] = e
+	}
+	for partition, e := range last {
+		t.Logf("partition %d: the last acknowledgement, of offset %d, was answered %d at %s", partition, e.Offset, e.Code, e.Time)
+	}
+	handed := map[int32]history.Event{}
+	for _, e := range r.events.of(history.KindShareAcquired) {
+		handed[e.Partition] = e
+	}
+	for partition, e := range handed {
+		t.Logf("partition %d: the last records handed out, offsets %d to %d, at %s", partition, e.Offset, e.Aux, e.Time)
+	}
 }
 
 // expectShareGroup: each record was handed out, with delivery counts that grow, and was acknowledged as the client says it was.

@@ -2,6 +2,7 @@ package clients_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -128,6 +129,25 @@ func (a *asked) ofNobody() (found []int32) {
 		}
 	}
 	return found
+}
+
+// String says of each partition of the input whom the client asks for it, and since when it has asked nobody.
+func (a *asked) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all strings.Builder
+	for _, p := range slices.Sorted(maps.Keys(a.last)) {
+		var brokers []int32
+		for broker, session := range a.sessions {
+			if session[p] {
+				brokers = append(brokers, broker)
+			}
+		}
+		fmt.Fprintf(&all, "partition %d: in the sessions of brokers %v, last asked for %s ago, %d look-ups of its leader since; ",
+			p, brokers, (a.now() - a.last[p]).Round(time.Millisecond), a.lookups[p])
+	}
+	fmt.Fprintf(&all, "last write %s ago", (a.now() - a.wrote).Round(time.Millisecond))
+	return all.String()
 }
 
 // stranded returns the partitions of the input that franz-go asks nobody for, and of which the last acknowledgement was refused without a leader.
