@@ -130,7 +130,9 @@ func tryMode(t *testing.T, mode mode, instances int) {
 			}
 		}
 	}
-	if (instances == 1 || settings.Transactions) && len(letters) != 2*partitions*perPartition/2/3 {
+	// One whose heartbeats were not sent in time loses its partitions, gets them again, and may write again what no commit covered; in transactions never.
+	undisturbed := instances == 1 && !strings.Contains(b.log.String(), `"change":"lost"`)
+	if (undisturbed || settings.Transactions) && len(letters) != 2*partitions*perPartition/2/3 {
 		t.Errorf("%d dead letters", len(letters))
 	}
 }
