@@ -227,22 +227,22 @@ func TestANodeCommitsNothingThatTheNextTopicHasNot(t *testing.T) {
 	}
 }
 
-// stubModule answers with what answer returns.
-type stubModule struct {
+// scriptedModule answers with what answer returns.
+type scriptedModule struct {
 	pipestream.UnimplementedPipeStepProcessorServer
 	answer func(*pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error)
 	calls  atomic.Int64
 }
 
-func (s *stubModule) ProcessData(_ context.Context, request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
+func (s *scriptedModule) ProcessData(_ context.Context, request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
 	s.calls.Add(1)
 	return s.answer(request)
 }
 
-func startModule(t *testing.T, answer func(*pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error)) (*stubModule, Handler) {
+func startModule(t *testing.T, answer func(*pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error)) (*scriptedModule, Handler) {
 	t.Helper()
 	listener := mustListen(t)
-	module, server := &stubModule{answer: answer}, grpc.NewServer()
+	module, server := &scriptedModule{answer: answer}, grpc.NewServer()
 	pipestream.RegisterPipeStepProcessorServer(server, module)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
