@@ -75,7 +75,8 @@ func parseDocument(name string, data []byte) *document {
 		return d
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
-	text = strings.ReplaceAll(text, "\r\n", "\n")
+	// YAML's line breaks are CRLF, LF and CR alone (YAML 1.2.2, 5.4): the parser counts all three.
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	d.split(text)
 	if len(d.lines) > maxLines {
 		d.problems = append(d.problems, d.place(maxLines+1, 1).problem(fmt.Sprintf("the file has %d lines; more than %d are not read", len(d.lines), maxLines)))

@@ -140,7 +140,7 @@ func FuzzParse(f *testing.F) {
 		if !errors.As(err, &problems) || len(problems.Problems) == 0 {
 			t.Fatalf("neither a scenario nor problems: %v", err)
 		}
-		lines := strings.Count(text, "\n") + 1
+		lines := strings.Count(text, "\n") + strings.Count(text, "\r") - strings.Count(text, "\r\n") + 1
 		for _, problem := range problems.Problems {
 			if problem.Line > lines || problem.Line < 0 || problem.Message == "" {
 				t.Fatalf("a problem outside the file's %d lines: %+v", lines, problem)
