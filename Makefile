@@ -82,7 +82,7 @@ fuzz:
 
 # What dlqbench costs, as ratios measured in turns: see docs/performance.md. For example BENCH="-only 1,5 -json figures.json".
 bench: build
-	$(GO) run ./internal/bench -dlqbench ./dlqbench $(BENCH)
+	$(GO) run ./internal/cost -dlqbench ./dlqbench $(BENCH)
 
 schemas:
 	$(GO) generate ./scenarios ./reports ./internal/gate

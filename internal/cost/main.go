@@ -1,8 +1,8 @@
-// Command bench measures what dlqbench costs, as ratios between ways of doing the same thing that are measured in turns in one run, so
+// Command cost measures what dlqbench costs, as ratios between ways of doing the same thing that are measured in turns in one run, so
 // that a noisy machine hits them alike. It knows every part of the product from outside; it judges nothing, and a figure never
 // makes it fail: it fails only when something could not be measured.
 //
-// Usage: bench -dlqbench PATH [-real] [-only 1,5] [-json FILE] [-cpuprofile FILE]
+// Usage: cost -dlqbench PATH [-real] [-only 1,5] [-json FILE] [-cpuprofile FILE]
 package main
 
 import (
