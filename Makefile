@@ -85,7 +85,7 @@ bench: build
 	$(GO) run ./internal/cost -dlqbench ./dlqbench $(BENCH)
 
 schemas:
-	$(GO) generate ./scenarios ./reports ./internal/gate
+	$(GO) generate ./scenarios ./reports ./internal/gate ./internal/bench
 
 # The pages of docs/invariants and docs/faults, from what dlqbench explain says.
 docs: build

@@ -53,6 +53,7 @@ type narrator struct {
 	byRecord map[int32][]*story
 	active   map[int64]string // faults that are in force
 	until    time.Duration
+	keys     keys
 }
 
 func newNarrator(w *world) *narrator {
@@ -86,16 +87,21 @@ func (w *world) showCommand(s *sighting) string {
 	return ""
 }
 
-// tellStories fills in the biographies of all witnesses.
-func (w *world) tellStories(source history.Source) error {
+// tellStories fills in the biographies of all witnesses of a verdict, and the names of the records that it names.
+func (w *world) tellStories(source history.Source, v *Verdict) error {
 	if len(w.stories) == 0 {
 		return nil
 	}
 	n := newNarrator(w)
+	n.keys, n.until = keysOf(v)
 	for i := range w.stories {
 		n.enter(&w.stories[i])
 	}
-	return n.walk(source)
+	if err := n.walk(source); err != nil {
+		return err
+	}
+	n.keys.name(v, n.ids)
+	return nil
 }
 
 func (n *narrator) walk(source history.Source) error {
@@ -109,6 +115,7 @@ func (n *narrator) take(e *history.Event) error {
 	if e.Time > n.until {
 		return errTold
 	}
+	n.keys.hear(e)
 	switch e.Kind {
 	case history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
 		history.KindProduceResponse, history.KindAuditRecord, history.KindReplaySelected:
@@ -333,7 +340,11 @@ func (n *narrator) add(s *story, e *history.Event) {
 	if e.Kind == history.KindAttemptStart && s.ended >= 0 {
 		text += fmt.Sprintf(", %s after the last one ended", near(e.Time-s.ended))
 	}
-	s.witness.Biography = append(s.witness.Biography, Line{Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked})
+	p := n.w.wayOf(e)
+	s.meet(p)
+	s.witness.Biography = append(s.witness.Biography, Line{
+		Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked, From: p.from.Name, To: p.to.Name, Failed: p.failed, Label: label(e),
+	})
 }
 
 // words says what an event was.
@@ -417,6 +428,9 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 	case history.KindFaultEnd:
 		return "fault ends: " + e.Text
 	case history.KindAuditRecord:
+		if e.Flags.Has(history.Repeated) {
+			return fmt.Sprintf("the audit finds the copy that a fault wrote in %s at offset %d", where, e.Offset)
+		}
 		return fmt.Sprintf("the audit finds it in %s at offset %d", where, e.Offset)
 	case history.KindShareAcquired:
 		return fmt.Sprintf("%s is handed %s offsets %d to %d, delivery %d", who, where, e.Offset, e.Aux, e.N)

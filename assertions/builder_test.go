@@ -39,6 +39,7 @@ type builder struct {
 	sent     int32
 
 	retryCommitted int64
+	vanished       map[int64]bool // entries that the audit will not find in the store
 
 	// Of share groups: the offsets that the broker has done with, and the deliveries of each record.
 	taken      map[int64]bool

@@ -95,11 +95,14 @@ type report struct {
 	order  []string
 	counts map[string]int64
 	kept   map[string][]kept
+	first  map[string]earliest
+	places map[string][]Occurrence
 }
 
 func newReport(w *world, name, of string) *report {
 	return &report{
 		w: w, result: Result{Name: name, Of: of, Anomalies: []Anomaly{}}, counts: map[string]int64{}, kept: map[string][]kept{},
+		first: map[string]earliest{}, places: map[string][]Occurrence{},
 	}
 }
 
@@ -118,6 +121,7 @@ func (r *report) saw(anomaly string, s sighting) {
 	}
 	r.counts[anomaly]++
 	weight := r.weigh(&s)
+	r.place(anomaly, &s, weight)
 	list := r.kept[anomaly]
 	if len(list) == MaxWitnesses {
 		if weight >= list[len(list)-1].weight {
@@ -147,7 +151,8 @@ func (r *report) weigh(s *sighting) int {
 // done returns the result: fail if anything was found, otherwise pass, or what verdict says of too little evidence.
 func (r *report) done(otherwise Status, why string) Result {
 	for _, name := range r.order {
-		a := Anomaly{Name: name, Count: r.counts[name], Witnesses: make([]Witness, len(r.kept[name]))}
+		first := r.withFirst(name)
+		a := Anomaly{Name: name, Count: r.counts[name], Witnesses: make([]Witness, len(r.kept[name])), Records: r.places[name], First: first}
 		for i := range r.kept[name] {
 			r.w.tell(&a.Witnesses[i], &r.kept[name][i])
 		}

@@ -83,7 +83,7 @@ func marksOf(found []*letter) []moment {
 func (w *world) lettersByRecord() map[int32][]*letter {
 	by := map[int32][]*letter{}
 	for i := range w.found {
-		if one := &w.found[i]; one.number >= 0 && one.audit == w.audits[one.topic] {
+		if one := &w.found[i]; one.number >= 0 && !one.repeated && one.audit == w.audits[one.topic] {
 			by[one.number] = append(by[one.number], one)
 		}
 	}

@@ -338,6 +338,7 @@ func aboutStoreLifecycle() Explanation {
 			{"resolved-without-success", "called resolved before anything had succeeded"},
 			{"over-retried-in-store", "tried, or sent back to be tried, more often than promised"},
 			{"retry-early", "taken or tried before it was due, or outside the off-peak hours"},
+			{"retry-while-unhealthy", "an entry whose retries are conditional was tried, although the health probe had said that something is wrong, or was not asked"},
 			{"retry-late", "due, and left lying while a worker had nothing to do"},
 			{"committed-before-stored", "the router committed an offset before the row was there"},
 			{"lost-in-store", "a dead letter that never came into the store"},

@@ -29,7 +29,7 @@ func (c *fidelity) finish() Result {
 	// Backwards: where several audits found the same dead letter, the last one speaks.
 	for i := len(c.w.found) - 1; i >= 0; i-- {
 		one := &c.w.found[i]
-		if seen[one.place] {
+		if seen[one.place] || one.repeated {
 			continue
 		}
 		seen[one.place] = true

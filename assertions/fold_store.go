@@ -23,6 +23,7 @@ type storeWorld struct {
 	republished map[int32][]republish
 	open        map[int64]int // attempts and writes that have no answer yet: their place in the lists
 	commits     []routerCommit
+	probes      map[int16][]probeAnswer // of the health probe, by worker
 	asked       map[commitKey]routerCommit
 	blur        time.Duration
 	// lost are the times in which nothing was seen of the table.
@@ -42,6 +43,7 @@ type storeEntry struct {
 	letter  place
 	source  place // none where it doesn't say
 	changes []storeChange
+	there   bool // when the store was audited
 }
 
 // storeChange is one change; made is never where the table does not say when.
@@ -96,7 +98,7 @@ type routerCommit struct {
 func newStoreWorld() *storeWorld {
 	return &storeWorld{
 		entries: map[int64]*storeEntry{}, processes: map[int16]*storeProcess{}, attempts: map[int32][]storeAttempt{},
-		republished: map[int32][]republish{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never, until: never,
+		republished: map[int32][]republish{}, probes: map[int16][]probeAnswer{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never, until: never,
 	}
 }
 
@@ -154,6 +156,8 @@ func (w *world) serve(e *history.Event) {
 		w.answerWrite(e)
 	case history.KindCommitRequest, history.KindCommitResponse:
 		s.routerCommits(e)
+	case history.KindStoreProbe:
+		s.probes[e.Instance] = append(s.probes[e.Instance], probeAnswer{e.Time, e.Text})
 	}
 }
 
@@ -188,6 +192,7 @@ func (s *storeWorld) change(e *history.Event) {
 	polled := e.Flags.Has(history.Polled)
 	s.polled = s.polled || polled
 	if e.Kind == history.KindStoreEntry {
+		one.there = true
 		return
 	}
 	one.changes = append(one.changes, storeChange{
@@ -284,6 +289,12 @@ func (s *storeWorld) routerCommits(e *history.Event) {
 	if one.accepted {
 		s.commits = append(s.commits, one)
 	}
+}
+
+// probeAnswer is what the health probe told a worker; unmet is "" where all was well.
+type probeAnswer struct {
+	at    time.Duration
+	unmet string
 }
 
 // list returns the entries in the order in which they were first seen.

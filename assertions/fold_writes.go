@@ -341,6 +341,8 @@ type letter struct {
 	keyHash, valueHash, headersHash uint64
 	headerCount, headerBytes        int32
 	claim                           history.Claim
+	// repeated: a fault wrote it again, so that only the store's routers have to do with it.
+	repeated bool
 }
 
 // find notes a dead letter; one without an id is attributed by the position it claims to come from.
@@ -348,7 +350,7 @@ func (w *world) find(e *history.Event) {
 	one := letter{
 		place: place{e.Topic, e.Partition, e.Offset}, number: e.Record, audit: w.audits[e.Topic], at: e.Time,
 		keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
-		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim,
+		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim, repeated: e.Flags.Has(history.Repeated),
 	}
 	if w.record(e.Record) == nil {
 		one.number = none

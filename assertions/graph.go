@@ -51,13 +51,13 @@ func judgeGraph(source history.Source) (*Verdict, *measure.Measurements, error) 
 			w := worlds[ref.node]
 			return w.disruptions(ref.number, w.record(ref.number))
 		}))
-		if err := walk.w.tellStories(ordered{source}); err != nil && entry.broken == nil {
+		if err := walk.w.tellStories(ordered{source}, &Verdict{Invariants: []Result{whole}}); err != nil && entry.broken == nil {
 			return nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
 		}
 		verdict.Invariants = append([]Result{whole}, verdict.Invariants...)
 		shortestFirst(verdict)
 	}
-	verdict.Reasons, verdict.ThresholdsMissed = []string{}, false
+	verdict.Reasons, verdict.ThresholdsMissed, verdict.Topics = []string{}, false, header.Topics
 	entry.conclude(verdict, measurements)
 	return verdict, measurements, nil
 }
@@ -108,8 +108,15 @@ func (g *graphWalk) adopt(node int, verdict *Verdict) {
 		}
 		result.Name = g.name(node) + "/" + result.Name
 		for i := range result.Anomalies {
-			for k := range result.Anomalies[i].Witnesses {
-				g.rename(node, &result.Anomalies[i].Witnesses[k])
+			a := &result.Anomalies[i]
+			for k := range a.Witnesses {
+				g.rename(node, &a.Witnesses[k].Record, &a.Witnesses[k].ID, &a.Witnesses[k].Command)
+			}
+			for k := range a.Records {
+				g.rename(node, &a.Records[k].Record, &a.Records[k].ID, nil)
+			}
+			if a.First != nil {
+				g.rename(node, &a.First.Record, &a.First.ID, &a.First.Command)
 			}
 		}
 		kept = append(kept, result)
@@ -117,13 +124,16 @@ func (g *graphWalk) adopt(node int, verdict *Verdict) {
 	verdict.Invariants = kept
 }
 
-func (g *graphWalk) rename(node int, witness *Witness) {
-	if witness.Record < 0 || int(witness.Record) >= len(g.copies[node]) {
+// rename turns the number of a node's copy into that of its document, and the id and the command (if there is one) with it.
+func (g *graphWalk) rename(node int, number *int32, id, command *string) {
+	if *number < 0 || int(*number) >= len(g.copies[node]) {
 		return
 	}
-	witness.Record = g.copies[node][witness.Record].document
-	witness.ID = g.ids.Token(witness.Record)
-	witness.Command = fmt.Sprintf("dlqbench show-record %s %d", g.header.RunID, witness.Record)
+	*number = g.copies[node][*number].document
+	*id = g.ids.Token(*number)
+	if command != nil {
+		*command = fmt.Sprintf("dlqbench show-record %s %d", g.header.RunID, *number)
+	}
 }
 
 // Damaged tells a node's judge what is missing.

@@ -60,7 +60,7 @@ func judgeOne(source history.Source) (*judge, *Verdict, *measure.Measurements, e
 	j.world.finish()
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
-	if err := j.world.tellStories(source); err != nil && j.broken == nil {
+	if err := j.world.tellStories(source, verdict); err != nil && j.broken == nil {
 		return nil, nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
 	}
 	shortestFirst(verdict)

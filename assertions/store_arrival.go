@@ -9,16 +9,21 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// judgeSources: no two entries stand for the same record at the same place.
+// judgeSources: no two entries stand for the same record at the same place: by what the entries say, and, where the run's own routers made them, by what the dead letters say
+// that they are of. A letter that names no topic of the run is of another service.
 func (c *storeLifecycle) judgeSources() {
 	// A record's place and a dead letter's are in different topics, so one map holds both.
-	first := map[place]*storeEntry{}
+	first, claimed := map[place]*storeEntry{}, c.claimed()
 	for _, entry := range c.entries {
 		if len(entry.changes) == 0 {
 			continue
 		}
 		var other *storeEntry
-		for _, at := range []place{entry.source, entry.letter} {
+		of, known := claimed[entry.letter]
+		if !known {
+			of = place{none, none, none}
+		}
+		for _, at := range []place{entry.source, entry.letter, of} {
 			switch {
 			case at.offset < 0:
 			case first[at] == nil:
@@ -35,6 +40,20 @@ func (c *storeLifecycle) judgeSources() {
 			return fmt.Sprintf("entries %d and %d are of the same dead letter, or of the same record at the same place", other.number, entry.number)
 		}, changeMark(created)))
 	}
+}
+
+// claimed are the places at which the records failed, by where their dead letters lie.
+func (c *storeLifecycle) claimed() map[place]place {
+	of := map[place]place{}
+	if c.contract.Routers == 0 {
+		return of
+	}
+	for i := range c.w.found {
+		if one := &c.w.found[i]; one.claim.Present && one.claim.Topic >= 0 && one.claim.Offset >= 0 {
+			of[one.place] = place{one.claim.Topic, one.claim.Partition, one.claim.Offset}
+		}
+	}
+	return of
 }
 
 // arrivals finds the entry of a dead letter: by its own place, or, for a further copy of it, by the place that both say they come from.
@@ -106,9 +125,11 @@ func (c *storeLifecycle) passedBy(at place) (routerCommit, bool) {
 // judgeArrival: a dead letter that is in its topic is in the store, or was: once a router has committed past it nobody brings it there any more; and a
 // router that was alive, with everything healed, has had the drain for it.
 func (c *storeLifecycle) judgeArrival() {
-	if c.contract.Routers == 0 || !c.s.audited || c.s.polled || len(c.s.lost) > 0 {
+	// That the watcher was away for a while is no reason: the audit table tells later what it missed.
+	if c.contract.Routers == 0 || !c.s.audited || c.s.polled {
 		return
 	}
+	c.judgeVanished()
 	for _, entry := range c.entries {
 		if entry.letter.offset < 0 && entry.source.offset < 0 {
 			// It was removed before anybody could look at it, and may be of any of them.
@@ -132,6 +153,19 @@ func (c *storeLifecycle) judgeArrival() {
 		default:
 			c.skip("not in the store, and no router had its whole time")
 		}
+	}
+}
+
+// judgeVanished: an entry that was there, and that nothing removed, is there at the end: what was committed outlives a crash of the database.
+func (c *storeLifecycle) judgeVanished() {
+	for _, entry := range c.entries {
+		if n := len(entry.changes); n == 0 || entry.there || entry.changes[n-1].To == history.StoreAbsent {
+			continue
+		}
+		last := &entry.changes[len(entry.changes)-1]
+		c.saw("lost-in-store", c.of(entry, endless, func() string {
+			return fmt.Sprintf("entry %d was %s when it was last seen; nothing removed it, and it is not in the table any more", entry.number, last.To)
+		}, changeMark(last)))
 	}
 }
 

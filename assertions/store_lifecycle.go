@@ -82,7 +82,10 @@ func (c *storeLifecycle) judgeEntry(entry *storeEntry) {
 		}
 		c.judgeResolution(entry, one)
 		c.judgeRetention(entry, before, one)
-		if before != nil && !one.polled {
+		switch {
+		case one.polled:
+			c.skip("locks, and when exactly: polling does not see them, triggers would")
+		case before != nil:
 			c.judgeDue(entry, before, one)
 		}
 		before, state = one, one.To
@@ -243,7 +246,7 @@ func (c *storeLifecycle) judgeOverlap(entry *storeEntry) {
 			if first.by.instance == second.by.instance || second.from <= first.from || second.from >= first.to {
 				continue
 			}
-			lease, held := c.leaseAt(entry, first.by.instance, second.from)
+			lease, held := c.leaseAt(entry, first, second.from)
 			if !held || second.from+c.s.blur >= lease || c.gone(first, second.from) {
 				continue
 			}
@@ -263,8 +266,10 @@ func (c *storeLifecycle) gone(one *storeAttempt, by time.Duration) bool {
 	return died || one.gone
 }
 
-// leaseAt returns until when the worker has the entry locked, as far as the table had said so by the time.
-func (c *storeLifecycle) leaseAt(entry *storeEntry, worker int16, until time.Duration) (lease time.Duration, held bool) {
+// leaseAt returns until when the worker that makes the attempt has the entry locked, as far as the table had said so by the time. What was unlocked in the midst of the attempt its worker did
+// not unlock, who only does so once it knows what came of it: somebody else did, and whether he may have, the lease says that was in force.
+func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt, until time.Duration) (lease time.Duration, held bool) {
+	worker := attempt.by.instance
 	for i := range entry.changes {
 		one := &entry.changes[i]
 		if one.made == never || one.made-c.s.blur > until {
@@ -273,7 +278,10 @@ func (c *storeLifecycle) leaseAt(entry *storeEntry, worker int16, until time.Dur
 		switch {
 		case one.To == history.StoreProcessing && one.by == worker && one.Lease != history.None:
 			lease, held = one.Lease, true
-		case one.To != history.StoreProcessing || one.by != worker:
+		case one.To == history.StoreProcessing && one.by == worker:
+		case held && one.made-c.s.blur > attempt.from && one.made+c.s.blur < attempt.to:
+			return lease, true
+		default:
 			held = false
 		}
 	}

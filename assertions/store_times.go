@@ -71,6 +71,8 @@ func (c *storeLifecycle) judgeWaits(entry *storeEntry) {
 		case taken == nil:
 		case taken.Strategy == scheduledRetry:
 			c.judgeHour(entry, taken, one)
+		case taken.Strategy == conditional && c.contract.Probed:
+			c.judgeProbed(entry, taken, one)
 		case taken.Strategy == immediateRetry && len(c.contract.Waits) > 0:
 			c.judgeWait(entry, attempts, i, taken.retries)
 		}
@@ -160,6 +162,26 @@ func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attemp
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
+// judgeProbed: before an entry is tried by the conditional strategy its worker asks the health probe, once it has locked it, and what it was told last is that all is well. The answer is
+// stamped before it is written, the attempt after it was read: what was told first has the earlier stamp.
+func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, attempt *storeAttempt) {
+	var last *probeAnswer
+	for i := range c.s.probes[attempt.by.instance] {
+		if one := &c.s.probes[attempt.by.instance][i]; one.at <= attempt.from && one.at >= taken.made-c.s.blur {
+			last = one
+		}
+	}
+	if last != nil && last.unmet == "" {
+		return
+	}
+	c.saw("retry-while-unhealthy", c.of(entry, attempt.from, func() string {
+		if last == nil {
+			return fmt.Sprintf("%s tried entry %d, whose retries are conditional, and had not asked the health probe since it locked it", serviceName(attempt.by.instance), entry.number)
+		}
+		return fmt.Sprintf("%s tried entry %d, whose retries are conditional, %s after the health probe had told it: %s", serviceName(attempt.by.instance), entry.number, near(attempt.from-last.at), last.unmet)
+	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
+}
+
 // judgeHolds: the lock of a worker that died is recovered. Whatever the worker renewed, it did before it died, so that its lease was over one lease after
 // that at the latest; from then on a living worker has so long as it may wait.
 func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
@@ -229,7 +251,7 @@ func (c *storeLifecycle) disturbances() []span {
 	var all []span
 	for i := range c.w.faults {
 		f := &c.w.faults[i]
-		if !f.injected || f.planned.Kind == "subject" || f.planned.Kind == "downstream" {
+		if !f.injected || f.planned.Kind == "subject" || f.planned.Kind == "downstream" || f.planned.Kind == "store" && f.planned.Target != "database" {
 			continue
 		}
 		to := endless

@@ -1,8 +1,6 @@
 package assertions
 
-import (
-	"github.com/dlqbench/dlqbench/history"
-)
+import "github.com/dlqbench/dlqbench/history"
 
 // changed tells of a dead-lettered record whose dead letter is as change leaves it.
 func changed(name string, want string, change func(*history.Event)) tale {
@@ -58,6 +56,22 @@ func letterTales() []tale {
 			b.begin().sendTo(0, 2, 0).fails(0, 3).letter(0).commitAll()
 			b.inTopics[len(b.inTopics)-1].Partition = 1
 			return b.drain().done()
+		}},
+		{"the same partition is promised and kept, by a record that was never acknowledged, is not in the topic any more, and went back to another partition", nil, func(b *builder) history.Source {
+			return b.backElsewhere(func() {
+				b.handOver(0, history.None, 0, 0) // the producer chose, and never heard of it again
+				b.inInput(0, 0)
+				b.fetch(0)
+				b.inTopics = nil
+				b.h.Contract.Envelope = "hexkit" // its letters say the topic only
+				b.h.Expect.Invariants = []string{"dlq-fidelity"}
+			}, 0)
+		}},
+		{"the same partition is promised and kept, by a record that went back to another partition", nil, func(b *builder) history.Source {
+			return b.backElsewhere(func() { b.send(0) }, 0)
+		}},
+		{"the same partition is promised and not kept, by a record that went back to another partition", []string{"metadata-wrong"}, func(b *builder) history.Source {
+			return b.backElsewhere(func() { b.send(0) }, 1)
 		}},
 		{"more attempts than the oracle saw, with its link broken", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream down")
@@ -139,13 +153,36 @@ func replayed(name string, want []string, tool func(*builder), after func(*build
 	}}
 }
 
+// backElsewhere tells of a record that sent puts into partition 0: its dead letter lies in the partition, goes back to partition 2 and succeeds there.
+func (b *builder) backElsewhere(sent func(), partition int32) history.Source {
+	b.h.Contract.SamePartition, b.h.Replay = true, true
+	b.begin()
+	sent()
+	b.fails(0, 3).letter(0).commit(1)
+	found := &b.inTopics[len(b.inTopics)-1]
+	if found.Partition = partition; b.h.Contract.Envelope == "hexkit" {
+		found.Claim.Partition, found.Claim.Offset = history.None, history.None
+	}
+	b.drain().phase(history.PhaseReplay).audit(dlq)
+	selected := b.event(history.KindReplaySelected)
+	selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, partition, 0
+	b.put(selected)
+	b.goBackTo(0, input, 2)
+	b.success(0).commitAll().wait(b.h.Expect.DrainLimit)
+	return b.done()
+}
+
 // goBack writes a record as the replay tool does, and what the audit will find of it.
 func (b *builder) goBack(number int32, topic int16) *history.Event {
+	return b.goBackTo(number, topic, 0)
+}
+
+func (b *builder) goBackTo(number int32, topic int16, partition int32) *history.Event {
 	b.op++
 	e := b.event(history.KindProduceRequest)
-	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, b.op, number, topic, 0
+	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, b.op, number, topic, partition
 	b.put(e)
-	e.Kind, e.Time, e.Offset = history.KindProduceResponse, b.tick(), b.next[0]
+	e.Kind, e.Time, e.Offset = history.KindProduceResponse, b.tick(), b.next[partition]
 	if topic != input {
 		e.Offset = b.nextDLQ
 		b.nextDLQ++
@@ -153,7 +190,7 @@ func (b *builder) goBack(number int32, topic int16) *history.Event {
 		return &history.Event{}
 	}
 	b.put(e)
-	b.inInput(number, 0)
+	b.inInput(number, partition)
 	b.fetch(number)
 	return &b.inTopics[len(b.inTopics)-1]
 }

@@ -3,6 +3,7 @@ package assertions
 // Stories of the dead-letter store: what a worker, the router and the retention may do, and what not.
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,25 @@ type entry struct {
 	next     time.Duration
 	lease    time.Duration
 	instance int16
+	// byLetter is the letter's offset, from 1: the entry names that as its source, too. 0: it is the record's, and the source where that was.
+	byLetter int64
+}
+
+// rowOfLetter makes an entry that goes by the place of its letter.
+func (b *builder) rowOfLetter(record int32, offset, number int64) *entry {
+	e := &entry{
+		b: b, number: number, record: record, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None, byLetter: offset + 1,
+		next: b.now + 100*ms,
+	}
+	return e.change(history.StorePending)
+}
+
+// watched says that the watcher sees nothing from now on, or sees again.
+func (b *builder) watched(what string) *builder {
+	e := b.event(history.KindStoreWatch)
+	e.Text = what
+	b.put(e)
+	return b
 }
 
 // change records a change of the entry, made now and seen a little later.
@@ -71,6 +91,10 @@ func (e *entry) change(to history.StoreState) *entry {
 	event.Op, event.Record, event.N, event.Aux, event.Instance = e.number, e.record, e.retries, int64(event.Time), e.instance
 	event.Topic, event.Partition, event.Offset = dlq, at.partition, int64(e.record)
 	event.Claim = history.Claim{Present: true, Topic: at.topic, Partition: at.partition, Offset: at.offset}
+	if e.byLetter > 0 {
+		event.Offset = e.byLetter - 1
+		event.Claim.Topic, event.Claim.Offset = dlq, event.Offset
+	}
 	event.Text = history.StoreChange{From: e.state, To: to, By: e.by, Strategy: e.strategy, Next: e.next, Lease: e.lease}.String()
 	event.Time += 100 * time.Microsecond
 	e.b.put(event)
@@ -167,10 +191,45 @@ func (b *builder) settled() history.Source {
 	ends.Text = history.WatchEnds
 	b.put(ends)
 	audited := b.event(history.KindStoreAudited)
+	for _, found := range b.inTable() {
+		found.Time = b.tick()
+		b.put(found)
+		audited.N++
+	}
+	audited.Time = b.tick()
 	audited.Aux = int64(audited.Time)
 	b.put(audited)
 	b.as(0, 0).signal("TERM").exit(0)
 	return b.sealed()
+}
+
+// inTable are the entries that the changes so far have left in the table.
+func (b *builder) inTable() []history.Event {
+	last := map[int64]history.Event{}
+	for _, e := range b.events {
+		if e.Kind == history.KindStoreChange {
+			last[e.Op] = e
+		}
+	}
+	var found []history.Event
+	for _, number := range slices.Sorted(maps.Keys(last)) {
+		e := last[number]
+		said, err := history.ParseStoreChange(e.Text)
+		if err != nil || said.To == history.StoreAbsent || b.vanished[number] {
+			continue
+		}
+		said.From = history.StoreAbsent
+		e.Kind, e.Aux, e.Flags, e.Text = history.KindStoreEntry, history.None, 0, said.String()
+		found = append(found, e)
+	}
+	return found
+}
+
+// repeat lets a fault write the dead letter once more; the copy's offset follows.
+func (b *builder) repeat(number int32) *builder {
+	copied := b.inDLQ(number)
+	copied.Flags |= history.Repeated
+	return b
 }
 
 func (b *builder) killed(instance int16) *builder {
@@ -181,7 +240,7 @@ func (b *builder) killed(instance int16) *builder {
 }
 
 func storeTales() []tale {
-	return slices.Concat(storeStateTales(), storeOwnTales(), storeLockTales(), storeTimeTales(), storeArrivalTales())
+	return slices.Concat(storeStateTales(), storeOwnTales(), storeLockTales(), storeTimeTales(), storeProbeTales(), storeArrivalTales())
 }
 
 func storeStateTales() []tale {
@@ -374,6 +433,27 @@ func storeLockTales() []tale {
 			e.due().lock(1).try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
+		{"a worker is in the midst of its attempt, another unlocks the entry while its lease holds and tries it", []string{"double-lock"}, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0).due().lock(0)
+			asked := e.ask(e.instance)
+			b.wait(50 * ms)
+			e.open().change(history.StorePending)
+			e.lock(1).try(transient)
+			b.wait(5 * ms)
+			e.answer(asked, history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"a worker gives an entry back when its attempt is over, and another tries it", nil, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0).due().lock(0).try(transient)
+			b.wait(5 * ms)
+			e.retries++
+			e.next = b.now
+			e.open().change(history.StorePending)
+			b.wait(100 * ms)
+			e.lock(1).try(history.OutcomeSuccess).resolve()
+			b.h.Store.Waits = nil
+			return b.settled()
+		}},
 		{"a lock whose lease is over is taken over at once", nil, func(b *builder) history.Source {
 			e := b.stores().dead(0).ingest(0).due().lock(0)
 			b.killed(history.Worker(0)).wait(lease + 30*ms)
@@ -555,6 +635,37 @@ func (b *builder) ingestScheduled(number int32) *entry {
 
 func storeArrivalTales() []tale {
 	return []tale{
+		{"a committed row is gone when the database is back from a crash", []string{"lost-in-store"}, func(b *builder) history.Source {
+			crash := b.stores().fault("store", "database", "the store's database crashed")
+			b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+			b.breaks(crash).wait(300 * ms).heals(crash)
+			b.vanished = map[int64]bool{1: true}
+			return b.settled()
+		}},
+		{"a router commits while the database is away, and the letter is not there afterwards", []string{"lost-in-store"}, func(b *builder) history.Source {
+			crash := b.stores().fault("store", "database", "the store's database crashed")
+			b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+			b.breaks(crash).watched(history.WatchLost).dead(1).routerCommits(2).wait(300 * ms).watched(history.WatchResumed).heals(crash)
+			return b.settled()
+		}},
+		{"a letter that comes twice has one entry", nil, func(b *builder) history.Source {
+			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
+			b.h.Contract.SamePartition = true
+			b.dead(0).repeat(0).breaks(repeat).heals(repeat)
+			b.inTopics[len(b.inTopics)-1].Partition = 1 // of the copy's own
+			b.ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+			b.routerCommits(2)
+			return b.settled()
+		}},
+		{"a letter that comes twice has an entry for each place where it lies", []string{"doubled-in-store"}, func(b *builder) history.Source {
+			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
+			b.dead(0).repeat(0).breaks(repeat).heals(repeat)
+			first, second := b.rowOfLetter(0, 0, 1), b.rowOfLetter(0, 1, 2)
+			b.routerCommits(2)
+			first.due().lock(0).try(history.OutcomeSuccess).resolve()
+			second.due().lock(1).try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
 		{"the router commits before the row is there", []string{"committed-before-stored"}, func(b *builder) history.Source {
 			b.stores().dead(0).routerCommits(1).wait(20 * ms)
 			b.row(0).due().lock(0).try(history.OutcomeSuccess).resolve()
@@ -622,4 +733,63 @@ func (e *entry) republish(code int16, flags history.Flags) *entry {
 func (b *builder) backIn(number int32) *builder {
 	b.inInput(number, 0)
 	return b.as(0, 0).fetch(number).success(number).commit(b.next[0])
+}
+
+// probed makes the entry one that is tried when its worker's health probe says so.
+func (e *entry) probed() *entry {
+	e.b.h.Store.Probed = true
+	e.strategy = conditional
+	return e
+}
+
+// tells is the health probe's answer to the worker, "" if all is well.
+func (e *entry) tells(worker int, unmet string) *entry {
+	event := e.b.event(history.KindStoreProbe)
+	event.Instance, event.Text = history.Worker(worker), unmet
+	e.b.put(event)
+	return e
+}
+
+func storeProbeTales() []tale {
+	const open = "the circuit breaker is OPEN"
+	conditionalEntry := func(b *builder) *entry { return b.stores().dead(0).ingest(0).probed().due() }
+	return []tale{
+		{"conditional, and tried when the probe says that all is well", nil, func(b *builder) history.Source {
+			conditionalEntry(b).lock(0).tells(0, "").try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"conditional, put off while the probe says that something is wrong, and tried then", nil, func(b *builder) history.Source {
+			e := conditionalEntry(b).lock(0).tells(0, open)
+			e.next = b.now + 20*ms
+			e.open().change(history.StorePending)
+			e.due().lock(1).tells(1, "").try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"conditional, and tried although the probe said that something is wrong", []string{"retry-while-unhealthy"}, func(b *builder) history.Source {
+			conditionalEntry(b).lock(0).tells(0, open).try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"conditional, and tried on what the probe had said before the lock", []string{"retry-while-unhealthy"}, func(b *builder) history.Source {
+			e := conditionalEntry(b).tells(0, "")
+			b.wait(20 * ms)
+			e.lock(0).try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"conditional, and tried on what the probe said to another worker", []string{"retry-while-unhealthy"}, func(b *builder) history.Source {
+			conditionalEntry(b).lock(0).tells(0, open).tells(1, "").try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"conditional, without a probe", nil, func(b *builder) history.Source {
+			e := conditionalEntry(b)
+			b.h.Store.Probed = false
+			e.lock(0).try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"tried by another strategy while the probe says that something is wrong", nil, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0).due().lock(0).tells(0, open)
+			b.h.Store.Probed = true
+			e.try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+	}
 }

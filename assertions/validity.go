@@ -17,10 +17,15 @@ import (
 func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	h := &j.header
 	v := &Verdict{
-		Schema: SchemaVersion, RunID: h.RunID, Scenario: h.Scenario, Seed: h.Seed, Subject: h.Subject, Rerun: h.Rerun, Started: h.Started,
+		Schema: SchemaVersion, RunID: h.RunID, Scenario: h.Scenario, Seed: h.Seed, Subject: h.Subject,
+		Instances: h.Instances, Group: h.Group, Topics: h.Topics, Rerun: h.Rerun, Started: h.Started,
 		Reasons: []string{}, Invariants: []Result{}, Faults: j.world.faultResults(), Thresholds: []measure.Threshold{},
 		Latency: measured.Latencies(), Throughput: measured.Throughput, Ledger: measured.Ledger, Health: measured.Health,
-		Phases: measured.Phases, Environment: h.Environment,
+		Phases: measured.Phases, Environment: h.Environment, Conservation: measured.Conservation, Drain: measured.Drain(),
+		Percentiles: measured.Percentiles(), Series: measured.Series, HeatMap: measured.HeatMap,
+	}
+	for i := range min(len(v.Faults), len(measured.Recoveries)) {
+		v.Faults[i].Recovery = measured.Recoveries[i]
 	}
 	for _, one := range j.checkers {
 		v.Invariants = append(v.Invariants, j.weaken(one.finish()))
@@ -181,6 +186,7 @@ func (w *world) idleFaults() []string {
 			name = fmt.Sprintf("number %d", i+1)
 		}
 		switch {
+		case f.planned.Refused != "":
 		case !f.injected:
 			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What, w.neverWhy(&f.planned)))
 		case len(f.effects) == 0:
@@ -226,6 +232,15 @@ func (w *world) idleWhy(f *faultState) string {
 		return "the process was not there to be hit: it had ended before, or had not started yet"
 	case "downstream":
 		return "the oracle was not asked for anything that it concerns in the " + lasted + " in which it was in force; make it longer, or raise the rate"
+	}
+	if f.planned.Kind == "store" {
+		switch {
+		case strings.HasPrefix(f.planned.Target, "worker"):
+			return "the worker locked no entry in the " + lasted + " in which its clock was wrong; make it longer, or plan more dead letters"
+		case f.planned.Target == "dlq":
+			return "there was no dead letter in the topic yet; let it begin later"
+		}
+		return "nobody was connected to the database"
 	}
 	return "nothing noticed it"
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// SchemaVersion is the version of verdict.json.
-const SchemaVersion = 1
+// SchemaVersion is the version of verdict.json. 2 added everything that the report draws: conservation, drain, recoveries, percentiles, curves and
+// heat map.
+const SchemaVersion = 2
 
 // Status is the outcome of judging one thing.
 type Status string
@@ -29,6 +30,10 @@ type Verdict struct {
 	Scenario string `json:"scenario"`
 	Seed     uint64 `json:"seed"`
 	Subject  string `json:"subject"`
+	// Instances of the subject there were at the start, in the consumer group Group; Topics are those of the run.
+	Instances int             `json:"instances,omitempty"`
+	Group     string          `json:"group,omitempty"`
+	Topics    []history.Topic `json:"topics,omitempty"`
 	// Rerun is the command that runs the same plan again.
 	Rerun   string    `json:"rerun"`
 	Started time.Time `json:"started"`
@@ -43,6 +48,16 @@ type Verdict struct {
 	Health      measure.Health             `json:"health"`
 	Phases      []measure.Phase            `json:"phases"`
 	Environment map[string]string          `json:"environment"`
+	// Logs are what the subject's processes wrote around the first occurrence of each anomaly; LogsNote says why there are none, or not all.
+	Logs     []LogExcerpt `json:"logs,omitempty"`
+	LogsNote string       `json:"logs_note,omitempty"`
+	// Conservation is where every record went; Drain how the run came to its end.
+	Conservation measure.Conservation `json:"conservation"`
+	Drain        measure.Drain        `json:"drain"`
+	// Percentiles by latency, Series and HeatMap are what the report draws.
+	Percentiles map[string]measure.PercentileCurves `json:"percentiles"`
+	Series      measure.Series                      `json:"series"`
+	HeatMap     measure.HeatMap                     `json:"heat_map"`
 	// ThresholdsMissed tells that a threshold was missed; they are no part of Verdict, and verdict.json has each of them.
 	ThresholdsMissed bool `json:"-"`
 }
@@ -67,6 +82,30 @@ type Anomaly struct {
 	// Count of all occurrences; Witnesses holds at most MaxWitnesses of them, shortest first.
 	Count     int64     `json:"count"`
 	Witnesses []Witness `json:"witnesses"`
+	// First is the earliest occurrence, which need not be among the witnesses; nil where no moment can be told.
+	First *Occurrence `json:"first,omitempty"`
+	// Records are the places of the first MaxRecords occurrences, in the order in which they were found.
+	Records []Occurrence `json:"records,omitempty"`
+}
+
+// MaxRecords is how many occurrences of an anomaly are kept by their places.
+const MaxRecords = 200
+
+// Occurrence says where and when something was violated, without its story.
+type Occurrence struct {
+	// Record is the record's sequence number, None when it is about a partition or the run; Key its key, "" for a null key.
+	Record    int32  `json:"record"`
+	ID        string `json:"id,omitempty"`
+	Key       string `json:"key,omitempty"`
+	Topic     string `json:"topic,omitempty"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// At is when it was violated, on the run's clock: with the commit that went too far, or else with the last of the events that contradict
+	// each other. None (-1) where the absence of something violates it, which has no moment.
+	At time.Duration `json:"at_ns"`
+	// Phase is the phase of the run at that time; Command tells the record's whole story. Only First has them.
+	Phase   string `json:"phase,omitempty"`
+	Command string `json:"command,omitempty"`
 }
 
 // MaxWitnesses is how many witnesses of an anomaly are kept in full.
@@ -75,8 +114,10 @@ const MaxWitnesses = 20
 // Witness is the story of one occurrence.
 type Witness struct {
 	// Record is the record's sequence number, None when the story is about a partition or the run.
-	Record    int32  `json:"record"`
-	ID        string `json:"id,omitempty"`
+	Record int32  `json:"record"`
+	ID     string `json:"id,omitempty"`
+	// Key is the record's key, "" for a null key.
+	Key       string `json:"key,omitempty"`
 	Topic     string `json:"topic,omitempty"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
@@ -84,6 +125,8 @@ type Witness struct {
 	Summary string `json:"summary"`
 	// Command tells the whole story; "" when it is about no one place.
 	Command string `json:"command,omitempty"`
+	// Actors take part in the biography, in the order in which a record meets them.
+	Actors []Actor `json:"actors,omitempty"`
 	// Biography is the record's events in order; those marked contradict each other.
 	Biography []Line `json:"biography"`
 }
@@ -94,6 +137,13 @@ type Line struct {
 	Kind   string        `json:"kind"`
 	Text   string        `json:"text"`
 	Marked bool          `json:"marked,omitempty"`
+	// From and To name the actors between which it went; without To it happened at From alone, and without either (a fault) at large.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	// Label is the event in a word or two, for a reader who sees between whom it was.
+	Label string `json:"label,omitempty"`
+	// Failed: an answer that says no, an error, an end that nobody asked for.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // FaultResult tells what a planned fault did.
@@ -101,6 +151,8 @@ type FaultResult struct {
 	history.PlannedFault
 	Planned  FaultWindow `json:"planned"`
 	Observed FaultSeen   `json:"observed"`
+	// Recovery is how long it took to feel it, and to be rid of it.
+	Recovery measure.Recovery `json:"recovery"`
 }
 
 // FaultWindow is a time window on the run's clock.
@@ -116,4 +168,24 @@ type FaultSeen struct {
 	FaultWindow
 	// Effects counts what it did, by kind ("connections cut", "requests answered").
 	Effects map[string]int64 `json:"effects"`
+}
+
+// LogExcerpt is what one process wrote around the first occurrence of an anomaly. Judging adds none: whoever has the run's directory does.
+type LogExcerpt struct {
+	Invariant string `json:"invariant"`
+	Anomaly   string `json:"anomaly"`
+	// Process is "instance 0", "worker 1" …; File is where the lines are, relative to the run's directory.
+	Process string `json:"process"`
+	File    string `json:"file"`
+	// At is the moment around which the lines were written.
+	At    time.Duration `json:"at_ns"`
+	Lines []LogLine     `json:"lines"`
+	// LeftOut is how many lines of the same time are not told.
+	LeftOut int64 `json:"left_out,omitempty"`
+}
+
+// LogLine is a line of a log; Time is when it was read, to within a tenth of a second, on the run's clock.
+type LogLine struct {
+	Time time.Duration `json:"time_ns"`
+	Text string        `json:"text"`
 }

@@ -56,7 +56,7 @@ func Catalogue() []Entry {
 	var all []Entry
 	for _, entries := range [][]Entry{
 		slowEntries(), brokenEntries(), refusalEntries(), lossEntries(), brokerEntries(), coordinationEntries(), subjectEntries(), scaleEntries(),
-		downstreamEntries(), shapeEntries(), valueEntries(), scheduleEntries(),
+		downstreamEntries(), storeEntries(), shapeEntries(), valueEntries(), scheduleEntries(),
 	} {
 		all = append(all, entries...)
 	}

@@ -78,7 +78,7 @@ func downstreamEntries() []Entry {
 		Example: "{at: 1s, for: 2s, downstream: {errors: {transient: 20%, permanent: 2%}}}",
 	}, {
 		Name: "downstream.error_text", Summary: "Failures say something that careless code breaks on.",
-		Does: "The text of every failure is non-ascii, long (4 KiB) or hostile (CR LF, NUL, quotes, markup). That text ends up in the headers of dead letters.", Made: downstreamMade,
+		Does: "The text of every failure is non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup) or tells of an outage. That text ends up in the headers of dead letters.", Made: downstreamMade,
 		Shows:   "A correct consumer's dead letters stay whole. Bugs: headers cut in the middle of a character, texts that break the envelope, a dead letter too large to be written.",
 		Effects: []string{"error texts changed"}, Keys: []string{"downstream.error_text"},
 		Example: "{at: 1s, for: 2s, downstream: {error_text: hostile}}",

@@ -30,7 +30,7 @@ func parse(t *testing.T, text string) Spec {
 }
 
 func roomy() Setting {
-	return Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true, Topics: []string{}}
+	return Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true, Topics: []string{}, StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
 }
 
 // ofFaults are the catalogue's entries for the list of faults.
@@ -109,7 +109,7 @@ func jsonName(field reflect.StructField) string {
 }
 
 func TestLookup(t *testing.T) {
-	for name, want := range map[string]int{"network": 9, "kafka.error": 1, "latency": 1, "restart": 2, "when": 1, "workload": 8, "bursts": 1, "nothing": 0, "": 0} {
+	for name, want := range map[string]int{"network": 9, "kafka.error": 1, "latency": 1, "restart": 3, "store": 6, "when": 1, "workload": 8, "bursts": 1, "nothing": 0, "": 0} {
 		if have := Lookup(name); len(have) != want {
 			t.Errorf("%q finds %d entries, want %d", name, len(have), want)
 		}
@@ -153,6 +153,12 @@ func TestDescribe(t *testing.T) {
 		"{downstream: {rate_limit: {rate: 100/s}}}":                                            {"attempts above 100/s answered 429", "downstream"},
 		"{downstream: {errors: {transient: 20%, reset: 1%}}}":                                  {"attempts answered with errors: 20% 503, 1% with a reset", "downstream"},
 		"{downstream: {error_text: long}}":                                                     {"failures with long error texts", "downstream"},
+		"{store: {unhealthy: cpu}}":                                                            {"the workers' health probe says that something is wrong: cpu", "health probe"},
+		"{store: {restart: true}}":                                                             {"the store's database restarted", "database"},
+		"{store: {crash: true}}":                                                               {"the store's database crashed", "database"},
+		"{store: {process: worker 1, clock_ahead: 10m}}":                                       {"the clock of worker 1 is 10m0s ahead", "worker 1"},
+		"{store: {process: worker 1, clock_behind: 10m}}":                                      {"the clock of worker 1 is 10m0s behind", "worker 1"},
+		"{store: {repeat_letters: 50%}}":                                                       {"50% of the dead letters written again, in another order", "dlq"},
 		"{at: 1s}":                                                                             {"", ""},
 	} {
 		what, target := parse(t, text).Describe()
@@ -169,6 +175,7 @@ func TestDefaultNames(t *testing.T) {
 		"{broker: {broker: 2, stop: true}}": "broker-2-stop", "{broker: {move_coordinator: true}}": "move-coordinator", "{broker: {broker: 1, move_leaders: true}}": "broker-1-move-leaders",
 		"{subject: {instance: 1, signal: KILL}}": "kill-instance-1", "{subject: {all: true, restart: true}}": "restart-all", "{subject: {scale_up: 1}}": "scale-up",
 		"{subject: {scale_down: 1}}": "scale-down", "{downstream: {outage: true}}": "downstream-outage", "{downstream: {rate_limit: {rate: 1/s}}}": "downstream-rate-limit", "{}": "",
+		"{store: {crash: true}}": "store-crash", "{store: {process: worker 1, clock_ahead: 1s}}": "store-clock-ahead-worker-1", "{store: {repeat_letters: 1%}}": "store-repeat-letters",
 	} {
 		if have := parse(t, text).DefaultName(); have != want {
 			t.Errorf("%s is called %q, want %q", text, have, want)

@@ -16,6 +16,7 @@ const (
 	KindBroker     = "broker"
 	KindSubject    = "subject"
 	KindDownstream = "downstream"
+	KindStore      = "store"
 )
 
 // Kinds returns the kinds that s sets, in the order of Spec; a valid spec has exactly one.
@@ -26,7 +27,7 @@ func (s Spec) Kinds() []string {
 		set  bool
 	}{
 		{KindNetwork, s.Network != nil}, {KindKafka, s.Kafka != nil}, {KindBroker, s.Broker != nil},
-		{KindSubject, s.Subject != nil}, {KindDownstream, s.Downstream != nil},
+		{KindSubject, s.Subject != nil}, {KindDownstream, s.Downstream != nil}, {KindStore, s.Store != nil},
 	} {
 		if kind.set {
 			kinds = append(kinds, kind.name)
@@ -44,7 +45,7 @@ func (s Spec) Kind() string {
 }
 
 // Describe says in words what is broken ("Produce to dlq answered NOT_ENOUGH_REPLICAS") and names what is hit: "broker 1", "brokers",
-// "coordinator", "dlq", "input", "downstream", "instance 1", "every instance", "instances".
+// "coordinator", "dlq", "input", "downstream", "instance 1", "every instance", "instances", "worker 0", "database".
 func (s Spec) Describe() (what, target string) {
 	switch {
 	case s.Network != nil:
@@ -57,6 +58,8 @@ func (s Spec) Describe() (what, target string) {
 		return s.Subject.what(), s.Subject.target()
 	case s.Downstream != nil:
 		return s.Downstream.what() + of(s.Downstream.Node), "downstream"
+	case s.Store != nil:
+		return s.Store.what(), s.Store.target()
 	}
 	return "", ""
 }
@@ -77,6 +80,8 @@ func (s Spec) DefaultName() string {
 		return s.Subject.name()
 	case s.Downstream != nil:
 		return dashed("downstream " + s.Downstream.key())
+	case s.Store != nil:
+		return dashed("store " + strings.TrimSpace(s.Store.key()+" "+s.Store.Process))
 	}
 	return ""
 }
@@ -384,4 +389,40 @@ func (e Errors) what() string {
 		}
 	}
 	return "attempts answered with errors: " + strings.Join(shares, ", ")
+}
+
+// TargetDatabase is the target of faults of the dead-letter store's database.
+const TargetDatabase = "database"
+
+func (s Store) key() string {
+	return chosen(choice{"restart", s.Restart}, choice{"crash", s.Crash}, choice{"clock_ahead", s.ClockAhead > 0}, choice{"clock_behind", s.ClockBehind > 0},
+		choice{"unhealthy", s.Unhealthy != ""}, choice{"repeat_letters", s.RepeatLetters > 0})
+}
+
+func (s Store) what() string {
+	switch {
+	case s.Restart:
+		return "the store's database restarted"
+	case s.Crash:
+		return "the store's database crashed"
+	case s.ClockAhead > 0:
+		return fmt.Sprintf("the clock of %s is %s ahead", s.Process, s.ClockAhead)
+	case s.ClockBehind > 0:
+		return fmt.Sprintf("the clock of %s is %s behind", s.Process, s.ClockBehind)
+	case s.Unhealthy != "":
+		return "the workers' health probe says that something is wrong: " + s.Unhealthy
+	}
+	return fmt.Sprintf("%s of the dead letters written again, in another order", s.RepeatLetters)
+}
+
+func (s Store) target() string {
+	switch {
+	case s.Process != "":
+		return s.Process
+	case s.Unhealthy != "":
+		return "health probe"
+	case s.RepeatLetters > 0:
+		return "dlq"
+	}
+	return TargetDatabase
 }

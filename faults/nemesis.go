@@ -17,6 +17,8 @@ type Planned struct {
 	Spec  Spec
 	// Seed is the fault's own, for what is drawn per request.
 	Seed uint64
+	// Open: nobody said how long it lasts; For is the longest it can.
+	Open bool
 	history.PlannedFault
 }
 
@@ -49,6 +51,18 @@ type Injector interface {
 	Inject(ctx context.Context, active Active) (Heal, error)
 }
 
+// Book is told of faults while they are carried out.
+type Book interface {
+	// Enter gives a fault its index, right before it is injected; with an error it is not injected. It is ErrOver when the time for faults has
+	// just come to its end: no error of the schedule.
+	Enter(Planned) (index int, err error)
+	// Began is called when it is in force, or with why it could not be injected; then nothing else follows.
+	Began(index int, err error)
+	// Leave is called when it has lasted long enough, right before it is healed, and Done when it is healed, or could not be.
+	Leave(index int)
+	Done(index int, err error)
+}
+
 // Nemesis carries out the schedule.
 type Nemesis struct {
 	// Injectors by kind: network, kafka, broker, subject, downstream.
@@ -59,8 +73,16 @@ type Nemesis struct {
 	Triggers Triggers
 	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more.
 	Steady time.Duration
-	// Observe, if set, is told when a fault starts (true) and when it has been healed (false).
+	// Observe, if set, is told when a fault starts (true) and when it has been healed, or was not injected after all (false).
 	Observe func(Planned, bool)
+	// Book, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a fault that nobody planned
+	// gets one.
+	Book Book
+	// Over, if set, is closed when the time for faults is over before its planned end: no further one is injected, and what is in force is healed.
+	Over <-chan struct{}
+
+	mu      sync.Mutex
+	inForce map[int]*inForce
 }
 
 const (
@@ -94,29 +116,21 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 }
 
 func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Planned) error {
-	injector := n.Injectors[planned.Kind]
-	if injector == nil {
-		return fmt.Errorf("injecting fault %s: there is no injector for kind %q", planned.Name, planned.Kind)
+	if n.Injectors[planned.Kind] == nil {
+		return noInjector(planned)
 	}
-	start, due, err := n.due(ctx, steady, planned)
+	waiting, cancel := n.untilOver(ctx)
+	defer cancel()
+	start, due, err := n.due(waiting, steady, planned)
 	if err != nil {
 		return fmt.Errorf("injecting fault %s: %w", planned.Name, err)
 	}
 	if !due {
 		return nil
 	}
-	n.note(history.KindFaultStart, planned)
-	heal, err := injector.Inject(ctx, NewActive(planned, n.Sink, n.Clock))
-	if err != nil {
-		return fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
+	if err := n.carry(ctx, planned, start+planned.For); !errors.Is(err, ErrOver) {
+		return err
 	}
-	SleepUntil(ctx, n.Clock, start+planned.For)
-	healing, cancel := healingContext(ctx)
-	defer cancel()
-	if err := heal(healing); err != nil {
-		return fmt.Errorf("healing fault %s (%s): %w", planned.Name, planned.What, err)
-	}
-	n.note(history.KindFaultEnd, planned)
 	return nil
 }
 

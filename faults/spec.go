@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -20,7 +21,7 @@ type Spec struct {
 	When string `json:"when,omitempty"`
 	// After is how long after that event the fault starts; it goes with When.
 	After units.Duration `json:"after,omitempty"`
-	// For is how long it stays; 0 only for faults that are an instant (a signal, a broker restart).
+	// For is how long it stays; 0 only for faults that are an instant (a signal, a restart).
 	For units.Duration `json:"for,omitempty"`
 
 	Network    *Network    `json:"network,omitempty"`
@@ -28,6 +29,7 @@ type Spec struct {
 	Broker     *Broker     `json:"broker,omitempty"`
 	Subject    *Subject    `json:"subject,omitempty"`
 	Downstream *Downstream `json:"downstream,omitempty"`
+	Store      *Store      `json:"store,omitempty"`
 }
 
 // LinkStore is the Network.Link of the dead-letter store's database.
@@ -187,8 +189,8 @@ type Downstream struct {
 	RateLimit *RateLimit `json:"rate_limit,omitempty"`
 	// Errors answers shares of the attempts with errors, drawn from the seed by record and attempt; the rest is answered as planned.
 	Errors *Errors `json:"errors,omitempty"`
-	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup).
-	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile"`
+	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup), outage (a circuit breaker is open).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile,enum=outage"`
 }
 
 // RateLimit lets Rate attempts pass, over all instances; the others are answered 429 with RetryAfter (whole seconds on the wire; default 1s).
@@ -205,3 +207,31 @@ type Errors struct {
 	Timeout   units.Percent `json:"timeout,omitempty"`
 	Reset     units.Percent `json:"reset,omitempty"`
 }
+
+// Store acts on the dead-letter store that the scenario brings. Exactly one of Restart, Crash, ClockAhead, ClockBehind, Unhealthy, RepeatLetters is set.
+type Store struct {
+	// Restart: its database is stopped in order and started at once on the same data. Like Crash it needs a private server: engine postgres without a url.
+	Restart bool `json:"restart,omitempty"`
+	// Crash: its database ends without a goodbye; after For it is started again and recovers what was committed.
+	Crash bool `json:"crash,omitempty"`
+	// Process is the worker whose machine has a wrong clock: "worker 0". ClockAhead and ClockBehind say by how much, in real time; it is right again after For.
+	Process     string         `json:"process,omitempty"`
+	ClockAhead  units.Duration `json:"clock_ahead,omitempty"`
+	ClockBehind units.Duration `json:"clock_behind,omitempty"`
+	// Unhealthy is what the workers' health probe (store.probe) says is wrong: circuit-breaker (OPEN), cpu (80 %), memory (85 %), connections (none is available), or probe (it answers 503).
+	Unhealthy string `json:"unhealthy,omitempty" jsonschema:"enum=circuit-breaker,enum=cpu,enum=memory,enum=connections,enum=probe"`
+	// RepeatLetters is the share of the dead letters in their topic by then that is written there once more, in another order.
+	RepeatLetters units.Percent `json:"repeat_letters,omitempty"`
+}
+
+// The words of Store.Unhealthy.
+const (
+	UnhealthyBreaker     = "circuit-breaker"
+	UnhealthyCPU         = "cpu"
+	UnhealthyMemory      = "memory"
+	UnhealthyConnections = "connections"
+	UnhealthyProbe       = "probe"
+)
+
+// Offset is how far the clock is ahead, negative behind.
+func (s Store) Offset() time.Duration { return s.ClockAhead.D() - s.ClockBehind.D() }

@@ -49,3 +49,47 @@ func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
+	setting := Setting{Steady: time.Minute, Instances: 1, Brokers: 1, Oracle: true, StoreProcesses: map[string]int{"router": 1, "worker": 2}}
+	fixed := setting
+	fixed.StoreFixed = "the database is a file"
+	for name, one := range map[string]struct {
+		text    string
+		setting Setting
+		want    string // "": nothing is wrong
+	}{
+		"restart":          {"{at: 1s, store: {restart: true}}", setting, ""},
+		"crash":            {"{at: 1s, for: 1s, store: {crash: true}}", setting, ""},
+		"clock":            {"{at: 1s, for: 1s, when: store-locked, store: {process: worker 1, clock_behind: 1m}}", setting, ""},
+		"letters":          {"{at: 1s, store: {repeat_letters: 10%}}", setting, ""},
+		"a file restarted": {"{at: 1s, store: {restart: true}}", fixed, "the database is a file"},
+		"a file crashed":   {"{at: 1s, for: 1s, store: {crash: true}}", fixed, "the database is a file"},
+		"a clock, a file":  {"{at: 1s, for: 1s, store: {process: worker 1, clock_ahead: 1m}}", fixed, ""},
+		"no probe":         {"{at: 1s, for: 1s, store: {unhealthy: cpu}}", setting, "the workers ask no health probe"},
+		"no store":         {"{at: 1s, store: {restart: true}}", Setting{}, "no dead-letter store of its own"},
+		"nothing":          {"{at: 1s, store: {}}", setting, "this fault does nothing"},
+		"two":              {"{at: 1s, for: 1s, store: {crash: true, process: worker 0, clock_ahead: 1s}}", setting, "exclude each other"},
+		"both ways":        {"{at: 1s, for: 1s, store: {process: worker 0, clock_ahead: 1s, clock_behind: 2s}}", setting, "exclude each other"},
+		"whose clock":      {"{at: 1s, for: 1s, store: {clock_ahead: 1s}}", setting, "say whose clock is wrong"},
+		"a router's":       {"{at: 1s, for: 1s, store: {process: router 0, clock_ahead: 1s}}", setting, "a router goes by no clock"},
+		"no such worker":   {"{at: 1s, for: 1s, store: {process: worker 2, clock_ahead: 1s}}", setting, "there is no worker 2"},
+		"nobody's":         {"{at: 1s, store: {process: worker 0, restart: true}}", setting, "leave it out"},
+		"for ever":         {"{at: 1s, store: {crash: true}}", setting, "needs a duration"},
+		"too long":         {"{at: 1s, for: 1s, store: {restart: true}}", setting, "is an instant"},
+		"writing for long": {"{at: 1s, for: 1s, store: {repeat_letters: 1%}}", setting, "is an instant"},
+	} {
+		spec := parse(t, one.text)
+		var said []string
+		for _, defect := range spec.Validate(one.setting) {
+			said = append(said, defect.Message)
+		}
+		if got := strings.Join(said, "; "); (one.want == "") != (got == "") || !strings.Contains(got, one.want) {
+			t.Errorf("%s: %q does not say %q", name, got, one.want)
+		}
+	}
+	trigger, waits, err := parse(t, "{at: 1s, for: 1s, when: store-locked, store: {process: worker 1, clock_behind: 1m}}").Trigger()
+	if err != nil || !waits || trigger.Instance != int(history.Worker(1)) {
+		t.Errorf("it waits for %+v, %v, %v", trigger, waits, err)
+	}
+}

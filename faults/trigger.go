@@ -91,8 +91,8 @@ func (s Spec) Trigger() (trigger Trigger, waits bool, err error) {
 		return trigger, true, err
 	}
 	ofStore := trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished
-	if s.Subject != nil && s.Subject.Process != "" {
-		kind, number, err := s.Subject.StoreProcess()
+	if process := s.process(); process != "" {
+		kind, number, err := readProcess(process)
 		if ofStore && kind == "worker" {
 			trigger.Instance = int(history.Worker(number))
 		}
@@ -106,4 +106,15 @@ func (s Spec) Trigger() (trigger Trigger, waits bool, err error) {
 		trigger.Instance = *s.Kafka.Instance
 	}
 	return trigger, true, nil
+}
+
+// process is the process of the dead-letter store that the fault hits, "" if none.
+func (s Spec) process() string {
+	switch {
+	case s.Subject != nil:
+		return s.Subject.Process
+	case s.Store != nil:
+		return s.Store.Process
+	}
+	return ""
 }

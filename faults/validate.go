@@ -36,6 +36,10 @@ type Setting struct {
 	// reached over the link "store".
 	StoreProcesses map[string]int
 	StoreLink      bool
+	// StoreFixed says why the store's database can't be stopped, what to do about it included; "" if it can.
+	StoreFixed string
+	// StoreProbe: its workers ask a health probe.
+	StoreProbe bool
 	// Reference is what is known of the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
 }
@@ -69,7 +73,7 @@ type Defect struct {
 func (s Spec) Validate(setting Setting) []Defect {
 	kinds := s.Kinds()
 	if len(kinds) != 1 {
-		message := "a fault needs exactly one kind: network, kafka, broker, subject or downstream"
+		message := "a fault needs exactly one kind: network, kafka, broker, subject, downstream or store"
 		if len(kinds) > 1 {
 			message = fmt.Sprintf("this fault has several kinds (%s): write one fault for each", strings.Join(kinds, ", "))
 		}
@@ -87,6 +91,8 @@ func (s Spec) Validate(setting Setting) []Defect {
 		defects = s.Subject.validate(setting)
 	case s.Downstream != nil:
 		defects = s.Downstream.validate(setting)
+	case s.Store != nil:
+		defects = s.Store.validate(setting)
 	}
 	for i := range defects {
 		defects[i].Path = "/" + kinds[0] + defects[i].Path
@@ -128,7 +134,8 @@ func (s Spec) trigger(setting Setting) []Defect {
 
 // length checks For: an instant has none, everything else needs one.
 func (s Spec) length() []Defect {
-	instant := s.Broker != nil && (s.Broker.Restart || s.Broker.MoveCoordinator) || s.Subject != nil && s.Subject.Restart
+	instant := s.Broker != nil && (s.Broker.Restart || s.Broker.MoveCoordinator) || s.Subject != nil && s.Subject.Restart ||
+		s.Store != nil && (s.Store.Restart || s.Store.RepeatLetters > 0)
 	ends := s.Subject != nil && (s.Subject.Signal == "TERM" || s.Subject.Signal == "KILL")
 	either := ends || s.Broker != nil && s.Broker.MoveLeaders
 	switch {
@@ -136,6 +143,9 @@ func (s Spec) length() []Defect {
 		what := "a restart"
 		if s.Broker != nil && s.Broker.MoveCoordinator {
 			what = "this move"
+		}
+		if s.Store != nil && s.Store.RepeatLetters > 0 {
+			what = "writing letters again"
 		}
 		return []Defect{{Path: "/for", Message: what + " is an instant: leave out for"}}
 	case ends && s.For > 0 && s.Subject.RestartAfter > 0:
@@ -319,11 +329,16 @@ func (s Subject) ofStore(setting Setting) []Defect {
 	if s.Process == "" {
 		return nil
 	}
-	kind, number, err := s.StoreProcess()
+	return storeProcess(s.Process, setting)
+}
+
+// storeProcess checks the name of a process of the dead-letter store.
+func storeProcess(name string, setting Setting) []Defect {
+	kind, number, err := readProcess(name)
 	if err == nil && number >= setting.StoreProcesses[kind] {
-		err = fmt.Errorf("there is no %s: the store has %s, numbered from 0", s.Process, counted(setting.StoreProcesses[kind], kind))
+		err = fmt.Errorf("there is no %s: the store has %s, numbered from 0", name, counted(setting.StoreProcesses[kind], kind))
 		if setting.StoreProcesses == nil {
-			err = fmt.Errorf("the run has no dead-letter store, so there is no %s: add store", s.Process)
+			err = fmt.Errorf("the run has no dead-letter store, so there is no %s: add store", name)
 		}
 	}
 	if err != nil {
@@ -333,10 +348,12 @@ func (s Subject) ofStore(setting Setting) []Defect {
 }
 
 // StoreProcess reads Process: "worker" or "router", and its number.
-func (s Subject) StoreProcess() (kind string, number int, err error) {
-	found := processForm.FindStringSubmatch(s.Process)
+func (s Subject) StoreProcess() (kind string, number int, err error) { return readProcess(s.Process) }
+
+func readProcess(name string) (kind string, number int, err error) {
+	found := processForm.FindStringSubmatch(name)
 	if found == nil {
-		return "", 0, fmt.Errorf("%q is no process of the dead-letter store: write worker N or router N, N from 0", s.Process)
+		return "", 0, fmt.Errorf("%q is no process of the dead-letter store: write worker N or router N, N from 0", name)
 	}
 	number, err = strconv.Atoi(found[2])
 	return found[1], number, err

@@ -86,7 +86,7 @@ const (
 
 	// AuditRecord: a record found in a topic when it was read to its end. Topic, Partition, Offset, Record (None if it carries
 	// no id of this run), KeyHash, ValueHash, HeadersHash over the headers that the original also has, HeaderCount, HeaderBytes,
-	// Claim (dead letters), Flags FailureHeaders; Aux = the record's timestamp (ms since 1970). The audit before a replay
+	// Claim (dead letters), Flags FailureHeaders, Repeated; Aux = the record's timestamp (ms since 1970). The audit before a replay
 	// and the one at the end both write them: a later AuditStart for the same topic begins anew.
 	KindAuditRecord
 	// AuditStart: the audit begins to read a topic. Topic.
@@ -97,7 +97,7 @@ const (
 	// ReplaySelected: the plan says that this dead letter goes back. Record, Topic, Partition, Offset of the dead letter.
 	KindReplaySelected
 
-	// Sample: a periodic reading. Text = what ("lag"), Aux = value; Topic, Partition where it belongs to one.
+	// Sample: a periodic reading of the harness. Text = what (SampleBacklog …), Aux = value.
 	KindSample
 
 	// Fetching: an instance began (N = 1) or ceased (N = 0) to ask for a partition in its Fetch requests; only the changes are recorded.
@@ -135,6 +135,8 @@ const (
 	KindStoreEntry
 	// StoreAudited: the audit of the store is complete. N = how many entries it found, Aux = the database's time of it, as in StoreChange.
 	KindStoreAudited
+	// StoreProbe: a worker of the store asked its health probe, stamped before the answer is written. Instance, N = 1 if all conditions of a conditional retry are met, else 0; Text = which are not.
+	KindStoreProbe
 )
 
 // How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).
@@ -158,6 +160,12 @@ const (
 	WatchLost    = "lost"
 	WatchResumed = "resumed"
 	WatchEnds    = "ends"
+)
+
+// The Text of KindSample.
+const (
+	SampleBacklog = "recorder-backlog" // events that wait to be written to the history; the recorder gives up at a million of them
+	SampleCPU     = "harness-cpu"      // processor time that the harness has used since it began, in ns
 )
 
 // Phase names, in order.
@@ -189,6 +197,8 @@ const (
 	FailureHeaders
 	// Polled: found by comparing rows, so that what happened between two looks is not known.
 	Polled
+	// Repeated: a fault wrote this copy, nobody under test did.
+	Repeated
 )
 
 // Has reports whether all of g is set.

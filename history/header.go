@@ -40,6 +40,8 @@ type PlannedFault struct {
 	// At is the offset from the start of the steady phase (with When: from when on the event counts); For the duration (0: an instant).
 	At  time.Duration `json:"at_ns"`
 	For time.Duration `json:"for_ns"`
+	// Refused says why it could not be injected, where that did not end the run: somebody wanted to break what can't be broken. Nothing hangs on its effect.
+	Refused string `json:"refused,omitempty"`
 }
 
 // Expect is what the scenario demands beyond the contract.

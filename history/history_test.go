@@ -259,7 +259,7 @@ func TestEveryKindHasAWordOfItsOwn(t *testing.T) {
 		if other, taken := seen[word]; taken {
 			t.Errorf("kinds %d and %d are both %q", other, kind, word)
 		}
-		if kind <= KindStoreAudited == strings.HasPrefix(word, "kind(") {
+		if kind <= KindStoreProbe == strings.HasPrefix(word, "kind(") {
 			t.Errorf("kind %d is %q", kind, word)
 		}
 		seen[word] = kind
@@ -268,13 +268,13 @@ func TestEveryKindHasAWordOfItsOwn(t *testing.T) {
 
 func TestFlagsInWords(t *testing.T) {
 	for flags, want := range map[Flags]string{
-		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers", Polled: "polled", 1 << 31: "bit 31",
+		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers", Polled: "polled", Repeated: "repeated", 1 << 31: "bit 31",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%b: %q, want %q", flags, got, want)
 		}
 	}
-	if flagName(10) != "" || Polled != 1<<9 {
+	if flagName(11) != "" || Repeated != 1<<10 {
 		t.Error("a flag was added without its word")
 	}
 }

@@ -27,7 +27,7 @@ func kindName(k Kind) string {
 		KindShareAcquired: "share-acquired", KindShareAckRequest: "share-ack-request", KindShareAckResponse: "share-ack-response",
 		KindShareSessionEnd: "share-session-end",
 		KindStoreChange:     "store-change", KindStoreClock: "store-clock", KindStoreWatch: "store-watch", KindStoreEntry: "store-entry",
-		KindStoreAudited: "store-audited",
+		KindStoreAudited: "store-audited", KindStoreProbe: "store-probe",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -47,7 +47,7 @@ func (k Kind) String() string {
 func flagName(bit int) string {
 	names := [...]string{
 		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected", "failure-headers",
-		"polled",
+		"polled", "repeated",
 	}
 	if bit < len(names) {
 		return names[bit]

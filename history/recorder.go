@@ -147,6 +147,17 @@ func (r *Recorder) Record(e Event) {
 	}
 }
 
+// Backlog returns how many events are in full segments that wait to be written. At maxWaiting segments the recorder gives up.
+func (r *Recorder) Backlog() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting := 0
+	for _, events := range r.waiting {
+		waiting += len(events)
+	}
+	return waiting
+}
+
 func (r *Recorder) newBuffer() []Event {
 	if n := len(r.spare); n > 0 {
 		buffer := r.spare[n-1]

@@ -225,6 +225,9 @@ func TestDiskThatHangs(t *testing.T) {
 	if !errors.Is(r.Err(), ErrOverflow) {
 		t.Error(r.Err())
 	}
+	if backlog := r.Backlog(); backlog != 10*maxWaiting {
+		t.Errorf("%d events are said to wait, not %d", backlog, 10*maxWaiting)
+	}
 	close(answer)
 	for r.backlog() > 0 {
 		time.Sleep(time.Millisecond)

@@ -51,6 +51,8 @@ type StoreContract struct {
 	Waits []time.Duration `json:"waits_ns,omitempty"`
 	// OffPeak is when the strategy scheduled_retry may try.
 	OffPeak *OffPeak `json:"off_peak,omitempty"`
+	// Probed: workers ask a health probe of the run's before they try an entry by the strategy conditional_retry.
+	Probed bool `json:"probed,omitempty"`
 	// Poll is how often a worker asks for work, Lease how long a lock holds unless it is renewed, Late what is allowed beyond every time.
 	Poll  time.Duration `json:"poll_ns,omitempty"`
 	Lease time.Duration `json:"lease_ns,omitempty"`

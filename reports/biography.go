@@ -3,12 +3,16 @@ package reports
 // A record that was retried for minutes has a long life; what a reader needs of it are its beginning, its end, and the events that
 // contradict each other with what happened around them.
 
-import "github.com/dlqbench/dlqbench/assertions"
+import (
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+)
 
 // told is a line of a shortened biography: an event, or how many were left out in its place.
 type told struct {
 	assertions.Line
-	skipped int
+	// skipped is how many were left out, attempts how many of them were starts of attempts.
+	skipped, attempts int
 }
 
 // shorten keeps at most about limit lines of a biography: every marked line (up to limit) and what is nearest to them, then
@@ -16,16 +20,19 @@ type told struct {
 func shorten(lines []assertions.Line, limit int) []told {
 	keep := kept(lines, limit)
 	out := make([]told, 0, min(len(lines), limit+1))
-	skipped := 0
+	var left told
 	flush := func() {
-		if skipped > 0 {
-			out = append(out, told{skipped: skipped})
-			skipped = 0
+		if left.skipped > 0 {
+			out = append(out, left)
+			left = told{}
 		}
 	}
 	for i, line := range lines {
 		if !keep[i] {
-			skipped++
+			left.skipped++
+			if line.Kind == history.KindAttemptStart.String() {
+				left.attempts++
+			}
 			continue
 		}
 		flush()

@@ -5,7 +5,10 @@
 //	         ├─ Run ──▶ Terminal | JSON | JUnit | Markdown | HTML ──▶ WriteAll: the files of the run directory
 //	Measurements, Header
 //
-// It judges nothing and measures nothing: what it shows is in the verdict and the measurements. Whatever a record, a log line or an
+// A bench (bench*.go) is told in the same forms; Compare (compare*.go) says what changed from some runs to others.
+//
+// It judges no run and measures nothing: what it shows is in the verdict and the measurements. Which differences between runs are real, it asks package
+// stats. Whatever a record, a log line or an
 // error text put into them is hostile until shown otherwise, so every renderer escapes for its own format and none of them
 // lets control characters through (text.go).
 package reports

@@ -4,6 +4,7 @@ package reports
 // inconclusive, and one that keeps its promises but misses a threshold.
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -72,7 +73,7 @@ func passRun() Run {
 	m := fixtureMeasurements(1, true)
 	v := &assertions.Verdict{
 		Schema: assertions.SchemaVersion, Verdict: assertions.Pass, RunID: "20260314-150926-dlq-publish-failure", Scenario: "dlq-publish-failure",
-		Seed: 42, Subject: "reference", Rerun: "dlqbench run dlq-publish-failure --seed 42",
+		Seed: 42, Subject: "reference", Instances: fixtureHeader().Instances, Group: fixtureHeader().Group, Topics: fixtureHeader().Topics, Rerun: "dlqbench run dlq-publish-failure --seed 42",
 		Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC), Reasons: []string{},
 		Invariants: passing("no-loss", "commit-after-dlq", "commit-after-outcome", "halt-on-dlq-failure", "bounded-retries", "classification", "dlq-fidelity", "dlq-once", "duplicates", "ordering"),
 		Faults:     fixtureFaults(),
@@ -85,6 +86,7 @@ func passRun() Run {
 	v.Invariants = append(v.Invariants,
 		assertions.Result{Name: "backoff", Status: assertions.Pass, Judged: 4210, Of: "gaps", NotJudged: map[string]int64{"the machine stalled": 31}},
 		assertions.Result{Name: "replay-round-trip", Status: assertions.NotApplicable, Of: "dead letters", Why: "the scenario has no replay phase"})
+	withFigures(v, m)
 	return Run{Verdict: v, Measurements: m, Header: fixtureHeader(), Dir: "runs/20260314-150926-dlq-publish-failure"}
 }
 
@@ -113,13 +115,21 @@ func failRun() Run {
 	v.Invariants = append(passing("no-loss", "bounded-retries", "classification", "dlq-once", "duplicates"), run.Verdict.Invariants[10:]...)
 	v.Invariants = append(v.Invariants, []assertions.Result{
 		{Name: "commit-after-dlq", Status: assertions.Fail, Judged: 612, Of: "commits", Anomalies: []assertions.Anomaly{
-			{Name: "commit-before-dlq", Count: 14, Witnesses: []assertions.Witness{commitWitness(), secondWitness()}},
+			{Name: "commit-before-dlq", Count: 14, Witnesses: []assertions.Witness{commitWitness(), secondWitness()}, First: fixtureFirst(), Records: fixtureOccurrences()},
 		}},
 		{Name: "dlq-fidelity", Status: assertions.Fail, Judged: 590, Of: "dead letters", Anomalies: []assertions.Anomaly{
 			{Name: "payload-changed", Count: 3, Witnesses: []assertions.Witness{hostileWitness()}},
 		}},
 	}...)
 	v.Ledger.DeadLettered, v.Ledger.Unfinished = 876, 14
+	v.Conservation = fixtureConservation(v.Ledger)
+	v.Logs = []assertions.LogExcerpt{{
+		Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Process: "instance 0", File: "logs/instance-0.log", At: 7410 * ms, LeftOut: 3,
+		Lines: []assertions.LogLine{
+			{Time: 7300 * ms, Text: "WRN dead letter refused error=NOT_ENOUGH_REPLICAS topic=dlq"}, {Time: 7400 * ms, Text: hostile},
+			{Time: 7500 * ms, Text: "INF committed offset=1353 partition=3"},
+		},
+	}}
 	run.Verdict = &v
 	return run
 }
@@ -129,19 +139,46 @@ func commitWitness() assertions.Witness {
 		Record: 8123, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Topic: "dlqbench-7f3a-input", Partition: 3, Offset: 1352,
 		Summary: "Offset 1353 of partition 3 was committed 1.52 s before the dead letter of record 8123 was acknowledged.",
 		Command: "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 8123",
+		Key:     "key-000417",
+		Actors: []assertions.Actor{
+			{Name: "workload", Role: assertions.RoleWorkload}, {Name: "input", Role: "input"}, {Name: "instance 0", Role: assertions.RoleInstance},
+			{Name: "oracle", Role: assertions.RoleOracle}, {Name: "dlq", Role: "dlq"},
+		},
 		Biography: []assertions.Line{
-			{Time: 7262*ms + 120*time.Microsecond, Kind: "send", Text: "sent to input-3, planned as permanent"},
-			{Time: 7263*ms + 4*time.Microsecond, Kind: "acked", Text: "acknowledged at input-3 offset 1352"},
-			{Time: 7265 * ms, Kind: "fetched", Text: "instance 0 fetches input-3 offsets 1349 to 1352"},
-			{Time: 7266 * ms, Kind: "attempt-start", Text: "instance 0: attempt 1 starts"},
-			{Time: 7267 * ms, Kind: "attempt-end", Text: "instance 0: attempt 1 is answered permanent"},
-			{Time: 7268*ms + 300*time.Microsecond, Kind: "produce-request", Text: "instance 0 writes it to dlq-3"},
-			{Time: 7269 * ms, Kind: "produce-response", Text: "the write to dlq-3 is refused (error 19) by a fault in the broker's place"},
-			{Time: 7410 * ms, Kind: "commit-request", Text: "instance 0 asks to commit input-3 up to offset 1353", Marked: true},
-			{Time: 7412 * ms, Kind: "commit-response", Text: "the commit of input-3 up to offset 1353 is accepted"},
-			{Time: 8930 * ms, Kind: "produce-response", Text: "the write to dlq-3 is accepted", Marked: true},
+			{Time: 7262*ms + 120*time.Microsecond, Kind: "send", Text: "sent to input-3, planned as permanent", From: "workload", To: "input", Label: "send"},
+			{Time: 7263*ms + 4*time.Microsecond, Kind: "acked", Text: "acknowledged at input-3 offset 1352", From: "input", To: "workload", Label: "offset 1352"},
+			{Time: 7265 * ms, Kind: "fetched", Text: "instance 0 fetches input-3 offsets 1349 to 1352", From: "input", To: "instance 0", Label: "fetch 1349–1352"},
+			{Time: 7266 * ms, Kind: "attempt-start", Text: "instance 0: attempt 1 starts", From: "instance 0", To: "oracle", Label: "attempt 1"},
+			{Time: 7267 * ms, Kind: "attempt-end", Text: "instance 0: attempt 1 is answered permanent", From: "oracle", To: "instance 0", Label: "permanent", Failed: true},
+			{Time: 7268*ms + 300*time.Microsecond, Kind: "produce-request", Text: "instance 0 writes it to dlq-3", From: "instance 0", To: "dlq", Label: "produce"},
+			{Time: 7269 * ms, Kind: "produce-response", Text: "the write to dlq-3 is refused (error 19) by a fault in the broker's place", From: "dlq", To: "instance 0",
+				Label: "NOT_ENOUGH_REPLICAS", Failed: true},
+			{Time: 7410 * ms, Kind: "commit-request", Text: "instance 0 asks to commit input-3 up to offset 1353", Marked: true, From: "instance 0", To: "input", Label: "commit 1353"},
+			{Time: 7412 * ms, Kind: "commit-response", Text: "the commit of input-3 up to offset 1353 is accepted", From: "input", To: "instance 0", Label: "ok"},
+			{Time: 8930 * ms, Kind: "produce-response", Text: "the write to dlq-3 is accepted", Marked: true, From: "dlq", To: "instance 0", Label: "ok, offset 77"},
 		},
 	}
+}
+
+func fixtureFirst() *assertions.Occurrence {
+	first := fixtureOccurrences()[0]
+	first.Phase, first.Command = history.PhaseFault, "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 8123"
+	return &first
+}
+
+// fixtureOccurrences are 14 records: the two that are told, and twelve that are only named.
+func fixtureOccurrences() []assertions.Occurrence {
+	out := []assertions.Occurrence{
+		{Record: 8123, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Key: "key-000417", Topic: "dlqbench-7f3a-input", Partition: 3, Offset: 1352, At: 7410 * ms},
+		{Record: 9001, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Key: "key-000417", Topic: "dlqbench-7f3a-input", Partition: 3, Offset: 1499, At: 10410 * ms},
+	}
+	for i := range int32(12) {
+		out = append(out, assertions.Occurrence{
+			Record: 9100 + i, ID: fmt.Sprintf("DLQB7Q2M4X9K000FXV4T9%03d", i), Key: fmt.Sprintf("key-%06d", 500+i), Topic: "dlqbench-7f3a-input", Partition: i % 6,
+			Offset: 1600 + int64(i), At: 11*sec + time.Duration(i)*ms,
+		})
+	}
+	return out
 }
 
 func secondWitness() assertions.Witness {
@@ -150,7 +187,10 @@ func secondWitness() assertions.Witness {
 	w.Record, w.Offset, w.Summary = 9001, 1499, "Offset 1500 of partition 3 was committed 2.10 s before the dead letter of record 9001 was acknowledged."
 	long := w.Biography[:3:3]
 	for i := range 200 {
-		long = append(long, assertions.Line{Time: 7300*ms + time.Duration(i)*10*ms, Kind: "produce-response", Text: "the write to dlq-3 is refused (error 19) by a fault in the broker's place"})
+		long = append(long, assertions.Line{
+			Time: 7300*ms + time.Duration(i)*10*ms, Kind: "produce-response", Text: "the write to dlq-3 is refused (error 19) by a fault in the broker's place",
+			From: "dlq", To: "instance 0", Label: "NOT_ENOUGH_REPLICAS", Failed: true,
+		})
 	}
 	w.Biography = append(long, w.Biography[7:]...)
 	for i := range w.Biography[203:] {
@@ -185,7 +225,8 @@ func inconclusiveRun() Run {
 	v.Thresholds = []measure.Threshold{{Expression: "latency.replay.p99 < 1s", Error: "nothing was replayed, so there is no such latency"}}
 	v.Health = measure.Health{SlipP99: 41 * ms, Stalls: 7, Stalled: 812 * ms, Worst: 300 * ms}
 	v.Throughput = measure.Throughput{Offered: math.NaN(), Sent: math.Inf(1)}
-	v.Latency, v.Environment, v.Phases = nil, nil, nil
+	v.Latency, v.Environment, v.Phases, v.Percentiles, v.Series, v.HeatMap = nil, nil, nil, nil, measure.Series{}, measure.HeatMap{}
+	v.Drain, v.Conservation = measure.Drain{}, measure.Conservation{}
 	return Run{Verdict: &v}
 }
 
@@ -206,7 +247,7 @@ func fixtureMeasurements(seed uint64, gaps bool) *measure.Measurements {
 	m := &measure.Measurements{
 		Histograms: map[string]map[string]*hdrhistogram.Histogram{}, Throughput: measure.Throughput{Offered: 2000, Sent: 1998.7, Processed: 1996.2},
 		Ledger: measure.Ledger{Planned: 30012, Sent: 30012, Acknowledged: 30000, Late: 3, Succeeded: 28810, Logical: 300, DeadLettered: 890, Attempts: 34518, Duplicates: 41},
-		Health: measure.Health{SlipP99: 380 * time.Microsecond, Stalls: 2, Stalled: 21 * ms, Worst: 14 * ms},
+		Health: measure.Health{SlipP99: 380 * time.Microsecond, SlipMax: 1540 * time.Microsecond, Stalls: 2, Stalled: 21 * ms, Worst: 14 * ms, BacklogMax: 61_000, CPU: 0.42, CPUMax: 0.9},
 		Phases: fixturePhases(), DrainTime: 2800 * ms, LagMax: 4120, Series: fixtureSeries(random, gaps),
 	}
 	for key, centre := range map[string]float64{
@@ -298,13 +339,26 @@ func injected(payload string) Run {
 		Quantiles: measure.Quantiles{Count: 1, Max: sec}, Phases: map[string]measure.Quantiles{payload: {Count: 1, Max: sec}},
 	}}
 	witness := assertions.Witness{
-		Record: 1, ID: payload, Topic: payload, Summary: payload, Command: payload,
-		Biography: []assertions.Line{{Time: 8 * sec, Kind: payload, Text: payload, Marked: true}, {Time: 9 * sec, Kind: payload, Text: payload}},
+		Record: 1, ID: payload, Key: payload, Topic: payload, Summary: payload, Command: payload,
+		Actors: []assertions.Actor{{Name: payload, Role: assertions.Role(payload)}, {Name: "oracle", Role: assertions.RoleOracle}},
+		Biography: []assertions.Line{
+			{Time: 8 * sec, Kind: payload, Text: payload, Marked: true}, {Time: 9 * sec, Kind: payload, Text: payload},
+			{Time: 9 * sec, Kind: payload, Text: payload, From: payload, To: "oracle", Label: payload, Marked: true},
+			{Time: 9 * sec, Kind: payload, Text: payload, From: "oracle", To: payload}, {Time: 9 * sec, Kind: payload, Text: payload, From: "oracle", Label: payload},
+		},
 	}
+	occurrence := assertions.Occurrence{Record: 1, ID: payload, Key: payload, Topic: payload, At: 8 * sec, Phase: payload, Command: payload}
 	bad := assertions.Result{
 		Name: payload, Status: assertions.Fail, Judged: 2, Of: payload, Why: payload, NotJudged: map[string]int64{payload: 2},
-		Anomalies: []assertions.Anomaly{{Name: payload, Count: 1, Witnesses: []assertions.Witness{witness}}},
+		Anomalies: []assertions.Anomaly{{
+			Name: payload, Count: 1, Witnesses: []assertions.Witness{witness}, First: &occurrence, Records: []assertions.Occurrence{occurrence},
+		}},
 	}
+	v.LogsNote = payload
+	v.Logs = []assertions.LogExcerpt{{Invariant: payload, Anomaly: payload, Process: payload, File: payload, Lines: []assertions.LogLine{{Text: payload}}, LeftOut: 1}}
+	v.Conservation = measure.Conservation{Entries: []measure.Entry{
+		{Name: payload, Count: 1, Difference: true, Records: []measure.EntryRecord{{Record: 1, ID: payload, Topic: payload}}},
+	}}
 	unclear, none := bad, bad
 	unclear.Status, none.Status = assertions.Inconclusive, assertions.NotApplicable
 	v.Invariants = []assertions.Result{bad, unclear, none}
@@ -312,11 +366,14 @@ func injected(payload string) Run {
 	for i := range v.Faults {
 		v.Faults[i].PlannedFault = history.PlannedFault{Name: payload, Kind: payload, What: payload, Target: payload}
 		v.Faults[i].Observed.Effects = map[string]int64{payload: 3}
+		v.Faults[i].Recovery.Effect = measure.Span{State: measure.SpanKnown, Note: payload}
 	}
 	m := measure.Measurements{Series: measure.Series{Step: sec, Sent: []float64{1}}}
 	h := hdrhistogram.New(1, 1000, 3)
 	_ = h.RecordValue(7)
 	m.Histograms = map[string]map[string]*hdrhistogram.Histogram{payload: {payload: h}}
-	header := history.Header{Instances: 1, Group: payload, Topics: []history.Topic{{Name: payload, Role: history.Role(payload), Partitions: 1}}}
+	v.Series, v.Percentiles = m.Series, m.Percentiles()
+	v.Instances, v.Group, v.Topics = 1, payload, []history.Topic{{Name: payload, Role: history.Role(payload), Partitions: 1}}
+	header := history.Header{Instances: v.Instances, Group: v.Group, Topics: v.Topics}
 	return Run{Verdict: &v, Measurements: &m, Header: header, Dir: payload}
 }

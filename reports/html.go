@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-//go:embed templates/report.html.tmpl templates/report.css templates/report.js assets/uPlot.iife.min.js assets/uPlot.min.css
+//go:embed templates/report.html.tmpl templates/sequence.html.tmpl templates/report.css templates/dark.css templates/report.js templates/page.js assets/uPlot.iife.min.js assets/uPlot.min.css
 var embedded embed.FS
 
 // page is what the template shows; see html_view.go for its parts.
@@ -23,6 +23,8 @@ type page struct {
 	Style      template.CSS
 	PlotScript template.JS
 	AppScript  template.JS
+	// PageScript makes the page's own controls work: search, colours, copying, folding.
+	PageScript template.JS
 	// Data is the JSON that the script draws from.
 	Data template.JS
 	view
@@ -37,7 +39,7 @@ func HTML(w io.Writer, run Run) error {
 	if err != nil {
 		return fmt.Errorf("making the HTML report: %w", err)
 	}
-	tmpl, err := template.ParseFS(embedded, "templates/report.html.tmpl")
+	tmpl, err := template.ParseFS(embedded, "templates/report.html.tmpl", "templates/sequence.html.tmpl")
 	if err != nil {
 		return fmt.Errorf("making the HTML report: %w", err)
 	}
@@ -48,26 +50,33 @@ func HTML(w io.Writer, run Run) error {
 }
 
 func newPage(run Run) (*page, error) {
-	plotStyle, err1 := embedded.ReadFile("assets/uPlot.min.css")
-	style, err2 := embedded.ReadFile("templates/report.css")
-	plot, err3 := embedded.ReadFile("assets/uPlot.iife.min.js")
-	app, err4 := embedded.ReadFile("templates/report.js")
-	for _, err := range []error{err1, err2, err3, err4} {
+	var contents []string
+	for _, file := range []string{
+		"assets/uPlot.min.css", "templates/report.css", "templates/dark.css", "assets/uPlot.iife.min.js", "templates/report.js", "templates/page.js",
+	} {
+		content, err := embedded.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
+		contents = append(contents, string(content))
 	}
+	style := contents[0] + "\n" + contents[1] + "\n" + darkRules(contents[2])
 	// json.Marshal writes <, > and & as escapes: nothing in the data can end the element that holds it.
 	data, err := json.Marshal(newChartData(run))
 	if err != nil {
 		return nil, fmt.Errorf("encoding the charts: %w", err)
 	}
-	out := &page{
-		Style: template.CSS(string(plotStyle) + "\n" + string(style)), PlotScript: template.JS(plot), AppScript: template.JS(app),
-		Data: template.JS(data), view: newView(run),
-	}
-	out.CSP = policy(string(out.Style), string(out.PlotScript), string(out.AppScript))
-	return out, nil
+	return &page{
+		Style: template.CSS(style), PlotScript: template.JS(contents[3]), AppScript: template.JS(contents[4]), PageScript: template.JS(contents[5]),
+		Data: template.JS(data), view: newView(run), CSP: policy(style, contents[3:]...),
+	}, nil
+}
+
+// darkRules make the dark colours hold where the reader's system prefers them and the page was not told otherwise, and where the page was told so.
+// Paper stays white.
+func darkRules(colours string) string {
+	return "@media screen and (prefers-color-scheme: dark) {\n:root:not(.paper):not(.light) {\n" + colours + "}\n}\n" +
+		"@media screen {\n:root.dark:not(.paper) {\n" + colours + "}\n}\n"
 }
 
 // policy allows the style and the scripts by their hashes, the page's own icon, and nothing else.

@@ -1,6 +1,7 @@
 package reports
 
-// The figures behind the charts: the run's curves thinned out to what a screen can show, and the histograms as percentile curves.
+// The figures behind the charts, all of them from the verdict: the run's curves thinned out to what a screen can show, the heat map, the
+// percentile curves, and what is marked on the time axis.
 
 import (
 	"math"
@@ -8,19 +9,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// maxPoints is how many points a curve keeps.
-const maxPoints = 600
-
-// percentile curves have this many points per factor of ten in 1/(1-q), up to maxNines nines.
 const (
-	pointsPerNine = 20
-	maxNines      = 6
+	// maxPoints is how many points a curve keeps.
+	maxPoints = 600
+	// maxMarks is how many violations are marked on the time axis.
+	maxMarks = 300
 )
 
 // figure is a number in JSON; what is no number (nothing was there to measure) becomes null, which is a gap in the curve.
@@ -40,8 +37,11 @@ type chartData struct {
 	Time   []figure            `json:"time"`
 	End    figure              `json:"end"`
 	Curves map[string][]figure `json:"curves"`
-	Faults []chartWindow       `json:"faults"`
+	Heat   chartHeat           `json:"heat"`
+	Faults []chartFault        `json:"faults"`
 	Phases []chartWindow       `json:"phases"`
+	// Marks are the moments of violations.
+	Marks []chartMark `json:"marks"`
 	// Percentiles by latency, in the order in which they are offered.
 	Percentiles []chartLatency `json:"percentiles"`
 }
@@ -51,6 +51,28 @@ type chartWindow struct {
 	Name  string `json:"name"`
 	From  figure `json:"from"`
 	To    figure `json:"to"`
+}
+
+// chartFault is a fault as it was observed, with the times that were planned and told of it. What is not known is null.
+type chartFault struct {
+	chartWindow
+	PlannedFrom figure `json:"plannedFrom"`
+	PlannedTo   figure `json:"plannedTo"`
+	Detected    figure `json:"detected"`
+	Steady      figure `json:"steady"`
+}
+
+type chartMark struct {
+	At   figure `json:"at"`
+	Name string `json:"name"`
+}
+
+// chartHeat is the heat map. Bounds are the rows' in ms; Cells are column, row, count of those that are not empty, one after the other.
+type chartHeat struct {
+	Step   figure   `json:"step"`
+	Bounds []figure `json:"bounds"`
+	Most   int64    `json:"most"`
+	Cells  []int64  `json:"cells"`
 }
 
 type chartLatency struct {
@@ -65,43 +87,92 @@ type chartLatency struct {
 type chartPhase struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
-	// Values are in ms, one per point of Nines; null where the phase has too few values to tell.
-	Values []figure `json:"values"`
+	// Values are in ms, one per point of Nines; null where the phase has too few values to tell. Service, of successes only, is the service
+	// time beside them.
+	Values  []figure `json:"values"`
+	Service []figure `json:"service,omitempty"`
 }
 
 func newChartData(run Run) chartData {
 	v := run.Verdict
 	out := chartData{
-		End: seconds(ended(v)), Curves: map[string][]figure{}, Faults: faultWindows(v), Phases: []chartWindow{},
-		Percentiles: []chartLatency{}, Time: []figure{},
+		End: seconds(ended(v)), Curves: map[string][]figure{}, Faults: chartFaults(v), Phases: []chartWindow{}, Marks: chartMarks(v),
+		Percentiles: chartPercentiles(v), Time: []figure{}, Heat: newChartHeat(v.HeatMap),
 	}
 	for _, p := range v.Phases {
 		out.Phases = append(out.Phases, chartWindow{Name: name(p.Name), From: seconds(p.From), To: seconds(p.To)})
 	}
-	if run.Measurements != nil {
-		out.addCurves(run.Measurements.Series)
-		out.Percentiles = percentiles(run.Measurements, v.Phases)
-	}
+	out.addCurves(v.Series)
 	return out
+}
+
+// hasCurves reports whether there is something to draw on the time axis.
+func hasCurves(v *assertions.Verdict) bool {
+	return v.Series.Step > 0 && len(v.Series.Sent)+len(v.Series.Processed)+len(v.Series.Lag) > 0
 }
 
 func seconds(d time.Duration) figure { return figure(d.Seconds()) }
 
-// faultWindows are the times that are shaded: when a fault was seen, or when it should have been where it was not.
-func faultWindows(v *assertions.Verdict) []chartWindow {
-	out := make([]chartWindow, 0, len(v.Faults))
+// chartFaults are the times that are shaded: when a fault was seen. One that was never injected is not among them.
+func chartFaults(v *assertions.Verdict) []chartFault {
+	out := make([]chartFault, 0, len(v.Faults))
+	moment := func(from time.Duration, span measure.Span) figure {
+		if !span.Known() {
+			return figure(math.NaN())
+		}
+		return seconds(from + span.Time)
+	}
 	for i, f := range v.Faults {
 		if !f.Observed.Injected {
 			continue
 		}
-		out = append(out, chartWindow{
-			Label: faultLabel(i), Name: faultName(f), From: seconds(f.Observed.From), To: seconds(max(f.Observed.From, f.Observed.To)),
+		from, to := f.Observed.From, max(f.Observed.From, f.Observed.To)
+		out = append(out, chartFault{
+			chartWindow: chartWindow{Label: faultLabel(i), Name: faultName(f), From: seconds(from), To: seconds(to)},
+			PlannedFrom: seconds(f.Planned.From), PlannedTo: seconds(f.Planned.To),
+			Detected: moment(from, f.Recovery.Detect), Steady: moment(to, f.Recovery.Steady),
 		})
 	}
 	return out
 }
 
 func faultLabel(index int) string { return "F" + strconv.Itoa(index+1) }
+
+// chartMarks are when something was violated, as far as that is a moment: the first of each anomaly, then the others while there is room.
+func chartMarks(v *assertions.Verdict) []chartMark {
+	out, rest := []chartMark{}, []chartMark{}
+	for _, r := range v.Invariants {
+		for _, a := range r.Anomalies {
+			label := name(r.Name) + ": " + name(a.Name)
+			if a.First != nil && a.First.At >= 0 {
+				out = append(out, chartMark{At: seconds(a.First.At), Name: label})
+			}
+			for _, one := range a.Records {
+				if one.At >= 0 && (a.First == nil || one.At != a.First.At) {
+					rest = append(rest, chartMark{At: seconds(one.At), Name: label})
+				}
+			}
+		}
+	}
+	out = append(out, rest...)
+	return out[:min(len(out), maxMarks)]
+}
+
+func newChartHeat(heat measure.HeatMap) chartHeat {
+	out := chartHeat{Step: seconds(heat.Step), Bounds: []figure{}, Cells: []int64{}}
+	for _, bound := range heat.Bounds {
+		out.Bounds = append(out.Bounds, figure(bound.Seconds()*1e3))
+	}
+	for column, counts := range heat.Counts {
+		for row, n := range counts {
+			if n > 0 {
+				out.Cells = append(out.Cells, int64(column), int64(row), n)
+				out.Most = max(out.Most, n)
+			}
+		}
+	}
+	return out
+}
 
 func (d *chartData) addCurves(s measure.Series) {
 	if s.Step <= 0 {
@@ -114,9 +185,10 @@ func (d *chartData) addCurves(s measure.Series) {
 		merge  func([]float64) float64
 		factor float64
 	}{
-		{"sent", s.Sent, mean, perSecond}, {"processed", s.Processed, mean, perSecond},
-		{"deadLetters", s.DeadLetters, mean, perSecond}, {"retries", s.Retries, mean, perSecond},
-		{"lag", s.Lag, highest, 1}, {"p50", s.SuccessP50, mean, 1}, {"p99", s.SuccessP99, highest, 1},
+		{"sent", s.Sent, mean, perSecond}, {"acknowledged", s.Acknowledged, mean, perSecond}, {"processed", s.Processed, mean, perSecond},
+		{"deadLetters", s.DeadLetters, mean, perSecond}, {"retries", s.Retries, mean, perSecond}, {"duplicates", s.Duplicates, mean, perSecond},
+		{"inRetry", s.InRetry, highest, 1}, {"lag", s.Lag, highest, 1}, {"p50", s.SuccessP50, mean, 1}, {"p99", s.SuccessP99, highest, 1},
+		{"slip", s.Slip, highest, 1}, {"stalled", s.Stalled, total, 1}, {"backlog", s.Backlog, highest, 1}, {"cpu", s.CPU, mean, 1},
 	}
 	length := 0
 	for _, c := range curves {
@@ -168,68 +240,59 @@ func highest(values []float64) float64 {
 	return out
 }
 
-func percentiles(m *measure.Measurements, phases []measure.Phase) []chartLatency {
-	known := make(map[string]measure.Latency, len(m.Histograms))
-	for key := range m.Histograms {
+// total of the values that are numbers.
+func total(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// chartPercentiles are the percentile curves, each latency on its own axis; successes share theirs with the service time.
+func chartPercentiles(v *assertions.Verdict) []chartLatency {
+	known := make(map[string]measure.Latency, len(v.Percentiles))
+	for key := range v.Percentiles {
 		known[key] = measure.Latency{}
 	}
 	out := []chartLatency{}
 	for _, key := range latencyNames(known) {
-		filled := map[string]*hdrhistogram.Histogram{}
-		for phase, h := range m.Histograms[key] {
-			if h != nil && h.TotalCount() > 0 {
-				filled[phase] = h
-			}
-		}
-		if len(filled) == 0 {
-			continue
-		}
+		curves := v.Percentiles[key]
 		title, span := latencyTitle(key)
-		latency := chartLatency{Key: name(key), Title: title, Span: span, Nines: nines(filled)}
-		for _, phase := range phaseNames(filled, phases) {
-			latency.Phases = append(latency.Phases, percentileCurve(name(phase), filled[phase], latency.Nines))
+		latency := chartLatency{Key: name(key), Title: title, Span: span, Nines: []figure{}, Phases: []chartPhase{}}
+		axis, service := curves.Nines, measure.PercentileCurves{}
+		if key == measure.LatencySuccess {
+			service = v.Percentiles[measure.LatencyService]
+			axis = slices.Concat(axis, service.Nines)
+			slices.Sort(axis)
+			axis = slices.Compact(axis)
+		}
+		for _, x := range axis {
+			latency.Nines = append(latency.Nines, figure(x))
+		}
+		for _, phase := range phaseNames(curves.Phases, v.Phases) {
+			one := chartPhase{Name: name(phase), Count: curves.Phases[phase].Count, Values: onAxis(axis, curves.Nines, curves.Phases[phase].Values)}
+			if worked, ok := service.Phases[phase]; ok {
+				one.Service = onAxis(axis, service.Nines, worked.Values)
+			}
+			latency.Phases = append(latency.Phases, one)
 		}
 		out = append(out, latency)
 	}
 	return out
 }
 
-// lastNine is where the curve of a histogram ends: at the percentile that only its largest value is above.
-func lastNine(h *hdrhistogram.Histogram) float64 {
-	return min(math.Log10(float64(h.TotalCount())), maxNines)
-}
-
-// nines are the points of the percentile axis: a grid, and the ends of all curves.
-func nines(histograms map[string]*hdrhistogram.Histogram) []figure {
-	var out []figure
-	end := 0.0
-	for _, h := range histograms {
-		out = append(out, figure(lastNine(h)))
-		end = max(end, lastNine(h))
-	}
-	for i := 0; float64(i)/pointsPerNine < end; i++ {
-		out = append(out, figure(float64(i)/pointsPerNine))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func percentileCurve(phase string, h *hdrhistogram.Histogram, axis []figure) chartPhase {
-	end := lastNine(h)
-	asked := make([]float64, len(axis))
+// onAxis puts the values, which are for the points of own, on an axis that has all of these points and perhaps more.
+func onAxis(axis, own, values measure.Curve) []figure {
+	out := make([]figure, len(axis))
+	at := 0
 	for i, x := range axis {
-		asked[i] = 100 * (1 - math.Pow(10, -float64(x)))
-	}
-	values := h.ValueAtPercentilesSlice(asked)
-	out := chartPhase{Name: phase, Count: h.TotalCount(), Values: make([]figure, len(axis))}
-	for i, x := range axis {
-		switch {
-		case float64(x) < end:
-			out.Values[i] = figure(float64(values[i]) / 1e3)
-		case float64(x) == end && end < maxNines:
-			out.Values[i] = figure(float64(h.Max()) / 1e3)
-		default:
-			out.Values[i] = figure(math.NaN())
+		out[i] = figure(math.NaN())
+		if at < len(own) && at < len(values) && own[at] == x {
+			out[i] = figure(values[at])
+			at++
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ package reports
 import (
 	"fmt"
 	"html/template"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ const (
 	witnessBudget   = 1_400_000
 	witnessLines    = 60
 	lineMarkup      = 330
-	witnessMarkup   = 700
+	witnessMarkup   = 1100
+	rowMarkup       = 460
 	faultMarkup     = 60
 	longGap         = 250 * time.Millisecond
 	maxFaultsInLine = 6
@@ -34,13 +36,21 @@ type anomalyView struct {
 	Name      string
 	Count     string
 	Witnesses []witnessView
-	// Untold says how many occurrences are counted but not told here.
-	Untold string
+	// Told says how many occurrences there are and how many are told here; Untold what became of the others.
+	Told, Untold string
+	// Since is when the first of them was.
+	Since string
+	Logs  []logView
 }
 
 type witnessView struct {
 	Summary, Position, ID, Command string
-	Lines                          []lineView
+	// Anchor is the element's id; the others are what the search looks for by name.
+	Anchor, Record, Key, Partition, Offset string
+	// Sequence is the story as a diagram, nil where there is nothing to draw or no room; Lines are the story as a list.
+	Sequence *sequenceView
+	Lines    []lineView
+	Events   string
 }
 
 type lineView struct {
@@ -65,21 +75,25 @@ type faultRef struct {
 // telling is an anomaly on its way into the page.
 type telling struct {
 	assertions.Anomaly
-	view *anomalyView
-	full bool
+	view   *anomalyView
+	anchor string
+	full   bool
 }
 
 func (p *view) addInvariants(v *assertions.Verdict) {
 	var anomalies []*telling
-	held, applicable := int64(0), int64(0)
-	for _, r := range ranked(v) {
+	held, applicable, logs := int64(0), int64(0), logBudget
+	for i, r := range ranked(v) {
 		iv := invariantView{
 			Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: counted(r.Judged, text(r.Of)),
 			NotJudged: notJudged(r), Why: text(r.Why),
 		}
-		for _, a := range r.Anomalies {
-			av := &anomalyView{Name: name(a.Name), Count: count(a.Count)}
-			anomalies = append(anomalies, &telling{Anomaly: a, view: av})
+		for k, a := range r.Anomalies {
+			av := &anomalyView{Name: name(a.Name), Count: count(a.Count), Logs: logViews(v, r.Name, a.Name, &logs)}
+			if a.First != nil && a.First.At >= 0 {
+				av.Since = sinceWords(v, a.First)
+			}
+			anomalies = append(anomalies, &telling{Anomaly: a, view: av, anchor: fmt.Sprintf("w-%d-%d", i+1, k+1)})
 			iv.Anomalies = append(iv.Anomalies, av)
 		}
 		if r.Status == assertions.NotApplicable {
@@ -93,33 +107,41 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 		}
 	}
 	p.Held = fmt.Sprintf("%s of %s held", count(held), count(applicable))
-	tell(v, anomalies, witnessBudget)
+	p.anchors = tell(v, anomalies, witnessBudget)
 }
 
 // tell gives the anomalies their witnesses, within the budget. Every anomaly gets its first before any gets a second; a first one for
-// which there is no room is told without its events, rather than not at all.
-func tell(v *assertions.Verdict, anomalies []*telling, budget int) {
+// which there is no room is told without its events, rather than not at all. It returns where each record's story is.
+func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]string {
+	anchors := map[int32]string{}
 	for round := range assertions.MaxWitnesses {
 		for _, a := range anomalies {
 			if a.full || round >= len(a.Witnesses) {
 				continue
 			}
 			witness := newWitnessView(v, a.Witnesses[round])
-			if cost := witness.size(); cost <= budget {
-				budget -= cost
-				a.view.Witnesses = append(a.view.Witnesses, witness)
+			witness.Anchor = fmt.Sprintf("%s-%d", a.anchor, round+1)
+			cost := witness.size()
+			a.full = cost > budget
+			if a.full && round > 0 {
 				continue
 			}
-			a.full = true
-			if round == 0 {
-				witness.Lines = []lineView{{Skipped: "verdict.json has the events: this report has no room for them"}}
-				a.view.Witnesses = append(a.view.Witnesses, witness)
+			if a.full {
+				witness.Sequence, witness.Lines = nil, []lineView{{Skipped: "verdict.json has the events: this report has no room for them"}}
+			} else {
+				budget -= cost
+			}
+			a.view.Witnesses = append(a.view.Witnesses, witness)
+			if record := a.Witnesses[round].Record; record >= 0 && anchors[record] == "" {
+				anchors[record] = witness.Anchor
 			}
 		}
 	}
 	for _, a := range anomalies {
+		a.view.Told = fmt.Sprintf("all %s counted, %s told here", count(a.Count), count(int64(len(a.view.Witnesses))))
 		a.view.Untold = untold(a.Count, int64(len(a.Witnesses)), int64(len(a.view.Witnesses)))
 	}
+	return anchors
 }
 
 // untold says what became of the occurrences that are not told here.
@@ -136,7 +158,8 @@ func untold(all, inVerdict, here int64) string {
 
 // size is about how many bytes of the page the witness takes.
 func (w witnessView) size() int {
-	total := witnessMarkup + escapedLen(w.Summary) + escapedLen(w.Position) + escapedLen(w.ID) + escapedLen(w.Command)
+	total := witnessMarkup + 2*escapedLen(w.Summary) + escapedLen(w.Position) + 2*escapedLen(w.ID) + escapedLen(w.Command) + 2*escapedLen(w.Key)
+	total += w.Sequence.size()
 	for _, line := range w.Lines {
 		total += lineMarkup + escapedLen(line.Text) + escapedLen(line.Kind)
 		for _, fault := range line.Faults {
@@ -146,10 +169,29 @@ func (w witnessView) size() int {
 	return total
 }
 
+// size is about how many bytes of the page the diagram takes.
+func (s *sequenceView) size() int {
+	if s == nil {
+		return 0
+	}
+	total := rowMarkup * (len(s.Rows) + len(s.Lanes))
+	for _, row := range s.Rows {
+		total += escapedLen(row.Label) + escapedLen(row.Across)
+	}
+	for _, lane := range s.Lanes {
+		total += 2 * escapedLen(lane.Full)
+	}
+	return total
+}
+
 func escapedLen(s string) int { return len(template.HTMLEscapeString(s)) }
 
 func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
-	out := witnessView{Summary: text(w.Summary), Position: position(w), ID: name(w.ID), Command: text(w.Command)}
+	out := witnessView{
+		Summary: text(w.Summary), Position: position(w), ID: name(w.ID), Command: text(w.Command), Key: name(w.Key),
+		Sequence: newSequence(v, w), Events: plural(int64(len(w.Biography)), "event", "events"),
+	}
+	out.Record, out.Partition, out.Offset = numberWord(int64(w.Record)), numberWord(int64(w.Partition)), numberWord(w.Offset)
 	var previous, firstMark time.Duration
 	marks, first := 0, true
 	for _, line := range shorten(w.Biography, witnessLines) {
@@ -178,6 +220,14 @@ func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
 		out.Lines = append(out.Lines, lv)
 	}
 	return out
+}
+
+// numberWord is a number that may be none, as the search knows it.
+func numberWord(n int64) string {
+	if n < 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // faultsAt are the faults that were in force at a moment.
@@ -265,6 +315,8 @@ type faultView struct {
 	Sound                                   bool
 	Planned, Observed                       string
 	Effects                                 []fact
+	// Recovery is how long it took to feel it, and to be rid of it.
+	Recovery []fact
 	// The windows on a bar of 1000 units that is the run.
 	PlannedX, PlannedWidth, ObservedX, ObservedWidth string
 }
@@ -286,6 +338,7 @@ func faultViews(v *assertions.Verdict) []faultView {
 			fv.Observed = window(f.Observed.FaultWindow)
 			fv.ObservedX, fv.ObservedWidth = place(f.Observed.FaultWindow, whole)
 		}
+		fv.Recovery = recoveryFacts(f)
 		for _, kind := range sortedKeys(f.Observed.Effects) {
 			fv.Effects = append(fv.Effects, fact{Label: name(kind), Value: count(f.Observed.Effects[kind])})
 		}

@@ -88,9 +88,12 @@ func (p *parsedPage) takeRawTexts(t interface{ Fatalf(string, ...any) }, documen
 
 func checkElement(t interface{ Fatalf(string, ...any) }, e xml.StartElement) {
 	elements := strings.Fields(`html head meta title link body a header div p span nav main section h1 h2 h3 ul ol li code button dl dt dd small
-		details summary b strong em i figure figcaption noscript label select svg rect table caption thead tbody tr th td footer`)
+		details summary b strong em i figure figcaption noscript label select svg rect table caption thead tbody tr th td footer
+		form input g path circle text desc`)
 	attributes := strings.Fields(`lang charset http-equiv content name rel href class aria-label aria-hidden aria-labelledby aria-pressed id tabindex
-		type data-copy data-unfold data-chart open role scope for viewBox preserveAspectRatio x y width height title`)
+		type data-copy data-unfold data-chart open role scope for viewBox preserveAspectRatio x y width height title
+		hidden aria-live aria-describedby aria-controls placeholder autocomplete spellcheck data-record data-id data-key data-partition data-offset
+		d cx cy r rx text-anchor`)
 	if !slices.Contains(elements, e.Name.Local) {
 		t.Fatalf("the page has an element <%s>", e.Name.Local)
 	}
@@ -108,11 +111,11 @@ func TestHTMLPolicyAllowsExactlyWhatIsEmbedded(t *testing.T) {
 	for name, run := range fixtures() {
 		document := render(t, run, HTML)
 		page := parsePage(t, document)
-		if len(page.scripts) != 3 || len(page.styles) != 1 {
-			t.Fatalf("%s has %d scripts and %d styles, want 3 (data, plots, report) and 1", name, len(page.scripts), len(page.styles))
+		if len(page.scripts) != 4 || len(page.styles) != 1 {
+			t.Fatalf("%s has %d scripts and %d styles, want 4 (data, plots, charts, page) and 1", name, len(page.scripts), len(page.styles))
 		}
 		want := "default-src 'none'; style-src " + sourceHash(page.styles[0]) + "; script-src " + sourceHash(page.scripts[1]) + " " +
-			sourceHash(page.scripts[2]) + "; img-src data:; base-uri 'none'; form-action 'none'"
+			sourceHash(page.scripts[2]) + " " + sourceHash(page.scripts[3]) + "; img-src data:; base-uri 'none'; form-action 'none'"
 		if !strings.Contains(strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(document), `content="`+want+`"`) {
 			t.Errorf("%s: the policy is not %s", name, want)
 		}
@@ -126,7 +129,7 @@ func TestHTMLHostileContentStaysText(t *testing.T) {
 	clean := parsePage(t, render(t, injected("harmless"), HTML))
 	for _, payload := range []string{hostile, "</script><script>alert(1)//", "<!--<script>", `"><svg onload=alert(1)>`, "javascript:alert(1)", "]]>", "\u2028\u2029", strings.Repeat("<b>", 1400)} {
 		page := parsePage(t, render(t, injected(payload), HTML))
-		if len(page.scripts) != 3 || page.scripts[1] != clean.scripts[1] || page.scripts[2] != clean.scripts[2] {
+		if len(page.scripts) != 4 || !slices.Equal(page.scripts[1:], clean.scripts[1:]) {
 			t.Errorf("%.30q changed the scripts", payload)
 		}
 		for element, n := range clean.elements {
@@ -149,7 +152,7 @@ func TestHTMLHostileContentProperty(t *testing.T) {
 			t.Fatalf("rendering: %v", err)
 		}
 		page := parsePage(t, b.String())
-		if len(page.scripts) != 3 || page.elements["span"] != clean.elements["span"] {
+		if len(page.scripts) != 4 || page.elements["span"] != clean.elements["span"] {
 			t.Fatalf("%q changed the page", payload)
 		}
 		if err := json.Unmarshal([]byte(page.scripts[0]), &map[string]any{}); err != nil {
@@ -161,7 +164,7 @@ func TestHTMLHostileContentProperty(t *testing.T) {
 func TestHTMLAsksNobody(t *testing.T) {
 	document := render(t, failRun(), HTML)
 	page := parsePage(t, document)
-	for _, source := range append(page.styles, page.scripts[2]) {
+	for _, source := range append(page.styles, page.scripts[2:]...) {
 		for _, word := range []string{"http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest", "WebSocket", "innerHTML", "insertAdjacentHTML", "document.write", "eval("} {
 			if strings.Contains(source, word) {
 				t.Errorf("the page's own code says %q", word)
@@ -226,6 +229,7 @@ func bigRun() Run {
 		m.Series.Sent = append(m.Series.Sent, series.Sent...)
 		m.Series.SuccessP99 = append(m.Series.SuccessP99, series.SuccessP99...)
 	}
+	v.Series = m.Series
 	return Run{Verdict: &v, Measurements: &m, Header: run.Header}
 }
 
@@ -350,6 +354,25 @@ func TestLedgerAddsUp(t *testing.T) {
 		}
 		if wantParts := 4 + min(1, max(0, int(open))); len(v.Parts) != wantParts {
 			t.Errorf("open %d: %d parts, want %d", open, len(v.Parts), wantParts)
+		}
+	}
+}
+
+// Everything that the page shows is in verdict.json: a page that is made of the file, without the run's history or directory, is the same page.
+func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
+	for name, run := range fixtures() {
+		var v assertions.Verdict
+		if err := json.Unmarshal([]byte(render(t, run, JSON)), &v); err != nil {
+			t.Fatal(err)
+		}
+		run.Dir, run.Verdict = "", complete(run.Verdict) // what is no number is 0 in the file
+		want, got := strings.Split(render(t, run, HTML), "\n"), strings.Split(render(t, Run{Verdict: &v}, HTML), "\n")
+		for i := range max(len(want), len(got)) {
+			g, w := lineAt(got, i), lineAt(want, i)
+			// JSON has no place for bytes that are no UTF-8: they come back as the character that stands for them.
+			if w = strings.ReplaceAll(w, `\xff`, "\uFFFD"); g != w && !strings.Contains(w, "\uFFFD") {
+				t.Fatalf("%s: made of verdict.json, line %d is\n%s\nwhich was\n%s", name, i+1, g, w)
+			}
 		}
 	}
 }

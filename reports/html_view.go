@@ -25,11 +25,18 @@ type view struct {
 	Invariants    []invariantView
 	NotApplicable []invariantView
 	Held          string
+	// Pin is the first violation, nil if there is none; Index names every record that is concerned; LogsNote says where log lines are from.
+	Pin      *pinView
+	Index    indexView
+	LogsNote string
+	// anchors are where the stories of records are.
+	anchors map[int32]string
 
 	HasCurves, HasPercentiles bool
 
 	Latencies  []latencyView
 	Ledger     ledgerView
+	Account    accountView
 	Faults     []faultView
 	Thresholds []thresholdView
 	Health     []fact
@@ -76,17 +83,21 @@ func newView(run Run) view {
 		})
 	}
 	out.addInvariants(v)
-	if m := run.Measurements; m != nil {
-		out.HasCurves = m.Series.Step > 0 && len(m.Series.Sent)+len(m.Series.Processed)+len(m.Series.Lag) > 0
-		out.HasPercentiles = len(percentiles(m, v.Phases)) > 0
+	out.Account = newAccountView(v, out.anchors)
+	out.Index, out.LogsNote = newIndexView(v, out.anchors), logsNote(v)
+	if out.Pin = newPinView(v); out.Pin != nil {
+		if first := firstFailure(v).First; first != nil {
+			out.Pin.Anchor = out.anchors[first.Record]
+		}
 	}
+	out.HasCurves, out.HasPercentiles = hasCurves(v), len(v.Percentiles) > 0
 	return out
 }
 
 func metaLine(run Run) []string {
 	v := run.Verdict
 	subject := name(v.Subject)
-	if n := run.Header.Instances; n > 0 {
+	if n := v.Instances; n > 0 {
 		subject += ", " + plural(int64(n), "instance", "instances")
 	}
 	out := []string{subject, "seed " + strconv.FormatUint(v.Seed, 10)}
@@ -117,8 +128,8 @@ func headFacts(run Run) []fact {
 	}
 	if l.Unfinished > 0 {
 		out = append(out, fact{Label: "Unfinished", Value: count(l.Unfinished), Note: "records with no end", Tone: "bad"})
-	} else if m := run.Measurements; m != nil {
-		out = append(out, fact{Label: "Drain", Value: duration(m.DrainTime), Note: "lag at most " + count(m.LagMax)})
+	} else if v.Drain.Drained {
+		out = append(out, fact{Label: "Drain", Value: duration(v.Drain.Time), Note: "lag at most " + count(v.Drain.LagMax)})
 	}
 	return out
 }
@@ -166,18 +177,9 @@ func newQuantilesView(phase string, q measure.Quantiles) quantilesView {
 	}
 }
 
-func healthFacts(h measure.Health, l measure.Ledger) []fact {
-	return []fact{
-		{Label: "Schedule slip p99", Value: duration(h.SlipP99), Note: "intended send time to handed to the producer"},
-		{Label: "Sent late", Value: count(l.Late), Note: "records more than 10 ms after their time"},
-		{Label: "Stalls", Value: count(h.Stalls), Note: duration(h.Stalled) + " in all"},
-		{Label: "Worst stall", Value: duration(h.Worst), Note: "in which the machine ran something else"},
-	}
-}
-
 // detailFacts are what the run was made of.
 func detailFacts(run Run) []fact {
-	v, h := run.Verdict, run.Header
+	v := run.Verdict
 	var out []fact
 	add := func(label, value string) {
 		if value != "" {
@@ -186,8 +188,8 @@ func detailFacts(run Run) []fact {
 	}
 	add("Run", name(v.RunID))
 	add("Directory", visible(run.Dir, 4096))
-	add("Group", name(h.Group))
-	for _, topic := range h.Topics {
+	add("Group", name(v.Group))
+	for _, topic := range v.Topics {
 		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+plural(int64(topic.Partitions), "partition", "partitions"))
 	}
 	for _, key := range sortedKeys(v.Environment) {

@@ -3,11 +3,13 @@ package reports
 // verdict.json and its published schema. The schema is made from the Go types, so the two can't drift apart.
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"reflect"
+	"regexp"
 
 	"github.com/invopop/jsonschema"
 
@@ -24,14 +26,26 @@ func JSON(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
 	}
-	encoder := json.NewEncoder(w)
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
 	// The file stands alone and is read by people: "p99 < 500ms" stays as it is. What is embedded in HTML is encoded apart.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(complete(run.Verdict)); err != nil {
 		return fmt.Errorf("encoding the verdict: %w", err)
 	}
+	if _, err := w.Write(numbers.ReplaceAllFunc(out.Bytes(), onOneLine)); err != nil {
+		return fmt.Errorf("writing the verdict: %w", err)
+	}
 	return nil
+}
+
+// numbers matches an indented list of numbers. A text has no line break in JSON, so there is none in it.
+var numbers = regexp.MustCompile(`\[\n[-0-9nul.eE+, \n]*\]`)
+
+// onOneLine takes the spaces out: a curve of 600 lines is no easier to read.
+func onOneLine(list []byte) []byte {
+	return bytes.ReplaceAll(bytes.Join(bytes.Fields(list), nil), []byte(","), []byte(", "))
 }
 
 // complete returns a copy in which no list or table is nil, and every figure is a number.
@@ -59,7 +73,35 @@ func complete(v *assertions.Verdict) *assertions.Verdict {
 		l.Phases = orEmptyMap(l.Phases)
 		out.Latency[key] = l
 	}
+	completeFigures(&out)
 	return &out
+}
+
+// completeFigures does the same for what the report draws.
+func completeFigures(v *assertions.Verdict) {
+	v.Conservation.Entries, v.Conservation.Notes = completeEntries(v.Conservation.Entries), completeEntries(v.Conservation.Notes)
+	percentiles := make(map[string]measure.PercentileCurves, len(v.Percentiles))
+	for key, curves := range v.Percentiles {
+		curves.Phases = orEmptyMap(curves.Phases)
+		percentiles[key] = curves
+	}
+	v.Percentiles = percentiles
+	v.HeatMap.Bounds = orEmpty(v.HeatMap.Bounds)
+	counts := make([][]int64, len(v.HeatMap.Counts))
+	for i, column := range v.HeatMap.Counts {
+		counts[i] = orEmpty(column)
+	}
+	v.HeatMap.Counts = counts
+	v.Health.CPU, v.Health.CPUMax = finite(v.Health.CPU), finite(v.Health.CPUMax)
+}
+
+func completeEntries(entries []measure.Entry) []measure.Entry {
+	out := make([]measure.Entry, len(entries))
+	for i, entry := range entries {
+		entry.Records = orEmpty(entry.Records)
+		out[i] = entry
+	}
+	return out
 }
 
 func completeAnomalies(anomalies []assertions.Anomaly) []assertions.Anomaly {
@@ -117,9 +159,16 @@ func VerdictSchema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// verdictType gives the words that a status can be.
+// verdictType gives the words that a status can be, and what a curve is.
 func verdictType(t reflect.Type) *jsonschema.Schema {
-	if t != reflect.TypeFor[assertions.Status]() {
+	switch t {
+	case reflect.TypeFor[measure.Curve]():
+		return &jsonschema.Schema{
+			Type: "array", Items: &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "null"}}},
+			Description: "One value per step; null where there is none.",
+		}
+	case reflect.TypeFor[assertions.Status]():
+	default:
 		return nil
 	}
 	return &jsonschema.Schema{
@@ -131,27 +180,80 @@ func verdictType(t reflect.Type) *jsonschema.Schema {
 // verdictComment says what the keys mean whose names don't.
 func verdictComment(t reflect.Type, field string) string {
 	comments := map[string]string{
-		"Verdict.Verdict":     "The judgement of the whole run: the worst of its invariants. Thresholds are not part of it.",
-		"Verdict.Seed":        "The seed that the plan was made from; the same seed gives the same plan.",
-		"Verdict.Rerun":       "The command that runs the same plan again.",
-		"Verdict.Reasons":     "Why the verdict is not pass, in sentences, worst first.",
-		"Verdict.Latency":     "Latencies by name (send, first_attempt, success, dead_letter, backoff_error, commit_delay, replay, slip), in ns.",
-		"Verdict.Environment": "What the run ran on.",
-		"Result.Judged":       "How many things were looked at; \"of\" says which.",
-		"Result.NotJudged":    "How many things could not be judged, by reason.",
-		"Result.Why":          "Why the invariant is inconclusive or not applicable.",
-		"Anomaly.Count":       "All occurrences; the witnesses are at most 20 of them.",
-		"Witness.Record":      "The record's sequence number, -1 when the story is about a partition or the run.",
-		"Witness.Offset":      "The record's offset, -1 when there is none.",
-		"Witness.Partition":   "The record's partition, -1 when there is none.",
-		"Witness.Command":     "The command that tells the record's whole story; absent when the story is about no one place.",
-		"Witness.Biography":   "The record's events in order; the marked ones contradict each other.",
-		"Line.Time":           "Time on the run's clock, in ns.",
-		"FaultResult.Planned": "When the fault was planned, on the run's clock.",
-		"FaultSeen.Effects":   "What the fault did, counted by kind.",
-		"Ledger.Late":         "Records handed to the producer more than 10 ms after their intended time.",
-		"Health.SlipP99":      "99th percentile of how late records were handed to the producer, in ns.",
-		"Threshold.Error":     "Why the expression could not be evaluated; it is then not met.",
+		"Verdict.Verdict":        "The judgement of the whole run: the worst of its invariants. Thresholds are not part of it.",
+		"Verdict.Seed":           "The seed that the plan was made from; the same seed gives the same plan.",
+		"Verdict.Rerun":          "The command that runs the same plan again.",
+		"Verdict.Reasons":        "Why the verdict is not pass, in sentences, worst first.",
+		"Verdict.Latency":        "Latencies by name (send, first_attempt, success, service, dead_letter, backoff_error, commit_delay, replay, slip), in ns.",
+		"Verdict.Drain":          "How the run came to its end: whether every acknowledged record was finished and committed, and how long after heal.",
+		"Verdict.Percentiles":    "Percentile curves by latency and phase. Intended time is success, service time is service: what lies between them is waiting.",
+		"Verdict.Series":         "The run's curves on one time axis from 0, at most 600 steps.",
+		"Verdict.HeatMap":        "The successes by when they ended and how long they took.",
+		"HeatMap.Bounds":         "Row i is from bound i up to, not including, bound i+1; in ns.",
+		"HeatMap.Counts":         "By column (one per step from 0, at most 300), then by row; a column with nothing in it is empty.",
+		"PercentileCurves.Nines": "The axis: log10(1/(1-q)), so 1 is p90 and 2 is p99.",
+		"PercentileCurve.Values": "In ms, one per point of the axis.",
+		"FaultResult.Recovery":   "How long it took to feel the fault and to be rid of it; see docs/figures.md.",
+		"Recovery.Effect":        "From the fault's start to the first thing that it did.",
+		"Recovery.Detect":        "From the fault's start to the first sign of it on the subject's side.",
+		"Recovery.CatchUp":       "From the fault's end until the lag is no higher than before it.",
+		"Recovery.Steady":        "From the fault's end until throughput and p99 are in their bands for a second.",
+		"Recovery.Before":        "What the calm before the fault was like; absent where there was none.",
+		"Recovery.LagPeak":       "The highest lag from the fault's start until it was caught up with.",
+		"Span.State":             "known; untold: it can't be told; never: it did not come about before the run was over.",
+		"Span.Time":              "In ns; 0 unless it is known.",
+		"Span.Note":              "By what it was seen, or why it isn't known.",
+		"Conservation.Entries":   "Every planned record is in exactly one of them.",
+		"Conservation.Notes":     "Remarks about records that are in the entries already.",
+		"Entry.Difference":       "There should be no such records.",
+		"Entry.Records":          "The first of them, at most 50; of differences and notes only.",
+		"Series.InRetry":         "Records that have failed and are not finished yet, at the end of each step.",
+		"Series.Lag":             "Acknowledged records not yet covered by an accepted commit, at the end of each step.",
+		"Health.BacklogMax":      "The most events that ever waited to be written to the history; at a million the recorder gives up.",
+		"Health.CPU":             "Processors that the harness used on average under load; 0 where that was not sampled.",
+		"Verdict.Environment":    "What the run ran on.",
+		"Result.Judged":          "How many things were looked at; \"of\" says which.",
+		"Result.NotJudged":       "How many things could not be judged, by reason.",
+		"Result.Why":             "Why the invariant is inconclusive or not applicable.",
+		"Anomaly.Count":          "All occurrences; the witnesses are at most 20 of them.",
+		"Witness.Record":         "The record's sequence number, -1 when the story is about a partition or the run.",
+		"Witness.Offset":         "The record's offset, -1 when there is none.",
+		"Witness.Partition":      "The record's partition, -1 when there is none.",
+		"Witness.Command":        "The command that tells the record's whole story; absent when the story is about no one place.",
+		"Witness.Biography":      "The record's events in order; the marked ones contradict each other.",
+		"Line.Time":              "Time on the run's clock, in ns.",
+		"FaultResult.Planned":    "When the fault was planned, on the run's clock.",
+		"FaultSeen.Effects":      "What the fault did, counted by kind.",
+		"Ledger.Late":            "Records handed to the producer more than 10 ms after their intended time.",
+		"Health.SlipP99":         "99th percentile of how late records were handed to the producer, in ns.",
+		"Threshold.Error":        "Why the expression could not be evaluated; it is then not met.",
 	}
-	return comments[t.Name()+"."+field]
+	if told, ok := comments[t.Name()+"."+field]; ok {
+		return told
+	}
+	return storyComment(t.Name() + "." + field)
+}
+
+// storyComment says it of the keys that tell where and when something was violated.
+func storyComment(key string) string {
+	return map[string]string{
+		"Verdict.Topics":     "The topics of the run.",
+		"Verdict.Logs":       "What the subject's processes wrote around the first occurrence of each anomaly; passwords are masked.",
+		"Verdict.LogsNote":   "Why there are no lines of logs, or not all.",
+		"Anomaly.First":      "The earliest occurrence; absent where no moment can be told.",
+		"Anomaly.Records":    "The places of the first occurrences that were found, at most 200.",
+		"Occurrence.At":      "When it was violated, on the run's clock, in ns: with the commit that went too far, or else with the last of the events that contradict each other; -1 where it has no moment.",
+		"Occurrence.Record":  "The record's sequence number, -1 when it is about a partition or the run.",
+		"Occurrence.Phase":   "The phase of the run at that time; of the first occurrence only.",
+		"Witness.Key":        "The record's key; absent for a null key.",
+		"Witness.Actors":     "Who takes part, in the order in which a record meets them.",
+		"Line.From":          "Who did it: the name of an actor; absent where it concerns everybody (a fault).",
+		"Line.To":            "To whom; absent where it happened at from alone.",
+		"Line.Label":         "The event in a word or two.",
+		"Line.Failed":        "An answer that says no, an error, an end that nobody asked for.",
+		"LogExcerpt.File":    "Where the lines are, relative to the run's directory.",
+		"LogExcerpt.At":      "The moment around which they were written, on the run's clock, in ns.",
+		"LogExcerpt.LeftOut": "How many lines of the same time are not told.",
+		"LogLine.Time":       "When the line was read, to within 100 ms, on the run's clock, in ns.",
+	}[key]
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
 func TestVerdictSchemaIsTheCommittedOne(t *testing.T) {
@@ -86,9 +88,40 @@ func TestJSONReadsBack(t *testing.T) {
 	}
 	// Hostile bytes that are no UTF-8 can't survive JSON; everything else must.
 	got.Invariants[8].Anomalies, want.Invariants[8].Anomalies = nil, nil
+	got.Logs, want.Logs = nil, nil
+	// Curves are written with fewer digits than they have, and NaN is not equal to itself: what is read back must be written as it was.
+	if g, w := jsonOf(t, got.Series)+jsonOf(t, got.Percentiles), jsonOf(t, want.Series)+jsonOf(t, want.Percentiles); g != w || len(g) < 10_000 {
+		t.Errorf("the curves read back are %.300s, want %.300s", g, w)
+	}
+	got.Series, want.Series, got.Percentiles, want.Percentiles = measure.Series{}, measure.Series{}, nil, nil
 	for i := range reflect.TypeOf(got).NumField() {
 		if g, w := reflect.ValueOf(got).Field(i).Interface(), reflect.ValueOf(*want).Field(i).Interface(); !reflect.DeepEqual(g, w) {
 			t.Errorf("%s read back is %.300v, want %.300v", reflect.TypeOf(got).Field(i).Name, g, w)
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// A curve is one line of the file: what people read it for is elsewhere.
+func TestJSONWritesNumbersOnOneLine(t *testing.T) {
+	run := failRun()
+	run.Verdict.Reasons = []string{"a list [\n1,\n2\n] in a text stays"}
+	out := render(t, run, JSON)
+	if lines := strings.Count(out, "\n"); lines > 6000 {
+		t.Errorf("the file has %d lines", lines)
+	}
+	for _, want := range []string{`"lag": [0, `, `"counts": [
+      [],`, `a list [\n1,\n2\n] in a text stays`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not hold %q", want)
 		}
 	}
 }

@@ -227,6 +227,7 @@ func junitFaults(class string, v *assertions.Verdict) junitCase {
 		if what := effects(f); what != "" {
 			line += " (" + what + ")"
 		}
+		line += recoveryWords(f)
 		did = append(did, line)
 		if !state.sound() {
 			unsound = append(unsound, line)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
 const (
@@ -72,7 +73,7 @@ func markdownFaults(b *strings.Builder, v *assertions.Verdict) {
 	if len(v.Faults) == 0 {
 		return
 	}
-	b.WriteString("\n| fault | planned | observed | what it did |\n|---|---|---|---|\n")
+	b.WriteString("\n| fault | planned | observed | what it did | noticed | lag back | steady |\n|---|---|---|---|---:|---:|---:|\n")
 	for _, f := range v.Faults {
 		state := became(v, f)
 		observed := window(f.Observed.FaultWindow)
@@ -86,7 +87,15 @@ func markdownFaults(b *strings.Builder, v *assertions.Verdict) {
 		if !state.sound() {
 			did = "⚠️ " + did
 		}
-		fmt.Fprintf(b, "| %s: %s | %s | %s | %s |\n", md(faultName(f)), md(text(f.What)), window(f.Planned), observed, md(did))
+		fmt.Fprintf(b, "| %s: %s | %s | %s | %s |", md(faultName(f)), md(text(f.What)), window(f.Planned), observed, md(did))
+		for _, span := range []measure.Span{f.Recovery.Detect, f.Recovery.CatchUp, f.Recovery.Steady} {
+			words := "–"
+			if span.State != "" {
+				words = spanValue(span)
+			}
+			fmt.Fprintf(b, " %s |", words)
+		}
+		b.WriteString("\n")
 	}
 }
 
@@ -109,14 +118,9 @@ func markdownThresholds(b *strings.Builder, v *assertions.Verdict) {
 }
 
 func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
-	l := v.Ledger
-	fmt.Fprintf(b, "\n%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
-		count(l.Acknowledged), count(l.Succeeded), count(l.DeadLettered), count(l.Logical), count(l.Unfinished))
-	switch open := balance(l); {
-	case open > 0:
-		fmt.Fprintf(b, "; %s not accounted for", count(open))
-	case open < 0:
-		fmt.Fprintf(b, "; %s ended in two ways", count(-open))
+	fmt.Fprintf(b, "\n%s", md(conservation(v)))
+	if v.Drain.Drained {
+		fmt.Fprintf(b, "; drained in %s, lag at most %s", duration(v.Drain.Time), count(v.Drain.LagMax))
 	}
 	b.WriteString(".\n")
 	names := latencyNames(v.Latency)

@@ -26,18 +26,6 @@ const (
 	barRoom = 64
 )
 
-// Snapshot is the state of a run at one moment.
-type Snapshot struct {
-	Phase string
-	// Elapsed and Total are the run's times; Total 0 is unknown.
-	Elapsed, Total time.Duration
-	// SentRate and ProcessedRate are records per second.
-	SentRate, ProcessedRate           float64
-	Lag, DeadLetters, RetriesInFlight int64
-	// ActiveFaults are the names of the faults in force.
-	ActiveFaults []string
-}
-
 // Progress shows snapshots. It is safe for concurrent use and starts no goroutine: what is shown changes when Update is called.
 type Progress struct {
 	mu         sync.Mutex
@@ -65,8 +53,8 @@ func (p *Progress) Update(s Snapshot) {
 	if p.quiet || p.done {
 		return
 	}
-	s.ActiveFaults = slices.Sorted(slices.Values(s.ActiveFaults))
-	changed := !p.shown || s.Phase != p.last.Phase || !slices.Equal(s.ActiveFaults, p.last.ActiveFaults)
+	faults := faultList(s)
+	changed := !p.shown || s.Phase != p.last.Phase || faults != faultList(p.last)
 	p.last, p.shown = s, true
 	if p.tty {
 		p.write(p.clear() + p.draw())
@@ -213,7 +201,8 @@ func plainLine(s Snapshot) string {
 func faultList(s Snapshot) string {
 	names := make([]string, len(s.ActiveFaults))
 	for i, fault := range s.ActiveFaults {
-		names[i] = name(fault)
+		names[i] = name(fault.Name)
 	}
+	slices.Sort(names)
 	return strings.Join(names, ", ")
 }

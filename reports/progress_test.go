@@ -73,7 +73,7 @@ func (t *terminal) screen() string {
 func snapshot(at time.Duration) Snapshot {
 	return Snapshot{
 		Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4, Lag: 412, DeadLetters: 1033, RetriesInFlight: 12,
-		ActiveFaults: []string{"dlq-refuses"},
+		ActiveFaults: []FaultState{{Name: "dlq-refuses"}},
 	}
 }
 
@@ -100,7 +100,7 @@ func TestProgressStaysWithinTheTerminal(t *testing.T) {
 	p := NewProgress(screen, true, false)
 	s := snapshot(sec)
 	for i := range 20 {
-		s.ActiveFaults = append(s.ActiveFaults, fmt.Sprintf("wide-\u6f22\u5b57-%d\n\x1b[2J", i))
+		s.ActiveFaults = append(s.ActiveFaults, FaultState{Name: fmt.Sprintf("wide-\u6f22\u5b57-%d\n\x1b[2J", i)})
 	}
 	s.Lag, s.DeadLetters, s.RetriesInFlight = 1<<60, 1<<60, 1<<60
 	p.Update(s)
@@ -147,9 +147,9 @@ func TestProgressPlainLines(t *testing.T) {
 			s.Phase, s.ActiveFaults = []string{"warm-up", "warm-up", "steady"}[i], nil
 		}
 		if i >= 20 {
-			s.ActiveFaults = []string{"slow", "dlq-refuses"}
+			s.ActiveFaults = []FaultState{{Name: "slow"}, {Name: "dlq-refuses"}}
 			if i%2 == 0 { // the same faults in another order are no change
-				s.ActiveFaults = []string{"dlq-refuses", "slow"}
+				s.ActiveFaults = []FaultState{{Name: "dlq-refuses"}, {Name: "slow"}}
 			}
 		}
 		p.Update(s)

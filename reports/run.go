@@ -51,16 +51,16 @@ func WriteAll(dir string, run Run) error {
 	}
 	var errs []error
 	for _, file := range files {
-		if err := writeFile(filepath.Join(dir, file.name), run, file.render); err != nil {
+		if err := replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error { return file.render(w, run) }); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// writeFile renders the run to a temporary file beside path and renames it. It is synced before the rename, so that after a crash
+// replaceFile renders to a temporary file beside path and renames it. It is synced before the rename, so that after a crash
 // the name never leads to an empty file.
-func writeFile(path string, run Run, render func(io.Writer, Run) error) (err error) {
+func replaceFile(path string, render func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -70,7 +70,7 @@ func writeFile(path string, run Run, render func(io.Writer, Run) error) (err err
 			err = errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(file.Name()))
 		}
 	}()
-	if err = render(file, run); err == nil {
+	if err = render(file); err == nil {
 		err = errors.Join(file.Chmod(0o644), file.Sync())
 	}
 	if err = errors.Join(err, file.Close()); err != nil {

@@ -48,13 +48,13 @@ func fileNames(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestWriteFileKeepsTheOldOneWhenRenderingFails(t *testing.T) {
+func TestReplaceFileKeepsTheOldOneWhenRenderingFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), VerdictFile)
 	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left on device")
-	err := writeFile(path, passRun(), func(w io.Writer, _ Run) error {
+	err := replaceFile(path, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "half")
 		return full
 	})

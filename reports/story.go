@@ -215,7 +215,7 @@ func faultName(f assertions.FaultResult) string {
 // latencyNames lists the latencies that were measured in the order of a record's life; unknown ones follow by name.
 func latencyNames(latencies map[string]measure.Latency) []string {
 	known := []string{
-		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyDeadLetter, measure.LatencyBackoffError,
+		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyBackoffError,
 		measure.LatencyCommitDelay, measure.LatencyReplay, measure.LatencySlip,
 	}
 	var out []string
@@ -241,6 +241,8 @@ func latencyTitle(key string) (title, span string) {
 		return "First attempt", "acknowledged to start of the first attempt"
 	case measure.LatencySuccess:
 		return "Success", "intended send time to end of the successful attempt"
+	case measure.LatencyService:
+		return "Service", "start of the first attempt to end of the successful attempt"
 	case measure.LatencyDeadLetter:
 		return "Dead letter", "intended send time to acknowledged in the DLQ"
 	case measure.LatencyBackoffError:

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
 const (
@@ -41,8 +42,8 @@ type screen struct {
 	color bool
 }
 
-// Terminal writes the end of a run: verdict, invariants with their evidence, faults, latencies, ledger, thresholds, reasons, where
-// the report is and how to run it again. Lines are cut at 80 columns, except for paths and commands that are meant to be
+// Terminal writes the end of a run: verdict, invariants with their evidence, faults and how long it took to be rid of them, latencies, ledger, drain,
+// the harness's health, thresholds, reasons, where the report is and how to run it again. Lines are cut at 80 columns, except for paths and commands that are meant to be
 // copied. Without color it writes no escape sequence.
 func Terminal(w io.Writer, run Run, color bool) error {
 	if run.Verdict == nil {
@@ -53,7 +54,7 @@ func Terminal(w io.Writer, run Run, color bool) error {
 	s.invariants(run.Verdict)
 	s.faults(run.Verdict)
 	s.latencies(run.Verdict)
-	s.ledger(run.Verdict)
+	s.figures(run.Verdict)
 	s.thresholds(run.Verdict)
 	s.reasons(run.Verdict)
 	s.next(run)
@@ -135,8 +136,8 @@ func (s *screen) banner(run Run) {
 func facts(run Run) []string {
 	v := run.Verdict
 	out := []string{name(v.Subject)}
-	if run.Header.Instances > 0 {
-		out[0] += " × " + count(int64(run.Header.Instances))
+	if run.Verdict.Instances > 0 {
+		out[0] += " × " + count(int64(run.Verdict.Instances))
 	}
 	out = append(out, counted(v.Ledger.Acknowledged, "records"), rate(v.Throughput.Sent))
 	if length := ended(v); length > 0 {
@@ -145,8 +146,13 @@ func facts(run Run) []string {
 	return append(out, fmt.Sprintf("seed %d", v.Seed))
 }
 
-// widestName is the widest column of invariants' names; those of a graph have their node's before them.
-const widestName = 34
+// Where everything is well the invariants stand side by side; their cells are this wide. Names that don't fit, those of a graph have their node's
+// before them, have a line each.
+const (
+	cellWidth  = 39
+	cellName   = 20
+	widestName = 34
+)
 
 func (s *screen) invariants(v *assertions.Verdict) {
 	if len(v.Invariants) == 0 {
@@ -154,31 +160,68 @@ func (s *screen) invariants(v *assertions.Verdict) {
 	}
 	s.heading("Invariants")
 	var notApplicable []string
+	var quiet []assertions.Result
 	all, width := ranked(v), 24
 	for _, r := range all {
 		width = min(max(width, ansi.StringWidth(name(r.Name))), widestName)
 	}
 	for _, r := range all {
-		if r.Status == assertions.NotApplicable {
+		switch {
+		case r.Status == assertions.NotApplicable:
 			notApplicable = append(notApplicable, name(r.Name))
-			continue
+		case r.Status == assertions.Pass && remark(r) == "" && len(r.Anomalies) == 0 && width <= 24:
+			quiet = append(quiet, r)
+		default:
+			s.invariant(r, width)
 		}
-		s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged), unit(r))
-		if more := remark(r); more != "" {
-			s.addWrapped(5, more)
+	}
+	// Down the first column, then down the second.
+	rows, widest := (len(quiet)+1)/2, 0
+	for _, r := range quiet {
+		widest = max(widest, len(count(r.Judged)))
+	}
+	for i := range rows {
+		line := " " + s.quietCell(quiet[i], widest)
+		if i+rows < len(quiet) {
+			line += " " + s.quietCell(quiet[i+rows], widest)
 		}
-		for _, a := range r.Anomalies {
-			s.add("     %s × %s", s.style(name(a.Name), "1", true), count(a.Count))
-			if len(a.Witnesses) > 0 {
-				s.addWrapped(5, "e.g. "+visible(a.Witnesses[0].Summary, screenSummary))
-				if command := a.Witnesses[0].Command; command != "" {
-					s.addWrapped(5, "see: "+text(command))
-				}
-			}
-		}
+		s.add("%s", line)
 	}
 	if len(notApplicable) > 0 {
 		s.addWrapped(1, s.mark(assertions.NotApplicable)+" not applicable: "+strings.Join(notApplicable, ", "))
+	}
+}
+
+// quietCell is an invariant that held and about which there is nothing more to say; widest is how wide its column of numbers is.
+func (s *screen) quietCell(r assertions.Result, widest int) string {
+	n := count(r.Judged)
+	words := cell(name(r.Name), cellName) + strings.Repeat(" ", 1+widest-len(n)) + n + " " + shortUnit(r)
+	return s.mark(r.Status) + " " + cell(words, cellWidth-2)
+}
+
+// shortUnit is the last word of what an invariant has looked at, where there is no room for more: of dead-lettered records, records.
+func shortUnit(r assertions.Result) string {
+	words := strings.Fields(unit(r))
+	if len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
+}
+
+// invariant tells everything about one.
+func (s *screen) invariant(r assertions.Result, width int) {
+	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged), unit(r))
+	if more := remark(r); more != "" {
+		s.addWrapped(5, more)
+	}
+	for _, a := range r.Anomalies {
+		s.add("     %s × %s", s.style(name(a.Name), "1", true), count(a.Count))
+		if len(a.Witnesses) > 0 {
+			s.addWrapped(5, "e.g. "+visible(a.Witnesses[0].Summary, screenSummary))
+			if command := a.Witnesses[0].Command; command != "" {
+				s.addWrapped(5, "see: "+text(command))
+			}
+		}
 	}
 }
 
@@ -202,7 +245,7 @@ func (s *screen) faults(v *assertions.Verdict) {
 	if len(v.Faults) == 0 {
 		return
 	}
-	s.heading("Faults                 planned        observed       effect")
+	s.heading("Faults                 in force       noticed  lag back    steady")
 	for i, f := range v.Faults {
 		if i == screenFaults {
 			s.add("   %s more in the report", count(int64(len(v.Faults)-i)))
@@ -217,16 +260,28 @@ func (s *screen) faults(v *assertions.Verdict) {
 			observed = "–"
 		}
 		if did == "" || !state.sound() {
-			did = strings.TrimSuffix(string(state)+": "+did, ": ")
+			did = strings.TrimSuffix(string(state)+": "+did, ": ") + "; planned " + window(f.Planned)
 		}
-		line := fmt.Sprintf(" %s %s %s %s", mark, cell(faultName(f), 19), cell(window(f.Planned), 14), cell(observed, 14))
-		if ansi.StringWidth(line+" "+did) <= screenWidth {
-			s.add("%s %s", line, did)
-			continue
+		line := fmt.Sprintf(" %s %s %s", mark, cell(faultName(f), 19), cell(observed, 14))
+		if f.Observed.Injected {
+			line += s.span(f.Recovery.Detect) + s.span(f.Recovery.CatchUp) + s.span(f.Recovery.Steady)
 		}
 		s.add("%s", line)
-		s.addWrapped(5, did)
+		s.addWrapped(5, s.faint(did))
 	}
+}
+
+// span is a time that may not be known, in a column of ten.
+func (s *screen) span(span measure.Span) string {
+	words := "–"
+	if span.State != "" {
+		words = spanValue(span)
+	}
+	out := strings.Repeat(" ", max(1, 10-ansi.StringWidth(words)))
+	if span.State == measure.SpanNever {
+		return out + s.style(words, "3", true)
+	}
+	return out + words
 }
 
 // cell pads or cuts words to exactly width columns.
@@ -235,19 +290,25 @@ func cell(words string, width int) string {
 	return words + strings.Repeat(" ", width-ansi.StringWidth(words))
 }
 
+// latencies tells those that a user of the subject feels; the report has them all.
 func (s *screen) latencies(v *assertions.Verdict) {
-	names := latencyNames(v.Latency)
-	if len(names) == 0 {
-		return
-	}
-	s.heading(fmt.Sprintf("%-22s%11s%11s%11s%11s%11s", "Latency", "p50", "p90", "p99", "p99.9", "max"))
-	for _, key := range names {
+	var rows []string
+	for _, key := range []string{
+		measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay,
+	} {
 		q := v.Latency[key].Quantiles
 		if q.Count == 0 {
 			continue
 		}
 		title, _ := latencyTitle(key)
-		s.add(" %s%s%s%s%s%s", cell(title, 21), right(q.P50), right(q.P90), right(q.P99), right(q.P999), right(q.Max))
+		rows = append(rows, fmt.Sprintf(" %s%s%s%s%s%s", cell(title, 21), right(q.P50), right(q.P90), right(q.P99), right(q.P999), right(q.Max)))
+	}
+	if len(rows) == 0 {
+		return
+	}
+	s.heading(fmt.Sprintf("%-22s%11s%11s%11s%11s%11s", "Latency", "p50", "p90", "p99", "p99.9", "max"))
+	for _, row := range rows {
+		s.add("%s", row)
 	}
 }
 
@@ -256,18 +317,38 @@ func right(d time.Duration) string {
 	return strings.Repeat(" ", max(1, 11-ansi.StringWidth(words))) + words
 }
 
-func (s *screen) ledger(v *assertions.Verdict) {
-	l := v.Ledger
-	s.heading("Records")
-	words := fmt.Sprintf("%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
-		count(l.Acknowledged), count(l.Succeeded), count(l.DeadLettered), count(l.Logical), count(l.Unfinished))
-	switch open := balance(l); {
-	case open > 0:
-		words += fmt.Sprintf("; %s not accounted for", count(open))
-	case open < 0:
-		words += fmt.Sprintf("; %s ended in two ways", count(-open))
+// figures are where the records went, how the run came to its end, and how the harness was.
+func (s *screen) figures(v *assertions.Verdict) {
+	s.lines = append(s.lines, "")
+	s.labelled("Records", conservation(v))
+	if len(v.Phases) > 0 {
+		drained := "not drained"
+		if v.Drain.Drained {
+			drained = duration(v.Drain.Time)
+		}
+		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, count(v.Drain.LagMax), count(v.Drain.LagEnd)))
 	}
-	s.addWrapped(1, words)
+	h := v.Health
+	words := fmt.Sprintf("slip p99 %s, %s", duration(h.SlipP99), plural(h.Stalls, "stall", "stalls"))
+	if h.Stalls > 0 {
+		words += " of " + duration(h.Stalled) + " in all"
+	}
+	if h.CPU > 0 {
+		words += ", " + significant(h.CPU) + " processors used"
+	}
+	s.labelled("Harness", words)
+}
+
+// labelled appends words after a label, wrapped beside it.
+func (s *screen) labelled(label, words string) {
+	const indent = 8
+	for i, line := range strings.Split(ansi.Wordwrap(words, screenWidth-indent, ""), "\n") {
+		head := strings.Repeat(" ", indent)
+		if i == 0 {
+			head = s.bold(label) + strings.Repeat(" ", indent-len(label))
+		}
+		s.add("%s%s", head, strings.TrimSpace(line))
+	}
 }
 
 func (s *screen) thresholds(v *assertions.Verdict) {

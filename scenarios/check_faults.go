@@ -35,14 +35,20 @@ func (c *checker) checkFaults() {
 		if !c.allSound(base) {
 			continue // what is left of it would only look wrong in other ways
 		}
-		for _, defect := range spec.Validate(setting) {
-			if slices.Contains([]string{"/network/slicer/size", "/downstream/rate_limit/rate"}, defect.Path) && !c.has(base+defect.Path) {
-				continue // reported as missing
-			}
-			c.hinted(base+defect.Path, defect.Message, hint(defect.Got, defect.Known))
-		}
+		c.defects(base, spec, setting)
 	}
+	c.checkDrill(setting)
 	c.checkScale()
+}
+
+// defects reports what is wrong with a fault.
+func (c *checker) defects(base string, spec faults.Spec, setting faults.Setting) {
+	for _, defect := range spec.Validate(setting) {
+		if slices.Contains([]string{"/network/slicer/size", "/downstream/rate_limit/rate"}, defect.Path) && !c.has(base+defect.Path) {
+			continue // reported as missing
+		}
+		c.hinted(base+defect.Path, defect.Message, hint(defect.Got, defect.Known))
+	}
 }
 
 // checkScale bounds the instances that faults add.
@@ -51,12 +57,12 @@ func (c *checker) checkScale() {
 		return
 	}
 	count := c.s.InstanceCount()
-	for i, spec := range c.s.Faults {
+	for i, spec := range c.s.Written() {
 		if spec.Subject == nil || spec.Subject.ScaleUp == 0 {
 			continue
 		}
 		if count += spec.Subject.ScaleUp; count > maxInstances {
-			c.at(fmt.Sprintf("/faults/%d/subject/scale_up", i), fmt.Sprintf("this makes %d instances, those of the other faults included; a run can have %d at most", count, maxInstances))
+			c.at(c.s.faultPath(i)+"/subject/scale_up", fmt.Sprintf("this makes %d instances, those of the other faults included; a run can have %d at most", count, maxInstances))
 			return
 		}
 	}
@@ -78,6 +84,7 @@ func (c *checker) setting() faults.Setting {
 	c.tellSubject(&setting)
 	if s := c.s.Store; s != nil {
 		setting.StoreProcesses, setting.StoreLink = map[string]int{"router": s.Routers, "worker": s.Workers}, s.Engine != EngineSQLite
+		setting.StoreFixed, setting.StoreProbe = s.fixed(), s.Probe
 	}
 	if !c.sound("/workload", "/workload/duration") || !c.allSound("/workload/steps") {
 		setting.Steady = 0

@@ -149,6 +149,9 @@ const (
 	referenceLate = 250 * time.Millisecond
 	// referenceIsolation is the share of the fault-free pace that records keep which need not wait for those that fail.
 	referenceIsolation = 0.5
+	// isolationRoom is the least max_in_flight with which that can be promised: a record in backoff keeps its place among those in flight, and with
+	// fewer of them a handful of failing records has them all.
+	isolationRoom = 100
 )
 
 // ReferenceContract returns the contract that follows from the reference consumer's settings.
@@ -173,6 +176,9 @@ func ReferenceContract(r Reference) history.Contract {
 	}
 	if contract.Retry == history.RetryRedelivery {
 		contract.Counter = history.CounterDelivery
+	}
+	if r.MaxInFlight < isolationRoom {
+		contract.Isolation = 0
 	}
 	if r.Transactions {
 		contract.Isolation = 0 // a batch is committed as a whole, so all of it waits for its slowest record

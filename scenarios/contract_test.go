@@ -90,6 +90,10 @@ func TestContractOfTheReference(t *testing.T) {
 	if have := ReferenceContract(reference); have.Backoff.Multiplier != 1 || have.Envelope != "" || have.KeepsHeaders || have.StopGrace != time.Second {
 		t.Errorf("have %+v", have)
 	}
+	reference.MaxInFlight = 99
+	if have := ReferenceContract(reference); have.Isolation != 0 {
+		t.Errorf("with %d places in all the others' pace is promised: %v", reference.MaxInFlight, have.Isolation)
+	}
 	reference.RetryBackoffMS = 0
 	if have := ReferenceContract(reference); have.Backoff != (history.Backoff{}) {
 		t.Errorf("without a wait the contract promises %+v", have.Backoff)

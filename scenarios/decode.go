@@ -192,7 +192,7 @@ func (s *Scenario) InstanceCount() int {
 // MaxInstances returns how many instances the run can have at once: InstanceCount and what all faults that scale up add.
 func (s *Scenario) MaxInstances() int {
 	count := s.InstanceCount()
-	for _, fault := range s.Faults {
+	for _, fault := range s.Written() {
 		if fault.Subject != nil {
 			count += fault.Subject.ScaleUp
 		}

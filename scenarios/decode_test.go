@@ -108,6 +108,24 @@ func TestSetChangesTheTextAndTheScenario(t *testing.T) {
 	}
 }
 
+// TestSetNullTakesAKeyOut: so that its default holds, or another key can have its place.
+func TestSetNullTakesAKeyOut(t *testing.T) {
+	data := []byte(least + "faults: []\ntopics: {input: {partitions: 3}}\n")
+	got, source, err := ParseWith("test.yaml", data, []string{"workload.rate=null", "workload.duration=null", "workload.steps=[{rate: 5/s, for: 1s}, {rate: 9/s, for: 1s}]", "topics.input.partitions=null"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Workload.Steps) != 2 || got.Topics.Input.Partitions != defaultScenario().Topics.Input.Partitions || strings.Contains(string(source), "partitions: 3") {
+		t.Errorf("%+v\n%s", got, source)
+	}
+	for _, set := range []string{"workload.rat=null", "no.such.key=null", "faults[0]=null", "workload.rate.x=null"} {
+		_, _, err := ParseWith("test.yaml", data, []string{set})
+		if problems := asProblems(t, err); len(problems.Problems) != 1 || !strings.Contains(problems.Problems[0].Message, "to take out") {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
 func TestSetProblemsNameTheArgument(t *testing.T) {
 	_, data, err := Find("smoke")
 	if err != nil {
@@ -191,6 +209,9 @@ func TestEveryFaultIsChecked(t *testing.T) {
 		text := least + "cluster: {brokers: 3}\ntopics: {dlq: {broker: 3}}\nsubject: {reference: {instances: 3}}\n" + entry.YAML() + "\n"
 		text = strings.Replace(text, "duration: 2s", "duration: 5s", 1)
 		kind, _, _ := strings.Cut(entry.Name, ".")
+		if kind == faults.KindStore {
+			text += "store: {engine: postgres, probe: true}\n"
+		}
 		if s := mustParse(t, text); len(s.Faults) != 1 || s.Faults[0].Kind() != kind && kind != faults.KindSchedule {
 			t.Errorf("%s: %+v", entry.Name, s.Faults)
 		}

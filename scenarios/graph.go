@@ -153,8 +153,8 @@ func (c *checker) checkGraph() {
 	if count := c.s.Graph.Instances(); count > maxInstances {
 		c.at("/graph/nodes", fmt.Sprintf("the nodes have %d instances in all; a run can have %d at most", count, maxInstances))
 	}
-	for i, fault := range c.s.Faults {
-		if base := fmt.Sprintf("/faults/%d", i); c.allSound(base) {
+	for i, fault := range c.s.Written() {
+		if base := c.s.faultPath(i); c.allSound(base) {
 			c.checkNodeFault(base, fault)
 		}
 	}

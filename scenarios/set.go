@@ -1,11 +1,12 @@
 package scenarios
 
 // Overrides from the command line: --set path=value changes the tree of a file before it is checked, so that an override is
-// held to everything that the file is held to, and what is wrong with it is shown in the argument.
+// held to everything that the file is held to, and what is wrong with it is shown in the argument. The value null takes a key out.
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +16,9 @@ import (
 
 // setFlag begins the File of problems in an override.
 const setFlag = "--set "
+
+// takeOut is the value that takes a key out, so that its default holds, or another key can have its place.
+const takeOut = "null"
 
 var setPath = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*)*$`)
 var setStep = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_-]*|[0-9]+`)
@@ -83,6 +87,12 @@ func (d *document) set(argument string) {
 		d.add(at(0), "write it as path=value, such as --set workload.rate=500/s or --set faults[0].for=2s", "")
 		return
 	}
+	if text == takeOut {
+		if message := d.root.without(setStep.FindAllString(path, -1)); message != "" {
+			d.add(at(0), message, "")
+		}
+		return
+	}
 	value, problems := overrideValue(argument, text, at(len(path)+1))
 	d.problems = append(d.problems, problems...)
 	parent := d.root
@@ -106,6 +116,22 @@ func (d *document) set(argument string) {
 		}
 		parent = next
 	}
+}
+
+// without takes out the key that the steps lead to; it returns why it can't.
+func (n *node) without(steps []string) string {
+	parent, last := n, len(steps)-1
+	for _, step := range steps[:last] {
+		if parent = parent.child(step); parent == nil {
+			break
+		}
+	}
+	if parent == nil || parent.kind != mappingNode || parent.fields[steps[last]] == nil {
+		return fmt.Sprintf("there is no key %s to take out", strings.Join(steps, "."))
+	}
+	delete(parent.fields, steps[last])
+	parent.names = slices.DeleteFunc(parent.names, func(name string) bool { return name == steps[last] })
+	return ""
 }
 
 // put sets a key of a mapping, replaces an entry of a list or appends one; it returns why it can't.

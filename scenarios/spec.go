@@ -15,6 +15,7 @@ const (
 	ErrorTextNonASCII = "non-ascii"
 	ErrorTextLong     = "long"
 	ErrorTextHostile  = "hostile"
+	ErrorTextOutage   = "outage"
 )
 
 // Scenario is one scenario file, decoded, with every default filled in.
@@ -31,6 +32,7 @@ type Scenario struct {
 	Graph    *Graph        `json:"graph,omitempty"`
 	Workload Workload      `json:"workload" jsonschema:"required"`
 	Faults   []faults.Spec `json:"faults,omitempty"`
+	Drill    *Drill        `json:"drill,omitempty"`
 	Store    *Store        `json:"store,omitempty"`
 	Replay   *Replay       `json:"replay,omitempty"`
 	Expect   Expect        `json:"expect,omitempty"`
@@ -122,8 +124,8 @@ type Workload struct {
 	Garbage    units.Percent `json:"garbage,omitempty"`
 	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
 	Large *Large `json:"large,omitempty"`
-	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup).
-	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile"`
+	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup), outage (a circuit breaker is open).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile,enum=outage"`
 }
 
 // Step is one stretch of a stepped load.

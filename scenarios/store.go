@@ -26,9 +26,10 @@ const (
 // Store adds a dead-letter store to the run: a database, routers that take the dead letters into it, and workers that try them again, each a process of
 // its own. They are no instances of the subject.
 type Store struct {
-	// Engine: sqlite (default; a file in the run's folder) or postgres (a private instance of the server programs on this machine, or the one at url).
-	Engine string `json:"engine,omitempty" jsonschema:"enum=sqlite,enum=postgres"`
-	// URL of a database that is there already, postgres://USER:PASSWORD@HOST:PORT/NAME; its tables must not exist yet, and are left behind.
+	// Engine: sqlite (default; a file in the run's folder), postgres (a private instance of the server programs on this machine, or the one at url) or mongodb (the one at url, or of
+	// DLQBENCH_MONGODB_URL, in which the run makes a database of its own and removes it).
+	Engine string `json:"engine,omitempty" jsonschema:"enum=sqlite,enum=postgres,enum=mongodb"`
+	// URL of a database that is there already, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://…/NAME; its tables must not exist yet, and are left behind.
 	URL string `json:"url,omitempty"`
 	// Vocabulary of the status column: lifecycle (default; dlq_pending …) or management (pending, reprocessing, resolved, discarded).
 	Vocabulary string `json:"vocabulary,omitempty" jsonschema:"enum=lifecycle,enum=management"`
@@ -51,6 +52,9 @@ type Store struct {
 	// OffPeakHours are when scheduled entries are tried, default 2, 3 and 4, in OffPeakZone, default UTC. The calendar is scaled, and shows the real time at midnight UTC.
 	OffPeakHours []int  `json:"off_peak_hours,omitempty" jsonschema:"minItems=1,maxItems=24"`
 	OffPeakZone  string `json:"off_peak_zone,omitempty"`
+	// Probe gives workers a health probe, which they ask before conditional retries: it says that all is well unless a fault (store: {unhealthy: …}) lets it say something else. Without it such
+	// entries are tried with the waits of the immediate strategy.
+	Probe bool `json:"probe,omitempty"`
 	// Retention starts a process that applies the retention of "Dead Letter Queue Lifecycle": resolved entries are deleted after 30 days, failed ones archived after 90.
 	Retention *StoreRetention `json:"retention,omitempty"`
 	// Late is what is allowed beyond every time, in real time; default 500ms.
@@ -132,8 +136,8 @@ func (s *Store) Contract(epoch time.Time, group string) *history.StoreContract {
 		Engine: s.Engine, Vocabulary: s.Vocabulary, Workers: s.Workers, Routers: s.Routers, Group: group, MaxRetries: s.MaxRetries,
 		Poll: s.Real(s.PollInterval.D()), Lease: s.Real(s.Lease.D()), Late: s.Late.D(), Success: history.SuccessProcessed,
 		// A question to the store may take 5 s until it is given up, and the pause after a failure grows to as much.
-		Recovery: 10 * time.Second,
-		OffPeak:  &history.OffPeak{Hours: s.OffPeakHours, Zone: s.OffPeakZone, Scale: s.TimeScale, Epoch: epoch.UnixNano()},
+		Recovery: 10 * time.Second, Probed: s.Probe,
+		OffPeak: &history.OffPeak{Hours: s.OffPeakHours, Zone: s.OffPeakZone, Scale: s.TimeScale, Epoch: epoch.UnixNano()},
 	}
 	// "Dead Letter Queue Lifecycle": 1min → 5min → 15min → 30min → 1hr.
 	for _, minutes := range []time.Duration{1, 5, 15, 30, 60} {
@@ -168,8 +172,8 @@ func (c *checker) checkStore() {
 			c.at(fmt.Sprintf("/store/off_peak_hours/%d", i), fmt.Sprintf("%d is no hour of the day: 0 to 23", hour))
 		}
 	}
-	if s.URL != "" && (s.Engine != EnginePostgres || !strings.HasPrefix(s.URL, "postgres")) {
-		c.at("/store/url", "a url goes with engine: postgres, and begins with postgres://")
+	if begins := map[string]string{EnginePostgres: "postgres", EngineMongoDB: "mongodb:"}[s.Engine]; s.URL != "" && (begins == "" || !strings.HasPrefix(s.URL, begins)) {
+		c.at("/store/url", "a url goes with engine: postgres, and begins with postgres://, or with engine: mongodb, and begins with mongodb://")
 	}
 	if s.Real(s.PollInterval.D()) < 5*time.Millisecond {
 		c.at("/store/time_scale", "at this scale a worker would look for entries more often than every 5 ms: raise poll_interval")
@@ -201,4 +205,17 @@ func (s *Store) Resolve(spec faults.Spec, instances int) faults.Spec {
 	subject := *spec.Subject
 	subject.Instance, spec.Subject = &slot, &subject
 	return spec
+}
+
+// fixed says why faults can't stop the database; "" if it is a server of the run's own.
+func (s *Store) fixed() string {
+	switch {
+	case s.Engine == EngineSQLite:
+		return "with engine: sqlite the database is a file in the processes that use it, so there is no server that could end: write engine: postgres"
+	case s.Engine == EngineMongoDB:
+		return "a MongoDB is never the run's own, so the run can't end it: write engine: postgres"
+	case s.URL != "":
+		return "the server at store.url is not the run's to end: leave url out, with engine: postgres, for a private one"
+	}
+	return ""
 }

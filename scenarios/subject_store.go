@@ -16,10 +16,10 @@ import (
 // OwnStore is a database in which the subject keeps dead letters. It is watched from outside by reading it again and again, which changes nothing in it and
 // misses what comes and goes between two looks; only what is proven all the same is judged.
 type OwnStore struct {
-	// URL is sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME. The subject is told an address that leads there over the link "store", if it is a server
+	// URL is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://USER:PASSWORD@HOST:PORT/NAME. The subject is told an address that leads there over the link "store", if it is a server
 	// ({{.StoreURL}}, DLQBENCH_STORE_URL). Templates may stand in it: sqlite:{{.WorkDir}}/letters.db.
 	URL string `json:"url" jsonschema:"required"`
-	// Table has the entries; with a schema if need be: app.dead_letters.
+	// Table has the entries; with a schema if need be: app.dead_letters. In MongoDB it is the collection, and columns are fields, with dots if need be: metadata.source.
 	Table   string       `json:"table" jsonschema:"required"`
 	Columns StoreColumns `json:"columns" jsonschema:"required"`
 	// Statuses says which state each word of the status column stands for: pending, processing, resolved, failed, manual or archived.
@@ -34,7 +34,7 @@ type OwnStore struct {
 	ByHand bool `json:"by_hand,omitempty"`
 }
 
-// StoreColumns are the names of the table's columns. What is left out isn't there, and what needs it is not judged.
+// StoreColumns are the names of the table's columns, or of the documents' fields. What is left out isn't there, and what needs it is not judged.
 type StoreColumns struct {
 	ID       string `json:"id" jsonschema:"required"`
 	Status   string `json:"status" jsonschema:"required"`
@@ -87,8 +87,11 @@ func (c *checker) checkOwnStore(s *OwnStore) {
 	}
 	c.document.checkTemplates(c.root.get("/store/url"))
 	scheme, _, _ := strings.Cut(s.URL, ":")
-	if !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme) {
-		c.at("/store/url", "the address of a store is sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
+	if !slices.Contains([]string{"sqlite", "postgres", "postgresql", "mongodb"}, scheme) {
+		c.at("/store/url", "the address of a store is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://USER:PASSWORD@HOST:PORT/NAME")
+	}
+	if s.Audited && scheme == "mongodb" {
+		c.at("/store/audited", "MongoDB has no triggers that could keep every change, so that a collection is polled: leave audited out")
 	}
 	known := []string{
 		string(history.StorePending), string(history.StoreProcessing), string(history.StoreResolved), string(history.StoreFailed), string(history.StoreManual),

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -21,6 +22,7 @@ type latencyNames struct {
 	Send         phaseNames `expr:"send"`
 	FirstAttempt phaseNames `expr:"first_attempt"`
 	Success      phaseNames `expr:"success"`
+	Service      phaseNames `expr:"service"`
 	DeadLetter   phaseNames `expr:"dead_letter"`
 	BackoffError phaseNames `expr:"backoff_error"`
 	CommitDelay  phaseNames `expr:"commit_delay"`
@@ -60,8 +62,12 @@ type lagNames struct {
 	End int64 `expr:"end"`
 }
 
+// recoveryNames are of the run, and of the slowest of its faults.
 type recoveryNames struct {
-	Drain time.Duration `expr:"drain"`
+	Drain   time.Duration `expr:"drain"`
+	Detect  time.Duration `expr:"detect"`
+	CatchUp time.Duration `expr:"catch_up"`
+	Steady  time.Duration `expr:"steady"`
 }
 
 type countNames struct {
@@ -92,13 +98,15 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 	return environment{
 		Latency: latencyNames{
 			Send: namePhases(latencies[LatencySend]), FirstAttempt: namePhases(latencies[LatencyFirstAttempt]),
-			Success: namePhases(latencies[LatencySuccess]), DeadLetter: namePhases(latencies[LatencyDeadLetter]),
+			Success: namePhases(latencies[LatencySuccess]), Service: namePhases(latencies[LatencyService]), DeadLetter: namePhases(latencies[LatencyDeadLetter]),
 			BackoffError: namePhases(latencies[LatencyBackoffError]), CommitDelay: namePhases(latencies[LatencyCommitDelay]),
 			Replay: namePhases(latencies[LatencyReplay]), Slip: namePhases(latencies[LatencySlip]),
 		},
 		Throughput: throughputNames(m.Throughput),
 		Lag:        lagNames{Max: m.LagMax, End: m.LagEnd},
-		Recovery:   recoveryNames{Drain: m.DrainTime},
+		Recovery: recoveryNames{
+			Drain: m.DrainTime, Detect: m.slowest("detect"), CatchUp: m.slowest("catch_up"), Steady: m.slowest("steady"),
+		},
 		Count: countNames{
 			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded, Logical: l.Logical,
 			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Attempts: l.Attempts, Duplicates: l.Duplicates, Replayed: l.Replayed,
@@ -142,11 +150,56 @@ func (m *Measurements) missing(latencies map[string]Latency, path []string) stri
 			return "no samples: no record was acknowledged"
 		}
 	case "recovery":
+		if path[1] != "drain" {
+			return m.unrecovered(path[1])
+		}
 		if !m.Drained {
 			return "the run ended before every record was finished and committed"
 		}
 	}
 	return ""
+}
+
+// span returns what a threshold calls by this name.
+func (r *Recovery) span(name string) Span {
+	switch name {
+	case "detect":
+		return r.Detect
+	case "catch_up":
+		return r.CatchUp
+	}
+	return r.Steady
+}
+
+// slowest is the longest of these times that is known.
+func (m *Measurements) slowest(name string) time.Duration {
+	var longest time.Duration
+	for i := range m.Recoveries {
+		if span := m.Recoveries[i].span(name); span.Known() {
+			longest = max(longest, span.Time)
+		}
+	}
+	return longest
+}
+
+// unrecovered says why there is no slowest: one that never came about is slower than all, and without any that is known there is nothing to
+// compare. Those that can't be told apart from another fault are left out.
+func (m *Measurements) unrecovered(name string) string {
+	why, known := "the run had no faults", false
+	for i := range m.Recoveries {
+		switch span := m.Recoveries[i].span(name); span.State {
+		case SpanNever:
+			return fmt.Sprintf("of fault %d: %s", i+1, span.Note)
+		case SpanKnown:
+			known = true
+		default:
+			why = fmt.Sprintf("it can't be told, of fault %d: %s", i+1, span.Note)
+		}
+	}
+	if known {
+		return ""
+	}
+	return why
 }
 
 // phaseName returns the phase as the history writes it.

@@ -23,6 +23,7 @@ const (
 	send latency = iota
 	firstAttempt
 	successful
+	service
 	deadLetter
 	backoffError
 	commitDelay
@@ -33,84 +34,102 @@ const (
 
 func (l latency) name() string {
 	return [latencyCount]string{
-		send: LatencySend, firstAttempt: LatencyFirstAttempt, successful: LatencySuccess, deadLetter: LatencyDeadLetter,
-		backoffError: LatencyBackoffError, commitDelay: LatencyCommitDelay, replayTime: LatencyReplay, slip: LatencySlip,
+		send: LatencySend, firstAttempt: LatencyFirstAttempt, successful: LatencySuccess, service: LatencyService,
+		deadLetter: LatencyDeadLetter, backoffError: LatencyBackoffError, commitDelay: LatencyCommitDelay, replayTime: LatencyReplay,
+		slip: LatencySlip,
 	}[l]
 }
 
-// phaseIndex is the index of a phase's name in latencies.phases.
+// phaseIndex is the index of a phase in latencies.phases.
 type phaseIndex uint8
 
-// latencies are the histograms while they are filled. Those of a phase are made when it has its first sample.
-type latencies struct {
-	phases     []string
-	histograms [latencyCount][]*hdrhistogram.Histogram // by phaseIndex; 0 is PhaseAll
+// part is what a histogram is of: a phase's records, those for warming up apart.
+type part struct {
+	phase string
+	warm  bool
 }
 
-func (l *latencies) init() {
-	l.phases = []string{PhaseAll}
-	for i := range l.histograms {
-		l.histograms[i] = []*hdrhistogram.Histogram{newHistogram()}
-	}
+// The parts of time outside of every phase, and of phases beyond those that an index can name.
+const (
+	nowhere phaseIndex = iota
+	nowhereWarm
+)
+
+// latencies are the histograms while they are filled, by part. Those of the whole run are made of them in the end, so that a sample is recorded
+// once.
+type latencies struct {
+	phases     []part
+	histograms [latencyCount][]*hdrhistogram.Histogram
 }
+
+func (l *latencies) init() { l.phases = []part{nowhere: {}, nowhereWarm: {warm: true}} }
 
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(lowest, int64(highest), precision)
 }
 
-// phase returns the index of the phase's name. Time outside of every phase, and more phases than an index can name, count for the
+// phase returns the index of a phase. Time outside of every phase, and more phases than an index can name, count for the
 // whole run only.
-func (l *latencies) phase(name string) phaseIndex {
+func (l *latencies) phase(name string, warm bool) phaseIndex {
+	index := nowhere
+	if warm {
+		index = nowhereWarm
+	}
 	if name == "" {
-		return 0
+		return index
 	}
 	for i, known := range l.phases {
-		if known == name {
+		if known == (part{name, warm}) {
 			return phaseIndex(i)
 		}
 	}
 	if len(l.phases) > math.MaxUint8 {
-		return 0
+		return index
 	}
-	l.phases = append(l.phases, name)
+	l.phases = append(l.phases, part{name, warm})
 	return phaseIndex(len(l.phases) - 1)
 }
 
 // record adds a sample for a record.
 func (l *latencies) record(which latency, r *record, value time.Duration) {
-	l.recordIn(which, r.phase, r.has(warmup), value)
+	l.recordIn(which, r.phase, value)
 }
 
-// recordIn adds a sample to the phase's histogram and, unless the record was for warming up, to the whole run's. Values are rounded to
-// microseconds and kept in the histograms' range; negative ones are 0.
-func (l *latencies) recordIn(which latency, phase phaseIndex, warm bool, value time.Duration) {
+// recordIn adds a sample. Values are rounded to microseconds and kept in the histograms' range; negative ones are 0.
+func (l *latencies) recordIn(which latency, phase phaseIndex, value time.Duration) {
 	micros := int64(min(max(value, 0), highest*time.Microsecond).Round(time.Microsecond) / time.Microsecond)
 	of := l.histograms[which]
 	for len(of) <= int(phase) {
 		of = append(of, nil)
 	}
 	l.histograms[which] = of
-	if !warm {
-		_ = of[0].RecordValue(micros) // in range, see above
-	}
-	if phase == 0 {
-		return
-	}
 	if of[phase] == nil {
 		of[phase] = newHistogram()
 	}
-	_ = of[phase].RecordValue(micros)
+	_ = of[phase].RecordValue(micros) // in range, see above
 }
 
-// named returns the histograms by name and phase.
+// named returns the histograms by name and phase. The whole run's are without the records for warming up.
 func (l *latencies) named() map[string]map[string]*hdrhistogram.Histogram {
 	all := map[string]map[string]*hdrhistogram.Histogram{}
 	for which := range latencyCount {
-		phases := map[string]*hdrhistogram.Histogram{}
+		whole := newHistogram()
+		phases := map[string]*hdrhistogram.Histogram{PhaseAll: whole}
 		for i, histogram := range l.histograms[which] {
-			if histogram != nil {
-				phases[l.phases[i]] = histogram
+			if histogram == nil {
+				continue
 			}
+			of := l.phases[i]
+			if !of.warm {
+				whole.Merge(histogram)
+			}
+			if of.phase == "" {
+				continue
+			}
+			if other := phases[of.phase]; other != nil {
+				histogram.Merge(other)
+			}
+			phases[of.phase] = histogram
 		}
 		all[which.name()] = phases
 	}
@@ -150,16 +169,14 @@ func (m *Measurer) Finish() *Measurements {
 		m.out.Phases[n-1].To = m.now
 	}
 	m.out.Histograms = m.latencies.named()
-	m.out.Health.SlipP99 = quantiles(m.out.Histograms[LatencySlip][PhaseAll]).P99
 	m.out.LagEnd = m.lag
-	m.out.Series = m.series.finish(m.now)
+	m.closeSlot()
+	m.out.Series, m.out.HeatMap = m.series.finish(min(m.now, farthest))
+	m.out.Recoveries = m.recoveries.finish()
 	m.finishThroughput()
+	m.finishHealth()
 	m.finishDrain()
-	m.records.each(func(r *record) {
-		if r.has(acked) && !m.over(r) {
-			m.out.Ledger.Unfinished++
-		}
-	})
+	m.conserve()
 	return &m.out
 }
 

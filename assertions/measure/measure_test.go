@@ -190,7 +190,10 @@ func TestLatenciesOfAWholeRun(t *testing.T) {
 	requireLatency(t, "replay in replay", l[LatencyReplay].Phases[history.PhaseReplay], 1, 40*ms, 40*ms)
 	// 0, 0, 0, 2, 50.
 	requireLatency(t, "slip", l[LatencySlip].Quantiles, 5, 0, 50*ms)
-	if len(l) != 8 || len(l[LatencySuccess].Phases) != 3 {
+	// 10 of each: record 3 is tried anew after its replay. Record 2 begins at 430.
+	requireLatency(t, "service", l[LatencyService].Quantiles, 3, 10*ms, 430*ms)
+	requireLatency(t, "service in steady", l[LatencyService].Phases[history.PhaseSteady], 2, 10*ms, 430*ms)
+	if len(l) != 9 || len(l[LatencySuccess].Phases) != 3 {
 		t.Errorf("%d latencies, success in %d phases", len(l), len(l[LatencySuccess].Phases))
 	}
 }
@@ -235,10 +238,17 @@ func TestSeriesOfAWholeRun(t *testing.T) {
 	}{
 		"sent":         {s.Sent, map[int]float64{1: 1, 3: 1, 4: 1, 8: 1, 9: 2, 5: 0}},
 		"processed":    {s.Processed, map[int]float64{1: 1, 3: 1, 8: 1, 10: 1, 14: 1, 19: 1}},
-		"dead letters": {s.DeadLetters, map[int]float64{10: 0, 11: 0, 14: 1}},
-		"attempts":     {s.Attempts, map[int]float64{4: 1, 5: 1, 7: 1, 9: 1, 19: 2}},
-		"retries":      {s.Retries, map[int]float64{4: 0, 5: 1, 7: 1, 9: 0, 19: 2}},
-		"lag":          {s.Lag, map[int]float64{0: 0, 1: 1, 3: 2, 4: 1, 8: 2, 9: 3, 10: 2, 14: 2, 15: 0, 22: 0}},
+		"acknowledged": {s.Acknowledged, map[int]float64{1: 1, 3: 1, 4: 1, 8: 1, 9: 1}},
+		// Record 3's is in its topic from 1100 on, though the subject hears of it at 1400 only.
+		"dead letters": {s.DeadLetters, map[int]float64{10: 0, 11: 1, 14: 0}},
+		"duplicates":   {s.Duplicates, map[int]float64{18: 0, 19: 1, 20: 0}},
+		// Record 2 from 440 to 860, record 3 from 910 to 1400.
+		"in retry": {s.InRetry, map[int]float64{3: 0, 4: 1, 7: 1, 8: 0, 9: 1, 13: 1, 14: 0, 22: 0}},
+		"slip":     {s.Slip, map[int]float64{1: 0, 3: 2, 8: 50}},
+		"stalled":  {s.Stalled, map[int]float64{9: 0, 10: 35, 11: 0}},
+		"attempts": {s.Attempts, map[int]float64{4: 1, 5: 1, 7: 1, 9: 1, 19: 2}},
+		"retries":  {s.Retries, map[int]float64{4: 0, 5: 1, 7: 1, 9: 0, 19: 2}},
+		"lag":      {s.Lag, map[int]float64{0: 0, 1: 1, 3: 2, 4: 1, 8: 2, 9: 3, 10: 2, 14: 2, 15: 0, 22: 0}},
 	} {
 		for at, want := range check.want {
 			if check.curve[at] != want {
@@ -254,19 +264,25 @@ func TestSeriesOfAWholeRun(t *testing.T) {
 func TestLongRunsGetWiderSteps(t *testing.T) {
 	s := newSeries()
 	for i := range 2000 { // 200 s
-		at := time.Duration(i) * 100 * ms
-		s.add(sentSeries, at)
-		s.lagged(at, int64(i))
-		s.succeeded(at, 10*ms)
+		one := point{latencies: new(sketch), gauges: gauges{lag: int64(i), inRetry: int64(2 * i), seen: true}, slip: time.Duration(i) * ms, stalled: ms}
+		one.counts[sentSeries] = 1
+		one.latencies.add(10 * ms)
+		s.at(time.Duration(i) * 100 * ms).merge(&one)
 	}
-	out := s.finish(200 * time.Second)
+	out, heat := s.finish(200 * time.Second)
 	if out.Step != 400*ms || len(out.Sent) != 501 {
 		t.Fatalf("%d steps of %v", len(out.Sent), out.Step)
 	}
 	for i := range 500 {
-		if out.Sent[i] != 4 || out.Lag[i] != float64(4*i+3) || math.Abs(out.SuccessP50[i]-10) > 0.4 {
-			t.Fatalf("step %d: sent %v, lag %v, p50 %v", i, out.Sent[i], out.Lag[i], out.SuccessP50[i])
+		if out.Sent[i] != 4 || out.Lag[i] != float64(4*i+3) || out.InRetry[i] != float64(8*i+6) || math.Abs(out.SuccessP50[i]-10) > 0.4 {
+			t.Fatalf("step %d: sent %v, lag %v, in retry %v, p50 %v", i, out.Sent[i], out.Lag[i], out.InRetry[i], out.SuccessP50[i])
 		}
+		if out.Slip[i] != float64(4*i+3) || out.Stalled[i] != 4 || !math.IsNaN(out.Backlog[i]) || !math.IsNaN(out.CPU[i]) {
+			t.Fatalf("step %d: slip %v, stalled %v, backlog %v, processors %v", i, out.Slip[i], out.Stalled[i], out.Backlog[i], out.CPU[i])
+		}
+	}
+	if heat.Step != 800*ms || len(heat.Counts) != 251 || len(heat.Bounds) != 2 || heat.Counts[7][0] != 8 || heat.Counts[250] != nil {
+		t.Errorf("heat map: %d columns of %v, bounds %v", len(heat.Counts), heat.Step, heat.Bounds)
 	}
 }
 
@@ -516,7 +532,7 @@ func TestSamplesAreRoundedAndKeptInRange(t *testing.T) {
 	} {
 		var l latencies
 		l.init()
-		l.recordIn(send, 0, false, value)
+		l.recordIn(send, 0, value)
 		h := l.histograms[send][0]
 		if low := h.Min(); h.TotalCount() != 1 || low > micros || h.Max() < micros || h.Max()-low > micros/1000 {
 			t.Errorf("%d ns: %d to %d µs, want %d", value, h.Min(), h.Max(), micros)
@@ -524,7 +540,8 @@ func TestSamplesAreRoundedAndKeptInRange(t *testing.T) {
 	}
 }
 
-func TestAnyEventsAreSurvived(t *testing.T) {
+// anyEvents draws events that need not make sense.
+func anyEvents(t *rapid.T, most int) []history.Event {
 	extreme := func(t *rapid.T, name string) int64 {
 		return rapid.OneOf(rapid.Int64Range(-3, 12), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40})).Draw(t, name)
 	}
@@ -535,12 +552,17 @@ func TestAnyEventsAreSurvived(t *testing.T) {
 			Instance: int16(extreme(t, "instance")), Topic: int16(extreme(t, "topic")), Partition: int32(extreme(t, "partition")),
 			Record: int32(extreme(t, "record")), Code: rapid.Int16Range(-1, 1).Draw(t, "code"), N: int32(extreme(t, "n")),
 			Offset: extreme(t, "offset"), Aux: extreme(t, "aux"), Op: extreme(t, "op"),
-			Text: rapid.SampledFrom([]string{"", history.PhaseSteady, history.PhaseDrain, history.PhaseReplay, "x"}).Draw(t, "text"),
+			Text: rapid.SampledFrom([]string{"", history.PhaseSteady, history.PhaseDrain, history.PhaseReplay, "x", history.SampleCPU, history.SampleBacklog}).Draw(t, "text"),
 		}
 	})
+	return rapid.SliceOfN(anyEvent, 0, most).Draw(t, "events")
+}
+
+func TestAnyEventsAreSurvived(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStory(int(rapid.SampledFrom([]int64{-1, 0, 5, 10}).Draw(rt, "records")))
-		s.events = rapid.SliceOfN(anyEvent, 0, 80).Draw(rt, "events")
+		s.header.Faults = make([]history.PlannedFault, 3)
+		s.events = anyEvents(rt, 80)
 		m := s.measure(t)
 		l := m.Ledger
 		if l.Succeeded > l.Attempts+int64(len(s.events)) || l.Duplicates > l.Succeeded || l.Unfinished > l.Acknowledged || m.LagEnd > m.LagMax || m.LagEnd < 0 {

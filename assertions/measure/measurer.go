@@ -20,22 +20,30 @@ type Measurer struct {
 	replays    map[int32]time.Duration // records whose dead letter went back and that are not terminal again, by when it was sent
 	latencies  latencies
 	series     *series
+	phases     []phase
+	slots      *slots
+	slot       *slot // the present one
+	recoveries *recoveries
+	cpu        cpu
 
-	now  time.Duration
-	lag  int64
-	open int64 // acknowledged records that never were terminal and committed
-	done time.Duration
+	now time.Duration
+	lag int64
+	// inRetry is how many records have failed and are not finished yet.
+	inRetry int64
+	open    int64 // acknowledged records that never were terminal and committed
+	done    time.Duration
 	// The counts of Throughput, over the time that the phases steady and fault have lasted.
 	offered, sent, processed int64
-	intoReplay               bool
 }
 
 // New returns a measurer of the history with this header.
 func New(header history.Header) *Measurer {
 	m := &Measurer{
 		header: header, records: records{limit: header.Records}, partitions: newPartitions(),
-		replays: map[int32]time.Duration{}, series: newSeries(),
+		replays: map[int32]time.Duration{}, series: newSeries(), slots: newSlots(), recoveries: newRecoveries(header.Faults),
+		cpu: cpu{at: none},
 	}
+	m.slot = m.slots.present()
 	m.latencies.init()
 	m.out.Started = header.Started
 	m.out.Ledger.Planned = int64(header.Records)
@@ -45,7 +53,14 @@ func New(header history.Header) *Measurer {
 // Observe takes the next event; events come sorted by time.
 func (m *Measurer) Observe(e *history.Event) {
 	m.now = e.Time
+	if e.Time >= m.slots.end {
+		m.passTo(e.Time)
+	}
+	if e.Kind == history.KindFaultEffect {
+		m.recoveries.effect(e)
+	}
 	if history.OfStore(e.Instance) {
+		m.givenBack(e)
 		return // measured are the subject and the replay tool
 	}
 	switch e.Kind {
@@ -60,6 +75,7 @@ func (m *Measurer) Observe(e *history.Event) {
 	case history.KindRevoked:
 		_, p := m.partitions.of(e)
 		p.revoked++
+		m.recoveries.noticed(signPartitions, e.Time)
 	case history.KindCommitResponse:
 		m.committed(e)
 	case history.KindShareAckResponse:
@@ -74,6 +90,18 @@ func (m *Measurer) Observe(e *history.Event) {
 		m.auditedOffsets(e)
 	case history.KindAuditRecord:
 		m.auditedRecord(e)
+	case history.KindFaultStart:
+		m.recoveries.started(e.Op, e.Time, m.slots, m.lag)
+	case history.KindFaultEnd:
+		m.recoveries.ended(e.Op, e.Time, m.lag)
+	case history.KindSubjectError:
+		m.recoveries.noticed(signError, e.Time)
+	case history.KindInstanceExited:
+		if !e.Flags.Has(history.Expected) {
+			m.recoveries.noticed(signEnded, e.Time)
+		}
+	case history.KindSample:
+		m.sampled(e)
 	}
 }
 
@@ -82,30 +110,42 @@ func (m *Measurer) enter(e *history.Event) {
 		m.out.Phases[n-1].To = e.Time
 	}
 	m.out.Phases = append(m.out.Phases, Phase{Name: e.Text, From: e.Time, To: e.Time})
-	m.intoReplay = m.intoReplay || e.Text == history.PhaseReplay
+	m.phases = append(m.phases, phase{
+		from: e.Time, index: m.latencies.phase(e.Text, false), loaded: e.Text == history.PhaseSteady || e.Text == history.PhaseFault,
+	})
+	switch e.Text {
+	case history.PhaseSteady:
+		m.recoveries.calmFrom = e.Time
+	case history.PhaseReplay, history.PhaseAudit:
+		m.recoveries.over()
+	}
 }
 
-// phaseAt returns the name of the phase at that time, "" before the first.
-func (m *Measurer) phaseAt(at time.Duration) string {
-	for _, phase := range slices.Backward(m.out.Phases) {
-		if phase.From <= at {
-			return phase.Name
+// phase is what must be known of a phase with every event.
+type phase struct {
+	from  time.Duration
+	index phaseIndex
+	// loaded tells that it belongs to the steady load: steady and fault.
+	loaded bool
+}
+
+// phaseAt returns the phase at that time; one of nothing before the first.
+func (m *Measurer) phaseAt(at time.Duration) phase {
+	for i := len(m.phases) - 1; i >= 0; i-- {
+		if m.phases[i].from <= at {
+			return m.phases[i]
 		}
 	}
-	return ""
-}
-
-// loaded reports whether the time belongs to the steady load: the phases steady and fault.
-func (m *Measurer) loaded(at time.Duration) bool {
-	name := m.phaseAt(at)
-	return name == history.PhaseSteady || name == history.PhaseFault
+	return phase{index: nowhere}
 }
 
 func (m *Measurer) stalled(e *history.Event) {
 	if e.Instance != history.None {
+		m.slot.subjectStalled += max(0, time.Duration(e.Aux))
 		return // a subject that can't run is the subject's affair (or a fault), not the harness's health
 	}
 	stalled := time.Duration(e.Aux)
+	m.slot.stalled += stalled
 	m.out.Health.Stalls++
 	m.out.Health.Stalled += stalled
 	m.out.Health.Worst = max(m.out.Health.Worst, stalled)
@@ -119,17 +159,20 @@ func (m *Measurer) handedOver(e *history.Event) {
 	r.set(sent)
 	r.intended = time.Duration(e.Aux)
 	r.home, _ = m.partitions.of(e)
-	r.phase = m.latencies.phase(m.phaseAt(r.intended))
+	due := m.phaseAt(r.intended)
 	if e.Flags.Has(history.Warmup) {
 		r.set(warmup)
-		r.phase = m.latencies.phase(history.PhaseWarmup)
+		r.phase = m.latencies.phase(history.PhaseWarmup, true)
+	} else {
+		r.phase = due.index
 	}
 	if m.header.Contract.SkipsTombstones && e.Flags.Has(history.Tombstone) {
 		r.set(skipped)
 	}
 	late := e.Time - r.intended
 	m.latencies.record(slip, r, late)
-	m.series.add(sentSeries, e.Time)
+	m.slot.counts[sentSeries]++
+	m.slot.slip = max(m.slot.slip, late)
 	m.out.Ledger.Sent++
 	if late > lateAfter {
 		m.out.Ledger.Late++
@@ -137,10 +180,10 @@ func (m *Measurer) handedOver(e *history.Event) {
 	if r.has(warmup) {
 		return
 	}
-	if m.loaded(r.intended) {
+	if due.loaded {
 		m.offered++
 	}
-	if m.loaded(e.Time) {
+	if m.phaseAt(e.Time).loaded {
 		m.sent++
 	}
 }
@@ -155,6 +198,7 @@ func (m *Measurer) acknowledged(e *history.Event) {
 		r.due = e.Time
 	}
 	m.open++
+	m.slot.counts[ackedSeries]++
 	m.out.Ledger.Acknowledged++
 	if r.has(sent) {
 		m.latencies.record(send, r, e.Time-r.intended)
@@ -184,9 +228,12 @@ func (m *Measurer) attempted(e *history.Event) {
 		return
 	}
 	m.out.Ledger.Attempts++
-	m.series.add(attemptSeries, e.Time)
+	m.slot.counts[attemptSeries]++
 	if r.has(attempted) {
-		m.series.add(retrySeries, e.Time)
+		m.slot.counts[retrySeries]++
+	}
+	if r.begun == none {
+		r.begun = e.Time
 	}
 	m.continueSeries(r, e)
 	switch {
@@ -214,6 +261,9 @@ func (m *Measurer) continueSeries(r *record, e *history.Event) {
 }
 
 func (m *Measurer) answered(e *history.Event) {
+	if e.Flags.Has(history.ClientGone) && e.Instance >= 0 {
+		m.recoveries.noticed(signHungUp, e.Time)
+	}
 	r := m.records.at(e.Record)
 	if r == nil {
 		return
@@ -233,8 +283,18 @@ func (m *Measurer) answered(e *history.Event) {
 		if r.attempts > 0 && !e.Flags.Has(history.ClientGone) {
 			r.due = e.Time + max(contract.Backoff.Wait(int(r.attempts)), retryAfter(e))
 		}
+		m.failed(r)
 	default:
 		r.attempts = 0 // whatever comes next is a new delivery
+		m.failed(r)
+	}
+}
+
+// failed notes that a record is in retry, or on its way to the dead letters.
+func (m *Measurer) failed(r *record) {
+	if r.terminal == none && !r.has(retrying) {
+		r.set(retrying)
+		m.inRetry++
 	}
 }
 
@@ -253,10 +313,14 @@ func (m *Measurer) succeeded(r *record, e *history.Event) {
 		if r.has(sent) {
 			latency := e.Time - r.intended
 			m.latencies.record(successful, r, latency)
-			m.series.succeeded(e.Time, latency)
+			m.slot.succeeded(latency)
+			if r.begun != none {
+				m.latencies.record(service, r, e.Time-r.begun)
+			}
 		}
 	case !r.has(duplicate):
 		r.set(duplicate)
+		m.slot.counts[duplicateSeries]++
 		m.out.Ledger.Duplicates++
 	}
 	m.finish(r, e)
@@ -269,6 +333,9 @@ func (m *Measurer) produced(e *history.Event) {
 		return
 	}
 	response := e.Kind == history.KindProduceResponse
+	if response && e.Code != 0 && e.Instance >= 0 && !e.Flags.Has(history.Withheld) {
+		m.recoveries.noticed(signWriteRefused, e.Time)
+	}
 	written := response && e.Code == 0 && !e.Flags.Has(history.Forged)
 	switch {
 	case e.Instance == history.Replayer && !response:
@@ -287,23 +354,38 @@ func (m *Measurer) sentBack(r *record, e *history.Event) {
 		return // a repeat of the request
 	}
 	m.replays[e.Record] = e.Time
-	r.terminal, r.due, r.attempts = none, none, 0
+	r.terminal, r.due, r.begun, r.attempts = none, none, none, 0
+}
+
+// givenBack notes that a worker of the dead-letter store has written a record back: that it succeeds afterwards is no second end.
+func (m *Measurer) givenBack(e *history.Event) {
+	if e.Kind != history.KindProduceRequest || m.role(e.Topic) == history.RoleDLQ {
+		return
+	}
+	if r := m.records.at(e.Record); r != nil {
+		r.set(returned)
+	}
 }
 
 func (m *Measurer) deadLettered(r *record, e *history.Event) {
 	if !r.has(dead) {
-		r.set(dead)
-		m.out.Ledger.DeadLettered++
+		m.died(r)
 	}
 	if e.Flags.Has(history.Withheld) {
 		return // it is in the topic, but the subject can't know yet
 	}
-	m.series.add(deadLetterSeries, e.Time)
 	if !r.has(deadTold) && r.has(sent) {
 		m.latencies.record(deadLetter, r, e.Time-r.intended)
 	}
 	r.set(deadTold)
 	m.finish(r, e)
+}
+
+// died counts a record whose dead letter is seen in its topic for the first time.
+func (m *Measurer) died(r *record) {
+	r.set(dead)
+	m.slot.counts[deadLetterSeries]++
+	m.out.Ledger.DeadLettered++
 }
 
 // finish makes the record terminal, unless it is.
@@ -313,13 +395,17 @@ func (m *Measurer) finish(r *record, e *history.Event) {
 		return
 	}
 	r.terminal = e.Time
-	m.series.add(processedSeries, e.Time)
-	if !r.has(warmup) && m.loaded(e.Time) {
+	if r.has(retrying) {
+		r.facts &^= retrying
+		m.inRetry--
+	}
+	m.slot.counts[processedSeries]++
+	if !r.has(warmup) && m.phaseAt(e.Time).loaded {
 		m.processed++
 	}
 	if since, replay := m.replays[e.Record]; replay {
 		delete(m.replays, e.Record)
-		m.latencies.recordIn(replayTime, m.latencies.phase(m.phaseAt(since)), false, e.Time-since)
+		m.latencies.recordIn(replayTime, m.phaseAt(since).index, e.Time-since)
 	}
 	m.settle(r, e.Time)
 }

@@ -26,7 +26,9 @@ const (
 	covered  // by an accepted commit
 	settled  // was terminal and committed
 	replayed
-	skipped // by contract
+	skipped  // by contract
+	retrying // has failed and is not finished yet
+	returned // a worker of the dead-letter store has written it back
 )
 
 // record is the state of one record; there are as many as the run has records, so every byte counts.
@@ -35,7 +37,9 @@ type record struct {
 	terminal time.Duration
 	// due is when the next attempt was promised at the earliest; none when nothing was promised. Before the first attempt it is when the record
 	// was acknowledged.
-	due      time.Duration
+	due time.Duration
+	// begun is the start of the first attempt; none before it, and again from when its dead letter is sent back.
+	begun    time.Duration
 	holder   holder
 	attempts uint16 // in the current series
 	facts    facts
@@ -80,18 +84,21 @@ func (rs *records) at(number int32) *record {
 func newChunk() *[recordsPerChunk]record {
 	chunk := new([recordsPerChunk]record)
 	for i := range chunk {
-		chunk[i].terminal, chunk[i].due = none, none
+		chunk[i].terminal, chunk[i].due, chunk[i].begun = none, none, none
 	}
 	return chunk
 }
 
-func (rs *records) each(fn func(*record)) {
-	for _, chunk := range rs.chunks {
+// each visits the states that there are, by record number.
+func (rs *records) each(fn func(int32, *record)) {
+	for c, chunk := range rs.chunks {
 		if chunk == nil {
 			continue
 		}
 		for i := range chunk {
-			fn(&chunk[i])
+			if number := c*recordsPerChunk + i; number < rs.limit {
+				fn(int32(number), &chunk[i])
+			}
 		}
 	}
 }
@@ -122,20 +129,36 @@ type homeIndex uint16
 type partitions struct {
 	at  map[place]homeIndex
 	all []*partition
+	// near has the index of each partition with a small number, by topic and number: most events name one, and a map takes its time.
+	near [][nearPartitions]homeIndex
 }
 
+const (
+	nearPartitions = 64
+	nearTopics     = 16
+)
+
 func newPartitions() partitions {
-	return partitions{at: map[place]homeIndex{}, all: []*partition{{}}}
+	return partitions{at: map[place]homeIndex{}, all: []*partition{{}}, near: make([][nearPartitions]homeIndex, nearTopics)}
 }
 
 // of returns the partition that the event names. More partitions than an index can name share one that is never used.
 func (ps *partitions) of(e *history.Event) (homeIndex, *partition) {
+	near := uint16(e.Topic) < nearTopics && uint32(e.Partition) < nearPartitions
+	if near {
+		if index := ps.near[e.Topic][e.Partition]; index != 0 {
+			return index, ps.all[index]
+		}
+	}
 	at := place{e.Topic, e.Partition}
 	index, known := ps.at[at]
 	if !known && len(ps.all) <= math.MaxUint16 {
 		index = homeIndex(len(ps.all))
 		ps.all = append(ps.all, &partition{})
 		ps.at[at] = index
+		if near {
+			ps.near[e.Topic][e.Partition] = index
+		}
 	}
 	if index == 0 {
 		return 0, &partition{}
@@ -162,6 +185,9 @@ func (p *partition) add(offset int64, number int32, limit int64) bool {
 // committed takes the broker's answer to a commit. One that a fault kept from the subject counts all the same, one that a fault
 // made up doesn't.
 func (m *Measurer) committed(e *history.Event) {
+	if e.Code != 0 && e.Instance >= 0 && !e.Flags.Has(history.Withheld) {
+		m.recoveries.noticed(signCommitRefused, e.Time)
+	}
 	if e.Code != 0 || e.Flags.Has(history.Forged) || e.Offset < 0 {
 		return
 	}
@@ -240,8 +266,8 @@ func (m *Measurer) follow(p *partition) {
 	lag := max(0, p.end-p.committed)
 	m.lag += lag - p.lag
 	p.lag = lag
-	m.out.LagMax = max(m.out.LagMax, m.lag)
-	m.series.lagged(m.now, m.lag)
+	m.out.LagMax, m.slot.lagPeak = max(m.out.LagMax, m.lag), max(m.slot.lagPeak, m.lag)
+	m.recoveries.lagged(m.now, m.lag)
 }
 
 // auditedRecord learns of dead letters whose acknowledgements nobody saw. One that was already known says nothing about the
@@ -251,6 +277,5 @@ func (m *Measurer) auditedRecord(e *history.Event) {
 	if r == nil || m.role(e.Topic) != history.RoleDLQ || r.has(dead) {
 		return
 	}
-	r.set(dead)
-	m.out.Ledger.DeadLettered++
+	m.died(r)
 }

@@ -12,31 +12,29 @@ const (
 	sketchParts = 32 // per doubling: a quantile is within 3 % of the truth, which is finer than a curve shows
 )
 
-// curve is the index of a curve that counts.
-type curve uint8
-
-const (
-	sentSeries curve = iota
-	processedSeries
-	deadLetterSeries
-	attemptSeries
-	retrySeries
-	curveCount
-)
-
-// series collects the curves. How long the run is shows only at its end, so it begins with the finest step and doubles it, merging
+// series collects the curves from the slots. How long the run is shows only at its end, so it begins with the finest step and doubles it, merging
 // neighbours, whenever there would be too many points.
 type series struct {
 	step   time.Duration
 	points []point
 }
 
+// point is what is known of a step.
 type point struct {
 	counts [curveCount]int64
-	// lag at the end of the step, where it changed.
-	lag       int64
-	lagged    bool
-	latencies *sketch
+	gauges gauges
+	// slip, stalled and backlog of the harness; sampled tells that the backlog is known. cpu is the processor time that it used in cpuIn.
+	slip, stalled, cpu, cpuIn time.Duration
+	backlog                   int64
+	sampled                   bool
+	successes                 int64 // that latencies counts
+	latencies                 *sketch
+}
+
+// gauges are as they were at the end of a step.
+type gauges struct {
+	lag, inRetry int64
+	seen         bool
 }
 
 func newSeries() *series { return &series{step: finestStep} }
@@ -66,65 +64,74 @@ func (s *series) widen() {
 	s.points = s.points[:(len(s.points)+1)/2]
 }
 
-// merge adds the point that follows p.
+// merge adds the point that follows p. The latencies of next are copied, never kept.
 func (p *point) merge(next *point) {
 	for i, count := range next.counts {
 		p.counts[i] += count
 	}
-	if next.lagged {
-		p.lag, p.lagged = next.lag, true
+	if next.gauges.seen {
+		p.gauges = next.gauges
 	}
-	switch {
-	case p.latencies == nil:
-		p.latencies = next.latencies
-	case next.latencies != nil:
-		for i, count := range next.latencies {
-			p.latencies[i] += count
-		}
+	p.slip, p.stalled = max(p.slip, next.slip), p.stalled+next.stalled
+	p.successes += next.successes
+	p.cpu, p.cpuIn = p.cpu+next.cpu, p.cpuIn+next.cpuIn
+	p.backlog, p.sampled = max(p.backlog, next.backlog), p.sampled || next.sampled
+	if next.latencies == nil {
+		return
 	}
-}
-
-func (s *series) add(which curve, at time.Duration) { s.at(at).counts[which]++ }
-
-func (s *series) lagged(at time.Duration, lag int64) {
-	p := s.at(at)
-	p.lag, p.lagged = lag, true
-}
-
-func (s *series) succeeded(at, latency time.Duration) {
-	p := s.at(at)
 	if p.latencies == nil {
 		p.latencies = new(sketch)
 	}
-	p.latencies.add(latency)
+	p.latencies.merge(next.latencies)
 }
 
-func (s *series) finish(end time.Duration) Series {
+// finish returns the curves up to the run's end.
+func (s *series) finish(end time.Duration) (Series, HeatMap) {
 	s.at(end)
 	out := Series{Step: s.step}
-	lag := int64(0)
+	var last gauges
 	for i := range s.points {
 		p := &s.points[i]
-		if p.lagged {
-			lag = p.lag
+		if p.gauges.seen {
+			last = p.gauges
 		}
-		out.Sent = append(out.Sent, float64(p.counts[sentSeries]))
-		out.Processed = append(out.Processed, float64(p.counts[processedSeries]))
-		out.DeadLetters = append(out.DeadLetters, float64(p.counts[deadLetterSeries]))
-		out.Attempts = append(out.Attempts, float64(p.counts[attemptSeries]))
-		out.Retries = append(out.Retries, float64(p.counts[retrySeries]))
-		out.Lag = append(out.Lag, float64(lag))
+		for which, curve := range out.counts() {
+			*curve = append(*curve, float64(p.counts[which]))
+		}
+		out.Lag, out.InRetry = append(out.Lag, float64(last.lag)), append(out.InRetry, float64(last.inRetry))
 		out.SuccessP50 = append(out.SuccessP50, p.latencies.quantile(0.50))
 		out.SuccessP99 = append(out.SuccessP99, p.latencies.quantile(0.99))
+		out.Slip, out.Stalled = append(out.Slip, milliseconds(p.slip)), append(out.Stalled, milliseconds(p.stalled))
+		backlog := math.NaN()
+		if p.sampled {
+			backlog = float64(p.backlog)
+		}
+		out.Backlog, out.CPU = append(out.Backlog, backlog), append(out.CPU, p.cpu.Seconds()/p.cpuIn.Seconds()) // 0/0 is NaN
 	}
-	return out
+	return out, s.heatMap()
 }
+
+// counts are the curves that count, by their index.
+func (s *Series) counts() [curveCount]*Curve {
+	return [curveCount]*Curve{
+		sentSeries: &s.Sent, ackedSeries: &s.Acknowledged, processedSeries: &s.Processed, deadLetterSeries: &s.DeadLetters,
+		attemptSeries: &s.Attempts, retrySeries: &s.Retries, duplicateSeries: &s.Duplicates,
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // sketch is a small histogram of microseconds with a fixed relative precision, for one point of a curve.
 type sketch [sketchParts * 40]uint32
 
 func (s *sketch) add(latency time.Duration) {
 	s[min(sketchIndex(uint64(max(latency, 0)/time.Microsecond)), len(s)-1)]++
+}
+
+func (s *sketch) merge(other *sketch) {
+	for i, count := range other {
+		s[i] += count
+	}
 }
 
 // sketchIndex numbers the values below sketchParts one by one and every doubling above by its first bits.

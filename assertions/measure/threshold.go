@@ -37,10 +37,11 @@ type comparison struct {
 // can't be compared (a duration needs a unit), and expressions that are no condition on a measurement give an error that says where, by
 // the column in the expression. Names, each under its group:
 //
-//	latency.{send,first_attempt,success,dead_letter,backoff_error,commit_delay,replay,slip}[.phase].{p50,p90,p99,p999,max,count}
+//	latency.{send,first_attempt,success,service,dead_letter,backoff_error,commit_delay,replay,slip}[.phase].{p50,p90,p99,p999,max,count}
 //	throughput.{offered,sent,processed}   records per second over the phases steady and fault
 //	lag.{max,end}                         records not yet covered by an accepted commit
 //	recovery.drain                        from heal until everything was finished and committed
+//	recovery.{detect,catch_up,steady}     of the slowest fault for which that can be told; see Recovery
 //	count.{planned,sent,acknowledged,late,succeeded,logical,dead_lettered,unfinished,attempts,duplicates,replayed}
 //	share.{duplicates,dead_lettered,succeeded}   of the acknowledged records
 //

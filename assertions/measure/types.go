@@ -12,7 +12,8 @@ import (
 const (
 	LatencySend         = "send"          // intended send time to acknowledged
 	LatencyFirstAttempt = "first_attempt" // acknowledged to start of the first attempt
-	LatencySuccess      = "success"       // intended send time to end of the successful attempt
+	LatencySuccess      = "success"       // intended send time to end of the successful attempt: what a user waits
+	LatencyService      = "service"       // start of the first attempt (after a replay: the first since) to end of the successful attempt
 	LatencyDeadLetter   = "dead_letter"   // intended send time to acknowledged in the DLQ
 	LatencyBackoffError = "backoff_error" // actual gap minus promised wait (early counts as 0)
 	LatencyCommitDelay  = "commit_delay"  // terminal to covered by an accepted commit
@@ -73,6 +74,14 @@ type Health struct {
 	Stalls  int64         `json:"stalls"`
 	Stalled time.Duration `json:"stalled_ns"`
 	Worst   time.Duration `json:"worst_stall_ns"`
+	// SlipMax is the largest schedule slip.
+	SlipMax time.Duration `json:"slip_max_ns"`
+	// BacklogMax is the most events that ever waited for the history's disk, as sampled; at a million of them the recorder gives up.
+	BacklogMax int64 `json:"backlog_max"`
+	// CPU is how many processors the harness used on average over the phases steady and fault, CPUMax in its busiest 100 ms or more (as
+	// sampled); with the embedded Kafka that is part of it. 0 where it was not sampled.
+	CPU    float64 `json:"cpu"`
+	CPUMax float64 `json:"cpu_max"`
 }
 
 // Phase is one phase of the run on its clock.
@@ -98,8 +107,12 @@ type Measurements struct {
 	Histograms map[string]map[string]*hdrhistogram.Histogram
 	Throughput Throughput
 	Ledger     Ledger
-	Health     Health
-	Phases     []Phase
+	// Conservation is where every record went.
+	Conservation Conservation
+	Health       Health
+	Phases       []Phase
+	// Recoveries are those from the faults, by their index in the header.
+	Recoveries []Recovery
 	// DrainTime is from heal to the moment the last record was terminal and committed.
 	DrainTime time.Duration
 	// Drained tells that the run did get there; if not, DrainTime means nothing.
@@ -109,15 +122,113 @@ type Measurements struct {
 	LagMax  int64
 	LagEnd  int64
 	Series  Series
+	HeatMap HeatMap
 }
 
-// Series are the run's curves, one value per Step from 0.
+// Drain is how the run came to its end.
+type Drain struct {
+	// Drained tells that every acknowledged record was finished and committed; Time is from heal until then, 0 if it never was.
+	Drained bool          `json:"drained"`
+	Time    time.Duration `json:"ns"`
+	// LagMax and LagEnd are the lag at its highest and at the end of the run.
+	LagMax int64 `json:"lag_max"`
+	LagEnd int64 `json:"lag_end"`
+}
+
+// Drain sums it up.
+func (m *Measurements) Drain() Drain {
+	out := Drain{Drained: m.Drained, LagMax: m.LagMax, LagEnd: m.LagEnd}
+	if m.Drained {
+		out.Time = m.DrainTime
+	}
+	return out
+}
+
+// Curve is a list of values, one per step; NaN, in JSON null, where there is none.
+type Curve []float64
+
+// Series are the run's curves on one time axis, one value per Step from 0. They have at most 600 points, however long the run is.
 type Series struct {
-	Step time.Duration
-	// Rates are counts per step.
-	Sent, Processed, DeadLetters, Attempts, Retries []float64
+	Step time.Duration `json:"step_ns"`
+	// Counts per step. Their totals are those of the Ledger; but Processed counts a record again that is processed again after its replay,
+	// and Retries are the attempts beyond a record's first.
+	Sent         Curve `json:"sent"`
+	Acknowledged Curve `json:"acknowledged"`
+	Processed    Curve `json:"processed"`
+	DeadLetters  Curve `json:"dead_letters"`
+	Attempts     Curve `json:"attempts"`
+	Retries      Curve `json:"retries"`
+	Duplicates   Curve `json:"duplicates"`
+	// InRetry is the number of records that have failed and are not finished yet, at the end of each step: those in backoff, in a retry topic
+	// or in another attempt.
+	InRetry Curve `json:"retries_in_flight"`
 	// Lag is the number of acknowledged records not yet covered by an accepted commit, at the end of each step.
-	Lag []float64
+	Lag Curve `json:"lag"`
 	// SuccessP50 and SuccessP99 are the latencies of the successes that ended in the step, in ms; NaN where there were none.
-	SuccessP50, SuccessP99 []float64
+	SuccessP50 Curve `json:"success_p50_ms"`
+	SuccessP99 Curve `json:"success_p99_ms"`
+	// The harness itself: the largest schedule slip of what was sent in the step, and how long the harness could not run, in ms; the events that
+	// waited for the disk; the processors that it used. The last two are NaN where they were not sampled.
+	Slip    Curve `json:"slip_max_ms"`
+	Stalled Curve `json:"stalled_ms"`
+	Backlog Curve `json:"backlog"`
+	CPU     Curve `json:"cpu"`
+}
+
+// HeatMap counts the successes by when they ended and how long they took since their intended send time. What it counts in all is the number of
+// samples of LatencySuccess, those of the warm-up included.
+type HeatMap struct {
+	Step time.Duration `json:"step_ns"`
+	// Bounds of the rows: row i is from Bounds[i] up to, not including, Bounds[i+1]. There are at most 64 rows, of equal ratio above 32 µs.
+	Bounds []time.Duration `json:"bounds_ns"`
+	// Counts by column (from 0, one per Step, at most 300) and row; a column with nothing in it is empty.
+	Counts [][]int64 `json:"counts"`
+}
+
+// Conservation accounts for the records: every planned one is in exactly one entry.
+type Conservation struct {
+	Planned int64   `json:"planned"`
+	Entries []Entry `json:"entries"`
+	// Notes are about records that are in the entries already.
+	Notes []Entry `json:"notes"`
+}
+
+// The names of entries. The first five are ends that a record may have; the others are differences: nobody wants a record there.
+const (
+	EntrySucceeded    = "succeeded"
+	EntryDeadLettered = "dead_lettered"
+	EntryReplayed     = "replayed" // dead-lettered, sent back (by a replay, or by the dead-letter store's workers), then succeeded
+	EntryLogical      = "logical"
+	EntryCommitted    = "committed" // the contract asks for no more: a tombstone that is skipped, a subject that is seen on the wire only
+
+	EntryUnfinished     = "unfinished"     // acknowledged, and without an end
+	EntryEndedTwice     = "ended_twice"    // both processed and dead-lettered, and not through a replay
+	EntryUnacknowledged = "unacknowledged" // sent, and the producer gave up: it may be in the topic or not
+	EntryNotSent        = "not_sent"       // the run ended before its time came
+
+	NoteDuplicates = "duplicates" // succeeded more than once
+	NoteUnasked    = "unasked"    // processed or dead-lettered, though it was never acknowledged: the acknowledgement was lost
+)
+
+// MaxEntryRecords is how many records of a difference are listed.
+const MaxEntryRecords = 50
+
+// Entry is a number of records that are alike.
+type Entry struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+	// Difference tells that there should be none.
+	Difference bool `json:"difference,omitempty"`
+	// Records are the first of them, at most MaxEntryRecords; of the differences and notes only.
+	Records []EntryRecord `json:"records"`
+}
+
+// EntryRecord is one record of an entry.
+type EntryRecord struct {
+	Record int32  `json:"record"`
+	ID     string `json:"id"`
+	Topic  string `json:"topic,omitempty"`
+	// Partition and Offset are -1 where they are not known.
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/bench"
 	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/reports"
@@ -89,9 +90,9 @@ func (a *app) validateCommand() *cobra.Command {
 
 func (a *app) schemaCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "schema [scenario|subject|gate|verdict]", Short: "Print the JSON Schema of scenario files, subject files, dlqbench.yaml or verdict.json",
+		Use: "schema [scenario|subject|gate|bench|verdict]", Short: "Print the JSON Schema of scenario files, subject files, dlqbench.yaml, benches or verdict.json",
 		Args:      cobra.MaximumNArgs(1),
-		ValidArgs: []string{"scenario", "subject", "gate", "verdict"},
+		ValidArgs: []string{"scenario", "subject", "gate", "bench", "verdict"},
 		Example: `  dlqbench schema > scenario.schema.json
   dlqbench schema subject > subject.schema.json`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -101,7 +102,7 @@ func (a *app) schemaCommand() *cobra.Command {
 			}
 			schema, ok := schemas()[what]
 			if !ok {
-				return usageError{fmt.Errorf("there is no schema %q: write scenario, subject, gate or verdict", what)}
+				return usageError{fmt.Errorf("there is no schema %q: write scenario, subject, gate, bench or verdict", what)}
 			}
 			data, err := schema()
 			if err != nil {
@@ -116,7 +117,7 @@ func (a *app) schemaCommand() *cobra.Command {
 
 func schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
-		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "gate": gate.Schema, "verdict": reports.VerdictSchema,
+		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "gate": gate.Schema, "bench": bench.Schema, "verdict": reports.VerdictSchema,
 	}
 }
 

@@ -41,7 +41,7 @@ A flag wins.`),
 		a.dlqListCommand(), a.dlqShowCommand(), a.dlqStatsCommand(), a.dlqReplayCommand(),
 		a.decideCommand("discard", "Give dead letters up: they are kept, and never tried again", "discarded", store.Archived),
 		a.decideCommand("resolve", "Note that dead letters were dealt with in another way", "resolved", store.Resolved),
-		a.dlqEditCommand(), a.dlqPurgeCommand(), a.dlqRetainCommand(), a.dlqMigrateCommand(), a.dlqRouterCommand(nil), a.dlqWorkerCommand(nil),
+		a.dlqEditCommand(), a.dlqPurgeCommand(), a.dlqRetainCommand(), a.dlqArchiveCommand(), a.dlqMigrateCommand(), a.dlqRouterCommand(nil), a.dlqWorkerCommand(nil),
 	)
 	return command
 }

@@ -55,7 +55,7 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 		ends = append(ends, func(ctx context.Context) { _ = webhook.Close(ctx) }) // what it gives up it tells Failed
 	}
 	if o.address != "" {
-		stop, err := serveMetrics(o.address, counts, log)
+		stop, err := serveMetrics(o.address, counts.Handler(), log)
 		if err != nil {
 			end()
 			return nil, func() {}, err
@@ -66,13 +66,13 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 }
 
 // serveMetrics serves until it is stopped.
-func serveMetrics(address string, counts *metrics.Metrics, log zerolog.Logger) (stop func(context.Context), err error) {
+func serveMetrics(address string, handler http.Handler, log zerolog.Logger) (stop func(context.Context), err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serving metrics: %w", err)
+		return nil, fmt.Errorf("serving metrics at %s: %w (--metrics-addr takes an address of this machine at which nothing else listens, such as 127.0.0.1:9464)", address, err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", counts.Handler())
+	mux.Handle("GET /metrics", handler)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {

@@ -152,6 +152,7 @@ type workerFlags struct {
 	rate     units.Rate
 	health   string
 	name     string
+	offset   time.Duration
 	// plant changes the configuration before the workers of the store at the address start; nil changes nothing.
 	plant func(address string, config *worker.Config)
 }
@@ -196,6 +197,8 @@ func (w *workerFlags) add(f *pflag.FlagSet) {
 	f.TextVar(&w.rate, "rate", units.Rate(0), "retries at most, such as 100/s (0/s: as fast as it goes)")
 	f.DurationVar(&w.settings.Grace, "stop-grace", w.settings.Grace, "bound of the orderly stop after TERM")
 	f.StringVar(&w.health, "health-url", "", "health probe for conditional retries: GET answers JSON")
+	f.DurationVar(&w.offset, "clock-offset", 0, "for tests: this machine's clock is so much ahead (negative: behind)")
+	_ = f.MarkHidden("clock-offset") // it was just defined
 	f.StringVar(&w.name, "worker-name", "", "name in locks and histories, the same for no two processes (default: host, process and chance)")
 }
 
@@ -251,6 +254,7 @@ func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
 func (a *app) work(ctx context.Context, flags workerFlags) error {
 	config := worker.Config{Settings: flags.settings, Name: flags.name, Logger: a.logger(a.stderr)}
 	config.Settings.Rate = flags.rate.PerSecond()
+	config.Clock = func() time.Time { return time.Now().Add(flags.offset) }
 	var err error
 	if config.Strategies, err = flags.strategy.read(); err != nil {
 		return usageError{err}

@@ -52,7 +52,7 @@ func TestExamples(t *testing.T) {
 	}
 	// These need brokers, a store with letters in it, or minutes; clean goes last, since it takes the run away.
 	checkedOnly := map[string]bool{
-		"dlqbench": true, "run": true, "gate": true, "prove": true, "consume": true, "replay": true, "inspect": true, "dlq": true, "clean": true,
+		"dlqbench": true, "run": true, "drill": true, "gate": true, "prove": true, "consume": true, "replay": true, "inspect": true, "dlq": true, "clean": true,
 	}
 	root := (&app{}).root()
 	for _, command := range commands(root) {

@@ -24,6 +24,7 @@ import (
 type gateFlags struct {
 	config, artifacts, out, shard string
 	failFast, list                bool
+	metrics                       metricsFlag
 }
 
 func (a *app) gateCommand() *cobra.Command {
@@ -46,6 +47,7 @@ run that proves nothing is inconclusive, and the gate with it.`),
 	command.Flags().StringVar(&flags.shard, "shard", "", "run only part i of n, such as 2/3; all parts together are the whole, each run in one of them")
 	command.Flags().BoolVar(&flags.failFast, "fail-fast", false, "stop after the first run that does not pass")
 	command.Flags().BoolVar(&flags.list, "list", false, "say what would be run, and run nothing")
+	flags.metrics.add(command.Flags())
 	return command
 }
 
@@ -80,6 +82,11 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 			return usageError{err}
 		}
 	}
+	stop, err := flags.metrics.serve(a)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	artifacts, err := gate.OpenArtifacts(flags.artifacts)
 	if err != nil {
 		return usageError{err}

@@ -39,8 +39,15 @@ A run that was killed is judged too, as far as its history goes.`,
 func (a *app) reportCommand() *cobra.Command {
 	files := map[string]*string{}
 	command := &cobra.Command{
-		Use: "report RUN", Short: "Render a stored run again", Args: cobra.ExactArgs(1),
-		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout. Without a flag, print the summary.",
+		Use: "report RUN", Short: "Render a stored run again",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) == 2 && *files["json"] == "-" {
+				return fmt.Errorf("report takes one run, not %q and %q: the file that verdict.json is written to is joined with =, as in --json=%[2]s", args[0], args[1])
+			}
+			return cobra.ExactArgs(1)(command, args)
+		},
+		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout, and so is --json without a file. Without a flag, print the summary.\n" +
+			"The run's history is judged anew, so a run of an older dlqbench is rendered too.",
 		Example: `  dlqbench report runs/latest --html report.html
   dlqbench report runs/latest --markdown - >> "$GITHUB_STEP_SUMMARY"`,
 		ValidArgsFunction: completeDirectories,
@@ -57,6 +64,7 @@ func (a *app) reportCommand() *cobra.Command {
 	} {
 		files[format] = command.Flags().String(format, "", "write "+what+" to this file")
 	}
+	command.Flags().Lookup("json").NoOptDefVal = "-"
 	return command
 }
 

@@ -16,9 +16,9 @@ func main() { os.Exit(execute(os.Args[1:])) }
 // execute runs the command line and returns the exit code. The first interrupt ends the run in order (heal, seal, judge), the second one at
 // once.
 func execute(args []string) int {
-	ctx, stop := untilInterrupted()
-	defer stop()
 	app := &app{stdout: os.Stdout, stderr: os.Stderr, stdin: os.Stdin}
+	ctx, stop := untilInterrupted(app.leave)
+	defer stop()
 	root := app.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -31,8 +31,8 @@ func execute(args []string) int {
 }
 
 // untilInterrupted returns a context that ends with the first INT, TERM or HUP. The second one ends the process at once: the guard and the
-// kernel see to its children, and what was recorded can still be judged with `dlqbench check`.
-func untilInterrupted() (context.Context, func()) {
+// kernel see to its children, and what was recorded can still be judged with `dlqbench check`. Before that, leave is called.
+func untilInterrupted(leave func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	interrupts, pipes, done := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
@@ -49,6 +49,7 @@ func untilInterrupted() (context.Context, func()) {
 				return
 			}
 			if ctx.Err() != nil {
+				leave()
 				fmt.Fprintln(os.Stderr, "\ndlqbench: ended at once; dlqbench check judges what was recorded, the next run cleans up")
 				os.Exit(exitInterrupted)
 			}

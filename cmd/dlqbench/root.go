@@ -5,11 +5,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/dlqbench/dlqbench/internal/livemetrics"
 )
 
 // app is one execution of the program.
@@ -21,6 +24,10 @@ type app struct {
 	// started tells a mistake in the command line from one that a command found.
 	started             bool
 	logFormat, logLevel string
+	// metrics, if not nil, show what runs.
+	metrics *livemetrics.Metrics
+	// screen, if not nil, is the view that has the terminal.
+	screen atomic.Pointer[onScreen]
 }
 
 func (a *app) root() *cobra.Command {
@@ -52,7 +59,7 @@ Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environm
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "format of the log on stderr: text or json")
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "least level that is logged: debug, info, warn, error")
 	root.AddCommand(
-		a.runCommand(), a.gateCommand(), a.initCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(),
+		a.runCommand(), a.drillCommand(), a.gateCommand(), a.benchCommand(), a.initCommand(), a.checkCommand(), a.reportCommand(), a.compareCommand(), a.showRecordCommand(),
 		a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.explainCommand(),
 		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.inspectCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand(), a.mutantCommand(), a.versionCommand(), a.guardCommand(), a.containerCommand(), a.kafkaCommand(), a.dlqCommand(),
 	)

@@ -29,9 +29,11 @@ type runFlags struct {
 	sets        []string
 	out         string
 	quiet, json bool
+	tui         bool
 	keepData    bool
 	parallel    int
 	cluster     clusterFlags
+	metrics     metricsFlag
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -56,8 +58,10 @@ to the newest. The worst verdict decides the exit code.`),
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
 	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print a line per verdict, and no progress")
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
+	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run in the whole terminal: rates, lag, latency, processes, events")
 	command.Flags().IntVar(&flags.parallel, "parallel", 1, "scenarios at a time; those with a high rate or thresholds still run alone")
 	flags.cluster.add(command.Flags())
+	flags.metrics.add(command.Flags())
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
 	return command
 }
@@ -85,6 +89,19 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	}
 	if flags.parallel < 1 {
 		return usageError{fmt.Errorf("--parallel %d: write how many scenarios may run at a time, at least 1", flags.parallel)}
+	}
+	stop, err := flags.metrics.serve(a)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if flags.tui {
+		if flags.quiet || flags.parallel > 1 {
+			return usageError{errors.New("--tui shows one run and all of it: leave out --quiet and --parallel")}
+		}
+		if err := a.checkTerminal(); err != nil {
+			return err
+		}
 	}
 	beside, alone := all, []harness.Options(nil)
 	if flags.parallel > 1 {
@@ -235,7 +252,8 @@ func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlag
 
 // carryOut runs one scenario with its progress and its log on stderr.
 func (a *app) carryOut(ctx context.Context, options harness.Options, flags runFlags) (*harness.Outcome, error) {
-	progress := a.progress(flags)
+	progress := a.shower(flags)
+	defer progress.Done() // also when something panics: the terminal must be given back
 	options.Log = a.logger(progress.Around(a.stderr))
 	options.Watch = progress.Update
 	defer context.AfterFunc(ctx, func() {
@@ -245,9 +263,15 @@ func (a *app) carryOut(ctx context.Context, options harness.Options, flags runFl
 		}
 		options.Log.Warn().Msg(why)
 	})()
-	outcome, err := harness.Run(ctx, options)
-	progress.Done()
-	return outcome, err
+	return a.runShown(ctx, options, false)
+}
+
+// shower is what shows a run while it goes on.
+func (a *app) shower(flags runFlags) shower {
+	if flags.tui {
+		return a.openScreen(nil)
+	}
+	return a.progress(flags)
 }
 
 // progress is redrawn in place on a terminal that can, and plain lines elsewhere.

@@ -23,14 +23,26 @@ type terminal struct {
 
 	mu  sync.Mutex
 	out strings.Builder
+
+	rows, columns int
+	// resized are the sizes that the window had, and how much had been written when it was changed.
+	resized []size
 }
+
+type size struct{ at, rows, columns int }
 
 // onTerminal starts dlqbench on a terminal of 100 columns, as a shell would.
 func onTerminal(t *testing.T, environ []string, arguments ...string) *terminal {
 	t.Helper()
+	return onTerminalIn(t, folder(t), environ, arguments...)
+}
+
+// onTerminalIn does so in a folder.
+func onTerminalIn(t *testing.T, dir string, environ []string, arguments ...string) *terminal {
+	t.Helper()
 	master, slave := openTerminal(t)
-	x := &terminal{T: t, master: master, command: exec.Command("dlqbench", arguments...), ended: make(chan struct{})}
-	x.command.Dir = folder(t)
+	x := &terminal{T: t, master: master, command: exec.Command("dlqbench", arguments...), ended: make(chan struct{}), rows: 40, columns: 100}
+	x.command.Dir = dir
 	x.command.Env = append(append(os.Environ(), "TERM=xterm-256color", "NO_COLOR="), environ...)
 	x.command.Stdin, x.command.Stdout, x.command.Stderr = slave, slave, slave
 	x.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,35 +90,89 @@ func (a Archive) Get(ctx context.Context, id string) (Archived, error) {
 	return newest, err
 }
 
-// Restorer is the store that an entry goes back to.
-type Restorer interface {
-	store.Ingester
-	// Now is the store's clock.
-	Now(ctx context.Context) (time.Time, error)
+// Select returns the newest version of every entry of which that is selected, in the query's order; its page is not looked at.
+func (a Archive) Select(ctx context.Context, query store.Query) ([]Archived, error) {
+	newest := map[string]Archived{}
+	err := a.Each(ctx, func(one Archived) error {
+		if known, there := newest[one.ID]; !there || one.Version > known.Version {
+			newest[one.ID] = one
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var selected []Archived
+	for _, one := range newest {
+		if query.Fits(one.Entry) {
+			selected = append(selected, one)
+		}
+	}
+	slices.SortFunc(selected, func(a, b Archived) int {
+		if query.Descending {
+			a, b = b, a
+		}
+		return inOrder(query.OrderBy, a.Entry, b.Entry)
+	})
+	return selected, nil
 }
 
-// Restore puts an entry back into a store: pending, with its id, its history and its counts, and not tried again of its own accord. An entry whose
-// source is in the store still is not touched, which is an error.
-func (a Archive) Restore(ctx context.Context, id string, db Restorer) (store.Entry, error) {
-	archived, err := a.Get(ctx, id)
-	if err != nil {
-		return store.Entry{}, err
+func inOrder(by string, a, b store.Entry) int {
+	age := cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	switch by {
+	case "updatedAt":
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.ID, b.ID))
+	case "priority":
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), age)
 	}
+	return age
+}
+
+// ErrInStore says that an entry needs no restoring: the store has it.
+var ErrInStore = errors.New("the store has it")
+
+// restorer is the name under which a restored entry is locked for a moment; restoring how long its lock holds: longer than it takes, and short enough for one that was killed.
+const (
+	restorer  = "restore"
+	restoring = time.Minute
+)
+
+// Restore puts an entry back into a store: failed, with its id, its history and its counts, and not tried again of its own accord. ErrInStore where the store has the entry, or another of the same
+// source. It may be killed and done again.
+//
+// A store takes new entries as pending only, so that the way is pending, processing, failed. The first of these steps makes the entry, due at no time; one that is found in it, as it was made, is one
+// that a restore left when it was killed, and goes on. One that was killed while it had the lock leaves it to the recovery of locks, like any worker.
+func Restore(ctx context.Context, one Archived, db store.Store) error {
 	now, err := db.Now(ctx)
 	if err != nil {
-		return store.Entry{}, fmt.Errorf("restoring %s: %w", id, err)
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
 	}
-	entry := archived.Entry
-	entry.State, entry.NextRetryAt, entry.UpdatedAt = store.Pending, time.Time{}, now
-	fresh, err := db.Ingest(ctx, []store.Entry{entry})
-	if err != nil {
-		return store.Entry{}, fmt.Errorf("restoring %s: %w", id, err)
+	entry := one.Entry
+	entry.State, entry.NextRetryAt, entry.UpdatedAt, entry.Resolution = store.Pending, time.Time{}, now, store.Resolution{}
+	if _, err := db.Ingest(ctx, []store.Entry{entry}); err != nil {
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
 	}
-	if fresh == 0 {
-		return store.Entry{}, fmt.Errorf("restoring %s: the store has the entry of %s/%d@%d still", id, entry.Source.Topic, entry.Source.Partition, entry.Source.Offset)
+	made, err := db.Get(ctx, one.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("restoring %s: %w: another entry is of %s/%d@%d", one.ID, ErrInStore, entry.Source.Topic, entry.Source.Partition, entry.Source.Offset)
+	case err != nil:
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
+	case made.State != store.Pending || made.Version != freshVersion || !made.NextRetryAt.IsZero():
+		return fmt.Errorf("restoring %s: %w: it is %s", one.ID, ErrInStore, made.State)
 	}
-	return entry, nil
+	if err := db.Alter(ctx, made.ID, made.Version, store.Change{State: store.Processing, Worker: restorer, Lease: restoring}); err != nil {
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
+	}
+	lock := store.Lock{ID: made.ID, Worker: restorer, Version: made.Version + 1}
+	if err := db.Settle(ctx, lock, store.Change{State: store.Failed, Notes: "restored from " + one.File}); err != nil {
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
+	}
+	return nil
 }
+
+// freshVersion is that of an entry nobody has changed since it was made.
+const freshVersion = 1
 
 // key is the part of a row that says which entry it is.
 type key struct {

@@ -381,26 +381,124 @@ func TestRestore(t *testing.T) {
 	c.advance(91 * day)
 	apply(t, db, policy)
 	archive := OpenArchive(policy.Folder)
-	if _, err := archive.Restore(t.Context(), id, db); err == nil || !strings.Contains(err.Error(), "still") {
+	archived, err := archive.Get(t.Context(), id)
+	must(t, err)
+	if err := Restore(t.Context(), archived, db); !errors.Is(err, ErrInStore) || !strings.Contains(err.Error(), "it is archived") {
 		t.Errorf("restoring what is there: %v", err)
 	}
-	if _, err := archive.Restore(t.Context(), letter(9).ID, db); !errors.Is(err, ErrNotArchived) {
+	if _, err := archive.Get(t.Context(), letter(9).ID); !errors.Is(err, ErrNotArchived) {
 		t.Errorf("restoring what isn't archived: %v", err)
 	}
 	c.advance(366 * day)
 	if got := apply(t, db, policy); got.Removed != 1 {
 		t.Fatalf("%+v", got)
 	}
-	_, err = archive.Restore(t.Context(), id, db)
-	must(t, err)
+	must(t, Restore(t.Context(), archived, db))
 	restored, err := db.Get(t.Context(), id)
 	must(t, err)
-	if restored.State != store.Pending || !restored.NextRetryAt.IsZero() || string(restored.Value) != string(failed.Value) ||
+	if restored.State != store.Failed || !restored.NextRetryAt.IsZero() || restored.LockedBy != "" || string(restored.Value) != string(failed.Value) || restored.DLQRetryCount != failed.DLQRetryCount ||
 		!restored.CreatedAt.Equal(failed.CreatedAt) || !restored.UpdatedAt.Equal(c.now()) || restored.Source != failed.Source {
 		t.Errorf("restored %+v", restored)
 	}
 	if claimed, err := db.Claim(t.Context(), "w", time.Minute, 10); err != nil || len(claimed) != 0 {
 		t.Errorf("a restored entry was tried of its own accord: %v (%v)", claimed, err)
+	}
+	if err := Restore(t.Context(), archived, db); !errors.Is(err, ErrInStore) || !strings.Contains(err.Error(), "it is failed") {
+		t.Errorf("restoring again: %v", err)
+	}
+	if again, err := db.Get(t.Context(), id); err != nil || again.Version != restored.Version {
+		t.Errorf("restoring again changed it: %+v, %v", again, err)
+	}
+}
+
+// A restore that is killed after any of its steps, and done again, restores the entry once.
+func TestARestoreThatWasKilled(t *testing.T) {
+	for steps := range 3 {
+		db, c := newStore(t)
+		policy := policyIn(t)
+		id := reach(t, db, 1, store.Failed)
+		c.advance(91 * day)
+		apply(t, db, policy)
+		archived, err := OpenArchive(policy.Folder).Get(t.Context(), id)
+		must(t, err)
+		c.advance(366 * day)
+		apply(t, db, policy)
+		if err := Restore(t.Context(), archived, &killed{Store: db, steps: steps}); !errors.Is(err, errKilled) {
+			t.Fatalf("killed after %d steps: %v", steps, err)
+		}
+		err = Restore(t.Context(), archived, db)
+		if locked := steps == 2; locked != errors.Is(err, ErrInStore) || !locked && err != nil {
+			t.Errorf("restored again after %d steps: %v", steps, err)
+		}
+		entry, err := db.Get(t.Context(), id)
+		want := map[bool]store.State{true: store.Processing, false: store.Failed}[steps == 2]
+		if err != nil || entry.State != want {
+			t.Errorf("killed after %d steps it is %s, %v", steps, entry.State, err)
+		}
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// killed is a store that carries out so many changes.
+type killed struct {
+	store.Store
+	steps int
+}
+
+func (k *killed) step() error {
+	k.steps--
+	if k.steps < 0 {
+		return errKilled
+	}
+	return nil
+}
+
+func (k *killed) Ingest(ctx context.Context, entries []store.Entry) (int, error) {
+	if err := k.step(); err != nil {
+		return 0, err
+	}
+	return k.Store.Ingest(ctx, entries)
+}
+
+func (k *killed) Alter(ctx context.Context, id string, version int64, change store.Change) error {
+	if err := k.step(); err != nil {
+		return err
+	}
+	return k.Store.Alter(ctx, id, version, change)
+}
+
+func (k *killed) Settle(ctx context.Context, lock store.Lock, change store.Change) error {
+	if err := k.step(); err != nil {
+		return err
+	}
+	return k.Store.Settle(ctx, lock, change)
+}
+
+// What is selected of an archive is the newest version of each entry, in order.
+func TestSelect(t *testing.T) {
+	db, c := newStore(t)
+	policy := policyIn(t)
+	var ids []string
+	for n := range 3 {
+		ids = append(ids, reach(t, db, n+1, store.Failed))
+		c.advance(time.Hour)
+	}
+	c.advance(91 * day)
+	apply(t, db, policy)
+	archive := OpenArchive(policy.Folder)
+	all, err := archive.Select(t.Context(), store.Query{})
+	must(t, err)
+	if len(all) != 3 || all[0].ID != ids[0] || all[2].ID != ids[2] {
+		t.Errorf("selected %d", len(all))
+	}
+	down, err := archive.Select(t.Context(), store.Query{IDs: []string{ids[0], ids[2]}, Descending: true})
+	must(t, err)
+	if len(down) != 2 || down[0].ID != ids[2] || down[1].ID != ids[0] {
+		t.Errorf("selected %d, the other way", len(down))
+	}
+	if none, err := archive.Select(t.Context(), store.Query{States: []store.State{store.Resolved}}); err != nil || len(none) != 0 {
+		t.Errorf("selected %d of no such state, %v", len(none), err)
 	}
 }
 

@@ -21,6 +21,8 @@ type hold struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	clock func() time.Time // of this process
+
 	mu sync.Mutex
 	// until is when the lease is over unless it is renewed, by this process's own clock and counted from before the store was asked: never later than the store's.
 	until      time.Time
@@ -31,7 +33,7 @@ type hold struct {
 func (h *hold) isOurs() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.lost && time.Now().Before(h.until)
+	return !h.lost && h.clock().Before(h.until)
 }
 
 func (h *hold) renewed(until time.Time) {
@@ -103,7 +105,7 @@ func newBatch(ctx context.Context, m *member, entries []store.Entry, at moment) 
 		holding, cancel := context.WithCancel(trying)
 		b.holds = append(b.holds, &hold{
 			entry: entry, lock: store.Lock{ID: entry.ID, Worker: m.name, Version: entry.Version},
-			ctx: holding, cancel: cancel, until: at.local.Add(m.lease()),
+			ctx: holding, cancel: cancel, clock: m.Clock, until: at.local.Add(m.lease()),
 		})
 	}
 	return b
@@ -130,7 +132,7 @@ func (b *batch) beat() {
 func (b *batch) renew(each *hold) {
 	asking, cancel := context.WithTimeout(b.settling, answerLimit)
 	defer cancel()
-	asked := time.Now()
+	asked := b.Clock()
 	err := b.Store.Renew(asking, each.lock, b.lease())
 	switch {
 	case err == nil:

@@ -86,6 +86,8 @@ type Config struct {
 	// Observer may be nil.
 	Observer Observer
 	Logger   zerolog.Logger
+	// Clock is what the machine's clock shows, in tests one that is wrong; nil: time.Now. It measures how much time has passed: what is due, and whose a lock is, the store's clock decides.
+	Clock func() time.Time
 }
 
 // ConfigError says that a configuration can't be carried out as it is: nothing was begun.

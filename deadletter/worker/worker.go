@@ -31,6 +31,9 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
+	if config.Clock == nil {
+		config.Clock = time.Now
+	}
 	pace := &Pace{Rate: config.Settings.Rate}
 	ready := readyLine(config)
 	var group sync.WaitGroup
@@ -102,7 +105,7 @@ func (m *member) round(ctx context.Context) (int, error) {
 	if recovered > 0 {
 		m.Logger.Warn().Str("worker", m.name).Int("entries", recovered).Msg("locks whose lease was over are recovered; their entries are tried again")
 	}
-	at := moment{local: time.Now()}
+	at := moment{local: m.Clock(), clock: m.Clock}
 	if at.store, err = m.Store.Now(asking); err != nil {
 		return 0, fmt.Errorf("asking the store for the time: %w", err)
 	}
@@ -117,10 +120,13 @@ func (m *member) round(ctx context.Context) (int, error) {
 }
 
 // moment is one point in time on two clocks; local was read first, so what is reckoned from it is never before the store's time.
-type moment struct{ local, store time.Time }
+type moment struct {
+	local, store time.Time
+	clock        func() time.Time // that of local
+}
 
 // now is what the store's clock shows, or a little more.
-func (m moment) now() time.Time { return m.store.Add(time.Since(m.local)) }
+func (m moment) now() time.Time { return m.store.Add(m.clock().Sub(m.local)) }
 
 func (m *member) lease() time.Duration { return m.Strategies.Clock.Real(m.Settings.Lease) }
 

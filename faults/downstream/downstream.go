@@ -27,7 +27,7 @@ type Oracle interface {
 // Injector makes the faults of kind "downstream". It implements faults.Injector. Faults may overlap: delays add up, and of those that answer
 // attempts the first that wants to does, in the order in which they began.
 //
-// Effects, at heal, by what happened to attempts: "attempts answered 503" (400, 422, 429), "attempts left unanswered", "attempts reset",
+// Effects, the first of a kind as it happens and the others at heal, by what happened to attempts: "attempts answered 503" (400, 422, 429), "attempts left unanswered", "attempts reset",
 // "answers delayed", "error texts changed". What did not happen is not reported.
 type Injector struct{ oracle Oracle }
 
@@ -44,14 +44,14 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 		return nil, fmt.Errorf(
 			"breaking the downstream: exactly one of outage, slow, hang, rate_limit, errors and error_text must be given, found %d of them", given)
 	}
-	counts := &tally{}
+	counts := &tally{active: active}
 	end, err := i.start(spec, active.Seed, counts)
 	if err != nil {
 		return nil, fmt.Errorf("breaking the downstream: %w", err)
 	}
 	return func(context.Context) error {
 		end()
-		counts.report(active)
+		counts.report()
 		return nil
 	}, nil
 }
@@ -71,9 +71,9 @@ func given(spec *faults.Downstream) int {
 func (i *Injector) start(spec *faults.Downstream, seed uint64, counts *tally) (end func(), err error) {
 	switch {
 	case spec.Slow > 0:
-		return i.oracle.Slow(spec.Slow.D(), func() { counts.delayed.Add(1) }), nil
+		return i.oracle.Slow(spec.Slow.D(), counts.delay), nil
 	case spec.ErrorText != "":
-		return i.oracle.ErrorText(spec.ErrorText, func() { counts.reworded.Add(1) })
+		return i.oracle.ErrorText(spec.ErrorText, counts.reword)
 	}
 	rule, err := ruleOf(spec, seed)
 	if err != nil {
@@ -81,7 +81,7 @@ func (i *Injector) start(spec *faults.Downstream, seed uint64, counts *tally) (e
 	}
 	return i.oracle.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
 		outcome, wait := rule(record, attempt)
-		counts.answered[outcome].Add(1)
+		counts.answer(outcome)
 		return outcome, wait
 	}), nil
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ledger adds up what a fault did and reports it from time to time: per chunk it would be more than the history is good for.
+// ledger adds up what a fault did and reports it from time to time: per chunk it would be more than the history is good for. Only the first of
+// each kind is reported at once, so that the history shows from when on the fault was felt.
 type ledger struct {
 	active faults.Active
 
 	mu      sync.Mutex
 	entries map[string]entry
+	begun   map[string]bool
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -33,12 +35,17 @@ type entry struct {
 const reportEvery = time.Second
 
 func newLedger(active faults.Active) *ledger {
-	return &ledger{active: active, entries: map[string]entry{}}
+	return &ledger{active: active, entries: map[string]entry{}, begun: map[string]bool{}}
 }
 
 func (l *ledger) add(what string, count int, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.begun[what] {
+		l.begun[what] = true
+		l.tell(what, entry{count, bytes})
+		return
+	}
 	e := l.entries[what]
 	l.entries[what] = entry{e.count + count, e.bytes + bytes}
 }
@@ -76,10 +83,14 @@ func (l *ledger) report() {
 	l.entries = map[string]entry{}
 	l.mu.Unlock()
 	for _, what := range slices.Sorted(maps.Keys(entries)) {
-		count, aux := entries[what].count, int64(0)
-		if bytes := entries[what].bytes; bytes > 0 {
-			count, aux = int(min(bytes, math.MaxInt32)), int64(count)
-		}
-		l.active.Effect(what, count, aux, history.None)
+		l.tell(what, entries[what])
 	}
+}
+
+func (l *ledger) tell(what string, e entry) {
+	count, aux := e.count, int64(0)
+	if e.bytes > 0 {
+		count, aux = int(min(e.bytes, math.MaxInt32)), int64(count)
+	}
+	l.active.Effect(what, count, aux, history.None)
 }

@@ -64,6 +64,13 @@ func newLink(name, upstream string, dial dialFunc) (*Link, error) {
 // Address is the host and port to connect to.
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
+// Connections is how many connections go through it now.
+func (l *Link) Connections() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pairs)
+}
+
 // Close ends the link and all its connections. It waits for nobody who does not read or write; an error means that something of
 // the link was still running after 5 s.
 func (l *Link) Close() error {

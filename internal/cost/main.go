@@ -2,7 +2,7 @@
 // that a noisy machine hits them alike. It knows every part of the product from outside; it judges nothing, and a figure never
 // makes it fail: it fails only when something could not be measured.
 //
-// Usage: cost -dlqbench PATH [-real] [-only 1,5] [-json FILE] [-cpuprofile FILE]
+// Usage: cost -dlqbench PATH [-real] [-only 1,5] [-entries N] [-json FILE] [-cpuprofile FILE]
 package main
 
 import (
@@ -26,6 +26,7 @@ type options struct {
 	only          string
 	json, profile string
 	real          bool   // Apache Kafka as a process in the place of the embedded one, for sections 1 to 3
+	entries       int    // of the store whose lists are measured
 	dir           string // for everything that is written; removed at the end
 }
 
@@ -34,6 +35,7 @@ func main() {
 	flag.StringVar(&o.executable, "dlqbench", "./dlqbench", "the program that is started as the consumer of the whole line")
 	flag.StringVar(&o.only, "only", "", "comma-separated numbers of the sections to measure (default: all)")
 	flag.BoolVar(&o.real, "real", false, "measure sections 1 to 3 on Apache Kafka as a process (see dlqbench kafka install)")
+	flag.IntVar(&o.entries, "entries", 1_000_000, "measure lists of a dead-letter store with so many entries (section 6)")
 	flag.StringVar(&o.json, "json", "", "also write the figures to this file as JSON")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process")
 	flag.Parse()
@@ -74,7 +76,7 @@ func measureAll(ctx context.Context, o options) error {
 	report := newReport(os.Stdout)
 	only := strings.Split(o.only, ",")
 	for i, measure := range []func(context.Context, options) (section, error){
-		measureWorkload, measureConsume, measureLatency, measureHistory, measureLine,
+		measureWorkload, measureConsume, measureLatency, measureHistory, measureLine, measureStore, measureEnvelopes, measureLiveView,
 	} {
 		if number := fmt.Sprint(i + 1); o.only != "" && !slices.Contains(only, number) {
 			continue

@@ -24,11 +24,13 @@ type report struct {
 
 // section is the figures on one question.
 type section struct {
-	Number int           `json:"number"`
-	Title  string        `json:"title"`
-	How    []string      `json:"how"`
-	Rows   []row         `json:"rows"`
-	Took   time.Duration `json:"took_ns"`
+	Number int      `json:"number"`
+	Title  string   `json:"title"`
+	How    []string `json:"how"`
+	Rows   []row    `json:"rows"`
+	// After are lines that stand below the figures.
+	After []string      `json:"after,omitempty"`
+	Took  time.Duration `json:"took_ns"`
 }
 
 // row is one figure: the median of several measurements with the least and the largest, or one measurement.
@@ -64,6 +66,9 @@ func (r *report) add(s section) {
 			spread = number(row.Min, row.Unit) + " – " + number(row.Max, row.Unit)
 		}
 		fmt.Fprintf(r.to, "   %-50s %15s   %-31s %-9s %s\n", row.Name, number(row.Value, row.Unit), spread, row.Goal, row.Detail)
+	}
+	for _, line := range s.After {
+		fmt.Fprintf(r.to, "   %s\n", line)
 	}
 }
 

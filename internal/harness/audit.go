@@ -111,6 +111,9 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	event := history.New(history.KindAuditRecord, r.clock.Now())
 	event.Topic, event.Partition, event.Offset = topic, record.Partition, record.Offset
 	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashBytes(asWritten(dialect, record.Value))
+	if r.repeated(topic, record) {
+		event.Flags |= history.Repeated
+	}
 	originals := r.keptHeaders()
 	event.HeadersHash = workload.HashHeaders(record.Headers, originals)
 	event.Aux = record.Timestamp.UnixMilli()

@@ -80,7 +80,7 @@ func newQuiet(clock history.Clock, after time.Duration) *quiet {
 }
 
 func (q *quiet) still(figures figures, inFlight int64) bool {
-	now := [3]int64{figures.processed, figures.deadLetters, figures.attempts}
+	now := [3]int64{figures.Processed, figures.DeadLetters, figures.Attempts}
 	if now != q.last || inFlight > 0 {
 		q.last, q.since = now, q.clock.Now()
 	}

@@ -49,6 +49,7 @@ func (r *run) openSubject(context.Context) error {
 func (r *run) beginRun(slot int, process uint16) {
 	instance, is := r.service(slot)
 	if !is {
+		r.options.Hands.started(slot)
 		r.tap.BeginRun(slot, process)
 		r.oracles.of(slot).SetRun(slot, process)
 		return

@@ -45,6 +45,7 @@ func LoadRun(dir string) (reports.Run, error) {
 	if judged.Verdict, judged.Measurements, err = judge(reader); err != nil {
 		return reports.Run{}, environment("judging the run", err)
 	}
+	addLogs(dir, judged.Verdict)
 	return judged, nil
 }
 

@@ -60,7 +60,7 @@ func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
 	if o.Provider != ClusterExternal {
 		return nil
 	}
-	for i, fault := range s.Faults {
+	for i, fault := range s.Written() {
 		if fault.Broker == nil {
 			continue
 		}

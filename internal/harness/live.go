@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -8,42 +9,58 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/reports"
 )
 
 // figures are totals so far.
 type figures struct {
-	sent, processed, attempts, deadLetters int64
-	// lag is how many acknowledged records no accepted commit covers yet.
+	reports.Totals
+	// lag is how many records of the input no accepted commit covers yet.
 	lag int64
 	// retrying is how many records failed and are neither finished nor dead-lettered yet.
 	retrying int64
-	faults   []string
 }
 
 // live passes events on to the recorder and counts what people want to see while the run goes on. Its figures are for the eye only:
-// the verdict is made from the history.
+// the verdict is made from the history. Every event of the run comes through Record, on the way of a request or its answer, so what happens for each
+// record takes no lock but the recorder's.
 type live struct {
 	next    history.Sink
 	topics  []history.Topic
 	maxSlip time.Duration
-	// farthest bounds the offsets that are believed: the run's topics are new.
-	farthest int64
 	// triggers are told of every event after it was recorded and counted.
 	triggers triggers
 	// replayed is told of a record that a worker of the dead-letter store writes back, before the broker is.
 	replayed func(record int32)
+	// intended tells when a record is to be sent; false before the load begins.
+	intended func(record int32) (time.Duration, bool)
 
-	sent, slipped, acked, attempts, processed, deadLetters atomic.Int64
+	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
-	mu sync.Mutex
-	// committed is, by partition, up to where an accepted commit came; in a share group, how many records were accepted or rejected, and taken which.
-	committed map[int32]int64
-	taken     map[int32][]bool
-	retrying  map[int32]struct{}
-	faults    []string
+	records      *recordStates
+	partitions   *partitions
+	processes    *processes
+	log          *eventLog
+	success      *latencies
+	firstAttempt *latencies
+
+	mu     sync.Mutex
+	faults []faultView
+	// generations are, by node of a graph, the newest in which partitions were assigned, and rebalances how often there was a new one.
+	generations map[int]int32
+	rebalances  int64
+	injected    int64
+	store       *reports.StoreFigures
 	// transacted is behind the last record that the replay tool wrote in a transaction: what follows it there is the transaction's marker.
 	transacted map[topicPartition]int64
+}
+
+// faultView is a fault in force; index is its place in the plan.
+type faultView struct {
+	index int
+	reports.FaultState
 }
 
 type topicPartition struct {
@@ -52,25 +69,30 @@ type topicPartition struct {
 }
 
 func newLive(next history.Sink, header *history.Header) *live {
+	log := &eventLog{}
 	l := &live{
-		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, farthest: 4*int64(header.Records) + 1<<16, committed: map[int32]int64{}, taken: map[int32][]bool{}, retrying: map[int32]struct{}{}, transacted: map[topicPartition]int64{},
+		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, records: newRecordStates(header), partitions: newPartitions(header),
+		processes: newProcesses(header, log), log: log, success: &latencies{}, firstAttempt: &latencies{}, generations: map[int]int32{},
+		transacted: map[topicPartition]int64{},
+		intended:   func(int32) (time.Duration, bool) { return 0, false },
 	}
-	l.triggers = triggers{contract: &header.Contract, role: l.role, lag: l.lag}
+	if header.Store != nil {
+		l.store = &reports.StoreFigures{ByState: map[history.StoreState]int64{}}
+	}
+	l.triggers = triggers{contract: &header.Contract, role: l.role, lag: l.partitions.lag}
 	return l
 }
 
 // Record implements history.Sink.
 func (l *live) Record(event history.Event) {
 	l.next.Record(event)
-	l.count(event)
+	l.count(&event)
 	l.triggers.observe(&event)
 }
 
-func (l *live) count(event history.Event) {
-	if history.OfStore(event.Instance) {
-		l.served(event)
-		return
-	}
+// count counts what comes for every record; the rest is left to follow.
+func (l *live) count(event *history.Event) {
+	ofStore := history.OfStore(event.Instance)
 	switch event.Kind {
 	case history.KindSend:
 		l.sent.Add(1)
@@ -80,61 +102,57 @@ func (l *live) count(event history.Event) {
 	case history.KindAcked:
 		if event.Code == 0 {
 			l.acked.Add(1)
+			l.partitions.written(event)
 		}
+	case history.KindFetched, history.KindShareAcquired:
+		l.processes.fetched(event)
+	case history.KindAttemptStart:
+		l.attempt(event)
 	case history.KindAttemptEnd:
-		l.attempted(event)
-	case history.KindProduceResponse:
-		l.replayedInTransaction(event)
-		if role := l.role(event.Topic); event.Code == 0 && (role == history.RoleDLQ || role == history.RoleQuarantine) {
-			l.deadLetters.Add(1)
-			l.settle(event.Record)
+		l.processes.attempted(event.Instance)
+		if !ofStore {
+			l.attempted(event)
 		}
+	case history.KindProduceRequest:
+		if ofStore && l.replayed != nil {
+			l.replayed(event.Record)
+		}
+	case history.KindProduceResponse:
+		l.produced(event, ofStore)
 	case history.KindCommitResponse:
-		if event.Code == 0 && l.role(event.Topic) == history.RoleInput {
-			l.mu.Lock()
-			l.committed[event.Partition] = max(l.committed[event.Partition], event.Offset)
-			l.mu.Unlock()
+		if event.Code == 0 && !ofStore && !event.Flags.Has(history.Forged) {
+			l.partitions.commit(event)
 		}
 	case history.KindShareAckResponse:
 		if done := event.N == history.AckAccept || event.N == history.AckReject; done && event.Code == 0 && l.role(event.Topic) == history.RoleInput {
-			l.take(event)
+			l.partitions.take(event)
 		}
+	default:
+		l.follow(event, ofStore)
 	}
 }
 
-// served: what a worker is about to write back is a replay: from now on its record succeeds, if that is planned.
-func (l *live) served(event history.Event) {
-	if event.Kind == history.KindProduceRequest && l.replayed != nil {
-		l.replayed(event.Record)
-	}
-}
-
-// take notes what a member of a share group was done with, and the broker agreed.
-func (l *live) take(event history.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	taken := l.taken[event.Partition]
-	for offset := max(event.Offset, 0); offset <= min(event.Aux, l.farthest); offset++ {
-		for int64(len(taken)) <= offset {
-			taken = append(taken, false)
+// follow takes what comes now and then.
+func (l *live) follow(event *history.Event, ofStore bool) {
+	switch event.Kind {
+	case history.KindPhase:
+		l.log.add(event.Time, reports.EventPhase, event.Text)
+	case history.KindAssigned:
+		if !ofStore {
+			l.assigned(event)
 		}
-		if !taken[offset] {
-			taken[offset] = true
-			l.committed[event.Partition]++
-		}
+	case history.KindRevoked:
+		l.partitions.own(event, false)
+	case history.KindInstanceExited:
+		l.partitions.disown(event.Instance)
+		l.processes.changed(event)
+	case history.KindInstanceStarting, history.KindInstanceReady, history.KindInstanceSignal, history.KindSubjectError:
+		l.processes.changed(event)
+	case history.KindFaultEffect:
+		l.took(event)
+	case history.KindStoreChange:
+		l.stored(event)
 	}
-	l.taken[event.Partition] = taken
-}
-
-// takenFrom returns the first offset of the input's partition, from at on, with which no member of a share group is done.
-func (l *live) takenFrom(partition int32, at int64) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	taken := l.taken[partition]
-	for at >= 0 && at < int64(len(taken)) && taken[at] {
-		at++
-	}
-	return at
 }
 
 func (l *live) role(topic int16) history.Role {
@@ -144,67 +162,178 @@ func (l *live) role(topic int16) history.Role {
 	return l.topics[topic].Role
 }
 
-func (l *live) attempted(event history.Event) {
-	l.attempts.Add(1)
-	switch event.Outcome {
-	case history.OutcomeSuccess, history.OutcomeLogical:
-		l.processed.Add(1)
-		l.settle(event.Record)
-	default:
-		l.mu.Lock()
-		l.retrying[event.Record] = struct{}{}
-		l.mu.Unlock()
+// attempt: the downstream has read a request.
+func (l *live) attempt(event *history.Event) {
+	if event.N != 1 || !l.records.known(event) {
+		return
+	}
+	if intended, known := l.intended(event.Record); known {
+		l.firstAttempt.record(event.Time - intended)
 	}
 }
 
-func (l *live) settle(record int32) {
+func (l *live) attempted(event *history.Event) {
+	l.attempts.Add(1)
+	if event.Outcome != history.OutcomeSuccess && event.Outcome != history.OutcomeLogical {
+		l.records.fail(event)
+		return
+	}
+	l.processed.Add(1)
+	l.records.settle(event)
+	if event.Outcome == history.OutcomeLogical {
+		return
+	}
+	first, second := l.records.succeed(event)
+	if second {
+		l.duplicates.Add(1)
+	}
+	if first && l.records.known(event) {
+		if intended, known := l.intended(event.Record); known {
+			l.success.record(event.Time - intended)
+		}
+	}
+}
+
+// produced: the broker has answered a record that an instance, the replay tool or a process of the store wrote.
+func (l *live) produced(event *history.Event, ofStore bool) {
+	if event.Code != 0 {
+		return
+	}
+	back := ofStore || event.Instance == history.Replayer
+	switch role := l.role(event.Topic); {
+	case event.Flags.Has(history.Forged):
+	case role == history.RoleInput || role == history.RoleNode:
+		l.partitions.written(event)
+		if back {
+			l.replays.Add(1)
+		}
+	case back && role == history.RoleRetry:
+		l.replays.Add(1)
+	}
+	if ofStore {
+		return
+	}
+	l.replayedInTransaction(event)
+	if role := l.role(event.Topic); role == history.RoleDLQ || role == history.RoleQuarantine {
+		l.deadLetters.Add(1)
+		l.records.settle(event)
+	}
+}
+
+// assigned: an instance has a partition. Partitions that are assigned in a generation newer than any before tell of a rebalance.
+func (l *live) assigned(event *history.Event) {
+	l.partitions.own(event, true)
+	node := l.records.node(event.Instance)
 	l.mu.Lock()
-	delete(l.retrying, record)
+	last, before := l.generations[node]
+	fresh := !before || event.N > last
+	if fresh {
+		l.generations[node] = event.N
+	}
+	if fresh && before {
+		l.rebalances++
+	}
 	l.mu.Unlock()
+	if fresh {
+		l.log.add(event.Time, reports.EventRebalance, l.assignment(node, event.N))
+	}
+}
+
+func (l *live) assignment(node int, generation int32) string {
+	text := fmt.Sprintf("partitions are assigned, generation %d", generation)
+	if graph := l.records.graph; graph != nil {
+		text += " of " + graph.Nodes[node].Name
+	}
+	return text
+}
+
+// stored: an entry of the dead-letter store was seen to change.
+func (l *live) stored(event *history.Event) {
+	change, err := history.ParseStoreChange(event.Text)
+	if err != nil {
+		return // what nobody can read is judged, not shown
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return
+	}
+	l.store.Changes++
+	for _, one := range []struct {
+		state history.StoreState
+		by    int64
+	}{{change.From, -1}, {change.To, 1}} {
+		if one.state != history.StoreAbsent {
+			l.store.ByState[one.state] += one.by
+		}
+	}
+}
+
+// took: a fault did something.
+func (l *live) took(event *history.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.faults {
+		if int64(l.faults[i].index) == event.Op {
+			l.faults[i].Effects += int64(max(event.N, 0))
+		}
+	}
+}
+
+// fault notes that a fault is in force from a time on, or healed.
+func (l *live) fault(planned faults.Planned, active bool, at time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !active {
+		l.faults = slices.DeleteFunc(l.faults, func(f faultView) bool { return f.index == planned.Index })
+		l.log.add(at, reports.EventFault, planned.Name+" is healed")
+		return
+	}
+	l.injected++
+	l.faults = append(l.faults, faultView{planned.Index, reports.FaultState{
+		Name: planned.Name, Kind: planned.Kind, What: planned.What, Target: planned.Target, Since: at, For: planned.For,
+	}})
+	l.log.add(at, reports.EventFault, planned.Name+": "+planned.What)
 }
 
 // offSchedule reports whether more than one in a hundred records were sent later than the scenario allows: then the run can't be conclusive.
 func (l *live) offSchedule() bool { return 100*l.slipped.Load() > l.sent.Load() }
 
-func (l *live) fault(name string, active bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if active {
-		l.faults = append(l.faults, name)
-		return
-	}
-	if i := slices.Index(l.faults, name); i >= 0 {
-		l.faults = slices.Delete(l.faults, i, i+1)
-	}
-}
-
 func (l *live) figures() figures {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	// What comes later on a record's way is read first, so that never more is processed than was sent.
+	duplicates, deadLetters, processed := l.duplicates.Load(), l.deadLetters.Load(), l.processed.Load()
+	attempts, retrying, lag := l.attempts.Load(), l.records.retrying.Load(), l.partitions.lag()
+	replays, acked := l.replays.Load(), l.acked.Load()
 	return figures{
-		sent: l.sent.Load(), processed: l.processed.Load(), attempts: l.attempts.Load(), deadLetters: l.deadLetters.Load(),
-		lag: l.lagLocked(), retrying: int64(len(l.retrying)), faults: slices.Clone(l.faults),
+		Totals: reports.Totals{
+			Sent: l.sent.Load(), Acknowledged: acked, Processed: processed, Attempts: attempts, DeadLetters: deadLetters, Duplicates: duplicates,
+			Replayed: replays, Late: l.slipped.Load(),
+		},
+		lag: lag, retrying: max(retrying, 0),
 	}
 }
 
-// lag is how many acknowledged records no accepted commit covers yet.
-func (l *live) lag() int64 {
+// now fills in what is in force at the moment.
+func (l *live) now(snapshot *reports.Snapshot) {
+	snapshot.Partitions, snapshot.Events = l.partitions.states(), l.log.newest()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lagLocked()
-}
-
-func (l *live) lagLocked() int64 {
-	lag := l.acked.Load()
-	for _, offset := range l.committed {
-		lag -= offset
+	snapshot.Rebalances, snapshot.FaultsInjected = l.rebalances, l.injected
+	for _, fault := range l.faults {
+		snapshot.ActiveFaults = append(snapshot.ActiveFaults, fault.FaultState)
 	}
-	return max(lag, 0)
+	if l.store != nil {
+		figures := reports.StoreFigures{ByState: map[history.StoreState]int64{}, Changes: l.store.Changes}
+		for state, count := range l.store.ByState {
+			figures.ByState[state] = max(count, 0)
+		}
+		snapshot.Store = &figures
+	}
 }
 
 // replayedInTransaction notes where the replay tool's transactions write.
-func (l *live) replayedInTransaction(event history.Event) {
-	if event.Code != 0 || event.Instance != history.Replayer || !event.Flags.Has(history.InTransaction) {
+func (l *live) replayedInTransaction(event *history.Event) {
+	if event.Instance != history.Replayer || !event.Flags.Has(history.InTransaction) {
 		return
 	}
 	l.mu.Lock()

@@ -37,21 +37,21 @@ func TestTakenFromAShareGroup(t *testing.T) {
 		"rejected":                   {[]ack{{last: 2, how: history.AckReject}}, 0, 3, 7},
 		"released":                   {[]ack{{last: 2, how: history.AckRelease}}, 0, 0, 10},
 		"refused":                    {[]ack{{last: 2, how: history.AckAccept, code: 121}}, 0, 0, 10},
-		"another partition":          {[]ack{{partition: 1, last: 2, how: history.AckAccept}}, 0, 0, 7},
+		"another partition":          {[]ack{{partition: 1, last: 2, how: history.AckAccept}}, 0, 0, 10},
 		"another topic":              {[]ack{{topic: 1, last: 2, how: history.AckAccept}}, 0, 0, 10},
 		"offsets that can't be":      {[]ack{{first: -5, last: 1 << 60, how: history.AckAccept}}, 1 << 40, 1 << 40, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLive(discarded{}, &history.Header{Records: 10, Topics: []history.Topic{{Name: "in", Role: history.RoleInput}, {Name: "dlq", Role: history.RoleDLQ}}})
-			for range 10 {
-				l.Record(history.New(history.KindAcked, 0))
+			l := newLive(discarded{}, &history.Header{Records: 10, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ}}})
+			for offset := range int64(10) {
+				l.Record(ackedAt(offset))
 			}
 			for _, one := range test.acks {
 				event := history.New(history.KindShareAckResponse, 0)
 				event.Topic, event.Partition, event.Offset, event.Aux, event.N, event.Code = one.topic, one.partition, one.first, one.last, one.how, one.code
 				l.Record(event)
 			}
-			if got := l.takenFrom(0, test.from); got != test.want {
+			if got := l.partitions.takenFrom(0, 0, test.from); got != test.want {
 				t.Errorf("taken up to %d, want %d", got, test.want)
 			}
 			if got := l.figures().lag; got != test.lag {

@@ -26,7 +26,7 @@ const (
 func (r *run) startLoad(ctx context.Context, base time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		err := r.producer.Run(ctx, base)
+		err := r.options.Hands.load(ctx, func(loading context.Context) error { return r.producer.Run(loading, base) }, r.clock)
 		flushing, cancel := context.WithTimeout(ctx, flushLimit)
 		defer cancel()
 		if late := r.producer.Flush(flushing); late != nil && ctx.Err() == nil {
@@ -49,13 +49,14 @@ func (r *run) nemesis() *faults.Nemesis {
 			"broker":     faultbroker.NewInjector(r.cluster.breaker, r.header.Group),
 			"subject":    r.processes(),
 			"downstream": r.modules(),
+			"store":      r.storeFaults(),
 		},
 		Sink: r.live, Clock: r.clock, Triggers: &r.live.triggers, Steady: r.plan.Steady,
 		Observe: func(planned faults.Planned, active bool) {
 			if active {
 				r.enterOnce(history.PhaseFault)
 			}
-			r.live.fault(planned.Name, active)
+			r.live.fault(planned, active, r.clock.Now())
 		},
 	}
 }
@@ -117,3 +118,12 @@ func graced(ctx context.Context, limit time.Duration) (context.Context, context.
 
 // interruptedLimit bounds stopping the subject, and auditing, after the user interrupted.
 const interruptedLimit = 4 * time.Second
+
+// intended is when a record of the plan is to be sent; false before the load begins.
+func (r *run) intended(record int32) (time.Duration, bool) {
+	began := r.loadedAt.Load()
+	if began == nil {
+		return 0, false
+	}
+	return *began + r.plan.Records[record].At, true
+}

@@ -41,6 +41,8 @@ type Options struct {
 	Log      zerolog.Logger
 	// Watch, if set, is called several times a second with what the live view shows.
 	Watch func(reports.Snapshot)
+	// Hands, if set, break and heal things while the run goes on, and may end its load.
+	Hands *Hands
 }
 
 // Outcome is what a run left.

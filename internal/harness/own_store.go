@@ -5,11 +5,8 @@ package harness
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 
-	"github.com/dlqbench/dlqbench/faults"
-	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/storewatch"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -32,17 +29,9 @@ func (r *run) openOwnStore() error {
 	}
 	r.store.address, r.store.linked = rendered.Store.URL, rendered.Store.URL
 	if !strings.HasPrefix(r.store.address, "sqlite:") {
-		address, err := url.Parse(r.store.address)
-		if err != nil {
-			return fmt.Errorf("reading the store's url: %w", err)
-		}
-		link, err := network.NewLink(faults.LinkStore, hostAndPort(address))
-		if err != nil {
+		if err := r.linkStore(); err != nil {
 			return err
 		}
-		r.links[faults.LinkStore] = append(r.links[faults.LinkStore], link)
-		address.Host = link.Address()
-		r.store.linked = address.String()
 	}
 	r.values.StoreURL = r.store.linked
 	return nil

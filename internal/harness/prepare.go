@@ -13,6 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -50,6 +51,7 @@ func prepare(options Options) (_ *run, err error) {
 	}
 	r.live = newLive(r.recorder, &r.header)
 	r.live.replayed = func(record int32) { r.oracles.of(0).SetReplayed(record) }
+	r.live.intended = r.intended
 	if err := r.dir.pointLatest(); err != nil {
 		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))
 	}
@@ -97,6 +99,10 @@ func (r *run) writeHeader() error {
 	r.header.Topics = r.topics(dlq, retries)
 	r.writeGraph()
 	r.writeStore()
+	if r.options.Hands != nil {
+		r.header.Instances += r.spare()
+		return nil // a fault is entered when it is injected
+	}
 	for _, fault := range r.plan.Faults {
 		r.header.Faults = append(r.header.Faults, fault.PlannedFault)
 	}
@@ -138,6 +144,7 @@ func (r *run) environment() map[string]string {
 	return map[string]string{
 		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
+		reports.EnvironmentLoad: loadDigest(r.scenario),
 	}
 }
 

@@ -33,15 +33,26 @@ func (r *run) replay(ctx context.Context) error {
 		r.options.Log.Warn().Msg("no dead letter is planned to be healed, so the replay has nothing to do")
 		return nil
 	}
+	if err := r.putBack(ctx, selected); err != nil {
+		return err
+	}
+	return r.drain(ctx)
+}
+
+// putBack runs the replay tool for the selected records' dead letters.
+func (r *run) putBack(ctx context.Context, selected []int32) error {
 	if err := r.writeIDs(selected); err != nil {
 		return environment("writing the ids to replay", err)
 	}
-	bootstrap, err := r.tap.Open(history.Replayer)
-	if err != nil {
-		return environment("opening the tap of the replay tool", err)
+	if r.replayTap == "" {
+		var err error
+		if r.replayTap, err = r.tap.Open(history.Replayer); err != nil {
+			return environment("opening the tap of the replay tool", err)
+		}
 	}
-	r.tap.BeginRun(history.Replayer, 0)
-	tool, err := r.replayTool(bootstrap)
+	r.tap.BeginRun(history.Replayer, r.replays)
+	r.replays++
+	tool, err := r.replayTool(r.replayTap)
 	if err != nil {
 		return err
 	}
@@ -50,7 +61,7 @@ func (r *run) replay(ctx context.Context) error {
 	if _, err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
 		return environment("replaying the dead letters", err)
 	}
-	return r.drain(ctx)
+	return nil
 }
 
 // replayTool is what puts the dead letters back: the subject's own tool if it has one, else this program's.
@@ -97,7 +108,7 @@ func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
 	}
 	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
 	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
-		if found.Record < 0 || !r.plan.Records[found.Record].Healed || !r.waiting(found.Record) {
+		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed || !r.waiting(found.Record) || r.options.Hands.hasReplayed(found.Record) {
 			return
 		}
 		event := history.New(history.KindReplaySelected, r.clock.Now())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -73,22 +72,22 @@ func (r *run) exercise(ctx context.Context) error {
 	return nil
 }
 
-// loadAndBreak drives the load from warm-up to its planned end while the nemesis carries out its schedule. The heal phase begins when
-// the last fault is gone and ends when the load has ended and every instance is confirmed back.
+// loadAndBreak drives the load from warm-up to its planned end, or to the one that hands give it, while the nemesis carries out its schedule. The heal
+// phase begins when the last fault is gone and ends when the load has ended and every instance is confirmed back.
 func (r *run) loadAndBreak(ctx context.Context) error {
 	r.enter(history.PhaseWarmup)
 	warmUp := r.clock.Now()
 	r.loadedAt.Store(&warmUp)
 	load := r.startLoad(ctx, warmUp)
 	steady := warmUp + r.plan.WarmUp
-	if faults.SleepUntil(ctx, r.clock, steady) {
+	if r.sleepUntil(ctx, steady) {
 		r.enter(history.PhaseSteady)
 	}
-	err := r.nemesis().Run(ctx, steady, r.plan.Faults)
-	if len(r.plan.Faults) > 0 {
+	err := r.breakThings(ctx, steady)
+	if len(r.plan.Faults) > 0 || r.options.Hands.broke() {
 		r.enter(history.PhaseHeal)
 	}
-	err = errors.Join(environment("carrying out the schedule of faults", err), <-load)
+	err = errors.Join(environment("carrying out the schedule of faults", err), <-load, r.settleHands())
 	if err != nil || ctx.Err() != nil {
 		return err
 	}

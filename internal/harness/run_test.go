@@ -13,7 +13,6 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -70,6 +69,9 @@ func TestRun(t *testing.T) {
 	want := []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"}
 	if got := phases(t, outcome.Dir); !slices.Equal(got, want) {
 		t.Errorf("the phases are %v, want %v", got, want)
+	}
+	if health := outcome.Verdict.Health; health.CPU <= 0 || health.CPUMax < health.CPU {
+		t.Errorf("the harness did not look at itself: %+v", health)
 	}
 	wantFiles(t, outcome.Dir, true, "scenario.yaml", "plan.json", "verdict.json", "report.html", "junit.xml", "summary.md", "hdr", "history/sealed.json",
 		"logs/instance-0.log", "logs/instance-1.log", "logs/replay.log")
@@ -206,27 +208,6 @@ func TestRunFailsInTheMiddle(t *testing.T) {
 	again, err := JudgeRun(outcome.Dir)
 	if err != nil || again.Verdict.Verdict != outcome.Verdict.Verdict {
 		t.Errorf("judged again it is %v, %v", again.Verdict, err)
-	}
-}
-
-// What the live view shows is the time of the load, not of the run.
-func TestSnapshot(t *testing.T) {
-	options := small(t)
-	r := &run{options: options, clock: history.NewClock(), plan: &plan.Plan{WarmUp: time.Second, Steady: time.Minute}}
-	if got := r.snapshot(figures{}, figures{}, 0); got.Total != 0 || got.Elapsed < 0 {
-		t.Errorf("before the load it is %v of %v, want no end", got.Elapsed, got.Total)
-	}
-	for r.clock.Now() < 10*time.Millisecond {
-		time.Sleep(time.Millisecond)
-	}
-	loadedAt := r.clock.Now()
-	r.loadedAt.Store(&loadedAt)
-	got := r.snapshot(figures{sent: 10, processed: 5}, figures{sent: 30, processed: 10, lag: 7}, 2*time.Second)
-	if got.Total != 61*time.Second || got.Elapsed < 0 || got.Elapsed > r.clock.Now()-loadedAt {
-		t.Errorf("in the load it is %v of %v", got.Elapsed, got.Total)
-	}
-	if got.SentRate != 10 || got.ProcessedRate != 2.5 || got.Lag != 7 {
-		t.Errorf("the figures are %+v", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 const (
 	fileScenario = "scenario.yaml"
 	fileSubject  = "subject.yaml"
+	fileRecorded = "recorded.yaml"
 	fileIDs      = "replay-ids.txt"
 	fileLedger   = "kafka-ledger.json"
 	fileStore    = "dead-letters.db"

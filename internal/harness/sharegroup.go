@@ -95,5 +95,5 @@ func (r *run) shareReached(topic string, partition int32, start int64) int64 {
 	if topic != r.topic(history.RoleInput) {
 		return start
 	}
-	return r.live.takenFrom(partition, start)
+	return r.live.partitions.takenFrom(r.header.TopicIndex(topic), partition, start)
 }

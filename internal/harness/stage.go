@@ -61,6 +61,8 @@ type stage struct {
 	producer   *workload.Producer
 	subject    *subject.Group
 	engine     *testcontainers.DockerClient // of a subject in containers, else nil
+	replayTap  string                       // the replay tool's bootstrap, once it has one; replays counts its processes
+	replays    uint16
 	stopStalls func()
 	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any more.
 	discarding atomic.Bool
@@ -96,6 +98,7 @@ func (r *run) watchStalls(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { workload.MonitorStalls(ctx, r.clock, r.live) })
+	group.Go(func() { r.sampleHealth(ctx) })
 	r.stopStalls = func() { cancel(); group.Wait() }
 }
 

@@ -8,11 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 	"github.com/dlqbench/dlqbench/deadletter/store/open"
@@ -28,13 +32,19 @@ import (
 )
 
 // watchStoreEvery is how often the store is looked at.
-const watchStoreEvery = 20 * time.Millisecond
+const (
+	watchStoreEvery = 20 * time.Millisecond
+	watchMongoEvery = 50 * time.Millisecond // all of its documents are read
+)
 
 // storeStage is what a run with a dead-letter store starts besides.
 type storeStage struct {
 	// address is the database itself, linked what its service is given: through the link, if it is a server.
 	address, linked string
-	end             func() error // of the private server, nil if there is none
+	server          *postgrestest.Server // private, nil if there is none
+	dropped         string               // database that the run made, and removes
+	broken          breakage
+	probe           *healthProbe // nil if workers ask none
 	oracle          *workload.Oracle
 	watcher         *storewatch.Watcher
 	bootstraps      map[int16]string
@@ -92,6 +102,7 @@ func (s renumbered) Record(event history.Event) {
 // openStore starts the database, makes its tables, and opens the taps, the link and the downstream of its service.
 func (r *run) openStore(ctx context.Context) error {
 	s := r.scenario.Store
+	r.store.broken = breakage{offsets: map[int]time.Duration{}, locks: map[int]int{}, copies: map[topicPartition]map[int64]bool{}}
 	switch {
 	case r.ownStore() != nil && s != nil:
 		return errors.New("the subject has a dead-letter store of its own, and the scenario brings another: leave one of the two out")
@@ -111,6 +122,9 @@ func (r *run) openStore(ctx context.Context) error {
 	if err := errors.Join(err, there.Close()); err != nil {
 		return fmt.Errorf("making the tables of the dead-letter store: %w", err)
 	}
+	if err := r.openProbe(); err != nil {
+		return err
+	}
 	return r.openService()
 }
 
@@ -122,15 +136,24 @@ func (r *run) openDatabase(ctx context.Context) error {
 		r.store.address, r.store.linked = "sqlite:"+path, "sqlite:"+path
 		return err
 	}
-	var err error
-	if r.store.address = s.URL; s.URL == "" {
-		if err = r.startPostgres(ctx); err != nil {
+	switch r.store.address = s.URL; {
+	case s.Engine == scenarios.EngineMongoDB:
+		if err := r.chooseMongo(); err != nil {
+			return err
+		}
+	case s.URL == "":
+		if err := r.startPostgres(ctx); err != nil {
 			return err
 		}
 	}
+	return r.linkStore()
+}
+
+// linkStore puts the link "store" before the server that is there.
+func (r *run) linkStore() error {
 	address, err := url.Parse(r.store.address)
 	if err != nil {
-		return fmt.Errorf("reading the store's url: %w", err)
+		return errors.New("reading the store's url: it is none") // it may hold a password
 	}
 	link, err := network.NewLink(faults.LinkStore, hostAndPort(address))
 	if err != nil {
@@ -138,29 +161,81 @@ func (r *run) openDatabase(ctx context.Context) error {
 	}
 	r.links[faults.LinkStore] = append(r.links[faults.LinkStore], link)
 	address.Host = link.Address()
+	if isMongo(address.Scheme) {
+		// Otherwise a client asks the server for the addresses of its replica set, and goes there past the link.
+		query := address.Query()
+		query.Set("directConnection", "true")
+		address.RawQuery = query.Encode()
+	}
 	r.store.linked = address.String()
 	return nil
 }
+
+func isMongo(scheme string) bool { return scheme == "mongodb" }
+
+// mongoVariable names the server of scenarios with engine: mongodb and no url.
+const mongoVariable = "DLQBENCH_MONGODB_URL"
+
+// chooseMongo settles which MongoDB it is. In a server of the environment the run makes a database of its own, and removes it at the end.
+func (r *run) chooseMongo() error {
+	if r.store.address != "" {
+		return nil
+	}
+	address, err := url.Parse(os.Getenv(mongoVariable))
+	switch {
+	case os.Getenv(mongoVariable) == "":
+		return fmt.Errorf("no MongoDB: this scenario needs one that runs: say store.url, or %s=mongodb://HOST:PORT/", mongoVariable)
+	case err != nil || !isMongo(address.Scheme):
+		return fmt.Errorf("%s: the address of a MongoDB is mongodb://HOST:PORT/", mongoVariable)
+	}
+	r.store.dropped = "dlqbench_" + strings.ReplaceAll(r.dir.id, ".", "_")
+	address.Path = "/" + r.store.dropped
+	r.store.address = address.String()
+	return nil
+}
+
+// dropMongo removes the database that the run has made.
+func (r *run) dropMongo() error {
+	if r.store.dropped == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dropLimit)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(r.store.address))
+	if err != nil {
+		return fmt.Errorf("removing the database %s: %w", r.store.dropped, err)
+	}
+	if err := errors.Join(client.Database(r.store.dropped).Drop(ctx), client.Disconnect(ctx)); err != nil {
+		return fmt.Errorf("removing the database %s: %w", r.store.dropped, err)
+	}
+	return nil
+}
+
+// dropLimit bounds removing a database.
+const dropLimit = 10 * time.Second
 
 // startPostgres starts a server of the run's own.
 func (r *run) startPostgres(ctx context.Context) error {
 	server, err := postgrestest.Start(ctx, nil)
 	if errors.Is(err, postgrestest.ErrAbsent) {
-		return fmt.Errorf("%w: this scenario needs its server programs (Debian: apt-get install postgresql), or store.url of one that runs", err)
+		return fmt.Errorf("%w; this scenario needs these programs, or (without faults that end the database) store.url of a server that runs", err)
 	}
 	if err != nil {
 		return err
 	}
-	r.store.end = server.Close
+	r.store.server = server
 	r.store.address, err = server.Create(ctx, "dead_letters")
 	return err
 }
 
 func hostAndPort(address *url.URL) string {
-	if address.Port() == "" {
-		return address.Hostname() + ":5432"
+	switch {
+	case address.Port() != "":
+		return address.Host
+	case isMongo(address.Scheme):
+		return address.Hostname() + ":27017"
 	}
-	return address.Host
+	return address.Hostname() + ":5432"
 }
 
 // openService opens a tap for every process of the service, and for the workers the downstream, behind links like those of the subject.
@@ -200,13 +275,17 @@ func (r *run) startStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
 	}
-	layout, err := storewatch.Own(r.scenario.Store.Vocabulary)
+	own, poll := storewatch.Own, watchStoreEvery
+	if r.scenario.Store.Engine == scenarios.EngineMongoDB {
+		own, poll = storewatch.OwnMongo, watchMongoEvery
+	}
+	layout, err := own(r.scenario.Store.Vocabulary)
 	if err != nil {
 		return err
 	}
 	r.store.watcher, err = storewatch.Start(ctx, storewatch.Config{
-		Address: r.store.address, Layout: layout, Poll: watchStoreEvery, Topics: r.header.Topics, IDs: r.ids, Records: r.header.Records,
-		Worker: workerNamed, Clock: r.clock, Sink: r.live, Log: r.options.Log,
+		Address: r.store.address, Layout: layout, Poll: poll, Topics: r.header.Topics, IDs: r.ids, Records: r.header.Records,
+		Worker: workerNamed, Clock: r.clock, Sink: lockCounter{r}, Log: r.options.Log,
 	})
 	if err != nil {
 		return err
@@ -250,12 +329,18 @@ func (r *run) launchService(instance int16) (subject.Launch, error) {
 		"--log-format", "json", "--store", r.store.linked, "--bootstrap", r.store.bootstraps[instance], "--time-scale", strconv.FormatFloat(s.TimeScale, 'f', -1, 64),
 		"--off-peak-hours", strings.Join(hours, ","), "--off-peak-zone", s.OffPeakZone, "--max-dlq-retries", strconv.Itoa(s.MaxRetries),
 	}
+	if r.store.probe != nil {
+		arguments = append(arguments, "--health-url", r.store.probe.urls[min(n, s.Workers-1)]) // a router asks nobody: it only has to know that there is one
+	}
 	if kind == "router" {
 		arguments = append(arguments, "--dlq-topic", r.topic(history.RoleDLQ), "--router-group", contract.Group, "--dialect", r.header.Contract.Envelope)
 	} else {
 		arguments = append(arguments, "--workers", "1", "--worker-name", fmt.Sprintf("worker-%d", n), "--poll-interval", s.PollInterval.D().String(),
 			"--lease", s.Lease.D().String(), "--batch-size", strconv.Itoa(s.BatchSize), "--concurrency", strconv.Itoa(s.Concurrency),
 			"--retry", s.Retry, "--oracle-url", r.store.oracleURLs[instance])
+		if offset := r.clockOffset(n); offset != 0 {
+			arguments = append(arguments, "--clock-offset", offset.String())
+		}
 	}
 	return subject.Launch{
 		Command: append(command[:len(command):len(command)], arguments...), Env: environ(r.values.Security()),
@@ -377,8 +462,9 @@ func (r *run) closeStore() error {
 	if r.store.oracle != nil {
 		r.store.oracle.Close()
 	}
-	if r.store.end != nil {
-		errs = append(errs, r.store.end())
+	errs = append(errs, r.store.probe.close(), r.dropMongo())
+	if r.store.server != nil {
+		errs = append(errs, r.store.server.Close())
 	}
 	return errors.Join(errs...)
 }

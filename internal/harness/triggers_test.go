@@ -21,6 +21,11 @@ func event(kind history.Kind, change func(*history.Event)) history.Event {
 	return e
 }
 
+// ackedAt is the broker's answer to the record at the offset of the input.
+func ackedAt(offset int64) history.Event {
+	return event(history.KindAcked, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, offset, 0 })
+}
+
 // inState is an entry that worker 0 has, or had, seen in the state.
 func inState(state history.StoreState) history.Event {
 	return event(history.KindStoreChange, func(e *history.Event) {
@@ -41,7 +46,6 @@ func TestTriggersFire(t *testing.T) {
 	written := func(topic int16, code int16, flags history.Flags) history.Event {
 		return event(history.KindProduceResponse, func(e *history.Event) { e.Topic, e.Code, e.Flags = topic, code, flags })
 	}
-	acked := event(history.KindAcked, nil)
 	other := func(e history.Event) history.Event { e.Instance = 0; return e }
 	for _, test := range []struct {
 		trigger string
@@ -61,7 +65,7 @@ func TestTriggersFire(t *testing.T) {
 				written(0, 0, 0), written(history.None, 0, 0), written(1, 7, 0), written(1, 0, history.Forged), event(history.KindProduceRequest, func(e *history.Event) { e.Topic = 1 }),
 				event(history.KindProduceResponse, func(e *history.Event) { e.Topic, e.Code, e.Instance = 1, 0, history.Replayer }),
 			}, written(1, 0, history.Withheld)},
-		{"lag > 2", []history.Event{acked, acked}, []history.Event{event(history.KindAcked, func(e *history.Event) { e.Code = 7 })}, acked},
+		{"lag > 2", []history.Event{ackedAt(0), ackedAt(1)}, []history.Event{event(history.KindAcked, func(e *history.Event) { e.Code = 7 })}, ackedAt(2)},
 		{"instance 1 assigned", []history.Event{event(history.KindAssigned, nil)},
 			[]history.Event{other(event(history.KindAssigned, nil)), event(history.KindRevoked, nil)}, event(history.KindAssigned, nil)},
 		{"store-locked", []history.Event{inState(history.StoreProcessing)},
@@ -106,7 +110,7 @@ func TestTriggersFire(t *testing.T) {
 
 func triggerHeader() *history.Header {
 	return &history.Header{
-		Topics:   []history.Topic{{Role: history.RoleInput}, {Role: history.RoleDLQ}},
+		Topics:   []history.Topic{{Role: history.RoleInput, Partitions: 1}, {Role: history.RoleDLQ}},
 		Contract: history.Contract{MaxAttempts: 3, Retryable: []history.Outcome{history.OutcomeTransient}},
 	}
 }
@@ -147,8 +151,8 @@ func TestTriggerLag(t *testing.T) {
 func triggersOnLag(t *testing.T, covers history.Event) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLive(discard{}, triggerHeader())
-		for range 5 {
-			l.Record(event(history.KindAcked, nil))
+		for offset := range int64(5) {
+			l.Record(ackedAt(offset))
 		}
 		trigger := faults.Trigger{Event: faults.TriggerLag, Lag: 4, Instance: history.None}
 		if !l.triggers.Await(t.Context(), trigger) {

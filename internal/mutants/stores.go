@@ -17,20 +17,25 @@ import (
 )
 
 // stores are bugs of the dead-letter store's service: of its router and of its workers.
-func stores() []Mutant {
-	working := func(name, what, anomaly, scenario string, plant func(address string, config *worker.Config)) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario, Worker: plant}
+func stores() []Mutant { return concat(serviceMutants(), brokenStoreMutants()) }
+
+func working(name, what, anomaly, scenario string, plant func(address string, config *worker.Config)) Mutant {
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario, Worker: plant}
+}
+
+// routing is a bug in how a router hands its letters to the store.
+func routing(scenario, name, what, anomaly string, ingest func(worker.RouterStore) func(context.Context, []store.Entry) (int, error)) Mutant {
+	return Mutant{
+		Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,
+		Router: func(config *worker.RouterConfig) { config.Store = ingester{config.Store, ingest(config.Store)} },
 	}
-	routing := func(name, what, anomaly string, ingest func(worker.RouterStore) func(context.Context, []store.Entry) (int, error)) Mutant {
-		return Mutant{
-			Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: "store",
-			Router: func(config *worker.RouterConfig) { config.Store = ingester{config.Store, ingest(config.Store)} },
-		}
-	}
+}
+
+func serviceMutants() []Mutant {
 	return []Mutant{
-		routing("store-commit-before-durable", "the router commits what it has handed over, and the rows are written in the background", "committed-before-stored", lateIngest),
-		routing("store-drops-letters", "the router leaves out one dead letter in ten", "lost-in-store", droppingIngest),
-		routing("store-two-rows", "the router writes every dead letter twice, as if it came from two places", "doubled-in-store", doublingIngest),
+		routing("store", "store-commit-before-durable", "the router commits what it has handed over, and the rows are written in the background", "committed-before-stored", lateIngest),
+		routing("store", "store-drops-letters", "the router leaves out one dead letter in ten", "lost-in-store", droppingIngest),
+		routing("store", "store-two-rows", "the router writes every dead letter twice, as if it came from two places", "doubled-in-store", doublingIngest),
 		working("store-takes-what-is-locked", "a worker also takes what others have locked", "double-lock", "store-slow", func(_ string, config *worker.Config) {
 			config.Store = greedyStore{config.Store}
 		}),
@@ -73,6 +78,24 @@ func stores() []Mutant {
 		},
 		working("store-revives-resolved", "one resolved entry in five is pending again", "illegal-transition", "store", func(address string, config *worker.Config) {
 			config.Store = &revivingStore{Store: config.Store, address: address}
+		}),
+	}
+}
+
+// brokenStoreMutants are bugs that show when the store, or what its workers go by, is broken.
+func brokenStoreMutants() []Mutant {
+	return []Mutant{
+		working("store-lease-by-own-clock", "a worker takes back locks whose lease is over by its own machine's clock", "double-lock", "store-clock", func(address string, config *worker.Config) {
+			config.Store = ownClockStore{config.Store, address, config.Clock}
+		}),
+		routing("store-repeats", "store-inserts-every-letter", "the router inserts every letter as it comes, by the place where it lies, without asking whether its record is there already", "doubled-in-store", everyLetter),
+		{
+			Name: "store-error-is-done", What: "the router takes an answer that never came for a yes", Anomaly: "lost-in-store", Invariant: "store-lifecycle", Scenario: "store-restart",
+			Router: func(config *worker.RouterConfig) { config.Store = deafStore{config.Store} },
+		},
+		working("store-probe-ignored", "a worker asks its health probe and tries conditional entries whatever that says", "retry-while-unhealthy", "store-probe", func(_ string, config *worker.Config) {
+			ask := config.Unmet
+			config.Unmet = func(ctx context.Context) string { ask(ctx); return "" }
 		}),
 	}
 }
@@ -127,6 +150,51 @@ func doublingIngest(next worker.RouterStore) func(context.Context, []store.Entry
 		_, err = next.Ingest(ctx, again)
 		return fresh, err
 	}
+}
+
+// everyLetter makes an entry of each letter: what the store finds unique is where the letter lies.
+func everyLetter(next worker.RouterStore) func(context.Context, []store.Entry) (int, error) {
+	return func(ctx context.Context, entries []store.Entry) (int, error) {
+		inserted := append([]store.Entry{}, entries...)
+		for i := range inserted {
+			inserted[i].Source = inserted[i].Letter
+		}
+		return next.Ingest(ctx, inserted)
+	}
+}
+
+// deafStore says that all went well, whatever the store says.
+type deafStore struct{ worker.RouterStore }
+
+func (s deafStore) Ingest(ctx context.Context, entries []store.Entry) (int, error) {
+	if fresh, err := s.RouterStore.Ingest(ctx, entries); err == nil {
+		return fresh, nil
+	}
+	return len(entries), nil
+}
+
+func (s deafStore) Now(ctx context.Context) (time.Time, error) {
+	if now, err := s.RouterStore.Now(ctx); err == nil {
+		return now, nil
+	}
+	return time.Now(), nil
+}
+
+// ownClockStore compares leases with what the worker's machine shows.
+type ownClockStore struct {
+	worker.Store
+	address string
+	clock   func() time.Time
+}
+
+func (s ownClockStore) Recover(ctx context.Context) (int, error) {
+	recovered, err := s.Store.Recover(ctx)
+	if err != nil {
+		return recovered, err
+	}
+	err = inTable(ctx, s.address, "UPDATE dead_letter_queue SET status = 'dlq_pending', locked_by = NULL, locked_at = NULL, lease_until = NULL, "+
+		"next_retry_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), version = version + 1 WHERE status = 'dlq_processing' AND lease_until < ?", s.clock().UTC().Format("2006-01-02T15:04:05.000Z"))
+	return recovered, err
 }
 
 // greedyStore also hands out entries that are locked already.
@@ -208,11 +276,16 @@ func (s *revivingStore) Settle(ctx context.Context, lock store.Lock, change stor
 	if err != nil || change.State != store.Resolved || s.count.Add(1)%5 != 0 {
 		return err
 	}
-	path := strings.TrimPrefix(s.address, "sqlite:")
+	return inTable(ctx, s.address, "UPDATE dead_letter_queue SET status = 'dlq_pending', version = version + 1 WHERE id = ?", lock.ID)
+}
+
+// inTable changes the table behind the store's back.
+func inTable(ctx context.Context, address, statement string, args ...any) error {
+	path := strings.TrimPrefix(address, "sqlite:")
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return fmt.Errorf("opening the table: %w", err)
 	}
-	_, err = db.ExecContext(ctx, "UPDATE dead_letter_queue SET status = 'dlq_pending', version = version + 1 WHERE id = ?", lock.ID)
+	_, err = db.ExecContext(ctx, statement, args...)
 	return errors.Join(err, db.Close())
 }

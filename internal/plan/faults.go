@@ -13,24 +13,30 @@ import (
 
 // planFaults resolves the faults' names and lengths and gives each a seed of its own, by name.
 func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
-	planned := make([]faults.Planned, 0, len(s.Faults))
-	for i, name := range faultNames(s.Faults) {
-		spec := s.Store.Resolve(s.Graph.Resolve(s.Faults[i]), s.MaxInstances())
-		what, target := spec.Describe()
-		key := streamKey(seed, "fault "+name)
-		planned = append(planned, faults.Planned{
-			Index: i, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
-			PlannedFault: history.PlannedFault{
-				Name: name, Kind: spec.Kind(), What: what, Target: target, When: spec.When, At: spec.At.D(), For: spec.Length(s.InstanceCount()),
-				StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker),
-			},
-		})
+	written := s.Planned(seed)
+	planned := make([]faults.Planned, 0, len(written))
+	for i, name := range FaultNames(written) {
+		planned = append(planned, Fault(s, seed, i, name, written[i]))
 	}
 	return planned
 }
 
-// faultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is taken.
-func faultNames(specs []faults.Spec) []string {
+// Fault returns a fault of the scenario, written so, as the plan for the seed has it under the index and the name.
+func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written faults.Spec) faults.Planned {
+	spec := s.Store.Resolve(s.Graph.Resolve(written), s.MaxInstances())
+	what, target := spec.Describe()
+	key := streamKey(seed, "fault "+name)
+	return faults.Planned{
+		Index: index, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
+		PlannedFault: history.PlannedFault{
+			Name: name, Kind: spec.Kind(), What: what, Target: target, When: spec.When, At: spec.At.D(), For: spec.Length(s.InstanceCount()),
+			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker),
+		},
+	}
+}
+
+// FaultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is taken.
+func FaultNames(specs []faults.Spec) []string {
 	taken := map[string]bool{}
 	for _, spec := range specs {
 		taken[spec.Name] = true

@@ -6,20 +6,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"sort"
-	"strconv"
 
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // AppendKey appends the bytes of the key with that index (≥ 0) to dst; the workload sends these, and partitions follow from them.
-// They have six digits at least, so that most keys of a run are equally long.
-func AppendKey(dst []byte, index int32) []byte {
-	dst = append(dst, "key-"...)
-	for limit := int32(100_000); limit > index && limit > 1; limit /= 10 {
-		dst = append(dst, '0')
-	}
-	return strconv.AppendInt(dst, int64(index), 10)
-}
+func AppendKey(dst []byte, index int32) []byte { return history.AppendKey(dst, index) }
 
 // Partition returns the partition that Kafka's default partitioner gives a key: murmur2, positive, modulo the partitions.
 func Partition(key []byte, partitions int) int32 {

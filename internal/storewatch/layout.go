@@ -11,7 +11,7 @@ import (
 // Layout is how a table or collection keeps dead letters. A column that is "" isn't there.
 type Layout struct {
 	Table string
-	// Audited: dead_letter_audit has every change, kept by triggers.
+	// Audited: dead_letter_audit has every change, kept by triggers; in MongoDB, each document has its own, in transitions.
 	Audited bool
 	Columns Columns
 	// Words says which state each status word stands for.
@@ -48,6 +48,23 @@ func Own(vocabulary string) (Layout, error) {
 	}, nil
 }
 
+// OwnMongo is the layout of dlqbench's own collection.
+func OwnMongo(vocabulary string) (Layout, error) {
+	words, err := Words(vocabulary)
+	if err != nil {
+		return Layout{}, err
+	}
+	return Layout{
+		Table: "dlq_messages", Audited: true, Words: words,
+		Columns: Columns{
+			ID: "_id", Status: "status", Held: "held", LockedBy: "lockedBy", LeaseUntil: "leaseUntil", Version: "version", Retries: "dlqRetryCount",
+			NextRetryAt: "nextRetryAt", Strategy: "strategy", Resolution: "resolution.strategy", SourceTopic: "coordinate.topic",
+			SourcePartition: "coordinate.partition", SourceOffset: "coordinate.offset", LetterTopic: "letter.topic", LetterPartition: "letter.partition",
+			LetterOffset: "letter.offset", Payload: "raw.value", EventID: "messageId",
+		},
+	}, nil
+}
+
 // Words returns the status words of a document: lifecycle ("Dead Letter Queue Lifecycle") or management (the management schema, in which an entry that is held for a
 // person or has failed is pending, and the column held says why: "pending/failed").
 func Words(vocabulary string) (map[string]history.StoreState, error) {
@@ -78,13 +95,13 @@ func (l *Layout) state(status, held string) (state history.StoreState, known boo
 	return state, true
 }
 
-// check refuses what can't be asked of a database.
-func (l *Layout) check() error {
+// check refuses what can't be asked of a database; form is how its names are.
+func (l *Layout) check(form *regexp.Regexp) error {
 	if l.Columns.ID == "" || l.Columns.Status == "" || l.Table == "" {
 		return fmt.Errorf("a store needs a table and the names of its columns for the id and the status")
 	}
 	for _, column := range append(l.Columns.list(), l.Table) {
-		if column != "" && !name.MatchString(column) {
+		if column != "" && !form.MatchString(column) {
 			return fmt.Errorf("%q is no name of a table or column", column)
 		}
 	}

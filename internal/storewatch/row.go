@@ -2,6 +2,8 @@ package storewatch
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -122,4 +124,28 @@ func moment(value any) time.Time {
 func (r *row) same(other *row) bool {
 	return r.status == other.status && r.held == other.held && r.lockedBy == other.lockedBy && r.version == other.version && r.retries == other.retries &&
 		r.next.Equal(other.next) && r.lease.Equal(other.lease)
+}
+
+// compare tells what differs from the last look.
+func compare(before, found map[string]*row) (all []change) {
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		now, old := found[id], before[id]
+		switch {
+		case old == nil:
+			all = append(all, change{id: id, now: now, status: now.status, held: now.held, polled: true})
+		case !old.same(now):
+			all = append(all, change{id: id, now: now, status: now.status, held: now.held, oldStatus: old.status, oldHeld: old.held, polled: true})
+		}
+	}
+	return append(all, gone(before, found)...)
+}
+
+// gone are the entries that are not there any more. Who removed them, when, and what became of them just before, nobody knows.
+func gone(before, found map[string]*row) (all []change) {
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if old := before[id]; found[id] == nil {
+			all = append(all, change{id: id, now: &row{id: id, version: old.version, retries: old.retries}, oldStatus: old.status, oldHeld: old.held, polled: true})
+		}
+	}
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,16 +22,19 @@ type database struct {
 	// What of the audit table was read: sequences up to seq; in PostgreSQL the transactions before xmin.
 	seq  int64
 	xmin string
+	// told are the sequences that were read, as long as a database that was away may show them again (see reread); away: the last question went wrong.
+	told map[int64]bool
+	away bool
 	// rows are those of the last look, for polling.
 	rows map[string]*row
 }
 
-// connect opens sqlite:PATH or postgres://….
-func connect(address string, layout Layout) (*database, error) {
-	if err := layout.check(); err != nil {
+// connectSQL opens sqlite:PATH or postgres://….
+func connectSQL(address string, layout Layout) (*database, error) {
+	if err := layout.check(name); err != nil {
 		return nil, err
 	}
-	d := &database{layout: layout, xmin: "0", rows: map[string]*row{}}
+	d := &database{layout: layout, xmin: "0", told: map[int64]bool{}, rows: map[string]*row{}}
 	scheme, path, _ := strings.Cut(address, ":")
 	var err error
 	switch scheme {
@@ -42,7 +46,7 @@ func connect(address string, layout Layout) (*database, error) {
 		d.postgres = true
 		d.db, err = sql.Open("pgx", address)
 	default:
-		return nil, fmt.Errorf("a store has the address sqlite:PATH or postgres://…, not %q", address)
+		return nil, fmt.Errorf("a store has the address sqlite:PATH, postgres://… or mongodb://…, not %q", scheme+":")
 	}
 	if err != nil {
 		return nil, err
@@ -67,11 +71,25 @@ func (d *database) clock(ctx context.Context) (time.Time, error) {
 }
 
 // changes returns what was changed since the last call, in the order in which each entry was.
-func (d *database) changes(ctx context.Context) ([]change, error) {
+func (d *database) changes(ctx context.Context) (all []change, err error) {
+	defer func() { d.away = err != nil }()
 	if d.layout.Audited {
 		return d.audited(ctx)
 	}
 	return d.compared(ctx)
+}
+
+// rereadTransactions is how far back is read once more after PostgreSQL was away. A transaction that was rolled back needs not be in its log, so that after a crash others may get the same
+// numbers: below the last xmin, where nobody looks any more. What can be lost so is what was written within the 200 ms between two writes of the log.
+const rereadTransactions = 10_000
+
+// reread is the transaction from which on is read, and the last xmin as it is otherwise.
+func (d *database) reread() string {
+	from, err := strconv.ParseUint(d.xmin, 10, 64)
+	if !d.away || err != nil {
+		return d.xmin
+	}
+	return strconv.FormatUint(from-min(from, rereadTransactions), 10)
 }
 
 // audit columns, in the order in which they are asked for.
@@ -89,11 +107,16 @@ func (d *database) audited(ctx context.Context) ([]change, error) {
 			return nil, err
 		}
 		ask = "SELECT " + auditColumns + " FROM dead_letter_audit WHERE transaction_id >= $1::text::xid8 AND transaction_id < $2::text::xid8 ORDER BY seq"
-		args = []any{d.xmin, xmin}
+		args = []any{d.reread(), xmin}
 	}
 	var all []change
+	var read []int64
 	err := d.each(ctx, 14, func(v []any) {
-		d.seq = max(d.seq, number(v[0]))
+		seq := number(v[0])
+		if d.postgres && d.told[seq] {
+			return
+		}
+		read = append(read, seq)
 		one := change{
 			id: text(v[2]), at: moment(v[1]), oldStatus: text(v[3]), oldHeld: text(v[4]), status: text(v[5]), held: text(v[6]),
 			now: &row{
@@ -107,33 +130,21 @@ func (d *database) audited(ctx context.Context) ([]change, error) {
 		return nil, err
 	}
 	d.xmin = xmin
+	for _, seq := range read {
+		if d.seq = max(d.seq, seq); d.postgres {
+			d.told[seq] = true
+		}
+	}
 	return all, nil
 }
 
 // compared reads the whole table and compares it with what was there before.
 func (d *database) compared(ctx context.Context) ([]change, error) {
 	found := map[string]*row{}
-	var all []change
-	err := d.table(ctx, func(now *row) {
-		found[now.id] = now
-		old := d.rows[now.id]
-		switch {
-		case old == nil:
-			all = append(all, change{id: now.id, now: now, status: now.status, held: now.held, polled: true, details: now})
-		case !old.same(now):
-			all = append(all, change{
-				id: now.id, now: now, status: now.status, held: now.held, oldStatus: old.status, oldHeld: old.held, polled: true,
-			})
-		}
-	})
-	if err != nil {
+	if err := d.table(ctx, func(now *row) { found[now.id] = now }); err != nil {
 		return nil, err
 	}
-	for id, old := range d.rows {
-		if found[id] == nil {
-			all = append(all, change{id: id, now: &row{id: id, version: old.version, retries: old.retries}, oldStatus: old.status, oldHeld: old.held, polled: true})
-		}
-	}
+	all := compare(d.rows, found)
 	d.rows = found
 	return all, nil
 }

@@ -3,6 +3,7 @@ package storewatch
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 	"github.com/dlqbench/dlqbench/deadletter/store/open"
+	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -144,6 +146,15 @@ func TestEveryChangeIsSeen(t *testing.T) {
 // live lets an entry live its whole life.
 func live(t *testing.T, there store.Store, token string) {
 	t.Helper()
+	removed, err := there.Remove(t.Context(), []string{lived(t, there, token)})
+	if err != nil || removed != 1 {
+		t.Fatalf("removed %d entries, %v", removed, err)
+	}
+}
+
+// lived leads an entry through its life, until it is archived.
+func lived(t *testing.T, there store.Store, token string) (id string) {
+	t.Helper()
 	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
@@ -169,11 +180,7 @@ func live(t *testing.T, there store.Store, token string) {
 	list, _, err := there.List(ctx, store.Query{})
 	must(err)
 	must(there.Alter(ctx, list[0].ID, list[0].Version, store.Change{State: store.Archived, Resolution: &store.Resolution{How: "discard", By: "somebody"}}))
-	removed, err := there.Remove(ctx, []string{list[0].ID})
-	must(err)
-	if removed != 1 {
-		t.Fatal("it was not removed")
-	}
+	return list[0].ID
 }
 
 func checkChanges(t *testing.T, sink *events) {
@@ -296,5 +303,79 @@ func TestValuesAsDatabasesGiveThem(t *testing.T) {
 	}
 	if got := text([16]byte{0x50, 0x7f}); got != "507f0000-0000-0000-0000-000000000000" {
 		t.Errorf("a UUID is %q", got)
+	}
+}
+
+// TestACrashHidesNothing: what was committed before and after PostgreSQL crashed is told, each change once.
+func TestACrashHidesNothing(t *testing.T) {
+	server, err := postgrestest.Start(t.Context(), nil)
+	if errors.Is(err, postgrestest.ErrAbsent) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	address, err := server.Create(t.Context(), "letters")
+	must(t, err)
+	there, err := open.Store(t.Context(), address, store.Options{Audit: true})
+	must(t, err)
+	t.Cleanup(func() { _ = there.Close() })
+	_, err = there.Migrate(t.Context())
+	must(t, err)
+	layout, err := Own("")
+	must(t, err)
+	w, sink := watching(t, address, layout)
+	ingest := func(offset int64) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if _, err = there.Ingest(t.Context(), []store.Entry{letter(offset, "x")}); err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	ingest(1)
+	ingest(2)
+	sink.await(t, 2)
+	must(t, server.Crash())
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(sink.texts(history.KindStoreWatch), " "), history.WatchLost); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody noticed that the database is gone")
+		}
+	}
+	must(t, server.Resume(t.Context()))
+	ingest(3)
+	sink.await(t, 3)
+	must(t, w.Stop(t.Context()))
+	numbers := map[int64]int{}
+	for _, event := range sink.of(history.KindStoreChange) {
+		numbers[event.Op]++
+	}
+	if len(numbers) != 3 || numbers[1] != 1 || numbers[2] != 1 || numbers[3] != 1 {
+		t.Errorf("of the entries were told so many changes: %v", numbers)
+	}
+	if watch := strings.Join(sink.texts(history.KindStoreWatch), " "); !strings.Contains(watch, history.WatchResumed) {
+		t.Errorf("the watching went so: %v", watch)
+	}
+}
+
+// TestWhatIsTheSame: any difference that is told of is one.
+func TestWhatIsTheSame(t *testing.T) {
+	at := time.Unix(1, 0)
+	for name, change := range map[string]func(*row){
+		"status": func(r *row) { r.status = "x" }, "held": func(r *row) { r.held = "x" }, "lock": func(r *row) { r.lockedBy = "x" }, "version": func(r *row) { r.version++ },
+		"retries": func(r *row) { r.retries++ }, "due": func(r *row) { r.next = at }, "lease": func(r *row) { r.lease = at },
+	} {
+		before := row{id: "a"}
+		now := before
+		if !before.same(&now) {
+			t.Error("an entry is not the same as itself")
+		}
+		if change(&now); before.same(&now) {
+			t.Errorf("another %s is the same", name)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 
 // Config is what a watcher needs.
 type Config struct {
-	// Address is sqlite:PATH or postgres://…; the watcher does not go through the link that faults break.
+	// Address is sqlite:PATH, postgres://… or mongodb://…; the watcher does not go through the link that faults break.
 	Address string
 	Layout  Layout
 	// Poll is how often the store is looked at.
@@ -44,20 +45,45 @@ type Config struct {
 // Watcher looks at a store until it is stopped.
 type Watcher struct {
 	cfg    Config
-	db     *database
+	db     entries
+	end    func() error // of the connections
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	mu      sync.Mutex
-	entries map[string]*entry
-	count   int64
-	last    time.Duration
+	mu    sync.Mutex
+	known map[string]*entry
+	count int64
+	last  time.Duration
 	// base is the database's time when the run's clock began; blur how far that may be off.
 	base    time.Time
 	blur    time.Duration
 	clocked time.Duration
 	away    bool
 	untold  []change
+}
+
+// entries is a store's table or collection, read only.
+type entries interface {
+	// clock is the database's time.
+	clock(ctx context.Context) (time.Time, error)
+	// changes returns what was changed since the last call, in the order in which each entry was.
+	changes(ctx context.Context) ([]change, error)
+	// table calls see for each entry that is there.
+	table(ctx context.Context, see func(*row)) error
+	// details returns the entry as it is, nil if it is gone.
+	details(ctx context.Context, id string) (*row, error)
+}
+
+// connect opens the store at an address, and returns what ends the connections.
+func connect(address string, layout Layout) (entries, func() error, error) {
+	if strings.HasPrefix(address, "mongodb:") || strings.HasPrefix(address, "mongodb+srv:") {
+		return connectMongo(address, layout)
+	}
+	db, err := connectSQL(address, layout)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, db.close, nil
 }
 
 // entry is what is known of one.
@@ -71,20 +97,20 @@ type entry struct {
 
 // Start begins to watch; it fails when the store can't be read. Stop ends it.
 func Start(ctx context.Context, cfg Config) (*Watcher, error) {
-	db, err := connect(cfg.Address, cfg.Layout)
+	db, end, err := connect(cfg.Address, cfg.Layout)
 	if err != nil {
 		return nil, fmt.Errorf("watching the dead-letter store: %w", err)
 	}
-	w := &Watcher{cfg: cfg, db: db, entries: map[string]*entry{}}
+	w := &Watcher{cfg: cfg, db: db, end: end, known: map[string]*entry{}}
 	for range firstClocks {
 		if err = w.compareClocks(ctx); err != nil {
-			return nil, fmt.Errorf("watching the dead-letter store: %w", errors.Join(err, db.close()))
+			return nil, fmt.Errorf("watching the dead-letter store: %w", errors.Join(err, end()))
 		}
 	}
 	w.note(history.KindStoreClock, "", w.blur)
 	w.note(history.KindStoreWatch, history.WatchBegins, cfg.Poll)
 	if err := w.look(ctx); err != nil {
-		return nil, fmt.Errorf("watching the dead-letter store: %w", errors.Join(err, db.close()))
+		return nil, fmt.Errorf("watching the dead-letter store: %w", errors.Join(err, end()))
 	}
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w.cancel = cancel
@@ -107,7 +133,7 @@ func (w *Watcher) Stop(ctx context.Context) error {
 func (w *Watcher) Close() error {
 	w.cancel()
 	w.done.Wait()
-	return w.db.close()
+	return w.end()
 }
 
 func (w *Watcher) watch(ctx context.Context) {
@@ -182,7 +208,7 @@ func (w *Watcher) compareClocks(ctx context.Context) error {
 	w.clocked = after
 	blur := w.blur
 	switch {
-	case w.base.IsZero() || len(w.entries) == 0 && half+grain < w.blur:
+	case w.base.IsZero() || len(w.known) == 0 && half+grain < w.blur:
 		w.base, w.blur = now.Add(-before-half), half+grain
 		blur = w.blur
 	default:
@@ -284,7 +310,7 @@ func (w *Watcher) topic(name string) int16 {
 // meet returns what is known of the entry, which is learned when it is seen first.
 func (w *Watcher) meet(ctx context.Context, one *change) (*entry, error) {
 	w.mu.Lock()
-	known := w.entries[one.id]
+	known := w.known[one.id]
 	w.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -304,7 +330,7 @@ func (w *Watcher) meet(ctx context.Context, one *change) (*entry, error) {
 	defer w.mu.Unlock()
 	w.count++
 	known.number = w.count
-	w.entries[one.id] = known
+	w.known[one.id] = known
 	return known, nil
 }
 
@@ -363,7 +389,7 @@ func (w *Watcher) Audit(ctx context.Context) error {
 func (w *Watcher) Figures() (kept, open int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, one := range w.entries {
+	for _, one := range w.known {
 		switch {
 		case one.state == history.StoreResolved, one.state == history.StoreFailed:
 			kept++
@@ -379,7 +405,7 @@ func (w *Watcher) Waiting() map[int32][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	waiting := map[int32][]string{}
-	for id, one := range w.entries {
+	for id, one := range w.known {
 		switch one.state {
 		case history.StorePending, history.StoreManual, history.StoreFailed:
 			if one.record >= 0 {

@@ -5,6 +5,7 @@ package subject
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,9 @@ type output struct {
 	// line is given every line, failure those that report an error; both may be nil.
 	line, failure func([]byte)
 	failed        error
+	// mask takes passwords out; times notes when what was written. Both may be nil.
+	mask  *mask
+	times *times
 
 	pending   []byte
 	window    time.Time
@@ -60,9 +64,13 @@ func (o *output) copy(from io.Reader) {
 	chunk := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(chunk)
-		o.keep(chunk[:n])
-		o.split(chunk[:n])
+		read := o.mask.next(chunk[:n])
+		o.keep(read)
+		o.split(read)
 		if err != nil {
+			rest := o.mask.rest()
+			o.keep(rest)
+			o.split(rest)
 			if len(o.pending) > 0 {
 				o.see(o.pending)
 			}
@@ -80,8 +88,12 @@ func (o *output) keep(chunk []byte) {
 		o.truncated = true
 		chunk = append(chunk[:max(o.left, 0):max(o.left, 0)], fmt.Sprintf("\n[dlqbench keeps no more than %d MiB of this]\n", logLimit>>20)...)
 	}
-	n, err := o.file.Write(chunk)
-	o.left -= int64(n)
+	err := o.times.note(logLimit - o.left)
+	if err == nil {
+		var n int
+		n, err = o.file.Write(chunk)
+		o.left -= int64(n)
+	}
 	if err != nil && o.failed == nil {
 		o.failed, o.truncated = err, true
 	}
@@ -142,7 +154,7 @@ func (o *output) lastLines() string {
 
 // close closes the file; its error is also that of an earlier write.
 func (o *output) close() error {
-	err := o.file.Close()
+	err := errors.Join(o.file.Close(), o.times.close())
 	if o.failed != nil {
 		err = o.failed
 	}

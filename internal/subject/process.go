@@ -3,6 +3,7 @@ package subject
 // An instance's process: a child with the events of an instance.
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,6 +60,10 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte) { g.noteError(p, line) })
 	if err != nil {
 		return nil, err
+	}
+	p.out.mask = newMask(secretsIn(append(os.Environ(), launch.Env...)))
+	if err := p.out.keepTimes(g.cfg.Clock); err != nil {
+		return nil, errors.Join(err, p.out.close())
 	}
 	if g.cfg.OnStart != nil {
 		g.cfg.OnStart(instance, run)

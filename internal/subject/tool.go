@@ -4,6 +4,7 @@ package subject
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,6 +31,10 @@ func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last 
 	out, err := newOutput(path, nil, nil)
 	if err != nil {
 		return "", err
+	}
+	out.mask = newMask(secretsIn(append(os.Environ(), launch.Env...)))
+	if err := out.keepTimes(g.cfg.Clock); err != nil {
+		return "", errors.Join(err, out.close())
 	}
 	child, err := g.start(history.None, launch, out)
 	if err != nil {

@@ -47,7 +47,7 @@ func (o *Oracle) Slow(by time.Duration, seen func()) (end func()) {
 	return o.change(&change{slow: by, seen: seen})
 }
 
-// ErrorText makes failures say something else until end is called: plain, non-ascii, long or hostile. seen is called, concurrently, for every
+// ErrorText makes failures say something else until end is called: plain, non-ascii, long, hostile or outage. seen is called, concurrently, for every
 // failure that says so.
 func (o *Oracle) ErrorText(kind string, seen func()) (end func(), err error) {
 	texts, err := newAnswers(kind, o.cfg.Plan.RetryAfter)

@@ -1,18 +1,24 @@
-// Draws the charts of the report and makes its buttons work. Everything that comes from the run is set as text, never as markup.
+// Draws the charts of the report; page.js makes the page's controls work. Everything that comes from the run is set as text, never as markup.
 (function () {
   "use strict";
   const root = document.documentElement;
   root.classList.add("js");
   const data = JSON.parse(document.getElementById("data").textContent);
-  const drawn = [];
+  const end = Math.max(data.end, data.time.length ? data.time[data.time.length - 1] : 0, 1e-3);
+  const drawn = []; // all charts
+  const onTime = []; // those on the time axis
+  const rightAxis = 34; // the room for the axis of one chart, which the others on the time axis leave free
+  let range = null; // the seconds that are shown, null for all of them
+  let hovered = null; // the plot that the mouse is over
 
   function colour(name) {
     return getComputedStyle(root).getPropertyValue("--" + name).trim();
   }
 
-  function element(tag, text, parent) {
+  function element(tag, text, parent, className) {
     const e = document.createElement(tag);
     if (text) e.textContent = text;
+    if (className) e.className = className;
     if (parent) parent.appendChild(e);
     return e;
   }
@@ -20,7 +26,7 @@
   function figure(v, unit) {
     if (v === null || v === undefined) return "–";
     const a = Math.abs(v);
-    const text = a >= 100 ? Math.round(v).toLocaleString("en-US") : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : v.toFixed(2);
+    const text = a >= 100 || Number.isInteger(v) ? Math.round(v).toLocaleString("en-US") : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : v.toFixed(2);
     return unit ? text + " " + unit : text;
   }
 
@@ -32,27 +38,63 @@
     return String(+v.toFixed(3));
   }
 
-  // shadeFaults paints the windows in which faults were in force, behind the curves.
-  function shadeFaults(u) {
+  function shown() {
+    return range || [0, end];
+  }
+
+  // zoom shows these seconds on all charts of the time axis.
+  function zoom(from, to) {
+    const width = Math.min(Math.max(to - from, end / 500), end);
+    from = Math.min(Math.max(from, 0), end - width);
+    range = width >= end * 0.999 ? null : [from, from + width];
+    for (const chart of onTime) chart.plot.setScale("x", { min: shown()[0], max: shown()[1] });
+    announce();
+    fillTable();
+  }
+
+  // scale zooms by a factor around the cursor, or around the middle of what is shown.
+  function scale(factor) {
+    const [from, to] = shown();
+    const at = hovered && hovered.cursor.left >= 0 ? hovered.posToVal(hovered.cursor.left, "x") : (from + to) / 2;
+    zoom(at - (at - from) * factor, at + (to - at) * factor);
+  }
+
+  function pan(share) {
+    const [from, to] = shown();
+    zoom(from + (to - from) * share, to + (to - from) * share);
+  }
+
+  function clip(u) {
     const ctx = u.ctx, box = u.bbox;
     ctx.save();
     ctx.beginPath();
     ctx.rect(box.left, box.top, box.width, box.height);
     ctx.clip();
+    return [ctx, box, devicePixelRatio];
+  }
+
+  // shadeFaults paints the windows in which faults were in force, behind the curves, paler until the subject was steady again, and where phases begin.
+  function shadeFaults(u) {
+    const [ctx, box, px] = clip(u);
+    const at = (v) => u.valToPos(v, "x", true);
     for (const f of data.faults) {
-      const from = u.valToPos(f.from, "x", true);
-      const width = Math.max(u.valToPos(f.to, "x", true) - from, 2 * devicePixelRatio);
+      const from = at(f.from), width = Math.max(at(f.to) - from, 2 * px);
       ctx.fillStyle = colour("shade");
       ctx.fillRect(from, box.top, width, box.height);
+      if (f.steady !== null && f.steady > f.to) {
+        ctx.globalAlpha = 0.45;
+        ctx.fillRect(from + width, box.top, at(f.steady) - from - width, box.height);
+        ctx.globalAlpha = 1;
+      }
       ctx.fillStyle = colour("edge");
-      ctx.fillRect(from, box.top, devicePixelRatio, box.height);
-      ctx.fillRect(from + width - devicePixelRatio, box.top, devicePixelRatio, box.height);
+      ctx.fillRect(from, box.top, px, box.height);
+      ctx.fillRect(from + width - px, box.top, px, box.height);
     }
     ctx.fillStyle = colour("axis");
     for (const p of data.phases) {
       if (p.from <= u.scales.x.min) continue;
-      const x = Math.round(u.valToPos(p.from, "x", true));
-      for (let y = box.top; y < box.top + box.height; y += 6 * devicePixelRatio) ctx.fillRect(x, y, 1, 2 * devicePixelRatio);
+      const x = Math.round(at(p.from));
+      for (let y = box.top; y < box.top + box.height; y += 6 * px) ctx.fillRect(x, y, 1, 2 * px);
     }
     ctx.restore();
   }
@@ -84,28 +126,128 @@
       ctx.fillText(words, from, box.top + (13 + 13 * row) * px);
     }
     ctx.restore();
+    markMoments(u);
   }
 
-  function addLegend(holder, chart, unit) {
-    const legend = element("div", "", holder);
-    legend.className = "legend";
+  // markMoments draws, at the foot of the plot, when faults were planned (a bracket), when they were noticed (a diamond), and when something was violated (a triangle).
+  function markMoments(u) {
+    const [ctx, box, px] = clip(u);
+    const at = (v) => u.valToPos(v, "x", true);
+    const foot = box.top + box.height;
+    ctx.strokeStyle = colour("edge");
+    ctx.lineWidth = 1.5 * px;
+    for (const f of data.faults) {
+      const from = at(f.plannedFrom), to = Math.max(at(f.plannedTo), from + 2 * px);
+      ctx.strokeRect(from, foot - 5 * px, to - from, 4 * px);
+      if (f.detected !== null) shape(ctx, at(f.detected), foot - 12 * px, colour("retries"), [[0, -5], [4, 0], [0, 5], [-4, 0]], px);
+    }
+    for (const m of data.marks) shape(ctx, at(m.at), foot - 1 * px, colour("fail"), [[0, -10], [5, 0], [-5, 0]], px);
+    ctx.restore();
+  }
+
+  function shape(ctx, x, y, fill, corners, px) {
+    ctx.fillStyle = fill;
+    ctx.beginPath();
+    for (const c of corners) ctx.lineTo(x + c[0] * px, y + c[1] * px);
+    ctx.fill();
+  }
+
+  // heatColour mixes the colours of the theme's scale: a count of 1 is the first, the highest the last, by logarithm.
+  function heatColours() {
+    const stops = [0, 1, 2, 3, 4].map((i) => {
+      const hex = colour("heat-" + i).slice(1);
+      return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
+    });
+    const most = Math.log1p(data.heat.most - 1) || 1;
+    return function (count) {
+      const place = (Math.log1p(count - 1) / most) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
+      const mixed = stops[low].map((c, i) => Math.round(c + (stops[low + 1][i] - c) * (place - low)));
+      return "rgb(" + mixed.join(",") + ")";
+    };
+  }
+
+  // rowBounds are the bounds of the heat map's rows; a log scale has no place for zero.
+  function rowBounds() {
+    return data.heat.bounds.map((b, i, all) => (b > 0 ? b : all[1] / 2));
+  }
+
+  function paintHeat(u) {
+    shadeFaults(u);
+    const [ctx] = clip(u);
+    const pick = heatColours(), step = data.heat.step, cells = data.heat.cells;
+    const ys = rowBounds().map((b) => Math.round(u.valToPos(b, "y", true)));
+    const [from, to] = [u.scales.x.min, u.scales.x.max];
+    for (let i = 0; i < cells.length; i += 3) {
+      const start = cells[i] * step;
+      if (start + step < from || start > to) continue;
+      const left = Math.floor(u.valToPos(start, "x", true)), right = Math.ceil(u.valToPos(start + step, "x", true));
+      const low = ys[cells[i + 1]], high = ys[cells[i + 1] + 1];
+      ctx.fillStyle = pick(cells[i + 2]);
+      ctx.fillRect(left, high, Math.max(right - left, 1), Math.max(low - high, 1));
+    }
+    ctx.restore();
+  }
+
+  // readHeat says what is counted under the mouse.
+  function readHeat(u, out) {
+    out.textContent = "";
+    if (u !== hovered || u.cursor.left < 0) return;
+    const bounds = rowBounds(), y = u.posToVal(u.cursor.top, "y");
+    const column = Math.floor(u.posToVal(u.cursor.left, "x") / data.heat.step);
+    const row = bounds.findIndex((b, i) => y >= b && y < bounds[i + 1]);
+    if (row < 0) return;
+    let count = 0;
+    for (let i = 0; i < data.heat.cells.length; i += 3) if (data.heat.cells[i] === column && data.heat.cells[i + 1] === row) count = data.heat.cells[i + 2];
+    out.textContent = count.toLocaleString("en-US") + " between " + figure(bounds[row]) + " and " + figure(bounds[row + 1], "ms");
+  }
+
+  function addHeatLegend(legend, chart) {
+    const key = element("span", "", legend, "heat-key");
+    element("span", "1", key);
+    const bar = element("i", "", key);
+    const pick = heatColours(), most = data.heat.most;
+    const colours = [0, 0.25, 0.5, 0.75, 1].map((share) => pick(Math.pow(most, share)));
+    bar.style.background = "linear-gradient(to right, " + colours.join(", ") + ")";
+    element("span", most.toLocaleString("en-US") + " records", key);
+    chart.cell = element("output", "", key);
+  }
+
+  function addLegend(holder, chart) {
+    const legend = element("div", "", holder, "legend");
+    if (chart.heat && data.heat.most) addHeatLegend(legend, chart);
+    const groups = new Map();
     const outputs = chart.series.map((s, i) => {
-      const button = element("button", "", legend);
-      button.type = "button";
-      button.setAttribute("aria-pressed", String(s.show !== false));
-      element("i", "", button).style.background = colour(s.colour);
-      element("span", s.label, button);
-      button.addEventListener("click", () => {
-        s.show = s.show === false;
-        button.setAttribute("aria-pressed", String(s.show));
-        chart.plot.setSeries(i + 1, { show: s.show });
-      });
-      return element("output", "", button);
+      const name = s.group || s.label;
+      let group = groups.get(name);
+      if (!group) {
+        const button = element("button", "", legend);
+        button.type = "button";
+        const line = element("i", "", button);
+        line.style.background = colour(s.colour);
+        element("span", name, button);
+        group = { button: button, series: [] };
+        groups.set(name, group);
+        button.addEventListener("click", () => {
+          const visible = button.getAttribute("aria-pressed") !== "true";
+          button.setAttribute("aria-pressed", String(visible));
+          for (const n of group.series) {
+            chart.series[n].show = visible;
+            chart.plot.setSeries(n + 1, { show: visible });
+          }
+        });
+      }
+      group.series.push(i);
+      group.button.setAttribute("aria-pressed", String(s.show !== false));
+      return element("output", "", group.button);
     });
     chart.read = function (u) {
       outputs.forEach((out, i) => {
-        out.textContent = u.cursor.idx === null || u.cursor.idx === undefined ? "" : figure(u.data[i + 1][u.cursor.idx], unit);
+        const at = u.cursor.idx, unit = chart.series[i].unit === undefined ? chart.unit : chart.series[i].unit;
+        const value = at === null || at === undefined ? null : u.data[i + 1][at];
+        out.textContent = at === null || at === undefined || (value === null && chart.series[i].group) ? "" : figure(value, unit);
       });
+      if (chart.cell) readHeat(u, chart.cell);
+      if (chart.time) readMoment(u);
     };
   }
 
@@ -114,50 +256,92 @@
     return marks.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
   }
 
+  // wholeDecades are the marks worth a label on a log scale: powers of ten, or all where there are fewer than two of them.
+  function wholeDecades(u, marks) {
+    const whole = decades(u, marks);
+    return whole.filter((v) => v !== null).length > 1 ? whole : marks;
+  }
+
+  // selected zooms to what was dragged over. The other charts are told of the mouse too: what they have selected is only shown.
+  function selected(u) {
+    if (u.select.width <= 0) return;
+    const from = u.posToVal(u.select.left, "x"), to = u.posToVal(u.select.left + u.select.width, "x");
+    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    if (u === hovered) zoom(from, to);
+  }
+
+  function timeOptions(chart) {
+    return {
+      y: chart.heat === true, sync: { key: "time", scales: ["x", null] }, drag: { x: true, y: false, setScale: false },
+      bind: { dblclick: () => () => { zoom(0, end); return null; } },
+    };
+  }
+
   function plotOptions(chart, width) {
     const axis = {
       stroke: colour("axis"), font: "12px system-ui, sans-serif", grid: { stroke: colour("grid"), width: 1 },
       ticks: { stroke: colour("grid"), width: 1, size: 5 },
     };
     const narrow = width < 520;
+    const side = { size: narrow ? 44 : 56, space: 34, values: (u, marks) => (chart.log ? wholeDecades(u, marks) : marks).map((v) => (v === null ? null : short(v))) };
     const hooks = { setCursor: [(u) => chart.read(u)] };
     if (chart.time) {
-      hooks.drawClear = [shadeFaults];
+      hooks.drawClear = [chart.heat ? paintHeat : shadeFaults];
+      hooks.setSelect = [selected];
+      hooks.ready = [(u) => {
+        u.over.addEventListener("mouseenter", () => (hovered = u));
+        u.over.addEventListener("mouseleave", () => (hovered = null));
+      }];
       if (chart.named) hooks.draw = [nameWindows];
     }
+    const scales = {
+      x: { time: false, range: chart.range },
+      y: chart.log ? { distr: 3, log: 10, range: chart.yRange } : { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] },
+    };
+    const axes = [
+      Object.assign({ size: 30, space: narrow ? 44 : 60 }, axis, chart.xAxis),
+      Object.assign({}, side, axis, {
+        grid: Object.assign({}, axis.grid, chart.log ? { filter: decades } : {}), ticks: Object.assign({}, axis.ticks, chart.log ? { filter: decades } : {}),
+      }),
+    ];
+    if (chart.right) {
+      scales.right = { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] };
+      axes.push(Object.assign({}, side, axis, { scale: "right", side: 1, size: rightAxis, grid: { show: false } }));
+    }
     return {
-      width: width, height: chart.height, legend: { show: false }, padding: [chart.named ? 20 : 8, 10, 0, 0],
-      cursor: { y: false, sync: chart.time ? { key: "time" } : undefined, drag: { x: true, y: false } },
-      scales: {
-        x: { time: false, range: chart.range },
-        y: chart.log ? { distr: 3, log: 10 } : { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] },
-      },
-      axes: [
-        Object.assign({ size: 30, space: narrow ? 44 : 60 }, axis, chart.xAxis),
-        Object.assign({ size: narrow ? 44 : 56, space: 34 }, axis, {
-          values: (u, marks) => marks.map((v) => (v === null ? null : short(v))),
-          grid: Object.assign({}, axis.grid, chart.log ? { filter: decades } : {}),
-          ticks: Object.assign({}, axis.ticks, chart.log ? { filter: decades } : {}),
-        }),
-      ],
+      width: width, height: chart.height, legend: { show: false }, padding: [chart.named ? 20 : 8, chart.right ? 0 : chart.time && has("cpu") ? rightAxis : 10, 0, 0],
+      cursor: chart.time ? timeOptions(chart) : { y: false, drag: { x: false, y: false } },
+      scales: scales, axes: axes,
       series: [{}].concat(chart.series.map((s) => ({
-        label: s.label, stroke: colour(s.colour), width: 1.75, show: s.show !== false, dash: s.dash,
-        fill: s.area ? colour(s.colour) + "22" : undefined, points: { show: false }, spanGaps: false,
+        label: s.label, stroke: colour(s.colour), width: s.width || 1.75, show: s.show !== false, dash: s.dash, scale: s.scale || "y",
+        fill: s.area ? colour(s.colour) + "22" : undefined, points: { show: false }, spanGaps: chart.spanGaps === true || s.spanGaps === true,
       }))),
       hooks: hooks,
     };
+  }
+
+  // summary tells who can't see a chart what its curves come to.
+  function summary(chart) {
+    const parts = chart.series.map((s, i) => {
+      const values = chart.data[i + 1].filter((v) => v !== null);
+      const unit = s.unit === undefined ? chart.unit : s.unit;
+      return s.label + (values.length ? " up to " + figure(values.reduce((a, b) => Math.max(a, b)), unit) : " nothing");
+    });
+    return chart.title + ": " + parts.join(", ") + ". The same figures are in the table below the charts.";
   }
 
   // draw builds a chart in its figure; it is called again when the colours change.
   function draw(chart) {
     if (chart.plot) chart.plot.destroy();
     chart.holder.replaceChildren();
-    const caption = element("div", "", chart.holder);
-    caption.className = "caption";
+    const caption = element("div", "", chart.holder, "caption");
     if (chart.title) element("figcaption", chart.title, caption);
-    addLegend(caption, chart, chart.unit);
-    const plot = element("div", "", chart.holder);
-    plot.className = "plot";
+    addLegend(caption, chart);
+    const plot = element("div", "", chart.holder, "plot");
+    if (chart.time) {
+      plot.setAttribute("role", "img");
+      plot.setAttribute("aria-label", summary(chart));
+    }
     chart.plot = new uPlot(plotOptions(chart, plot.clientWidth || 600), chart.data, plot);
   }
 
@@ -178,30 +362,151 @@
     chart.title = caption ? caption.textContent : "";
     draw(chart);
     drawn.push(chart);
+    if (chart.time) onTime.push(chart);
     resized.observe(chart.holder);
     return chart;
   }
 
   function curve(name, label, colourName, more) {
-    return Object.assign({ label: label, colour: colourName, data: data.curves[name] || [] }, more);
+    return Object.assign({ label: label, colour: colourName, data: data.curves[name] || data.time.map(() => null) }, more);
+  }
+
+  function has(name) {
+    return (data.curves[name] || []).some((v) => v);
+  }
+
+  function timeCharts() {
+    const bounds = rowBounds();
+    const failures = [curve("retries", "retries", "retries"), curve("deadLetters", "dead letters", "dead", { area: true })];
+    if (has("duplicates")) failures.push(curve("duplicates", "duplicates", "c4", { dash: [6, 3] }));
+    const harness = [curve("slip", "latest send", "p50", { unit: "ms" }), curve("stalled", "stood still", "dead", { unit: "ms", area: true })];
+    if (has("cpu")) harness.push(curve("cpu", "processors used", "lag", { scale: "right", unit: "", dash: [6, 3], spanGaps: true }));
+    return {
+      rates: {
+        named: true, height: 210, unit: "/s",
+        series: [curve("sent", "sent", "sent", { area: true }), curve("acknowledged", "acknowledged", "c5", { show: false }), curve("processed", "processed", "processed")],
+      },
+      latency: {
+        height: 230, unit: "ms", log: true, heat: true, yRange: bounds.length ? () => [bounds[0], bounds[bounds.length - 1]] : undefined,
+        series: [curve("p50", "p50", "heat-p50", { width: 2 }), curve("p99", "p99", "heat-p99", { dash: [5, 3], width: 2 })],
+      },
+      lag: { height: 150, unit: "", series: [curve("lag", "lag", "lag", { area: true }), curve("inRetry", "retries in flight", "retries", { dash: [6, 3] })] },
+      failures: { height: 150, unit: "/s", series: failures },
+      harness: { height: 120, unit: "ms", series: harness, right: has("cpu") },
+    };
   }
 
   function showTimeline() {
-    const end = Math.max(data.end, data.time.length ? data.time[data.time.length - 1] : 0);
-    const xAxis = { values: (u, marks) => marks.map((v) => short(v) + " s") };
-    const range = (u, low, high) => (low === data.time[0] && high === data.time[data.time.length - 1] ? [0, end] : [low, high]);
-    const charts = {
-      rates: { named: true, height: 210, unit: "/s", series: [curve("sent", "sent", "sent", { area: true }), curve("processed", "processed", "processed")] },
-      failures: { height: 150, unit: "/s", series: [curve("retries", "retries", "retries"), curve("deadLetters", "dead letters", "dead", { area: true })] },
-      latency: { height: 170, unit: "ms", log: true, series: [curve("p50", "p50", "p50"), curve("p99", "p99", "p99")] },
-      lag: { height: 150, series: [curve("lag", "lag", "lag", { area: true })] },
-    };
+    const holder = document.getElementById("timeline");
+    if (!holder || !data.time.length) return;
+    const charts = timeCharts();
     for (const name of Object.keys(charts)) {
       const c = charts[name];
       // A log scale has no place for zero and below.
       const clean = (values) => (c.log ? values.map((v) => (v > 0 ? v : null)) : values);
-      show(name, Object.assign(c, { time: true, range: range, xAxis: xAxis, data: [data.time].concat(c.series.map((s) => clean(s.data))) }));
+      const xAxis = { values: (u, marks) => marks.map((v) => short(v) + " s") };
+      show(name, Object.assign(c, { time: true, range: () => shown(), xAxis: xAxis, data: [data.time].concat(c.series.map((s) => clean(s.data))) }));
     }
+    addControls(holder.querySelector(".charts"));
+    addTable(holder);
+    announce();
+  }
+
+  let reading = null, moment = null, table = null;
+
+  // addControls makes the charts one thing that the keyboard can move.
+  function addControls(charts) {
+    if (!charts) return;
+    const bar = element("div", "", null, "timebar");
+    charts.before(bar);
+    reading = element("output", "", bar, "range");
+    moment = element("span", "", bar, "moment");
+    const buttons = [["−", "Zoom out", () => scale(2)], ["+", "Zoom in", () => scale(0.5)], ["◂", "Earlier", () => pan(-0.25)], ["▸", "Later", () => pan(0.25)], ["All", "Show the whole run", () => zoom(0, end)]];
+    for (const [sign, name, act] of buttons) {
+      const button = element("button", sign, bar);
+      button.type = "button";
+      button.title = name;
+      button.setAttribute("aria-label", name);
+      button.addEventListener("click", act);
+    }
+    const keys = { ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25), "+": () => scale(0.5), "=": () => scale(0.5), "-": () => scale(2), 0: () => zoom(0, end), Home: () => pan(-end), End: () => pan(end) };
+    charts.tabIndex = 0;
+    charts.setAttribute("role", "group");
+    charts.setAttribute("aria-label", "Charts on one time axis: arrow keys move, plus and minus zoom, 0 shows the whole run");
+    charts.addEventListener("keydown", (e) => {
+      if (e.target !== charts || e.ctrlKey || e.metaKey || e.altKey || !keys[e.key]) return;
+      e.preventDefault();
+      keys[e.key]();
+    });
+  }
+
+  function announce() {
+    if (!reading) return;
+    const [from, to] = shown();
+    const text = range ? from.toFixed(2) + " to " + to.toFixed(2) + " s" : "whole run, " + end.toFixed(1) + " s";
+    if (reading.textContent !== text) reading.textContent = text;
+  }
+
+  // readMoment says what was going on at the cursor.
+  function readMoment(u) {
+    if (!moment) return;
+    const at = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null;
+    if (at === null || at === undefined) {
+      moment.textContent = "";
+      return;
+    }
+    const parts = [at.toFixed(2) + " s"];
+    for (const p of data.phases) if (at >= p.from && at < p.to) parts.push(p.name);
+    for (const f of data.faults) if (at >= f.from && at <= f.to) parts.push(f.label + " " + f.name);
+    const near = (shown()[1] - shown()[0]) / 150;
+    const marks = data.marks.filter((m) => Math.abs(m.at - at) <= near);
+    if (marks.length) parts.push(marks[0].name + (marks.length > 1 ? " and " + (marks.length - 1) + " more" : ""));
+    moment.textContent = parts.join(" · ");
+  }
+
+  // tableColumns are the curves as the table has them: what to make one row of several steps.
+  function tableColumns() {
+    const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
+    const most = (values) => (values.length ? Math.max(...values) : null);
+    return [
+      ["sent", "Sent/s", mean], ["processed", "Processed/s", mean], ["p50", "p50 ms", mean], ["p99", "p99 ms", most], ["lag", "Lag", most],
+      ["inRetry", "In retry", most], ["retries", "Retries/s", mean], ["deadLetters", "Dead letters/s", mean], ["duplicates", "Duplicates/s", mean],
+      ["slip", "Latest send ms", most], ["stalled", "Stood still ms", most], ["backlog", "Unwritten events", most], ["cpu", "Processors", mean],
+    ].filter((c) => data.curves[c[0]]);
+  }
+
+  function addTable(holder) {
+    const fold = element("details", "", holder, "fold");
+    element("summary", "The curves as a table", fold);
+    const box = element("div", "", fold, "scroll");
+    box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", "The curves as a table");
+    table = { fold: fold, box: box };
+    fold.addEventListener("toggle", fillTable);
+  }
+
+  // fillTable shows what the charts show, in at most 40 rows.
+  function fillTable() {
+    if (!table || !table.fold.open) return;
+    const [from, to] = shown();
+    const within = data.time.map((t, i) => i).filter((i) => data.time[i] >= from && data.time[i] <= to);
+    const every = Math.max(1, Math.ceil(within.length / 40));
+    const columns = tableColumns();
+    const t = element("table", "", null, "curves");
+    element("caption", "From " + from.toFixed(2) + " to " + to.toFixed(2) + " s; rates and p50 are means of the time, the others its highest", t);
+    const head = element("tr", "", element("thead", "", t));
+    for (const title of ["Second"].concat(columns.map((c) => c[1]), "Faults")) element("th", title, head).scope = "col";
+    const body = element("tbody", "", t);
+    for (let i = 0; i < within.length; i += every) {
+      const part = within.slice(i, i + every);
+      const row = element("tr", "", body);
+      element("th", data.time[part[0]].toFixed(2), row).scope = "row";
+      for (const c of columns) element("td", figure(c[2](part.map((n) => data.curves[c[0]][n]).filter((v) => v !== null))), row);
+      const first = data.time[part[0]], last = data.time[part[part.length - 1]];
+      element("td", data.faults.filter((f) => f.from <= last && f.to >= first).map((f) => f.label).join(" "), row);
+    }
+    table.box.replaceChildren(t);
   }
 
   // percentile prints a mark of the percentile axis: 1 is p90, 2 is p99.
@@ -210,19 +515,33 @@
     return String(+(100 * (1 - Math.pow(10, -nines))).toFixed(Math.max(0, Math.ceil(nines) - 2 + 1))) + " %";
   }
 
+  // percentileSeries are the curves of a latency, one per phase; a success has its service time beside it, dashed.
+  function percentileSeries(latency) {
+    const series = [];
+    latency.phases.forEach((p, i) => {
+      const name = p.name === "all" ? "whole run" : p.name;
+      const look = { label: name, group: name, colour: "c" + (i % 8), show: i === 0 || p.count >= 20 };
+      series.push(Object.assign({ data: p.values }, look));
+      if (p.service) series.push(Object.assign({ data: p.service, dash: [5, 4] }, look, { label: name + ", service time" }));
+    });
+    return series;
+  }
+
   function showPercentiles() {
     const pick = document.getElementById("pick-latency");
     if (!pick || !data.percentiles.length) return;
-    data.percentiles.forEach((l, i) => (element("option", l.title, pick).value = String(i)));
+    data.percentiles.forEach((l, i) => (element("option", l.key === "success" ? "Success: intended against service time" : l.title, pick).value = String(i)));
     let chart = null;
     const choose = () => {
       const latency = data.percentiles[+pick.value];
-      document.getElementById("pick-span").textContent = latency.span;
+      document.getElementById("pick-span").textContent = latency.key === "success"
+        ? "solid: from the planned send time, what a user waits; dashed: from the start of the first attempt, what the consumer would measure of itself. Between them records were waiting."
+        : latency.span;
       const last = latency.nines[latency.nines.length - 1];
+      const series = percentileSeries(latency);
       const next = {
-        height: 280, unit: "ms", log: true, range: (u, low, high) => [low, Math.max(high, 1)],
-        series: latency.phases.map((p, i) => ({ label: p.name === "all" ? "whole run" : p.name, colour: "c" + (i % 8), show: i === 0 || p.count >= 20 })),
-        data: [latency.nines].concat(latency.phases.map((p) => p.values.map((v) => (v > 0 ? v : null)))),
+        height: 280, unit: "ms", log: true, spanGaps: true, range: (u, low, high) => [low, Math.max(high, 1)], series: series,
+        data: [latency.nines].concat(series.map((s) => s.data.map((v) => (v > 0 ? v : null)))),
         xAxis: {
           splits: () => [0, Math.log10(2), 1, 2, 3, 4, 5, 6].filter((v) => v <= Math.max(last, 1) + 1e-6),
           values: (u, marks) => marks.map(percentile),
@@ -237,37 +556,12 @@
     choose();
   }
 
-  function wireButtons() {
-    for (const button of document.querySelectorAll("[data-copy]")) {
-      button.addEventListener("click", async () => {
-        const source = document.getElementById(button.dataset.copy);
-        let done = true;
-        try {
-          await navigator.clipboard.writeText(source.textContent);
-        } catch (refused) {
-          // A page opened from a disk may not write the clipboard; then the text is selected for the reader's own copy key.
-          getSelection().selectAllChildren(source);
-          done = document.execCommand("copy");
-        }
-        button.textContent = done ? "Copied" : "Selected";
-        setTimeout(() => (button.textContent = "Copy"), 1600);
-      });
-    }
-    for (const button of document.querySelectorAll("[data-unfold]")) {
-      button.addEventListener("click", () => {
-        const open = button.getAttribute("aria-pressed") !== "true";
-        button.setAttribute("aria-pressed", String(open));
-        button.textContent = open ? "Fold all" : "Unfold all";
-        for (const d of document.getElementById(button.dataset.unfold).querySelectorAll("details")) d.open = open;
-      });
-    }
-  }
-
-  wireButtons();
   showTimeline();
   showPercentiles();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach(draw));
+  const redraw = () => drawn.forEach(draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("dlqbench:colours", redraw);
   // Paper is white: for printing everything is drawn in the light colours.
-  addEventListener("beforeprint", () => { root.classList.add("paper"); drawn.forEach(draw); });
-  addEventListener("afterprint", () => { root.classList.remove("paper"); drawn.forEach(draw); });
+  addEventListener("beforeprint", () => { root.classList.add("paper"); redraw(); });
+  addEventListener("afterprint", () => { root.classList.remove("paper"); redraw(); });
 })();

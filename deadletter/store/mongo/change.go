@@ -1,9 +1,6 @@
 package mongo
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -116,7 +113,7 @@ func (s *Store) transition(u update) transition {
 	to, heldTo := s.words.Write(u.to)
 	noted := transition{
 		Version: u.version, From: from, HeldFrom: heldFrom, To: to, HeldTo: heldTo, At: u.now, Worker: cut(u.worker, 255),
-		Retried: u.change.Retried, NextRetryAt: writeTime(u.next),
+		Retried: u.change.Retried, Strategy: cut(string(u.change.Strategy), 50), NextRetryAt: writeTime(u.next),
 	}
 	if u.worker != "" {
 		noted.LeaseUntil = writeTime(u.now.Add(u.lease))
@@ -134,23 +131,4 @@ func (u *update) schedule() {
 	default:
 		u.keepNext = u.to == u.from || u.to == store.Processing
 	}
-}
-
-// checkEnd refuses a resolution that doesn't go with the state it comes with.
-func checkEnd(change store.Change) error {
-	end := change.Resolution
-	if end == nil {
-		return nil
-	}
-	if change.State != store.Resolved && change.State != store.Archived {
-		return fmt.Errorf("a resolution goes with resolved and archived, not with %s", change.State)
-	}
-	ways := []string{store.AutomaticRetry, store.ManualRetry, store.ManualResolution, store.Discard}
-	if !slices.Contains(ways, end.How) {
-		return fmt.Errorf("a dead letter is resolved by %s, not by %q", strings.Join(ways, ", "), end.How)
-	}
-	if (end.How == store.Discard) != (change.State == store.Archived) {
-		return fmt.Errorf("what is %s was not resolved by %s: discard goes with archived, the other ways with resolved", change.State, end.How)
-	}
-	return nil
 }

@@ -116,6 +116,7 @@ type transition struct {
 	At          time.Time  `bson:"at"`
 	Worker      string     `bson:"worker"`
 	Retried     bool       `bson:"retried"`
+	Strategy    string     `bson:"strategy"` // empty where it stayed as it was
 	NextRetryAt *time.Time `bson:"nextRetryAt"`
 	LeaseUntil  *time.Time `bson:"leaseUntil"`
 }
@@ -145,7 +146,7 @@ func (s *Store) write(entry store.Entry) document {
 		written.ReplayAttempts = append(written.ReplayAttempts, writeAttempt(a))
 	}
 	if s.audit {
-		written.Transitions = []transition{{Version: entry.Version, To: status, HeldTo: held, At: written.UpdatedAt, NextRetryAt: written.NextRetryAt}}
+		written.Transitions = []transition{{Version: entry.Version, To: status, HeldTo: held, At: written.UpdatedAt, Strategy: written.Strategy, NextRetryAt: written.NextRetryAt}}
 	}
 	return written
 }

@@ -2,12 +2,9 @@ package mongo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -32,7 +29,7 @@ func (s *Store) Ingest(ctx context.Context, entries []store.Entry) (int, error) 
 	}
 	documents, named := make([]document, len(entries)), map[string]place{}
 	for i, entry := range entries {
-		filled, err := fill(entry, now)
+		filled, err := store.Complete(entry, now)
 		if err != nil {
 			return 0, fmt.Errorf("adding dead letters: %w", err)
 		}
@@ -59,61 +56,6 @@ func (s *Store) Ingest(ctx context.Context, entries []store.Entry) (int, error) 
 		return 0, explain("adding dead letters", err)
 	}
 	return len(documents) - duplicates, s.sameSources(ctx, named)
-}
-
-// longestTopic is the length of Kafka's longest topic name; a source that is longer is no place in Kafka.
-const longestTopic = 249
-
-// fill returns the entry as it is stored: what is missing is filled in.
-func fill(entry store.Entry, now time.Time) (store.Entry, error) {
-	if entry.State != store.New {
-		if err := store.Check(store.New, entry.State); err != nil {
-			return entry, err
-		}
-	}
-	entry.State, entry.Version = store.Pending, 1
-	entry.LockedBy, entry.LockedAt, entry.LeaseUntil, entry.Resolution = "", time.Time{}, time.Time{}, store.Resolution{}
-	id, err := idOf(entry.ID)
-	if err != nil {
-		return entry, err
-	}
-	entry.ID = id
-	if entry.Source.Topic == "" || len(entry.Source.Topic) > longestTopic {
-		entry.Source = entry.Letter
-	}
-	if entry.Source.Topic == "" {
-		return entry, errors.New("a dead letter that has neither a source nor a place of its own can't be told from others")
-	}
-	if entry.CreatedAt.IsZero() {
-		entry.CreatedAt = now
-	}
-	if entry.UpdatedAt.IsZero() {
-		entry.UpdatedAt = entry.CreatedAt
-	}
-	entry.OriginalEvent = eventOf(entry.OriginalEvent, entry.Value, entry.Pattern, entry.EventID)
-	entry.Pattern = store.EventPattern(entry.OriginalEvent)
-	return entry, nil
-}
-
-// idOf is the id in the one form in which it is kept; a new one for none.
-func idOf(id string) (string, error) {
-	if id == "" {
-		drawn, err := uuid.NewV7()
-		return drawn.String(), err
-	}
-	parsed, err := uuid.Parse(id)
-	if err != nil {
-		return "", fmt.Errorf("the id %q of a dead letter is not a UUID", id)
-	}
-	return parsed.String(), nil
-}
-
-// eventOf is the original event as it is kept, whose pattern is the entry's.
-func eventOf(original json.RawMessage, value []byte, pattern, eventID string) json.RawMessage {
-	if len(original) == 0 {
-		original = value
-	}
-	return store.OriginalEvent(original, pattern, eventID)
 }
 
 // duplicatesIn counts the documents that were refused because their key is there already; any other error is returned.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -21,13 +19,13 @@ func (s *Store) Settle(ctx context.Context, lock store.Lock, change store.Change
 		return err
 	}
 	doing := "settling " + lock.ID
-	if err := legal(store.Processing, change.State); err != nil {
+	if err := store.Changeable(store.Processing, change.State); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if change.State == store.Resolved && change.Resolution == nil {
 		change.Resolution = &store.Resolution{How: store.AutomaticRetry}
 	}
-	if err := checkEnd(change); err != nil {
+	if err := store.CheckEnd(change); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	settled := update{now: now, from: store.Processing, to: change.State, version: lock.Version + 1, change: change}
@@ -46,14 +44,6 @@ func (s *Store) Settle(ctx context.Context, lock store.Lock, change store.Change
 	return s.compareAndSet(ctx, s.held(lock), s.operators(settled), doing)
 }
 
-// legal is nil if a change may make one state of the other; what is to go is removed, not changed.
-func legal(from, to store.State) error {
-	if to == store.Gone {
-		return &store.IllegalTransition{From: from, To: to, Legal: slices.DeleteFunc(from.Next(), func(s store.State) bool { return s == store.Gone })}
-	}
-	return store.Check(from, to)
-}
-
 // edited is the entry with the message that a change gives it; nil if it gives none.
 func edited(entry store.Entry, change store.Change) *store.Entry {
 	if change.Value == nil && change.OriginalEvent == nil {
@@ -62,7 +52,7 @@ func edited(entry store.Entry, change store.Change) *store.Entry {
 	if change.Value != nil {
 		entry.Value = change.Value
 	}
-	entry.OriginalEvent = eventOf(change.OriginalEvent, change.Value, "", entry.EventID)
+	entry.OriginalEvent = store.EventOf(change.OriginalEvent, change.Value, "", entry.EventID)
 	entry.Pattern = store.EventPattern(entry.OriginalEvent)
 	return &entry
 }
@@ -78,13 +68,13 @@ func (s *Store) Alter(ctx context.Context, id string, version int64, change stor
 	if err != nil {
 		return err
 	}
-	if err := alterable(entry, version, change); err != nil {
+	if err := store.Alterable(entry, version, change); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if change.State == store.Resolved && change.Resolution == nil {
 		change.Resolution = &store.Resolution{How: store.ManualResolution}
 	}
-	if err := checkEnd(change); err != nil {
+	if err := store.CheckEnd(change); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	altered := update{
@@ -98,23 +88,6 @@ func (s *Store) Alter(ctx context.Context, id string, version int64, change stor
 		return fmt.Errorf("%s: %w", doing, s.whatHappened(ctx, id))
 	}
 	return err
-}
-
-// alterable says why an entry, as it was read, can't be changed so.
-func alterable(entry store.Entry, version int64, change store.Change) error {
-	switch {
-	case entry.LockedBy != "" || entry.State == store.Processing:
-		return fmt.Errorf("%w (%s has it until %s)", store.ErrLocked, entry.LockedBy, entry.LeaseUntil.Format(time.RFC3339))
-	case entry.Version != version:
-		return fmt.Errorf("%w: it has version %d, not %d", store.ErrStale, entry.Version, version)
-	}
-	if err := legal(entry.State, change.State); err != nil {
-		return err
-	}
-	if takes := change.State == store.Processing; takes != (change.Worker != "" && change.Lease > 0) {
-		return errors.New("a worker and a lease go with processing, and with it alone")
-	}
-	return nil
 }
 
 // whatHappened says what came between the reading of an entry and its change.
@@ -140,7 +113,7 @@ func (s *Store) Remove(ctx context.Context, ids []string) (int, error) {
 		if transition.To != store.Gone {
 			continue
 		}
-		filter := append(bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: canonical(ids)}}}, {Key: "lockedBy", Value: nil}}, s.inState(transition.From)...)
+		filter := append(bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: store.ReadIDs(ids)}}}, {Key: "lockedBy", Value: nil}}, s.inState(transition.From)...)
 		result, err := s.messages.DeleteMany(ctx, filter)
 		if err != nil {
 			return removed, explain("removing dead letters", err)
@@ -150,23 +123,12 @@ func (s *Store) Remove(ctx context.Context, ids []string) (int, error) {
 	return removed, nil
 }
 
-// canonical are the ids as they are kept; what is no UUID is the id of nothing.
-func canonical(ids []string) []string {
-	kept := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if parsed, err := idOf(id); err == nil && id != "" {
-			kept = append(kept, parsed)
-		}
-	}
-	return kept
-}
-
 // Get returns one entry.
 func (s *Store) Get(ctx context.Context, id string) (store.Entry, error) {
 	if err := s.check(ctx); err != nil {
 		return store.Entry{}, err
 	}
-	ids := canonical([]string{id})
+	ids := store.ReadIDs([]string{id})
 	if len(ids) == 0 {
 		return store.Entry{}, fmt.Errorf("%w with the id %q", store.ErrNotFound, id)
 	}

@@ -2,9 +2,6 @@ package mongo
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,21 +13,6 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
-
-// Pages of a list.
-const (
-	defaultPage = 100
-	longestPage = 1000
-)
-
-// cursor is the last entry of a page.
-type cursor struct {
-	Order    string    `json:"order"`
-	Down     bool      `json:"down"`
-	ID       string    `json:"id"`
-	At       time.Time `json:"at"`
-	Priority int       `json:"priority"`
-}
 
 // List returns a page of entries.
 func (s *Store) List(ctx context.Context, query store.Query) ([]store.Entry, string, error) {
@@ -61,17 +43,13 @@ func (s *Store) List(ctx context.Context, query store.Query) ([]store.Entry, str
 	if !more {
 		return entries, "", nil
 	}
-	after, err := cursorAfter(entries[len(entries)-1], query)
+	after, err := query.Ending(entries[len(entries)-1])
 	return entries, after, err
 }
 
 func (s *Store) page(query store.Query) (limit int, filter, order bson.D, err error) {
-	limit = query.Limit
-	if limit == 0 {
-		limit = defaultPage
-	}
-	if limit < 1 || limit > longestPage {
-		return 0, nil, nil, fmt.Errorf("a page has 1 to %d entries, not %d", longestPage, limit)
+	if limit, err = query.PageSize(); err != nil {
+		return 0, nil, nil, err
 	}
 	keys, err := orderKeys(query.OrderBy)
 	if err != nil {
@@ -88,7 +66,7 @@ func (s *Store) page(query store.Query) (limit int, filter, order bson.D, err er
 	if query.After == "" {
 		return limit, filter, order, nil
 	}
-	last, err := readCursor(query)
+	last, err := query.Cursor()
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -109,7 +87,7 @@ func orderKeys(by string) ([]string, error) {
 }
 
 // beyond selects what comes after an entry in the order of the keys: the first key is beyond, or it is equal and the next is beyond, and so on.
-func beyond(keys []string, last cursor, descending bool) bson.D {
+func beyond(keys []string, last store.Cursor, descending bool) bson.D {
 	operator := "$gt"
 	if descending {
 		operator = "$lt"
@@ -117,14 +95,15 @@ func beyond(keys []string, last cursor, descending bool) bson.D {
 	var alternatives bson.A
 	var equal bson.D
 	for _, key := range keys {
-		value := last.value(key)
+		value := valueIn(last, key)
 		alternatives = append(alternatives, append(slices.Clone(equal), bson.E{Key: key, Value: bson.D{{Key: operator, Value: value}}}))
 		equal = append(equal, bson.E{Key: key, Value: value})
 	}
 	return bson.D{{Key: "$or", Value: alternatives}}
 }
 
-func (c cursor) value(key string) any {
+// valueIn is what a cursor says of a key.
+func valueIn(c store.Cursor, key string) any {
 	switch key {
 	case "_id":
 		return c.ID
@@ -133,30 +112,6 @@ func (c cursor) value(key string) any {
 	default:
 		return c.At
 	}
-}
-
-func cursorAfter(entry store.Entry, query store.Query) (string, error) {
-	last := cursor{Order: query.OrderBy, Down: query.Descending, ID: entry.ID, At: entry.CreatedAt, Priority: entry.Priority}
-	if query.OrderBy == "updatedAt" {
-		last.At = entry.UpdatedAt
-	}
-	text, err := json.Marshal(last)
-	return base64.RawURLEncoding.EncodeToString(text), err
-}
-
-func readCursor(query store.Query) (cursor, error) {
-	var last cursor
-	text, err := base64.RawURLEncoding.DecodeString(query.After)
-	if err == nil {
-		err = json.Unmarshal(text, &last)
-	}
-	if err != nil {
-		return last, fmt.Errorf("the cursor %q is not one that a page came with", query.After)
-	}
-	if last.Order != query.OrderBy || last.Down != query.Descending {
-		return last, errors.New("the cursor is of a list in another order: begin again at the first page")
-	}
-	return last, nil
 }
 
 // filter is what a query selects.
@@ -209,7 +164,7 @@ func (s *Store) filter(query store.Query) bson.D {
 		put("metadata.priority", bson.D{{Key: "$gte", Value: *query.MinPriority}})
 	}
 	if query.IDs != nil {
-		put("_id", bson.D{{Key: "$in", Value: canonical(query.IDs)}})
+		put("_id", bson.D{{Key: "$in", Value: store.ReadIDs(query.IDs)}})
 	}
 	return filter
 }

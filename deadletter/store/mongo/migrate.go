@@ -20,12 +20,14 @@ import (
 //go:embed migrations/*.json
 var migrations embed.FS
 
-// done is a document of dlq_migrations: a migration that was begun, and ended if EndedAt is set. The one called vocabulary has the words of the status field.
+// done is a document of dlq_migrations: a migration that was begun, and ended if EndedAt is set. The one called vocabulary has the words of the status field, and whether changes are kept.
 type done struct {
 	Name    string     `bson:"_id"`
 	BegunAt time.Time  `bson:"begunAt"`
 	EndedAt *time.Time `bson:"endedAt"`
 	Words   string     `bson:"words,omitempty"`
+	// Audit: every change is kept, by whoever makes it.
+	Audit bool `bson:"audit,omitempty"`
 }
 
 const vocabularyName = "vocabulary"
@@ -66,7 +68,7 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 		}
 		made = append(made, name)
 	}
-	if err := s.settleWords(ctx, known[vocabularyName].Words); err != nil {
+	if err := s.settleWords(ctx, known[vocabularyName]); err != nil {
 		return made, err
 	}
 	return made, s.check(ctx)
@@ -103,10 +105,13 @@ func (s *Store) note(ctx context.Context, name string, set bson.D) error {
 	return explain("noting the migration "+name, err)
 }
 
-// settleWords writes the vocabulary into a database that has none; one that has another is not changed.
-func (s *Store) settleWords(ctx context.Context, has string) error {
-	if has != "" {
-		return s.agree(has)
+// settleWords writes the vocabulary into a database that has none, one that has another is not changed, and that changes are kept, if that is asked.
+func (s *Store) settleWords(ctx context.Context, has done) error {
+	if has.Words != "" {
+		if err := s.agree(has.Words); err != nil || !s.audit || has.Audit {
+			return err
+		}
+		return s.note(ctx, vocabularyName, bson.D{{Key: "audit", Value: true}})
 	}
 	words, err := store.NamedVocabulary(s.asked)
 	if err != nil {
@@ -116,7 +121,7 @@ func (s *Store) settleWords(ctx context.Context, has string) error {
 	if err != nil {
 		return err
 	}
-	return s.note(ctx, vocabularyName, bson.D{{Key: "words", Value: words.Name()}, {Key: "begunAt", Value: now}, {Key: "endedAt", Value: now}})
+	return s.note(ctx, vocabularyName, bson.D{{Key: "words", Value: words.Name()}, {Key: "audit", Value: s.audit}, {Key: "begunAt", Value: now}, {Key: "endedAt", Value: now}})
 }
 
 func (s *Store) agree(has string) error {
@@ -166,6 +171,7 @@ func (s *Store) check(ctx context.Context) error {
 	if s.words, err = store.NamedVocabulary(known[vocabularyName].Words); err != nil {
 		return err
 	}
+	s.audit = s.audit || known[vocabularyName].Audit
 	s.ready.Store(true)
 	return nil
 }

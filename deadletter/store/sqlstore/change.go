@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
@@ -21,10 +19,10 @@ func (db *DB) Settle(ctx context.Context, lock store.Lock, change store.Change) 
 	if err != nil {
 		return err
 	}
-	if err := changeable(store.Processing, change.State); err != nil {
+	if err := store.Changeable(store.Processing, change.State); err != nil {
 		return err
 	}
-	id, err := key(lock.ID)
+	id, err := store.ReadID(lock.ID)
 	if err != nil {
 		return err
 	}
@@ -53,7 +51,7 @@ func (db *DB) Alter(ctx context.Context, id string, version int64, change store.
 	if err != nil {
 		return err
 	}
-	if err := alterable(entry, version, change); err != nil {
+	if err := store.Alterable(entry, version, change); err != nil {
 		return err
 	}
 	vocabulary, err := db.ready(ctx)
@@ -80,35 +78,10 @@ func (db *DB) Alter(ctx context.Context, id string, version int64, change store.
 	if entry, err = db.Get(ctx, id); err != nil {
 		return err
 	}
-	if err := alterable(entry, version, change); err != nil {
+	if err := store.Alterable(entry, version, change); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %s", store.ErrStale, id)
-}
-
-// alterable checks an entry against what somebody wants to make of the version they saw.
-func alterable(entry store.Entry, version int64, change store.Change) error {
-	if entry.LockedBy != "" || entry.State == store.Processing {
-		return fmt.Errorf("%w: %s has %s until %s", store.ErrLocked, entry.LockedBy, entry.ID, entry.LeaseUntil.Format(momentLayout))
-	}
-	if entry.Version != version {
-		return fmt.Errorf("%w: %s is at version %d, %d was read: read it again", store.ErrStale, entry.ID, entry.Version, version)
-	}
-	if err := changeable(entry.State, change.State); err != nil {
-		return fmt.Errorf("changing %s: %w", entry.ID, err)
-	}
-	if takes := change.State == store.Processing; takes != (change.Worker != "" && change.Lease > 0) {
-		return fmt.Errorf("changing %s: a worker and a lease go with processing, and with nothing else", entry.ID)
-	}
-	return nil
-}
-
-// changeable is store.Check for a change, which makes no entry new or gone.
-func changeable(from, to store.State) error {
-	if !to.Known() {
-		return &store.IllegalTransition{From: from, To: to, Legal: from.Next()}
-	}
-	return store.Check(from, to)
 }
 
 // update is the statement that makes a change, but for the condition.
@@ -142,7 +115,7 @@ func (db *DB) update(from store.State, change store.Change, vocabulary store.Voc
 		s.add(", original_value = ?", change.Value)
 	}
 	if change.Value != nil || change.OriginalEvent != nil {
-		s.add(", original_event = ?", string(event(change.OriginalEvent, change.Value, "", "")))
+		s.add(", original_event = ?", string(store.EventOf(change.OriginalEvent, change.Value, "", "")))
 	}
 	if change.Priority != nil {
 		s.add(", priority = ?", *change.Priority)
@@ -165,18 +138,11 @@ func (db *DB) scheduled(s *statement, from store.State, change store.Change) {
 
 // resolved writes how the entry came to its end, and notes.
 func resolved(s *statement, change store.Change) error {
+	if err := store.CheckEnd(change); err != nil {
+		return err
+	}
 	notes := change.Notes
 	if end := change.Resolution; end != nil {
-		if change.State != store.Resolved && change.State != store.Archived {
-			return fmt.Errorf("a resolution goes with resolved and archived, not with %s", change.State)
-		}
-		ways := []string{store.AutomaticRetry, store.ManualRetry, store.ManualResolution, store.Discard}
-		if !slices.Contains(ways, end.How) {
-			return fmt.Errorf("a dead letter is resolved by %s, not by %q", strings.Join(ways, ", "), end.How)
-		}
-		if (end.How == store.Discard) != (change.State == store.Archived) {
-			return fmt.Errorf("what is %s was not resolved by %s: discard goes with archived, the other ways with resolved", change.State, end.How)
-		}
 		s.add(", resolution_strategy = ?, resolved_by = ?, resolution_timestamp = ", end.How, orNull(text(end.By, 255)))
 		if end.At.IsZero() {
 			s.add("{now}")
@@ -199,7 +165,7 @@ func (db *DB) Remove(ctx context.Context, ids []string) (removed int, err error)
 	if err != nil {
 		return 0, err
 	}
-	for batch := range slices.Chunk(known(ids), 500) {
+	for batch := range slices.Chunk(store.ReadIDs(ids), 500) {
 		s := db.statement("DELETE FROM dead_letter_queue WHERE locked_by IS NULL")
 		s.in("id", batch)
 		s.add(" AND (")
@@ -234,24 +200,4 @@ func removable() (from []store.State) {
 		}
 	}
 	return from
-}
-
-// key is an id as the column has it; what is no UUID is no entry's.
-func key(id string) (string, error) {
-	parsed, err := uuid.Parse(id)
-	if err != nil {
-		return "", fmt.Errorf("%w: %q is not an id", store.ErrNotFound, id)
-	}
-	return parsed.String(), nil
-}
-
-// known are the ids that an entry may have.
-func known(ids []string) []string {
-	var all []string
-	for _, id := range ids {
-		if parsed, err := key(id); err == nil {
-			all = append(all, parsed)
-		}
-	}
-	return all
 }

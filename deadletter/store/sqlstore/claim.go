@@ -73,7 +73,7 @@ func (db *DB) Renew(ctx context.Context, lock store.Lock, lease time.Duration) e
 	if _, err := db.ready(ctx); err != nil {
 		return err
 	}
-	id, err := key(lock.ID)
+	id, err := store.ReadID(lock.ID)
 	if err != nil {
 		return err
 	}

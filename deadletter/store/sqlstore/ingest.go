@@ -52,7 +52,7 @@ func completed(entries []store.Entry, now time.Time) ([]store.Entry, error) {
 	all := make([]store.Entry, len(entries))
 	for i, entry := range entries {
 		var err error
-		if all[i], err = complete(entry, now); err != nil {
+		if all[i], err = store.Complete(entry, now); err != nil {
 			return nil, err
 		}
 	}

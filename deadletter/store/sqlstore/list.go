@@ -2,20 +2,11 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
-)
-
-// How many entries a page has.
-const (
-	defaultLimit = 100
-	maxLimit     = 1000
 )
 
 // Get implements store.Reader.
@@ -24,7 +15,7 @@ func (db *DB) Get(ctx context.Context, id string) (store.Entry, error) {
 	if err != nil {
 		return store.Entry{}, err
 	}
-	parsed, err := key(id)
+	parsed, err := store.ReadID(id)
 	if err != nil {
 		return store.Entry{}, err
 	}
@@ -60,17 +51,15 @@ func (db *DB) List(ctx context.Context, query store.Query) (page []store.Entry, 
 		return page, "", nil
 	}
 	page = page[:limit]
-	return page, cursorOf(query, page[limit-1]).String(), nil
+	after, err = query.Ending(page[limit-1])
+	return page, after, err
 }
 
 // listing is the statement of a page, which asks for one entry more than the page has.
 func (db *DB) listing(query store.Query, vocabulary store.Vocabulary, crowded map[string]bool) (*statement, int, error) {
-	limit := query.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	if limit < 1 || limit > maxLimit {
-		return nil, 0, fmt.Errorf("a page has 1 to %d entries, not %d", maxLimit, limit)
+	limit, err := query.PageSize()
+	if err != nil {
+		return nil, 0, err
 	}
 	order, err := orderOf(query.OrderBy)
 	if err != nil {
@@ -84,7 +73,7 @@ func (db *DB) listing(query store.Query, vocabulary store.Vocabulary, crowded ma
 		direction, beyond = " DESC", "<"
 	}
 	if query.After != "" {
-		from, err := parseCursor(query)
+		from, err := query.Cursor()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -107,45 +96,8 @@ func orderOf(name string) ([]string, error) {
 	return nil, fmt.Errorf("the order is createdAt, updatedAt or priority, not %q", name)
 }
 
-// cursor is where a page ended.
-type cursor struct {
-	Order    string    `json:"o"`
-	Down     bool      `json:"d,omitempty"`
-	Priority int       `json:"p,omitempty"`
-	At       time.Time `json:"t"`
-	ID       string    `json:"i"`
-}
-
-func cursorOf(query store.Query, last store.Entry) cursor {
-	c := cursor{Order: query.OrderBy, Down: query.Descending, At: last.CreatedAt, ID: last.ID, Priority: last.Priority}
-	if query.OrderBy == "updatedAt" {
-		c.At = last.UpdatedAt
-	}
-	return c
-}
-
-func (c cursor) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(encode(c)))
-}
-
-func parseCursor(query store.Query) (cursor, error) {
-	var c cursor
-	text, err := base64.RawURLEncoding.DecodeString(query.After)
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	if err != nil {
-		return c, fmt.Errorf("the cursor %q is not one that a page came with", query.After)
-	}
-	if c.Order != query.OrderBy || c.Down != query.Descending {
-		return c, errors.New("the cursor is of a list in another order: begin again at the first page")
-	}
-	_, err = key(c.ID)
-	return c, err
-}
-
 // behind selects what comes behind the cursor; the first comparison alone is what partitions are chosen by.
-func (s *statement) behind(order []string, beyond string, from cursor) {
+func (s *statement) behind(order []string, beyond string, from store.Cursor) {
 	values := []any{from.At, from.ID}
 	if len(order) == 3 {
 		values = []any{from.Priority, from.At, from.ID}
@@ -160,7 +112,7 @@ func (s *statement) filter(query store.Query, vocabulary store.Vocabulary) {
 		one.add(s)
 	}
 	if query.IDs != nil {
-		if ids := known(query.IDs); len(ids) > 0 {
+		if ids := store.ReadIDs(query.IDs); len(ids) > 0 {
 			s.in("id", ids)
 		} else {
 			s.add(" AND 1 = 0")

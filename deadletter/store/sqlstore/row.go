@@ -1,12 +1,7 @@
 package sqlstore
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
@@ -23,54 +18,6 @@ const (
 	columnCount  = 42
 	placeholders = `?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`
 )
-
-// longestTopic is Kafka's limit: what is longer was never a topic.
-const longestTopic = 249
-
-// complete fills in what a new entry leaves out, and checks what can't be kept.
-func complete(entry store.Entry, now time.Time) (store.Entry, error) {
-	if entry.State != store.New {
-		if err := store.Check(store.New, entry.State); err != nil {
-			return entry, err
-		}
-	}
-	entry.State, entry.Version = store.Pending, 1
-	entry.LockedBy, entry.LockedAt, entry.LeaseUntil, entry.Resolution = "", time.Time{}, time.Time{}, store.Resolution{}
-	if entry.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return entry, fmt.Errorf("making an id: %w", err)
-		}
-		entry.ID = id.String()
-	}
-	id, err := uuid.Parse(entry.ID)
-	if err != nil {
-		return entry, fmt.Errorf("the id %q of a dead letter is not a UUID", entry.ID)
-	}
-	entry.ID = id.String()
-	if entry.Source.Topic == "" || len(entry.Source.Topic) > longestTopic {
-		entry.Source = entry.Letter
-	}
-	if entry.Source.Topic == "" {
-		return entry, errors.New("a dead letter that has neither a source nor a place of its own can't be told from others")
-	}
-	if entry.CreatedAt.IsZero() {
-		entry.CreatedAt = now
-	}
-	if entry.UpdatedAt.IsZero() {
-		entry.UpdatedAt = entry.CreatedAt
-	}
-	entry.OriginalEvent = event(entry.OriginalEvent, entry.Value, entry.Pattern, entry.EventID)
-	return entry, nil
-}
-
-// event is the original event as the column keeps it, whose pattern is the entry's.
-func event(original json.RawMessage, value []byte, pattern, eventID string) json.RawMessage {
-	if len(original) == 0 {
-		original = value
-	}
-	return store.OriginalEvent(original, pattern, eventID)
-}
 
 // row is what the columns of a complete entry hold.
 func (db *DB) row(entry store.Entry, vocabulary store.Vocabulary) []any {

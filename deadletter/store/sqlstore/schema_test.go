@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 	"github.com/dlqbench/dlqbench/deadletter/store/sqlstore"
+	"github.com/dlqbench/dlqbench/deadletter/store/storetest"
 )
 
 // place is an empty database of either engine, and a way into it past the store.
@@ -107,7 +108,7 @@ func (p place) rows(t *testing.T, text string) [][]string {
 }
 
 func due(n int) store.Entry {
-	return typical(n, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	return storetest.Typical(n, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 }
 
 func TestNothingWorksBeforeMigration(t *testing.T) {

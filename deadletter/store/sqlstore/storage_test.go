@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 	"github.com/dlqbench/dlqbench/deadletter/store/sqlstore"
+	"github.com/dlqbench/dlqbench/deadletter/store/storetest"
 )
 
 // TestFull fills a database that may have few pages: it says that it is full, keeps what it has, and takes more once there is room.
@@ -30,7 +31,7 @@ func TestFull(t *testing.T) {
 		if n > 10000 {
 			t.Fatal("it never was full")
 		}
-		fresh, err := db.Ingest(t.Context(), typicals(n, 10, time.Now()))
+		fresh, err := db.Ingest(t.Context(), storetest.Typicals(n, 10, time.Now()))
 		if err != nil {
 			if !errors.Is(err, store.ErrFull) || fresh != 0 {
 				t.Errorf("full: %d were kept, %v", fresh, err)
@@ -51,7 +52,7 @@ func TestFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	huge := typical(1<<20, time.Now())
+	huge := storetest.Typical(1<<20, time.Now())
 	huge.Error.Stack = strings.Repeat("at frame\n", 1<<17)
 	for i := range 10 {
 		all.Go(func() {
@@ -85,7 +86,7 @@ func TestFull(t *testing.T) {
 	if _, err := db.Remove(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Ingest(t.Context(), typicals(20000, 1, time.Now())); err != nil {
+	if _, err := db.Ingest(t.Context(), storetest.Typicals(20000, 1, time.Now())); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 }
@@ -113,7 +114,7 @@ func TestFullServer(t *testing.T) {
 func TestChangesThatShareATransaction(t *testing.T) {
 	db := openSQLite(t, store.Options{})
 	const n = 60
-	if _, err := db.Ingest(t.Context(), typicals(0, n, time.Now())); err != nil {
+	if _, err := db.Ingest(t.Context(), storetest.Typicals(0, n, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	page, _, err := db.List(t.Context(), store.Query{Limit: n})
@@ -122,7 +123,7 @@ func TestChangesThatShareATransaction(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	clash := typicals(1000, 2, time.Now())
+	clash := storetest.Typicals(1000, 2, time.Now())
 	clash[1].ID = page[0].ID // the first is in before the second fails
 	var all sync.WaitGroup
 	for i, entry := range page {
@@ -159,7 +160,7 @@ func TestTwoProgramsOneFile(t *testing.T) {
 	file := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	p := place{address: file}
 	const entries = 200
-	if _, err := p.migrated(t, store.Options{}).Ingest(t.Context(), typicals(0, entries, time.Now().Add(-time.Hour))); err != nil {
+	if _, err := p.migrated(t, store.Options{}).Ingest(t.Context(), storetest.Typicals(0, entries, time.Now().Add(-time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex

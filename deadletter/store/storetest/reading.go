@@ -80,11 +80,26 @@ func (s suite) filters(t *testing.T) {
 			if whole := len(list(t, db, c.query)); int(n) != whole {
 				t.Errorf("counted %d, listed %d", n, whole)
 			}
+			sameAsFits(t, db, c.query)
 		})
 	}
 	for name, query := range map[string]store.Query{"order": {OrderBy: "colour"}, "limit": {Limit: 1001}, "negative limit": {Limit: -1}, "cursor": {After: "!"}} {
 		if _, _, err := db.List(t.Context(), query); err == nil {
 			t.Errorf("a list with a wrong %s was given", name)
+		}
+	}
+}
+
+// sameAsFits holds that the database selects what the query says of each entry by itself.
+func sameAsFits(t *testing.T, db store.Store, query store.Query) {
+	t.Helper()
+	listed := map[string]bool{}
+	for _, entry := range list(t, db, query) {
+		listed[entry.ID] = true
+	}
+	for _, entry := range list(t, db, store.Query{}) {
+		if query.Fits(entry) != listed[entry.ID] {
+			t.Errorf("entry %d: listed %t, and fits %t", entry.Source.Offset, listed[entry.ID], query.Fits(entry))
 		}
 	}
 }
@@ -121,6 +136,7 @@ func (s suite) patterns(t *testing.T) {
 			if got := offsets(list(t, db, store.Query{Patterns: c.patterns})); got != c.want {
 				t.Errorf("%q: got %q, want %q", c.patterns, got, c.want)
 			}
+			sameAsFits(t, db, store.Query{Patterns: c.patterns})
 		})
 	}
 }

@@ -2,12 +2,14 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// Explain is the engine's plan for a list.
+// Explain is the engine's plan for a list, in its own words: what reads the table and by which index.
 func (db *DB) Explain(ctx context.Context, query store.Query) (string, error) {
 	vocabulary, err := db.ready(ctx)
 	if err != nil {
@@ -15,16 +17,16 @@ func (db *DB) Explain(ctx context.Context, query store.Query) (string, error) {
 	}
 	crowded, err := db.crowded(ctx, query, vocabulary)
 	if err != nil {
-		return "", err
+		return "", refused("explaining a list", err)
 	}
 	s, _, err := db.listing(query, vocabulary, crowded)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("explaining a list: %w", err)
 	}
 	return db.plan(ctx, s)
 }
 
-func (db *DB) plan(ctx context.Context, s *statement) (string, error) {
+func (db *DB) plan(ctx context.Context, s *statement) (text string, err error) {
 	explain, plan := "EXPLAIN QUERY PLAN ", []string(nil)
 	if db.engine.numbered {
 		explain = "EXPLAIN "
@@ -33,7 +35,7 @@ func (db *DB) plan(ctx context.Context, s *statement) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer rows.Close()
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var line string
 		into := []any{&line}

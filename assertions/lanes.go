@@ -1,0 +1,209 @@
+package assertions
+
+// Who takes part in a biography: from whom to whom each event went, so that it can be drawn as a sequence diagram.
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Role is what a participant of a biography is.
+type Role string
+
+// The roles of participants, beside those of topics (history.RoleInput …).
+const (
+	RoleWorkload Role = "workload"
+	RoleBroker   Role = "broker"
+	RoleInstance Role = "instance"
+	RoleOracle   Role = "oracle"
+	RoleRouter   Role = "router"
+	RoleStore    Role = "store"
+	RoleWorker   Role = "worker"
+	RoleKeeper   Role = "keeper"
+	RoleReplay   Role = "replay tool"
+)
+
+// Actor is a participant of a biography.
+type Actor struct {
+	// Name as the lines say it in From and To: "workload", "instance 0", "oracle", or a topic without the run's prefix.
+	Name string `json:"name"`
+	Role Role   `json:"role"`
+}
+
+// rolesInOrder is the order of the lanes: the way a record takes.
+func rolesInOrder() []Role {
+	return []Role{
+		RoleWorkload, Role(history.RoleInput), Role(history.RoleNode), RoleBroker, RoleInstance, RoleOracle, Role(history.RoleRetry), Role(history.RoleDLQ),
+		Role(history.RoleQuarantine), Role(history.RoleSink), RoleRouter, RoleStore, RoleWorker, RoleKeeper, RoleReplay,
+	}
+}
+
+// way is from whom to whom an event went. An event without To happened at From alone, one without either concerns everybody (a fault).
+type way struct {
+	from, to Actor
+	// failed: an answer that says no, an end that nobody asked for, an error.
+	failed bool
+}
+
+// who is the process that the event is of.
+func who(e *history.Event) Actor {
+	switch kind, number := history.StoreProcess(e.Instance); {
+	case kind != "":
+		return Actor{fmt.Sprintf("%s %d", kind, number), Role(kind)}
+	case e.Instance == history.Replayer:
+		return Actor{string(RoleReplay), RoleReplay}
+	case e.Instance < 0:
+		return Actor{}
+	}
+	return Actor{fmt.Sprintf("instance %d", e.Instance), RoleInstance}
+}
+
+// wayOf tells from whom to whom an event went.
+func (w *world) wayOf(e *history.Event) way {
+	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
+	oracle, workload, store := Actor{"oracle", RoleOracle}, Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
+	refused := e.Code != 0
+	switch e.Kind {
+	case history.KindSend:
+		return way{from: workload, to: topic}
+	case history.KindAcked:
+		return way{from: topic, to: workload, failed: refused}
+	case history.KindFetched, history.KindShareAcquired, history.KindAssigned, history.KindRevoked:
+		return way{from: topic, to: who(e)}
+	case history.KindCommitRequest, history.KindProduceRequest, history.KindShareAckRequest:
+		return way{from: who(e), to: topic}
+	case history.KindCommitResponse, history.KindProduceResponse, history.KindShareAckResponse:
+		return way{from: topic, to: who(e), failed: refused}
+	case history.KindTxnEndRequest:
+		return way{from: who(e), to: Actor{"broker", RoleBroker}}
+	case history.KindTxnEndResponse:
+		return way{from: Actor{"broker", RoleBroker}, to: who(e), failed: refused}
+	case history.KindAttemptStart:
+		return way{from: who(e), to: oracle}
+	case history.KindAttemptEnd:
+		return way{from: oracle, to: who(e), failed: e.Outcome != history.OutcomeSuccess}
+	case history.KindInstanceStarting, history.KindInstanceSignal:
+		return way{from: who(e)}
+	case history.KindInstanceExited:
+		return way{from: who(e), failed: !e.Flags.Has(history.Expected)}
+	case history.KindSubjectError:
+		return way{from: who(e), failed: true}
+	case history.KindAuditRecord, history.KindReplaySelected:
+		return way{from: topic}
+	case history.KindStoreEntry:
+		return way{from: store}
+	case history.KindStoreChange:
+		if by := who(e); by.Name != "" {
+			return way{from: by, to: store}
+		}
+		return way{from: store}
+	}
+	return way{}
+}
+
+// meet takes the participants of a way into the witness, in the order of the lanes.
+func (s *story) meet(p way) {
+	order := rolesInOrder()
+	// A topic without a role is one of another node of a graph: it stands beside the input.
+	rank := func(a Actor) int {
+		if a.Role == "" {
+			a.Role = Role(history.RoleInput)
+		}
+		return slices.Index(order, a.Role)
+	}
+	for _, one := range []Actor{p.from, p.to} {
+		if one.Name == "" || slices.Contains(s.witness.Actors, one) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(s.witness.Actors, one, func(a, b Actor) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+		})
+		s.witness.Actors = slices.Insert(s.witness.Actors, at, one)
+	}
+}
+
+// label is an event in a word or two. Its words are those of the protocol, as its participants are drawn beside it.
+func label(e *history.Event) string {
+	switch e.Kind {
+	case history.KindSend:
+		return "send"
+	case history.KindAcked:
+		return answered(e, fmt.Sprintf("offset %d", e.Offset))
+	case history.KindFetched:
+		return "fetch " + offsetsOf(e)
+	case history.KindAssigned:
+		return fmt.Sprintf("assigned p%d", e.Partition)
+	case history.KindRevoked:
+		return fmt.Sprintf("revoked p%d", e.Partition)
+	case history.KindCommitRequest:
+		return fmt.Sprintf("commit %d", e.Offset)
+	case history.KindProduceRequest:
+		return "produce"
+	case history.KindProduceResponse:
+		return answered(e, fmt.Sprintf("ok, offset %d", e.Offset))
+	case history.KindCommitResponse, history.KindShareAckResponse, history.KindTxnEndResponse:
+		return answered(e, "ok")
+	case history.KindAttemptStart:
+		return fmt.Sprintf("attempt %d", e.N)
+	case history.KindAttemptEnd:
+		return e.Outcome.String()
+	case history.KindTxnEndRequest:
+		return map[bool]string{true: "end: commit", false: "end: abort"}[e.N == 1]
+	case history.KindShareAcquired:
+		return fmt.Sprintf("acquire %s, no. %d", offsetsOf(e), e.N)
+	case history.KindShareAckRequest:
+		return ackName(e.N) + " " + offsetsOf(e)
+	}
+	return rareLabel(e)
+}
+
+func rareLabel(e *history.Event) string {
+	switch e.Kind {
+	case history.KindInstanceStarting:
+		return fmt.Sprintf("start %d", e.Run+1)
+	case history.KindInstanceSignal:
+		return e.Text
+	case history.KindInstanceExited:
+		if e.Text != "" {
+			return "ends by " + e.Text
+		}
+		return fmt.Sprintf("ends, code %d", e.Code)
+	case history.KindSubjectError:
+		return "logs an error"
+	case history.KindAuditRecord:
+		return fmt.Sprintf("audit: offset %d", e.Offset)
+	case history.KindReplaySelected:
+		return "selected for replay"
+	case history.KindStoreChange, history.KindStoreEntry:
+		one, err := history.ParseStoreChange(e.Text)
+		switch {
+		case err != nil:
+			return "changed"
+		case e.Kind == history.KindStoreEntry:
+			return "audit: " + string(one.To)
+		case one.From == one.To || one.From == history.StoreAbsent:
+			return string(one.To)
+		}
+		return fmt.Sprintf("%s → %s", one.From, one.To)
+	}
+	return ""
+}
+
+// offsetsOf are the offsets of a range, first to last.
+func offsetsOf(e *history.Event) string {
+	if e.Aux <= e.Offset {
+		return fmt.Sprint(e.Offset)
+	}
+	return fmt.Sprintf("%d–%d", e.Offset, e.Aux)
+}
+
+// answered is the broker's answer: what it says if all is well, or the error.
+func answered(e *history.Event, well string) string {
+	if e.Code != 0 {
+		well = errorName(e.Code)
+	}
+	return well + flagged(e.Flags, history.Withheld, ", withheld")
+}

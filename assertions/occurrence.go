@@ -1,0 +1,141 @@
+package assertions
+
+// Where and when an anomaly was seen: for those of which no story is told, and for who asks since when.
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// earliest is the first occurrence of an anomaly, with what it takes to tell its story.
+type earliest struct {
+	Occurrence
+	kept
+}
+
+// place notes where and when a sighting was.
+func (r *report) place(anomaly string, s *sighting, weight int) {
+	one := Occurrence{Record: s.record, Partition: s.partition, Offset: s.offset, At: s.moment()}
+	if s.topic >= 0 && int(s.topic) < len(r.w.header.Topics) {
+		one.Topic = r.w.header.Topics[s.topic].Name
+	}
+	if list := r.places[anomaly]; len(list) < MaxRecords {
+		r.places[anomaly] = append(list, one)
+	}
+	if first, known := r.first[anomaly]; one.At >= 0 && (!known || one.before(&first.Occurrence)) {
+		one.Command = r.w.showCommand(s)
+		r.first[anomaly] = earliest{one, kept{*s, weight, s.say()}}
+	}
+}
+
+// withFirst returns the first occurrence of an anomaly, nil if it is not known, and sees to it that its story is told: in place of the longest if
+// there is no room.
+func (r *report) withFirst(anomaly string) *Occurrence {
+	first, known := r.first[anomaly]
+	if !known {
+		return nil
+	}
+	list := r.kept[anomaly]
+	told := slices.ContainsFunc(list, func(k kept) bool {
+		return k.record == first.Record && k.partition == first.Partition && k.offset == first.Offset && k.sighting.moment() == first.At
+	})
+	if !told {
+		list = append(list[:min(len(list), MaxWitnesses-1)], first.kept)
+	}
+	r.kept[anomaly] = list
+	first.Phase = r.w.phaseAt(first.At)
+	return &first.Occurrence
+}
+
+// before orders occurrences by time, and those of one time by where they are.
+func (o *Occurrence) before(other *Occurrence) bool {
+	return cmp.Or(cmp.Compare(o.At, other.At), cmp.Compare(o.Partition, other.Partition), cmp.Compare(o.Offset, other.Offset),
+		cmp.Compare(o.Record, other.Record)) < 0
+}
+
+// moment is when it was violated. A commit that goes too far violates at once what was still to come; of other events only the last makes the
+// contradiction. What is violated by something that never came has no moment, unless the sighting has an end.
+func (s *sighting) moment() time.Duration {
+	var last time.Duration = none
+	for _, mark := range s.marks {
+		if mark.kind == history.KindCommitRequest || mark.kind == history.KindCommitResponse {
+			return mark.at
+		}
+		last = max(last, mark.at)
+	}
+	if last >= 0 || s.to == endless {
+		return last
+	}
+	return s.to
+}
+
+// phaseAt returns the name of the phase at a time, "" before the first.
+func (w *world) phaseAt(at time.Duration) string {
+	name := ""
+	for _, one := range w.phases {
+		if one.at > at {
+			break
+		}
+		name = one.name
+	}
+	return name
+}
+
+// keys of the records that a verdict names, as far as they are known yet.
+type keys map[int32]string
+
+// keysOf returns the records whose keys are wanted, and until when they are sure to have been sent.
+func keysOf(v *Verdict) (wanted keys, until time.Duration) {
+	wanted = keys{}
+	for _, r := range v.Invariants {
+		for _, a := range r.Anomalies {
+			for i := range a.Records {
+				wanted[a.Records[i].Record] = ""
+				until = max(until, a.Records[i].At)
+			}
+			for i := range a.Witnesses {
+				wanted[a.Witnesses[i].Record] = ""
+			}
+			if a.First != nil {
+				wanted[a.First.Record] = ""
+				until = max(until, a.First.At)
+			}
+		}
+	}
+	delete(wanted, none)
+	return wanted, until
+}
+
+// hear learns a key from what the workload sent.
+func (k keys) hear(e *history.Event) {
+	if _, wanted := k[e.Record]; wanted && e.Kind == history.KindSend && e.N >= 0 {
+		k[e.Record] = string(history.AppendKey(nil, e.N))
+	}
+}
+
+// name gives what a verdict names the ids and the keys of its records.
+func (k keys) name(v *Verdict, ids *history.IDs) {
+	for i := range v.Invariants {
+		for n := range v.Invariants[i].Anomalies {
+			a := &v.Invariants[i].Anomalies[n]
+			for m := range a.Records {
+				k.nameOne(&a.Records[m], ids)
+			}
+			if a.First != nil {
+				k.nameOne(a.First, ids)
+			}
+			for m := range a.Witnesses {
+				a.Witnesses[m].Key = k[a.Witnesses[m].Record]
+			}
+		}
+	}
+}
+
+func (k keys) nameOne(o *Occurrence, ids *history.IDs) {
+	if o.Record >= 0 {
+		o.ID, o.Key = ids.Token(o.Record), k[o.Record]
+	}
+}

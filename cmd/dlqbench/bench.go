@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/bench"
+	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// benchFlags are the flags of `dlqbench bench`.
+type benchFlags struct {
+	artifacts, out, resume string
+	fresh, list            bool
+	metrics                metricsFlag
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	flags := benchFlags{}
+	command := &cobra.Command{
+		Use: "bench [NAME|FILE]", Short: "Measure a consumer under several settings, and judge it in each", Args: cobra.MaximumNArgs(1),
+		Long: strings.TrimSpace(`
+Run one scenario with every combination of settings that a bench's file names, each several times in turns, and say which differences are real. In every
+run the invariants are judged: settings that break a promise are marked broken, not fast. The folder of artifacts holds results.json, results.csv,
+cells.csv and the reports; it is written after each run, so that an interrupted bench goes on where it was when it is started again.`),
+		Example: `  dlqbench bench --list
+  dlqbench bench concurrency
+  dlqbench bench my-settings.yaml --artifacts bench/monday`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return bench.Names(), cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.bench(command.Context(), strings.Join(args, ""), flags)
+		},
+	}
+	command.Flags().StringVar(&flags.artifacts, "artifacts", "", "folder for the results (default bench/NAME)")
+	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
+	command.Flags().StringVar(&flags.resume, "resume", "", "go on with the bench whose results are in this folder")
+	command.Flags().BoolVar(&flags.fresh, "fresh", false, "remove what an earlier execution left, and measure anew")
+	command.Flags().BoolVar(&flags.list, "list", false, "say what would be run, and run nothing; without a bench: name those that are shipped")
+	flags.metrics.add(command.Flags())
+	return command
+}
+
+// bench loads everything before it runs anything.
+func (a *app) bench(ctx context.Context, arg string, flags benchFlags) error {
+	if arg == "" && flags.list && flags.resume == "" {
+		return a.listBenches()
+	}
+	arg, err := resumed(arg, &flags)
+	if err != nil {
+		return usageError{err}
+	}
+	runner := benchRunner{app: a, out: flags.out}
+	plan, err := bench.Load(arg, func(wanted bench.Cluster) (func(*scenarios.Scenario) error, error) {
+		runner.cluster = clusterOf(gate.Cluster(wanted), filepath.Dir(arg))
+		made, notes, err := runner.cluster.options()
+		for _, note := range notes {
+			fmt.Fprintln(a.stderr, note)
+		}
+		runner.kafka = made
+		return made.Fits, err
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	runner.plan = plan
+	if flags.list {
+		return a.listBench(plan)
+	}
+	stop, err := flags.metrics.serve(a)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if flags.artifacts == "" {
+		flags.artifacts = filepath.Join("bench", plan.Spec.Name)
+	}
+	folder, results, found, err := plan.OpenFolder(flags.artifacts, programVersion(), flags.fresh)
+	if err != nil {
+		return usageError{err}
+	}
+	runner.folder = folder
+	if err := runner.check(); err != nil {
+		return usageError{err}
+	}
+	if !found {
+		results = plan.Begin(programVersion(), time.Now())
+	}
+	return a.runBench(ctx, runner, results, found, flags)
+}
+
+// resumed is the bench that --resume means: the one whose results are in the folder.
+func resumed(arg string, flags *benchFlags) (string, error) {
+	switch {
+	case flags.resume == "" && arg == "":
+		return "", fmt.Errorf("name a bench: a file, or one of %s", strings.Join(bench.Names(), ", "))
+	case flags.resume == "":
+		return arg, nil
+	case flags.artifacts != "" || flags.fresh:
+		return "", errors.New("--resume goes on with what is in its folder: it goes with neither --artifacts nor --fresh")
+	}
+	earlier, err := bench.Earlier(flags.resume)
+	if err != nil {
+		return "", fmt.Errorf("--resume %s: there is nothing to go on with: %w", flags.resume, err)
+	}
+	flags.artifacts = flags.resume
+	if arg == "" {
+		arg = earlier.File
+	}
+	return arg, nil
+}
+
+// runBench runs what is left and tells how it stands.
+func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.Bench, found bool, flags benchFlags) error {
+	standing := runner.plan.Standing(results)
+	switch {
+	case found && standing.Done == standing.All:
+		a.say("all %d repetitions are in %s already: nothing is run (--fresh measures anew)", standing.All, flags.artifacts)
+	case found:
+		a.say("going on with %s: %d of %d repetitions are there", flags.artifacts, standing.Done, standing.All)
+	}
+	results, err := runner.plan.Run(ctx, results, bench.Options{
+		Runner: runner, Keep: runner.folder.Keep, Now: time.Now,
+		Begins: func(job bench.Job, standing bench.Standing) { a.benchProgress(job, standing) },
+		Ended: func(job bench.Job, run reports.BenchRun, results reports.Bench) {
+			if printErr := reports.BenchRunLine(a.stdout, results, job.Cell.Number, job.Repetition, run); printErr != nil {
+				a.complain(printErr)
+			}
+		},
+	})
+	err = errors.Join(err, reports.BenchTerminal(a.stdout, results, flags.artifacts, a.color(a.stdout)))
+	if results.Interrupted {
+		a.say("interrupted: what was measured is kept; the same command goes on with it")
+	}
+	a.code = benchCode(results)
+	if err != nil {
+		a.code = worst(a.code, exitEnvironment)
+		a.complain(err)
+	}
+	return nil
+}
+
+// benchProgress says what is run next and how long the rest will take, as far as that is known.
+func (a *app) benchProgress(job bench.Job, standing bench.Standing) {
+	at := ""
+	if job.Rate > 0 {
+		at = " at " + reports.PerSecond(job.Rate)
+	}
+	left := fmt.Sprintf("at least %s left", reports.Duration(standing.Least))
+	if standing.Measured {
+		left = fmt.Sprintf("%s to %s left", reports.Duration(standing.Least), reports.Duration(standing.Most))
+	}
+	a.say("%d of %d done, %s: %s, repetition %d%s", standing.Done, standing.All, left, job.Cell.Name, job.Repetition, at)
+}
+
+// say writes a line of progress: to stderr, or into the log if that is for programs.
+func (a *app) say(format string, values ...any) {
+	line := fmt.Sprintf(format, values...)
+	if a.logFormat == "json" {
+		_, _ = progressLog{a.logger(a.stderr)}.Write([]byte(line)) // a log that can't be written has nobody to tell
+		return
+	}
+	fmt.Fprintln(a.stderr, line)
+}
+
+// benchCode is the exit code of a bench.
+func benchCode(results reports.Bench) int {
+	code := exitPass
+	for _, cell := range results.Cells {
+		switch cell.State {
+		case reports.BenchBroken:
+			code = worst(code, exitViolated)
+		case reports.BenchInconclusive:
+			code = worst(code, exitInconclusive)
+		}
+		for _, repetition := range cell.Repetitions {
+			if repetition.Run.Error != "" {
+				code = worst(code, exitEnvironment)
+			}
+			missed := repetition.ThresholdsMissed()
+			if repetition.Search != nil { // its probes are there to miss the bound
+				missed = repetition.Search.Limit == reports.BenchLimitNone
+			}
+			if missed {
+				code = worst(code, exitThreshold)
+			}
+		}
+	}
+	if results.Interrupted {
+		return exitInterrupted
+	}
+	return code
+}
+
+// benchRunner runs the jobs of a bench as dlqbench run does.
+type benchRunner struct {
+	app     *app
+	plan    *bench.Plan
+	folder  bench.Folder
+	kafka   harness.ClusterOptions
+	cluster clusterFlags
+	out     string
+}
+
+// options are what dlqbench run is told.
+func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64) (harness.Options, error) {
+	return b.app.runOptions(b.plan.Arg, b.kafka, runFlags{
+		subject: b.plan.SubjectFile(b.folder, cell), sets: sets, out: b.out, cluster: b.cluster, seed: strconv.FormatUint(seed, 10),
+	})
+}
+
+// check finds what is wrong with any cell before the first is run.
+func (b benchRunner) check() error {
+	for _, cell := range b.plan.Cells {
+		sets := cell.Sets
+		if b.plan.Mode == reports.BenchMaxThroughput {
+			sets = append(append([]string(nil), sets...), bench.RateSet(b.plan.Spec.Search.Lowest.PerSecond()))
+		}
+		if _, err := b.options(cell, sets, b.plan.Seed); err != nil {
+			return fmt.Errorf("%s: %w", cell.Name, err)
+		}
+	}
+	return nil
+}
+
+// Run runs a job.
+func (b benchRunner) Run(ctx context.Context, job bench.Job) (bench.Measured, error) {
+	options, err := b.options(job.Cell, job.Sets, job.Seed)
+	if err != nil {
+		return bench.Measured{}, err
+	}
+	outcome, err := b.app.carryOut(ctx, options, runFlags{})
+	if outcome != nil && outcome.Interrupted {
+		return bench.Measured{Interrupted: true}, nil
+	}
+	if err != nil || outcome == nil || outcome.Verdict == nil {
+		return bench.Measured{}, err
+	}
+	return bench.NewMeasured(b.plan.Mode, job, outcome.Judged, outcome.Elapsed, outcome.SetUp)
+}
+
+// listBenches names the shipped benches.
+func (a *app) listBenches() error {
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, name := range bench.Names() {
+		plan, err := bench.Load(name, func(bench.Cluster) (func(*scenarios.Scenario) error, error) {
+			return func(*scenarios.Scenario) error { return nil }, nil
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%s\n", name, plan.Spec.Description)
+	}
+	return table.Flush()
+}
+
+// listBench says what would be run.
+func (a *app) listBench(plan *bench.Plan) error {
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, cell := range plan.Cells {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", cell.Number, cell.Name, cell.Load, strings.Join(append(append([]string(nil), cell.SubjectSets...), cell.Sets...), " "))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	least := plan.Standing(plan.Begin("", time.Now())).Least
+	_, err := fmt.Fprintf(a.stdout, "%s of %s: cells %d, repetitions of each %d, load at least %s\n", plan.Mode, plan.ScenarioName, len(plan.Cells), len(plan.Rounds), least)
+	return err
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// compareFlags are the flags of `dlqbench compare`.
+type compareFlags struct {
+	baselines      []string
+	save, markdown string
+	evenSo, asJSON bool
+}
+
+func (a *app) compareCommand() *cobra.Command {
+	flags := compareFlags{}
+	command := &cobra.Command{
+		Use: "compare BEFORE… -- AFTER…", Short: "Say what changed from some runs to others",
+		Long: strings.TrimSpace(`
+Compare runs: which invariants are newly violated or hold again, and which latencies, rates, recoveries and counts changed by more than what identical
+runs differ by. A run is a run directory or its verdict.json; the results.json of a bench stands for all its repetitions. Several runs of one scenario on one
+side are repetitions of each other, and only repetitions can show that a figure changed: 5 on each side are a good number, one against one shows invariants
+only. Runs of another scenario, workload, seed's plan or environment are refused, with the reason.
+
+Exit codes: 0 no regression was shown, 1 an invariant is newly violated, 2 the runs can't be compared, 4 an invariant that held before was not judged,
+99 a watched figure is worse by more than the noise.`),
+		Example: `  dlqbench compare runs/before runs/after
+  dlqbench compare runs/main-* -- runs/change-*
+  dlqbench compare before/results.json after/results.json
+  dlqbench compare --save main.json runs/main-*
+  dlqbench compare --baseline main.json runs/change-* --markdown - >> "$GITHUB_STEP_SUMMARY"`,
+		ValidArgsFunction: completeDirectories,
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.compare(args, command.ArgsLenAtDash(), flags)
+		},
+	}
+	command.Flags().StringArrayVar(&flags.baselines, "baseline", nil, "what to compare with: a file that --save wrote, a run, or a bench; can be given several times")
+	command.Flags().StringVar(&flags.save, "save", "", "write what is compared of these runs to this file, as a baseline for later, and compare nothing")
+	command.Flags().StringVar(&flags.markdown, "markdown", "", "write Markdown to this file; - is stdout")
+	command.Flags().BoolVar(&flags.asJSON, "json", false, "print JSON on stdout instead of the summary")
+	command.Flags().BoolVar(&flags.evenSo, "even-so", false, "compare runs of the same scenario although their workload or environment differ, and say how")
+	return command
+}
+
+func (a *app) compare(args []string, dash int, flags compareFlags) error {
+	if flags.save != "" {
+		return a.saveBaseline(args, dash, flags)
+	}
+	if flags.asJSON && flags.markdown == "-" {
+		return usageError{errors.New("--json and --markdown - both want stdout: give --markdown a file")}
+	}
+	before, after, err := sides(args, dash, flags.baselines)
+	if err != nil {
+		return usageError{err}
+	}
+	olds, err := readCompared(before)
+	if err != nil {
+		return usageError{err}
+	}
+	news, err := readCompared(after)
+	if err != nil {
+		return usageError{err}
+	}
+	comparison, err := reports.Compare(olds, news, flags.evenSo)
+	if err != nil {
+		return usageError{err}
+	}
+	a.code = comparedCode(comparison.Verdict)
+	return a.showComparison(comparison, flags)
+}
+
+// sides says which runs are which.
+func sides(args []string, dash int, baselines []string) (before, after []string, err error) {
+	switch {
+	case len(baselines) > 0 && dash >= 0:
+		return nil, nil, errors.New("with --baseline every run is one after it: leave out --")
+	case len(baselines) > 0 && len(args) == 0:
+		return nil, nil, errors.New("there is nothing to compare with the baseline: name the runs")
+	case len(baselines) > 0:
+		return baselines, args, nil
+	case dash > 0 && dash < len(args):
+		return args[:dash], args[dash:], nil
+	case dash < 0 && len(args) == 2:
+		return args[:1], args[1:], nil
+	}
+	return nil, nil, errors.New("say which runs are before and which after: dlqbench compare BEFORE AFTER, or dlqbench compare BEFORE… -- AFTER…, or --baseline FILE AFTER…")
+}
+
+// readCompared reads what is compared of runs, benches and baselines.
+func readCompared(paths []string) ([]reports.CompareRun, error) {
+	var out []reports.CompareRun
+	for _, path := range paths {
+		file, err := comparedFile(path)
+		if err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading what to compare: %w", err)
+		}
+		runs, err := reports.ReadCompared(data, filepath.Clean(path))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, runs...)
+	}
+	return out, nil
+}
+
+// comparedFile finds the file that tells of a run directory, or of a bench's.
+func comparedFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading what to compare: there is no %s", path)
+	}
+	if err != nil || !info.IsDir() {
+		return path, err
+	}
+	for _, name := range []string{reports.VerdictFile, reports.BenchJSONFile} {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return filepath.Join(path, name), nil
+		}
+	}
+	return "", fmt.Errorf("reading what to compare: %s has no %s of a run and no %s of a bench: if it is a run that was killed, judge it first with dlqbench check %s",
+		path, reports.VerdictFile, reports.BenchJSONFile, path)
+}
+
+// showComparison writes what was asked for; stdout has one of the forms.
+func (a *app) showComparison(c reports.Comparison, flags compareFlags) error {
+	if flags.markdown != "" {
+		if err := a.writeFile(flags.markdown, func(w io.Writer) error { return reports.CompareMarkdown(w, c) }); err != nil {
+			return fmt.Errorf("writing Markdown: %w", err)
+		}
+	}
+	switch {
+	case flags.asJSON:
+		return reports.CompareJSON(a.stdout, c)
+	case flags.markdown == "-":
+		return nil
+	}
+	return reports.CompareTerminal(a.stdout, c, reports.UseColor(a.stdout))
+}
+
+// saveBaseline writes a baseline. Runs that are no repetitions of each other make none.
+func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
+	if len(args) == 0 || dash >= 0 || len(flags.baselines) > 0 || flags.asJSON || flags.markdown != "" {
+		return usageError{errors.New("--save writes a baseline of the runs that are named, and compares nothing: dlqbench compare --save FILE RUN…")}
+	}
+	runs, err := readCompared(args)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := reports.Repetitions(runs, flags.evenSo); err != nil {
+		return usageError{fmt.Errorf("these runs make no baseline: %w", err)}
+	}
+	if err := a.writeFile(flags.save, func(w io.Writer) error { return reports.WriteBaseline(w, runs, time.Now()) }); err != nil {
+		return fmt.Errorf("writing the baseline: %w", err)
+	}
+	if flags.save != "-" {
+		fmt.Fprintf(a.stdout, "%s: a baseline of %d runs\n", flags.save, len(runs))
+	}
+	return nil
+}
+
+// comparedCode is the exit code of a comparison.
+func comparedCode(verdict reports.CompareVerdict) int {
+	switch verdict {
+	case reports.CompareViolated:
+		return exitViolated
+	case reports.CompareUnproven:
+		return exitInconclusive
+	case reports.CompareRegressed:
+		return exitThreshold
+	}
+	return exitPass
+}

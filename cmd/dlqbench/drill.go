@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/drill/web"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// drillFlags are the flags of `dlqbench drill`.
+type drillFlags struct {
+	runFlags
+	addr                                    string
+	limit, away, linger                     time.Duration
+	scripted, responder, openEnded, foreign bool
+}
+
+func (a *app) drillCommand() *cobra.Command {
+	flags := drillFlags{}
+	command := &cobra.Command{
+		Use: "drill SCENARIO", Short: "Break and heal a running consumer by hand, together, and judge it", Args: cobra.ExactArgs(1),
+		Long: strings.TrimSpace(`
+Run one scenario as a drill: its load goes on, and people break and heal things on a web page. The drill measures how long it takes to notice,
+to heal and to drain, and leaves a debrief (debrief.html, debrief.md, drill.json) beside the usual reports, with the full verdict. Everything
+that was broken is recorded as a scenario of its own: dlqbench run runs/latest/recorded.yaml does it again, without hands.
+
+The load lasts as long as the scenario says, or until it is ended on the page or with Ctrl-C; with --open-ended until then, at most --limit. Either way
+everything is healed, the consumer may finish its work, and the verdict is that of a whole run.`),
+		Example: `  dlqbench drill smoke --open-ended
+  dlqbench drill on-call.yaml --scripted --subject examples/python/subject.yaml`,
+		ValidArgsFunction: completeScenarios,
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.drill(command.Context(), args[0], flags)
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&flags.addr, "addr", "127.0.0.1:8480", "where the page is served; port 0 takes any free one, any other address than loopback asks for a token")
+	set.BoolVar(&flags.openEnded, "open-ended", false, "go on until the drill is ended by hand, at most for --limit")
+	set.DurationVar(&flags.limit, "limit", time.Hour, "the longest that the load may last")
+	set.DurationVar(&flags.away, "away", 30*time.Second, "end the drill when everybody who looked at it has been gone for so long")
+	set.DurationVar(&flags.linger, "linger", 30*time.Second, "how long the page stays after the drill for those who still look at it")
+	set.BoolVar(&flags.scripted, "scripted", false, "nobody breaks anything by hand: only the scenario and its script do")
+	set.BoolVar(&flags.responder, "responder", false, "somebody is on call: the injector's page needs its token")
+	set.BoolVar(&flags.foreign, "i-own-this-cluster", false, "allow breaking things while the load goes through an external cluster")
+	set.StringVar(&flags.subject, "subject", "", "subject.yaml of the consumer to judge (default: what the scenario names)")
+	set.StringVar(&flags.seed, "seed", "", "seed of every random choice (default: the scenario's)")
+	set.StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario: path=value, may be repeated")
+	set.StringVar(&flags.out, "out", "runs", "folder for run directories")
+	set.BoolVar(&flags.tui, "tui", false, "show the drill in the whole terminal, with keys for what the page has buttons for")
+	set.BoolVar(&flags.quiet, "quiet", false, "print no progress")
+	set.BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
+	set.BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
+	flags.cluster.add(set)
+	flags.metrics.add(set)
+	return command
+}
+
+// drill prepares everything that can be wrong before anything is started, then carries out the drill.
+func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) error {
+	options, err := a.drillOptions(scenario, flags)
+	if err != nil {
+		return usageError{err}
+	}
+	if flags.tui {
+		if err := a.checkTerminal(); err != nil {
+			return err
+		}
+	}
+	unserve, err := flags.metrics.serve(a)
+	if err != nil {
+		return err
+	}
+	defer unserve()
+	session, hands := drill.New(drill.Options{
+		Scenario: options.Scenario, Source: options.Source, SubjectFile: options.SubjectFile, Scripted: flags.scripted,
+		Foreign: flags.cluster.provider == harness.ClusterExternal && !flags.foreign, Rerun: recordedCommand(flags), Away: flags.away, Limit: flags.limit,
+	})
+	options.Hands = hands
+	server, err := web.Listen(web.Options{Address: flags.addr, Apart: flags.responder || flags.scripted, Log: a.notes()})
+	if err != nil {
+		return err
+	}
+	a.tellLinks(server, flags)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var (
+		group  sync.WaitGroup
+		served error
+	)
+	group.Go(func() { served = server.Serve(serving, session) })
+	code, err := a.carryOutDrill(ctx, options, session, flags)
+	a.linger(ctx, session, flags.linger)
+	stop()
+	group.Wait()
+	if served != nil {
+		code, err = worst(code, exitEnvironment), errors.Join(err, served)
+	}
+	if a.code = code; err != nil {
+		a.complain(err) // what was judged decides the exit code
+	}
+	return nil
+}
+
+// longestLoad leaves room for the warm-up: a run can have an hour in all.
+const longestLoad = 59 * time.Minute
+
+// drillOptions are those of a run, with the drill's own load.
+func (a *app) drillOptions(scenario string, flags drillFlags) (harness.Options, error) {
+	if flags.limit <= 0 || flags.away <= 0 || flags.linger < 0 {
+		return harness.Options{}, errors.New("--limit and --away need some time, such as 10m, and --linger none less than 0s")
+	}
+	kafka, notes, err := flags.cluster.options()
+	for _, note := range notes {
+		fmt.Fprintln(a.stderr, note)
+	}
+	if err != nil {
+		return harness.Options{}, err
+	}
+	options, err := a.runOptions(scenario, kafka, flags.runFlags)
+	if flags.openEnded {
+		if err == nil && len(options.Scenario.Workload.Steps) > 0 {
+			return options, fmt.Errorf("%s: a load in steps has its own end: leave out --open-ended", options.Scenario.Name)
+		}
+		// What lay beyond the scenario's own end lies within the drill now.
+		flags.sets = append(flags.sets, "workload.duration="+units.Duration(min(flags.limit, longestLoad)).String())
+		options, err = a.runOptions(scenario, kafka, flags.runFlags)
+	}
+	if err != nil {
+		return options, err
+	}
+	foreign := flags.cluster.provider == harness.ClusterExternal && !flags.foreign
+	if foreign && len(options.Scenario.Written()) > 0 {
+		return options, fmt.Errorf("%s breaks things by itself, and this Kafka is not dlqbench's own: if it is yours to break, say --i-own-this-cluster", options.Scenario.Name)
+	}
+	if flags.scripted && len(options.Scenario.Written()) == 0 {
+		return options, fmt.Errorf("%s: --scripted, and neither the scenario nor a script of it (drill) breaks anything", options.Scenario.Name)
+	}
+	return options, nil
+}
+
+// recordedCommand is the command line that runs a recording; %s stands for its file.
+func recordedCommand(flags drillFlags) string {
+	return strings.Join(append([]string{"dlqbench", "run", "%s"}, flags.cluster.words()...), " ")
+}
+
+// tellLinks says where the drill is, before anything is started: setting up may take a while.
+func (a *app) tellLinks(server *web.Server, flags drillFlags) {
+	if !flags.scripted {
+		fmt.Fprintf(a.stderr, "break and heal:  %s\n", server.Link(drill.RoleInjector))
+	}
+	if flags.scripted || flags.responder {
+		fmt.Fprintf(a.stderr, "on call:         %s\n", server.Link(drill.RoleResponder))
+	}
+	fmt.Fprintf(a.stderr, "heal everything: %s\n", server.HealCommand())
+	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
+}
+
+// carryOutDrill runs the drill's run, ends the session with it, and shows what was judged. An interrupt ends the load like the button: the drill is
+// judged as a whole; the second one ends the program.
+func (a *app) carryOutDrill(ctx context.Context, options harness.Options, session *drill.Session, flags drillFlags) (int, error) {
+	progress := a.drillShower(session, flags)
+	defer progress.Done() // also when something panics: the terminal must be given back
+	options.Log = a.logger(progress.Around(a.stderr))
+	options.Watch = func(snapshot reports.Snapshot) {
+		session.Watch(snapshot)
+		if flags.scripted {
+			snapshot = snapshot.WithoutFaults() // who started it may be on call
+		}
+		progress.Update(snapshot)
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		options.Log.Warn().Msg("the drill ends: healing, draining and judging it; interrupt again to end at once")
+		if session.Interrupted(); session.State(drill.RoleInjector).Stage == drill.StageSetUp {
+			cancel() // nothing has happened that could be judged
+		}
+	})()
+	outcome, err := a.runShown(running, options, flags.scripted || flags.responder)
+	progress.Done()
+	err = errors.Join(err, session.Finish(outcome, err))
+	if outcome == nil || outcome.Verdict == nil {
+		return a.exitCode(running, err), err
+	}
+	code := verdictCode(outcome.Verdict)
+	if outcome.Interrupted {
+		code = exitInterrupted
+	}
+	if err != nil {
+		code = worst(code, a.exitCode(running, err))
+	}
+	if printing := a.printRun(outcome.Judged, flags.runFlags); printing != nil {
+		return worst(code, exitEnvironment), errors.Join(err, printing)
+	}
+	if !flags.json {
+		fmt.Fprintf(a.stdout, "debrief: %s\nagain:   %s\n", filepath.Join(outcome.Judged.Dir, drill.FileHTML), outcome.Judged.Header.Rerun)
+	}
+	return code, err
+}
+
+// drillShower is what shows the drill where it was started: with --tui somebody is at it as long as that is there. Who starts a script may be on call.
+func (a *app) drillShower(session *drill.Session, flags drillFlags) shower {
+	if !flags.tui {
+		return a.progress(flags.runFlags)
+	}
+	role := drill.RoleInjector
+	if flags.scripted {
+		role = drill.RoleResponder
+	}
+	return attended{a.openScreen(drillKeys{session, role}), session.Attend(role)}
+}
+
+// attended is a view with somebody before it.
+type attended struct {
+	shower
+	leave func()
+}
+
+func (s attended) Done() {
+	s.shower.Done()
+	s.leave()
+}
+
+// linger leaves the page there for those who still look at it.
+func (a *app) linger(ctx context.Context, session *drill.Session, most time.Duration) {
+	if ctx.Err() != nil || most == 0 || !session.Attended() {
+		return
+	}
+	fmt.Fprintf(a.stderr, "the debrief stays on the page for %s, or until Ctrl-C\n", most)
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A drill whose port another one has says so before it starts anything.
+func TestDrillPortTaken(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := folder(t)
+	code, out := dlqbench(t, dir, "drill", "tiny.yaml", "--addr", taken.Addr().String())
+	if code != exitEnvironment || !strings.Contains(out, "is taken, perhaps by another drill") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
+		t.Error("it has started something")
+	}
+}
+
+// An interrupt ends a drill as its button does: what is in force is healed, and the verdict is that of a whole run.
+func TestDrillInterrupted(t *testing.T) {
+	t.Parallel()
+	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--open-ended", "--set",
+		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set", "workload.outcomes={success: 70, permanent: 30}")
+	p.waitForPhase("fault")
+	time.Sleep(3 * time.Second) // so that there is something to judge
+	p.signal(syscall.SIGINT)
+	p.wantExit(exitPass, patience)
+	p.wantFiles(true, "verdict.json", "debrief.html", "recorded.yaml", "history/sealed.json")
+	p.wantNoProcess(p.runID())
+	debrief, err := os.ReadFile(filepath.Join(p.dir, "runs", "latest", "debrief.md"))
+	if err != nil || !strings.Contains(string(debrief), "stopped from the terminal") {
+		t.Errorf("%v:\n%s", err, debrief)
+	}
+}
+
+// While nothing has begun an interrupt ends a drill at once.
+func TestDrillInterruptedInSetUp(t *testing.T) {
+	t.Parallel()
+	p := start(t, folder(t, "subject.yaml", "name: slow\nkind: process\ncommand: [sh, -c, 'echo thinking; sleep 3604.25']\nready: {timeout: 10m}"),
+		"drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--subject", "subject.yaml")
+	p.waitForFile("logs/instance-0.log", "thinking")
+	p.signal(syscall.SIGINT)
+	p.wantExit(exitInterrupted, soon)
+	p.wantFiles(true, "debrief.md")
+	p.wantNoProcess(p.runID())
+}

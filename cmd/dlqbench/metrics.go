@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/livemetrics"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// metricsFlag says where Prometheus is told of runs while they go on.
+type metricsFlag struct{ address string }
+
+func (m *metricsFlag) add(f *pflag.FlagSet) {
+	f.StringVar(&m.address, "metrics-addr", "", "serve Prometheus metrics of what runs at http://ADDRESS/metrics, such as 127.0.0.1:9464")
+}
+
+// serve begins to serve what the flag asks for, before anything else is started; the runs that follow are shown there until stop is called.
+func (m *metricsFlag) serve(a *app) (stop func(), err error) {
+	if m.address == "" {
+		return func() {}, nil
+	}
+	metrics := livemetrics.New(programVersion())
+	end, err := serveMetrics(m.address, metrics.Handler(), a.logger(a.notes()))
+	if err != nil {
+		return nil, err
+	}
+	a.metrics = metrics
+	return func() {
+		ending, cancel := context.WithTimeout(context.Background(), observeLimit)
+		defer cancel()
+		end(ending)
+		a.metrics = nil
+	}, nil
+}
+
+// runShown carries out a run that the metrics show, if they are served. Where somebody is on call they don't tell what is broken, nor what the run is
+// called, which often tells the same.
+func (a *app) runShown(ctx context.Context, options harness.Options, onCall bool) (*harness.Outcome, error) {
+	if a.metrics == nil {
+		return harness.Run(ctx, options)
+	}
+	update, end := a.metrics.Watch()
+	watch := options.Watch
+	options.Watch = func(snapshot reports.Snapshot) {
+		watch(snapshot)
+		if onCall {
+			snapshot = snapshot.WithoutFaults()
+			snapshot.Scenario, snapshot.RunID = "drill", ""
+		}
+		update(snapshot)
+	}
+	outcome, err := harness.Run(ctx, options)
+	verdict := ""
+	if outcome != nil && outcome.Verdict != nil {
+		verdict = string(outcome.Verdict.Verdict)
+	}
+	end(verdict)
+	return outcome, err
+}

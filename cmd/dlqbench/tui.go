@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/dlqbench/dlqbench/internal/tui"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// shower shows a run while it goes on.
+type shower interface {
+	Update(reports.Snapshot)
+	Around(w io.Writer) io.Writer
+	Done()
+}
+
+// checkTerminal refuses what --tui can't be shown on.
+func (a *app) checkTerminal() error {
+	in, is := a.stdin.(*os.File)
+	switch {
+	case !is || !isTerminal(in) || !isTerminal(a.stderr):
+		return usageError{errors.New("--tui needs a terminal: its keys are read from stdin and it is drawn on stderr, and one of them is none; leave it out, and the run tells of its progress line by line")}
+	case os.Getenv("TERM") == "dumb":
+		return usageError{errors.New("--tui needs a terminal that can place its cursor, and TERM is dumb")}
+	}
+	return nil
+}
+
+// openScreen takes the terminal, until Done; drill is nil where there is only something to watch. A second interrupt, which ends the program at once, gives
+// the terminal back first.
+func (a *app) openScreen(drill tui.Drill) shower {
+	screen := &onScreen{tui.Open(tui.Options{
+		In: a.stdin.(*os.File), Out: a.stderr, Color: a.color(a.stderr), Interrupt: interruptSelf, Drill: drill,
+	}), a}
+	a.screen.Store(screen)
+	return screen
+}
+
+// interruptSelf is Ctrl-C, which a terminal in raw mode passes on as a key.
+func interruptSelf() {
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Signal(os.Interrupt)
+	}
+}
+
+// onScreen tells what went wrong with the terminal when it is given back.
+type onScreen struct {
+	*tui.Screen
+	app *app
+}
+
+func (s *onScreen) Done() {
+	s.Screen.Done()
+	if s.app.screen.CompareAndSwap(s, nil) && s.Err() != nil {
+		s.app.complain(s.Err())
+	}
+}
+
+// leave gives the terminal back before the program ends at once.
+func (a *app) leave() {
+	if screen := a.screen.Load(); screen != nil {
+		screen.Done()
+	}
+}
+
+// notes is stderr, for what is said while there may be a view on it.
+func (a *app) notes() io.Writer { return notes{a} }
+
+type notes struct{ app *app }
+
+func (n notes) Write(text []byte) (int, error) {
+	if screen := n.app.screen.Load(); screen != nil {
+		return screen.Around(n.app.stderr).Write(text)
+	}
+	return n.app.stderr.Write(text)
+}

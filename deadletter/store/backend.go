@@ -1,0 +1,182 @@
+package store
+
+// What every database of dead letters does alike before it writes: filling in and checking a new entry, what may become of one, and where a page of a list ends.
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// longestTopic is the length of Kafka's longest topic name; a source that is longer is no place in Kafka.
+const longestTopic = 249
+
+// Complete returns a new entry as it is kept: what it leaves out is filled in, as Ingester promises. now is the store's clock. It fails for what can't be kept: a state that no new entry has, an id that is no
+// UUID, an entry that has no place. For a database.
+func Complete(entry Entry, now time.Time) (Entry, error) {
+	if entry.State != New {
+		if err := Check(New, entry.State); err != nil {
+			return entry, err
+		}
+	}
+	entry.State, entry.Version = Pending, 1
+	entry.LockedBy, entry.LockedAt, entry.LeaseUntil, entry.Resolution = "", time.Time{}, time.Time{}, Resolution{}
+	if entry.ID == "" {
+		drawn, err := uuid.NewV7()
+		if err != nil {
+			return entry, fmt.Errorf("making an id: %w", err)
+		}
+		entry.ID = drawn.String()
+	}
+	id, err := uuid.Parse(entry.ID)
+	if err != nil {
+		return entry, fmt.Errorf("the id %q of a dead letter is not a UUID", entry.ID)
+	}
+	entry.ID = id.String()
+	if entry.Source.Topic == "" || len(entry.Source.Topic) > longestTopic {
+		entry.Source = entry.Letter
+	}
+	if entry.Source.Topic == "" {
+		return entry, errors.New("a dead letter that has neither a source nor a place of its own can't be told from others")
+	}
+	if entry.CreatedAt.IsZero() {
+		entry.CreatedAt = now
+	}
+	if entry.UpdatedAt.IsZero() {
+		entry.UpdatedAt = entry.CreatedAt
+	}
+	entry.OriginalEvent = EventOf(entry.OriginalEvent, entry.Value, entry.Pattern, entry.EventID)
+	entry.Pattern = EventPattern(entry.OriginalEvent)
+	return entry, nil
+}
+
+// EventOf is the original event as it is kept: the one that is given, or else the value.
+func EventOf(original json.RawMessage, value []byte, pattern, eventID string) json.RawMessage {
+	if len(original) == 0 {
+		original = value
+	}
+	return OriginalEvent(original, pattern, eventID)
+}
+
+// ReadID is an id in the one form in which it is kept. ErrNotFound for what is no UUID: it is the id of nothing.
+func ReadID(id string) (string, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil {
+		return "", fmt.Errorf("%w: %q is not an id", ErrNotFound, id)
+	}
+	return parsed.String(), nil
+}
+
+// ReadIDs are those of the ids that an entry may have; never nil.
+func ReadIDs(ids []string) []string {
+	known := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if parsed, err := ReadID(id); err == nil {
+			known = append(known, parsed)
+		}
+	}
+	return known
+}
+
+// Changeable is Check for a change, which makes no entry new or gone.
+func Changeable(from, to State) error {
+	if !to.Known() {
+		return &IllegalTransition{From: from, To: to, Legal: slices.DeleteFunc(from.Next(), func(s State) bool { return s == Gone })}
+	}
+	return Check(from, to)
+}
+
+// Alterable says why an entry, as it was read, can't be changed so by whoever saw the version: ErrLocked, ErrStale, *IllegalTransition.
+func Alterable(entry Entry, version int64, change Change) error {
+	if entry.LockedBy != "" || entry.State == Processing {
+		return fmt.Errorf("%w: %s has %s until %s", ErrLocked, entry.LockedBy, entry.ID, entry.LeaseUntil.UTC().Format(time.RFC3339))
+	}
+	if entry.Version != version {
+		return fmt.Errorf("%w: %s is at version %d, %d was read: read it again", ErrStale, entry.ID, entry.Version, version)
+	}
+	if err := Changeable(entry.State, change.State); err != nil {
+		return fmt.Errorf("changing %s: %w", entry.ID, err)
+	}
+	if takes := change.State == Processing; takes != (change.Worker != "" && change.Lease > 0) {
+		return fmt.Errorf("changing %s: a worker and a lease go with processing, and with nothing else", entry.ID)
+	}
+	return nil
+}
+
+// CheckEnd refuses a resolution that doesn't go with the state it comes with.
+func CheckEnd(change Change) error {
+	end := change.Resolution
+	if end == nil {
+		return nil
+	}
+	if change.State != Resolved && change.State != Archived {
+		return fmt.Errorf("a resolution goes with resolved and archived, not with %s", change.State)
+	}
+	ways := []string{AutomaticRetry, ManualRetry, ManualResolution, Discard}
+	if !slices.Contains(ways, end.How) {
+		return fmt.Errorf("a dead letter is resolved by %s, not by %q", strings.Join(ways, ", "), end.How)
+	}
+	if (end.How == Discard) != (change.State == Archived) {
+		return fmt.Errorf("what is %s was not resolved by %s: discard goes with archived, the other ways with resolved", change.State, end.How)
+	}
+	return nil
+}
+
+// How many entries a page has.
+const (
+	defaultPage = 100
+	longestPage = 1000
+)
+
+// PageSize is how many entries a page of the query has.
+func (q Query) PageSize() (int, error) {
+	switch {
+	case q.Limit == 0:
+		return defaultPage, nil
+	case q.Limit < 1 || q.Limit > longestPage:
+		return 0, fmt.Errorf("a page has 1 to %d entries, not %d", longestPage, q.Limit)
+	}
+	return q.Limit, nil
+}
+
+// Cursor is where a page ended: at its last entry, in an order.
+type Cursor struct {
+	Order    string    `json:"o"`
+	Down     bool      `json:"d,omitempty"`
+	Priority int       `json:"p,omitempty"`
+	At       time.Time `json:"t"`
+	ID       string    `json:"i"`
+}
+
+// Ending is the cursor of a page of the query that ends with the entry, as text.
+func (q Query) Ending(last Entry) (string, error) {
+	c := Cursor{Order: q.OrderBy, Down: q.Descending, At: last.CreatedAt, ID: last.ID, Priority: last.Priority}
+	if q.OrderBy == "updatedAt" {
+		c.At = last.UpdatedAt
+	}
+	text, err := json.Marshal(c)
+	return base64.RawURLEncoding.EncodeToString(text), err
+}
+
+// Cursor reads the query's After, which must be of a list in the same order.
+func (q Query) Cursor() (Cursor, error) {
+	var c Cursor
+	text, err := base64.RawURLEncoding.DecodeString(q.After)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("the cursor %q is not one that a page came with", q.After)
+	}
+	if c.Order != q.OrderBy || c.Down != q.Descending {
+		return c, errors.New("the cursor is of a list in another order: begin again at the first page")
+	}
+	_, err = ReadID(c.ID)
+	return c, err
+}

@@ -1,0 +1,162 @@
+package faults
+
+// Faults while they are in force: those of the schedule, and those that somebody breaks by hand. Both are carried by the same code, so that
+// the history can't tell one from the other, and both can be healed by hand before their time.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+var (
+	// ErrNotInForce is what Heal returns for a fault that was never injected, or is healed already.
+	ErrNotInForce = errors.New("it is not in force")
+	// ErrOver is what a Book returns when nothing is to be injected any more.
+	ErrOver = errors.New("the time for faults is over")
+)
+
+// inForce is a fault between its injection and the end of its healing.
+type inForce struct {
+	// heal is closed when somebody wants it healed; done when it is, or could not be.
+	heal, done chan struct{}
+	err        error
+}
+
+// Carry injects a fault now, keeps it in force for planned.For, until Heal, until Over, or until ctx ends, and heals it. It returns when
+// that is done; the Book is told on the way. Its error is that of injecting, or of healing.
+func (n *Nemesis) Carry(ctx context.Context, planned Planned) error {
+	if n.Injectors[planned.Kind] == nil {
+		return noInjector(planned)
+	}
+	return n.carry(ctx, planned, n.Clock.Now()+planned.For)
+}
+
+// Heal ends a fault before its time and returns when it is healed; the error is that of healing, or of ctx while the healing goes on.
+func (n *Nemesis) Heal(ctx context.Context, index int) error {
+	n.mu.Lock()
+	one := n.inForce[index]
+	if one != nil {
+		one.ask()
+	}
+	n.mu.Unlock()
+	if one == nil {
+		return ErrNotInForce
+	}
+	select {
+	case <-one.done:
+		return one.err
+	case <-ctx.Done():
+		return fmt.Errorf("healing goes on: %w", ctx.Err())
+	}
+}
+
+// ask wants it healed; n.mu is held.
+func (i *inForce) ask() {
+	select {
+	case <-i.heal:
+	default:
+		close(i.heal)
+	}
+}
+
+func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duration) error {
+	book := n.Book
+	if book == nil {
+		book = asPlanned{}
+	}
+	index, err := book.Enter(planned)
+	if err != nil {
+		return fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
+	}
+	planned.Index = index
+	one := n.keep(index)
+	n.note(history.KindFaultStart, planned)
+	heal, err := n.Injectors[planned.Kind].Inject(ctx, NewActive(planned, n.Sink, n.Clock))
+	if err != nil {
+		err = fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
+		if n.Book != nil { // the run goes on without it
+			n.note(history.KindFaultEnd, planned)
+		}
+		n.letGo(index, one, err)
+		book.Began(index, err)
+		return err
+	}
+	book.Began(index, nil)
+	n.wait(ctx, one, until)
+	book.Leave(index)
+	healing, cancel := healingContext(ctx)
+	defer cancel()
+	if err = heal(healing); err != nil {
+		err = fmt.Errorf("healing fault %s (%s): %w", planned.Name, planned.What, err)
+	} else {
+		n.note(history.KindFaultEnd, planned)
+	}
+	n.letGo(index, one, err)
+	book.Done(index, err)
+	return err
+}
+
+// asPlanned is the book of a run in which everything has its index from the plan.
+type asPlanned struct{}
+
+func (asPlanned) Enter(planned Planned) (int, error) { return planned.Index, nil }
+func (asPlanned) Began(int, error)                   {}
+func (asPlanned) Leave(int)                          {}
+func (asPlanned) Done(int, error)                    {}
+
+// wait returns when the fault is to be healed.
+func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) {
+	timer := time.NewTimer(until - n.Clock.Now())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-one.heal:
+	case <-n.Over: // nil: never
+	case <-ctx.Done():
+	}
+}
+
+// untilOver returns a context that also ends when the time for faults is over.
+func (n *Nemesis) untilOver(ctx context.Context) (context.Context, context.CancelFunc) {
+	if n.Over == nil {
+		return ctx, func() {}
+	}
+	bounded, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-n.Over:
+			cancel()
+		case <-bounded.Done():
+		}
+	}()
+	return bounded, func() { cancel(); <-done }
+}
+
+func (n *Nemesis) keep(index int) *inForce {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.inForce == nil {
+		n.inForce = map[int]*inForce{}
+	}
+	one := &inForce{heal: make(chan struct{}), done: make(chan struct{})}
+	n.inForce[index] = one
+	return one
+}
+
+func (n *Nemesis) letGo(index int, one *inForce, err error) {
+	n.mu.Lock()
+	delete(n.inForce, index)
+	n.mu.Unlock()
+	one.err = err
+	close(one.done)
+}
+
+func noInjector(planned Planned) error {
+	return fmt.Errorf("injecting fault %s: there is no injector for kind %q", planned.Name, planned.Kind)
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// rig is a store that notes what is done to it.
+type rig struct {
+	done        []string
+	connections int
+	locks       []int // what the worker has locked, question by question
+	written     int
+	outOfOrder  int
+	fails       error
+	effects     []string
+}
+
+func (r *rig) Record(event history.Event) {
+	if event.Kind == history.KindFaultEffect {
+		r.effects = append(r.effects, fmt.Sprintf("%d %s (%d)", event.N, event.Text, event.Instance))
+	}
+}
+
+func (r *rig) Stop(context.Context) (int, error) {
+	r.done = append(r.done, "stop")
+	return r.connections, r.fails
+}
+
+func (r *rig) Crash(context.Context) (int, error) {
+	r.done = append(r.done, "crash")
+	return r.connections, r.fails
+}
+
+func (r *rig) Resume(ctx context.Context) error {
+	r.done = append(r.done, "resume")
+	return ctx.Err()
+}
+
+func (r *rig) SetClock(_ context.Context, worker int, offset time.Duration) error {
+	r.done = append(r.done, fmt.Sprintf("worker %d %s", worker, offset))
+	return r.fails
+}
+
+func (r *rig) Locks(int) int {
+	first := r.locks[0]
+	r.locks = r.locks[1:]
+	return first
+}
+
+func (r *rig) Repeat(_ context.Context, share float64, seed uint64) (int, int, error) {
+	r.done = append(r.done, fmt.Sprintf("repeat %g with %d", share, seed))
+	return r.written, r.outOfOrder, r.fails
+}
+
+func (r *rig) Unhealthy(_ context.Context, how string) (func() int, error) {
+	r.done = append(r.done, "unhealthy "+how)
+	return func() int { r.done = append(r.done, "healthy"); return r.written }, r.fails
+}
+
+// inject breaks and heals.
+func inject(ctx context.Context, r *rig, spec faults.Store, database Database) error {
+	planned := faults.Planned{Spec: faults.Spec{Store: &spec}, Seed: 7}
+	heal, err := (&Injector{Database: database, Workers: r, Letters: r, Health: r}).Inject(ctx, faults.NewActive(planned, r, history.NewClock()))
+	if err != nil {
+		return err
+	}
+	r.done = append(r.done, "in force")
+	return heal(context.WithoutCancel(ctx))
+}
+
+func TestWhatIsDone(t *testing.T) {
+	minute := units.Duration(time.Minute)
+	for name, one := range map[string]struct {
+		spec          faults.Store
+		rig           rig
+		done, effects []string
+	}{
+		"restart": {
+			faults.Store{Restart: true}, rig{connections: 3}, []string{"stop", "resume", "in force"},
+			[]string{"3 connections to the database ended (-1)", "1 database stopped (-1)", "1 database started (-1)"},
+		},
+		"crash": {
+			faults.Store{Crash: true}, rig{connections: 1}, []string{"crash", "in force", "resume"},
+			[]string{"1 connections to the database ended (-1)", "1 database crashed (-1)", "1 database started (-1)"},
+		},
+		"a database that nobody uses":  {faults.Store{Crash: true}, rig{}, []string{"crash", "in force", "resume"}, nil},
+		"ahead":                        {faults.Store{Process: "worker 2", ClockAhead: minute}, rig{locks: []int{4, 9}}, []string{"worker 2 1m0s", "in force", "worker 2 0s"}, []string{"5 entries locked by a worker whose clock is wrong (" + fmt.Sprint(history.Worker(2)) + ")"}},
+		"behind, and nothing was done": {faults.Store{Process: "worker 0", ClockBehind: minute}, rig{locks: []int{4, 4}}, []string{"worker 0 -1m0s", "in force", "worker 0 0s"}, nil},
+		"letters":                      {faults.Store{RepeatLetters: 0.5}, rig{written: 8, outOfOrder: 5}, []string{"repeat 0.5 with 7", "in force"}, []string{"8 dead letters written again (-1)", "5 dead letters written after one that was younger (-1)"}},
+		"unhealthy":                    {faults.Store{Unhealthy: "cpu"}, rig{written: 3}, []string{"unhealthy cpu", "in force", "healthy"}, []string{"3 health probes answered with what is wrong (-1)"}},
+		"unhealthy, and nobody asked":  {faults.Store{Unhealthy: "cpu"}, rig{}, []string{"unhealthy cpu", "in force", "healthy"}, nil},
+		"no letters":                   {faults.Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := one.rig
+			if err := inject(t.Context(), &r, one.spec, &r); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(r.done, one.done) || !reflect.DeepEqual(r.effects, one.effects) {
+				t.Errorf("did %q with the effects %q, want %q with %q", r.done, r.effects, one.done, one.effects)
+			}
+		})
+	}
+}
+
+// A restart that was begun is ended, also when the run is interrupted in its midst.
+func TestAnInterruptedRestart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &rig{connections: 1}
+	if err := inject(ctx, r, faults.Store{Restart: true}, r); err != nil {
+		t.Errorf("the database did not come back: %v", err)
+	}
+}
+
+func TestWhatCannotBeDone(t *testing.T) {
+	wrong := errors.New("wrong")
+	for name, one := range map[string]struct {
+		spec faults.Store
+		rig  rig
+		done []string
+	}{
+		"no database":                   {faults.Store{Crash: true}, rig{}, nil},
+		"a clock that can't be set":     {faults.Store{Process: "worker 1", ClockAhead: 1}, rig{fails: wrong}, []string{"worker 1 1ns", "worker 1 0s"}},
+		"letters that can't be written": {faults.Store{RepeatLetters: 1}, rig{fails: wrong}, []string{"repeat 1 with 7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := one.rig
+			if err := inject(t.Context(), &r, one.spec, nil); err == nil || !reflect.DeepEqual(r.done, one.done) || len(r.effects) > 0 {
+				t.Errorf("did %q with the effects %q and the error %v", r.done, r.effects, err)
+			}
+		})
+	}
+}

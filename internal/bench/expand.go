@@ -1,0 +1,413 @@
+package bench
+
+// From the keys of a bench's file to cells: settings that are crossed or listed, times workloads, times faults.
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// mostCells bounds a bench: each cell takes the time of its runs.
+const mostCells = 300
+
+// plainText is text that YAML reads as itself without quotes, unless it is a word or a number that means something to YAML.
+var plainText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/%+-]*$`)
+var speaking = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|[0-9][0-9._]*(e[+-]?[0-9]+)?|0[xob][0-9a-f_]+)$`)
+
+// option is one entry of what is crossed: what it is called, and the settings it stands for with their places in the file.
+type option struct {
+	name     string
+	place    string
+	sets     []setting
+	settings []reports.BenchSetting
+}
+
+// setting is an override, and where it is written.
+type setting struct {
+	path, value string
+	place       string
+}
+
+// expand makes the cells, and holds each of them to its scenario.
+func (l *loader) expand() {
+	cells, ok := l.settings()
+	workloads := l.named("/workloads", len(l.spec.Workloads), slices.Collect(maps.Keys(l.spec.Workloads)), func(name string) []setting {
+		return l.written("/workloads/"+escape(name), l.spec.Workloads[name])
+	})
+	faults := l.named("/faults", len(l.spec.Faults), slices.Collect(maps.Keys(l.spec.Faults)), func(name string) []setting {
+		text, err := json.Marshal(orEmpty(l.spec.Faults[name]))
+		if err != nil {
+			return nil // what was decoded a moment ago can be encoded
+		}
+		return []setting{{"faults", string(text), "/faults/" + escape(name)}}
+	})
+	if !ok {
+		return
+	}
+	if count := max(len(cells), 1) * max(len(workloads), 1) * max(len(faults), 1); count > mostCells {
+		l.Complain(l.widest(), fmt.Sprintf("this makes %d cells; a bench can have %d at most, and each is run %d times", count, mostCells, l.spec.Repetitions), "")
+		return
+	}
+	for _, one := range workloads {
+		l.plan.Workloads = append(l.plan.Workloads, one.name)
+	}
+	for _, one := range faults {
+		l.plan.Faults = append(l.plan.Faults, one.name)
+	}
+	seen := map[string]string{}
+	for _, cell := range orOne(cells) {
+		for _, workload := range orOne(workloads) {
+			for _, fault := range orOne(faults) {
+				l.cell(cell, workload, fault, seen)
+			}
+		}
+	}
+}
+
+func orOne(options []option) []option {
+	if len(options) == 0 {
+		return []option{{}}
+	}
+	return options
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// widest is the key that makes the most cells.
+func (l *loader) widest() string {
+	for _, key := range []string{"/matrix", "/cells"} {
+		if l.Has(key) {
+			return key
+		}
+	}
+	return "/workloads"
+}
+
+// settings are the cells before workloads and faults.
+func (l *loader) settings() (cells []option, ok bool) {
+	ok = true
+	switch {
+	case l.Has("/matrix") && l.Has("/cells"):
+		l.Complain("/cells", "matrix and cells exclude each other: cross the settings, or list the cells", "")
+		return nil, false
+	case l.Has("/matrix"):
+		return l.matrix()
+	}
+	for i, cell := range l.spec.Cells {
+		path := fmt.Sprintf("/cells/%d", i)
+		if !l.Sound(path) {
+			return nil, false
+		}
+		if first := slices.IndexFunc(l.spec.Cells[:i], func(other Cell) bool { return other.Name == cell.Name }); first >= 0 {
+			l.Complain(path+"/name", fmt.Sprintf("the cell %s is here twice: line %d names it already", cell.Name, l.Where(fmt.Sprintf("/cells/%d/name", first)).Line), "")
+			ok = false
+		}
+		one := option{name: cell.Name, place: path, sets: l.written(path+"/set", cell.Set)}
+		for _, set := range one.sets {
+			one.settings = append(one.settings, reports.BenchSetting{Path: set.path, Value: set.value})
+		}
+		cells = append(cells, one)
+	}
+	return cells, ok
+}
+
+// matrix crosses its settings, the first one slowest.
+func (l *loader) matrix() (cells []option, ok bool) {
+	if len(l.spec.Matrix) == 0 {
+		l.Complain("/matrix", "the matrix is empty: write settings and the values to compare, such as subject.reference.max_concurrency: [1, 8]", "")
+		return nil, false
+	}
+	paths := l.inOrder("/matrix", slices.Collect(maps.Keys(l.spec.Matrix)))
+	count := 1
+	for _, path := range paths {
+		if !l.Sound("/matrix/" + escape(path)) {
+			return nil, false
+		}
+		values := l.spec.Matrix[path]
+		if len(values) == 0 {
+			l.Complain("/matrix/"+escape(path), "there is no value: write those to compare, such as [1, 8]", "")
+			return nil, false
+		}
+		if count *= len(values); count > mostCells {
+			l.Complain("/matrix", fmt.Sprintf("this makes more than %d cells, and each is run %d times: compare fewer values, or list the cells", mostCells, l.spec.Repetitions), "")
+			return nil, false
+		}
+	}
+	cells, ok = []option{{place: "/matrix"}}, true
+	for _, path := range paths {
+		axis := reports.BenchAxis{Path: path}
+		var crossed []option
+		for i, value := range l.spec.Matrix[path] {
+			place, text := fmt.Sprintf("/matrix/%s/%d", escape(path), i), value.String()
+			if slices.Contains(axis.Values, text) {
+				l.Complain(place, fmt.Sprintf("%s is here twice: it would make the same cells again", text), "")
+				ok = false
+			}
+			axis.Values = append(axis.Values, text)
+			set := setting{path, text, place}
+			for _, cell := range cells {
+				crossed = append(crossed, cell.with(set, short(path, paths)))
+			}
+		}
+		// The first setting is the slowest: the cells of one value of it stay together.
+		slices.SortStableFunc(crossed, func(a, b option) int { return byFirst(a, b, l.plan.Axes) })
+		cells, l.plan.Axes = crossed, append(l.plan.Axes, axis)
+	}
+	return cells, ok
+}
+
+// byFirst orders cells by the axes that are crossed already; those that are the same in them keep their order.
+func byFirst(a, b option, axes []reports.BenchAxis) int {
+	for i, axis := range axes {
+		if c := cmp.Compare(slices.Index(axis.Values, a.settings[i].Value), slices.Index(axis.Values, b.settings[i].Value)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// with is a cell with one more setting.
+func (o option) with(set setting, as string) option {
+	out := option{place: o.place, sets: append(slices.Clone(o.sets), set)}
+	out.settings = append(slices.Clone(o.settings), reports.BenchSetting{Path: set.path, Value: set.value})
+	out.name = strings.TrimSpace(o.name + " " + as + "=" + set.value)
+	return out
+}
+
+// short is a path's last word, or the whole path where others end with the same.
+func short(path string, all []string) string {
+	last := path[strings.LastIndex(path, ".")+1:]
+	for _, other := range all {
+		if other != path && other[strings.LastIndex(other, ".")+1:] == last {
+			return path
+		}
+	}
+	return last
+}
+
+// inOrder sorts the keys of a mapping as they are written.
+func (l *loader) inOrder(of string, names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		first, second := l.Where(of+"/"+escape(a)), l.Where(of+"/"+escape(b))
+		return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column), strings.Compare(a, b))
+	})
+	return names
+}
+
+// named are the options under names at a key of the file.
+func (l *loader) named(key string, count int, names []string, sets func(name string) []setting) (options []option) {
+	if l.Has(key) && count == 0 {
+		l.Complain(key, "there is nothing in it: write a name and what it stands for, or leave the key out", "")
+	}
+	for _, name := range l.inOrder(key, names) {
+		if !l.Sound(key + "/" + escape(name)) {
+			continue
+		}
+		if !cellWord.MatchString(name) {
+			l.Complain(key+"/"+escape(name), "a name has letters, digits, dots, dashes and underscores", "")
+		}
+		options = append(options, option{name: name, place: key + "/" + escape(name), sets: sets(name)})
+	}
+	return options
+}
+
+// cellWord is what a workload and a list of faults may be called.
+var cellWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// written are the settings of a mapping in their order.
+func (l *loader) written(place string, settings Settings) (sets []setting) {
+	for _, path := range l.inOrder(place, slices.Collect(maps.Keys(settings))) {
+		sets = append(sets, setting{path, settings[path].String(), place + "/" + escape(path)})
+	}
+	return sets
+}
+
+func escape(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
+// cell adds a cell, if it can be run and is none that is there already.
+func (l *loader) cell(of, workload, faults option, seen map[string]string) {
+	sets := l.written("/set", l.spec.Set)
+	for _, one := range []option{of, workload, faults} {
+		sets = append(sets, one.sets...)
+	}
+	place := cmp.Or(of.place, workload.place, faults.place, "/scenario")
+	var names []string
+	for _, name := range []string{of.name, workload.name, faults.name} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	cell := PlannedCell{
+		Number: len(l.plan.Cells) + 1, Name: strings.Join(names, ", "), Settings: of.settings, Workload: workload.name, Faults: faults.name,
+	}
+	if cell.Name == "" {
+		cell.Name = l.base.Name
+	}
+	for i, set := range sets {
+		if first := slices.IndexFunc(sets[:i], func(other setting) bool { return other.path == set.path }); first >= 0 {
+			l.Complain(set.place, fmt.Sprintf("%s is set twice for %s: in line %d, too", set.path, cell.Name, l.Where(sets[first].place).Line), "")
+			return
+		}
+	}
+	if !l.fitted(&cell, sets, place) {
+		return
+	}
+	key := strings.Join(slices.Concat(cell.Sets, []string{"\x00"}, cell.SubjectSets), "\x00")
+	if first, twice := seen[key]; twice {
+		l.Complain(place, fmt.Sprintf("%s is the same as %s: one of them is enough, it is repeated anyway", cell.Name, first), "")
+		return
+	}
+	seen[key] = cell.Name
+	l.plan.Cells = append(l.plan.Cells, cell)
+}
+
+// fitted holds a cell to its scenario and completes it; what is wrong with it is told where the setting is written.
+func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
+	var origins, subjectOrigins []string
+	for _, set := range sets {
+		text := set.path + "=" + set.value
+		if key, of := subjectKey(set.path); of && l.plan.subjectFrom != "" {
+			cell.SubjectSets, subjectOrigins = append(cell.SubjectSets, key+strings.TrimPrefix(text, set.path)), append(subjectOrigins, set.place)
+			continue
+		}
+		cell.Sets, origins = append(cell.Sets, text), append(origins, set.place)
+	}
+	if len(cell.SubjectSets) > 0 && !l.subjectFitted(cell, subjectOrigins) {
+		return false
+	}
+	if l.plan.Mode == reports.BenchStep {
+		cell.Sets = append(cell.Sets, stepSets(l.base, l.spec.Steps)...)
+		for len(origins) < len(cell.Sets) {
+			origins = append(origins, "/steps")
+		}
+	}
+	scenario, _, err := scenarios.ParseForSubject(l.name, l.source, cell.Sets, l.plan.Subject)
+	if err != nil {
+		l.refused(place, cell.Sets, origins, err)
+		return false
+	}
+	if err := l.fits(scenario); err != nil {
+		l.Complain(place, fmt.Sprintf("%s can't be run here: %v", cell.Name, err), "")
+		return false
+	}
+	load := scenario.Workload
+	cell.WarmUp, cell.Load = load.WarmUp.D(), load.WarmUp.D()+load.Duration.D()
+	cell.Stretches, cell.Rate, cell.MaxSlip = load.Stretches(), load.Stretches()[0].Rate.PerSecond(), scenario.Expect.MaxSlip.D()
+	if l.plan.Mode == reports.BenchMaxThroughput {
+		return l.searchable(cell, scenario, place)
+	}
+	return true
+}
+
+// subjectKey tells whether a setting is one of the subject.yaml, and which: the scenario's own keys of its subject are none.
+func subjectKey(path string) (key string, of bool) {
+	key, of = strings.CutPrefix(path, "subject.")
+	first, _, _ := strings.Cut(key, ".")
+	return key, of && !slices.Contains([]string{"reference", "file", "instances"}, first)
+}
+
+// subjectFitted holds a cell's settings of the subject.yaml to what that may have.
+func (l *loader) subjectFitted(cell *PlannedCell, origins []string) bool {
+	text, err := scenarios.Apply(l.plan.subjectFrom, l.subjectText, cell.SubjectSets)
+	if err == nil {
+		_, err = scenarios.ParseSubject(l.plan.subjectFrom, text)
+	}
+	if err == nil {
+		return true
+	}
+	l.refused(origins[0], cell.SubjectSets, origins, err)
+	return false
+}
+
+// stepSets put the steps in the place of a scenario's load.
+func stepSets(scenario *scenarios.Scenario, steps []scenarios.Step) (sets []string) {
+	if len(scenario.Workload.Steps) == 0 {
+		sets = append(sets, "workload.rate=null", "workload.duration=null")
+	}
+	var list []string
+	for _, step := range steps {
+		list = append(list, fmt.Sprintf("{rate: %s, for: %s}", step.Rate, step.For))
+	}
+	return append(sets, "workload.steps=["+strings.Join(list, ", ")+"]")
+}
+
+// searchable holds a cell to what a search does to it: it sets the rate, and judges by the bound.
+func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, place string) bool {
+	for _, set := range cell.Sets {
+		if path, _, _ := strings.Cut(set, "="); path == "workload.rate" || path == "workload.steps" {
+			l.Complain(place, fmt.Sprintf("%s is what the search looks for: a cell can't set it (search.lowest is the rate that is tried first)", path), "")
+			return false
+		}
+	}
+	if scenario.Workload.Bursts != nil {
+		l.Complain(place, "bursts come on top of the rate, so that a rate that is held is not the load: take them out", "")
+		return false
+	}
+	// What the rate does not touch is settled here once, so that a probe needs to set nothing but its rate.
+	cell.Sets = append(cell.Sets, steadySets(scenario)...)
+	if !slices.Contains(scenario.Expect.Thresholds, l.spec.Bound) {
+		cell.Sets = append(cell.Sets, boundSet(scenario, l.spec.Bound))
+	}
+	highest := l.spec.Search.Highest
+	if _, _, err := scenarios.ParseForSubject(l.name, l.source, append(slices.Clone(cell.Sets), RateSet(highest.PerSecond())), l.plan.Subject); err != nil {
+		l.refusedRate(place, highest, err)
+		return false
+	}
+	return true
+}
+
+// RateSet is the override that gives a probe its rate.
+func RateSet(perSecond float64) string { return "workload.rate=" + units.Rate(perSecond).String() }
+
+// steadySets make a stepped load one of a single rate, which is still to be set.
+func steadySets(scenario *scenarios.Scenario) []string {
+	if len(scenario.Workload.Steps) == 0 {
+		return nil
+	}
+	return []string{"workload.steps=null", "workload.duration=" + scenario.Workload.Duration.String()}
+}
+
+// boundSet makes the bound one of the scenario's thresholds.
+func boundSet(scenario *scenarios.Scenario, bound string) string {
+	quoted := strconv.Quote(bound) // no character of a threshold that compiles is escaped in another way than YAML's
+	if at := len(scenario.Expect.Thresholds); at > 0 {
+		return fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted)
+	}
+	return fmt.Sprintf("expect.thresholds=[%s]", quoted)
+}
+
+func (l *loader) refusedRate(place string, highest units.Rate, err error) {
+	message := err.Error()
+	if first, _, cut := strings.Cut(message, "\n"); cut {
+		message = first
+	}
+	l.Complain(place, fmt.Sprintf("it can't be run at %s, the highest rate of the search: %s", highest, message), "set search.highest lower, or the scenario's duration shorter")
+}
+
+// rounds draws the order in which the cells are run in each repetition, so that whatever drifts meanwhile hits all of them alike.
+func rounds(cells, repetitions int, seed uint64) [][]int {
+	random := rand.New(rand.NewPCG(seed, uint64(cells)))
+	all := make([][]int, repetitions)
+	for i := range all {
+		all[i] = random.Perm(cells)
+	}
+	return all
+}

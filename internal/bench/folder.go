@@ -1,0 +1,197 @@
+package bench
+
+// The folder in which a bench keeps what it finds: results.json after each run, so that it can go on where it was, and the tables and pages made from it.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+const (
+	// fileSpec is a copy of the bench's file, dirSubjects holds the subject.yaml of each cell that changes it.
+	fileSpec    = "bench.yaml"
+	dirSubjects = "subjects"
+)
+
+// Folder is such a folder.
+type Folder struct{ dir string }
+
+// Earlier reads what a bench left in a folder; the error is fs.ErrNotExist where there is nothing.
+func Earlier(dir string) (reports.Bench, error) {
+	path := filepath.Join(dir, reports.BenchJSONFile)
+	file, err := os.Open(path)
+	if err != nil {
+		return reports.Bench{}, err
+	}
+	defer file.Close()
+	bench, err := reports.ReadBench(file)
+	if err != nil {
+		return bench, fmt.Errorf("%s: %w", path, err)
+	}
+	return bench, nil
+}
+
+// OpenFolder makes a bench's folder, or finds in it what an earlier execution of the same bench left: begun is false then. With fresh what it left is removed.
+// Results of another bench, or of another version of dlqbench, are never gone on with, and never removed unasked.
+func (p *Plan) OpenFolder(dir, version string, fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
+	folder = Folder{dir}
+	if err := folder.make(); err != nil {
+		return folder, earlier, false, err
+	}
+	earlier, err = Earlier(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return folder, reports.Bench{}, false, p.prepare(folder)
+	case fresh:
+		return folder, reports.Bench{}, false, errors.Join(folder.clear(), p.prepare(folder))
+	case err != nil:
+		return folder, earlier, false, fmt.Errorf("%w (--fresh removes it)", err)
+	}
+	if why := p.unlike(earlier, version); why != "" {
+		return folder, earlier, false, fmt.Errorf("%s holds results that can't be gone on with: %s; --fresh removes them and measures anew, --artifacts chooses another folder", dir, why)
+	}
+	return folder, earlier, true, p.prepare(folder)
+}
+
+// unlike says why earlier results are none of this plan; "" if they are.
+func (p *Plan) unlike(earlier reports.Bench, version string) string {
+	switch {
+	case earlier.Name != p.Spec.Name:
+		return fmt.Sprintf("they are of the bench %s, and this is %s", earlier.Name, p.Spec.Name)
+	case earlier.Version != version:
+		return fmt.Sprintf("they are of dlqbench %s, and this is %s", earlier.Version, version)
+	case earlier.SpecHash != p.Hash:
+		return fmt.Sprintf("%s, the scenario or the subject has changed since", p.File)
+	case !p.complete(earlier):
+		return "they have other cells than this bench: somebody changed them"
+	}
+	return ""
+}
+
+// complete tells whether results have exactly the plan's cells and repetitions.
+func (p *Plan) complete(earlier reports.Bench) bool {
+	if len(earlier.Cells) != len(p.Cells) || earlier.Repetitions != p.Spec.Repetitions || earlier.Mode != p.Mode {
+		return false
+	}
+	for i, cell := range earlier.Cells {
+		if cell.Name != p.Cells[i].Name || cell.Number != i+1 || len(cell.Repetitions) > earlier.Repetitions {
+			return false
+		}
+	}
+	return true
+}
+
+// make makes the folder; one with other things in it is refused.
+func (f Folder) make() error {
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return fmt.Errorf("making the bench's folder: %w (choose another with --artifacts)", err)
+	}
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("reading the bench's folder: %w", err)
+	}
+	for _, entry := range entries {
+		if !ours(entry.Name()) {
+			return fmt.Errorf("the folder %s holds %s, which no bench wrote: choose an empty one with --artifacts", f.dir, entry.Name())
+		}
+	}
+	return nil
+}
+
+// ours tells whether a bench writes files of that name; those that begin with a dot are unfinished.
+func ours(name string) bool {
+	base, _, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
+	known := append(reports.BenchFiles(), fileSpec, dirSubjects)
+	return slices.Contains(known, name) || strings.HasPrefix(name, ".") && slices.ContainsFunc(known, func(one string) bool {
+		return strings.HasPrefix(one, base+".")
+	})
+}
+
+// clear removes what an earlier bench left.
+func (f Folder) clear() error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("reading the bench's folder: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(f.dir, entry.Name())); err != nil {
+			return fmt.Errorf("removing what an earlier bench left: %w", err)
+		}
+	}
+	return nil
+}
+
+// prepare writes the bench's file and the subjects of its cells.
+func (p *Plan) prepare(folder Folder) error {
+	if err := os.WriteFile(filepath.Join(folder.dir, fileSpec), p.Text, 0o644); err != nil {
+		return fmt.Errorf("keeping the bench's file: %w", err)
+	}
+	for _, cell := range p.Cells {
+		if len(cell.SubjectSets) == 0 {
+			continue
+		}
+		if err := p.writeSubject(folder, cell); err != nil {
+			return fmt.Errorf("writing the subject of %s: %w", cell.Name, err)
+		}
+	}
+	return nil
+}
+
+// SubjectFile is the subject.yaml of a cell, "" for the scenario's own.
+func (p *Plan) SubjectFile(folder Folder, cell PlannedCell) string {
+	if len(cell.SubjectSets) == 0 {
+		return p.Subject
+	}
+	return filepath.Join(folder.dir, dirSubjects, fmt.Sprintf("%02d.yaml", cell.Number))
+}
+
+// writeSubject writes a cell's subject.yaml. Its commands still run where those of the original do.
+func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
+	data, err := os.ReadFile(p.subjectFrom)
+	if err != nil {
+		return err
+	}
+	original, err := scenarios.ParseSubject(p.subjectFrom, data)
+	if err != nil {
+		return err
+	}
+	path := p.SubjectFile(folder, cell)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	here, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	there, err := filepath.Abs(filepath.Join(filepath.Dir(p.subjectFrom), original.Dir))
+	if err != nil {
+		return err
+	}
+	relative, err := filepath.Rel(here, there)
+	if err != nil {
+		return err
+	}
+	text, err := scenarios.Apply(p.subjectFrom, data, append(slices.Clone(cell.SubjectSets), "dir="+strconv.Quote(filepath.ToSlash(relative))))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// Keep writes the results as they stand; when the bench has ended, for whatever reason, with all that is made from them. Each file is complete or as it was
+// before.
+func (f Folder) Keep(bench reports.Bench, ended bool) error {
+	if !ended {
+		return reports.WriteBenchResults(f.dir, bench)
+	}
+	return reports.WriteBench(f.dir, bench)
+}

@@ -1,0 +1,248 @@
+package bench
+
+// What a run says of its cell: whether a rate was held, and whether a promise was broken.
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+const (
+	// leastSent is the share of the planned load that must have been sent in time for a run to say anything about its rate.
+	leastSent = 0.95
+	// mostStalled is the share of the load's time that the harness may have been held up for a failure to be the consumer's.
+	mostStalled = 0.1
+	// ownSlip and ownSend are the shares of the success latency from which on it is not the consumer's alone: how late records were handed over, and how long
+	// Kafka took to accept them.
+	ownSlip, ownSend = 0.25, 0.5
+	// growing is the share of the load by which a backlog grows when the rate is not held, and fewRecords the growth in all that shows nothing.
+	growing    = 0.02
+	fewRecords = 20
+)
+
+// late are the anomalies that only say that something took too long. Beyond the rate that a consumer holds they say nothing else; all others are broken
+// promises at any rate.
+func late() []string {
+	return []string{
+		"stalled", "backoff-late", "head-of-line-blocked", "paused-partition", "rebalance-storm", "stop-timeout", "retry-late", "retention-late",
+	}
+}
+
+// held tells whether a probe held its rate. What may be the harness's doing is unproven, never the consumer's failure; but what was held in spite of it was
+// held: a disturbance makes a consumer slower, never faster.
+func held(cell PlannedCell, bound string, run reports.BenchRun) (reports.BenchHold, []string) {
+	if run.Verdict == "" {
+		return reports.BenchUnproven, []string{run.Error}
+	}
+	if run.Throughput.Sent < leastSent*run.Throughput.Offered || run.Ledger.Acknowledged < int64(leastSent*float64(run.Ledger.Planned)) {
+		return reports.BenchUnproven, []string{fmt.Sprintf("the load generator did not keep the rate: %.0f/s were due, %.0f/s were sent, %d of %d records were accepted",
+			run.Throughput.Offered, run.Throughput.Sent, run.Ledger.Acknowledged, run.Ledger.Planned)}
+	}
+	hold, why := cell.held(bound, run)
+	if hold == reports.BenchNotHeld {
+		if disturbed := cell.disturbed(run); len(disturbed) > 0 {
+			return reports.BenchUnproven, append(disturbed, why...)
+		}
+	}
+	return hold, why
+}
+
+// held takes the load for what was planned.
+func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold, []string) {
+	switch run.Verdict {
+	case assertions.Fail:
+		return reports.BenchNotHeld, run.Reasons
+	case assertions.Inconclusive:
+		return reports.BenchUnproven, run.Reasons
+	}
+	if hold, why := boundHeld(bound, run); hold != reports.BenchHeld {
+		return hold, []string{why}
+	}
+	steady := (c.Load - c.WarmUp).Seconds()
+	if g := run.BacklogGrowth; g > growing*run.Throughput.Offered && g*steady > fewRecords {
+		return reports.BenchNotHeld, []string{fmt.Sprintf("the backlog grew by %.0f records/s: %.0f/s were sent, %.0f/s were finished", g, run.Throughput.Sent, run.Throughput.Processed)}
+	}
+	if !run.Drained {
+		return reports.BenchNotHeld, []string{"not every record was finished and committed when the run ended"}
+	}
+	return reports.BenchHeld, nil
+}
+
+// disturbed says what kept the harness from driving the load as planned.
+func (c PlannedCell) disturbed(run reports.BenchRun) (why []string) {
+	if slip := run.Health.SlipP99; c.MaxSlip > 0 && slip > c.MaxSlip {
+		why = append(why, fmt.Sprintf("the load generator could not keep its schedule: 1%% of the records were handed over more than %s late", slip.Round(time.Millisecond)))
+	}
+	if run.Health.Stalled.Seconds() > mostStalled*c.Load.Seconds() {
+		why = append(why, fmt.Sprintf("the harness itself was held up for %s", run.Health.Stalled.Round(time.Millisecond)))
+	}
+	return why
+}
+
+// boundHeld tells whether a run met the bound.
+func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
+	at := slices.IndexFunc(run.Thresholds, func(t measure.Threshold) bool { return t.Expression == bound })
+	switch {
+	case at < 0:
+		return reports.BenchUnproven, "the bound was not evaluated"
+	case run.Thresholds[at].Met:
+		return reports.BenchHeld, ""
+	case run.Thresholds[at].Error != "":
+		return reports.BenchUnproven, fmt.Sprintf("%s can't be told: %s", bound, run.Thresholds[at].Error)
+	}
+	why := fmt.Sprintf("%s was missed: %s", bound, run.Thresholds[at].Actual)
+	if !strings.Contains(bound, "latency.") {
+		return reports.BenchNotHeld, why
+	}
+	success := float64(run.Latency[measure.LatencySuccess].P99)
+	if slip := run.Health.SlipP99; float64(slip) > ownSlip*success {
+		return reports.BenchUnproven, fmt.Sprintf("%s; but 1%% of the records were handed over more than %s late by the load generator, which is part of that", why, slip.Round(time.Millisecond/10))
+	}
+	if send := run.Latency[measure.LatencySend].P99; float64(send) > ownSend*success {
+		return reports.BenchUnproven, fmt.Sprintf("%s; but Kafka itself took up to %s to accept a record (99%% of them)", why, send.Round(time.Millisecond/10))
+	}
+	return reports.BenchNotHeld, why
+}
+
+// breach is an invariant that was violated in a cell.
+type breach struct {
+	invariant string
+	// anomalies counts what was found over all runs of the cell; repetitions are those in which it was, and rate the lowest of a search at which it was.
+	anomalies   map[string]int64
+	repetitions []string
+	rate        float64
+}
+
+func (b breach) String() string {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(b.anomalies)) {
+		found = append(found, fmt.Sprintf("%d × %s", b.anomalies[name], name))
+	}
+	at := ""
+	if b.rate > 0 {
+		at = ", from " + reports.PerSecond(b.rate) + " on"
+	}
+	return fmt.Sprintf("%s was violated: %s (repetition %s%s)", b.invariant, strings.Join(found, ", "), strings.Join(b.repetitions, ", "), at)
+}
+
+// breaches are what is broken in a cell, and the command that shows the first of it.
+type breaches struct {
+	all     []breach
+	command string
+}
+
+// take adds what a run broke. Beyond what is held, being late breaks nothing.
+func (b *breaches) take(run reports.BenchRun, repetition int, rate float64, beyond bool) {
+	for _, invariant := range run.Invariants {
+		if invariant.Verdict != assertions.Fail {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(invariant.Anomalies)) {
+			if !beyond || !slices.Contains(late(), name) {
+				b.add(invariant.Name, name, invariant.Anomalies[name], strconv.Itoa(repetition), rate)
+				b.command = cmp.Or(b.command, run.Command)
+			}
+		}
+	}
+}
+
+func (b *breaches) add(invariant, anomaly string, count int64, repetition string, rate float64) {
+	at := slices.IndexFunc(b.all, func(one breach) bool { return one.invariant == invariant })
+	if at < 0 {
+		at = len(b.all)
+		b.all = append(b.all, breach{invariant: invariant, anomalies: map[string]int64{}, rate: rate})
+	}
+	one := &b.all[at]
+	one.anomalies[anomaly] += count
+	one.rate = min(one.rate, rate)
+	one.repetitions = appendNew(one.repetitions, repetition)
+}
+
+// brokenIn are the promises that a cell's runs broke.
+func brokenIn(mode reports.BenchMode, repetitions []reports.BenchRepetition) (found breaches) {
+	for _, repetition := range repetitions {
+		if repetition.Search == nil {
+			beyond := mode == reports.BenchStep && repetition.Knee != nil && repetition.Knee.Above > 0
+			found.take(repetition.Run, repetition.Number, 0, beyond)
+			continue
+		}
+		// Where not even the lowest rate holds, there is none that it would be beyond of.
+		beyond := repetition.Search.Limit != reports.BenchLimitNone
+		for _, probe := range repetition.Search.Probes {
+			found.take(probe.Run, repetition.Number, probe.Rate, beyond)
+		}
+	}
+	return found
+}
+
+// stand says how a cell stands after its repetitions.
+func stand(mode reports.BenchMode, cell *reports.BenchCell) {
+	cell.State, cell.Why, cell.Command = reports.BenchNotRun, nil, ""
+	if len(cell.Repetitions) == 0 {
+		return
+	}
+	if found := brokenIn(mode, cell.Repetitions); len(found.all) > 0 {
+		cell.State, cell.Command = reports.BenchBroken, found.command
+		for _, one := range found.all {
+			cell.Why = append(cell.Why, one.String())
+		}
+		return // what was proven is not made less by what was not
+	}
+	var reasons []string
+	unproven := map[string][]string{} // the repetitions, by the reason
+	for _, repetition := range cell.Repetitions {
+		if !repetition.Finished() && repetition.Run.Error == "" {
+			continue // a search that goes on
+		}
+		if cell.State == reports.BenchNotRun {
+			cell.State = reports.BenchInconclusive
+		}
+		if reason := unprovenBy(repetition); reason != "" {
+			reasons = appendNew(reasons, reason)
+			unproven[reason] = append(unproven[reason], strconv.Itoa(repetition.Number))
+		}
+		if repetition.Finished() && repetition.Usable() {
+			cell.State = reports.BenchOK
+		}
+	}
+	for _, reason := range reasons {
+		cell.Why = append(cell.Why, fmt.Sprintf("repetition %s: %s", strings.Join(unproven[reason], ", "), reason))
+	}
+}
+
+// unprovenBy says why a repetition proves nothing, or not all it should; "" if it does.
+func unprovenBy(repetition reports.BenchRepetition) string {
+	run := repetition.Run
+	search := repetition.Search
+	switch {
+	case search != nil && search.Limit == reports.BenchLimitHarness && search.Rate > 0:
+		return fmt.Sprintf("the consumer holds at least %s; whether it holds more this machine can't show", reports.PerSecond(search.Rate))
+	case run.Verdict == "":
+		return run.Error
+	case run.Verdict == assertions.Inconclusive:
+		return strings.Join(run.Reasons, "; ")
+	case search != nil && search.Limit == reports.BenchLimitHarness:
+		return "the runs at the lowest rate proved nothing: " + strings.Join(search.Probes[len(search.Probes)-1].Why, "; ")
+	case search != nil && search.Limit == reports.BenchLimitNone:
+		return fmt.Sprintf("not even the lowest rate held, %s", reports.PerSecond(search.Above))
+	}
+	return ""
+}
+
+func appendNew(list []string, more ...string) []string {
+	for _, one := range more {
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return list
+}

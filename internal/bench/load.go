@@ -1,0 +1,288 @@
+package bench
+
+// From a bench's file to its plan: everything that is wrong with it, or with a cell that it means, is found before anything is run.
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// Plan is what a bench's file means: the cells, and the order in which their repetitions are run.
+type Plan struct {
+	// File is the bench's file as it was named, Text what is in it, Hash the SHA-256 of everything that its runs are made from.
+	File string
+	Text []byte
+	Hash string
+	Spec Spec
+	// Arg is what dlqbench run is told to run the scenario, ScenarioName its name; Subject is the consumer's subject.yaml, "" for the scenario's own, and SubjectName
+	// the name of who is measured.
+	Arg, ScenarioName, Subject, SubjectName string
+	Seed                                    uint64
+	Mode                                    reports.BenchMode
+	Axes                                    []reports.BenchAxis
+	Workloads, Faults                       []string
+	Cells                                   []PlannedCell
+	// Rounds are the cells' indexes in the order in which they are run, for each repetition.
+	Rounds [][]int
+	// subjectFrom is the subject.yaml that settings of the subject change.
+	subjectFrom string
+}
+
+// PlannedCell is a cell that can be run.
+type PlannedCell struct {
+	Number           int
+	Name             string
+	Settings         []reports.BenchSetting
+	Workload, Faults string
+	// Sets are overrides as dlqbench run --set takes them; SubjectSets are those of the subject.yaml.
+	Sets, SubjectSets []string
+	// Load is how long warm-up and load take by plan; WarmUp is the first part of it.
+	Load, WarmUp time.Duration
+	// Stretches are its load, one after another; Rate is the first rate.
+	Stretches []scenarios.Step
+	Rate      float64
+	// MaxSlip is how late the generator may be for a run to prove anything.
+	MaxSlip time.Duration
+}
+
+// Kafka tells whether a Kafka can be had as a bench wants it, and which scenarios it can run.
+type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
+
+// Load finds a bench, which is the name of a shipped one or a file, and reads it and everything that it names. The error is a *scenarios.Problems when
+// something is wrong with them.
+func Load(arg string, kafka Kafka) (*Plan, error) {
+	name, data, err := Find(arg)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, data, kafka)
+}
+
+// Parse is Load for a text that was read already.
+func Parse(file string, data []byte, kafka Kafka) (*Plan, error) {
+	l := &loader{spec: defaults(), plan: &Plan{File: file, Text: data}}
+	strict, err := scenarios.DecodeStrict(file, data, schemaText, &l.spec)
+	if err != nil {
+		return nil, err
+	}
+	l.Strict = strict
+	l.checkMode()
+	l.readSubject()
+	l.readScenario()
+	if l.fits, err = kafka(l.spec.Cluster); err != nil {
+		l.Complain("/cluster", err.Error(), "")
+		l.fits = func(*scenarios.Scenario) error { return nil }
+	}
+	if l.base != nil {
+		l.checkLoad()
+		l.expand()
+	}
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	p := l.plan
+	p.Spec, p.Mode = l.spec, reports.BenchMode(l.spec.Mode)
+	p.ScenarioName, p.Seed = l.base.Name, l.base.Seed
+	if l.spec.Seed != nil {
+		p.Seed = *l.spec.Seed
+	}
+	p.Hash = digest(data, l.source, l.subjectText)
+	p.Rounds = rounds(len(p.Cells), l.spec.Repetitions, p.Seed)
+	return p, nil
+}
+
+// digest of several texts, each with its length, so that text can't move from one into another unseen.
+func digest(texts ...[]byte) string {
+	sum := sha256.New()
+	for _, text := range texts {
+		fmt.Fprintf(sum, "%d\n%s", len(text), text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// loader gathers a plan and what is wrong with it.
+type loader struct {
+	*scenarios.Strict
+	spec Spec
+	plan *Plan
+	// base is the scenario with the settings of all cells; name and source are its file's.
+	base                *scenarios.Scenario
+	name                string
+	source, subjectText []byte
+	fits                func(*scenarios.Scenario) error
+}
+
+// checkMode holds the keys that go with a mode to it.
+func (l *loader) checkMode() {
+	mode := reports.BenchMode(l.spec.Mode)
+	for key, with := range map[string]reports.BenchMode{"bound": reports.BenchMaxThroughput, "search": reports.BenchMaxThroughput, "steps": reports.BenchStep} {
+		if l.Has("/"+key) && mode != with && l.modeSound() {
+			l.Complain("/"+key, fmt.Sprintf("%s goes with mode: %s, and this is %s", key, with, mode), "")
+		}
+	}
+	if mode == reports.BenchMaxThroughput && !l.Has("/bound") {
+		l.Complain("/mode", "a search for the highest rate needs a bound: what must hold, such as bound: latency.success.p99 < 200ms", "")
+	}
+	if l.Sound("/bound") {
+		l.Threshold("/bound", l.spec.Bound)
+	}
+	if l.Sound("/search") {
+		l.checkSearch()
+	}
+	if mode == reports.BenchStep && !l.Has("/steps") {
+		l.Complain("/mode", "mode: step needs the steps, such as steps: [{rate: 100/s, for: 3s}, {rate: 200/s, for: 3s}]", "")
+	}
+	for i := 1; i < len(l.spec.Steps); i++ {
+		if path := fmt.Sprintf("/steps/%d", i); l.Sound(path) && l.Sound(path+"/rate") && l.spec.Steps[i].Rate <= l.spec.Steps[i-1].Rate {
+			l.Complain(path+"/rate", "the steps go up: each rate is more than the one before it", "")
+		}
+	}
+}
+
+func (l *loader) modeSound() bool { return !l.Has("/mode") || l.Sound("/mode") }
+
+func (l *loader) checkSearch() {
+	search := l.spec.Search
+	if l.Sound("/search/lowest") && search.Lowest <= 0 {
+		l.Complain("/search/lowest", "at this rate nothing is sent: write the rate that is tried first, such as 100/s", "")
+	}
+	if l.Sound("/search/highest") && (search.Highest <= 0 || search.Highest < search.Lowest) {
+		l.Complain("/search/highest", "the highest rate must be more than the lowest", "")
+	}
+	if l.Sound("/search/precision") && (search.Precision < leastPrecision || search.Precision > 1) {
+		l.Complain("/search/precision", fmt.Sprintf("write %s to 100%%: a rate is not known better than that", units.Percent(leastPrecision)), "")
+	}
+}
+
+// readSubject reads the subject.yaml, if one is named, so that a mistake in it is told once and not for every cell.
+func (l *loader) readSubject() {
+	if !l.Sound("/subject") {
+		return
+	}
+	file := l.relative(l.spec.Subject)
+	read, err := scenarios.LoadSubject(file)
+	var problems *scenarios.Problems
+	switch {
+	case err == nil:
+		l.plan.Subject, l.plan.SubjectName, l.plan.subjectFrom = file, read.Name, file
+	case errors.As(err, &problems):
+		l.Add(problems.Problems...)
+	case errors.Is(err, fs.ErrNotExist):
+		l.Complain("/subject", fmt.Sprintf("there is no file %s", file), "")
+	default:
+		l.Complain("/subject", err.Error(), "")
+	}
+}
+
+// readScenario reads the scenario with the settings of all cells.
+func (l *loader) readScenario() {
+	if !l.Sound("/scenario") || l.Has("/subject") && l.plan.Subject == "" {
+		return
+	}
+	arg := l.spec.Scenario
+	if _, shipped := scenarios.Shipped(arg); !shipped && (strings.ContainsAny(arg, `/\`) || filepath.Ext(arg) != "") {
+		arg = l.relative(arg)
+	}
+	name, data, err := scenarios.Find(arg)
+	if err != nil {
+		l.Complain("/scenario", err.Error(), "")
+		return
+	}
+	l.plan.Arg, l.name, l.source = arg, name, data
+	plain, _, err := scenarios.ParseForSubject(name, data, nil, l.plan.Subject)
+	if err != nil {
+		l.refused("/scenario", nil, nil, err)
+		return
+	}
+	l.base = plain
+	if l.plan.Subject == "" {
+		l.ownSubject(plain)
+	}
+	if l.plan.subjectFrom != "" {
+		if l.subjectText, err = os.ReadFile(l.plan.subjectFrom); err != nil {
+			l.Complain("/subject", err.Error(), "")
+		}
+	}
+}
+
+// ownSubject names whom the scenario judges by itself.
+func (l *loader) ownSubject(scenario *scenarios.Scenario) {
+	if scenario.Subject.File == "" {
+		l.plan.SubjectName = "reference"
+		return
+	}
+	l.plan.subjectFrom = filepath.Join(filepath.Dir(l.name), scenario.Subject.File)
+	l.plan.SubjectName = scenario.Subject.File
+	if read, err := scenarios.LoadSubject(l.plan.subjectFrom); err == nil {
+		l.plan.SubjectName = read.Name
+	}
+}
+
+// checkLoad holds the scenario's load to what the mode makes of it.
+func (l *loader) checkLoad() {
+	if err := l.fits(l.base); err != nil {
+		l.Complain("/scenario", fmt.Sprintf("%s can't be run here: %v", l.base.Name, err), "")
+	}
+	if l.plan.Mode = reports.BenchMode(l.spec.Mode); l.plan.Mode != reports.BenchMaxThroughput {
+		return
+	}
+	if l.spec.Search.Lowest == 0 {
+		l.spec.Search.Lowest = l.base.Workload.Stretches()[0].Rate
+	}
+	if l.spec.Search.Highest < l.spec.Search.Lowest {
+		l.Complain("/search/highest", fmt.Sprintf("the highest rate is less than the scenario's, %s, which is tried first: set search.lowest", l.spec.Search.Lowest), "")
+	}
+	if l.base.Workload.Bursts != nil {
+		l.Complain("/scenario", fmt.Sprintf("%s sends bursts on top of its rate, so that a rate that is held is not the load: take another scenario", l.base.Name), "")
+	}
+}
+
+// relative is the path of a file that the bench names, as seen from the working directory.
+func (l *loader) relative(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(l.plan.File), path)
+}
+
+// refused tells what is wrong with a scenario: what a setting does is told where the bench has it, what is wrong with a file of the user's own in that file.
+// The origins are the places of the sets; place is that of the cell.
+func (l *loader) refused(place string, sets, origins []string, err error) {
+	var problems *scenarios.Problems
+	if !errors.As(err, &problems) {
+		l.Complain(place, err.Error(), "")
+		return
+	}
+	_, shipped := scenarios.Shipped(l.name)
+	for _, problem := range problems.Problems {
+		at := slices.IndexFunc(sets, func(set string) bool { return problem.File == "--set "+set })
+		switch {
+		case at >= 0:
+			l.Complain(of(origins[at], sets[at], problem.Column), problem.Message, problem.Hint)
+		case len(sets) == 0 && !shipped:
+			l.Add(problem)
+		default:
+			l.Complain(place, fmt.Sprintf("this can't be run: %s (in %s)", problem.Message, problem.File), problem.Hint)
+		}
+	}
+}
+
+// of is where a problem in a column of a setting is told: one of its path, which all values of a matrix share, is told of the path.
+func of(origin, set string, column int) string {
+	if column <= strings.Index(set, "=") && strings.HasPrefix(origin, "/matrix/") {
+		return origin[:strings.LastIndex(origin, "/")]
+	}
+	return origin
+}

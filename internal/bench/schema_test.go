@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/schemagen"
+)
+
+var update = flag.Bool("update", false, "write the generated files again")
+
+// TestSchemaIsCurrent holds the kept schema to the Go types and their comments; go generate ./internal/bench writes it.
+func TestSchemaIsCurrent(t *testing.T) {
+	generated, err := schemagen.Generate(schemagen.File{
+		Title: "dlqbench bench", Of: Spec{}, Filled: defaults(),
+		Base: "github.com/dlqbench/dlqbench/internal/bench", Sources: []string{"spec.go", "../../faults/spec.go"},
+		Name: func(of reflect.Type) string {
+			if strings.HasSuffix(of.PkgPath(), "/faults") {
+				return "Fault" + of.Name()
+			}
+			return of.Name()
+		},
+		Parts: map[string]any{"FaultKafka": faults.Kafka{Probability: 1}, "FaultNetwork": faults.Network{Toxicity: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("bench.schema.json", generated, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile("bench.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(kept, generated) {
+		t.Error("bench.schema.json is not what the types and their comments say: run go generate ./internal/bench")
+	}
+}

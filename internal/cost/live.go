@@ -1,0 +1,131 @@
+package main
+
+// Section 8: what it costs that people watch a run.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/livemetrics"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// liveScenario offers about what two cores can do, so that whatever is added shows in how long it takes.
+const liveScenario = `
+name: bench-live
+description: What it costs that a run is watched.
+subject: {reference: {instances: 1, retry_backoff_ms: 50, max_retry_backoff_ms: 200, retry_jitter_ms: 20}}
+workload:
+  rate: 20000/s
+  duration: 3s
+  warm_up: 500ms
+  keys: {count: 10000}
+  outcomes: {success: 990, transient: {weight: 6, failures: 1}, exhausted: 1, permanent: 2, logical: 1}
+expect: {max_slip: 1m, drain: 5m}
+`
+
+// watchedRounds is how often each way is measured.
+const watchedRounds = 3
+
+// watched is one run.
+type watched struct {
+	// took is the time from the beginning of the load until the consumer had done all of it.
+	took     time.Duration
+	sample   // of this process; the consumer's is in consumer
+	consumer sample
+}
+
+func measureLiveView(ctx context.Context, o options) (section, error) {
+	var plain, seen []watched
+	for round := range watchedRounds + 1 {
+		ways := []*[]watched{&plain, &seen}
+		if round%2 == 1 {
+			ways[0], ways[1] = ways[1], ways[0]
+		}
+		for _, way := range ways {
+			one, err := runWatched(ctx, o, way == &seen)
+			if err != nil {
+				return section{}, err
+			}
+			if round > 0 { // the first one does not count
+				*way = append(*way, one)
+			}
+		}
+	}
+	figure := func(of func(watched) sample) (a, b []sample) {
+		for i := range plain {
+			a, b = append(a, of(plain[i])), append(b, of(seen[i]))
+		}
+		return a, b
+	}
+	own, ownSeen := figure(func(w watched) sample { return w.sample })
+	theirs, theirsSeen := figure(func(w watched) sample { return w.consumer })
+	through, throughSeen := figure(func(w watched) sample { return sample{wall: w.took, count: w.count} })
+	return section{
+		Title: "A run that is watched (a snapshot every 200 ms, as JSON and as metrics, a scrape each second) against one that is not",
+		How:   []string{"20,000 records/s offered for 3 s, 1 broker, 1 consumer. Run in turns."},
+		Rows: []row{
+			ratios("processed until all is done", "≥ 0.98×", throughSeen, through, sample.perSecond, "/s"),
+			ratios("processor time per record, harness", "", ownSeen, own, sample.cpuMicros, "µs"),
+			ratios("processor time per record, consumer", "", theirsSeen, theirs, sample.cpuMicros, "µs"),
+		},
+	}, nil
+}
+
+func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
+	scenario, err := scenarios.Parse("bench-live.yaml", []byte(liveScenario))
+	if err != nil {
+		return watched{}, err
+	}
+	options := harness.Options{
+		Scenario: scenario, Source: []byte(liveScenario), Out: o.dir, Executable: o.executable, Rerun: "bench -only 8 # seed %d", Version: "bench", Log: zerolog.Nop(),
+	}
+	if seen {
+		options.Watch = watcher()
+	}
+	children := processorTime(syscall.RUSAGE_CHILDREN)
+	var outcome *harness.Outcome
+	run, err := take(1, func() error {
+		outcome, err = harness.Run(ctx, options)
+		return err
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return watched{}, fmt.Errorf("running it: %w", err)
+	}
+	verdict, measured := outcome.Judged.Verdict, outcome.Judged.Measurements
+	if !measured.Drained {
+		return watched{}, errors.New("the consumer could not finish in time")
+	}
+	run.count = int(verdict.Ledger.Acknowledged)
+	consumer := sample{wall: run.wall, cpu: processorTime(syscall.RUSAGE_CHILDREN) - children, count: run.count}
+	load := scenario.Workload.WarmUp.D() + scenario.Workload.Duration.D()
+	return watched{took: load + measured.DrainTime, sample: run, consumer: consumer}, nil
+}
+
+// watcher does with a snapshot what a page and a Prometheus make of it.
+func watcher() func(reports.Snapshot) {
+	metrics := livemetrics.New("bench")
+	update, _ := metrics.Watch()
+	count := 0
+	return func(snapshot reports.Snapshot) {
+		update(snapshot)
+		_ = json.NewEncoder(io.Discard).Encode(snapshot)
+		if count++; count%5 == 0 {
+			metrics.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		}
+	}
+}

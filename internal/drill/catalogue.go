@@ -1,0 +1,249 @@
+package drill
+
+// What can be broken by hand: the catalogue of faults, made fit for this drill, with its parameters read from the types that faults are written in.
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// maxSuggestions bounds the values that are suggested for a text.
+const maxSuggestions = 200
+
+func (s *Session) listCatalogue() []Breakable {
+	all := []Breakable{}
+	for _, entry := range faults.Catalogue() {
+		kind, key, _ := strings.Cut(entry.Name, ".")
+		if entry.OfWorkload() || kind == faults.KindSchedule {
+			continue
+		}
+		spec, err := scenarios.DecodeFault([]byte(entry.Example))
+		if err != nil {
+			continue // its own test says so
+		}
+		spec.At, spec.When, spec.After, spec.For = 0, "", 0, 0
+		one := Breakable{Name: entry.Name, Kind: kind, Summary: entry.Summary, Does: entry.Does, Shows: entry.Shows}
+		one.Refused = s.fit(&spec)
+		if one.Spec, err = scenarios.Written(spec); err != nil {
+			continue
+		}
+		delete(one.Spec, "at")
+		one.Parameters = s.parameters(entry, key, one.Spec, instant(spec))
+		all = append(all, one)
+	}
+	return all
+}
+
+// instant: it has no duration, not even that of healing.
+func instant(spec faults.Spec) bool {
+	return spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) || spec.Subject != nil && spec.Subject.Restart ||
+		spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
+}
+
+// fit makes an example of the catalogue one that can be broken in this drill; it returns why that can't be, "" if it can.
+func (s *Session) fit(spec *faults.Spec) string {
+	scenario := s.options.Scenario
+	if spec.Network != nil {
+		link := spec.Network.Link
+		if number, is := strings.CutPrefix(link, "broker "); is && number != "1" || link == "dlq" && scenario.Topics.DLQ.Broker == 0 {
+			spec.Network.Link = "broker 1"
+		}
+	}
+	if spec.Broker != nil && spec.Broker.Broker > scenario.Cluster.Brokers {
+		spec.Broker.Broker = 1
+	}
+	if spec.Subject != nil {
+		if spec.Subject.Instance != nil {
+			first := 0
+			spec.Subject.Instance = &first
+			if graph := scenario.Graph; graph != nil {
+				spec.Subject.Node = graph.Nodes[0].Name
+			}
+		}
+		spec.Subject.ScaleUp = min(spec.Subject.ScaleUp, 1)
+	}
+	tried := *spec
+	steady := 10 * time.Minute
+	if !instant(tried) && (tried.Subject == nil || tried.Subject.RestartAfter == 0) {
+		tried.For = units.Duration(time.Minute)
+	}
+	err := scenarios.CheckRecording(s.options.Source, scenarios.Recording{Steady: steady, Faults: []faults.Spec{tried}, Subject: s.options.SubjectFile})
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// parameters are what can be chosen of an entry whose key makes it what it is.
+func (s *Session) parameters(entry faults.Entry, key string, spec map[string]any, instant bool) []Parameter {
+	var all []Parameter
+	for _, path := range entry.Keys {
+		field, found := fieldOf(reflect.TypeFor[faults.Spec](), strings.Split(path, "."))
+		if !found {
+			continue
+		}
+		all = append(all, s.describe(path, field, spec, strings.HasSuffix(path, "."+key))...)
+	}
+	// What makes the fault comes first, then what it needs, then what has a default.
+	rank := func(p Parameter) int {
+		switch {
+		case p.Required:
+			return 0
+		case p.Default != nil:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b Parameter) int { return rank(a) - rank(b) })
+	if !instant {
+		all = append(all, Parameter{Path: "for", Type: TypeDuration})
+	}
+	return all
+}
+
+// fieldOf follows json keys to a field.
+func fieldOf(in reflect.Type, keys []string) (reflect.StructField, bool) {
+	for in.Kind() == reflect.Pointer {
+		in = in.Elem()
+	}
+	for i := range in.NumField() {
+		field := in.Field(i)
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == keys[0] {
+			if len(keys) == 1 {
+				return field, true
+			}
+			return fieldOf(field.Type, keys[1:])
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// describe turns a field into parameters: one, or, of a structure, one for each of its fields.
+func (s *Session) describe(path string, field reflect.StructField, spec map[string]any, makes bool) []Parameter {
+	of := field.Type
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of.Kind() == reflect.Struct {
+		var all []Parameter
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			all = append(all, s.describe(path+"."+name, of.Field(i), spec, false)...)
+		}
+		return all
+	}
+	one := Parameter{Path: path, Default: valueAt(spec, path), Required: makes}
+	one.Type = typeOf(of)
+	for _, rule := range strings.Split(field.Tag.Get("jsonschema"), ",") {
+		word, value, _ := strings.Cut(rule, "=")
+		switch word {
+		case "required":
+			one.Required = true
+		case "enum":
+			one.Type, one.Choices = TypeChoice, append(one.Choices, value)
+		case "minimum":
+			one.Min, _ = strconv.Atoi(value)
+		}
+	}
+	one.Fixed = makes && one.Type == TypeFlag
+	if one.Type == TypeText {
+		one.Choices = s.suggestions(path)
+	}
+	return []Parameter{one}
+}
+
+func typeOf(of reflect.Type) string {
+	switch of {
+	case reflect.TypeFor[units.Duration]():
+		return TypeDuration
+	case reflect.TypeFor[units.Percent]():
+		return TypePercent
+	case reflect.TypeFor[units.Size]():
+		return TypeSize
+	case reflect.TypeFor[units.Rate]():
+		return TypeRate
+	}
+	switch of.Kind() {
+	case reflect.Bool:
+		return TypeFlag
+	case reflect.Int:
+		return TypeNumber
+	}
+	return TypeText
+}
+
+// suggestions are likely values of a text in this drill.
+func (s *Session) suggestions(path string) []string {
+	scenario := s.options.Scenario
+	var nodes []string
+	if scenario.Graph != nil {
+		for _, node := range scenario.Graph.Nodes {
+			nodes = append(nodes, node.Name)
+		}
+	}
+	switch path {
+	case "network.link":
+		links := []string{"brokers", "downstream"}
+		for broker := range scenario.Cluster.Brokers {
+			links = append(links, "broker "+strconv.Itoa(broker+1))
+		}
+		if scenario.Topics.DLQ.Broker > 0 {
+			links = append(links, "dlq")
+		}
+		if scenario.Store != nil && scenario.Store.Engine != scenarios.EngineSQLite {
+			links = append(links, faults.LinkStore)
+		}
+		for _, node := range nodes {
+			links = append(links, faults.DownstreamOf(node))
+		}
+		return links
+	case "kafka.topic":
+		return []string{"dlq", "input", "retry"}
+	case "kafka.error":
+		return faults.ErrorNames()[:min(len(faults.ErrorNames()), maxSuggestions)]
+	case "subject.node", "downstream.node":
+		return nodes
+	case "subject.process", "store.process":
+		return s.storeProcesses()
+	}
+	return nil
+}
+
+func (s *Session) storeProcesses() []string {
+	store := s.options.Scenario.Store
+	if store == nil {
+		return nil
+	}
+	var all []string
+	for number := range store.Workers {
+		all = append(all, "worker "+strconv.Itoa(number))
+	}
+	for number := range store.Routers {
+		all = append(all, "router "+strconv.Itoa(number))
+	}
+	return all
+}
+
+// valueAt is the value at a path of keys, nil if there is none.
+func valueAt(spec map[string]any, path string) any {
+	var value any = spec
+	for _, key := range strings.Split(path, ".") {
+		in, is := value.(map[string]any)
+		if !is {
+			return nil
+		}
+		value = in[key]
+	}
+	if number, is := value.(json.Number); is {
+		return number.String()
+	}
+	return value
+}

@@ -1,0 +1,99 @@
+package drill
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// TestCatalogue: every fault of the catalogue is there, with parameters whose defaults are those of its spec, and what is not refused can be broken.
+func TestCatalogue(t *testing.T) {
+	s, _ := newFake(t, nil)
+	names := map[string]Breakable{}
+	for _, one := range s.Catalogue() {
+		names[one.Name] = one
+		text, err := json.Marshal(one.Spec)
+		must(t, err)
+		spec, err := scenarios.DecodeFault(text)
+		if err != nil {
+			t.Errorf("%s: its own spec is none: %v", one.Name, err)
+			continue
+		}
+		if spec.At != 0 || spec.For != 0 || spec.When != "" || spec.Kind() != one.Kind {
+			t.Errorf("%s: %s", one.Name, text)
+		}
+		if one.Refused == "" {
+			if _, err := s.Break(t.Context(), ada, one.Spec); err != nil {
+				t.Errorf("%s: %v", one.Name, err)
+			}
+		}
+		if len(one.Parameters) == 0 || one.Summary == "" || one.Shows == "" {
+			t.Errorf("%s explains nothing: %+v", one.Name, one)
+		}
+		for _, p := range one.Parameters {
+			if p.Type == TypeChoice && len(p.Choices) == 0 || p.Path == "" || p.Default != nil && valueAt(one.Spec, p.Path) == nil {
+				t.Errorf("%s: %+v", one.Name, p)
+			}
+		}
+	}
+	for _, entry := range faults.Catalogue() {
+		_, found := names[entry.Name]
+		if own := entry.OfWorkload() || strings.HasPrefix(entry.Name, faults.KindSchedule+"."); own == found {
+			t.Errorf("%s: in the drill's catalogue: %v", entry.Name, found)
+		}
+	}
+	if refused := names["store.crash"].Refused; refused == "" {
+		t.Error("a store can be broken that is not there")
+	}
+	for _, name := range []string{"network.down", "broker.kill", "kafka.error", "subject.signal", "downstream.outage"} {
+		if refused := names[name].Refused; refused != "" {
+			t.Errorf("%s is refused: %s", name, refused)
+		}
+	}
+}
+
+// TestParameters: how they are written, which ones there are, and what is likely.
+func TestParameters(t *testing.T) {
+	s, _ := newFake(t, nil)
+	find := func(entry, path string) Parameter {
+		for _, one := range s.Catalogue() {
+			if i := slices.IndexFunc(one.Parameters, func(p Parameter) bool { return p.Path == path }); one.Name == entry && i >= 0 {
+				return one.Parameters[i]
+			}
+		}
+		t.Errorf("%s has no parameter %s", entry, path)
+		return Parameter{}
+	}
+	for _, c := range []struct {
+		entry, path string
+		want        Parameter
+	}{
+		{"network.latency", "network.latency", Parameter{Type: TypeDuration, Default: "200ms", Required: true}},
+		{"network.latency", "network.toxicity", Parameter{Type: TypePercent, Default: "100%"}},
+		{"network.bandwidth", "network.bandwidth", Parameter{Type: TypeSize, Default: "64KiB", Required: true}},
+		{"network.down", "network.down", Parameter{Type: TypeFlag, Default: true, Required: true, Fixed: true}},
+		{"network.down", "network.link", Parameter{Type: TypeText, Default: "broker 1", Required: true, Choices: []string{"brokers", "downstream", "broker 1"}}},
+		{"kafka.error", "kafka.partition", Parameter{Type: TypeNumber}},
+		{"kafka.error", "kafka.nth", Parameter{Type: TypeNumber, Min: 1}},
+		{"subject.signal", "subject.signal", Parameter{Type: TypeChoice, Default: "KILL", Required: true, Choices: []string{"TERM", "KILL", "STOP"}}},
+		{"downstream.rate_limit", "downstream.rate_limit.rate", Parameter{Type: TypeRate, Default: "100/s", Required: true}},
+		{"network.latency", "for", Parameter{Type: TypeDuration}},
+	} {
+		got := find(c.entry, c.path)
+		c.want.Path = c.path
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(c.want)
+		if string(a) != string(b) {
+			t.Errorf("%s: %s, want %s", c.entry, a, b)
+		}
+	}
+	for _, one := range s.Catalogue() {
+		if one.Name == "broker.restart" && slices.ContainsFunc(one.Parameters, func(p Parameter) bool { return p.Path == "for" }) {
+			t.Error("an instant has a duration")
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package drill
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// outcome is what a run left in the folder.
+func outcome(dir string) *harness.Outcome {
+	return &harness.Outcome{
+		Dir: dir,
+		Verdict: &assertions.Verdict{
+			Verdict: assertions.Fail, Reasons: []string{"no-loss: 2 records were lost"},
+			Invariants: []assertions.Result{
+				{Name: "no-loss", Status: assertions.Fail, Anomalies: []assertions.Anomaly{{Name: "lost", Count: 2}}},
+				{Name: "liveness", Status: assertions.Pass},
+			},
+			Faults: []assertions.FaultResult{{Observed: assertions.FaultSeen{Effects: map[string]int64{"requests answered NOT_ENOUGH_REPLICAS": 12}}}},
+		},
+		Judged: reports.Run{Dir: "runs/1", Header: history.Header{
+			RunID: "1-quorum-outage", Seed: 7, Subject: "reference", Rerun: "dlqbench run runs/1/recorded.yaml", Started: time.Unix(1700000000, 0).UTC(),
+		}},
+	}
+}
+
+// story is a drill with a fault that was noticed and healed, one that nobody noticed, one that failed, and hostile words.
+func story(t *testing.T) *Session {
+	s, run := newFake(t, nil)
+	run.pass(time.Second, 5)
+	_, err := s.Break(t.Context(), ada, refusal())
+	must(t, err)
+	run.pass(2500*time.Millisecond, 50)
+	must(t, s.Notice(bob, "the dead letters have stopped"))
+	must(t, s.Note(Actor{Name: "<img src=x onerror=alert(1)>", Role: RoleResponder}, "| a |\n# title\n<script>alert(1)</script> [x](javascript:alert(1)) `code` https://example.org"))
+	run.pass(time.Second, 60)
+	must(t, s.HealAll(t.Context(), bob))
+	run.pass(2*time.Second, 0)
+	run.script(faults.Spec{For: units.Duration(time.Minute), Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
+	run.pass(4*time.Second, 0)
+	s.hear(harness.FaultNews{Index: 1, Stage: harness.FaultFailed, At: 10 * time.Second, Err: errors.New("the link is <gone>")})
+	run.script(faults.Spec{For: units.Duration(time.Minute), Downstream: &faults.Downstream{Outage: true}})
+	run.pass(10*time.Second, 0)
+	must(t, s.Stop(ada))
+	return s
+}
+
+// TestDebrief holds what is written for people and for programs to golden files.
+func TestDebrief(t *testing.T) {
+	s, dir := story(t), t.TempDir()
+	if _, _, err := s.Debrief(); !errors.Is(err, ErrNotOpen) {
+		t.Errorf("a debrief of a drill that goes on: %v", err)
+	}
+	must(t, s.Finish(outcome(dir), nil))
+	<-s.Done()
+	for _, name := range []string{FileJSON, FileMarkdown, FileHTML} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, err)
+		golden := filepath.Join("testdata", name)
+		if *update {
+			must(t, os.WriteFile(golden, got, 0o644))
+		}
+		want, err := os.ReadFile(golden)
+		must(t, err)
+		if string(got) != string(want) {
+			t.Errorf("%s is not as in testdata; look at it, then write it again with -update:\n%s", name, got)
+		}
+	}
+	markdown, page, err := s.Debrief()
+	must(t, err)
+	if len(markdown) == 0 || len(page) == 0 {
+		t.Error("the debrief is empty")
+	}
+}
+
+// TestHostileWords: what people write stays text, in every form.
+func TestHostileWords(t *testing.T) {
+	s, dir := story(t), t.TempDir()
+	must(t, s.Finish(outcome(dir), nil))
+	markdown, page, err := s.Debrief()
+	must(t, err)
+	if found := regexp.MustCompile(`(?i)<(script|img|a|link|iframe|object|svg|base)\b`).Find(page); found != nil {
+		t.Errorf("the debrief has an element %s", found)
+	}
+	if found := regexp.MustCompile(`(?i)(src|href)\s*=\s*"?https?:|url\(`).Find(page); found != nil {
+		t.Errorf("the debrief asks for something from elsewhere: %s", found)
+	}
+	for _, bad := range []string{"<img", "<script", "[x](", "\n# title", "`code`", "https://example"} {
+		if strings.Contains(string(markdown), bad) {
+			t.Errorf("the Markdown has %q", bad)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, FileJSON))
+	must(t, err)
+	var record Record
+	must(t, json.Unmarshal(text, &record))
+	if !strings.Contains(string(text), `\u003cscript\u003e`) {
+		t.Error("drill.json does not escape markup")
+	}
+}
+
+// TestNoRun: a drill whose run never came about has a debrief that says why.
+func TestNoRun(t *testing.T) {
+	s, _ := newFake(t, nil)
+	must(t, s.Finish(nil, errors.New("starting the brokers: no space")))
+	state := s.State(RoleResponder)
+	if state.Stage != StageOver || !strings.Contains(state.Result.Error, "no space") || state.Result.Verdict != "" {
+		t.Errorf("%+v", state.Result)
+	}
+	markdown, _, err := s.Debrief()
+	must(t, err)
+	if !strings.Contains(string(markdown), "no verdict") || !strings.Contains(string(markdown), "no space") {
+		t.Errorf("%s", markdown)
+	}
+	wants(t, s.Stop(ada), ErrNotOpen)
+	wants(t, s.HealAll(t.Context(), bob), ErrNotOpen)
+}
+
+// TestTrimmed: nothing that people write moves a cursor, turns the direction of writing round, or fills the page.
+func TestTrimmed(t *testing.T) {
+	for text, want := range map[string]string{
+		"  plain  ": "plain", "a\x1b[2Jb\x00\a": "a[2Jb", "a\u202eb\u2066c": "abc", "\xff": "\uFFFD", "línea\nzwei": "línea\nzwei", strings.Repeat("ä", 70): strings.Repeat("ä", 60) + "…",
+	} {
+		if got := trimmed(text, maxName); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

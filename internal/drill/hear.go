@@ -1,0 +1,193 @@
+package drill
+
+// What the run tells the session.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// before is how long before a fault the lag is looked at that it must come back to; lagsKept is how much of it is kept.
+const (
+	before   = 3 * time.Second
+	lagsKept = 64
+)
+
+// The log's words for what is no action.
+const (
+	entryHealed = "healed"
+	entryFailed = "failed"
+	entryEnds   = "ends"
+)
+
+// begin is told that the steady load begins.
+func (s *Session) begin(steady time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened, s.until, s.stage = s.clock(), min(steady, s.options.Limit), StageOpen
+	if s.options.Limit < steady {
+		s.limit = time.AfterFunc(s.options.Limit, func() { s.end(fmt.Sprintf("it had lasted %s, the longest it may", s.options.Limit)) })
+	}
+	s.change()
+}
+
+// hear is told what becomes of faults.
+func (s *Session) hear(news harness.FaultNews) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if news.Stage == harness.FaultInjected {
+		s.injected(news)
+		return
+	}
+	f := s.at(news.Index)
+	if f == nil {
+		return
+	}
+	f.spec = news.Written
+	entry := Entry{At: news.At, Fault: f.ID}
+	switch news.Stage {
+	case harness.FaultHealed:
+		at := news.At
+		f.Healed, f.over = &at, true
+		entry.Who, entry.Action, entry.Text = f.HealedBy, entryHealed, f.Name
+	case harness.FaultFailed:
+		f.Failed, f.over = news.Err.Error(), true
+		entry.Who, entry.Action, entry.Text = f.By, entryFailed, f.Name+": "+f.Failed
+	default:
+		return
+	}
+	s.say(line{Entry: entry, hidden: !f.ownOf(RoleResponder)})
+}
+
+// injected enters a fault; s.mu is held.
+func (s *Session) injected(news harness.FaultNews) {
+	f := &fault{
+		Fault: Fault{
+			ID: fmt.Sprint(news.Index + 1), Name: news.Planned.Name, Kind: news.Planned.Kind, What: news.Planned.What, Target: news.Planned.Target,
+			Injected: news.At, ToNotice: true,
+		},
+		index: news.Index, spec: news.Written, planned: news.Planned.Spec, action: ActionBreak, before: s.lagBefore(news.At),
+	}
+	if keys, err := scenarios.Written(news.Written); err == nil {
+		delete(keys, "at")
+		if news.Planned.Open {
+			delete(keys, "for")
+		}
+		f.Spec = keys
+	}
+	if done, is := news.By.(doing); is {
+		f.By, f.action = &done.who, done.action
+		f.ToNotice = done.who.Role == RoleInjector && done.action != ActionScale && done.action != ActionRestart
+	}
+	s.faults = append(s.faults, f)
+	s.say(line{Entry: Entry{At: news.At, Who: f.By, Action: f.action, Fault: f.ID, Text: f.Name + ": " + f.What}, hidden: !f.ownOf(RoleResponder)})
+}
+
+// ownOf reports whether the fault is the doing of somebody with the role.
+func (f *fault) ownOf(role Role) bool { return f.By != nil && f.By.Role == role }
+
+// lagBefore is the largest lag of a while before the time: what lies below it is what it always was; s.mu is held.
+func (s *Session) lagBefore(at time.Duration) int64 {
+	var largest int64
+	for _, one := range s.lags {
+		if one.at <= at && at-one.at <= before {
+			largest = max(largest, one.lag)
+		}
+	}
+	return largest
+}
+
+// Watch is told, several times a second, how the run is going.
+func (s *Session) Watch(snapshot reports.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stage == StageOver {
+		return
+	}
+	count := s.options.Scenario.InstanceCount()
+	snapshot.Instances = slices.DeleteFunc(slices.Clone(snapshot.Instances), func(one reports.InstanceState) bool {
+		return one.Kind == "instance" && one.Number >= count && !one.Status.Up() // room to add one
+	})
+	s.live = &snapshot
+	s.advance(snapshot.Phase)
+	if at := s.now(); !s.opened.IsZero() {
+		s.lags = append(s.lags, lag{at, snapshot.Lag})
+		s.lags = s.lags[max(len(s.lags)-lagsKept, 0):]
+		for _, f := range s.faults {
+			if f.Healed != nil && f.Drained == nil && at > *f.Healed && snapshot.Lag <= f.before {
+				f.Drained = &at
+			}
+		}
+	}
+	s.copyEvents(&snapshot)
+	s.change()
+}
+
+// copyEvents takes over what is new in the run's own log, from the run's clock to that of the drill, which begins with the steady load: before the load
+// begins nobody knows when that will be. What is broken and healed is told by the hands. s.mu is held.
+func (s *Session) copyEvents(snapshot *reports.Snapshot) {
+	if snapshot.Total == 0 {
+		return
+	}
+	steady := snapshot.Now - snapshot.Elapsed + s.options.Scenario.Workload.WarmUp.D()
+	for _, event := range snapshot.EventsAfter(s.told) {
+		s.told = event.Sequence
+		faulty := event.Kind == reports.EventPhase && (event.Text == history.PhaseFault || event.Text == history.PhaseHeal)
+		if event.Kind == reports.EventFault || faulty {
+			continue
+		}
+		one := line{Entry: Entry{At: event.At - steady, Action: string(event.Kind), Text: event.Text}}
+		if event.Kind == reports.EventInstance {
+			one.plain, _, _ = strings.Cut(event.Text, ":") // that it ended, not by what
+		}
+		s.say(one)
+	}
+}
+
+// advance moves on to the stage that the run's phase belongs to; that of the open load begins and ends with what can be broken. s.mu is held.
+func (s *Session) advance(phase string) {
+	stage := s.stage
+	switch phase {
+	case history.PhaseWarmup:
+		stage = StageWarm
+	case history.PhaseHeal, history.PhaseDrain, history.PhaseReplay:
+		stage = StageDrain
+	case history.PhaseAudit, history.PhaseSeal:
+		stage = StageJudge
+	}
+	if stage.before(s.stage) || stage == s.stage {
+		return
+	}
+	s.stage = stage
+	if stage == StageDrain || stage == StageJudge {
+		s.endOfLoad()
+	}
+}
+
+// endOfLoad notes when and why the load ended; s.mu is held.
+func (s *Session) endOfLoad() {
+	if s.ended != 0 {
+		return
+	}
+	s.ended = s.now()
+	if s.limit != nil {
+		s.limit.Stop()
+	}
+	if s.why == "" {
+		s.why = "its time was over"
+	}
+	s.say(line{Entry: Entry{Action: entryEnds, Text: "the load has ended: " + s.why}})
+}
+
+// before reports whether the stage comes before the other.
+func (s Stage) before(other Stage) bool {
+	rank := map[Stage]int{StageSetUp: 0, StageWarm: 1, StageOpen: 2, StageDrain: 3, StageJudge: 4, StageOver: 5}
+	return rank[s] < rank[other]
+}

@@ -1,0 +1,358 @@
+package drill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+var (
+	// ErrNotAllowed says that the role, or whose the cluster is, forbids it.
+	ErrNotAllowed = errors.New("not allowed")
+	// ErrNotOpen says that it is too early, or too late.
+	ErrNotOpen = harness.ErrNotOpen
+	// ErrRefused says that it can't be done in this drill, or at all.
+	ErrRefused = harness.ErrRefused
+)
+
+const (
+	// callLimit bounds every call: longer than healing may take.
+	callLimit = 45 * time.Second
+	// maxLog is how many of the newest entries a state has.
+	maxLog = 400
+	// maxText bounds what somebody says, and maxName a name, in characters.
+	maxText = 2000
+	maxName = 60
+	// spare is how many instances can be added at a time.
+	spare = 4
+	// awayLimit is how long a drill that somebody had been looking at goes on with nobody there.
+	awayLimit = 30 * time.Second
+)
+
+// Options say what a drill may do.
+type Options struct {
+	Scenario *scenarios.Scenario
+	// Source is the scenario's text, SubjectFile the file of its subject, "" for the reference consumer.
+	Source      []byte
+	SubjectFile string
+	// Foreign: the Kafka is the user's own, and so nothing may be broken, unless he said that he owns it.
+	Foreign bool
+	// Scripted: nobody breaks anything by hand, the script does.
+	Scripted bool
+	// Rerun is the command line that runs a recording, with %s for its file.
+	Rerun string
+	// Limit is the longest that the load may last, whatever the scenario says; 0 is an hour.
+	Limit time.Duration
+	// Away is how long a drill that somebody had been looking at goes on with nobody there; 0 is 30 s.
+	Away time.Duration
+}
+
+// Session is a drill. All of it is safe for concurrent use; every call is bounded in time, with or without a deadline of its own.
+type Session struct {
+	options Options
+	clock   func() time.Time
+	breaks  breaking
+	ending  func()
+
+	catalogue func() []Breakable
+	done      chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed with the next change
+	version uint64
+	stage   Stage
+	opened  time.Time // when the steady load began
+	ended   time.Duration
+	until   time.Duration
+	live    *reports.Snapshot
+	told    int64 // the last event of the run that is in the log
+	faults  []*fault
+	log     []line
+	entries int
+	lags    []lag
+	why     string
+	false   int
+	here    int // who looks at it
+	away    *time.Timer
+	limit   *time.Timer
+	result  *Result
+	written debrief
+}
+
+// fault is a Fault with what only the session knows.
+type fault struct {
+	Fault
+	index int
+	// spec is it as a scenario writes it, planned as the run carries it out.
+	spec, planned faults.Spec
+	action        string
+	// before is the lag that counts as drained.
+	before int64
+	over   bool
+}
+
+// line is an entry and who may see it before the drill is over.
+type line struct {
+	Entry
+	hidden bool // from the responder
+	// plain is what a responder reads in place of the text, if that says too much.
+	plain string
+}
+
+// lag is what the lag was at a moment.
+type lag struct {
+	at  time.Duration
+	lag int64
+}
+
+// breaking is what breaks and heals; the harness's hands are one.
+type breaking interface {
+	Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error)
+	Heal(ctx context.Context, index int) error
+	Alive(instance int) bool
+	Replay(ctx context.Context) (letters int, err error)
+}
+
+// New returns a session that waits for its run, and the hands for it.
+func New(options Options) (*Session, *harness.Hands) {
+	s := newSession(options)
+	hands := harness.NewHands(harness.HandsOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
+	s.breaks, s.ending = hands, hands.EndLoad
+	return s, hands
+}
+
+func newSession(options Options) *Session {
+	options.Away, options.Limit = cmp.Or(options.Away, awayLimit), cmp.Or(options.Limit, time.Hour)
+	s := &Session{
+		options: options, clock: time.Now, done: make(chan struct{}), changed: make(chan struct{}), stage: StageSetUp,
+		until: min(options.Scenario.Workload.Duration.D(), options.Limit),
+	}
+	s.catalogue = sync.OnceValue(s.listCatalogue)
+	return s
+}
+
+// Catalogue returns what can be broken, and why not what can't be in this drill.
+func (s *Session) Catalogue() []Breakable { return s.catalogue() }
+
+// Done is closed when the drill is over and its debrief written.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Next waits until the state has changed since the version, or ctx ends.
+func (s *Session) Next(ctx context.Context, after uint64) error {
+	for {
+		s.mu.Lock()
+		version, changed := s.version, s.changed
+		s.mu.Unlock()
+		if version > after {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Attend counts somebody who looks at the drill until leave is called. When nobody does any more for Options.Away, everything is healed and
+// the drill ends: whoever broke something has gone.
+func (s *Session) Attend(Role) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.here++
+	if s.away != nil {
+		s.away.Stop()
+		s.away = nil
+	}
+	return sync.OnceFunc(s.leave)
+}
+
+// Attended reports whether anybody looks at it.
+func (s *Session) Attended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.here > 0
+}
+
+func (s *Session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.here--; s.here == 0 && s.stage != StageOver {
+		s.away = time.AfterFunc(s.options.Away, s.deserted)
+	}
+}
+
+// deserted ends a drill at which nobody looks.
+func (s *Session) deserted() {
+	s.mu.Lock()
+	gone := s.here == 0
+	s.mu.Unlock()
+	if gone {
+		s.end(fmt.Sprintf("nobody has looked at the drill for %s", s.options.Away))
+	}
+}
+
+// Stop ends the load now: everything is healed, the consumer finishes its work, and the drill is judged. It does not wait for that.
+func (s *Session) Stop(who Actor) error {
+	if _, err := s.may(ActionStop, &who); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.say(line{Entry: Entry{Who: &who, Action: ActionStop, Text: "ends the drill"}})
+	s.mu.Unlock()
+	s.end("stopped by " + who.title())
+	return nil
+}
+
+// Interrupted ends the drill like Stop, without anyone's name.
+func (s *Session) Interrupted() { s.end("stopped from the terminal") }
+
+func (s *Session) end(why string) {
+	s.mu.Lock()
+	if s.why == "" && s.stage != StageOver {
+		s.why = why
+		s.change()
+	}
+	s.mu.Unlock()
+	s.ending()
+}
+
+// Notice is a press on the button "I noticed": it counts for everything to notice that is in force, or was until a moment ago and has not drained.
+func (s *Session) Notice(who Actor, text string) error {
+	now, err := s.may(ActionNotice, &who)
+	if err != nil {
+		return err
+	}
+	text = trimmed(text, maxText)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	noticed := false
+	for _, f := range s.faults {
+		if f.ToNotice && f.Noticed == nil && f.Failed == "" && (f.Healed == nil || f.Drained == nil) {
+			f.Noticed, f.NoticedBy, noticed = &now, &who, true
+		}
+	}
+	if !noticed {
+		s.false++
+	}
+	s.say(line{Entry: Entry{Who: &who, Action: ActionNotice, Text: text}})
+	return nil
+}
+
+// Note writes down what somebody decides, or thinks.
+func (s *Session) Note(who Actor, text string) error {
+	if _, err := s.may(ActionNote, &who); err != nil {
+		return err
+	}
+	if text = trimmed(text, maxText); text == "" {
+		return fmt.Errorf("%w: a note needs some text", ErrRefused)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.say(line{Entry: Entry{Who: &who, Action: ActionNote, Text: text}, hidden: who.Role == RoleInjector})
+	return nil
+}
+
+// title is what an actor is called in a sentence.
+func (a Actor) title() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return "the " + string(a.Role)
+}
+
+// trimmed is what somebody wrote, without what moves a terminal's cursor, and not longer than can be read.
+func trimmed(text string, most int) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return text
+}
+
+// may tells whether someone may do something now, and what time it is. The actor's name is made fit to be shown.
+func (s *Session) may(action string, who *Actor) (time.Duration, error) {
+	who.Name = trimmed(strings.Join(strings.Fields(who.Name), " "), maxName)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if who.Role != RoleInjector && who.Role != RoleResponder {
+		return 0, fmt.Errorf("%w: there is no role %q in a drill", ErrNotAllowed, who.Role)
+	}
+	if why := s.forbidden(action, who.Role); why != "" {
+		return 0, fmt.Errorf("%w: %s", ErrNotAllowed, why)
+	}
+	if why := s.untimely(action); why != "" {
+		return 0, fmt.Errorf("%w: %s", ErrNotOpen, why)
+	}
+	return s.now(), nil
+}
+
+// forbidden says why a role may not do something at any time, "" if it may; s.mu is held.
+func (s *Session) forbidden(action string, role Role) string {
+	breaks := slices.Contains([]string{ActionBreak, ActionKill, ActionPause, ActionRestart, ActionScale}, action)
+	switch {
+	case breaks && s.options.Foreign:
+		return "this Kafka is not dlqbench's own; who owns it may start the drill with --i-own-this-cluster"
+	case action == ActionBreak && s.options.Scripted:
+		return "this drill follows its script: nobody breaks anything by hand"
+	case role == RoleResponder && (action == ActionBreak || action == ActionHeal):
+		return "a responder does not break things, and heals all there is: which faults there are is for him to find out"
+	}
+	return ""
+}
+
+// untimely says why something can't be done at this stage, "" if it can; s.mu is held.
+func (s *Session) untimely(action string) string {
+	switch {
+	case s.stage == StageOver:
+		return "the drill is over"
+	case action == ActionNote || action == ActionStop || action == ActionHealAll || action == ActionNotice && s.stage == StageDrain:
+		return ""
+	case s.stage == StageSetUp || s.stage == StageWarm:
+		return "the load has not begun yet"
+	case s.stage != StageOpen:
+		return "the load has ended"
+	}
+	return ""
+}
+
+// now is the time of the drill; s.mu is held.
+func (s *Session) now() time.Duration {
+	if s.opened.IsZero() {
+		return 0
+	}
+	return s.clock().Sub(s.opened)
+}
+
+// change makes a new version; s.mu is held.
+func (s *Session) change() {
+	s.version++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// say adds a line to the log; s.mu is held.
+func (s *Session) say(one line) {
+	s.entries++
+	one.Number = s.entries
+	if one.At == 0 {
+		one.At = s.now()
+	}
+	s.log = append(s.log, one)
+	s.change()
+}

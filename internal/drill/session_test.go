@@ -1,0 +1,326 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+var (
+	ada = Actor{Name: "Ada", Role: RoleInjector}
+	bob = Actor{Name: "Bob", Role: RoleResponder}
+)
+
+func refusal() map[string]any {
+	return map[string]any{"kafka": map[string]any{"api": "Produce", "topic": "dlq", "error": "NOT_ENOUGH_REPLICAS"}}
+}
+
+// TestMeasures follows one fault from its injection to the debrief's figures.
+func TestMeasures(t *testing.T) {
+	s, run := newFake(t, nil)
+	run.pass(2*time.Second, 40)
+	broken, err := s.Break(t.Context(), ada, refusal())
+	must(t, err)
+	if broken.ID != "1" || broken.Name != "produce-error" || !broken.ToNotice || broken.Injected != 2*time.Second {
+		t.Errorf("broken: %+v", broken)
+	}
+	run.pass(3*time.Second, 500)
+	must(t, s.Notice(bob, "no dead letters any more"))
+	run.pass(4*time.Second, 900)
+	must(t, s.HealAll(t.Context(), bob))
+	run.pass(time.Second, 41) // not yet what it was before
+	run.pass(time.Second, 40)
+	run.pass(time.Second, 0)
+	must(t, s.Notice(bob, "something again?"))
+	figures := s.State(RoleInjector).Faults[0]
+	if *figures.Noticed != 5*time.Second || *figures.Healed != 9*time.Second || *figures.Drained != 11*time.Second || figures.HealedBy.Name != "Bob" {
+		t.Errorf("%+v", figures)
+	}
+	want := Figures{
+		Faults: 1, Noticed: 1, Healed: 1, Drained: 1, FalseAlarms: 1, ToNotice: Spread{3 * time.Second, 3 * time.Second},
+		ToHeal: Spread{7 * time.Second, 7 * time.Second}, ToDrain: Spread{2 * time.Second, 2 * time.Second},
+	}
+	must(t, s.Finish(&harness.Outcome{Dir: t.TempDir(), Verdict: &assertions.Verdict{Verdict: assertions.Pass}}, nil))
+	if got := s.State(RoleResponder).Result.Figures; got != want {
+		t.Errorf("figures %+v, want %+v", got, want)
+	}
+}
+
+// TestResponderSeesNothing: whatever is broken, no word that tells of it is in what a responder gets, until the drill is over.
+func TestResponderSeesNothing(t *testing.T) {
+	s, run := newFake(t, nil)
+	_, err := s.Break(t.Context(), ada, refusal())
+	must(t, err)
+	must(t, s.Kill(t.Context(), ada, 1))
+	run.script(faults.Spec{For: units.Duration(time.Minute), Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
+	must(t, s.Note(ada, "I have killed one"))
+	run.pass(time.Second, 10)
+	must(t, s.Heal(t.Context(), ada, "1"))
+	secret := []string{"quorum", "outage", "produce", "replicas", "not_enough", "kill-", "KILL", "killed", "killed one", "latency-", "downstream", "delayed", "paused", "Ada"}
+	open, err := json.Marshal(s.State(RoleResponder))
+	must(t, err)
+	// What he may do is no secret, and neither is how his view calls things.
+	text := strings.NewReplacer(`"kill"`, "", `"pause"`, "").Replace(string(open))
+	for _, word := range secret {
+		if strings.Contains(strings.ToLower(text), strings.ToLower(word)) {
+			t.Errorf("a responder reads %q: %s", word, text)
+		}
+	}
+	all, err := json.Marshal(s.State(RoleInjector))
+	must(t, err)
+	for _, word := range []string{"quorum-outage", "produce-error", "NOT_ENOUGH_REPLICAS", "kill-instance-1", "downstream-latency", "signal KILL", "Ada"} {
+		if !strings.Contains(string(all), word) {
+			t.Errorf("the injector does not read %q: %s", word, all)
+		}
+	}
+	if len(s.State(RoleResponder).Live.Instances) != 2 {
+		t.Errorf("room for instances is shown as instances: %+v", s.State(RoleResponder).Live.Instances)
+	}
+	must(t, s.Finish(nil, nil))
+	over, err := json.Marshal(s.State(RoleResponder))
+	must(t, err)
+	if !strings.Contains(string(over), "produce-error") || !strings.Contains(string(over), "quorum-outage") {
+		t.Errorf("the drill is over, and a responder is not told what was broken: %s", over)
+	}
+}
+
+// TestResponderSeesHisOwn: what a responder did himself he may see, and heal.
+func TestResponderSeesHisOwn(t *testing.T) {
+	s, _ := newFake(t, nil)
+	must(t, s.Kill(t.Context(), bob, 0))
+	state := s.State(RoleResponder)
+	if len(state.Faults) != 1 || state.Faults[0].ToNotice || state.Log[len(state.Log)-1].Action != ActionKill {
+		t.Errorf("%+v", state)
+	}
+	must(t, s.Restart(t.Context(), bob, 0))
+	if s.State(RoleResponder).Faults[0].Healed == nil {
+		t.Error("a restart did not bring back what was killed")
+	}
+}
+
+// TestRefusals: who may do what when, and what there is not.
+func TestRefusals(t *testing.T) {
+	early := func(t *testing.T) *Session {
+		s, _ := newFake(t, nil)
+		s.stage = StageSetUp
+		return s
+	}
+	open := func(change func(*Options)) func(t *testing.T) *Session {
+		return func(t *testing.T) *Session {
+			s, _ := newFake(t, change)
+			return s
+		}
+	}
+	drained := func(t *testing.T) *Session {
+		s, _ := newFake(t, nil)
+		s.Watch(reports.Snapshot{Phase: history.PhaseDrain})
+		return s
+	}
+	breaks := func(who Actor, spec map[string]any) func(context.Context, *Session) error {
+		return func(ctx context.Context, s *Session) error {
+			_, err := s.Break(ctx, who, spec)
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		session func(*testing.T) *Session
+		do      func(context.Context, *Session) error
+		want    error
+		says    string
+	}{
+		"a responder breaks":   {open(nil), breaks(bob, refusal()), ErrNotAllowed, "does not break things"},
+		"nobody breaks":        {open(nil), breaks(Actor{}, refusal()), ErrNotAllowed, `no role ""`},
+		"a responder heals":    {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, bob, "1") }, ErrNotAllowed, "heals all there is"},
+		"another's cluster":    {open(func(o *Options) { o.Foreign = true }), breaks(ada, refusal()), ErrNotAllowed, "--i-own-this-cluster"},
+		"kill there":           {open(func(o *Options) { o.Foreign = true }), func(ctx context.Context, s *Session) error { return s.Kill(ctx, bob, 0) }, ErrNotAllowed, "--i-own-this-cluster"},
+		"a script":             {open(func(o *Options) { o.Scripted = true }), breaks(ada, refusal()), ErrNotAllowed, "follows its script"},
+		"too early":            {early, breaks(ada, refusal()), ErrNotOpen, "has not begun"},
+		"too late":             {drained, breaks(ada, refusal()), ErrNotOpen, "has ended"},
+		"an unknown key":       {open(nil), breaks(ada, map[string]any{"kafka": map[string]any{"api": "Produce", "topics": "dlq", "close": true}}), ErrRefused, "topics"},
+		"no fault":             {open(nil), breaks(ada, nil), ErrRefused, ""},
+		"an unknown fault":     {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, ada, "7") }, ErrRefused, `no fault "7"`},
+		"no number":            {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, ada, "x") }, ErrRefused, `no fault "x"`},
+		"no such instance":     {open(nil), func(ctx context.Context, s *Session) error { return s.Kill(ctx, ada, 3) }, ErrRefused, "instance 3: there are 2"},
+		"no negative instance": {open(nil), func(ctx context.Context, s *Session) error { return s.Pause(ctx, ada, -1) }, ErrRefused, "there are 2"},
+		"not paused":           {open(nil), func(ctx context.Context, s *Session) error { return s.Resume(ctx, ada, 0) }, ErrRefused, "is not paused"},
+		"too many":             {open(nil), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 7) }, ErrRefused, "1 to 6"},
+		"none":                 {open(nil), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 0) }, ErrRefused, "1 to 6"},
+		"idle instances":       {open(func(o *Options) { o.Scenario.Topics.Input.Partitions = 3 }), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 4) }, ErrRefused, "3 partitions"},
+		"nothing to replay":    {open(nil), func(ctx context.Context, s *Session) error { return s.Replay(ctx, ada) }, ErrRefused, "replay section"},
+		"an empty note":        {open(nil), func(_ context.Context, s *Session) error { return s.Note(bob, " \n\x1b ") }, ErrRefused, "needs some text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.do(t.Context(), c.session(t))
+			wants(t, err, c.want)
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want it to say %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestScale goes up and down: what was added goes first, and what was taken away comes back first.
+func TestScale(t *testing.T) {
+	s, run := newFake(t, nil)
+	running := func() int {
+		count := 2
+		for i, spec := range run.written {
+			if !run.healed[i] {
+				count += spec.Subject.ScaleUp - spec.Subject.ScaleDown
+			}
+		}
+		return count
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			want := rapid.IntRange(1, 6).Draw(t, "instances")
+			if err := s.Scale(context.Background(), ada, want); err != nil {
+				t.Fatal(err)
+			}
+			if running() != want {
+				t.Fatalf("%d instances run, want %d", running(), want)
+			}
+		}
+	})
+	for i, spec := range run.written {
+		if spec.Subject.ScaleDown > 1 {
+			t.Errorf("fault %d ends %d of 2 instances", i, spec.Subject.ScaleDown)
+		}
+	}
+}
+
+// TestDeserted: when everybody has gone, the drill ends; who comes back in time keeps it.
+func TestDeserted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := newFake(t, nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if run.ends() != 0 {
+			t.Fatal("a drill at which nobody ever looked has ended")
+		}
+		leave, second := s.Attend(RoleInjector), s.Attend(RoleResponder)
+		leave()
+		leave() // twice is once
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if run.ends() != 0 || !s.Attended() {
+			t.Fatal("the drill has ended with somebody there")
+		}
+		second()
+		time.Sleep(awayLimit - time.Second)
+		third := s.Attend(RoleInjector)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if run.ends() != 0 {
+			t.Fatal("the drill has ended although somebody came back")
+		}
+		third()
+		time.Sleep(awayLimit + time.Second)
+		synctest.Wait()
+		if run.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "nobody has looked") {
+			t.Errorf("ended %d times: %q", run.ends(), s.State(RoleInjector).Ending)
+		}
+	})
+}
+
+// TestLimit: a drill ends by itself, however long its load could be.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := newFake(t, func(o *Options) { o.Limit = time.Minute })
+		if s.State(RoleResponder).Until != time.Minute {
+			t.Errorf("until %v", s.State(RoleResponder).Until)
+		}
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if run.ends() != 1 {
+			t.Error("it went on beyond its limit")
+		}
+	})
+}
+
+// TestNext wakes everybody who waits with each change, and stops with ctx.
+func TestNext(t *testing.T) {
+	s, _ := newFake(t, nil)
+	version := s.State(RoleInjector).Version
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			if err := s.Next(t.Context(), version); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	must(t, s.Note(bob, "hello"))
+	group.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wants(t, s.Next(ctx, s.State(RoleInjector).Version), context.Canceled)
+}
+
+// TestManyAtOnce: everybody presses everything at the same time.
+func TestManyAtOnce(t *testing.T) {
+	s, run := newFake(t, nil)
+	var group sync.WaitGroup
+	for n := range 8 {
+		who := Actor{Name: fmt.Sprint(n), Role: RoleInjector}
+		group.Go(func() {
+			for range 8 {
+				broken, err := s.Break(t.Context(), who, refusal())
+				if err != nil {
+					t.Error(err)
+				}
+				_ = s.Notice(who, "x")
+				_ = s.HealAll(t.Context(), who)
+				_ = s.Heal(t.Context(), who, broken.ID)
+				_ = s.State(RoleResponder)
+				run.pass(time.Millisecond, 1)
+			}
+		})
+	}
+	group.Wait()
+	state := s.State(RoleInjector)
+	if len(state.Faults) != 64 || len(state.Log) < 64 {
+		t.Errorf("%d faults, %d entries", len(state.Faults), len(state.Log))
+	}
+	for _, f := range state.Faults {
+		if f.Healed == nil || f.HealedBy == nil {
+			t.Fatalf("not healed: %+v", f)
+		}
+	}
+	numbers := make([]int, 0, len(state.Log))
+	for _, entry := range state.Log {
+		numbers = append(numbers, entry.Number)
+	}
+	if !slices.IsSorted(numbers) {
+		t.Error("the log is out of order")
+	}
+}
+
+// TestEventTimes: what the run saw is told in the time of the drill.
+func TestEventTimes(t *testing.T) {
+	s, run := newFake(t, nil)
+	run.pass(5*time.Second, 0)
+	log := s.State(RoleInjector).Log
+	if last := log[len(log)-1]; last.At != time.Second || last.Action != string(reports.EventRebalance) {
+		t.Errorf("%+v", log)
+	}
+	run.pass(time.Second, 0)
+	if now := len(s.State(RoleInjector).Log); now != len(log) {
+		t.Errorf("events were told twice: %d entries, then %d", len(log), now)
+	}
+}

@@ -1,0 +1,78 @@
+package drill
+
+// What each role may see.
+
+import (
+	"slices"
+	"strings"
+)
+
+// State returns what the role may see now. It shares nothing that changes with the session.
+func (s *Session) State(role Role) State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := role == RoleInjector || s.stage == StageOver
+	state := State{
+		Version: s.version, Role: role, Stage: s.stage, At: s.now(), Until: s.until, May: s.mayNow(role), Live: s.live,
+		Instances: s.options.Scenario.InstanceCount() + spare, Faults: s.seen(all), Log: s.entriesFor(all), Ending: s.why, Result: s.result,
+	}
+	if all {
+		state.Scenario, state.Description = s.options.Scenario.Name, s.options.Scenario.Description
+		return state
+	}
+	if s.live != nil {
+		// The run and its scenario are often named after what they break.
+		live := s.live.WithoutFaults()
+		live.Partitions = slices.Clone(live.Partitions)
+		for i := range live.Partitions {
+			live.Partitions[i].Topic = strings.TrimPrefix(live.Partitions[i].Topic, live.RunID+".")
+		}
+		live.Scenario, live.RunID, live.Events = "", "", nil
+		for i := range live.Instances {
+			live.Instances[i].LastError = "" // it often says what its request was answered
+		}
+		state.Live = &live
+	}
+	return state
+}
+
+// mayNow lists what the role may do now; s.mu is held.
+func (s *Session) mayNow(role Role) []string {
+	may := []string{}
+	for _, action := range []string{
+		ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionRestart, ActionScale, ActionReplay, ActionNotice, ActionNote, ActionStop,
+	} {
+		if s.forbidden(action, role) == "" && s.untimely(action) == "" {
+			may = append(may, action)
+		}
+	}
+	return may
+}
+
+// seen are the faults that may be seen: all, or those that a responder made; s.mu is held.
+func (s *Session) seen(all bool) []Fault {
+	seen := []Fault{}
+	for _, f := range s.faults {
+		if all || f.ownOf(RoleResponder) {
+			seen = append(seen, f.Fault)
+		}
+	}
+	return seen
+}
+
+// entriesFor is the end of the log, as far as it may be seen; s.mu is held.
+func (s *Session) entriesFor(all bool) []Entry {
+	entries := []Entry{}
+	for i := len(s.log) - 1; i >= 0 && len(entries) < maxLog; i-- {
+		one := s.log[i]
+		switch {
+		case !all && one.hidden:
+			continue
+		case !all && one.plain != "":
+			one.Text = one.plain
+		}
+		entries = append(entries, one.Entry)
+	}
+	slices.Reverse(entries)
+	return entries
+}

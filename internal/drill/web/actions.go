@@ -1,0 +1,193 @@
+package web
+
+// What people do: a POST to do/ACTION with an order as JSON, from the page's script or from curl, or as a plain form where there is no script.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dlqbench/dlqbench/internal/drill"
+)
+
+const (
+	// actLimit is how long the session may take for what was asked; it goes on when the browser has gone.
+	actLimit = 75 * time.Second
+	// nameLimit and textLimit bound what people say, in characters.
+	nameLimit, textLimit = 60, 2000
+)
+
+// order is what was asked for.
+type order struct {
+	// By is what the person calls himself.
+	By string `json:"by"`
+	// Spec is a fault as a scenario writes it, Fault the id of one that is in force.
+	Spec  map[string]any `json:"spec"`
+	Fault string         `json:"fault"`
+	// Instance is the number of one, Instances how many there shall be.
+	Instance  int    `json:"instance"`
+	Instances int    `json:"instances"`
+	Text      string `json:"text"`
+	// plain: it came from a form, and a page is expected in return.
+	plain bool
+	key   string
+}
+
+// told is the answer: one of the two is set.
+type told struct {
+	Message string `json:"message,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// act carries out what was asked, if it comes from where it may.
+func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		order, status, err := readOrder(r)
+		if err != nil {
+			answer(w, order.plain, status, "", err)
+			return
+		}
+		if err := s.guard.mayChange(role, r, order.key); err != nil {
+			answer(w, order.plain, http.StatusForbidden, "", err)
+			return
+		}
+		// Healing must not stop half way because a browser was closed.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actLimit)
+		defer cancel()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actLimit + requestLimit))
+		message, err := carryOut(ctx, session, r.PathValue("action"), drill.Actor{Name: order.By, Role: role}, order)
+		switch {
+		case errors.Is(err, errUnknownAction):
+			status = http.StatusNotFound
+		case errors.Is(err, drill.ErrNotAllowed):
+			status = http.StatusForbidden
+		case err != nil:
+			status = http.StatusConflict
+		}
+		if err != nil && role == drill.RoleResponder {
+			err = s.discreet(err)
+		}
+		answer(w, order.plain, status, message, err)
+	}
+}
+
+// discreet is what a responder is told of an error. What the session refuses, it says in words that are meant for him; what has failed may name
+// what was broken, and goes to the log.
+func (s *Server) discreet(err error) error {
+	for _, known := range []error{drill.ErrNotAllowed, drill.ErrNotOpen, drill.ErrRefused, errUnknownAction} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	s.log.Printf("what a responder asked for failed: %v", err)
+	return errors.New("this failed; the drill's terminal says why")
+}
+
+// readOrder reads the body, and the status that tells what is wrong with it.
+func readOrder(r *http.Request) (order, int, error) {
+	out := order{key: r.Header.Get(formHeader)}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case kind == "application/x-www-form-urlencoded" && out.key == "":
+		out.plain = true
+		if err := r.ParseForm(); err != nil {
+			return out, http.StatusBadRequest, fmt.Errorf("reading the form: %w", err)
+		}
+		out.key, out.By, out.Text = r.PostForm.Get(formField), r.PostForm.Get("by"), r.PostForm.Get("text")
+	case kind == "application/json":
+		decoder := json.NewDecoder(r.Body)
+		if err := decoder.Decode(&out); err != nil && !errors.Is(err, io.EOF) {
+			var large *http.MaxBytesError
+			if errors.As(err, &large) {
+				return out, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is larger than %d bytes", large.Limit)
+			}
+			return out, http.StatusBadRequest, fmt.Errorf("reading what was asked: %w", err)
+		}
+	case r.ContentLength != 0 && kind != "application/x-www-form-urlencoded":
+		return out, http.StatusUnsupportedMediaType, fmt.Errorf("the body is %q, not application/json: %w", kind, errors.Join(err))
+	}
+	if utf8.RuneCountInString(out.By) > nameLimit || utf8.RuneCountInString(out.Text) > textLimit {
+		return out, http.StatusBadRequest, fmt.Errorf("a name has at most %d characters, a note %d", nameLimit, textLimit)
+	}
+	out.By, out.Text = strings.TrimSpace(out.By), strings.TrimSpace(out.Text)
+	return out, http.StatusOK, nil
+}
+
+var errUnknownAction = errors.New("a drill has no such action")
+
+// carryOut asks the session for one action and says what became of it.
+func carryOut(ctx context.Context, session Session, action string, who drill.Actor, o order) (string, error) {
+	switch action {
+	case drill.ActionBreak:
+		fault, err := session.Break(ctx, who, o.Spec)
+		return "Broken: " + fault.Name, err
+	case drill.ActionHeal:
+		return "Healed", session.Heal(ctx, who, o.Fault)
+	case drill.ActionHealAll:
+		err := session.HealAll(ctx, who)
+		if errors.Is(err, drill.ErrNotOpen) {
+			return "Nothing is broken by anyone now: " + err.Error(), nil
+		}
+		return "Everything is healed", err
+	case drill.ActionReplay:
+		return "The dead letters are being replayed", session.Replay(ctx, who)
+	case drill.ActionKill:
+		return fmt.Sprintf("Instance %d is killed", o.Instance), session.Kill(ctx, who, o.Instance)
+	case drill.ActionPause:
+		return fmt.Sprintf("Instance %d is paused", o.Instance), session.Pause(ctx, who, o.Instance)
+	case drill.ActionResume:
+		return fmt.Sprintf("Instance %d goes on", o.Instance), session.Resume(ctx, who, o.Instance)
+	case drill.ActionRestart:
+		return fmt.Sprintf("Instance %d restarts", o.Instance), session.Restart(ctx, who, o.Instance)
+	case drill.ActionScale:
+		return fmt.Sprintf("%d instances", o.Instances), session.Scale(ctx, who, o.Instances)
+	case drill.ActionNotice:
+		return "Noticed", session.Notice(who, o.Text)
+	case drill.ActionNote:
+		return "Noted", session.Note(who, o.Text)
+	case drill.ActionStop:
+		return "The drill ends", session.Stop(who)
+	}
+	return "", fmt.Errorf("%w: %q", errUnknownAction, action)
+}
+
+// answer tells the browser or the command line how it went.
+func answer(w http.ResponseWriter, plain bool, status int, message string, err error) {
+	if plain {
+		if err != nil {
+			http.Error(w, err.Error(), status)
+			return
+		}
+		w.Header().Set("Location", "../")
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	out := told{Message: message}
+	if err != nil {
+		out = told{Error: err.Error()}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// catalogue tells who may break things what there is to break.
+func (s *Server) catalogue(role drill.Role, session Watched) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		breakables := []drill.Breakable{}
+		if role == drill.RoleInjector {
+			breakables = session.Catalogue()
+		}
+		if err := json.NewEncoder(w).Encode(breakables); err != nil {
+			s.log.Printf("writing the catalogue: %v", err)
+		}
+	}
+}

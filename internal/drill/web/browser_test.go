@@ -1,0 +1,253 @@
+package web
+
+// The page in a real browser: a whole drill, with the responder next to the injector.
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/browsertest"
+	"github.com/dlqbench/dlqbench/internal/drill"
+)
+
+// quiet fails the test if a page complained, or asked anybody but its own server.
+func quiet(t *testing.T, b *browsertest.Browser, s *Server) {
+	t.Helper()
+	if console := b.Console(); len(console) > 0 {
+		t.Errorf("the page writes to the console: %q", console)
+	}
+	for _, url := range b.Requests() {
+		if !strings.HasPrefix(url, s.base()+"/") {
+			t.Errorf("the page asks for %s", url)
+		}
+	}
+}
+
+func opened(b *browsertest.Browser, link string) {
+	b.Navigate(link)
+	b.Until(`document.querySelector("#stage").textContent === "open" && document.querySelector("#drawing svg") !== null`)
+}
+
+func TestAWholeDrillInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	s := serve(t, f, Options{})
+	opened(b, s.Link(drill.RoleInjector))
+	b.Until(`document.querySelectorAll("#fault option").length === 5`)
+	if got := b.Text("#scenario"); got != "orders: the downstream fails" {
+		t.Errorf("the scenario is %q", got)
+	}
+	for _, one := range []struct {
+		selector string
+		want     int
+	}{{".charts canvas", 3}, {"#tiles > div", 6}, {`.node[data-part^="instance "]`, 3}, {`.node[data-part^="broker "]`, 3}, {"#processes li", 3}, {"#fault option:disabled", 1}, {".mark", 0}} {
+		if got := b.Count(one.selector); got != one.want {
+			t.Errorf("the page has %d of %s, want %d", got, one.selector, one.want)
+		}
+	}
+
+	// Break: the form is the catalogue's, with its defaults.
+	b.Type("#by", "Ada")
+	browsertest.Eval[bool](b, `(s => { s.value = "network.latency"; s.dispatchEvent(new Event("change")); return true })(document.querySelector("#fault"))`)
+	if got := browsertest.Eval[string](b, `document.querySelector("#p-network-latency").value + " " + document.querySelector("#p-network-link").value`); got != "200ms downstream" {
+		t.Errorf("the defaults are %q", got)
+	}
+	browsertest.Eval[bool](b, `(document.querySelector("#p-network-latency").value = "soon", true)`)
+	b.Click("#break button.danger")
+	if len(f.broken()) > 0 {
+		t.Error("a latency of \"soon\" was taken")
+	}
+	browsertest.Eval[bool](b, `(document.querySelector("#p-network-latency").value = "350ms", true)`)
+	b.Click("#break button.danger")
+	b.Until(`document.querySelectorAll("#broken li").length === 1 && document.querySelectorAll(".broken-flow").length === 3 && document.querySelectorAll(".mark").length > 0`)
+	if got := f.broken()[0]; got.What != "downstream delayed by 350ms" || got.By.Name != "Ada" {
+		t.Errorf("it broke %q by %v", got.What, got.By)
+	}
+	if got := b.Text("#broken"); !strings.Contains(got, "not noticed yet") {
+		t.Errorf("what is broken is told as %q", got)
+	}
+
+	// Notice, decide, heal.
+	b.Type("#notice-text", "latency is up")
+	b.Click("#notice button")
+	b.Until(`document.querySelector("#broken").textContent.includes("noticed after")`)
+	b.Type("#note-text", "we wait a minute")
+	b.Press("\r")
+	b.Until(`document.querySelector("#log [data-action=note] .text")?.textContent === "Ada: we wait a minute"`)
+	b.Click(`#processes li:nth-child(2) [data-action="kill"]`)
+	b.Until(`document.querySelectorAll(".node.down").length === 1`)
+	b.Click(`[data-part="instance 1"]`) // what is clicked in the drawing is what can be broken of it, where the catalogue has it
+	b.Click("#broken button")
+	b.Until(`document.querySelectorAll("#broken li").length === 0 && document.querySelectorAll(".mark").length === 0`)
+	b.Click("#heal-all button")
+	b.Until(`document.querySelectorAll(".node.down").length === 0`)
+	quiet(t, b, s)
+
+	// Stop: asked twice.
+	b.Click("#stop")
+	b.Click("#sure-no")
+	if f.State(drill.RoleInjector).Result != nil {
+		t.Error("who goes on drilling stopped the drill")
+	}
+	b.Click("#stop")
+	b.Click("#sure-yes")
+	b.Until(`!document.querySelector("#over").hidden`)
+	if got := b.Text("#over"); !strings.Contains(got, "stopped by Ada") || !strings.Contains(got, "downstream-latency") || !strings.Contains(got, "recorded.yaml") {
+		t.Errorf("the end is told as %q", got)
+	}
+	quiet(t, b, s)
+	b.Navigate(s.base() + browsertest.Eval[string](b, `new URL(document.querySelector("#over-links a").href).pathname`))
+	if got := b.Text("h1"); got != "debrief.html" {
+		t.Errorf("the debrief is %q", got)
+	}
+	quiet(t, b, s)
+}
+
+func TestTheRespondersPageInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	s := serve(t, f, Options{Apart: true})
+	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
+		t.Fatal(err)
+	}
+	opened(b, s.base()+"/")
+	if got := browsertest.Eval[string](b, `location.pathname + document.querySelector(".badge").textContent`); got != "/responder/responder" {
+		t.Errorf("the address leads to %s", got)
+	}
+	b.Until(`document.querySelectorAll("#processes button:not([hidden])").length > 0`)
+	for _, hidden := range []string{"#break", ".mark", ".broken-flow", "#broken li", "#heal-command"} {
+		if got := browsertest.Eval[int](b, `[...document.querySelectorAll("`+hidden+`")].filter((e) => e.getClientRects().length > 0).length`); got != 0 {
+			t.Errorf("the responder sees %d of %s", got, hidden)
+		}
+	}
+	if text := browsertest.Eval[string](b, "document.documentElement.outerHTML"); strings.Contains(text, secret) || strings.Contains(text, "outage") {
+		t.Error("the page tells what was broken")
+	}
+	b.Click("#heal-all button")
+	b.Until(`document.querySelector("#log [data-action=heal-all]") !== null`)
+	if len(f.broken()) > 0 {
+		t.Error("the responder's red button heals nothing")
+	}
+	quiet(t, b, s)
+	// The injector's page opens with its token, which leaves the address.
+	opened(b, s.Link(drill.RoleInjector))
+	if got := browsertest.Eval[string](b, "location.href"); got != s.base()+"/injector/" {
+		t.Errorf("the token stays in %s", got)
+	}
+	b.Until(`!document.querySelector("#break").parentElement.hidden`)
+	quiet(t, b, s)
+}
+
+// What people write, and what the run is called, is text, whatever it looks like.
+func TestHostileWordsStayWords(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	f.hostile = `</title><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`
+	s := serve(t, f, Options{})
+	ada := drill.Actor{Name: f.hostile, Role: drill.RoleInjector}
+	if err := f.Note(ada, f.hostile+"\u202egnp"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Break(t.Context(), ada, map[string]any{"network": map[string]any{"link": f.hostile, "latency": "1s"}}); err != nil {
+		t.Fatal(err)
+	}
+	opened(b, s.Link(drill.RoleInjector))
+	b.Until(`document.querySelectorAll("#log [data-action=note]").length === 1 && document.querySelectorAll("#broken li").length === 1`)
+	b.Type("#note-text", f.hostile)
+	b.Press("\r")
+	b.Until(`document.querySelectorAll("#log [data-action=note]").length === 2`)
+	if err := f.Stop(ada); err != nil {
+		t.Fatal(err)
+	}
+	b.Until(`!document.querySelector("#over").hidden`)
+	if got := browsertest.Eval[string](b, `document.title + document.querySelectorAll("img, script:not([src])").length`); strings.HasPrefix(got, "owned") || !strings.HasSuffix(got, "0") {
+		t.Errorf("hostile words came alive: %q", got)
+	}
+	quiet(t, b, s)
+}
+
+// The connection is lost: the page says so, comes back by itself and shows what happened meanwhile; nothing is shown twice.
+func TestALostConnectionIsToldAndFoundAgain(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	s := serve(t, f, Options{})
+	opened(b, s.Link(drill.RoleInjector))
+	channel := s.channels[drill.RoleInjector]
+	channel.close() // every stream ends, new ones are refused
+	b.Until(`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection lost") && document.querySelector("#link").dataset.state === "lost"`)
+	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": true}); err != nil {
+		t.Fatal(err)
+	}
+	channel.mu.Lock()
+	channel.closed = false
+	channel.mu.Unlock()
+	b.Until(`document.querySelector("#lost").hidden && document.querySelector("#link").dataset.state === "live" && document.querySelectorAll("#broken li").length === 1`)
+	if got := b.Count("#log li"); got != 2 {
+		t.Errorf("the log has %d lines, want 2", got)
+	}
+}
+
+// Everything can be reached and done with the keyboard alone, and has a name for those who don't see it.
+func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	s := serve(t, f, Options{})
+	opened(b, s.Link(drill.RoleInjector))
+	b.Until(`document.querySelectorAll("#fault option").length === 5`)
+	unnamed := browsertest.Eval[string](b, `[...document.querySelectorAll("button, input:not([type=hidden]), select, textarea, [role=button], [tabindex='0']")].filter((e) => e.getClientRects().length &&
+		!(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || (e.labels && e.labels.length) || e.textContent.trim())).map((e) => e.outerHTML).join("\n")`)
+	if unnamed != "" {
+		t.Errorf("these have no name: %s", unnamed)
+	}
+	reached := map[string]bool{}
+	for range 80 {
+		b.Press("\t")
+		where := browsertest.Eval[string](b, `(e => e.id || e.dataset.part || e.dataset.action || e.textContent.trim())(document.activeElement)`)
+		reached[where] = true
+		if browsertest.Eval[bool](b, `document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === "none" && !document.activeElement.matches(".node")`) {
+			t.Errorf("the focus on %s is not to be seen", where)
+		}
+	}
+	for _, want := range []string{"Heal everything", "downstream", "instance 0", "notice-text", "fault", "Break it", "kill", "note-text", "stop", "log"} {
+		if !reached[want] {
+			t.Errorf("%q is not reached with the Tab key; reached: %v", want, reached)
+		}
+	}
+	browsertest.Eval[bool](b, `(document.querySelector('[data-part="downstream"]').focus(), true)`)
+	b.Press("\r")
+	b.Until(`document.activeElement.id === "fault" && document.querySelector("#fault").value === "downstream.outage"`)
+	browsertest.Eval[bool](b, `(document.querySelector("#break button.danger").focus(), true)`)
+	b.Press("\r")
+	b.Until(`document.querySelectorAll("#broken li").length === 1`)
+	browsertest.Eval[bool](b, `(document.querySelector("#broken button").focus(), true)`)
+	// The focus outlives the frames that come meanwhile.
+	was := browsertest.Eval[string](b, `document.querySelector("#broken .about").textContent`)
+	b.Until(`document.querySelector("#broken .about").textContent !== ` + quoted(was))
+	if got := browsertest.Eval[string](b, `document.activeElement.textContent`); got != "Heal" {
+		t.Errorf("the focus went to %q", got)
+	}
+	quiet(t, b, s)
+}
+
+func quoted(text string) string { return "`" + text + "`" }
+
+// On a narrow screen nothing sticks out, and the red button is in view wherever one has scrolled to.
+func TestNarrowScreens(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	f.store = true
+	s := serve(t, f, Options{})
+	for _, width := range []int64{360, 420, 760, 1024, 1920} {
+		b.Viewport(width, 800)
+		opened(b, s.Link(drill.RoleInjector))
+		if got := browsertest.Eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+			t.Errorf("at %d pixels the page is %d wide", width, got)
+		}
+		for _, to := range []string{"0", "document.body.scrollHeight"} {
+			if !browsertest.Eval[bool](b, `(scrollTo(0, `+to+`), (r => r.top >= 0 && r.bottom <= innerHeight && document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2).textContent.includes("Heal everything"))(document.querySelector("#heal-all button").getBoundingClientRect()))`) {
+				t.Errorf("at %d pixels, scrolled to %s, the red button is out of sight", width, to)
+			}
+		}
+		quiet(t, b, s)
+	}
+}

@@ -1,0 +1,159 @@
+package web
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+const (
+	// pagePolicy allows what this server itself serves, and nothing in the page's own text: a name or a note that got past the escaping could still not run.
+	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	// filePolicy is for the reports, which bring a policy of their own for their scripts: they get an origin of their own, from which nothing of the
+	// drill can be reached.
+	filePolicy = "sandbox allow-scripts allow-popups; frame-ancestors 'none'"
+)
+
+// pageView is what the template shows; everything that changes comes later, as frames.
+type pageView struct {
+	Role drill.Role
+	// Key is the form key, ID the server's.
+	Key, ID  string
+	Scenario string
+	// Heal is the command line that heals everything, for the injector's eyes only: it has his form key.
+	Heal string
+}
+
+// page serves the role's page, or, to who shows no token, the page that asks for it.
+func (s *Server) page(role drill.Role, session Session) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, view := "drill.html.tmpl", pageView{Role: role, Key: s.guard.keys[role], ID: s.id, Scenario: session.State(role).Scenario}
+		if role == drill.RoleInjector && s.guard.loopback {
+			view.Heal = s.HealCommand()
+		}
+		if !s.guard.admits(role, r) {
+			name, view = "login.html.tmpl", pageView{Role: role}
+		}
+		templates, err := template.ParseFS(embedded, "assets/"+name)
+		if err != nil {
+			panic(fmt.Sprintf("reading the page: %v", err))
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if err := templates.Execute(w, view); err != nil {
+			s.log.Printf("writing the page: %v", err)
+		}
+	})
+}
+
+// favicon serves the icon that browsers ask for by themselves, also those of the reports, which have an origin of their own.
+func (s *Server) favicon(w http.ResponseWriter, _ *http.Request) {
+	icon, err := assetNamed("icon.svg")
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	w.Header().Set("Content-Type", contentType("icon.svg"))
+	_, _ = w.Write(icon)
+}
+
+// asset serves what the page is made of.
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	content, err := assetNamed(name)
+	if err != nil || path.Ext(name) == ".tmpl" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", contentType(name))
+	_, _ = w.Write(content)
+}
+
+// assetNamed returns an embedded file, or a part of the plot library, which the reports embed.
+func assetNamed(name string) ([]byte, error) {
+	script, style, err := reports.PlotLibrary()
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "uplot.js":
+		return script, nil
+	case name == "uplot.css":
+		return style, nil
+	}
+	return embedded.ReadFile("assets/" + name)
+}
+
+// login takes a token and gives the browser a cookie for it.
+func (s *Server) login(role drill.Role) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.guard.origin.Check(r); err != nil {
+			http.Error(w, "this request comes from another site", http.StatusForbidden)
+			return
+		}
+		token, needed := s.guard.tokens[role]
+		if needed && !same(r.PostFormValue("token"), token) {
+			http.Error(w, "this is not the token of this page: it stands behind the # of the address that dlqbench drill has printed", http.StatusUnauthorized)
+			return
+		}
+		if needed {
+			s.guard.remember(w, role)
+		}
+		http.Redirect(w, r, "./", http.StatusSeeOther)
+	})
+}
+
+// files are what a drill leaves behind that a browser may want.
+func files() []string {
+	return []string{"report.html", "debrief.html", "debrief.md", "recorded.yaml", "verdict.json"}
+}
+
+// file serves one of the files of the run, once it is over: before that a report would tell the responder everything.
+func (s *Server) file(role drill.Role, session Session) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		result := session.State(role).Result
+		if result == nil {
+			http.Error(w, "there is no report before the drill is over", http.StatusNotFound)
+			return
+		}
+		for _, name := range files() {
+			if r.PathValue("name") != name {
+				continue
+			}
+			content, err := os.ReadFile(filepath.Join(result.Dir, name))
+			if err != nil {
+				break
+			}
+			w.Header().Set("Content-Security-Policy", filePolicy)
+			w.Header().Set("Content-Type", contentType(name))
+			_, _ = w.Write(content)
+			return
+		}
+		http.NotFound(w, r)
+	}
+}
+
+// contentType says of the files what they are, whatever the machine's table of types says.
+func contentType(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".json":
+		return "application/json"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return "text/plain; charset=utf-8"
+}

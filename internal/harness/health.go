@@ -1,0 +1,45 @@
+package harness
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// healthEvery is how often the harness looks at itself.
+const healthEvery = 250 * time.Millisecond
+
+// sampleHealth notes, over and over until ctx ends, how much processor time the harness has used and how many events wait to be written: what
+// the figures of a run are worth depends on both.
+func (r *run) sampleHealth(ctx context.Context) {
+	ticker := time.NewTicker(healthEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		r.sample(history.SampleBacklog, int64(r.recorder.Backlog()))
+		if used, known := processorTime(); known {
+			r.sample(history.SampleCPU, int64(used))
+		}
+	}
+}
+
+func (r *run) sample(what string, value int64) {
+	event := history.New(history.KindSample, r.clock.Now())
+	event.Text, event.Aux = what, value
+	r.live.Record(event)
+}
+
+// processorTime is how much the process has used since it began.
+func processorTime() (used time.Duration, known bool) {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0, false
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), true
+}

@@ -1,0 +1,153 @@
+package harness
+
+// The health probe that workers of the dead-letter store ask before conditional retries: a listener for each, so that who asked is told by the address. What it answers is the plan's: healthy,
+// unless a fault says otherwise.
+//
+// The sequence for judging: a worker locks its batch, asks, reads the answer, and tries the entries. The answer is stamped before it is written, so that an attempt that follows it has a later
+// stamp. An answer that got lost is one that the worker takes for ill health: it then tries nothing.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/deadletter/worker"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// healthProbe is what workers ask.
+type healthProbe struct {
+	clock   history.Clock
+	sink    history.Sink
+	servers []*http.Server
+	urls    []string // by worker
+	serving sync.WaitGroup
+
+	mu sync.Mutex
+	// ill are the faults in force, by their own number; the last one that began speaks.
+	ill  []*illness
+	errs []error
+}
+
+// illness is a fault in force.
+type illness struct {
+	how      string
+	answered int
+}
+
+// probeIdle bounds how long a worker may take for its question.
+const probeIdle = 10 * time.Second
+
+// openProbe opens a probe for each worker.
+func (r *run) openProbe() error {
+	if !r.scenario.Store.Probe {
+		return nil
+	}
+	probe := &healthProbe{clock: r.clock, sink: r.live}
+	r.store.probe = probe
+	for n := range r.scenario.Store.Workers {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("opening the health probe of worker %d: %w", n, err)
+		}
+		server := &http.Server{ReadTimeout: probeIdle, WriteTimeout: probeIdle, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { probe.answer(w, n) })}
+		probe.servers, probe.urls = append(probe.servers, server), append(probe.urls, "http://"+listener.Addr().String()+"/health")
+		probe.serving.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				probe.failed(err)
+			}
+		})
+	}
+	return nil
+}
+
+func (p *healthProbe) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, fmt.Errorf("serving the health probe: %w", err))
+}
+
+// close ends the servers and their connections.
+func (p *healthProbe) close() error {
+	if p == nil {
+		return nil
+	}
+	var errs []error
+	for _, server := range p.servers {
+		errs = append(errs, server.Close())
+	}
+	p.serving.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(append(errs, p.errs...)...)
+}
+
+// answer tells the worker how things are. The question's order among the faults is settled under the lock, with the stamp.
+func (p *healthProbe) answer(w http.ResponseWriter, number int) {
+	p.mu.Lock()
+	how := ""
+	if n := len(p.ill); n > 0 {
+		how = p.ill[n-1].how
+		p.ill[n-1].answered++
+	}
+	status, health := healthOf(how)
+	event := history.New(history.KindStoreProbe, p.clock.Now())
+	event.Instance, event.Text = history.Worker(number), health.Unmet()
+	if status != http.StatusOK {
+		event.Text = "the probe answers " + http.StatusText(status)
+	}
+	if event.Text == "" {
+		event.N = 1
+	} else {
+		event.N = 0
+	}
+	p.sink.Record(event)
+	p.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(health) // a worker that has hung up doesn't want it
+}
+
+// healthOf is what the probe answers while a fault makes it so: one condition is not met, by as little as can be.
+func healthOf(how string) (status int, health worker.Health) {
+	breaker, cpu, memory, connections := "CLOSED", 0.40, 0.50, 8
+	status = http.StatusOK
+	switch how {
+	case faults.UnhealthyBreaker:
+		breaker = "OPEN"
+	case faults.UnhealthyCPU:
+		cpu = 0.80
+	case faults.UnhealthyMemory:
+		memory = 0.85
+	case faults.UnhealthyConnections:
+		connections = 0
+	case faults.UnhealthyProbe:
+		status = http.StatusServiceUnavailable
+	}
+	return status, worker.Health{CircuitBreaker: &breaker, CPUUsage: &cpu, MemoryUsage: &memory, DBConnections: &connections}
+}
+
+// Unhealthy implements faultstore.Health.
+func (p *healthProbe) Unhealthy(_ context.Context, how string) (end func() (answered int), err error) {
+	one := &illness{how: how}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ill = append(p.ill, one)
+	return func() int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i, other := range p.ill {
+			if other == one {
+				p.ill = append(p.ill[:i:i], p.ill[i+1:]...)
+				break
+			}
+		}
+		return one.answered
+	}, nil
+}

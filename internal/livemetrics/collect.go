@@ -1,0 +1,62 @@
+package livemetrics
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// collector shows the newest snapshots.
+type collector struct{ *Metrics }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, one := range c.families.values {
+		to <- one.desc
+	}
+	for _, one := range c.families.histograms {
+		to <- one.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for number, snapshot := range c.runs() {
+		if snapshot == nil {
+			continue
+		}
+		run := []string{strconv.Itoa(number), labelOf(snapshot.Scenario)}
+		for _, one := range c.families.values {
+			one.show(snapshot, func(value float64, own ...string) {
+				labels := append(make([]string, 0, len(run)+len(own)), run...)
+				for _, label := range own {
+					labels = append(labels, labelOf(label))
+				}
+				to <- prometheus.MustNewConstMetric(one.desc, one.kind, value, labels...)
+			})
+		}
+		for _, one := range c.families.histograms {
+			buckets := one.of(snapshot)
+			to <- prometheus.MustNewConstHistogram(one.desc, buckets.Count, buckets.Sum.Seconds(), below(buckets), run...)
+		}
+	}
+}
+
+// below are the counts by upper bound in seconds.
+func below(buckets reports.Buckets) map[float64]uint64 {
+	counts := make(map[float64]uint64, len(buckets.Bounds))
+	for i, bound := range buckets.Bounds {
+		counts[bound.Seconds()] = buckets.Below[i]
+	}
+	return counts
+}
+
+// labelOf makes a label of what somebody else wrote: UTF-8, and not longer than a label should be.
+func labelOf(text string) string {
+	const longest = 100
+	runes := []rune(strings.ToValidUTF8(text, "\uFFFD"))
+	return string(runes[:min(len(runes), longest)])
+}

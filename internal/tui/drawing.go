@@ -1,0 +1,79 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// box is a part of the system: what it is called, and two lines about it.
+type box struct {
+	title       string
+	first, next string
+}
+
+// drawingWidth is the least that the drawing of the system needs.
+const drawingWidth = 72
+
+// drawing is the system, with what flows between its parts on the arrows:
+//
+//	workload          input             consumer          done              dead letters
+//	2,000/s       ──▶ lag 412       ──▶ 2 of 3 run    ──▶ 1,874/s       ──▶ 3.0/s
+//	sent 20,103       6 partitions      retrying 12       in all 19,800     in all 1,033
+func (m *model) drawing() []string {
+	if m.width < drawingWidth {
+		return nil
+	}
+	boxes := m.boxes()
+	arrow := "──▶ "
+	wide := (m.width - (len(boxes)-1)*ansi.StringWidth(arrow)) / len(boxes)
+	var titles, first, next strings.Builder
+	for i, one := range boxes {
+		gap := strings.Repeat(" ", ansi.StringWidth(arrow))
+		if i > 0 {
+			titles.WriteString(gap)
+			first.WriteString(m.look.line(arrow))
+			next.WriteString(gap)
+		}
+		titles.WriteString(m.look.strong(pad(one.title, wide)))
+		first.WriteString(pad(one.first, wide))
+		next.WriteString(m.look.faint(pad(one.next, wide)))
+	}
+	return []string{titles.String(), first.String(), next.String(), ""}
+}
+
+func (m *model) boxes() []box {
+	s := &m.live
+	running, all := 0, 0
+	for _, one := range s.Instances {
+		if one.Kind != "instance" {
+			continue
+		}
+		all++
+		if one.Status == reports.InstanceRunning {
+			running++
+		}
+	}
+	consumer := fmt.Sprintf("%d of %d run", running, all)
+	if running < all {
+		consumer = m.look.bad(consumer)
+	}
+	boxes := []box{
+		{"workload", rate(s.SentRate), "sent " + count(s.Totals.Sent)},
+		{"input", "lag " + m.lagText(s.Lag), fmt.Sprintf("%d partitions", len(s.Partitions))},
+		{"consumer", consumer, "retrying " + count(s.RetriesInFlight)},
+		{"done", rate(s.ProcessedRate), "in all " + count(s.Totals.Processed)},
+		{"dead letters", rate(s.DeadLetterRate), "in all " + count(s.DeadLetters)},
+	}
+	if s.Store != nil && m.width >= drawingWidth+20 {
+		entries := int64(0)
+		for _, one := range s.Store.ByState {
+			entries += one
+		}
+		boxes = append(boxes, box{"store", count(entries) + " entries", "changes " + count(s.Store.Changes)})
+	}
+	return boxes
+}

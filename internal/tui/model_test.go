@@ -1,0 +1,342 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// compareGolden holds a screen. After a wanted change run it with UPDATE_GOLDEN=1 and read the difference.
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("reading the golden file (UPDATE_GOLDEN=1 writes it): %v", err)
+	}
+	if got+"\n" != string(want) {
+		t.Errorf("the screen is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// at is a snapshot of a run that has been going for so many seconds, with something broken in it.
+func at(second int) reports.Snapshot {
+	now := time.Duration(second) * time.Second
+	wave := 1 + math.Sin(float64(second)/3)/4
+	s := reports.Snapshot{
+		Scenario: "checkout", RunID: "20260211-120000-checkout-1a2b3c", Seed: 42, Subject: "reference", Now: now + 4*time.Second,
+		Phase: "fault", Elapsed: now, Total: time.Minute, SentRate: 2000 * wave, ProcessedRate: 1874 * wave, AttemptRate: 2100, DeadLetterRate: 3.3,
+		Totals: reports.Totals{Sent: 40_120, Acknowledged: 40_100, Processed: 38_012, Attempts: 41_000, DeadLetters: 1033},
+		Lag:    int64(100 * second), DeadLetters: 1033, RetriesInFlight: 12, Rebalances: 2, FaultsInjected: 3,
+		Latency: reports.LiveLatency{
+			Window:       5 * time.Second,
+			Success:      reports.LiveLatencies{Count: 9500, P50: 4200 * time.Microsecond, P99: 87 * time.Millisecond, Max: 1300 * time.Millisecond},
+			FirstAttempt: reports.LiveLatencies{Count: 9800, P50: 812 * time.Microsecond, P99: 9 * time.Millisecond, Max: 125 * time.Second},
+		},
+		Instances: []reports.InstanceState{
+			{Kind: "instance", Name: "instance 0", Status: reports.InstanceRunning, Since: 3 * time.Second, Partitions: 4, FetchRate: 1900, AttemptRate: 2100},
+			{Kind: "instance", Number: 1, Name: "instance 1", Status: reports.InstanceKilled, Since: now, Errors: 7, LastError: "it hurts"},
+			{Kind: "worker", Name: "worker 0", Status: reports.InstancePaused, Since: now},
+		},
+		Store: &reports.StoreFigures{Changes: 90, ByState: map[history.StoreState]int64{history.StorePending: 12, history.StoreResolved: 30}},
+		ActiveFaults: []reports.FaultState{
+			{Name: "dlq-refuses", Kind: "kafka", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS", Since: 10 * time.Second},
+			{Name: "hostile\x1b[2J\n漢字", Kind: "network", What: "a name that moves the cursor \x1b[H", Since: 12 * time.Second},
+		},
+		Events: []reports.LiveEvent{
+			{Sequence: 1, At: 0, Kind: reports.EventPhase, Text: "warm-up"}, {Sequence: 2, At: 3 * time.Second, Kind: reports.EventInstance, Text: "instance 0 is ready"},
+			{Sequence: 3, At: 14 * time.Second, Kind: reports.EventFault, Text: "dlq-refuses: Produce to dlq answered NOT_ENOUGH_REPLICAS"},
+			{Sequence: 4, At: 20 * time.Second, Kind: reports.EventInstance, Text: "instance 1 ended: signal KILL"},
+		},
+	}
+	for i := range 6 {
+		s.Partitions = append(s.Partitions, reports.PartitionState{Topic: "in", Partition: int32(i), Lag: int64(i * i * 10), Instance: 0})
+	}
+	return s
+}
+
+// played is a drill without a system behind it.
+type played struct {
+	state State
+	did   []Action
+	err   error
+}
+
+func (p *played) State() State { return p.state }
+
+func (p *played) Breakable() []Breakable {
+	return []Breakable{
+		{Name: "network.latency", Summary: "answers come late", Parameters: []Parameter{
+			{Name: "network.link", Value: "brokers", Choices: []string{"brokers", "downstream", "dlq"}}, {Name: "network.latency", Value: "250ms", Hint: "such as 250ms"},
+			{Name: "for", Hint: "empty: until it is healed"},
+		}},
+		{Name: "broker.kill", Summary: "a broker is killed", Refused: "there is one broker only"},
+		{Name: "downstream.outage", Summary: "every attempt is answered 503"},
+	}
+}
+
+func (p *played) Do(_ context.Context, action Action) (string, error) {
+	p.did = append(p.did, action)
+	return action.Name + " done", p.err
+}
+
+// shown is a model in a window, with as many seconds of a run behind it.
+func shown(width, height int, drill *played) *model {
+	options := Options{Interrupt: func() {}}
+	if drill != nil {
+		options.Drill = drill
+	}
+	m := newModel(&mailbox{}, newActing(), options)
+	m.now = func() time.Time { return time.Unix(1000, 0) }
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	for second := 1; second <= 40; second++ {
+		if drill != nil {
+			live := at(second)
+			drill.state.Live = &live
+		}
+		m.mail.put(at(second))
+		m.Update(tick{})
+	}
+	return m
+}
+
+func running() *played {
+	return &played{state: State{
+		Stage: "open", At: 30 * time.Second, Until: 5 * time.Minute,
+		May:    []string{ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionScale, ActionNotice, ActionNote, ActionStop},
+		Faults: []Fault{{ID: "3", Name: "dlq-refuses", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS", Note: "not noticed yet", Since: 10 * time.Second}},
+		Log:    []Line{{At: 10 * time.Second, Kind: "break", Text: "the injector: dlq-refuses"}, {At: 12 * time.Second, Kind: "note", Text: "Ada: we wait"}},
+	}}
+}
+
+// press presses keys one after another and carries out what they ask for; a key of more than one letter is named.
+func press(t *testing.T, m *model, keys ...string) {
+	t.Helper()
+	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace}
+	for _, key := range keys {
+		message := tea.KeyPressMsg{Text: key, Code: []rune(key)[0]}
+		if code, is := named[key]; is {
+			message = tea.KeyPressMsg{Code: code}
+		}
+		if key == "ctrl+c" {
+			message = tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+		}
+		if _, command := m.Update(message); command != nil {
+			m.Update(command())
+		}
+	}
+}
+
+func TestScreens(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		width, height int
+		drill         *played
+		keys          []string
+	}{
+		{"run-110x40", 110, 40, nil, nil},
+		{"run-80x24", 80, 24, nil, nil},
+		{"run-40x10", 40, 10, nil, nil},
+		{"run-12x4", 12, 4, nil, nil},
+		{"run-help", 80, 24, nil, []string{"?"}},
+		{"drill-100x40", 100, 40, running(), nil},
+		{"drill-80x24", 80, 24, running(), nil},
+		{"drill-40x10", 40, 10, running(), nil},
+		{"drill-break", 100, 40, running(), []string{"b"}},
+		{"drill-break-search", 80, 24, running(), []string{"b", "n", "e", "t"}},
+		{"drill-parameters", 80, 24, running(), []string{"b", "enter", "right", "down", "backspace", "s"}},
+		{"drill-instances", 80, 24, running(), []string{"k", "down"}},
+		{"drill-refused", 80, 24, running(), []string{"r"}},
+		{"drill-help", 80, 24, running(), []string{"?"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := shown(test.width, test.height, test.drill)
+			press(t, m, test.keys...)
+			compareGolden(t, test.name, m.View().Content)
+		})
+	}
+}
+
+// Before there is anything to show, and with a view that was just opened.
+func TestScreenAtFirst(t *testing.T) {
+	m := newModel(&mailbox{}, newActing(), Options{})
+	if got := m.View().Content; got != "" {
+		t.Errorf("without a window it shows %q", got)
+	}
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	m.Update(tick{})
+	if got := m.View().Content; !strings.Contains(got, "is being started") {
+		t.Errorf("at first it shows\n%s", got)
+	}
+}
+
+// Whatever is shown, in whatever window, it fits, and nothing that came from outside moves the cursor.
+func TestScreenFits(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var drill *played
+		if rapid.Bool().Draw(rt, "drill") {
+			drill = running()
+			drill.state.Log = append(drill.state.Log, Line{Kind: rapid.String().Draw(rt, "kind"), Text: rapid.String().Draw(rt, "text")})
+		}
+		m := shown(rapid.IntRange(0, 200).Draw(rt, "width"), rapid.IntRange(0, 60).Draw(rt, "height"), drill)
+		m.mail.log([]byte(rapid.String().Draw(rt, "logged")+"\n"), nil)
+		m.Update(tick{})
+		keys := rapid.SliceOfN(rapid.SampledFrom([]string{"b", "k", "s", "n", "d", "?", "enter", "esc", "down", "up", "right", "backspace", "漢", " "}), 0, 6).Draw(rt, "keys")
+		press(t, m, keys...)
+		lines := strings.Split(m.View().Content, "\n")
+		if len(lines) > max(m.height, 1) {
+			rt.Fatalf("%d lines in a window of %d", len(lines), m.height)
+		}
+		for _, line := range lines {
+			if ansi.StringWidth(line) > m.width {
+				rt.Fatalf("a line of %d columns in a window of %d: %q", ansi.StringWidth(line), m.width, line)
+			}
+			if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+				rt.Fatalf("control characters are shown: %q", line)
+			}
+		}
+	})
+}
+
+// What the keys ask for.
+func TestKeys(t *testing.T) {
+	for name, test := range map[string]struct {
+		keys []string
+		want []Action
+	}{
+		"break with other values": {[]string{"b", "enter", "right", "down", "backspace", "backspace", "s", "down", "9", "s", "enter"}, []Action{{
+			Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "downstream", "network.latency": "250s", "for": "9s"},
+		}}},
+		"break, searched":             {[]string{"b", "o", "u", "t", "a", "g", "enter", "enter"}, []Action{{Name: ActionBreak, Fault: "downstream.outage", Values: map[string]string{}}}},
+		"break what can't be":         {[]string{"b", "down", "enter", "enter"}, nil},
+		"break, and leave":            {[]string{"b", "enter", "esc", "enter"}, nil},
+		"choices go round":            {[]string{"b", "enter", "left", "enter"}, []Action{{Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "dlq", "network.latency": "250ms", "for": ""}}}},
+		"heal":                        {[]string{"h", "enter"}, []Action{{Name: ActionHeal, Fault: "3"}}},
+		"heal all":                    {[]string{"H"}, []Action{{Name: ActionHealAll}}},
+		"kill the second":             {[]string{"k", "1", "enter"}, []Action{{Name: ActionKill, Instance: 1}}},
+		"pause":                       {[]string{"p", "enter"}, []Action{{Name: ActionPause}}},
+		"scale":                       {[]string{"s", "x", "enter", "backspace", "3", "enter"}, []Action{{Name: ActionScale, Count: 3}}},
+		"replay is not allowed":       {[]string{"r"}, nil},
+		"restart is not allowed":      {[]string{"t"}, nil},
+		"notice without words":        {[]string{"n", "enter"}, []Action{{Name: ActionNotice}}},
+		"decision, with blanks":       {[]string{"d", "h", "i", " ", "q", "enter"}, []Action{{Name: ActionNote, Text: "hi q"}}},
+		"stop is asked about":         {[]string{"q", "enter"}, nil},
+		"stop":                        {[]string{"q", "down", "enter"}, []Action{{Name: ActionStop}}},
+		"what is no key does nothing": {[]string{"z", "enter", "left"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drill := running()
+			m := shown(80, 24, drill)
+			press(t, m, test.keys...)
+			if len(drill.did) != len(test.want) {
+				t.Fatalf("it did %+v, want %+v", drill.did, test.want)
+			}
+			for i := range drill.did {
+				if fmt.Sprint(drill.did[i]) != fmt.Sprint(test.want[i]) {
+					t.Errorf("it did %+v, want %+v", drill.did[i], test.want[i])
+				}
+			}
+			m.acting.stop()
+		})
+	}
+}
+
+// A paused instance goes on with the same key.
+func TestPauseResumes(t *testing.T) {
+	drill := running()
+	m := shown(80, 24, drill)
+	m.live.Instances[0].Status = reports.InstancePaused
+	press(t, m, "p", "enter")
+	if len(drill.did) != 1 || drill.did[0].Name != ActionResume {
+		t.Errorf("it did %+v", drill.did)
+	}
+}
+
+// What became of an action is shown for a while; a failure as one.
+func TestActionsAreAnswered(t *testing.T) {
+	drill := running()
+	m := shown(80, 24, drill)
+	press(t, m, "H")
+	if got := m.View().Content; !strings.HasSuffix(got, "heal-all done") || m.busy != 0 {
+		t.Errorf("it shows\n%s", got)
+	}
+	drill.err = errors.New("not now\x1b[2J")
+	press(t, m, "H")
+	if got := m.View().Content; !strings.HasSuffix(got, `not now\x1b[2J`) {
+		t.Errorf("it shows\n%s", got)
+	}
+	m.now = func() time.Time { return time.Unix(1000, 0).Add(saidFor + time.Second) }
+	m.Update(tick{})
+	if got := m.View().Content; strings.Contains(got, "not now") {
+		t.Errorf("it still shows\n%s", got)
+	}
+}
+
+// Ctrl-C is the run's interruption, wherever it is pressed.
+func TestInterruptKey(t *testing.T) {
+	interrupts := 0
+	m := shown(80, 24, running())
+	m.interrupt = func() { interrupts++ }
+	press(t, m, "ctrl+c", "b", "ctrl+c")
+	if interrupts != 2 {
+		t.Errorf("%d interrupts", interrupts)
+	}
+}
+
+// Events can be scrolled, no further than there are some.
+func TestScroll(t *testing.T) {
+	m := newModel(&mailbox{}, newActing(), Options{})
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	s := at(1)
+	for i := range reports.MaxLiveEvents {
+		s.Events = append(s.Events, reports.LiveEvent{Sequence: int64(10 + i), Text: fmt.Sprintf("event %d", i)})
+	}
+	m.mail.put(s)
+	m.Update(tick{})
+	if !strings.Contains(m.View().Content, "event 199") {
+		t.Errorf("the newest is not shown:\n%s", m.View().Content)
+	}
+	press(t, m, "down", "down", "up", "down") // there is nothing newer than the newest
+	if !strings.Contains(m.View().Content, "event 199") {
+		t.Errorf("the newest is not shown any more:\n%s", m.View().Content)
+	}
+	press(t, m, slices.Repeat([]string{"up"}, 500)...)
+	if got := m.View().Content; !strings.Contains(got, "warm-up") || strings.Contains(got, "event 199") {
+		t.Errorf("the oldest is not shown:\n%s", got)
+	}
+	press(t, m, "esc")
+	if !strings.Contains(m.View().Content, "event 199") {
+		t.Errorf("the newest is not shown again:\n%s", m.View().Content)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for want, got := range map[string]string{
+		"–": brief(0), "812µs": brief(812 * time.Microsecond), "4.2ms": brief(4200 * time.Microsecond), "87ms": brief(87 * time.Millisecond), "1.3s": brief(1300 * time.Millisecond),
+		"2:05": brief(125 * time.Second), "1:02:03": clock(3723 * time.Second), "-0:04": clock(-4 * time.Second), "1,234,567": count(1234567), "-1,234": count(-1234), "123": count(123), "-123": count(-123), "3.3/s": rate(3.3), "0/s": rate(0),
+		"12/s": rate(12.4), "▁▄█ ": spark([]float64{9, 1, 4, 8, 0}, 4), "": spark(nil, 5), "   ": spark([]float64{0, 0, 0}, 9),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package reports
+
+// What to change, in plain words, with the evidence. Nothing is said of a difference that could be noise: package stats decides which is real.
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/stats"
+)
+
+// mostAdvice bounds what is advised: more is not read.
+const mostAdvice = 20
+
+// Advise says what the results of a bench advise to change: first what is broken, then what is better or worse than the first value of its setting, then what
+// drifts, then why nothing can be told. Each pair of cells is compared by the figures that matter most, at a rate of false alarms of stats.Alpha for all of
+// them together; where a setting was tried in several cells, the difference must show in more than one of them, and nowhere the other way round.
+func Advise(bench Bench) []BenchAdvice {
+	advice := adviseBroken(bench)
+	for _, dimension := range dimensions(bench) {
+		advice = append(advice, dimension.advise(bench)...)
+	}
+	advice = append(advice, adviseDrift(bench)...)
+	advice = append(advice, adviseLimits(bench)...)
+	if few, short := adviseRepetitions(bench); short {
+		advice = append(advice, few)
+	}
+	return advice[:min(len(advice), mostAdvice)]
+}
+
+// adviseBroken warns of cells that break promises.
+func adviseBroken(bench Bench) (advice []BenchAdvice) {
+	for _, cell := range bench.Cells {
+		if cell.State != BenchBroken {
+			continue
+		}
+		evidence := slices.Clone(cell.Why)
+		if cell.Command != "" {
+			evidence = append(evidence, "shown by: "+cell.Command)
+		}
+		advice = append(advice, BenchAdvice{
+			Text: fmt.Sprintf("Don't use %s: it breaks a promise, however fast it is.", name(cell.Name)), Evidence: evidence, Cells: []int{cell.Number},
+		})
+	}
+	return advice
+}
+
+// dimension is something that differs: a setting that is crossed, or which of the listed cells it is.
+type dimension struct {
+	// label is the setting as in the cells' names, "" for listed cells.
+	label  string
+	values []string
+	// of returns a cell's value, and what the cell is apart from it.
+	of func(BenchCell) (value, rest string)
+}
+
+func dimensions(bench Bench) (all []dimension) {
+	if len(bench.Axes) == 0 {
+		return listed(bench)
+	}
+	for _, axis := range bench.Axes {
+		all = append(all, dimension{label: axis.label(bench.Axes), values: axis.Values, of: func(c BenchCell) (string, string) {
+			value, _ := c.Setting(axis.Path)
+			rest := append(settingTexts(c, axis.Path), c.Workload, c.Faults)
+			return value, strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
+		}})
+	}
+	return all
+}
+
+// listed is the dimension of a bench whose cells are listed; none where they differ in workload and faults only, between which nobody chooses.
+func listed(bench Bench) []dimension {
+	if len(bench.SettingPaths()) == 0 {
+		return nil
+	}
+	out := dimension{of: func(c BenchCell) (value, rest string) {
+		value, _, _ = strings.Cut(c.Name, ", ")
+		return value, strings.Trim(c.Workload+", "+c.Faults, ", ")
+	}}
+	for _, cell := range bench.Cells {
+		if value, _ := out.of(cell); !slices.Contains(out.values, value) {
+			out.values = append(out.values, value)
+		}
+	}
+	return []dimension{out}
+}
+
+// label is a setting's last word, or its path where others end with the same: as in the names of cells.
+func (a BenchAxis) label(all []BenchAxis) string {
+	last := a.Path[strings.LastIndex(a.Path, ".")+1:]
+	for _, other := range all {
+		if other.Path != a.Path && other.Path[strings.LastIndex(other.Path, ".")+1:] == last {
+			return a.Path
+		}
+	}
+	return last
+}
+
+// settingTexts are a cell's settings but one: "ordering=key".
+func settingTexts(cell BenchCell, but string) (texts []string) {
+	for _, setting := range cell.Settings {
+		if setting.Path != but {
+			texts = append(texts, setting.Path[strings.LastIndex(setting.Path, ".")+1:]+"="+setting.Value)
+		}
+	}
+	return texts
+}
+
+// compared is a figure of two cells that differ in one dimension only.
+type compared struct {
+	figure     BenchFigure
+	difference stats.Difference
+	rest       string
+	cells      []int
+}
+
+// better tells whether the second cell is the better one.
+func (c compared) better() bool { return (c.difference.Shift > 0) == c.figure.Higher }
+
+// advise compares every value with the first.
+func (d dimension) advise(bench Bench) (advice []BenchAdvice) {
+	if len(d.values) < 2 {
+		return nil
+	}
+	first := d.values[0]
+	for _, value := range d.values[1:] {
+		found, contexts := d.compare(bench, first, value)
+		good, bad := d.settled(found, contexts)
+		if len(good)+len(bad) > 0 {
+			advice = append(advice, d.say(first, value, good, bad))
+		}
+	}
+	return advice
+}
+
+// compare returns the real differences between cells of two values, and in how many pairs of cells they were looked for. Cells that are not ok are left out.
+func (d dimension) compare(bench Bench, first, second string) (found []compared, contexts int) {
+	for _, a := range bench.Cells {
+		valueA, restA := d.of(a)
+		if valueA != first || a.State != BenchOK {
+			continue
+		}
+		for _, b := range bench.Cells {
+			if valueB, restB := d.of(b); valueB != second || restB != restA || b.State != BenchOK {
+				continue
+			}
+			contexts++
+			found = append(found, compareCells(bench.Mode, a, b, restA)...)
+		}
+	}
+	return found, contexts
+}
+
+// decisive are the figures that a choice between settings is made by. There are few of them: the more are compared, the more repetitions it takes to tell chance
+// from a difference. After a search the latencies are those at each cell's own rate, which say nothing of which is the better.
+func decisive(mode BenchMode) (figures []BenchFigure) {
+	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates", "recovery.drain"}
+	switch mode {
+	case BenchMaxThroughput:
+		names = []string{"rate.held", "share.duplicates"}
+	case BenchStep, BenchSoak:
+		names[0] = figuresOfMode(mode)[0].Name
+	}
+	for _, name := range names {
+		if figure, found := mode.Figure(name); found {
+			figures = append(figures, figure)
+		}
+	}
+	return figures
+}
+
+func compareCells(mode BenchMode, a, b BenchCell, rest string) (found []compared) {
+	figures := decisive(mode)
+	pairs := make([]stats.Pair, len(figures))
+	for i, figure := range figures {
+		pairs[i] = stats.Pair{A: a.Figures(figure), B: b.Figures(figure)}
+	}
+	for i, difference := range stats.CompareAll(pairs) {
+		if difference.Real {
+			found = append(found, compared{figures[i], difference, rest, []int{a.Number, b.Number}})
+		}
+	}
+	return found
+}
+
+// settled keeps what can be said of a figure: where several pairs of cells were compared it must show in two of them at least, and all must agree.
+func (d dimension) settled(found []compared, contexts int) (good, bad []compared) {
+	for _, c := range found {
+		same := 0
+		for _, other := range found {
+			if other.figure.Name == c.figure.Name {
+				if other.better() != c.better() {
+					same = math.MinInt32
+				}
+				same++
+			}
+		}
+		switch {
+		case same < min(contexts, 2):
+		case c.better():
+			good = append(good, c)
+		default:
+			bad = append(bad, c)
+		}
+	}
+	return good, bad
+}
+
+// say puts it into words.
+func (d dimension) say(first, value string, good, bad []compared) BenchAdvice {
+	what, instead := name(value), name(first)
+	if d.label != "" {
+		what, instead = name(d.label)+"="+what, name(d.label)+"="+instead
+	}
+	out := BenchAdvice{Text: fmt.Sprintf("Prefer %s to %s: it has better %s, and nothing that was compared is worse.", what, instead, figureWords(good))}
+	switch {
+	case len(good) == 0:
+		out.Text = fmt.Sprintf("Prefer %s to %s: that has worse %s, and nothing that was compared is better.", instead, what, figureWords(bad))
+	case len(bad) > 0:
+		out.Text = fmt.Sprintf("Choose between %s and %s: the first has better %s, the second better %s.", what, instead, figureWords(good), figureWords(bad))
+	}
+	all := append(slices.Clone(good), bad...)
+	slices.SortStableFunc(all, func(a, b compared) int { return cmp.Compare(effect(b), effect(a)) })
+	for i, c := range all {
+		sameFigure := func(other compared) bool { return other.figure.Name == c.figure.Name }
+		if !slices.ContainsFunc(all[:i], sameFigure) {
+			out.Evidence = append(out.Evidence, c.evidence(what, instead, all[i+1:]))
+		}
+		for _, number := range c.cells {
+			if !slices.Contains(out.Cells, number) {
+				out.Cells = append(out.Cells, number)
+			}
+		}
+	}
+	slices.Sort(out.Cells)
+	return out
+}
+
+// effect is how large a difference is beside the noise.
+func effect(c compared) float64 { return math.Abs(c.difference.Shift) / max(c.difference.Floor, 1e-12) }
+
+// figureWords names figures once each: "p99 of success latency and duplicates".
+func figureWords(of []compared) string {
+	var words []string
+	for _, c := range of {
+		if !slices.Contains(words, c.figure.Words) {
+			words = append(words, c.figure.Words)
+		}
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// evidence is a difference in figures: where it is the clearest, and in how many other pairs of cells it is, too.
+func (c compared) evidence(what, instead string, others []compared) string {
+	d := c.difference
+	text := fmt.Sprintf("%s: %s with %s, %s with %s", c.figure.Words, c.figure.Unit.text(d.B), what, c.figure.Unit.text(d.A), instead)
+	if c.rest != "" {
+		text += ", both with " + c.rest
+	}
+	change := ""
+	if !math.IsInf(d.Ratio, 0) {
+		change = fmt.Sprintf("%+.0f %%; ", 100*(d.Ratio-1))
+	}
+	text += fmt.Sprintf(" (%sidentical repetitions differ by %s; p = %.2g; %d against %d repetitions)", change, c.figure.Unit.text(d.Floor), d.Adjusted, d.CountB, d.CountA)
+	more := 0
+	for _, other := range others {
+		if other.figure.Name == c.figure.Name {
+			more++
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(", likewise in %s", plural(int64(more), "other pair of cells", "other pairs of cells"))
+	}
+	return text
+}
+
+// text is a value for people.
+func (u BenchUnit) text(v float64) string {
+	switch u {
+	case BenchUnitRate:
+		return rate(v)
+	case BenchUnitTime:
+		return duration(time.Duration(v * float64(time.Second)))
+	case BenchUnitShare:
+		return significant(100*v) + " %"
+	}
+	return significant(v)
+}
+
+// adviseDrift tells of long runs that end otherwise than they began.
+func adviseDrift(bench Bench) (advice []BenchAdvice) {
+	if bench.Mode != BenchSoak {
+		return nil
+	}
+	for _, cell := range bench.Cells {
+		var first, last []float64
+		for _, repetition := range cell.Repetitions {
+			if drift := repetition.Drift; drift != nil && repetition.Usable() && len(drift.Parts) > 1 {
+				first = append(first, drift.Parts[0].Success.P99.Seconds())
+				last = append(last, drift.Parts[len(drift.Parts)-1].Success.P99.Seconds())
+			}
+		}
+		if d := stats.Compare(first, last); d.Real && d.Shift > 0 {
+			advice = append(advice, BenchAdvice{
+				Text: fmt.Sprintf("Look for what grows in %s: it becomes slower while it runs.", name(cell.Name)),
+				Evidence: []string{fmt.Sprintf("p99 of success latency: %s in the first third, %s in the last (identical repetitions differ by %s; p = %.2g)",
+					BenchUnitTime.text(d.A), BenchUnitTime.text(d.B), BenchUnitTime.text(d.Floor), d.P)},
+				Cells: []int{cell.Number},
+			})
+		}
+	}
+	return advice
+}
+
+// adviseLimits tells where a search or a stepped load ended for reasons that are none of the consumer's, so that nobody takes them for its limit.
+func adviseLimits(bench Bench) []BenchAdvice {
+	out := BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going higher: of more, nothing was shown about the consumer."}
+	for _, cell := range bench.Cells {
+		for _, repetition := range cell.Repetitions {
+			var held float64
+			var why string
+			switch {
+			case repetition.Search != nil && repetition.Search.Limit == BenchLimitHarness:
+				held, why = repetition.Search.Rate, lastUnproven(repetition.Search.Probes)
+			case repetition.Knee != nil && repetition.Knee.Limit == BenchLimitHarness:
+				held, why = repetition.Knee.Rate, repetition.Knee.Why
+			default:
+				continue
+			}
+			out.Evidence = append(out.Evidence, fmt.Sprintf("%s, repetition %d: at least %s: %s", name(cell.Name), repetition.Number, rate(held), why))
+			out.Cells = append(out.Cells, cell.Number)
+		}
+	}
+	if len(out.Cells) == 0 {
+		return nil
+	}
+	out.Cells = slices.Compact(out.Cells)
+	return []BenchAdvice{out}
+}
+
+// lastUnproven says why the last probe that proved nothing did not.
+func lastUnproven(probes []BenchProbe) string {
+	for _, probe := range slices.Backward(probes) {
+		if probe.Hold == BenchUnproven {
+			return fmt.Sprintf("at %s %s", rate(probe.Rate), strings.Join(probe.Why, "; "))
+		}
+	}
+	return "a probe proved nothing"
+}
+
+// adviseRepetitions tells when there are too few repetitions that say something to call any difference one.
+func adviseRepetitions(bench Bench) (BenchAdvice, bool) {
+	needed := stats.Needed(len(decisive(bench.Mode)))
+	if bench.Count(BenchOK) < 2 {
+		return BenchAdvice{}, false
+	}
+	if bench.Repetitions < needed {
+		return BenchAdvice{
+			Text: fmt.Sprintf("Repeat each cell %d times (repetitions: %d) to tell differences from noise.", needed, needed),
+			Evidence: []string{fmt.Sprintf("%s of each cell can't show that a difference is none of chance, however large it is",
+				plural(int64(bench.Repetitions), "repetition", "repetitions"))},
+		}, true
+	}
+	out := BenchAdvice{Text: "Give the machine less to do beside the bench, or repeat the cells more often: too many runs proved nothing."}
+	for _, cell := range bench.Cells {
+		usable := 0
+		for _, repetition := range cell.Repetitions {
+			if repetition.Usable() {
+				usable++
+			}
+		}
+		if unusable := len(cell.Repetitions) - usable; cell.State == BenchOK && unusable > 0 && bench.Repetitions-unusable < needed {
+			out.Evidence = append(out.Evidence, fmt.Sprintf("%s: %d of %d repetitions say something of the consumer, %d are needed", name(cell.Name), usable, len(cell.Repetitions), needed))
+			out.Cells = append(out.Cells, cell.Number)
+		}
+	}
+	return out, len(out.Evidence) > 0
+}

@@ -1,0 +1,170 @@
+package reports
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+// cellOf makes a cell whose repetitions have these latencies.
+func cellOf(number int, settings string, p99s ...int) BenchCell {
+	cell := BenchCell{Number: number, Name: settings, State: BenchOK}
+	for setting := range strings.FieldsSeq(settings) {
+		path, value, _ := strings.Cut(setting, "=")
+		cell.Settings = append(cell.Settings, BenchSetting{Path: "subject.reference." + path, Value: value})
+	}
+	for i, p99 := range p99s {
+		repetition := benchSample(i+1, time.Duration(p99)*ms, 600)
+		repetition.Run.Ledger.Duplicates = 0
+		cell.Repetitions = append(cell.Repetitions, repetition)
+	}
+	return cell
+}
+
+func crossed(cells ...BenchCell) Bench {
+	bench := Bench{Mode: BenchFixed, Repetitions: 5, Cells: cells}
+	for _, setting := range cells[0].Settings {
+		bench.Axes = append(bench.Axes, BenchAxis{Path: setting.Path})
+	}
+	for i := range bench.Axes {
+		for _, cell := range cells {
+			value, _ := cell.Setting(bench.Axes[i].Path)
+			if !strings.Contains(strings.Join(bench.Axes[i].Values, " "), value) {
+				bench.Axes[i].Values = append(bench.Axes[i].Values, value)
+			}
+		}
+	}
+	return bench
+}
+
+func state(cell BenchCell, state BenchState, why ...string) BenchCell {
+	cell.State, cell.Why, cell.Command = state, why, "dlqbench run smoke"
+	return cell
+}
+
+func duplicates(cell BenchCell, n int64) BenchCell {
+	for i := range cell.Repetitions {
+		cell.Repetitions[i].Run.Ledger.Duplicates = n + int64(i)
+	}
+	return cell
+}
+
+// TestAdvice: only what is above the noise is advised, and what is broken is never preferred.
+func TestAdvice(t *testing.T) {
+	slow, fast, same := []int{100, 101, 102, 103, 104}, []int{40, 41, 42, 43, 44}, []int{100, 103, 101, 104, 102}
+	for _, test := range []struct {
+		name  string
+		bench Bench
+		// want are beginnings of the advice, in order.
+		want []string
+	}{
+		{"a setting that is faster", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)),
+			[]string{"Prefer n=8 to n=1: it has better p99 of success latency, and nothing that was compared is worse."}},
+		{"a setting that is slower", crossed(cellOf(1, "n=1", fast...), cellOf(2, "n=8", slow...)),
+			[]string{"Prefer n=1 to n=8: that has worse p99 of success latency"}},
+		{"a setting that is faster at a price", crossed(cellOf(1, "n=1", slow...), duplicates(cellOf(2, "n=8", fast...), 400)),
+			[]string{"Choose between n=8 and n=1: the first has better p99 of success latency, the second better duplicates."}},
+		{"no difference", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", same...)), nil},
+		{"less than the noise", crossed(cellOf(1, "n=1", 80, 100, 120, 140, 160), cellOf(2, "n=8", 81, 90, 118, 135, 150)), nil},
+		{"too few repetitions", crossed(cellOf(1, "n=1", 100, 101, 102), cellOf(2, "n=8", 40, 41, 42)).with(3),
+			[]string{"Repeat each cell 5 times (repetitions: 5)"}},
+		{"too few repetitions that prove something", crossed(unproven(cellOf(1, "n=1", slow...)), cellOf(2, "n=8", fast...)), []string{"Prefer n=8 to n=1", "Give the machine less to do beside the bench"}},
+		{"the faster one is broken", crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchBroken, "no-loss was violated: 3 × lost")),
+			[]string{"Don't use n=8: it breaks a promise, however fast it is."}},
+		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), BenchBroken, "no-loss was violated: 3 × lost"), cellOf(2, "n=8", fast...)),
+			[]string{"Don't use n=1: it breaks a promise"}},
+		{"the faster one is inconclusive", crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchInconclusive)), nil},
+		{"in every context", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...), cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", fast...)),
+			[]string{"Prefer n=8"}},
+		{"in one context of two", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...), cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", same...)), nil},
+		{"one way here and the other there", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", fast...), cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", slow...)), nil},
+		{"listed cells", Bench{Mode: BenchFixed, Repetitions: 5, Cells: []BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
+			[]string{"Prefer bold to careful: it has better p99 of success latency"}},
+		{"nobody chooses the weather", Bench{Mode: BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"}, Cells: []BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
+		{"a run that becomes slower", drifting(200), []string{"Look for what grows in soak"}},
+		{"a run that stays as it is", drifting(0), nil},
+		{"a run that becomes faster", drifting(-50), nil},
+		{"a search: only the rate counts", searching(crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)), 500, 900), []string{"Prefer n=8 to n=1: it has better highest rate held, and"}},
+		{"a search of equals", searching(crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)), 500, 500), nil},
+		{"the harness was the limit", limited(), []string{"Take these rates for lower bounds"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, advice := range Advise(test.bench) {
+				got = append(got, advice.Text)
+				if len(advice.Evidence) == 0 {
+					t.Errorf("%s: there is no evidence", advice.Text)
+				}
+			}
+			if len(got) != len(test.want) {
+				t.Fatalf("got %q, want %q", got, test.want)
+			}
+			for i, want := range test.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("got %q, want %q", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+func (b Bench) with(repetitions int) Bench { b.Repetitions = repetitions; return b }
+
+func unproven(cell BenchCell) BenchCell {
+	cell.Repetitions[1].Run.Verdict = assertions.Inconclusive
+	return cell
+}
+
+func called(cell BenchCell, name string) BenchCell { cell.Name = name; return cell }
+
+func under(cell BenchCell, workload string) BenchCell {
+	cell.Name, cell.Workload = workload, workload
+	return cell
+}
+
+func drifting(by int) Bench {
+	bench := Bench{Mode: BenchSoak, Repetitions: 5, Cells: []BenchCell{called(cellOf(1, "", 100, 101, 102, 103, 104), "soak")}}
+	for i := range bench.Cells[0].Repetitions {
+		part := func(p99 int) BenchPart {
+			out := BenchPart{}
+			out.Success.P99 = time.Duration(p99+i) * ms
+			return out
+		}
+		bench.Cells[0].Repetitions[i].Drift = &BenchDrift{Parts: []BenchPart{part(100), part(100), part(100 + by)}}
+	}
+	return bench
+}
+
+func searching(bench Bench, rates ...float64) Bench {
+	bench.Mode = BenchMaxThroughput
+	for i := range bench.Cells {
+		for j := range bench.Cells[i].Repetitions {
+			bench.Cells[i].Repetitions[j].Search = &BenchSearch{Rate: rates[i] + float64(j), Above: 1.1 * rates[i], Limit: BenchLimitConsumer}
+		}
+	}
+	return bench
+}
+
+func limited() Bench {
+	bench := Bench{Mode: BenchMaxThroughput, Repetitions: 5, Cells: []BenchCell{cellOf(1, "", 100, 101, 102, 103, 104)}}
+	for i := range bench.Cells[0].Repetitions {
+		bench.Cells[0].Repetitions[i].Search = &BenchSearch{Rate: 500, Above: 550, Limit: BenchLimitHarness}
+	}
+	return bench
+}
+
+// TestEvidence: the figures, what identical repetitions differ by, and how sure it is.
+func TestEvidence(t *testing.T) {
+	advice := Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=8 o=a", 40, 41, 42, 43, 44)))
+	want := "p99 of success latency: 42.0 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions differ by 4.89 ms; p = 0.0079; 5 against 5 repetitions)"
+	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
+		t.Errorf("got %+v\nwant %q", advice, want)
+	}
+	advice = Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=1 o=b", 100, 101, 102, 103, 104), cellOf(3, "n=8 o=a", 40, 41, 42, 43, 44),
+		cellOf(4, "n=8 o=b", 40, 41, 42, 43, 44)))
+	if len(advice) != 1 || len(advice[0].Evidence) != 1 || !strings.HasSuffix(advice[0].Evidence[0], ", likewise in 1 other pair of cells") || len(advice[0].Cells) != 4 {
+		t.Errorf("of two pairs of cells: %+v", advice)
+	}
+}

@@ -1,0 +1,131 @@
+package reports
+
+// The figures of a bench by the names that thresholds have for them, so that its tables, its advice and its comparisons speak of the same things.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// BenchUnit is what a figure counts in.
+type BenchUnit string
+
+// The units. Times are in seconds, shares from 0 to 1.
+const (
+	BenchUnitRate  BenchUnit = "per_s"
+	BenchUnitTime  BenchUnit = "s"
+	BenchUnitShare BenchUnit = "share"
+	BenchUnitCount BenchUnit = "count"
+)
+
+// BenchFigure is a figure that each repetition has.
+type BenchFigure struct {
+	// Name is as in thresholds where they have it: latency.success.p99. Words say it to people.
+	Name  string
+	Words string
+	Unit  BenchUnit
+	// Higher is better; otherwise lower is.
+	Higher bool
+	// Of returns it; false where the repetition does not have it.
+	Of func(BenchRepetition) (float64, bool)
+}
+
+// BenchFigures are the figures of a bench of this mode, the most telling first.
+func BenchFigures(mode BenchMode) []BenchFigure {
+	latency := func(name string, words string, quantile func(measure.Quantiles) time.Duration, suffix string) BenchFigure {
+		return BenchFigure{Name: "latency." + name + "." + suffix, Words: suffix + " of " + words, Unit: BenchUnitTime, Of: func(r BenchRepetition) (float64, bool) {
+			of, found := r.Run.Latency[name]
+			return quantile(of.Quantiles).Seconds(), found && of.Count > 0
+		}}
+	}
+	p50 := func(q measure.Quantiles) time.Duration { return q.P50 }
+	p99 := func(q measure.Quantiles) time.Duration { return q.P99 }
+	figures := []BenchFigure{
+		{Name: "throughput.processed", Words: "records finished per second", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
+			return r.Run.Throughput.Processed, r.Run.Throughput.Offered > 0
+		}},
+		latency(measure.LatencySuccess, "success latency", p50, "p50"), latency(measure.LatencySuccess, "success latency", p99, "p99"),
+		latency(measure.LatencyDeadLetter, "dead-letter latency", p99, "p99"), latency(measure.LatencyCommitDelay, "commit delay", p99, "p99"),
+		{Name: "share.duplicates", Words: "duplicates", Unit: BenchUnitShare, Of: func(r BenchRepetition) (float64, bool) {
+			return float64(r.Run.Ledger.Duplicates) / float64(max(r.Run.Ledger.Acknowledged, 1)), r.Run.Ledger.Acknowledged > 0
+		}},
+		{Name: "recovery.drain", Words: "drain time", Unit: BenchUnitTime, Of: func(r BenchRepetition) (float64, bool) {
+			return r.Run.Drain.Seconds(), r.Run.Drained
+		}},
+		{Name: "recovery.steady", Words: "longest recovery after a fault", Unit: BenchUnitTime, Of: longestRecovery},
+	}
+	return append(figuresOfMode(mode), figures...)
+}
+
+// figuresOfMode are those that only a bench of the mode has. A rate that the harness limited is none of the consumer's, and is no figure of it.
+func figuresOfMode(mode BenchMode) []BenchFigure {
+	switch mode {
+	case BenchMaxThroughput:
+		return []BenchFigure{{Name: "rate.held", Words: "highest rate held", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
+			return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
+		}}}
+	case BenchStep:
+		return []BenchFigure{{Name: "rate.knee", Words: "highest step kept up with", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
+			if r.Knee == nil {
+				return 0, false
+			}
+			return r.Knee.Rate, r.Knee.Limit == BenchLimitConsumer || r.Knee.Limit == BenchLimitNone
+		}}}
+	case BenchSoak:
+		return []BenchFigure{
+			{Name: "drift.p99", Words: "p99 of the last third beside that of the first", Unit: BenchUnitCount, Of: func(r BenchRepetition) (float64, bool) {
+				if r.Drift == nil || len(r.Drift.Parts) < 2 || r.Drift.Parts[0].Success.P99 == 0 {
+					return 0, false
+				}
+				return r.Drift.Parts[len(r.Drift.Parts)-1].Success.P99.Seconds() / r.Drift.Parts[0].Success.P99.Seconds(), true
+			}},
+			{Name: "drift.backlog", Words: "growth of the backlog", Unit: BenchUnitRate, Of: func(r BenchRepetition) (float64, bool) {
+				return r.Run.BacklogGrowth, r.Drift != nil && len(r.Drift.Parts) > 0
+			}},
+		}
+	}
+	return nil
+}
+
+func searched(r BenchRepetition) float64 {
+	if r.Search == nil {
+		return 0
+	}
+	return r.Search.Rate
+}
+
+// longestRecovery is the longest time from a fault's end until the consumer was steady again.
+func longestRecovery(r BenchRepetition) (float64, bool) {
+	longest, found := time.Duration(0), false
+	for _, recovery := range r.Run.Recovery {
+		if recovery.Steady.Known() {
+			longest, found = max(longest, recovery.Steady.Time), true
+		}
+	}
+	return longest.Seconds(), found
+}
+
+// Figures are a figure's values in the cell's repetitions that say something of the consumer.
+func (c BenchCell) Figures(figure BenchFigure) (values []float64) {
+	for _, repetition := range c.Repetitions {
+		if !repetition.Finished() || !repetition.Usable() {
+			continue
+		}
+		if value, found := figure.Of(repetition); found {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// Figure returns the figure of that name.
+func (m BenchMode) Figure(name string) (BenchFigure, bool) {
+	figures := BenchFigures(m)
+	at := slices.IndexFunc(figures, func(f BenchFigure) bool { return f.Name == name })
+	if at < 0 {
+		return BenchFigure{}, false
+	}
+	return figures[at], true
+}

@@ -1,0 +1,53 @@
+package reports
+
+// What is said of each run of a bench as it ends.
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// BenchRunLine writes in one line what a run showed: of the cell with this number, in this repetition.
+func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) error {
+	var b strings.Builder
+	of := bench.Cells[cell-1]
+	word := strings.ToUpper(string(run.Verdict))
+	if run.Error != "" {
+		word = "NOT RUN"
+	}
+	fmt.Fprintf(&b, "%-12s  %s, repetition %d", word, name(of.Name), repetition)
+	if run.Error != "" {
+		fmt.Fprintf(&b, ": %s", text(run.Error))
+	}
+	if run.Throughput.Offered > 0 {
+		fmt.Fprintf(&b, ": %s of %s", rate(run.Throughput.Processed), rate(run.Throughput.Offered))
+	}
+	if success := run.Latency[measure.LatencySuccess]; success.Count > 0 {
+		fmt.Fprintf(&b, ", p99 %s", duration(success.P99))
+	}
+	for _, one := range of.Repetitions {
+		if one.Number == repetition && run.Error == "" {
+			b.WriteString(shown(one))
+		}
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shown says what a repetition has found, or the last probe of its search.
+func shown(of BenchRepetition) string {
+	switch {
+	case of.Search != nil && of.Search.Limit != "":
+		return fmt.Sprintf("; the search found %s (limit: %s)", rate(of.Search.Rate), of.Search.Limit)
+	case of.Search != nil:
+		last := of.Search.Probes[len(of.Search.Probes)-1]
+		return fmt.Sprintf("; at %s %s", rate(last.Rate), last.Hold)
+	case of.Knee != nil:
+		return fmt.Sprintf("; keeps up with %s (limit: %s)", rate(of.Knee.Rate), of.Knee.Limit)
+	}
+	return ""
+}

@@ -1,0 +1,238 @@
+package reports
+
+import (
+	"html"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+func renderBench(t *testing.T, bench Bench, to func(io.Writer, Bench) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := to(&b, bench); err != nil {
+		t.Fatalf("rendering: %v", err)
+	}
+	return b.String()
+}
+
+func benchTerminalPlain(w io.Writer, bench Bench) error {
+	return BenchTerminal(w, bench, "bench/results", false)
+}
+
+func TestBenchReportGolden(t *testing.T) {
+	for fixture, bench := range benchFixtures() {
+		for extension, to := range map[string]func(io.Writer, Bench) error{"txt": benchTerminalPlain, "md": BenchMarkdown, "html": BenchHTML} {
+			t.Run(fixture+"."+extension, func(t *testing.T) {
+				got := renderBench(t, bench, to)
+				if extension == "html" { // what it shows; how it looks is style and script
+					got = got[strings.Index(got, "<main"):strings.Index(got, "<script>")]
+				}
+				compareGolden(t, filepath.Join("testdata", "bench-"+fixture+"."+extension), got)
+			})
+		}
+	}
+}
+
+// What a broken cell does fast is never called fast: it is not on the front, in no plot and not by all figures together.
+func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
+	bench := matrixBench()
+	throughput, _ := bench.Mode.Figure("throughput.processed")
+	p99, _ := bench.Mode.Figure("latency.success.p99")
+	for _, state := range []BenchState{BenchBroken, BenchInconclusive, BenchNotRun} {
+		bench.Cells[5].State = state
+		for _, p := range benchPoints(bench, throughput, p99) {
+			if p.cell.Number == 6 && p.front {
+				t.Errorf("%s, and on the front", state)
+			}
+		}
+		if onFront(bench)[6] {
+			t.Errorf("%s, and not beaten by any", state)
+		}
+		page := renderBench(t, bench, BenchHTML)
+		if state == BenchBroken && (!strings.Contains(page, `class="cross"`) || !strings.Contains(page, "Broken, and so not on it: 6. ")) {
+			t.Error("it is not drawn as broken")
+		}
+		for _, f := range benchFacts(bench) {
+			if strings.Contains(f.Note, bench.Cells[5].Name) {
+				t.Errorf("%s, and called the best: %+v", state, f)
+			}
+		}
+	}
+	bench.Cells[5].State = BenchOK // the same figures, the promises kept
+	if points := benchPoints(bench, throughput, p99); !slices.ContainsFunc(points, func(p benchPoint) bool { return p.cell.Number == 6 && p.front }) {
+		t.Error("the fastest cell that keeps its promises is not on the front: this test shows nothing")
+	}
+}
+
+// By hand: 1 is beaten by 2 in both; 2 and 3 trade; 4 is as good as 3 in one and worse in the other.
+func TestTheFront(t *testing.T) {
+	bench := Bench{Mode: BenchFixed}
+	for i, of := range [][2]float64{{100, 0.5}, {200, 0.4}, {300, 0.6}, {300, 0.7}} {
+		repetition := fixtureRepetition(i+1, 1, 1, 1)
+		repetition.Run.Throughput.Processed, repetition.Run.Ledger.Acknowledged, repetition.Run.Ledger.Duplicates = of[0], 10, int64(10*of[1])
+		bench.Cells = append(bench.Cells, BenchCell{Number: i + 1, State: BenchOK, Repetitions: []BenchRepetition{repetition}})
+	}
+	x, _ := bench.Mode.Figure("throughput.processed")
+	y, _ := bench.Mode.Figure("share.duplicates")
+	var front []int
+	for _, p := range benchPoints(bench, x, y) {
+		if p.front {
+			front = append(front, p.cell.Number)
+		}
+	}
+	if !slices.Equal(front, []int{2, 3}) {
+		t.Errorf("the front is %v, want 2 and 3", front)
+	}
+}
+
+// Cells that differ by noise alone are drawn close together, and every mark of an axis reads differently.
+func TestAxesDoNotMagnifyNoise(t *testing.T) {
+	for _, values := range [][]float64{{908, 908.5, 910}, {1, 1}, {0, 0}, {9.4, 9.5}, {100, 2600}} {
+		a := newAxis(values, BenchUnitRate, 0, 100)
+		if low, high := slices.Min(values), slices.Max(values); high > low && high-low < 0.05*high && a.at(high)-a.at(low) > 60 {
+			t.Errorf("%v: a difference of %.1f %% takes %.0f %% of the plot", values, 100*(high-low)/high, a.at(high)-a.at(low))
+		}
+		var labels []string
+		for _, tick := range a.ticks() {
+			labels = append(labels, tick.Label)
+		}
+		if len(labels) < 2 || len(slices.Compact(slices.Clone(labels))) != len(labels) {
+			t.Errorf("%v: the marks are %q", values, labels)
+		}
+	}
+}
+
+// Differences between cells are said only where repetitions can show them.
+func TestBenchDifferencesNeedRepetitions(t *testing.T) {
+	bench := matrixBench()
+	base, differences := benchDifferences(bench)
+	if base.Number != 1 || len(differences) != 6 {
+		t.Fatalf("%d differences from cell %d, want 6 from 1: two figures of the three other cells that are ok", len(differences), base.Number)
+	}
+	if last := differences[len(differences)-1]; last.cell.Number != 5 || !last.Real {
+		t.Errorf("cell 5 is much faster in five repetitions, and %+v", last)
+	}
+	for i := range bench.Cells {
+		bench.Cells[i].Repetitions = bench.Cells[i].Repetitions[:3]
+	}
+	_, differences = benchDifferences(bench)
+	for _, d := range differences {
+		if d.Real || d.Needed != 5 || d.word() != "too few repetitions" {
+			t.Errorf("three repetitions: %+v", d.Difference)
+		}
+	}
+}
+
+// Where no record was processed twice, the page says so and draws no plot of zeros.
+func TestABenchWithoutDuplicates(t *testing.T) {
+	bench := matrixBench()
+	for i := range bench.Cells {
+		for j := range bench.Cells[i].Repetitions {
+			bench.Cells[i].Repetitions[j].Run.Ledger.Duplicates = 0
+		}
+	}
+	page := renderBench(t, bench, BenchHTML)
+	if !strings.Contains(page, "No cell had a duplicate.") || strings.Contains(page, "front-share-duplicates") {
+		t.Error("zeros are drawn, or nothing is said")
+	}
+	bench.Cells[2].Repetitions[1].Run.Ledger.Duplicates = 1
+	if page := renderBench(t, bench, BenchHTML); strings.Contains(page, "No cell had a duplicate.") || !strings.Contains(page, "front-share-duplicates") {
+		t.Error("a duplicate is denied")
+	}
+}
+
+// A terminal is told the first reasons of a cell, the page all of them.
+func TestABenchWithALongReason(t *testing.T) {
+	bench := matrixBench()
+	bench.Cells[3].Why = []string{"one", "two", "three", "four"}
+	got := renderBench(t, bench, benchTerminalPlain)
+	if !strings.Contains(got, "two") || strings.Contains(got, "three") || !strings.Contains(got, "and 2 more reasons that the report tells") {
+		t.Errorf("reasons without an end on a terminal:\n%s", got)
+	}
+	if page := renderBench(t, bench, BenchHTML); !strings.Contains(page, "four") {
+		t.Error("the page does not tell all reasons")
+	}
+}
+
+// A bench without a single figure is told without one.
+func TestABenchOfNothing(t *testing.T) {
+	bench := Bench{Mode: BenchFixed, Cells: []BenchCell{{Number: 1, Name: "a", State: BenchInconclusive, Repetitions: []BenchRepetition{{Number: 1, Run: BenchRun{Error: "no Kafka"}}}}}}
+	for _, to := range []func(io.Writer, Bench) error{benchTerminalPlain, BenchMarkdown, BenchHTML} {
+		if got := renderBench(t, bench, to); strings.Contains(got, "NaN") || strings.Contains(got, "Inf") {
+			t.Errorf("no figures, and yet:\n%s", got)
+		}
+	}
+}
+
+func TestBenchReportMakesHostileTextInert(t *testing.T) {
+	bench := injectedBench(hostile)
+	page := renderBench(t, bench, BenchHTML)
+	for _, live := range []string{"<script>alert", "<img", `" onmouseover`, "\x1b", "\u202e", "javascript:alert(4)\"", "\x00"} {
+		if strings.Contains(page, live) {
+			t.Errorf("the page holds %q", live)
+		}
+	}
+	if n := strings.Count(page, "<script"); n != 1 {
+		t.Errorf("%d scripts, want the page's own", n)
+	}
+	for name, to := range map[string]func(io.Writer, Bench) error{"terminal": benchTerminalPlain, "Markdown": BenchMarkdown} {
+		got := renderBench(t, bench, to)
+		for _, live := range []string{"\x1b", "\x00", "\u202e", "\u009b"} {
+			if strings.Contains(got, live) {
+				t.Errorf("the %s holds %q", name, live)
+			}
+		}
+		for strings.Contains(got, "\n```sh\n") { // nothing is alive in there
+			before, rest, _ := strings.Cut(got, "\n```sh\n")
+			_, after, _ := strings.Cut(rest, "\n```\n")
+			got = before + after
+		}
+		if name == "Markdown" && (strings.Contains(got, "<img") || strings.Contains(got, " @everyone") || strings.Contains(got, "<script")) {
+			t.Errorf("the Markdown is alive:\n%s", got)
+		}
+	}
+}
+
+// The page's policy names exactly its own style and script.
+func TestBenchPagePolicy(t *testing.T) {
+	page := renderBench(t, matrixBench(), BenchHTML)
+	style, script := between(page, "<style>", "</style>"), between(page, "<script>", "</script>")
+	if got := html.UnescapeString(between(page, `Content-Security-Policy" content="`, `"`)); got != policy(style, script) {
+		t.Errorf("the policy is %s, want %s", got, policy(style, script))
+	}
+	page = strings.ReplaceAll(page, "http://www.w3.org/2000/svg", "") // a name, no address
+	for _, outside := range []string{"http://", "https://", `style="`, "onclick", "@import", "url("} {
+		if strings.Contains(page, outside) {
+			t.Errorf("the page holds %q", outside)
+		}
+	}
+}
+
+func between(s, from, to string) string {
+	_, rest, _ := strings.Cut(s, from)
+	out, _, _ := strings.Cut(rest, to)
+	return out
+}
+
+func TestBenchTerminalFitsTheScreen(t *testing.T) {
+	for fixture, bench := range benchFixtures() {
+		for line := range strings.SplitSeq(renderBench(t, bench, benchTerminalPlain), "\n") {
+			if len([]rune(line)) > screenWidth && !strings.Contains(line, "see: ") {
+				t.Errorf("%s: %d columns: %s", fixture, len([]rune(line)), line)
+			}
+		}
+	}
+	for _, bench := range benchFixtures() {
+		for i := range bench.Cells {
+			bench.Cells[i].State = BenchState(assertions.Pass) // a word that is none of the states
+		}
+		if strings.Contains(renderBench(t, bench, benchTerminalPlain), "✓") {
+			t.Error("an unknown state is told as ok")
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package reports
+
+// From a judged run to what a bench keeps of it.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// overlaid are the latencies whose histograms a bench keeps: those that the consumer is known by.
+func overlaid() []string {
+	return []string{measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyFirstAttempt, measure.LatencyCommitDelay, measure.LatencyReplay}
+}
+
+// NewBenchRun is what a bench keeps of a judged run; elapsed is all of it, setUp what went by before its load began. The error is one of encoding a histogram.
+func NewBenchRun(run Run, elapsed, setUp time.Duration) (BenchRun, error) {
+	v, m := run.Verdict, run.Measurements
+	if v == nil {
+		return BenchRun{}, errNoVerdict
+	}
+	out := BenchRun{
+		Verdict: v.Verdict, Reasons: slices.Clone(v.Reasons), Thresholds: slices.Clone(v.Thresholds), Started: v.Started.UTC(), Elapsed: elapsed, SetUp: setUp,
+		Dir: run.Dir, Command: v.Rerun, Throughput: v.Throughput, Latency: map[string]BenchLatency{}, Ledger: v.Ledger, Health: v.Health,
+	}
+	for _, result := range v.Invariants {
+		out.Invariants = append(out.Invariants, benchInvariant(result))
+	}
+	for name, latency := range v.Latency {
+		if latency.Count > 0 {
+			out.Latency[name] = BenchLatency{Quantiles: latency.Quantiles, Phases: latency.Phases}
+		}
+	}
+	if m == nil {
+		return out, nil
+	}
+	out.LagMax, out.LagEnd, out.Drain, out.Drained = m.LagMax, m.LagEnd, m.DrainTime, m.Drained
+	out.Recovery = benchRecovery(v.Faults, m.Recoveries)
+	for _, name := range overlaid() {
+		latency, found := out.Latency[name]
+		histogram := m.Histograms[name][measure.PhaseAll]
+		if !found || histogram == nil {
+			continue
+		}
+		encoded, err := EncodeHDR(histogram)
+		if err != nil {
+			return out, err
+		}
+		latency.HDR = encoded
+		out.Latency[name] = latency
+	}
+	return out, nil
+}
+
+func benchInvariant(result assertions.Result) BenchInvariant {
+	out := BenchInvariant{Name: result.Name, Verdict: result.Status, Judged: result.Judged, Anomalies: map[string]int64{}, Why: result.Why}
+	for _, anomaly := range result.Anomalies {
+		out.Anomalies[anomaly.Name] += anomaly.Count
+	}
+	return out
+}
+
+func benchRecovery(faults []assertions.FaultResult, recoveries []measure.Recovery) (out []BenchRecovery) {
+	for i, fault := range faults {
+		one := BenchRecovery{Fault: fault.Name, What: fault.What, From: fault.Observed.From, To: fault.Observed.To}
+		if i < len(recoveries) {
+			one.Recovery = recoveries[i]
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// WithoutHistograms is the run as a probe keeps it.
+func (r BenchRun) WithoutHistograms() BenchRun {
+	latencies := make(map[string]BenchLatency, len(r.Latency))
+	for name, latency := range r.Latency {
+		latency.HDR = ""
+		latencies[name] = latency
+	}
+	r.Latency = latencies
+	return r
+}

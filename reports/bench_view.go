@@ -1,0 +1,317 @@
+package reports
+
+// What every form of a bench's report tells, decided once: the figures of a cell with their spread, who is on the front, what recovered when.
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/stats"
+)
+
+// benchColumn is a figure as a column of the cells' table.
+type benchColumn struct {
+	BenchFigure
+	title string
+}
+
+// benchColumns are the figures that a table of cells has room for: those that any cell of the bench has.
+func benchColumns(bench Bench) []benchColumn {
+	titles := []struct{ name, title string }{
+		{"rate.held", "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"}, {"drift.backlog", "backlog growth"},
+		{"throughput.processed", "throughput"}, {"latency.success.p50", "success p50"}, {"latency.success.p99", "success p99"},
+		{"latency.dead_letter.p99", "dead letter p99"}, {"share.duplicates", "duplicates"}, {"recovery.steady", "recovery"}, {"recovery.drain", "drain"},
+	}
+	var out []benchColumn
+	for _, of := range titles {
+		figure, known := bench.Mode.Figure(of.name)
+		if known && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool { return len(c.Figures(figure)) > 0 }) {
+			out = append(out, benchColumn{BenchFigure: figure, title: of.title})
+		}
+	}
+	return out
+}
+
+// primary is the figure that a bench of this mode is about, the x of its front.
+func primary(mode BenchMode) BenchFigure {
+	return BenchFigures(mode)[slices.IndexFunc(BenchFigures(mode), func(f BenchFigure) bool {
+		return f.Unit == BenchUnitRate && f.Higher
+	})]
+}
+
+// spreadText is half of the width of the middle half beside the median: "± 3 %"; "" where there is none.
+func spreadText(of stats.Summary) string {
+	if of.Count < 2 || of.Median == 0 {
+		return ""
+	}
+	return "± " + percent(of.Spread()/2)
+}
+
+// noiseOf is the noise floor of a figure over all cells, and whether it is known: repetitions of a cell are identical.
+func noiseOf(bench Bench, figure BenchFigure) (share float64, known bool) {
+	var groups [][]float64
+	for _, cell := range bench.Cells {
+		groups = append(groups, cell.Figures(figure))
+	}
+	noise := stats.RelativeNoise(groups...)
+	return noise, !math.IsNaN(noise)
+}
+
+// benchPoint is a cell on a plot.
+type benchPoint struct {
+	cell BenchCell
+	x, y stats.Summary
+	// front: no cell that keeps its promises is better in one and no worse in the other.
+	front bool
+}
+
+// benchPoints places the cells by two figures, those that have both. Only cells that keep their promises can be on the front.
+func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
+	var out []benchPoint
+	for _, cell := range bench.Cells {
+		at := benchPoint{cell: cell, x: stats.Summarize(cell.Figures(x)), y: stats.Summarize(cell.Figures(y))}
+		if at.x.Count > 0 && at.y.Count > 0 {
+			out = append(out, at)
+		}
+	}
+	better := func(f BenchFigure, a, b float64) bool { return a != b && (a > b) == f.Higher }
+	for i, one := range out {
+		out[i].front = one.cell.State == BenchOK && !slices.ContainsFunc(out, func(other benchPoint) bool {
+			return other.cell.State == BenchOK && !better(x, one.x.Median, other.x.Median) && !better(y, one.y.Median, other.y.Median) &&
+				(better(x, other.x.Median, one.x.Median) || better(y, other.y.Median, one.y.Median))
+		})
+	}
+	return out
+}
+
+// onFront are the numbers of the cells that no other beats in the bench's own figure, p99 and duplicates together.
+func onFront(bench Bench) map[int]bool {
+	figures := []BenchFigure{primary(bench.Mode)}
+	for _, name := range []string{"latency.success.p99", "share.duplicates"} {
+		if figure, known := bench.Mode.Figure(name); known {
+			figures = append(figures, figure)
+		}
+	}
+	type standing struct {
+		number  int
+		medians []float64
+	}
+	var all []standing
+	for _, cell := range bench.Cells {
+		if cell.State != BenchOK {
+			continue
+		}
+		one := standing{number: cell.Number}
+		for _, figure := range figures {
+			median := stats.Median(cell.Figures(figure))
+			if !figure.Higher {
+				median = -median
+			}
+			one.medians = append(one.medians, median)
+		}
+		if !slices.ContainsFunc(one.medians, math.IsNaN) {
+			all = append(all, one)
+		}
+	}
+	out := map[int]bool{}
+	for _, one := range all {
+		out[one.number] = !slices.ContainsFunc(all, func(other standing) bool { return dominates(other.medians, one.medians) })
+	}
+	return out
+}
+
+// dominates tells that a is better somewhere and nowhere worse; higher is better.
+func dominates(a, b []float64) bool {
+	better := false
+	for i := range a {
+		if a[i] < b[i] {
+			return false
+		}
+		better = better || a[i] > b[i]
+	}
+	return better
+}
+
+// benchWord is a cell's state as people read it.
+func benchWord(state BenchState) string {
+	switch state {
+	case BenchOK:
+		return "ok"
+	case BenchBroken:
+		return "broken"
+	case BenchNotRun:
+		return "not run"
+	}
+	return "inconclusive"
+}
+
+// benchHeadline says in a sentence or two how the bench ended.
+func benchHeadline(bench Bench) string {
+	ok, broken, open := bench.Count(BenchOK), bench.Count(BenchBroken), bench.Count(BenchInconclusive)
+	out := fmt.Sprintf("%d of %s kept every promise", ok, plural(int64(len(bench.Cells)), "cell", "cells"))
+	if broken > 0 {
+		out += fmt.Sprintf("; %d broke one, and is not called fast", broken)
+		if broken > 1 {
+			out = strings.Replace(out, "is not called", "are not called", 1)
+		}
+	}
+	if open > 0 {
+		out += fmt.Sprintf("; %d proved nothing", open)
+	}
+	if n := bench.Count(BenchNotRun); n > 0 {
+		out += fmt.Sprintf("; %d not run", n)
+	}
+	out += "."
+	if bench.Interrupted {
+		out += " The bench was interrupted: what is here is a part of it."
+	}
+	return out
+}
+
+// benchAbout is what the bench was, in a few words.
+func benchAbout(bench Bench) []string {
+	mode := string(bench.Mode)
+	if bench.Bound != "" {
+		mode += ", " + bench.Bound
+	}
+	out := []string{name(bench.Scenario), name(bench.Subject), text(mode), plural(int64(bench.Repetitions), "repetition", "repetitions") + " of each cell",
+		fmt.Sprintf("seed %d", bench.Seed)}
+	if bench.Elapsed > 0 {
+		out = append(out, duration(bench.Elapsed))
+	}
+	if !bench.Started.IsZero() {
+		out = append(out, bench.Started.UTC().Format("2 January 2006, 15:04 UTC"))
+	}
+	return out
+}
+
+// benchDifference is one cell held against the first that kept its promises.
+type benchDifference struct {
+	cell   BenchCell
+	column benchColumn
+	stats.Difference
+}
+
+// word says what may be said of it.
+func (d benchDifference) word() string {
+	switch changeOf(d.Difference, d.column.Higher) {
+	case FigureBetter:
+		return "better"
+	case FigureWorse:
+		return "worse"
+	case FigureTooFew:
+		return "too few repetitions"
+	}
+	return "no difference"
+}
+
+// benchDifferences holds the cells that kept their promises against the first of them, in the bench's own figure and in p99. All are one family, so that many
+// cells do not make differences by chance.
+func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
+	at := slices.IndexFunc(bench.Cells, func(c BenchCell) bool { return c.State == BenchOK })
+	if at < 0 {
+		return BenchCell{}, nil
+	}
+	base = bench.Cells[at]
+	var pairs []stats.Pair
+	for _, cell := range bench.Cells {
+		if cell.State != BenchOK || cell.Number == base.Number {
+			continue
+		}
+		for _, column := range benchColumns(bench) {
+			if column.Name != primary(bench.Mode).Name && column.Name != "latency.success.p99" {
+				continue
+			}
+			out = append(out, benchDifference{cell: cell, column: column})
+			pairs = append(pairs, stats.Pair{A: base.Figures(column.BenchFigure), B: cell.Figures(column.BenchFigure)})
+		}
+	}
+	for i, difference := range stats.CompareAll(pairs) {
+		out[i].Difference = difference
+	}
+	return base, out
+}
+
+// benchRecoveries are the faults of the bench's runs, and for each cell how long it took to be at its pace again.
+type benchRecoveries struct {
+	faults []string
+	// rows by cell, then by fault.
+	rows [][]benchRecovered
+}
+
+// benchRecovered is how a cell recovered from a fault.
+type benchRecovered struct {
+	times stats.Summary
+	// never counts the repetitions that did not come back, untold those in which that can't be told; note is why, of the last.
+	never, untold int
+	note          string
+}
+
+func newBenchRecoveries(bench Bench) benchRecoveries {
+	out := benchRecoveries{}
+	for _, cell := range bench.Cells {
+		for _, repetition := range cell.Repetitions {
+			for _, recovery := range repetition.Run.Recovery {
+				if fault := recoveredFrom(recovery); !slices.Contains(out.faults, fault) {
+					out.faults = append(out.faults, fault)
+				}
+			}
+		}
+	}
+	for _, cell := range bench.Cells {
+		row := make([]benchRecovered, len(out.faults))
+		for i, fault := range out.faults {
+			row[i] = recoveredIn(cell, fault)
+		}
+		out.rows = append(out.rows, row)
+	}
+	return out
+}
+
+func recoveredFrom(r BenchRecovery) string {
+	if r.Fault != "" {
+		return r.Fault
+	}
+	return r.What
+}
+
+func recoveredIn(cell BenchCell, fault string) benchRecovered {
+	out := benchRecovered{}
+	var times []float64
+	for _, repetition := range cell.Repetitions {
+		for _, recovery := range repetition.Run.Recovery {
+			if recoveredFrom(recovery) != fault || !repetition.Usable() {
+				continue
+			}
+			switch {
+			case recovery.Steady.Known():
+				times = append(times, recovery.Steady.Time.Seconds())
+			case recovery.Steady.State == measure.SpanNever:
+				out.never++
+			default:
+				out.untold++
+				out.note = recovery.Steady.Note
+			}
+		}
+	}
+	out.times = stats.Summarize(times)
+	return out
+}
+
+// words say it: "1.2 s ± 4 %", "never in 1 run".
+func (r benchRecovered) words() string {
+	var out []string
+	if r.times.Count > 0 {
+		out = append(out, strings.TrimSpace(inUnit(BenchUnitTime, r.times.Median)+" "+spreadText(r.times)))
+	}
+	if r.never > 0 {
+		out = append(out, "never in "+plural(int64(r.never), "run", "runs"))
+	}
+	if len(out) == 0 {
+		return "–"
+	}
+	return strings.Join(out, "; ")
+}

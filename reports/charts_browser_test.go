@@ -1,0 +1,170 @@
+package reports
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/browsertest"
+)
+
+// timeCanvases are what the charts on the time axis show, each as one text.
+const timeCanvases = `Array.from(document.querySelectorAll("#timeline canvas")).map((c) => c.toDataURL())`
+
+// drag selects, with the mouse, a part of the chart of that name, from and to in shares of its width.
+func drag(chart string, from, to float64) string {
+	return fmt.Sprintf(`(() => {
+		const over = document.querySelector('[data-chart="%s"] .u-over'), box = over.getBoundingClientRect();
+		const send = (on, type, share) => on.dispatchEvent(new MouseEvent(type, {
+			bubbles: true, clientX: box.left + box.width * share, clientY: box.top + box.height / 2, movementX: 1, button: 0, buttons: 1,
+		}));
+		send(over, "mouseenter", %g); send(over, "mousemove", %g); send(over, "mousedown", %g); send(over, "mousemove", %g);
+		send(document, "mouseup", %g);
+		return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))));
+	})()`, chart, from, from, from, to, to)
+}
+
+const settled = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
+
+func openCharts(t *testing.T, run Run) *browsertest.Browser {
+	t.Helper()
+	b := browsertest.Open(t)
+	b.Viewport(1200, 900)
+	openReport(t, b, "charts", render(t, run, HTML))
+	return b
+}
+
+func TestBrowserZoomsAllChartsTogether(t *testing.T) {
+	b := openCharts(t, failRun())
+	whole := browsertest.Eval[[]string](b, timeCanvases)
+	if len(whole) != 5 {
+		t.Fatalf("%d charts on the time axis", len(whole))
+	}
+	if got := b.Text(".timebar .range"); got != "whole run, 22.2 s" {
+		t.Errorf("at first it shows %q", got)
+	}
+	for _, chart := range []string{"rates", "latency", "lag", "failures", "harness"} {
+		browsertest.Eval[bool](b, drag(chart, 0.25, 0.5))
+		// A quarter of the whole, from a quarter on; the mouse is exact to a pixel.
+		var from, to float64
+		if _, err := fmt.Sscanf(b.Text(".timebar .range"), "%f to %f s", &from, &to); err != nil || from < 5.4 || from > 5.7 || to < 10.9 || to > 11.3 {
+			t.Errorf("dragging in %s shows %q", chart, b.Text(".timebar .range"))
+		}
+		for i, canvas := range browsertest.Eval[[]string](b, timeCanvases) {
+			if canvas == whole[i] {
+				t.Errorf("dragging in %s leaves chart %d as it was", chart, i+1)
+			}
+		}
+		if left := browsertest.Eval[int](b, `Array.from(document.querySelectorAll("#timeline .u-select")).filter((s) => s.offsetWidth > 0).length`); left > 0 {
+			t.Errorf("dragging in %s leaves %d selections", chart, left)
+		}
+		browsertest.Eval[bool](b, fmt.Sprintf(`document.querySelector('[data-chart="%s"] .u-over').dispatchEvent(new MouseEvent("dblclick", {bubbles: true}))`, chart))
+		browsertest.Eval[bool](b, settled)
+		if got := b.Text(".timebar .range"); got != "whole run, 22.2 s" {
+			t.Errorf("a double click in %s shows %q", chart, got)
+		}
+		if !slices.Equal(browsertest.Eval[[]string](b, timeCanvases), whole) {
+			t.Errorf("a double click in %s does not bring the charts back", chart)
+		}
+	}
+	quiet(t, b, "charts")
+}
+
+func TestBrowserMovesChartsByKeyboard(t *testing.T) {
+	b := openCharts(t, failRun())
+	browsertest.Eval[any](b, `document.querySelector(".charts").focus()`)
+	for _, step := range []struct{ keys, want string }{
+		{"+", "5.55 to 16.65 s"}, {"\u0302", "2.78 to 13.88 s"}, // ArrowLeft
+		{"\u0303", "5.55 to 16.65 s"}, {"-", "whole run, 22.2 s"}, {"+", "5.55 to 16.65 s"}, {"0", "whole run, 22.2 s"},
+	} {
+		b.Press(step.keys)
+		if got := b.Text(".timebar .range"); got != step.want {
+			t.Errorf("%q shows %q, want %q", step.keys, got, step.want)
+		}
+	}
+	browsertest.Eval[any](b, `document.querySelector('.timebar button[aria-label="Zoom in"]').click()`)
+	if got := b.Text(".timebar .range"); got != "5.55 to 16.65 s" {
+		t.Errorf("the button shows %q", got)
+	}
+	// The table tells the same to who can't see the curves, and follows.
+	browsertest.Eval[any](b, `document.querySelector("#timeline .fold").open = true`)
+	b.Until(`document.querySelector("#timeline table.curves")`)
+	caption := b.Text("#timeline table.curves caption")
+	if rows := b.Count("#timeline table.curves tbody tr"); rows < 20 || rows > 40 || !strings.HasPrefix(caption, "From 5.55 to 16.65 s") {
+		t.Errorf("the table has %d rows and says %q", rows, caption)
+	}
+	browsertest.Eval[any](b, `document.querySelector('.timebar button[aria-label="Show the whole run"]').click()`)
+	if caption := b.Text("#timeline table.curves caption"); !strings.HasPrefix(caption, "From 0.00 to 22.20 s") {
+		t.Errorf("the table does not follow: %q", caption)
+	}
+	if labels := b.Count(`#timeline .plot[role="img"][aria-label*="up to"]`); labels != 5 {
+		t.Errorf("%d of 5 charts say what they show", labels)
+	}
+	quiet(t, b, "charts")
+}
+
+// At the cursor all charts tell their values, and what was going on.
+func TestBrowserCursorReadsAllCharts(t *testing.T) {
+	b := openCharts(t, failRun())
+	browsertest.Eval[bool](b, `(() => {
+		const over = document.querySelector('[data-chart="lag"] .u-over'), box = over.getBoundingClientRect();
+		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: box.left + box.width * 0.452, clientY: box.top + 9, movementX: 1}));
+		return `+settled+`;
+	})()`)
+	if got := b.Text(".timebar .moment"); !regexp.MustCompile(`^10\.0\d s · fault · F1 dlq-refuses · F2 slow-downstream$`).MatchString(got) {
+		t.Errorf("at the cursor it says %q", got)
+	}
+	empty := browsertest.Eval[[]string](b, `Array.from(document.querySelectorAll('#timeline .legend button[aria-pressed="true"]')).filter((x) => !x.querySelector("output").textContent).map((x) => x.textContent)`)
+	if len(empty) > 0 {
+		t.Errorf("nothing is read at the cursor for %q", empty)
+	}
+}
+
+func TestBrowserComparesIntendedWithServiceTime(t *testing.T) {
+	run := failRun()
+	curves := run.Verdict.Percentiles["success"]
+	run.Verdict.Percentiles["service"] = curves
+	b := openCharts(t, run)
+	shown := func() string {
+		return browsertest.Eval[string](b, `document.querySelector('[data-chart="percentiles"] canvas').toDataURL()`)
+	}
+	if got := b.Text("#pick-span"); !strings.Contains(got, "what a user waits") {
+		t.Errorf("it explains itself with %q", got)
+	}
+	before := shown()
+	phases := b.Count(`[data-chart="percentiles"] .legend button`)
+	if want := len(curves.Phases); phases != want {
+		t.Errorf("%d phases can be chosen, want %d: each with both of its curves", phases, want)
+	}
+	browsertest.Eval[any](b, `document.querySelector('[data-chart="percentiles"] .legend button').click()`)
+	browsertest.Eval[bool](b, settled)
+	if shown() == before {
+		t.Error("a phase that is switched off is still there")
+	}
+	browsertest.Eval[bool](b, `(() => { const pick = document.getElementById("pick-latency"); pick.value = "0"; pick.dispatchEvent(new Event("change")); return true; })()`)
+	if got := b.Text("#pick-span"); got != "intended send time to acknowledged" {
+		t.Errorf("another latency is explained with %q", got)
+	}
+	quiet(t, b, "charts")
+}
+
+// The colours follow the theme, and the paper is white.
+func TestBrowserDrawsChartsInTheThemesColours(t *testing.T) {
+	b := openCharts(t, failRun())
+	light := browsertest.Eval[[]string](b, timeCanvases)
+	b.Media("screen", "dark")
+	b.Until(`document.querySelectorAll("#timeline canvas").length === 5`)
+	browsertest.Eval[bool](b, settled)
+	dark := browsertest.Eval[[]string](b, timeCanvases)
+	for i := range light {
+		if light[i] == dark[i] {
+			t.Errorf("chart %d is the same in the dark", i+1)
+		}
+	}
+	browsertest.Eval[bool](b, `(() => { dispatchEvent(new Event("beforeprint")); return `+settled+`; })()`)
+	if !slices.Equal(browsertest.Eval[[]string](b, timeCanvases), light) {
+		t.Error("on paper the charts are not as they are in the light")
+	}
+}

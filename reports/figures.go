@@ -1,0 +1,157 @@
+package reports
+
+// What every format tells of recovery, conservation and the harness's health, decided once.
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// spanValue prints a time that may not be known.
+func spanValue(s measure.Span) string {
+	switch s.State {
+	case measure.SpanKnown:
+		return duration(roughly(s.Time))
+	case measure.SpanNever:
+		return "never"
+	}
+	return "n/a"
+}
+
+// roughly rounds a time that was measured to a tenth of a second, or to a few milliseconds, to what is meant.
+func roughly(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+// recoveryFacts are what is told of a fault besides its effects; nothing if it was never injected.
+func recoveryFacts(f assertions.FaultResult) []fact {
+	r := f.Recovery
+	if !f.Observed.Injected || r.Effect.State == "" {
+		return nil
+	}
+	var out []fact
+	for _, one := range []struct {
+		label string
+		span  measure.Span
+		bad   bool
+	}{
+		{"First effect", r.Effect, false}, {"Noticed", r.Detect, false}, {"Lag back", r.CatchUp, true}, {"Steady again", r.Steady, true},
+	} {
+		next := fact{Label: one.label, Value: spanValue(one.span), Note: text(one.span.Note)}
+		if one.bad && one.span.State == measure.SpanNever {
+			next.Tone = "warn"
+		}
+		out = append(out, next)
+	}
+	if r.LagPeak > 0 {
+		peak := fact{Label: "Highest lag", Value: count(r.LagPeak)}
+		if r.Before != nil {
+			peak.Note = fmt.Sprintf("%s before it", count(r.Before.Lag))
+		}
+		out = append(out, peak)
+	}
+	return out
+}
+
+// recoveryWords are the times that are known of a fault, to follow what it did.
+func recoveryWords(f assertions.FaultResult) string {
+	var out string
+	for _, one := range []struct {
+		words string
+		span  measure.Span
+	}{{"noticed", f.Recovery.Detect}, {"lag back", f.Recovery.CatchUp}, {"steady again", f.Recovery.Steady}} {
+		switch one.span.State {
+		case measure.SpanKnown:
+			out += "; " + one.words + " after " + spanValue(one.span)
+		case measure.SpanNever:
+			out += "; never " + one.words
+		}
+	}
+	return out
+}
+
+// entryWords is an entry of the conservation ledger in words.
+func entryWords(key string) string {
+	switch key {
+	case measure.EntryDeadLettered:
+		return "dead-lettered"
+	case measure.EntryReplayed:
+		return "replayed and succeeded"
+	case measure.EntryLogical:
+		return "logical failures"
+	case measure.EntryCommitted:
+		return "skipped by contract"
+	case measure.EntryEndedTwice:
+		return "ended in two ways"
+	case measure.EntryUnacknowledged:
+		return "never acknowledged"
+	case measure.EntryNotSent:
+		return "never sent"
+	case measure.NoteDuplicates:
+		return "succeeded more than once"
+	case measure.NoteUnasked:
+		return "handled without an acknowledgement"
+	}
+	return name(key)
+}
+
+// conservation is the ledger in one line: what was planned, and where it went; what should not be comes last.
+func conservation(v *assertions.Verdict) string {
+	c := v.Conservation
+	if len(c.Entries) == 0 {
+		return oldConservation(v.Ledger)
+	}
+	var parts, wrong []string
+	for _, entry := range c.Entries {
+		switch words := count(entry.Count) + " " + entryWords(entry.Name); {
+		case entry.Count == 0 && entry.Name != measure.EntryUnfinished:
+		case entry.Difference && entry.Count > 0:
+			wrong = append(wrong, words)
+		default:
+			parts = append(parts, words)
+		}
+	}
+	return count(c.Planned) + " planned = " + strings.Join(append(parts, wrong...), " + ")
+}
+
+// oldConservation is told of a verdict that has no conservation ledger.
+func oldConservation(l measure.Ledger) string {
+	words := fmt.Sprintf("%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
+		count(l.Acknowledged), count(l.Succeeded), count(l.DeadLettered), count(l.Logical), count(l.Unfinished))
+	switch open := balance(l); {
+	case open > 0:
+		words += fmt.Sprintf("; %s not accounted for", count(open))
+	case open < 0:
+		words += fmt.Sprintf("; %s ended in two ways", count(-open))
+	}
+	return words
+}
+
+// The harness is said to be in trouble above these.
+const (
+	muchSlip    = 20 * time.Millisecond
+	muchStalled = 200 * time.Millisecond
+	muchBacklog = 500_000
+)
+
+func healthFacts(h measure.Health, l measure.Ledger) []fact {
+	tone := func(bad bool) string {
+		if bad {
+			return "warn"
+		}
+		return ""
+	}
+	out := []fact{
+		{Label: "Schedule slip p99", Value: duration(h.SlipP99), Note: "intended send time to handed to the producer; at most " + duration(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
+		{Label: "Sent late", Value: count(l.Late), Note: "records more than 10 ms after their time"},
+		{Label: "Stalls", Value: count(h.Stalls), Note: duration(h.Stalled) + " in all", Tone: tone(h.Stalled > muchStalled)},
+		{Label: "Worst stall", Value: duration(h.Worst), Note: "in which the machine ran something else", Tone: tone(h.Worst > muchStalled)},
+	}
+	if h.CPU > 0 {
+		out = append(out, fact{Label: "Processors", Value: significant(h.CPU), Note: "used by the harness under load; at most " + significant(h.CPUMax)},
+			fact{Label: "Unwritten events", Value: count(h.BacklogMax), Note: "at most, waiting for the disk", Tone: tone(h.BacklogMax > muchBacklog)})
+	}
+	return out
+}

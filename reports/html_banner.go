@@ -1,0 +1,116 @@
+package reports
+
+// What the banner of the HTML report says beyond the verdict: what was violated first, where, since when, and how to see it again.
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+// pinView is the first violation. Its texts are "" where the verdict does not tell them.
+type pinView struct {
+	What, Where, Since string
+	// Anchor leads to its witness in the page, "" if it has none there.
+	Anchor string
+	Faults []faultRef
+	// Command tells the whole story of its record.
+	Command string
+}
+
+// failure is an anomaly with the name of its invariant.
+type failure struct {
+	invariant string
+	assertions.Anomaly
+}
+
+func failures(v *assertions.Verdict) []failure {
+	var out []failure
+	for _, r := range ranked(v) {
+		if r.Status != assertions.Fail {
+			continue
+		}
+		for _, a := range r.Anomalies {
+			out = append(out, failure{r.Name, a})
+		}
+	}
+	return out
+}
+
+// firstFailure is the one that was seen first on the run's clock; where no moment is known, the first that is told. Nil if nothing failed.
+func firstFailure(v *assertions.Verdict) *failure {
+	var first *failure
+	for _, one := range failures(v) {
+		switch {
+		case first == nil, one.First != nil && (first.First == nil || one.First.At < first.First.At):
+			first = &one
+		}
+	}
+	return first
+}
+
+func newPinView(v *assertions.Verdict) *pinView {
+	first := firstFailure(v)
+	if first == nil {
+		return nil
+	}
+	out := &pinView{What: name(first.invariant) + ": " + name(first.Name) + ", " + plural(first.Count, "time", "times")}
+	if all := failures(v); len(all) > 1 {
+		out.What += "; " + plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
+	}
+	at := first.First
+	if at == nil && len(first.Witnesses) > 0 {
+		w := first.Witnesses[0]
+		at = &assertions.Occurrence{Record: w.Record, ID: w.ID, Key: w.Key, Topic: w.Topic, Partition: w.Partition, Offset: w.Offset, At: -1, Command: w.Command}
+	}
+	if at == nil {
+		return out
+	}
+	out.Where, out.Command = whereWords(at), text(at.Command)
+	if at.At >= 0 {
+		out.Since = sinceWords(v, at)
+		out.Faults = faultsAt(v, at.At)
+	}
+	return out
+}
+
+// whereWords say where an occurrence was: topic, partition, offset, record, key.
+func whereWords(o *assertions.Occurrence) string {
+	var parts []string
+	if o.Topic != "" {
+		parts = append(parts, "topic "+name(o.Topic))
+	}
+	if o.Partition >= 0 {
+		parts = append(parts, "partition "+strconv.Itoa(int(o.Partition)))
+	}
+	if o.Offset >= 0 {
+		parts = append(parts, "offset "+strconv.FormatInt(o.Offset, 10))
+	}
+	if o.Record >= 0 {
+		parts = append(parts, "record "+strconv.Itoa(int(o.Record)))
+	}
+	if o.Key != "" {
+		parts = append(parts, "key "+name(o.Key))
+	}
+	if len(parts) == 0 {
+		return "the run as a whole"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func sinceWords(v *assertions.Verdict, o *assertions.Occurrence) string {
+	out := clock(o.At) + " on the run's clock"
+	if o.Phase == "" {
+		return out
+	}
+	out += ", in the phase " + name(o.Phase)
+	for _, p := range v.Phases {
+		if p.Name == o.Phase && o.At >= p.From && o.At <= max(p.To, p.From) {
+			out += " (" + duration((o.At - p.From).Round(time.Millisecond)) + " into it)"
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package reports
+
+// Where every record went, as an equation; and for each of its differences the records that it is about.
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// entryLinks is how many records of a difference the page names.
+const entryLinks = 20
+
+// accountView is the equation: what was planned is what became of it.
+type accountView struct {
+	Equation    string
+	Differences []entryView
+	Notes       []entryView
+	// Balance says what the two sides differ by, "" if they are equal.
+	Balance string
+	// Command tells the story of any record.
+	Command string
+}
+
+// entryView is a number of records that are alike.
+type entryView struct {
+	Count, Words string
+	Bad          bool
+	Records      []entryRecordView
+	More         string
+}
+
+type entryRecordView struct {
+	Record, ID, Partition, Offset, Where string
+	// Anchor leads to its story, "" if it is not told.
+	Anchor string
+}
+
+func newAccountView(v *assertions.Verdict, anchors map[int32]string) accountView {
+	c := v.Conservation
+	var out accountView
+	if len(c.Entries) == 0 {
+		return out
+	}
+	sum := int64(0)
+	for _, entry := range c.Entries {
+		sum += entry.Count
+		if entry.Difference && entry.Count > 0 {
+			out.Differences = append(out.Differences, newEntryView(entry, anchors))
+		}
+	}
+	out.Equation = conservation(v)
+	if sum != c.Planned {
+		out.Balance = fmt.Sprintf("These are %s records, and %s were planned.", count(sum), count(c.Planned))
+	}
+	for _, note := range c.Notes {
+		if note.Count > 0 {
+			out.Notes = append(out.Notes, newEntryView(note, anchors))
+		}
+	}
+	if len(out.Differences)+len(out.Notes) > 0 && v.RunID != "" {
+		out.Command = "dlqbench show-record " + name(v.RunID) + " RECORD"
+	}
+	return out
+}
+
+func newEntryView(entry measure.Entry, anchors map[int32]string) entryView {
+	out := entryView{Count: count(entry.Count), Words: entryWords(entry.Name) + entryMeaning(entry.Name), Bad: entry.Difference}
+	for _, one := range entry.Records[:min(len(entry.Records), entryLinks)] {
+		row := entryRecordView{
+			Record: strconv.Itoa(int(one.Record)), ID: name(one.ID), Partition: numberWord(int64(one.Partition)), Offset: numberWord(one.Offset), Anchor: anchors[one.Record],
+		}
+		if one.Topic != "" && one.Partition >= 0 {
+			row.Where = fmt.Sprintf("%s-%d @ %d", name(one.Topic), one.Partition, one.Offset)
+		}
+		out.Records = append(out.Records, row)
+	}
+	if more := entry.Count - int64(len(out.Records)); more > 0 {
+		out.More = "and " + count(more) + " more"
+	}
+	return out
+}
+
+// entryMeaning says what an entry of the ledger means, where its words do not.
+func entryMeaning(entry string) string {
+	switch entry {
+	case measure.EntryUnfinished:
+		return ": acknowledged, and neither processed nor dead-lettered"
+	case measure.EntryEndedTwice:
+		return ": both processed and dead-lettered, and not through a replay"
+	case measure.EntryUnacknowledged:
+		return ": sent, and the producer gave up, so they may be in the topic or not"
+	case measure.EntryNotSent:
+		return ": the run ended before their time came"
+	case measure.NoteDuplicates:
+		return ": a disruption may explain it; where none does, duplicates is violated"
+	case measure.NoteUnasked:
+		return ": what was lost is the acknowledgement, not the record"
+	}
+	return ""
+}

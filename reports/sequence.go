@@ -1,0 +1,361 @@
+package reports
+
+// A biography drawn as a sequence diagram: a lane for everybody who takes part in it, time downwards, an arrow for each event. It says no more
+// than the list beside it, which is the form for screen readers and for whoever wants every word.
+//
+// Time is not to scale: every event has a row, and a long silence has one that says how long it was. The events that contradict each other are
+// marked and joined by a bracket that says how far apart they are.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// The measures of a diagram, in its own units, which are CSS pixels where there is room.
+const (
+	// sequenceLines is how many events are drawn; the list has witnessLines.
+	sequenceLines = 26
+	maxLanes      = 8
+	timeWidth     = 96
+	bracketWidth  = 84
+	// Lanes share the room that a page has, within these widths.
+	roomForLanes = 770
+	widestLane   = 132
+	headHeight   = 44
+	rowHeight    = 34
+	smallRow     = 24
+	// letterWidth is about how wide a letter of a label is.
+	letterWidth = 6.6
+)
+
+// sequenceView is a diagram as the template writes it. Numbers are coordinates; every text is made of name or text.
+type sequenceView struct {
+	Width, Height int
+	Title         string
+	Lanes         []laneView
+	Rows          []rowView
+	Bracket       *bracketView
+	// Left is where lanes begin, Right where they end, Span how far that is.
+	Left, Right, Span int
+}
+
+type laneView struct {
+	X, HeadX, HeadWidth, Bottom int
+	Name, Role, Full, Class     string
+}
+
+// rowView is one row: an arrow from FromX to ToX, a mark at FromX, or words across all lanes.
+type rowView struct {
+	Class  string
+	Marked bool
+	Y      int
+	// TextY is where the words stand, Top and Tall the stripe of a marked row.
+	TextY, Top, Tall int
+	Time, Faults     string
+	FaultsY          int
+	// InForce: a fault was in force.
+	InForce    bool
+	FromX, ToX int
+	Arrow, Dot bool
+	// Head is the path of the arrow's point.
+	Head   string
+	Label  string
+	LabelX int
+	Anchor string
+	// Across is what is said over all lanes; "" for an arrow or a mark.
+	Across string
+}
+
+type bracketView struct {
+	Path   string
+	X, Y   int
+	Apart  string
+	Badges []badgeView
+}
+
+type badgeView struct{ X, Y int }
+
+// newSequence draws a witness; nil where there is nothing to draw: fewer than two events between participants.
+func newSequence(v *assertions.Verdict, w assertions.Witness) *sequenceView {
+	if len(w.Actors) < 2 {
+		return nil
+	}
+	d := drawing{v: v, lanes: map[string]int{}}
+	d.addLanes(w)
+	lines := shorten(d.drawable(w.Biography), sequenceLines)
+	d.y = headHeight + 14
+	for i, line := range lines {
+		d.addLine(line, i == 0)
+	}
+	if d.arrows < 2 {
+		return nil
+	}
+	return d.finish(w)
+}
+
+// drawing is a diagram while it is made.
+type drawing struct {
+	v     *assertions.Verdict
+	view  sequenceView
+	lanes map[string]int // middle of each
+	width int            // of a lane
+	y     int
+	// previous is when the event before this one was; arrows how many were drawn.
+	previous time.Duration
+	arrows   int
+	marked   []int // rows
+	times    []time.Duration
+	// inForce is what was in force at the row before.
+	inForce string
+}
+
+func (d *drawing) addLanes(w assertions.Witness) {
+	actors := mostConcerned(w)
+	d.width = min(roomForLanes/len(actors), widestLane)
+	for i, actor := range actors {
+		x := timeWidth + d.width*i + d.width/2
+		d.lanes[actor.Name] = x
+		d.view.Lanes = append(d.view.Lanes, laneView{
+			X: x, HeadX: x - d.width/2 + 4, HeadWidth: d.width - 8, Name: shortened(name(actor.Name), int(float64(d.width-10)/letterWidth)),
+			Role: roleOf(actor), Full: name(actor.Name), Class: laneClass(actor.Role),
+		})
+	}
+	d.view.Left, d.view.Right = timeWidth, timeWidth+d.width*len(actors)
+	d.view.Span, d.view.Width = d.view.Right-d.view.Left, d.view.Right+bracketWidth
+}
+
+// mostConcerned are the participants that are drawn: those of the marked events, and as many of the others as there is room for.
+func mostConcerned(w assertions.Witness) []assertions.Actor {
+	concerned := map[string]bool{}
+	for _, line := range w.Biography {
+		if line.Marked {
+			concerned[line.From], concerned[line.To] = true, true
+		}
+	}
+	left := maxLanes
+	for _, actor := range w.Actors {
+		if concerned[actor.Name] {
+			left--
+		}
+	}
+	var out []assertions.Actor
+	for _, actor := range w.Actors {
+		if !concerned[actor.Name] {
+			left--
+		}
+		if len(out) < maxLanes && (concerned[actor.Name] || left >= 0) {
+			out = append(out, actor)
+		}
+	}
+	return out
+}
+
+// laneClass is how a lane is coloured: by what it is to the record.
+func laneClass(role assertions.Role) string {
+	switch role {
+	case assertions.Role(history.RoleDLQ), assertions.Role(history.RoleQuarantine):
+		return "l-dlq"
+	case assertions.Role(history.RoleRetry):
+		return "l-retry"
+	case assertions.RoleInstance, assertions.RoleRouter, assertions.RoleWorker, assertions.RoleKeeper:
+		return "l-subject"
+	}
+	return "l-other"
+}
+
+// roleOf says what a lane is, where its name does not.
+func roleOf(actor assertions.Actor) string {
+	switch actor.Role {
+	case assertions.Role(history.RoleInput):
+		return "source topic"
+	case assertions.Role(history.RoleRetry):
+		return "retry topic"
+	case assertions.Role(history.RoleDLQ):
+		return "dead-letter topic"
+	case assertions.Role(history.RoleNode):
+		return "a node's input"
+	case assertions.Role(history.RoleSink):
+		return "leaves the graph"
+	case assertions.Role(history.RoleQuarantine):
+		return "quarantine"
+	case "":
+		return "topic"
+	}
+	return ""
+}
+
+// drawable are the lines that have a place: those of lanes that are drawn, and those that concern everybody.
+func (d *drawing) drawable(lines []assertions.Line) []assertions.Line {
+	out := make([]assertions.Line, 0, len(lines))
+	for _, line := range lines {
+		_, known := d.lanes[line.From]
+		if known || line.From == "" || line.Marked {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func (d *drawing) addLine(line told, first bool) {
+	if line.skipped > 0 {
+		d.across("skipped", folded(line), 0)
+		return
+	}
+	if since := line.Time - d.previous; !first && since >= longGap {
+		d.across("gap", "⋮ "+duration(since), 0)
+	}
+	d.previous = line.Time
+	class := "event"
+	if line.Marked {
+		class += " marked"
+		d.marked = append(d.marked, len(d.view.Rows))
+		d.times = append(d.times, line.Time)
+	}
+	if line.Failed {
+		class += " failed"
+	}
+	from, known := d.lanes[line.From]
+	if !known {
+		d.across(class+" at-large", shortened(text(line.Text), (d.view.Right-d.view.Left-16)*10/66), line.Time)
+		return
+	}
+	d.arrows++
+	row := d.row(class, rowHeight)
+	row.Time, row.FromX = clock(line.Time), from
+	d.force(&row, line.Time)
+	words := text(line.Label)
+	if words == "" {
+		words = name(line.Kind)
+	}
+	if to, drawn := d.lanes[line.To]; drawn && to != from {
+		d.arrow(&row, to, isAnswer(line.Kind))
+	} else {
+		row.Dot = true
+	}
+	d.place(&row, words)
+	d.view.Rows = append(d.view.Rows, row)
+}
+
+// isAnswer reports whether an event of that kind answers another one, or takes something back.
+func isAnswer(kind string) bool {
+	switch kind {
+	case history.KindAcked.String(), history.KindRevoked.String(), history.KindAttemptEnd.String(), history.KindCommitResponse.String(),
+		history.KindProduceResponse.String(), history.KindTxnEndResponse.String(), history.KindShareAckResponse.String():
+		return true
+	}
+	return false
+}
+
+// folded says what was left out in a word or two.
+func folded(line told) string {
+	out := "… " + plural(int64(line.skipped), "more event", "more events")
+	if line.attempts > 0 {
+		out += ", " + plural(int64(line.attempts), "attempt", "attempts") + " among them"
+	}
+	return out
+}
+
+func (d *drawing) row(class string, height int) rowView {
+	row := rowView{Class: class, Y: d.y + height - 10, TextY: d.y + height - 16, FaultsY: d.y + height - 23, Top: d.y, Tall: height, Marked: strings.Contains(class, "marked")}
+	d.y += height
+	return row
+}
+
+// across adds a row of words over all lanes. A time of 0 has none.
+func (d *drawing) across(class, words string, at time.Duration) {
+	row := d.row(class, smallRow)
+	row.Across, row.LabelX, row.TextY = words, (d.view.Left+d.view.Right)/2, row.Top+16
+	if at > 0 {
+		row.Time, row.Y = clock(at), row.TextY
+	}
+	d.view.Rows = append(d.view.Rows, row)
+}
+
+func (d *drawing) arrow(row *rowView, to int, answer bool) {
+	row.Arrow, row.ToX = true, to
+	if answer {
+		row.Class += " answer"
+	}
+	back := 8
+	if to < row.FromX {
+		back = -8
+	}
+	row.Head = fmt.Sprintf("M%d %dL%d %dV%dZ", to, row.Y, to-back, row.Y-4, row.Y+4)
+}
+
+// place puts the words where they can be read: over the middle of an arrow, beside a mark, and never outside the diagram.
+func (d *drawing) place(row *rowView, words string) {
+	room := d.view.Right - d.view.Left
+	row.Label = shortened(words, int(float64(room)/letterWidth))
+	width := int(float64(utf8.RuneCountInString(row.Label)) * letterWidth)
+	if row.Arrow {
+		row.Anchor, row.LabelX = "middle", (row.FromX+row.ToX)/2
+		row.LabelX = max(d.view.Left+width/2+2, min(row.LabelX, d.view.Right-width/2-2))
+		return
+	}
+	row.Anchor, row.LabelX, row.TextY = "start", row.FromX+10, row.Y+4
+	if row.LabelX+width > d.view.Right {
+		row.Anchor, row.LabelX = "end", row.FromX-10
+	}
+}
+
+// force shows what was in force: a bar beside the row, and its name where it is another than before.
+func (d *drawing) force(row *rowView, at time.Duration) {
+	var labels []string
+	for _, ref := range faultsAt(d.v, at) {
+		labels = append(labels, ref.Label)
+	}
+	now := strings.Join(labels[:min(len(labels), 4)], " ")
+	row.InForce = now != ""
+	if now != d.inForce {
+		row.Faults = now
+	}
+	d.inForce = now
+}
+
+func (d *drawing) finish(w assertions.Witness) *sequenceView {
+	bottom := d.y + 8
+	d.view.Height = bottom + 8
+	for i := range d.view.Lanes {
+		d.view.Lanes[i].Bottom = bottom
+	}
+	d.view.Title = "Sequence of events: " + text(w.Summary)
+	if len(d.marked) > 1 {
+		d.bracket()
+	}
+	return &d.view
+}
+
+// bracket joins the marked rows.
+func (d *drawing) bracket() {
+	x := d.view.Right + 10
+	first, last := d.view.Rows[d.marked[0]], d.view.Rows[d.marked[len(d.marked)-1]]
+	b := &bracketView{X: x + 14, Y: (first.Y+last.Y)/2 + 4}
+	var path strings.Builder
+	fmt.Fprintf(&path, "M%d %dV%d", x+6, first.Y, last.Y)
+	for _, i := range d.marked {
+		row := d.view.Rows[i]
+		fmt.Fprintf(&path, "M%d %dH%d", x, row.Y, x+6)
+		b.Badges = append(b.Badges, badgeView{X: x, Y: row.Y})
+	}
+	b.Path = path.String()
+	if apart := slices.Max(d.times) - slices.Min(d.times); apart > 0 {
+		b.Apart = duration(apart)
+	}
+	d.view.Bracket = b
+}
+
+// shortened cuts words to so many letters, with an ellipsis.
+func shortened(words string, limit int) string {
+	if utf8.RuneCountInString(words) <= limit {
+		return words
+	}
+	runes := []rune(words)
+	return string(runes[:max(1, limit-1)]) + "…"
+}
