@@ -126,7 +126,7 @@ func (w *world) release(p *partition, c *commit) {
 func (w *world) answerAck(e *history.Event) {
 	c := w.answered(e)
 	switch {
-	case c == nil:
+	case c == nil, c.ack == history.AckGap: // nobody was asked, or in a damaged history for a commit
 		return
 	case c.ack == history.AckRelease:
 		w.released(c)

@@ -457,6 +457,28 @@ func TestGraphStories(t *testing.T) {
 	}
 }
 
+// TestAnEventOfAnotherKindIsSurvived: the answer to a commit that says it answers a share group's acknowledgement, and all others of that sort.
+func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
+	told := func() *graphStory {
+		g := newGraphStory()
+		g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse).phase(history.PhaseSeal)
+		g.h.Records = 2
+		return g
+	}
+	for i, asked := range told().events {
+		if asked.Kind != history.KindCommitRequest && asked.Kind != history.KindCommitResponse {
+			continue
+		}
+		for kind := range history.Kind(40) {
+			g := told()
+			g.events[i].Kind = kind
+			if _, _, err := Judge(history.FromEvents(g.h, g.events)); err != nil {
+				t.Fatalf("event %d as %s: %v", i, kind, err)
+			}
+		}
+	}
+}
+
 // TestAGraphsJudgeSurvivesAnything: whatever the events say, they are judged without a panic, and the same twice.
 func TestAGraphsJudgeSurvivesAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
