@@ -78,7 +78,7 @@ func (r *fakeRun) pass(d time.Duration, lag int64) {
 	r.mu.Unlock()
 	const warm = 500 * time.Millisecond
 	r.session.Watch(reports.Snapshot{
-		Scenario: "quorum-outage", RunID: "quorum-outage-1", Phase: history.PhaseFault, Now: now + warm + time.Second, Elapsed: now + warm, Total: 10 * time.Minute, Lag: lag,
+		Scenario: "quorum-outage", RunID: "quorum-outage-1", Phase: history.PhaseFault, Now: now + warm + time.Second, Elapsed: now + warm, Total: 10 * time.Minute, Lag: lag, SentRate: 40,
 		ActiveFaults: []reports.FaultState{{Name: "produce-error", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS"}},
 		Instances: []reports.InstanceState{
 			{Kind: "instance", Name: "instance 0", Status: reports.InstancePaused, LastError: "writing the dead letter: NOT_ENOUGH_REPLICAS"},

@@ -14,9 +14,11 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// before is how long before a fault the lag is looked at that it must come back to; lagsKept is how much of it is kept.
+// before is how long before a fault the lag is looked at that it must come back to; lagsKept is how much of it is kept. usualLag is the load's time whose
+// records are always on their way, committed or not: a fault in the first moments has nothing before it to come back to.
 const (
 	before   = 3 * time.Second
+	usualLag = 500 * time.Millisecond
 	lagsKept = 64
 )
 
@@ -120,8 +122,9 @@ func (s *Session) Watch(snapshot reports.Snapshot) {
 	if at := s.now(); !s.opened.IsZero() {
 		s.lags = append(s.lags, lag{at, snapshot.Lag})
 		s.lags = s.lags[max(len(s.lags)-lagsKept, 0):]
+		usual := int64(snapshot.SentRate * usualLag.Seconds())
 		for _, f := range s.faults {
-			if f.Healed != nil && f.Drained == nil && at > *f.Healed && snapshot.Lag <= f.before {
+			if f.Healed != nil && f.Drained == nil && at > *f.Healed && snapshot.Lag <= max(f.before, usual) {
 				f.Drained = &at
 			}
 		}

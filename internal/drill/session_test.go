@@ -61,6 +61,23 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
+// TestDrainedToTheUsualLag: before a fault in the first moment there was no lag; it is drained when no more is on its way than half a second's load.
+func TestDrainedToTheUsualLag(t *testing.T) {
+	s, run := newFake(t, nil)
+	_, err := s.Break(t.Context(), ada, refusal())
+	must(t, err)
+	run.pass(time.Second, 500)
+	must(t, s.HealAll(t.Context(), bob))
+	run.pass(time.Second, 21)
+	if drained := s.State(RoleInjector).Faults[0].Drained; drained != nil {
+		t.Errorf("drained at %s with a lag of 21 at 40/s", *drained)
+	}
+	run.pass(time.Second, 20)
+	if drained := s.State(RoleInjector).Faults[0].Drained; drained == nil || *drained != 3*time.Second {
+		t.Errorf("drained at %v, want 3s", drained)
+	}
+}
+
 // TestResponderSeesNothing: whatever is broken, no word that tells of it is in what a responder gets, until the drill is over.
 func TestResponderSeesNothing(t *testing.T) {
 	s, run := newFake(t, nil)
