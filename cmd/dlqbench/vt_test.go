@@ -203,6 +203,8 @@ func (v *vt) control(parameters string, final byte) {
 		v.column = v.inColumns(v.column - by)
 	case 'G':
 		v.column = v.inColumns(by - 1)
+	case 'Z': // back to a tab stop
+		v.column = max((v.column-1)/8-(by-1), 0) * 8
 	case 'd':
 		v.row = v.inRows(by - 1)
 	case 'r':

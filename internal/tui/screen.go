@@ -56,7 +56,7 @@ func Open(options Options) *Screen {
 	if options.Color {
 		profile = colorprofile.Detect(options.Out, os.Environ())
 	}
-	model := newModel(s.mail, s.acting, options)
+	model := &guard{Model: newModel(s.mail, s.acting, options)}
 	s.program = tea.NewProgram(model, tea.WithInput(options.In), tea.WithOutput(options.Out), tea.WithColorProfile(profile), tea.WithoutSignalHandler())
 	go func() {
 		defer close(s.ended)
@@ -64,6 +64,9 @@ func Open(options Options) *Screen {
 			s.err = fmt.Errorf("showing the run in the terminal: %w", err)
 		} else if errors.Is(err, tea.ErrProgramPanic) {
 			s.err = err
+		}
+		if model.err != nil {
+			s.err = model.err
 		}
 	}()
 	return s

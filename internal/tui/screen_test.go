@@ -134,6 +134,10 @@ func TestViewThatPanics(t *testing.T) {
 	if err := screen.Err(); !errors.Is(err, tea.ErrProgramPanic) {
 		t.Errorf("it says %v", err)
 	}
+	// What was written to the terminal is lost when its other end is closed before it is read.
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(shown.String(), "?1049l") && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	out.Close()
 	<-drained
 	if on, off := strings.Count(shown.String(), "?1049h"), strings.Count(shown.String(), "?1049l"); on != off {

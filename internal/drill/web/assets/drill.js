@@ -482,9 +482,10 @@ async function start() {
   const response = await fetch("catalogue");
   if (!response.ok) return void answer("The list of faults can't be had: " + response.status, true);
   const catalogue = await response.json();
-  breaking.fill(catalogue);
   const links = new Set(catalogue.flatMap((c) => (c.parameters || []).filter((p) => p.path === "network.link").flatMap((p) => p.choices || [])));
   brokers = [...links].filter((l) => /^broker \d+$/.test(l)).map((l) => Number(l.slice(7))).sort((a, b) => a - b);
+  if (state && state.live) drawing.show(model()); // the list may come after the first frame: the next one may be a while away
+  breaking.fill(catalogue);
 }
 
 start();
