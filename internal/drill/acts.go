@@ -232,6 +232,10 @@ func (s *Session) Replay(ctx context.Context, who Actor) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	letters, err := s.breaks.Replay(ctx)
+	if errors.Is(err, ErrRefused) && who.Role == RoleResponder {
+		// Why not would tell whether anything is broken, to somebody who is to notice it.
+		return fmt.Errorf("%w: no dead letter can go back now; what is left goes back at the end of the drill", ErrRefused)
+	}
 	if err != nil {
 		return err
 	}

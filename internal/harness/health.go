@@ -23,9 +23,14 @@ func (r *run) sampleHealth(ctx context.Context) {
 			return
 		}
 		r.sample(history.SampleBacklog, int64(r.recorder.Backlog()))
-		if used, known := processorTime(); known {
-			r.sample(history.SampleCPU, int64(used))
-		}
+		r.sampleProcessor()
+	}
+}
+
+// sampleProcessor is also called at the end of each phase: what was used is told of the phase in which it was, however short that is.
+func (r *run) sampleProcessor() {
+	if used, known := processorTime(); known {
+		r.sample(history.SampleCPU, int64(used))
 	}
 }
 

@@ -63,6 +63,7 @@ func (r *run) nemesis() *faults.Nemesis {
 
 // enter writes down that a phase begins.
 func (r *run) enter(phase string) {
+	r.sampleProcessor()
 	r.phase.Store(&phase)
 	event := history.New(history.KindPhase, r.clock.Now())
 	event.Text = phase
