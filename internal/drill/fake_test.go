@@ -139,7 +139,7 @@ func (r *fakeRun) Alive(instance int) bool {
 	return !r.down[instance]
 }
 
-func (r *fakeRun) Replay(context.Context) (int, error) { return 3, nil }
+func (r *fakeRun) Replay(context.Context) (int, error) { return 3, r.refuses }
 
 func (r *fakeRun) end() {
 	r.mu.Lock()

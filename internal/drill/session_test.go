@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 var (
@@ -75,6 +77,17 @@ func TestDrainedToTheUsualLag(t *testing.T) {
 	run.pass(time.Second, 20)
 	if drained := s.State(RoleInjector).Faults[0].Drained; drained == nil || *drained != 3*time.Second {
 		t.Errorf("drained at %v, want 3s", drained)
+	}
+}
+
+// TestReplayTellsNothing: that something is broken is told to who broke it, not to who is to notice it.
+func TestReplayTellsNothing(t *testing.T) {
+	s, run := newFake(t, func(o *Options) { o.Scenario.Replay = &scenarios.Replay{} })
+	run.refuses = fmt.Errorf("%w: something is still broken", ErrRefused)
+	for who, tells := range map[Actor]bool{ada: true, bob: false} {
+		if err := s.Replay(t.Context(), who); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "broken") != tells {
+			t.Errorf("%s is told: %v", who.Name, err)
+		}
 	}
 }
 
