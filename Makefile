@@ -40,10 +40,10 @@ ON_KAFKA ?= dlq-publish-failure share-group \
 scenarios-kafka: build
 	./dlqbench run --quiet --cluster process --set cluster.brokers=3 $(ON_KAFKA)
 
-# The race detector needs cgo, hence a C compiler. What starts no goroutine is left out, and so is cmd/dlqbench: it has flags and no logic, and its
-# scripts run what the tests of internal/harness, deadletter and consumer run.
+# The race detector needs cgo, hence a C compiler. What starts no goroutine is left out, and so are pages in a browser, and cmd/dlqbench: it has
+# flags and no logic, and its scripts run what the tests of internal/harness, deadletter and consumer run.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short $$($(GO) list ./... | grep -vE '/(assertions|agreement|histories|naive|units|scenarios|plan|scaffold|schemagen|cmd/dlqbench)$$')
+	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list ./... | grep -vE '/(assertions|agreement|histories|naive|units|scenarios|plan|scaffold|schemagen|stats|browsertest|cmd/dlqbench)$$')
 
 lint:
 	$(GO) run $(LINT) run ./...

@@ -139,7 +139,7 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 }
 
 // What people write, and what the run is called, is text, whatever it looks like.
-func TestHostileWordsStayWords(t *testing.T) {
+func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	f.hostile = `</title><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`
@@ -167,7 +167,7 @@ func TestHostileWordsStayWords(t *testing.T) {
 }
 
 // The connection is lost: the page says so, comes back by itself and shows what happened meanwhile; nothing is shown twice.
-func TestALostConnectionIsToldAndFoundAgain(t *testing.T) {
+func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	s := serve(t, f, Options{})
@@ -188,7 +188,7 @@ func TestALostConnectionIsToldAndFoundAgain(t *testing.T) {
 }
 
 // Everything can be reached and done with the keyboard alone, and has a name for those who don't see it.
-func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
+func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	s := serve(t, f, Options{})
@@ -232,7 +232,7 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 func quoted(text string) string { return "`" + text + "`" }
 
 // On a narrow screen nothing sticks out, and the red button is in view wherever one has scrolled to.
-func TestNarrowScreens(t *testing.T) {
+func TestNarrowScreensInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	f.store = true
