@@ -210,6 +210,9 @@ func shortUnit(r assertions.Result) string {
 
 // invariant tells everything about one.
 func (s *screen) invariant(r assertions.Result, width int) {
+	if s.heldInPart(r, width) {
+		return
+	}
 	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged), unit(r))
 	if more := remark(r); more != "" {
 		s.addWrapped(5, more)
@@ -223,6 +226,16 @@ func (s *screen) invariant(r assertions.Result, width int) {
 			}
 		}
 	}
+}
+
+// heldInPart tells of an invariant that held in one line, with what was not judged, where that has room; it reports whether it did.
+func (s *screen) heldInPart(r assertions.Result, width int) bool {
+	told := fmt.Sprintf("%9s %s; %s", count(r.Judged), unit(r), remark(r))
+	if r.Status != assertions.Pass || remark(r) == "" || 4+width+ansi.StringWidth(told) > screenWidth {
+		return false
+	}
+	s.add(" %s %s %s", s.mark(r.Status), cell(name(r.Name), width), told)
+	return true
 }
 
 // unit is the name of what an invariant has looked at, as it follows the number.
