@@ -11,21 +11,30 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
 )
 
-// cmdKafka starts an in-process Kafka with these topics and puts its address into the environment as KAFKA: kafka TOPIC….
+// cmdKafka starts the embedded Kafka with these topics and puts its address into the environment as KAFKA: kafka TOPIC…. Bare kfake will not do: a member
+// that is killed while it waits in JoinGroup stays in its group for ever there, with the partitions that the next leader gives it (internal/cluster/embedded
+// mends that), and scripts kill routers.
 func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: kafka TOPIC…")
 	}
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, args...), kfake.GroupMinSessionTimeout(500*time.Millisecond))
+	kafka, err := embedded.Start(context.Background(), embedded.Options{Brokers: 1, Dir: ts.MkAbs("kafka"), Log: zerolog.Nop()})
 	ts.Check(err)
-	ts.Defer(cluster.Close)
-	ts.Setenv("KAFKA", strings.Join(cluster.ListenAddrs(), ","))
+	ts.Defer(func() { ts.Check(kafka.Close()) })
+	var topics []cluster.Topic
+	for _, name := range args {
+		topics = append(topics, cluster.Topic{Name: name, Partitions: 2})
+	}
+	ts.Check(kafka.CreateTopics(context.Background(), topics))
+	ts.Setenv("KAFKA", strings.Join(kafka.Bootstrap(), ","))
 }
 
 // cmdLetters produces dead letters of the topic orders into orders.dlq, in the plain dialect; events are named PATTERN: letters FIRST COUNT PATTERN REASON.
