@@ -54,8 +54,24 @@ kafka=$("$program" kafka list 2>/dev/null | grep -c jars)
 command -v java >/dev/null || kafka=0
 [ "$kafka" -gt 0 ] || echo "no process broker here (Java and dlqbench kafka install): only the embedded one"
 
+# defaults NAME PYTHON-FOLDER PROGRAM: the program says what of the defaults is not as the document has it.
+defaults() {
+	if env -u KAFKA_MAX_RETRIES "$2/.venv/bin/python" -c "$3" >"$work/$1.said" 2>&1; then
+		echo "ok    $1"
+	else
+		echo "WRONG $1: $(tail -n 1 "$work/$1.said")"
+		return 1
+	fi
+}
+
 hexkit_lane() {
 	local wrong=0
+	defaults hexkit-defaults $hexkit '
+from hexkit.providers.akafka.config import KafkaConfig
+c = KafkaConfig(service_name="s", service_instance_id="i", kafka_servers=["k"])
+said = (c.kafka_max_retries, c.kafka_enable_dlq, c.kafka_dlq_topic, c.kafka_retry_backoff)
+assert said == (0, False, "dlq", 0), said' || wrong=1
+	judge hexkit-no-retries "" "" hexkit-dlq --subject $hexkit/no-retries.yaml || wrong=1
 	judge hexkit-dlq "" "" hexkit-dlq --subject $hexkit/no-backoff.yaml || wrong=1
 	judge hexkit-retry-topic "" "" hexkit-retry-topic --subject $hexkit/subject.yaml || wrong=1
 	judge hexkit-dlq-off "" "" hexkit-dlq-off --subject $hexkit/no-dlq.yaml || wrong=1
@@ -66,7 +82,17 @@ hexkit_lane() {
 
 pyrallel_lane() {
 	local wrong=0
+	defaults pyrallel-defaults $pyrallel '
+from pyrallel_consumer import KafkaConfig
+c = KafkaConfig(BOOTSTRAP_SERVERS=["k"], CONSUMER_GROUP="g")
+e = c.parallel_consumer.execution
+said = (e.max_retries, e.retry_backoff_ms, e.exponential_backoff, e.max_retry_backoff_ms, e.retry_jitter_ms, c.dlq_enabled, c.model_dump()["DLQ_TOPIC_SUFFIX"])
+assert said == (3, 1000, True, 30000, 200, True, ".dlq"), said' || wrong=1
 	judge pyrallel-retry-dlq "" "" parallel-consumer-retry-dlq --subject $pyrallel/async.yaml || wrong=1
+	judge pyrallel-retry-dlq-process "" "" parallel-consumer-retry-dlq --subject $pyrallel/process.yaml || wrong=1
+	judge pyrallel-silent "commit-after-dlq/commit-before-dlq" "$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
+		parallel-consumer-retry-dlq --subject $pyrallel/async.yaml --set workload.duration=12s --set workload.rate=30/s \
+		--set 'workload.outcomes={success: 97, exhausted: 3}' --set 'faults=[{at: 500ms, for: 11s, kafka: {api: Produce, topic: dlq, drop_request: true}}]' || wrong=1
 	judge pyrallel-dlq-off "" "" parallel-consumer-dlq-off --subject $pyrallel/no-dlq.yaml || wrong=1
 	judge pyrallel-refused "no-loss/lost commit-after-dlq/commit-without-dlq" "$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
 		dlq-publish-failure --subject $pyrallel/async.yaml --set expect.drain=8s || wrong=1

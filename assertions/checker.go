@@ -50,6 +50,7 @@ func catalogue() []invariant {
 			newGracefulStop, aboutGracefulStop},
 		{"replay-round-trip", []history.Kind{history.KindProduceRequest}, newReplay, aboutReplay},
 		{graphConservation, nil, newGraphConservation, aboutGraphConservation},
+		{serviceSeparation, []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindProduceRequest}, newSeparation, aboutSeparation},
 		{"store-lifecycle", nil, newStoreLifecycle, aboutStoreLifecycle},
 	}
 }
@@ -77,6 +78,9 @@ type sighting struct {
 	offset    int64
 	from, to  time.Duration
 	marks     []moment
+	// missing is about what never came, gone since when it is sure not to come; "" for what came.
+	missing Missing
+	gone    time.Duration
 	// say makes the summary; it is called for the few that are kept.
 	say func() string
 }
@@ -179,6 +183,14 @@ func (w *world) about(number int32, from, to time.Duration, say func() string, m
 	s := sighting{record: number, topic: none, partition: none, offset: none, from: from, to: to, say: say, marks: marks}
 	if r := w.record(number); r != nil {
 		s.topic, s.partition, s.offset = r.topic, r.partition, r.offset
+	}
+	return s
+}
+
+// missingSince makes it a sighting of what never came; known is never where the history does not say since when.
+func (s sighting) missingSince(known time.Duration, how Missing) sighting {
+	if known != never {
+		s.missing, s.gone = how, known
 	}
 	return s
 }

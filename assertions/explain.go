@@ -299,7 +299,8 @@ func aboutReplay() Explanation {
 		Promise: "A replayed dead letter goes back once, restored to what it was, and is processed.",
 		Rule: "Every selected dead letter is written once to the topic it must go to, with the original's key, value and headers and without its " +
 			"failure headers, and is then finished; one that fails again makes a dead letter with no more headers than the first.",
-		Evidence: "what the replay tool wrote, the audits before and after it, the oracle's answers",
+		Evidence: "what the replay tool wrote, the audits before and after it, the oracle's answers; a record is recognised by its id, in its value or in the " +
+			"workload's header, never by the place that its letter names, as some dialects name the topic only",
 		Example: []string{
 			"12.000s  the dead letter of record 8 is selected", "12.500s  the replay tool writes it to the source topic",
 			"12.600s  the replay tool writes it to the source topic again",

@@ -82,6 +82,9 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 	if !claim.Present {
 		return
 	}
+	if own := c.w.contract.Service; own != "" && one.service != "" && one.service != own { // one that names none lacks it
+		say("metadata-wrong", "it says it is of the service %s; the record is one of %s", c.w.short(one.service), c.w.short(own))
+	}
 	at := place{claim.Topic, claim.Partition, claim.Offset}
 	switch known, lived := c.w.lived(one.number, r, at); {
 	case at.topic < 0 && claim.Missing == "":

@@ -33,6 +33,8 @@ type commit struct {
 	fetched   int64
 	// transaction: it counts when, and if, its transaction is committed (see fold_txn.go).
 	transaction bool
+	// joined are the records whose dead letters or retry copies were stored in it before its end was asked for.
+	joined map[int32]bool
 	// named are the offsets beyond it that its metadata says are finished too, where the contract gives it that meaning; malformed tells that
 	// it can't be read.
 	named     ranges
@@ -208,13 +210,18 @@ func (w *world) advance(c *commit) {
 }
 
 // passHoles holds against an accepted commit what was not known when it was read: at once where that is known by now, when it is learnt otherwise.
+// A consumer may be through with a record before its producer has heard where it is. What was stored in the commit's transaction counts from the
+// answer to its end on; all that counts by then is taken to have been in time, as it can't be told apart any more.
 func (w *world) passHoles(c *commit) {
-	p := c.partition
+	p, by := c.partition, c.at
+	if c.transaction {
+		by = c.answered
+	}
 	for _, offset := range c.holes {
 		if number := p.log.at(offset); number != none {
 			r := w.records.at(int(number))
 			at := place{p.topic, p.place.partition, offset}
-			if !w.done(number, r, at, c.at) {
+			if !c.joined[number] && !w.done(number, r, at, by) {
 				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched, ack: c.ack})
 			}
 			continue
@@ -225,7 +232,7 @@ func (w *world) passHoles(c *commit) {
 		if p.holes == nil {
 			p.holes = map[int64]time.Duration{}
 		}
-		p.holes[offset] = c.at
+		p.holes[offset] = by
 	}
 }
 

@@ -3,6 +3,7 @@ package assertions
 // The fold, part two: what the workload sent, what the oracle was asked, what the audit found.
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -325,7 +326,7 @@ func (w *world) auditRecord(e *history.Event) {
 		return
 	}
 	at := place{e.Topic, e.Partition, e.Offset}
-	if w.role(e.Topic) == history.RoleInput && (r.offset < 0 || at == (place{r.topic, r.partition, r.offset})) {
+	if w.role(e.Topic) == history.RoleInput && (at == (place{r.topic, r.partition, r.offset}) || w.foundOriginal(e.Record, r, at)) {
 		if r.offset < 0 {
 			r.topic, r.partition, r.offset = at.topic, at.partition, at.offset
 			w.learn(at, e.Record, r)
@@ -334,6 +335,17 @@ func (w *world) auditRecord(e *history.Event) {
 		return
 	}
 	w.auditCopy(e, r, at)
+}
+
+// foundOriginal reports whether what an audit found is what the workload wrote, of which no acknowledgement told where it is. It lies in the partition that the workload chose, before
+// any copy in that one. A copy may lie in another partition, which the audit may come to first: a letter that names the topic only goes back to a partition of the replay tool's choice. And
+// where the original is gone, a copy whose acknowledgement told where it is must not be taken for it.
+func (w *world) foundOriginal(number int32, r *record, at place) bool {
+	if r.offset >= 0 || r.partition >= 0 && (at.topic != r.topic || at.partition != r.partition) {
+		return false
+	}
+	known := w.copies[number]
+	return known == nil || !slices.ContainsFunc(known.list, func(one copied) bool { return one.place == at })
 }
 
 func (w *world) auditOffsets(e *history.Event) {

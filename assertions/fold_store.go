@@ -24,8 +24,11 @@ type storeWorld struct {
 	open        map[int64]int // attempts and writes that have no answer yet: their place in the lists
 	commits     []routerCommit
 	probes      map[int16][]probeAnswer // of the health probe, by worker
-	asked       map[commitKey]routerCommit
-	blur        time.Duration
+	// tries are open attempts that workers of the subject's own store may have made, healed the records that succeeded in one.
+	tries  map[int64]struct{}
+	healed map[int32]struct{}
+	asked  map[commitKey]routerCommit
+	blur   time.Duration
 	// lost are the times in which nothing was seen of the table.
 	lost      []span
 	begun     time.Duration // never, if the watching never began
@@ -98,7 +101,7 @@ type routerCommit struct {
 func newStoreWorld() *storeWorld {
 	return &storeWorld{
 		entries: map[int64]*storeEntry{}, processes: map[int16]*storeProcess{}, attempts: map[int32][]storeAttempt{},
-		republished: map[int32][]republish{}, probes: map[int16][]probeAnswer{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never, until: never,
+		tries: map[int64]struct{}{}, healed: map[int32]struct{}{}, republished: map[int32][]republish{}, probes: map[int16][]probeAnswer{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never, until: never,
 	}
 }
 
@@ -115,6 +118,9 @@ func (w *world) takeStore(e *history.Event) bool {
 	case history.KindStoreAudited:
 		s.audited, s.auditedAt, s.found, s.until = true, timeOr(e.Aux), int64(e.N), e.Time
 	default:
+		if w.onStoresBehalf(e) {
+			return true
+		}
 		if !ofService(e) {
 			return false
 		}

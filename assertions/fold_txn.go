@@ -113,7 +113,7 @@ func (w *world) askEnd(e *history.Event) {
 			continue // the last one of a partition counts
 		}
 		one := *c
-		one.op, one.at, one.fetched, one.open, one.holes = e.Op, e.Time, c.partition.fetched, nil, nil
+		one.op, one.at, one.fetched, one.open, one.holes, one.joined = e.Op, e.Time, c.partition.fetched, nil, nil, joined
 		w.scan(one.partition, &one)
 		one.open = slices.DeleteFunc(one.open, func(open openPlace) bool { return joined[open.number] })
 		end.commits = append(end.commits, &one)

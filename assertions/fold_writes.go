@@ -341,6 +341,10 @@ type letter struct {
 	keyHash, valueHash, headersHash uint64
 	headerCount, headerBytes        int32
 	claim                           history.Claim
+	// service is the one that it names, where the contract promises one.
+	service string
+	// claimed: it has no id, and is the record's only by what it says of where that was. Nobody saw it being written as the record's.
+	claimed bool
 	// repeated: a fault wrote it again, so that only the store's routers have to do with it.
 	repeated bool
 }
@@ -350,12 +354,12 @@ func (w *world) find(e *history.Event) {
 	one := letter{
 		place: place{e.Topic, e.Partition, e.Offset}, number: e.Record, audit: w.audits[e.Topic], at: e.Time,
 		keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
-		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim, repeated: e.Flags.Has(history.Repeated),
+		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim, service: e.Text, repeated: e.Flags.Has(history.Repeated),
 	}
 	if w.record(e.Record) == nil {
 		one.number = none
 		if p := w.partition(e.Claim.Topic, e.Claim.Partition); e.Claim.Present && p != nil {
-			one.number = p.log.at(e.Claim.Offset)
+			one.number, one.claimed = p.log.at(e.Claim.Offset), true
 		}
 	}
 	w.found = append(w.found, one)

@@ -95,8 +95,21 @@ func walkGraph(source history.Source, header *history.Header) (*graphWalk, error
 }
 
 func damaged(source history.Source) bool {
-	whole, tells := source.(interface{ Damaged() []error })
-	return tells && errors.Join(whole.Damaged()...) != nil
+	return errors.Join(damages(source)...) != nil
+}
+
+// damages are what a source that can tell says is missing of it.
+func damages(source history.Source) []error {
+	if whole, tells := source.(interface{ Damaged() []error }); tells {
+		return whole.Damaged()
+	}
+	return nil
+}
+
+// sealed reports whether a source was written to its end; one that can't tell was.
+func sealed(source history.Source) bool {
+	whole, tells := source.(interface{ Sealed() bool })
+	return !tells || whole.Sealed()
 }
 
 // adopt names the results of a node after it, and its witnesses after their documents. What does not apply to a node is left out.
@@ -137,9 +150,4 @@ func (g *graphWalk) rename(node int, number *int32, id, command *string) {
 }
 
 // Damaged tells a node's judge what is missing.
-func (n nodeHistory) Damaged() []error {
-	if whole, tells := n.Source.(interface{ Damaged() []error }); tells {
-		return whole.Damaged()
-	}
-	return nil
-}
+func (n nodeHistory) Damaged() []error { return damages(n.Source) }

@@ -49,7 +49,8 @@ func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
 	case e.Topic != g.graph.Next(ref.node, g.ids.Token(document)):
 		say("skipped-node", fmt.Sprintf("from node %s it goes on to %s, and it was written to %s", node.Name,
 			g.w.topicName(g.graph.Next(ref.node, g.ids.Token(document))), to))
-	case !g.processed(ref.node, document):
+	}
+	if !letter && !g.processed(ref.node, document) {
 		say("forwarded-unprocessed", fmt.Sprintf("node %s passed it on to %s before its module had processed it", node.Name, to))
 	}
 }
@@ -138,6 +139,7 @@ func (g *graphWalk) conclude(disruptions func(copyRef) int) Result {
 // judgeExits: no more exits than copies, disruptions and repeats allow.
 func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyRef) int) {
 	stored, letters, allowed, latest := 0, 0, 0, never
+	twice, both := false, false // one copy was passed on several times; and dead-lettered, too
 	ref := copyRef{node, numbers[0]}
 	for _, number := range numbers {
 		one := &g.copies[node][number]
@@ -145,15 +147,14 @@ func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyR
 			continue
 		}
 		allowed += 1 + disruptions(copyRef{node, number})
+		forwards, dead := one.passage.counts()
+		twice, both, letters = twice || forwards > 1, both || forwards > 0 && dead > 0, letters+dead
 		for _, out := range one.exits {
 			if out.doubtful {
 				allowed++
 			}
 			if !out.stored {
 				continue
-			}
-			if out.letter {
-				letters++
 			}
 			if stored++; out.at > latest {
 				latest, ref.number = out.at, number
@@ -164,14 +165,29 @@ func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyR
 		return
 	}
 	anomaly, what := "forwarded-twice", "passed it on %d times, and %d can be explained"
-	if letters > 0 {
+	if letters > 0 && (both || !twice) {
 		anomaly, what = "dual-exit", "both passed it on and dead-lettered it, %d writes in all, and %d can be explained"
 	}
 	g.saw(anomaly, g.sight(ref, latest, func() string { return fmt.Sprintf("node %s "+what, g.name(node), stored, allowed) },
 		moment{history.KindProduceRequest, latest}))
 }
 
-// judgeLost: a document whose copies at a node are all committed past has an exit there, and an acknowledged exit is where it was written to.
+// counts tells the exits that a broker said it has.
+func (p *passage) counts() (forwards, letters int) {
+	for _, out := range p.exits {
+		switch {
+		case !out.stored:
+		case out.letter:
+			letters++
+		default:
+			forwards++
+		}
+	}
+	return forwards, letters
+}
+
+// judgeLost: a document whose copies at a node are all committed past has as many exits there, whichever of them each was for, and an acknowledged exit is where it
+// was written to.
 func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 	covered, exits := true, 0
 	for _, number := range numbers {
@@ -188,10 +204,15 @@ func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 			}
 		}
 	}
-	if !covered || exits > 0 {
+	if !covered || exits >= len(numbers) {
 		return
 	}
 	ref := copyRef{node, numbers[len(numbers)-1]}
+	for _, number := range numbers {
+		if len(g.copies[node][number].exits) == 0 {
+			ref.number = number
+		}
+	}
 	at := max(g.copies[node][ref.number].covered, 0)
 	g.saw("lost-in-graph", g.sight(ref, endless, func() string {
 		return fmt.Sprintf("node %s committed past it, and it is neither in the next topic nor among the node's dead letters", g.name(node))

@@ -25,6 +25,8 @@ type docCopy struct {
 	sent time.Duration
 	// keyless: it lies before what was sent earlier, so that no order follows from the times.
 	keyless bool
+	// stored: a broker said that it has it. (Of the workload's the Acked event tells.)
+	stored bool
 	// reprocessed is how often the document had been replayed when the copy was made, none where that is not known.
 	reprocessed int
 	passage
@@ -59,6 +61,7 @@ type graphIndex struct {
 	found map[place]*foundCopy
 	asked map[writeKey]*history.Event
 	same  map[writeID]place
+	tries map[writeID][]writeKey      // what asked for a write and had no answer so far
 	lost  map[writeKey]*history.Event // without a place so far
 }
 
@@ -67,13 +70,14 @@ type foundCopy struct {
 	document int32
 	sent     time.Duration
 	writes   []writeKey
+	stored   bool
 }
 
 func newGraphIndex(header *history.Header) *graphIndex {
 	x := &graphIndex{
 		header: header, graph: header.Graph, documents: make([]history.Event, header.Records), copies: make([][]docCopy, len(header.Graph.Nodes)),
 		at: map[place]copyRef{}, byWrite: map[writeKey]copyRef{}, entry: map[int32]place{}, found: map[place]*foundCopy{},
-		asked: map[writeKey]*history.Event{}, same: map[writeID]place{}, lost: map[writeKey]*history.Event{},
+		asked: map[writeKey]*history.Event{}, same: map[writeID]place{}, tries: map[writeID][]writeKey{}, lost: map[writeKey]*history.Event{},
 		offsets: map[placeOf][]int64{}, letterAt: map[writeKey]place{}, claims: map[place]place{},
 	}
 	for range header.Graph.Nodes {
@@ -100,6 +104,9 @@ func (x *graphIndex) take(e *history.Event) error {
 		if reader >= 0 {
 			asked := *e
 			x.asked[key], x.lost[key] = &asked, &asked
+			if id, numbered := idOf(e); numbered {
+				x.tries[id] = append(x.tries[id], key)
+			}
 		}
 	case history.KindProduceResponse:
 		if asked := x.asked[key]; asked != nil && e.Code == 0 && !e.Flags.Has(history.Forged) {
@@ -117,10 +124,14 @@ func (x *graphIndex) take(e *history.Event) error {
 	return nil
 }
 
-// stored notes where a write is; a repeat of it may be answered without an offset.
+// idOf is the write that the event asks for, and whether its producer numbers its writes.
+func idOf(e *history.Event) (id writeID, numbered bool) {
+	return writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID}, e.ProducerID >= 0 && e.Sequence >= 0
+}
+
+// stored notes where a write is; a repeat of it may be answered without an offset, and what was asked for first without any answer at all.
 func (x *graphIndex) stored(key writeKey, asked *history.Event, at place) {
-	id := writeID{asked.Record, asked.Partition, asked.Sequence, asked.Topic, asked.ProducerEpoch, asked.ProducerID}
-	numbered := asked.ProducerID >= 0 && asked.Sequence >= 0
+	id, numbered := idOf(asked)
 	if known, repeat := x.same[id]; repeat && numbered {
 		at = known
 	}
@@ -131,6 +142,13 @@ func (x *graphIndex) stored(key writeKey, asked *history.Event, at place) {
 		x.same[id] = at
 	}
 	x.add(at, asked.Record, asked.Time, key)
+	x.found[at].stored = true
+	for _, earlier := range x.tries[id] {
+		if one := x.lost[earlier]; one != nil && earlier != key {
+			x.add(at, one.Record, one.Time, earlier)
+		}
+	}
+	delete(x.tries, id)
 }
 
 func (x *graphIndex) add(at place, document int32, sent time.Duration, key writeKey) {
@@ -146,10 +164,11 @@ func (x *graphIndex) add(at place, document int32, sent time.Duration, key write
 
 // audited notes a copy that an audit found. One that no answer told of was made by a write that went unanswered.
 func (x *graphIndex) audited(document int32, at place) {
-	if x.found[at] != nil || x.entry[document] == at {
+	entry, acked := x.entry[document]
+	if x.found[at] != nil || acked && entry == at {
 		return
 	}
-	if _, acked := x.entry[document]; !acked && x.graph.Nodes[0].Input == at.topic {
+	if !acked && x.graph.Nodes[0].Input == at.topic {
 		x.entry[document] = at
 		return
 	}
@@ -188,7 +207,7 @@ func (x *graphIndex) finish() {
 	})
 	for _, at := range places {
 		one := x.found[at]
-		ref := x.put(x.graph.Reader(at.topic), docCopy{document: one.document, place: at, sent: one.sent, reprocessed: none})
+		ref := x.put(x.graph.Reader(at.topic), docCopy{document: one.document, place: at, sent: one.sent, stored: one.stored, reprocessed: none})
 		for _, key := range one.writes {
 			x.byWrite[key] = ref
 		}
@@ -199,7 +218,7 @@ func (x *graphIndex) finish() {
 	for _, offsets := range x.offsets {
 		slices.Sort(offsets)
 	}
-	x.entry, x.found, x.asked, x.same, x.lost = nil, nil, nil, nil, nil
+	x.entry, x.found, x.asked, x.same, x.tries, x.lost = nil, nil, nil, nil, nil, nil
 }
 
 func (x *graphIndex) put(node int, one docCopy) copyRef {

@@ -39,14 +39,11 @@ func (n nodeHistory) Header() history.Header {
 }
 
 // Sealed reports whether the whole history is.
-func (n nodeHistory) Sealed() bool {
-	whole, tells := n.Source.(interface{ Sealed() bool })
-	return !tells || whole.Sealed()
-}
+func (n nodeHistory) Sealed() bool { return sealed(n.Source) }
 
 // Each implements history.Source.
 func (n nodeHistory) Each(fn func(*history.Event) error) error {
-	t := nodeTeller{nodeHistory: n, fn: fn, attempts: map[int64]copyRef{}, counts: map[int32]int32{}, sent: map[int32]bool{}, acked: map[int32]bool{}}
+	t := nodeTeller{nodeHistory: n, fn: fn, attempts: map[int64]copyRef{}, counts: map[int32]int32{}, sent: map[int32]bool{}}
 	return n.Source.Each(t.take)
 }
 
@@ -57,7 +54,6 @@ type nodeTeller struct {
 	attempts map[int64]copyRef
 	counts   map[int32]int32 // attempts of a copy so far
 	sent     map[int32]bool
-	acked    map[int32]bool
 }
 
 func (t *nodeTeller) take(e *history.Event) error {
@@ -134,26 +130,24 @@ func (t *nodeTeller) write(e *history.Event) error {
 	return t.fn(e)
 }
 
+// send retells the write that made a copy as its send and, if a broker said that it has it, as its acknowledgement: at once, for the node may have the copy long before
+// whoever wrote it hears of it, and what befalls the node meanwhile befalls the copy.
 func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
-	one := &t.walk.copies[t.node][ref.number]
-	original := &t.walk.documents[one.document]
-	if e.Kind == history.KindProduceRequest {
-		if t.sent[ref.number] {
-			return nil
-		}
-		t.sent[ref.number] = true
-		send := history.New(history.KindSend, e.Time)
-		send.Record, send.Topic, send.Partition, send.Aux, send.N, send.Flags = ref.number, e.Topic, one.partition, int64(e.Time), original.N, original.Flags
-		send.KeyHash, send.ValueHash, send.HeadersHash, send.HeaderCount = e.KeyHash, e.ValueHash, original.HeadersHash, original.HeaderCount
-		if one.keyless {
-			send.N = history.None
-		}
-		return t.fn(&send)
-	}
-	if t.acked[ref.number] || e.Code != 0 || e.Flags.Has(history.Forged) {
+	if e.Kind != history.KindProduceRequest || t.sent[ref.number] {
 		return nil
 	}
-	t.acked[ref.number] = true
+	t.sent[ref.number] = true
+	one := &t.walk.copies[t.node][ref.number]
+	original := &t.walk.documents[one.document]
+	send := history.New(history.KindSend, e.Time)
+	send.Record, send.Topic, send.Partition, send.Aux, send.N, send.Flags = ref.number, e.Topic, one.partition, int64(e.Time), original.N, original.Flags
+	send.KeyHash, send.ValueHash, send.HeadersHash, send.HeaderCount = e.KeyHash, e.ValueHash, original.HeadersHash, original.HeaderCount
+	if one.keyless {
+		send.N = history.None
+	}
+	if err := t.fn(&send); err != nil || !one.stored {
+		return err
+	}
 	ack := history.New(history.KindAcked, e.Time)
 	ack.Record, ack.Topic, ack.Partition, ack.Offset = ref.number, one.topic, one.partition, one.offset
 	return t.fn(&ack)

@@ -121,7 +121,7 @@ func (g *graphWalk) judgeReplays() {
 		case stored+doubtful < selected:
 			g.saw("replay-missing", g.w.about(letter.document, 0, endless, func() string {
 				return fmt.Sprintf("%d of its dead letters in %s were to be replayed, and %d were", selected, from, stored)
-			}))
+			}).missingSince(g.w.replayedAt(), MissingReplayed))
 		case stored > selected+doubtful:
 			g.saw("replayed-twice", g.w.about(letter.document, 0, latest, func() string {
 				return fmt.Sprintf("%d of its dead letters in %s were to be replayed, and %d were written", selected, from, stored)

@@ -208,6 +208,9 @@ func (c *halt) judgeSurface(window *outage) {
 func (c *halt) plannedOutage() bool {
 	for i := range c.w.faults {
 		planned := &c.w.faults[i].planned
+		if planned.MayMiss && len(c.w.faults[i].effects) == 0 {
+			continue // nothing hangs on it
+		}
 		if stopsDeadLetters(planned) && (planned.Kind == "kafka" || planned.Target == "dlq" || slices.Contains(c.w.header.Expect.Invariants, c.result.Name)) {
 			return true
 		}

@@ -42,6 +42,9 @@ func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	if header.Graph != nil {
 		return judgeGraph(source)
 	}
+	if header.Services != nil {
+		return judgeServices(source)
+	}
 	_, verdict, measurements, err := judgeOne(source)
 	return verdict, measurements, err
 }

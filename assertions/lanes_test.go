@@ -2,8 +2,10 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -47,14 +49,61 @@ func TestWitnessesSayBetweenWhom(t *testing.T) {
 	}
 }
 
-// What is violated by something that never came has no moment, but its place is kept.
-func TestOccurrencesWithoutAMoment(t *testing.T) {
+// What never came violates from when it is sure not to come, and the verdict says what makes it sure.
+func TestWhatNeverCameIsMissingSince(t *testing.T) {
+	auditBegins := func(e *history.Event) bool { return e.Kind == history.KindPhase && e.Text == history.PhaseAudit }
+	commit := func(e *history.Event) bool { return e.Kind == history.KindCommitRequest }
+	audit := func(e *history.Event) bool {
+		return e.Kind == history.KindAuditOffsets && e.Topic == input && e.Partition == 0
+	}
+	for name, one := range map[string]struct {
+		invariant string
+		how       Missing
+		phase     string
+		since     func(*history.Event) bool // the last such event
+		story     func(*builder)
+	}{
+		"nobody takes it up":             {"no-loss", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) { b.fetch(1).start(1) }},
+		"its partition is not committed": {"liveness", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) { b.fetch(1).start(1) }},
+		"a commit passes it":             {"no-loss", MissingCommitted, history.PhaseSteady, commit, func(b *builder) { b.fails(1, 1).commit(2) }},
+		"a commit passes it, and its answer is not seen": {"no-loss", MissingAudited, history.PhaseAudit, audit, func(b *builder) {
+			b.fails(1, 1).askCommit(0, 2)
+			b.commits[0] = 2
+		}},
+		"the broker lost it": {"no-loss", MissingAudited, history.PhaseAudit, audit, func(b *builder) { b.success(1).commit(2).lost[1] = true }},
+	} {
+		b := newBuilder()
+		one.story(b.begin().send(0).success(0).commit(1).send(1))
+		a := resultOf(t, judged(t, b.drain().done()), one.invariant).Anomalies[0]
+		var want time.Duration
+		for i := range b.events {
+			if one.since(&b.events[i]) {
+				want = b.events[i].Time
+			}
+		}
+		if a.First == nil || a.First.At != want || a.First.Missing != one.how || a.First.Phase != one.phase {
+			t.Errorf("%s: %s: first %+v, want %s at %v in the phase %s", name, a.Name, a.First, one.how, want, one.phase)
+			continue
+		}
+		if marked := slices.ContainsFunc(a.Witnesses[0].Biography, func(line Line) bool { return line.Marked && line.Time == want }); marked != (one.how == MissingCommitted) {
+			t.Errorf("%s: the commit that passed it is marked: %v", name, marked)
+		}
+		if place := a.Records[0]; len(a.Records) != 1 || place.At != want || place.Missing != one.how || place.Record != 1 || place.Key == "" {
+			t.Errorf("%s: places %+v", name, a.Records)
+		}
+	}
+}
+
+// What only all waits together show has no moment.
+func TestWhatARunShowsAsAWholeHasNoMoment(t *testing.T) {
 	b := newBuilder()
-	b.begin().send(1).fetch(1)
-	b.start(1)
-	v := judged(t, b.drain().done())
-	a := resultOf(t, v, "no-loss").Anomalies[0]
-	if a.Name != "stalled" || a.First != nil || len(a.Records) != 1 || a.Records[0].At != none || a.Records[0].Key == "" || a.Records[0].Record != 1 {
+	b.h.Records = 400
+	b.begin()
+	for n := range int32(250) {
+		b.sendTo(n, 0, n).attempt(n, history.OutcomeTransient).wait(99 * ms).success(n)
+	}
+	a := resultOf(t, judged(t, b.commitAll().drain().done()), "backoff").Anomalies[0]
+	if a.Name != "no-jitter" || a.First != nil || a.Records[0].At != none || a.Records[0].Missing != "" {
 		t.Errorf("%s: first %+v, places %+v", a.Name, a.First, a.Records)
 	}
 }

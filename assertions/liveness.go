@@ -281,12 +281,13 @@ func (c *liveness) asksElsewhere(by holder) bool {
 func (c *liveness) story(p *partition, at int64, say func() string) sighting {
 	for offset := at; offset <= min(p.log.last, at+holeLimit); offset++ {
 		if number := p.log.at(offset); number != none {
-			s := c.w.about(number, 0, endless, say)
+			s := c.w.about(number, 0, endless, say).missingSince(c.w.drainedAt(), MissingDrained)
 			s.topic, s.partition, s.offset = p.topic, p.number(), offset
 			return s
 		}
 	}
-	return sighting{record: none, topic: p.topic, partition: p.number(), offset: at, to: endless, say: say}
+	s := sighting{record: none, topic: p.topic, partition: p.number(), offset: at, to: endless, say: say}
+	return s.missingSince(c.w.drainedAt(), MissingDrained)
 }
 
 func aboutLiveness() Explanation {

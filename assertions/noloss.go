@@ -84,17 +84,37 @@ func (c *noLoss) judge(number int32) {
 		c.cut++
 		c.skip("given up by the broker after deliveries that faults cut off")
 	case committed && c.abandoned(r, p):
-		c.saw("lost", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r), c.w.reached(p))
-		}))
+		c.sawLost(number, r, p)
 	case !committed && c.whole && c.healed:
 		c.saw("stalled", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and the subject had its whole time", c.w.reached(p))
-		}))
+		}).missingSince(c.w.drainedAt(), MissingDrained))
 	default:
 		c.early++
 		c.skip("drain ended early")
 	}
+}
+
+func (c *noLoss) sawLost(number int32, r *record, p *partition) {
+	since, how := c.gone(number, r, p)
+	s := c.w.about(number, 0, endless, func() string {
+		return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r), c.w.reached(p))
+	}).missingSince(since, how)
+	if how == MissingCommitted && !c.w.share {
+		s.marks = []moment{{history.KindCommitRequest, since}}
+	}
+	c.saw("lost", s)
+}
+
+// gone is since when nobody is handed the record any more: since the commit that passed it, where that was seen to be accepted in its present life;
+// else it was certain when the audit read the committed offset.
+func (c *noLoss) gone(number int32, r *record, p *partition) (time.Duration, Missing) {
+	if one, passed := c.w.passOf[number]; passed && r.has(markPassed) {
+		if pass := &c.w.passes[one]; pass.accepted && pass.state == nil {
+			return pass.at, MissingCommitted
+		}
+	}
+	return p.auditedAt, MissingAudited
 }
 
 // cutOff: the broker of a share group gave the record up, and faults had a part in that. A delivery that is lost between the broker and the tap is not
@@ -129,7 +149,7 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 	if c.inputAudited && r.has(markAcked) && !r.has(markInTopic) {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("acknowledged to the workload at offset %d, but the audit did not find it in %s", r.offset, c.w.topicName(r.topic))
-		}))
+		}).missingSince(c.w.auditedAt(r.topic, r.partition), MissingAudited))
 		return true
 	}
 	if l := c.w.letters[number]; c.dlqAudited && l != nil && l.acked > 0 && len(c.letters[number]) == 0 {
@@ -188,6 +208,20 @@ func (w *world) drainedWhole() bool {
 		}
 	}
 	return to != never && to-from >= enough
+}
+
+// drainedAt is when the last stretch ended in which the subject was given time to finish.
+func (w *world) drainedAt() time.Duration {
+	_, to, _ := w.drainCut()
+	return to
+}
+
+// auditedAt is when the last audit of a partition ended, never if there was none.
+func (w *world) auditedAt(topic int16, number int32) time.Duration {
+	if p := w.partition(topic, number); p != nil && p.audited {
+		return p.auditedAt
+	}
+	return never
 }
 
 func (w *world) healed() bool {

@@ -18,7 +18,7 @@ type earliest struct {
 
 // place notes where and when a sighting was.
 func (r *report) place(anomaly string, s *sighting, weight int) {
-	one := Occurrence{Record: s.record, Partition: s.partition, Offset: s.offset, At: s.moment()}
+	one := Occurrence{Record: s.record, Partition: s.partition, Offset: s.offset, At: s.moment(), Missing: s.missing}
 	if s.topic >= 0 && int(s.topic) < len(r.w.header.Topics) {
 		one.Topic = r.w.header.Topics[s.topic].Name
 	}
@@ -47,6 +47,9 @@ func (r *report) withFirst(anomaly string) *Occurrence {
 	}
 	r.kept[anomaly] = list
 	first.Phase = r.w.phaseAt(first.At)
+	if first.Missing == MissingDrained || first.Missing == MissingReplayed {
+		first.Phase = r.w.phaseAt(first.At - 1) // the phase whose end it is, not the next
+	}
 	return &first.Occurrence
 }
 
@@ -57,8 +60,11 @@ func (o *Occurrence) before(other *Occurrence) bool {
 }
 
 // moment is when it was violated. A commit that goes too far violates at once what was still to come; of other events only the last makes the
-// contradiction. What is violated by something that never came has no moment, unless the sighting has an end.
+// contradiction. What never came violates from when it is sure not to come. What only all of a run together shows has no moment.
 func (s *sighting) moment() time.Duration {
+	if s.missing != "" {
+		return s.gone
+	}
 	var last time.Duration = none
 	for _, mark := range s.marks {
 		if mark.kind == history.KindCommitRequest || mark.kind == history.KindCommitResponse {

@@ -162,6 +162,10 @@ func (c *ordering) judge(s *outOfOrder) {
 		if b.firstTerminal < 0 {
 			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished", s.before)
 		}
+		if b.firstTerminal == b.letterAcked.at() {
+			return fmt.Sprintf("its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
+				near(b.firstTerminal-s.started), s.before)
+		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
 			near(b.firstTerminal-s.started), s.before)
 	}, moment{history.KindAttemptStart, s.started}))

@@ -44,6 +44,8 @@ const (
 	markJoined
 	// markMixed: its series began when the process had just got the partition back, so an attempt of before may be among its attempts.
 	markMixed
+	// markLeft: workers of the subject's own dead-letter store may have tried it.
+	markLeft
 )
 
 // holder is one process of one instance.
@@ -141,8 +143,8 @@ func (rs *records) reach(number int) *record {
 
 func (r *record) has(m mark) bool { return r.flags&m != 0 }
 
-// exempt: nothing can be concluded from its attempts, as the oracle finds no id in what the subject may send of it.
-func (r *record) exempt() bool { return r.has(markTombstone | markGarbage) }
+// exempt: nothing can be concluded from its attempts, as the oracle finds no id in what the subject may send of it, or others may have made some of them.
+func (r *record) exempt() bool { return r.has(markTombstone | markGarbage | markLeft) }
 
 // startLife forgets what a replay makes history.
 func (r *record) startLife() {
@@ -237,7 +239,8 @@ type partition struct {
 	fetched   int64
 	// deliveries are those of a share group, by offset; none where the subject is a member of a consumer group.
 	deliveries map[int64]*delivery
-	// holes are positions that an accepted commit passed before the history said which record is there: offset → time of the commit.
+	// holes are positions that an accepted commit passed before the history said which record is there: offset → when what is done counts for
+	// the commit.
 	holes map[int64]time.Duration
 	last  lastCommit
 	// unanswered is when the first commit was asked for that was never answered; known at the end, endless if there is none.

@@ -128,10 +128,14 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 	case back.right < wanted:
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("%d dead letters were selected, %d written back", wanted, back.right)
-		}))
+		}).missingSince(c.w.replayedAt(), MissingReplayed))
 		return
 	case !audited:
 		c.skip("no audit of the topic")
+		return
+	case len(copies) < wanted && back.unsettled > 0 && !r.has(markAcked):
+		// Of a write whose place nobody was told, and an original of the same kind, the audit found one: the original, if that is still there.
+		c.skip("neither the original nor what was written back was acknowledged")
 		return
 	case len(copies) < wanted:
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
@@ -150,6 +154,12 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		c.judgeCopy(number, r, &copies[i])
 	}
 	c.judgeEnd(number, r, back, letters)
+}
+
+// replayedAt is when the replay was over, never if there was none or it was not seen to end.
+func (w *world) replayedAt() time.Duration {
+	_, to := w.phase(history.PhaseReplay)
+	return to
 }
 
 // unplaced reports whether some of the record's copies in the topic may be the subject's own, of which no answer told where they are.

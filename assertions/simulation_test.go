@@ -454,16 +454,19 @@ func TestBuggyConsumersAreNamed(t *testing.T) {
 	} {
 		t.Run(bug, func(t *testing.T) {
 			runs, shown := 0, 0
-			rapid.Check(t, func(t *rapid.T) {
-				v, _, err := Judge(simulate(t, bug).done())
-				if err != nil {
-					t.Fatal(err)
-				}
-				runs++
-				if slices.Contains(named(v), anomaly) {
-					shown++
-				}
-			})
+			// Disruptions excuse a second dead letter: one run in six shows it, so that in 50 batches of 20 there is none with a probability of 10^-80.
+			for batch := 0; batch < 50 && shown == 0; batch++ {
+				rapid.Check(t, func(t *rapid.T) {
+					v, _, err := Judge(simulate(t, bug).done())
+					if err != nil {
+						t.Fatal(err)
+					}
+					runs++
+					if slices.Contains(named(v), anomaly) {
+						shown++
+					}
+				})
+			}
 			t.Logf("%s in %d of %d runs", anomaly, shown, runs)
 			if shown == 0 {
 				t.Errorf("%s was named in none of %d runs", anomaly, runs)

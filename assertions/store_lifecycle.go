@@ -122,7 +122,7 @@ func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 	type states = []history.StoreState
 	switch from {
 	case absent:
-		return states{pending}, nil
+		return states{pending}, states{failed} // put back from an archive
 	case pending:
 		return states{processing, pending}, states{archived, resolved, absent}
 	case processing:
@@ -402,7 +402,7 @@ func (c *storeLifecycle) judgeOwnResolution(entry *storeEntry, one *storeChange)
 		c.skip("resolved, and its attempts are not seen")
 		return
 	}
-	if r.successes > 0 || r.has(markTombstone) || r.has(markGarbage) {
+	if _, healed := c.s.healed[entry.record]; healed || r.successes > 0 || r.has(markTombstone) || r.has(markGarbage) {
 		return
 	}
 	c.saw("resolved-without-success", c.of(entry, one.seen, func() string {

@@ -347,11 +347,27 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 	case keep <= 0 || before.made == never || one.made == never:
 		return
 	}
-	if kept := one.made - before.made; kept+clockGrain < keep {
+	if kept := one.made - before.made; kept+clockGrain < keep && one.made-entry.preceding(before)+clockGrain < keep {
 		c.saw("retention-early", c.of(entry, one.seen, func() string {
 			return fmt.Sprintf("entry %d was %s for %s when it was taken away; it must be kept for %s", entry.number, one.From, near(kept), near(keep))
 		}, changeMark(before), changeMark(one)))
 	}
+}
+
+// preceding is when the change before the given one was made, by the database's clock; the given one's own time where there is none. A table dates what
+// happens by the beginning of the statement, or of the transaction, while a trigger dates a change when it comes to it: on a machine that is busy, or behind
+// a lock, a tenth of a second later. How much later nobody sees from outside, but the statement began after the change that it found.
+func (e *storeEntry) preceding(change *storeChange) time.Duration {
+	at := change.made
+	for i := range e.changes {
+		if &e.changes[i] == change {
+			break
+		}
+		if made := e.changes[i].made; made != never {
+			at = min(made, change.made)
+		}
+	}
+	return at
 }
 
 // keeps returns how long an entry in the state is kept; ends is false for one that is kept until it is resolved.

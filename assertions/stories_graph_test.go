@@ -126,6 +126,46 @@ func (g *graphStory) send(document int32) *graphStory {
 	return g
 }
 
+// rebalance takes the node's partition from its instance, and gives it back.
+func (g *graphStory) rebalance(node int) *graphStory {
+	for _, kind := range []history.Kind{history.KindRevoked, history.KindAssigned} {
+		g.put(kind, func(e *history.Event) {
+			e.Instance, e.Run, e.Topic, e.Partition, e.N = int16(node), g.run(node), int16(node), 0, 1
+		})
+	}
+	return g
+}
+
+// unheard puts a document into the entry's input, and the workload is told that it isn't there.
+func (g *graphStory) unheard(document int32) *graphStory {
+	g.send(document)
+	told := &g.events[len(g.events)-1]
+	told.Code, told.Offset = 7, history.None
+	return g
+}
+
+// unanswered is a numbered write that is carried out and not answered; the returned function repeats it, and that is answered.
+func (g *graphStory) unanswered(node int, document int32, topic int16) (repeat func()) {
+	ask := func() history.Event {
+		g.op++
+		g.put(history.KindProduceRequest, func(e *history.Event) {
+			e.Op, e.Instance, e.Run, e.Record, e.Topic, e.Partition, e.ValueHash = g.op, int16(node), g.run(node), document, topic, 0, 7
+			e.ProducerID, e.ProducerEpoch, e.Sequence = 9, 0, 0
+		})
+		return g.events[len(g.events)-1]
+	}
+	ask()
+	offset := g.store(topic, document, history.Claim{})
+	return func() {
+		asked := ask()
+		g.put(history.KindProduceResponse, func(e *history.Event) {
+			at := e.Time
+			*e = asked
+			e.Kind, e.Time, e.Offset = history.KindProduceResponse, at, offset
+		})
+	}
+}
+
 func (g *graphStory) store(topic int16, document int32, claim history.Claim) int64 {
 	g.logs[topic] = append(g.logs[topic], found{document, claim})
 	offset := int64(len(g.logs[topic]) - 1)
@@ -362,6 +402,17 @@ func graphTales() []graphTale {
 			next := int(g.next(0))
 			g.forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, nil},
+		{"at the first place there is, though all that the workload heard of it was an error", func(g *graphStory) {
+			g.unheard(0).through(0)
+		}, nil},
+		{"passed on by a write that was answered when the next node had lost it and had it again", func(g *graphStory) {
+			next := int(g.next(0))
+			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
+			repeat := g.unanswered(parse, 0, g.next(0))
+			g.fail(next, 0).rebalance(next).fail(next, 0).write(next, 0, g.h.Graph.Nodes[next].DLQ).commits(next)
+			repeat()
+			g.commits(parse)
+		}, nil},
 		{"passed on and dead-lettered", func(g *graphStory) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
@@ -392,6 +443,21 @@ func graphTales() []graphTale {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.fail(parse, 0).write(parse, 0, quarantineParse).commits(parse)
 		}, nil},
+		{"replayed, processed, and neither passed on nor dead-lettered again", func(g *graphStory) {
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.attempt(parse, 0, history.OutcomeSuccess).commits(parse)
+		}, []string{conserved + "lost-in-graph", conserved + "commit-before-forward"}},
+		{"replayed, and then passed on twice", func(g *graphStory) {
+			next := int(g.next(0))
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
+			g.forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
+		}, []string{conserved + "forwarded-twice"}},
+		{"what failed goes to the other node in place of the dead-letter topic", func(g *graphStory) {
+			other := inChunk + inOCR - g.next(0)
+			g.send(0).fail(parse, 0).write(parse, 0, other).commits(parse)
+			g.attempt(int(other), 0, history.OutcomeSuccess).forward(int(other), 0).commits(int(other))
+		}, []string{conserved + "forwarded-unprocessed", conserved + "skipped-node", "parse/commit-after-outcome: commit-past-unfinished"}},
 		{"replayed as often as allowed, and dead-lettered", func(g *graphStory) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.fail(parse, 0).write(parse, 0, dlqParse).commits(parse)

@@ -64,7 +64,6 @@ func letterTales() []tale {
 				b.fetch(0)
 				b.inTopics = nil
 				b.h.Contract.Envelope = "hexkit" // its letters say the topic only
-				b.h.Expect.Invariants = []string{"dlq-fidelity"}
 			}, 0)
 		}},
 		{"the same partition is promised and kept, by a record that went back to another partition", nil, func(b *builder) history.Source {

@@ -304,7 +304,7 @@ func TestShareGroupsAreJudged(t *testing.T) {
 	if v.Verdict != Pass {
 		t.Errorf("the verdict is %s: %v", v.Verdict, v.Reasons)
 	}
-	without := []string{"halt-on-dlq-failure", "ordering", "isolation", "replay-round-trip", "store-lifecycle", "graph-conservation"}
+	without := []string{"halt-on-dlq-failure", "ordering", "isolation", "replay-round-trip", "store-lifecycle", "graph-conservation", "service-separation"}
 	for _, r := range v.Invariants {
 		if want := !slices.Contains(without, r.Name); (r.Status == Pass) != want {
 			t.Errorf("%s: %s (%s)", r.Name, r.Status, r.Why)

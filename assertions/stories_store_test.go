@@ -117,6 +117,13 @@ func (b *builder) row(number int32) *entry {
 	return e.change(history.StorePending)
 }
 
+// failedFromTheFirst is an entry that was never pending.
+func (b *builder) failedFromTheFirst(number int32) {
+	e := &entry{b: b, number: int64(number) + 1, record: number, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None, next: history.None}
+	e.change(history.StoreFailed)
+	b.routerCommits(int64(number) + 1)
+}
+
 func (b *builder) routerCommits(offset int64) *builder {
 	b.op++
 	e := b.event(history.KindCommitRequest)
@@ -358,6 +365,16 @@ func storeStateTales() []tale {
 		}},
 		{"discarded, and nobody was there", []string{"illegal-transition"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).change(history.StoreArchived)
+			return b.settled()
+		}},
+		{"put back from an archive by a person", nil, func(b *builder) history.Source {
+			b.stores().dead(0)
+			b.h.Store.ByHand = true
+			b.failedFromTheFirst(0)
+			return b.settled()
+		}},
+		{"failed from the first moment on, and nobody was there", []string{"illegal-transition"}, func(b *builder) history.Source {
+			b.stores().dead(0).failedFromTheFirst(0)
 			return b.settled()
 		}},
 		{"a status that nobody knows", []string{"illegal-transition"}, func(b *builder) history.Source {
@@ -603,6 +620,14 @@ func storeTimeTales() []tale {
 		{"resolved and removed too soon", []string{"retention-early"}, func(b *builder) history.Source {
 			e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			b.wait(2 * time.Second)
+			e.change(history.StoreAbsent)
+			return b.settled()
+		}},
+		{"resolved by a statement that waited, and removed when its time was over since that began", nil, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess)
+			b.wait(200 * ms)
+			e.resolve()
+			b.wait(2900 * ms)
 			e.change(history.StoreAbsent)
 			return b.settled()
 		}},

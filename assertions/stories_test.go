@@ -24,7 +24,7 @@ func TestStories(t *testing.T) {
 	for _, some := range [][]tale{
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(),
+		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
 	} {
 		all = append(all, some...)
 	}
@@ -49,6 +49,12 @@ func TestStories(t *testing.T) {
 		}
 	}
 	for _, one := range graphTales() {
+		for _, want := range one.want {
+			_, anomaly, _ := strings.Cut(want, ": ")
+			shown[anomaly] = true
+		}
+	}
+	for _, one := range servicesTales() {
 		for _, want := range one.want {
 			_, anomaly, _ := strings.Cut(want, ": ")
 			shown[anomaly] = true

@@ -59,6 +59,30 @@ func transactionTales() []tale {
 			b.inTxn(0, func() { b.commit(1).letter(0) }).commitTxn(0)
 			return b.drain().done()
 		}},
+		// The producer's thread was held up: the consumer had all done before it noted the acknowledgement that tells where the record is.
+		{"the workload hears of its record when the transaction is over", nil, func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+			return b.acked(0, 0).drain().done()
+		}},
+		{"the workload hears of its record between the end's request and its answer", nil, func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) })
+			end := b.askEnd(0, 1)
+			return b.acked(0, 0).answerEnd(end, 0, 0).drain().done()
+		}},
+		{"the workload hears of its record when the transaction is over, and there was no dead letter in it", []string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
+			b.inTxn(0, func() { b.answerLetter(b.askLetter(0), 19, 0).commit(1) }).commitTxn(0)
+			return b.acked(0, 0).drain().done()
+		}},
+		{"the workload hears of its record between the end's request and its answer, and its dead letter is written afterwards", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
+			b.inTxn(0, func() { b.commit(1) })
+			end := b.askEnd(0, 1)
+			b.acked(0, 0).answerEnd(end, 0, 0)
+			return b.letter(0).drain().done()
+		}},
 		{"dead letters are written when all of the batch is tried, in one transaction", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1).send(2).attempt(0, history.OutcomePermanent).fails(1, 3).success(2)
 			b.inTxn(0, func() { b.letter(0).letter(1).commit(3) }).commitTxn(0)

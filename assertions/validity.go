@@ -187,6 +187,7 @@ func (w *world) idleFaults() []string {
 		}
 		switch {
 		case f.planned.Refused != "":
+		case f.injected && f.planned.MayMiss:
 		case !f.injected:
 			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What, w.neverWhy(&f.planned)))
 		case len(f.effects) == 0:
@@ -251,6 +252,9 @@ func (w *world) faultResults() []FaultResult {
 	for i := range w.faults {
 		f := &w.faults[i]
 		one := FaultResult{PlannedFault: f.planned, Observed: FaultSeen{Injected: f.injected, Healed: f.healed, Effects: f.effects}}
+		if f.injected && f.planned.Refused == "" && len(f.effects) == 0 {
+			one.Observed.Idle = w.idleWhy(f)
+		}
 		from := max(steady, 0) + f.planned.At
 		one.Planned = FaultWindow{From: from, To: from + f.planned.For}
 		one.Observed.FaultWindow = FaultWindow{From: f.from, To: f.to}

@@ -52,6 +52,20 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.put(e)
 			return b.heals(f).done()
 		}, Inconclusive, "had no effect: nothing of what it breaks came over that link"},
+		{"a fault had no effect, and may miss", func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+			b.h.Faults[f].MayMiss = true
+			b.h.Records = 2
+			b.begin().send(0).send(1).success(0).success(1).commit(2).drain()
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			return b.heals(f).done()
+		}, Pass, ""},
+		{"a fault may miss, and was never injected", func(b *builder) history.Source {
+			b.h.Faults[b.fault("broker", "broker 1", "broker 1 stopped")].MayMiss = true
+			return fine(b).done()
+		}, Inconclusive, "was never injected"},
 		{"a fault had an effect", func(b *builder) history.Source {
 			f := b.fault("network", "dlq", "dlq delayed by 10ms")
 			return fine(b).breaks(f).heals(f).done()
@@ -185,7 +199,7 @@ func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
 		var without []string
 		for _, r := range v.Invariants {
 			// These have nothing to judge in this history, whatever is promised.
-			if r.Status == NotApplicable && !slices.Contains([]string{"replay-round-trip", "halt-on-dlq-failure", "isolation", "store-lifecycle", "graph-conservation"}, r.Name) {
+			if r.Status == NotApplicable && !slices.Contains([]string{"replay-round-trip", "halt-on-dlq-failure", "isolation", "store-lifecycle", "graph-conservation", "service-separation"}, r.Name) {
 				without = append(without, r.Name)
 			}
 		}
@@ -301,10 +315,10 @@ func TestGoldenVerdict(t *testing.T) {
 }
 
 func TestEverythingIsExplained(t *testing.T) {
-	if len(Names()) != 17 {
+	if len(Names()) != 18 {
 		t.Errorf("there are %d invariants", len(Names()))
 	}
-	if slices.Sort(Names()); len(slices.Compact(Names())) != 17 {
+	if slices.Sort(Names()); len(slices.Compact(Names())) != 18 {
 		t.Errorf("an invariant is there twice: %v", Names())
 	}
 	for _, name := range append(Names(), AnomalyNames()...) {

@@ -101,12 +101,27 @@ type Occurrence struct {
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	// At is when it was violated, on the run's clock: with the commit that went too far, or else with the last of the events that contradict
-	// each other. None (-1) where the absence of something violates it, which has no moment.
+	// each other; where something never came, from when it is sure not to come. None (-1) where only all of it together violates, as with waits
+	// without jitter.
 	At time.Duration `json:"at_ns"`
+	// Missing says, where something never came, what makes that sure at At; "" where something came that must not.
+	Missing Missing `json:"missing,omitempty"`
 	// Phase is the phase of the run at that time; Command tells the record's whole story. Only First has them.
 	Phase   string `json:"phase,omitempty"`
 	Command string `json:"command,omitempty"`
 }
+
+// Missing is how it is known that what has not come will not come any more.
+type Missing string
+
+// What never came was: committed past before it was finished, so that nobody is handed it again; not there when the drain ended, for which the subject
+// had its whole time; not there when the replay was over; not found by the audit.
+const (
+	MissingCommitted Missing = "committed"
+	MissingDrained   Missing = "drained"
+	MissingReplayed  Missing = "replayed"
+	MissingAudited   Missing = "audited"
+)
 
 // MaxWitnesses is how many witnesses of an anomaly are kept in full.
 const MaxWitnesses = 20
@@ -168,6 +183,8 @@ type FaultSeen struct {
 	FaultWindow
 	// Effects counts what it did, by kind ("connections cut", "requests answered").
 	Effects map[string]int64 `json:"effects"`
+	// Idle says why it probably did nothing, "" if it did something, or was not injected.
+	Idle string `json:"idle,omitempty"`
 }
 
 // LogExcerpt is what one process wrote around the first occurrence of an anomaly. Judging adds none: whoever has the run's directory does.

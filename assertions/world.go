@@ -267,9 +267,11 @@ func (w *world) topicName(topic int16) string {
 	if topic < 0 || int(topic) >= len(w.header.Topics) {
 		return "a topic outside the run"
 	}
-	// Within a story the run's prefix, which every topic has, is only noise.
-	return strings.TrimPrefix(w.header.Topics[topic].Name, w.header.RunID+".")
+	return w.short(w.header.Topics[topic].Name)
 }
+
+// short is a name without the run's prefix: within a story that, which every name has, is only noise.
+func (w *world) short(name string) string { return strings.TrimPrefix(name, w.header.RunID+".") }
 
 // home is the partition in which the record now has its open position.
 func (w *world) home(number int32, r *record) *partition {

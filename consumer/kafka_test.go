@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/internal/kafkatest"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -49,7 +49,7 @@ type bench struct {
 	cluster *kfake.Cluster
 	client  *kgo.Client
 	admin   *kadm.Client
-	log     *syncBuffer
+	log     *kafkatest.Log
 }
 
 func newBench(t *testing.T, partitions int32) *bench {
@@ -59,24 +59,9 @@ func newBench(t *testing.T, partitions int32) *bench {
 
 func newBenchWith(t *testing.T, partitions int32, topics []string, options ...kfake.Opt) *bench {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...),
-		kfake.GroupMinSessionTimeout(500*time.Millisecond), kfake.SleepOutOfOrder())...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{T: t, cluster: cluster, client: client, admin: kadm.NewClient(client), log: &syncBuffer{}}
-	t.Cleanup(func() {
-		client.Close()
-		cluster.Close()
-		if t.Failed() {
-			t.Logf("the consumers' log:\n%s", b.log)
-		}
-	})
-	return b
+	log := &kafkatest.Log{}
+	cluster, client := kafkatest.Start(t, log, partitions, topics, options...)
+	return &bench{T: t, cluster: cluster, client: client, admin: kadm.NewClient(client), log: log}
 }
 
 // testSettings are quick; a test changes what it is about.
@@ -244,24 +229,6 @@ func (c *calls) total() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.order)
-}
-
-// syncBuffer is a log that tests read while it is written.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.String()
 }
 
 func valueOf(partition int32, offset int64) []byte {

@@ -505,3 +505,39 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 		t.Errorf("an attempt of the earlier assignment finished something (prefix %+v); %d in flight, %d busy", prefix, l.inFlight, l.busy)
 	}
 }
+
+// Brokers that answer no dead letter may not answer heartbeats either. A member that loses the partition before its patience with the letter is over
+// reports the letter all the same: nobody else knows of it.
+func TestAnUnansweredLetterOfALostPartitionIsReported(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]change{"lost": lost, "revoked": revoked} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings, parts := testSettings(), DefaultParts(testSettings())
+			var told []Trouble
+			parts.Surface = func(_ zerolog.Logger, trouble Trouble) { told = append(told, trouble) }
+			parts.Parker = silentParker{}
+			l := newLoop(&Consumer{config: Config{Topic: inputTopic, DLQTopic: dlqTopic, Settings: settings, Logger: zerolog.Nop()}, parts: parts})
+			at := TopicPartition{inputTopic, 0}
+			l.rebalance(rebalance{assigned, []TopicPartition{at}, make(chan struct{})})
+			letter := &kgo.Record{Topic: dlqTopic}
+			task := &task{record: &kgo.Record{Topic: inputTopic, Offset: 7}, home: l.partitions[at], letter: letter, place: -1}
+			began := time.Now()
+			l.publish(task)
+			l.rebalance(rebalance{change, []TopicPartition{at}, make(chan struct{})})
+			l.expire(began.Add(patience - 1))
+			if len(told) > 0 {
+				t.Errorf("reported too early: %+v", told)
+			}
+			l.expire(time.Now().Add(patience))
+			if len(told) != 1 || told[0].Offset != 7 || told[0].Letters != 1 || !strings.Contains(told[0].Reason, "not acknowledged") {
+				t.Errorf("reported: %+v", told)
+			}
+		})
+	}
+}
+
+// silentParker never gets an answer.
+type silentParker struct{}
+
+func (silentParker) Park(context.Context, Publisher, *kgo.Record, func(error)) {}

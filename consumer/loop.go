@@ -439,8 +439,13 @@ func (l *loop) expire(now time.Time) {
 		case refused:
 			l.publish(t)
 		case publishing:
-			// Still the Parker's: it may have been written. It is only reported.
-			l.complain(t, "the write is not acknowledged after "+patience.String())
+			// Still the Parker's: it may have been written. It is only reported, also when the brokers that don't answer have cost the group its
+			// coordinator, and this member the partition.
+			reason := "the write is not acknowledged after " + patience.String()
+			if t.home.gone {
+				reason += ", and the partition has been taken away meanwhile: whoever gets it is given the record again"
+			}
+			l.complain(t, reason)
 		case queued, running:
 		}
 	}

@@ -137,7 +137,8 @@ func (s *scheduler) release(t *task) {
 	s.fresh.push(l.first)
 }
 
-// forget removes all tasks of a partition; those with a worker or the Parker come back to the loop, but nothing follows them.
+// forget removes all tasks of a partition; those with a worker or the Parker come back to the loop, but nothing follows them. What is with the Parker keeps
+// its timer: that a letter goes unanswered is to be reported, whoever has the partition by then.
 func (s *scheduler) forget(home *partition) {
 	for key := range s.lines {
 		if key.home == home {
@@ -148,7 +149,7 @@ func (s *scheduler) forget(home *partition) {
 	s.due.remove(home)
 	kept := s.timed[:0]
 	for _, t := range s.timed {
-		if t.home == home {
+		if t.home == home && t.phase != publishing {
 			t.place = -1
 			continue
 		}

@@ -37,6 +37,8 @@ type Failure struct {
 	// Service names what failed to process it (a microservice, a connector, a handler), Instance which one of several (a task, a node, a subscriber).
 	Service  string
 	Instance string
+	// Context is a JSON object of whatever else the letter tells of the failure (the state of the system, the endpoint that was called).
+	Context string
 	// Stage and Handler are the stage of the processing that failed and the code that carried it out.
 	Stage   string
 	Handler string

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,19 +75,7 @@ func TestLettersAreTheseBytes(t *testing.T) {
 				fmt.Fprintf(&out, "# %s\n%sopened %+v\nmissing %v\nprepared %s\n", c.name, dump(letter), failure, missing, dump(one.dialect.Prepare(letter)))
 			}
 			text := freshUUIDs(out.String())
-			path := filepath.Join("testdata", one.name+".golden")
-			if *update {
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text != string(want) {
-				t.Errorf("letters differ from %s:\n%s", path, text)
-			}
+			golden(t, one.name, text)
 		})
 	}
 }
@@ -107,7 +93,8 @@ func anyFailure() *rapid.Generator[Failure] {
 			Offset: rapid.Int64Range(0, math.MaxInt64).Draw(t, "offset"), Epoch: rapid.Int32Range(-1, 99).Draw(t, "epoch"), Time: at("time"),
 			SourceTime: at("source time"), SourceTimeType: rapid.SampledFrom([]string{CreateTime, LogAppendTime}).Draw(t, "type"),
 			Service: name.Draw(t, "service"), Instance: name.Draw(t, "instance"), Stage: name.Draw(t, "stage"), Handler: name.Draw(t, "handler"),
-			Group: name.Draw(t, "group"), EventID: name.Draw(t, "event"), EventType: name.Draw(t, "kind"), CorrelationID: name.Draw(t, "chain"),
+			Context: rapid.SampledFrom([]string{"", `{"endpoint":"http://pay","systemState":{"cpuUsage":0.75}}`}).Draw(t, "context"),
+			Group:   name.Draw(t, "group"), EventID: name.Draw(t, "event"), EventType: name.Draw(t, "kind"), CorrelationID: name.Draw(t, "chain"),
 		}
 	})
 }
@@ -344,6 +331,60 @@ func TestManagementPayloads(t *testing.T) {
 		}
 		if back := (Management{}).Prepare(&kgo.Record{Value: []byte(broken)}); string(back.Value) != broken || back.Topic != "" {
 			t.Errorf("%q went back as %s", broken, dump(back))
+		}
+	}
+}
+
+// anothersEntry is an entry as the management schema shows it, of a system that knows nothing of this program: its metadata is its own.
+const anothersEntry = `{
+  "id": "7d0a1f7e-6a3c-4f5b-9f0e-6a8e4f2f9d10",
+  "eventId": "0b9f3f3e-1c2d-4f5b-9f0e-6a8e4f2f9d10",
+  "subscriberId": "billing",
+  "originalEvent": {
+    "eventId": "0b9f3f3e-1c2d-4f5b-9f0e-6a8e4f2f9d10", "pattern": "invoice.created", "version": "1.0",
+    "source": {"type": "workflow", "id": "wf-1", "name": "Invoices"},
+    "timestamp": "2026-02-11T12:00:00Z", "payload": {"amount": 99.99}, "metadata": {"traceId": "t", "headers": {"a": "b"}, "offset": "none"}
+  },
+  "error": {
+    "message": "Failed to connect to payment service: Connection timed out", "type": "NetworkError", "code": "CONNECTION_TIMEOUT", "stackTrace": "Error: Failed to connect...",
+    "context": {"serviceName": "payment-service", "endpoint": "https://api.payments.example.com/process", "requestId": "req-123456", "timeoutMs": 5000}
+  },
+  "retryHistory": [{"timestamp": "2026-02-11T12:00:01Z", "error": {"message": "refused"}, "processingDuration": 12}],
+  "retryCount": 3, "maxRetries": 5, "status": "pending",
+  "createdAt": "2026-02-11T12:00:07.5+0100", "updatedAt": "2026-02-11T12:05:30"
+}`
+
+// The original event of another producer's entry is found in it, whatever it calls metadata, and goes back as the entry has it.
+func TestManagementOpensEntriesOfOthers(t *testing.T) {
+	letter := &kgo.Record{Key: []byte("k"), Value: []byte(anothersEntry)}
+	name, opener := Detect(letter)
+	failure, missing := opener.Open(letter)
+	want := Failure{
+		ID: "7d0a1f7e-6a3c-4f5b-9f0e-6a8e4f2f9d10", EventID: "0b9f3f3e-1c2d-4f5b-9f0e-6a8e4f2f9d10", EventType: "invoice.created", Group: "billing",
+		Reason: "Failed to connect to payment service: Connection timed out", Class: "NetworkError", Code: "CONNECTION_TIMEOUT", Stack: "Error: Failed to connect...", Service: "payment-service",
+		Context: `{"endpoint":"https://api.payments.example.com/process","requestId":"req-123456","timeoutMs":5000}`, Attempts: 4, MaxAttempts: 6, Partition: -1, Offset: -1, Epoch: -1,
+		SourceTime: time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC), Time: time.Date(2026, 2, 11, 12, 5, 30, 0, time.UTC),
+	}
+	if name != ManagementName || failure != want {
+		t.Errorf("%s: opened\n%+v, want\n%+v", name, failure, want)
+	}
+	if position := []string{"originalEvent.metadata.topic", "originalEvent.metadata.partition", "originalEvent.metadata.offset"}; !slices.Equal(missing, position) {
+		t.Errorf("missing %v, want %v", missing, position)
+	}
+	_, event, _ := strings.Cut(anothersEntry, `"originalEvent": `)
+	event, _, _ = strings.Cut(event, ",\n  \"error\"")
+	if back := opener.Prepare(letter); string(back.Value) != event || string(back.Key) != "k" || len(back.Headers) != 0 || back.Topic != "" {
+		t.Errorf("prepared %swant the value %s", dump(back), event)
+	}
+	placed := strings.Replace(anothersEntry, `{"traceId": "t", "headers": {"a": "b"}, "offset": "none"}`, `{"topic": "invoices", "partition": 2, "offset": 41}`, 1)
+	failure, missing = Management{}.Open(&kgo.Record{Value: []byte(placed)})
+	if failure.Topic != "invoices" || failure.Partition != 2 || failure.Offset != 41 || missing != nil {
+		t.Errorf("opened %+v, missing %v", failure, missing)
+	}
+	for _, broken := range []string{"yesterday", "2026-02-11", "12:00"} {
+		text := strings.Replace(anothersEntry, "2026-02-11T12:05:30", broken, 1)
+		if _, missing := (Management{}).Open(&kgo.Record{Value: []byte(text)}); len(missing) != len(Management{}.Traits().Fields) {
+			t.Errorf("%s is taken for a time", broken)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Listed returns a selection, for Config.Select, of the letters whose records carry in the header one of the values in list, which holds one a line; where the
-// dialect doesn't keep headers, of those that have one anywhere in the record's value. Blank lines and space around values don't count. A list
+// Listed returns a selection, for Config.Select, of the letters whose records carry in the header one of the values in list, which holds one a line; of a record without that header, because
+// the dialect doesn't keep it or whoever dead-lettered it dropped it, of those that have one anywhere in their value. Blank lines and space around values don't count. A list
 // without any value is an error: it would select nothing.
-func Listed(list io.Reader, header string, dialect Dialect) (func(letter *kgo.Record) bool, error) {
+func Listed(list io.Reader, header string, dialect Opener) (func(letter *kgo.Record) bool, error) {
 	values, lengths := map[string]bool{}, map[int]bool{}
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {
@@ -27,16 +27,16 @@ func Listed(list io.Reader, header string, dialect Dialect) (func(letter *kgo.Re
 	if len(values) == 0 {
 		return nil, errors.New("reading the list of letters: it is empty")
 	}
-	traits := dialect.Traits()
-	anywhere := !traits.Headers || len(traits.OnlyHeaders) > 0
 	return func(letter *kgo.Record) bool {
 		record := dialect.Prepare(letter)
+		named := false
 		for _, one := range record.Headers {
 			if one.Key == header && values[string(one.Value)] {
 				return true
 			}
+			named = named || one.Key == header
 		}
-		return anywhere && holds(record.Value, values, lengths)
+		return !named && holds(record.Value, values, lengths)
 	}, nil
 }
 

@@ -2,7 +2,9 @@ package deadletter
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -27,8 +29,50 @@ func TestListedSelectsByOneHeaderOnly(t *testing.T) {
 			t.Errorf("%s=%q: selected is %v, want %v", test.key, test.value, got, test.want)
 		}
 	}
-	if selects(&kgo.Record{Value: []byte("a1"), Key: []byte("a1")}) {
-		t.Error("a letter without the header is selected")
+	if selects(&kgo.Record{Key: []byte("a1")}) {
+		t.Error("a letter is selected by its key")
+	}
+	if selects(&kgo.Record{Headers: []kgo.RecordHeader{header("id", "z9")}, Value: []byte("a1")}) {
+		t.Error("a letter whose header has another value is selected by what is in its value")
+	}
+}
+
+// A letter must be found again by the record's id whatever is left of the record in it: where it was, two dialects don't say, and headers some don't keep or a consumer drops.
+func TestListedFindsTheLettersOfEveryDialect(t *testing.T) {
+	const id, other = "dlqbench-id-0000-0041", "dlqbench-id-0000-0042"
+	selection := func(dialect Opener, wanted string) func(*kgo.Record) bool {
+		t.Helper()
+		selects, err := Listed(strings.NewReader(wanted), "id", dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return selects
+	}
+	bare := kgo.Record{Key: []byte("key-1"), Value: []byte(`{"id":"` + id + `","seq":41}`)}
+	headed, null := bare, bare
+	headed.Headers = []kgo.RecordHeader{header("trace-1", "span"), header("id", id)}
+	null.Value, null.Headers = nil, headed.Headers
+	for _, one := range dialects() {
+		traits := one.dialect.Traits()
+		keepsHeaders := traits.Headers && len(traits.OnlyHeaders) == 0
+		for _, record := range []struct {
+			name string
+			kgo.Record
+			want bool
+		}{
+			{"with its header", headed, true}, {"its headers dropped", bare, true}, {"a null value", null, keepsHeaders},
+		} {
+			letter := one.dialect.Seal(&record.Record, told())
+			if got := selection(one.dialect, id)(letter); got != record.want {
+				t.Errorf("%s, %s: selected is %v, want %v", one.name, record.name, got, record.want)
+			}
+			if selection(one.dialect, other)(letter) {
+				t.Errorf("%s, %s: selected by the id of another record", one.name, record.name)
+			}
+			if back := one.dialect.Prepare(letter); record.want && !bytes.Contains(back.Value, []byte(id)) && !slices.ContainsFunc(back.Headers, func(h kgo.RecordHeader) bool { return string(h.Value) == id }) {
+				t.Errorf("%s, %s: what a replay writes has the id no more", one.name, record.name)
+			}
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package deadletter
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 	"unicode/utf8"
@@ -32,10 +34,13 @@ const managementPending = "pending"
 
 // Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key the record's, and there are no headers.
 //
-// originalEvent.payload is the value where it is JSON that comes out of an encoder byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
+// Of entries that this program writes, originalEvent.payload is the value where it is JSON that comes out of an encoder byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
 // originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic, partition, offset), who gave it its timestamp, and its headers, their values in base64. eventId is the
 // event's event_id header, where it has none its position; pattern its type header, where it has none its topic; subscriberId the group. error.type, code and stackTrace are the class of the error, its code and stack; error.context holds the service and the instance.
 // retryCount counts the attempts after the first, maxRetries how many of those there may be. The history of single retries is not known here, so retryHistory is empty.
+//
+// The document leaves metadata to whoever writes the entry. One without metadata.encoding is another producer's: its event is the whole of originalEvent, in the form in which the entry has it, and that is what a replay
+// gives back; metadata.topic, partition and offset say where it was if they are there. Of error.context, what is neither serviceName nor instance is kept as the failure's Context.
 //
 // A record that is an entry itself, put back without being prepared, keeps its id, its event and its createdAt. A replay goes to the topic the record came from.
 type Management struct{}
@@ -51,8 +56,8 @@ type managementEntry struct {
 	RetryCount   *int32            `json:"retryCount"`
 	MaxRetries   *int32            `json:"maxRetries,omitempty"`
 	Status       *string           `json:"status"`
-	CreatedAt    *time.Time        `json:"createdAt"`
-	UpdatedAt    *time.Time        `json:"updatedAt"`
+	CreatedAt    *isoTime          `json:"createdAt"`
+	UpdatedAt    *isoTime          `json:"updatedAt"`
 }
 
 type managementEvent struct {
@@ -60,9 +65,23 @@ type managementEvent struct {
 	Pattern   string             `json:"pattern"`
 	Version   string             `json:"version,omitempty"`
 	Source    managementSource   `json:"source"`
-	Timestamp *time.Time         `json:"timestamp,omitempty"`
+	Timestamp *isoTime           `json:"timestamp,omitempty"`
 	Payload   json.RawMessage    `json:"payload"`
 	Metadata  managementMetadata `json:"metadata"`
+	// whole is the event as it stands in an entry of another producer.
+	whole json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *managementEvent) UnmarshalJSON(data []byte) error {
+	type fields managementEvent
+	if err := json.Unmarshal(data, (*fields)(m)); err != nil {
+		return fmt.Errorf("decoding the original event: %w", err)
+	}
+	if m.Metadata.Encoding == "" {
+		m.whole = bytes.Clone(data)
+	}
+	return nil
 }
 
 type managementSource struct {
@@ -80,22 +99,89 @@ type managementMetadata struct {
 	Headers       []managementHeader `json:"headers"`
 }
 
+// UnmarshalJSON implements json.Unmarshaler. Metadata of another producer may be anything: what of it is not of the form that is known here says nothing.
+func (m *managementMetadata) UnmarshalJSON(data []byte) error {
+	type fields managementMetadata
+	said := fields{}
+	err := json.Unmarshal(data, &said)
+	switch {
+	case said.Encoding == "" && err != nil:
+		said = fields{}
+	case err != nil:
+		return fmt.Errorf("decoding the event's metadata: %w", err)
+	}
+	*m = managementMetadata(said)
+	return nil
+}
+
 type managementHeader struct {
 	Key   string `json:"key"`
 	Value []byte `json:"value"`
 }
 
 type managementError struct {
-	Message string            `json:"message"`
-	Type    string            `json:"type"`
-	Code    string            `json:"code,omitempty"`
-	Stack   string            `json:"stackTrace,omitempty"`
-	Context managementContext `json:"context"`
+	Message string                     `json:"message"`
+	Type    string                     `json:"type"`
+	Code    string                     `json:"code,omitempty"`
+	Stack   string                     `json:"stackTrace,omitempty"`
+	Context map[string]json.RawMessage `json:"context"`
 }
 
-type managementContext struct {
-	Service  string `json:"serviceName,omitempty"`
-	Instance string `json:"instance,omitempty"`
+// The fields of error.context that are known here.
+const (
+	contextService  = "serviceName"
+	contextInstance = "instance"
+)
+
+// newContext is error.context: what the failure has of it, and its service and instance.
+func newContext(failure *Failure) map[string]json.RawMessage {
+	context := map[string]json.RawMessage{}
+	if json.Unmarshal([]byte(failure.Context), &context) != nil { // no Context, or none that is an object
+		context = map[string]json.RawMessage{}
+	}
+	for name, text := range map[string]string{contextService: failure.Service, contextInstance: failure.Instance} {
+		if encoded, err := json.Marshal(text); err == nil && text != "" {
+			context[name] = encoded
+		}
+	}
+	return context
+}
+
+// openContext is the reverse of newContext.
+func openContext(context map[string]json.RawMessage, failure *Failure) {
+	rest := maps.Clone(context)
+	for name, text := range map[string]*string{contextService: &failure.Service, contextInstance: &failure.Instance} {
+		if json.Unmarshal(context[name], text) == nil {
+			delete(rest, name)
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	if encoded, err := json.Marshal(rest); err == nil {
+		failure.Context = string(encoded)
+	}
+}
+
+// isoTime is an ISO 8601 time: RFC 3339, as it is written here, or without a colon in the zone, or without a zone, which is then UTC.
+type isoTime struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *isoTime) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("decoding a time: %w", err)
+	}
+	var first error
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999"} {
+		at, err := time.Parse(layout, text)
+		if err == nil {
+			t.Time = at
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return fmt.Errorf("decoding a time: %w", first)
 }
 
 // Traits implements Dialect.
@@ -111,7 +197,7 @@ func (Management) Traits() Traits {
 
 // Seal implements Sealer.
 func (Management) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	at := failure.Time.UTC()
+	at := isoTime{failure.Time.UTC()}
 	entry, again := readEntry(record.Value)
 	if !again {
 		id := newUUID()
@@ -127,7 +213,7 @@ func (Management) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	}
 	entry.Error = &managementError{
 		Message: failure.Reason, Type: failure.Class, Code: failure.Code, Stack: failure.Stack,
-		Context: managementContext{Service: failure.Service, Instance: failure.Instance},
+		Context: newContext(&failure),
 	}
 	return &kgo.Record{Key: record.Key, Value: entry.encode(), Partition: failure.Partition, Timestamp: failure.Time}
 }
@@ -159,8 +245,7 @@ func newManagementEvent(record *kgo.Record, failure *Failure) *managementEvent {
 		event.Pattern = headerOr(record.Headers, managementType, failure.Topic)
 	}
 	if !failure.SourceTime.IsZero() {
-		at := failure.SourceTime.UTC()
-		event.Timestamp = &at
+		event.Timestamp = &isoTime{failure.SourceTime.UTC()}
 	}
 	for _, header := range record.Headers {
 		event.Metadata.Headers = append(event.Metadata.Headers, managementHeader{header.Key, header.Value})
@@ -196,6 +281,8 @@ func encodePayload(value []byte) (payload json.RawMessage, encoding string) {
 // decodePayload undoes encodePayload; ok is false where the payload is not what the encoding says.
 func (m *managementEvent) decodePayload() (value []byte, ok bool) {
 	switch m.Metadata.Encoding {
+	case "":
+		return m.whole, m.whole != nil
 	case payloadNone:
 		return nil, true
 	case payloadBase64:
@@ -253,7 +340,7 @@ func (Management) Open(letter *kgo.Record) (Failure, []string) {
 	if e := entry.Event; e != nil {
 		failure.EventType, failure.Topic, failure.SourceTimeType = e.Pattern, e.Metadata.Topic, e.Metadata.TimestampType
 		if e.Timestamp != nil {
-			failure.SourceTime = *e.Timestamp
+			failure.SourceTime = e.Timestamp.Time
 		}
 		if found&(1<<4) != 0 {
 			failure.Partition = *e.Metadata.Partition
@@ -264,7 +351,7 @@ func (Management) Open(letter *kgo.Record) (Failure, []string) {
 	}
 	if e := entry.Error; e != nil {
 		failure.Reason, failure.Class, failure.Code, failure.Stack = e.Message, e.Type, e.Code, e.Stack
-		failure.Service, failure.Instance = e.Context.Service, e.Context.Instance
+		openContext(e.Context, &failure)
 	}
 	if found&(1<<7) != 0 {
 		failure.Attempts = attemptsOf(*entry.RetryCount)
@@ -273,7 +360,7 @@ func (Management) Open(letter *kgo.Record) (Failure, []string) {
 		failure.MaxAttempts = attemptsOf(*entry.MaxRetries)
 	}
 	if entry.UpdatedAt != nil {
-		failure.Time = *entry.UpdatedAt
+		failure.Time = entry.UpdatedAt.Time
 	}
 	return failure, found.missing(Management{}.Traits().Fields)
 }

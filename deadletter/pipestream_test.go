@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -52,19 +50,7 @@ func TestPipestreamLettersAreTheseBytes(t *testing.T) {
 		opened, missing := Pipestream{}.Open(letter)
 		fmt.Fprintf(&out, "# %s\n%sopened %+v\nmissing %v\nprepared %s\n", c.name, dump(letter), opened, missing, dump(Pipestream{}.Prepare(letter)))
 	}
-	path := filepath.Join("testdata", PipestreamName+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Errorf("letters differ from %s:\n%s", path, out.String())
-	}
+	golden(t, PipestreamName, out.String())
 }
 
 // TestAPipestreamLetterIsADlqMessage reads a letter with the generated code alone, as any other program would.

@@ -91,6 +91,9 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 	healing, cancel := healingContext(ctx)
 	defer cancel()
 	if err = heal(healing); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = fmt.Errorf("what it broke was not seen to be back within %s: %w", healLimit, err)
+		}
 		err = fmt.Errorf("healing fault %s (%s): %w", planned.Name, planned.What, err)
 	} else {
 		n.note(history.KindFaultEnd, planned)

@@ -86,8 +86,9 @@ type Nemesis struct {
 }
 
 const (
-	// healLimit bounds how long healing one fault may take.
-	healLimit = 20 * time.Second
+	// healLimit bounds how long healing one fault may take: brokers that were killed together recover their logs one after another, each on what the machine
+	// has left for it; and a command of the user's that starts one has a minute, and then half a minute for the broker to answer.
+	healLimit = 100 * time.Second
 	// interruptedLimit is what is left of that when the run is interrupted, counted from the interruption.
 	interruptedLimit = 4 * time.Second
 )

@@ -110,19 +110,23 @@ func TestHealingIsShortenedByAnInterruption(t *testing.T) {
 		interrupted time.Duration
 		want        string
 	}{
-		{time.Hour, "23s healing cut short"},
+		{time.Hour, "1m43s healing cut short"},
 		{8 * time.Second, "12s healing cut short"}, // while it heals
 		{time.Second, "5s healing cut short"},      // before
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			d := &diary{Clock: history.NewClock(), heals: time.Minute}
+			d := &diary{Clock: history.NewClock(), heals: time.Hour}
 			nemesis := Nemesis{Injectors: map[string]Injector{"network": d}, Sink: d, Clock: d}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			defer time.AfterFunc(test.interrupted, cancel).Stop()
 			planned := Planned{PlannedFault: history.PlannedFault{Name: "one", Kind: "network", For: 3 * time.Second}}
-			if err := nemesis.Run(ctx, 0, []Planned{planned}); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			err := nemesis.Run(ctx, 0, []Planned{planned})
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
+			}
+			if late := strings.Contains(fmt.Sprint(err), "not seen to be back within 1m40s"); late != (ctx.Err() == nil) {
+				t.Errorf("interrupted: %v; the error is %v", ctx.Err(), err)
 			}
 			if last := d.entries[len(d.entries)-1]; last != test.want {
 				t.Errorf("it ended with %q, want %q", last, test.want)

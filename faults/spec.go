@@ -23,6 +23,9 @@ type Spec struct {
 	After units.Duration `json:"after,omitempty"`
 	// For is how long it stays; 0 only for faults that are an instant (a signal, a restart).
 	For units.Duration `json:"for,omitempty"`
+	// MayMiss: a fault that was injected and did nothing is told of, and the run counts all the same. Without it such a run is inconclusive: nobody can tell
+	// what it would have shown. What people break by hand may miss, so that nobody has to be slow in healing it.
+	MayMiss bool `json:"may_miss,omitempty"`
 
 	Network    *Network    `json:"network,omitempty"`
 	Kafka      *Kafka      `json:"kafka,omitempty"`

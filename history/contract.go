@@ -24,6 +24,8 @@ type Contract struct {
 	Retry              Retry    `json:"retry"`
 	// Envelope is the dead letters' dialect; "" = no dead-letter topic.
 	Envelope string `json:"envelope"`
+	// Service is the name that the dead letters give as that of the service that wrote them; "" = they need not name one.
+	Service string `json:"service,omitempty"`
 	// KeepsHeaders promises that dead letters keep the original headers.
 	KeepsHeaders bool `json:"keeps_headers"`
 	// SamePartition promises that a dead letter goes to the source's partition number.

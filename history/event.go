@@ -86,8 +86,9 @@ const (
 
 	// AuditRecord: a record found in a topic when it was read to its end. Topic, Partition, Offset, Record (None if it carries
 	// no id of this run), KeyHash, ValueHash, HeadersHash over the headers that the original also has, HeaderCount, HeaderBytes,
-	// Claim (dead letters), Flags FailureHeaders, Repeated; Aux = the record's timestamp (ms since 1970). The audit before a replay
-	// and the one at the end both write them: a later AuditStart for the same topic begins anew.
+	// Claim (dead letters), Flags FailureHeaders, Repeated; Aux = the record's timestamp (ms since 1970); Text = the service that a dead letter
+	// names as its own, where the contract promises one. The audit before a replay and the one at the end both write them: a later AuditStart
+	// for the same topic begins anew.
 	KindAuditRecord
 	// AuditStart: the audit begins to read a topic. Topic.
 	KindAuditStart

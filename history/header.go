@@ -40,6 +40,8 @@ type PlannedFault struct {
 	// At is the offset from the start of the steady phase (with When: from when on the event counts); For the duration (0: an instant).
 	At  time.Duration `json:"at_ns"`
 	For time.Duration `json:"for_ns"`
+	// MayMiss: nothing hangs on its effect; that it had none is still to be seen.
+	MayMiss bool `json:"may_miss,omitempty"`
 	// Refused says why it could not be injected, where that did not end the run: somebody wanted to break what can't be broken. Nothing hangs on its effect.
 	Refused string `json:"refused,omitempty"`
 }
@@ -85,6 +87,8 @@ type Header struct {
 	Foreign int `json:"foreign,omitempty"`
 	// Graph is set where the subject is a graph of nodes; Group and Contract are then the entry's.
 	Graph *Graph `json:"graph,omitempty"`
+	// Services are set where the subject is several services that share one dead-letter topic; Group and Contract are then the first one's.
+	Services []Service `json:"services,omitempty"`
 	// Store is what the dead-letter store and its service promise; nil if the run has none.
 	Store *StoreContract `json:"store,omitempty"`
 }

@@ -16,6 +16,9 @@ import (
 // mostAdvice bounds what is advised: more is not read.
 const mostAdvice = 20
 
+// shownBy begins the evidence that is a command.
+const shownBy = "shown by: "
+
 // Advise says what the results of a bench advise to change: first what is broken, then what is better or worse than the first value of its setting, then what
 // drifts, then why nothing can be told. Each pair of cells is compared by the figures that matter most, at a rate of false alarms of stats.Alpha for all of
 // them together; where a setting was tried in several cells, the difference must show in more than one of them, and nowhere the other way round.
@@ -40,7 +43,7 @@ func adviseBroken(bench Bench) (advice []BenchAdvice) {
 		}
 		evidence := slices.Clone(cell.Why)
 		if cell.Command != "" {
-			evidence = append(evidence, "shown by: "+cell.Command)
+			evidence = append(evidence, shownBy+cell.Command)
 		}
 		advice = append(advice, BenchAdvice{
 			Text: fmt.Sprintf("Don't use %s: it breaks a promise, however fast it is.", name(cell.Name)), Evidence: evidence, Cells: []int{cell.Number},
@@ -161,7 +164,7 @@ func decisive(mode BenchMode) (figures []BenchFigure) {
 	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates", "recovery.drain"}
 	switch mode {
 	case BenchMaxThroughput:
-		names = []string{"rate.held", "share.duplicates"}
+		names = []string{rateHeld, "share.duplicates"}
 	case BenchStep, BenchSoak:
 		names[0] = figuresOfMode(mode)[0].Name
 	}
@@ -264,11 +267,9 @@ func (c compared) evidence(what, instead string, others []compared) string {
 	if c.rest != "" {
 		text += ", both with " + c.rest
 	}
-	change := ""
-	if !math.IsInf(d.Ratio, 0) {
-		change = fmt.Sprintf("%+.0f %%; ", 100*(d.Ratio-1))
-	}
-	text += fmt.Sprintf(" (%sidentical repetitions differ by %s; p = %.2g; %d against %d repetitions)", change, c.figure.Unit.text(d.Floor), d.Adjusted, d.CountB, d.CountA)
+	// Change and noise are told on the scale on which they were compared, so that one can be held against the other.
+	told := CompareFigure{Unit: c.figure.Unit, Difference: d}
+	text += fmt.Sprintf(" (%s; identical repetitions differ by %s; p = %.2g; %d against %d repetitions)", changeText(told), noiseText(told), d.Adjusted, d.CountB, d.CountA)
 	more := 0
 	for _, other := range others {
 		if other.figure.Name == c.figure.Name {
@@ -328,7 +329,7 @@ func adviseLimits(bench Bench) []BenchAdvice {
 			var why string
 			switch {
 			case repetition.Search != nil && repetition.Search.Limit == BenchLimitHarness:
-				held, why = repetition.Search.Rate, lastUnproven(repetition.Search.Probes)
+				held, why = repetition.Search.Rate, whyUnproven(repetition.Search)
 			case repetition.Knee != nil && repetition.Knee.Limit == BenchLimitHarness:
 				held, why = repetition.Knee.Rate, repetition.Knee.Why
 			default:
@@ -345,10 +346,10 @@ func adviseLimits(bench Bench) []BenchAdvice {
 	return []BenchAdvice{out}
 }
 
-// lastUnproven says why the last probe that proved nothing did not.
-func lastUnproven(probes []BenchProbe) string {
-	for _, probe := range slices.Backward(probes) {
-		if probe.Hold == BenchUnproven {
+// whyUnproven says why the last probe of the rate that ended a search proved nothing.
+func whyUnproven(search *BenchSearch) string {
+	for _, probe := range slices.Backward(search.Probes) {
+		if probe.Hold == BenchUnproven && probe.Rate == search.Above {
 			return fmt.Sprintf("at %s %s", rate(probe.Rate), strings.Join(probe.Why, "; "))
 		}
 	}

@@ -158,9 +158,14 @@ func limited() Bench {
 // TestEvidence: the figures, what identical repetitions differ by, and how sure it is.
 func TestEvidence(t *testing.T) {
 	advice := Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=8 o=a", 40, 41, 42, 43, 44)))
-	want := "p99 of success latency: 42.0 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions differ by 4.89 ms; p = 0.0079; 5 against 5 repetitions)"
+	want := "p99 of success latency: 42.0 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions differ by 4.8 %; p = 0.0079; 5 against 5 repetitions)"
 	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
 		t.Errorf("got %+v\nwant %q", advice, want)
+	}
+	// Where identical repetitions differ much, change and noise are factors: 1.2 s of noise beside a change of 1 s would look like none.
+	advice = Advise(crossed(cellOf(1, "n=1 o=a", 660, 1180, 1230, 1130, 1290), cellOf(2, "n=8 o=a", 97, 98, 200, 294, 312)))
+	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "(÷ 5.90; identical repetitions differ by × 2.") {
+		t.Errorf("far apart, and much noise: %+v", advice)
 	}
 	advice = Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=1 o=b", 100, 101, 102, 103, 104), cellOf(3, "n=8 o=a", 40, 41, 42, 43, 44),
 		cellOf(4, "n=8 o=b", 40, 41, 42, 43, 44)))

@@ -59,11 +59,14 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 	return append(figuresOfMode(mode), figures...)
 }
 
+// rateHeld is the figure of a search.
+const rateHeld = "rate.held"
+
 // figuresOfMode are those that only a bench of the mode has. A rate that the harness limited is none of the consumer's, and is no figure of it.
 func figuresOfMode(mode BenchMode) []BenchFigure {
 	switch mode {
 	case BenchMaxThroughput:
-		return []BenchFigure{{Name: "rate.held", Words: "highest rate held", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
+		return []BenchFigure{{Name: rateHeld, Words: "highest rate held", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
 			return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
 		}}}
 	case BenchStep:

@@ -3,11 +3,11 @@ package reports
 // The report of a bench: one file that holds all it needs and asks nobody for anything, in the manner of the report of a run (html.go).
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -187,22 +187,40 @@ func benchFacts(bench Bench) []fact {
 	if broken := bench.Count(BenchBroken); broken > 0 {
 		out = append(out, fact{Label: "Broken", Value: count(int64(broken)), Note: "never called fast", Tone: "bad"})
 	}
+	wanted := []string{primary(bench.Mode).Name, "latency.success.p99", "recovery.steady"}
+	if bench.Mode == BenchMaxThroughput {
+		wanted = []string{rateHeld, "recovery.steady"} // each cell has its p99 at a rate of its own
+	}
 	for _, column := range benchColumns(bench) {
-		if column.Name != primary(bench.Mode).Name && column.Name != "latency.success.p99" && column.Name != "recovery.steady" && column.Name != "rate.held" {
+		if !slices.Contains(wanted, column.Name) {
 			continue
 		}
-		best, of, found := 0.0, "", false
-		for _, cell := range bench.Cells {
-			median := stats.Median(cell.Figures(column.BenchFigure))
-			if cell.State == BenchOK && !math.IsNaN(median) && (!found || median != best && (median > best) == column.Higher) {
-				best, of, found = median, cell.Name, true
-			}
-		}
-		if found {
-			out = append(out, fact{Label: "Best " + column.title, Value: inUnit(column.Unit, best), Note: visible(of, 60)})
+		best := bestOf(bench, column.Higher, func(cell BenchCell) (float64, bool) {
+			values := cell.Figures(column.BenchFigure)
+			return stats.Median(values), len(values) > 0
+		})
+		if best != nil {
+			value, _ := column.shown(*best)
+			out = append(out, fact{Label: "Best " + column.title, Value: value, Note: visible(best.Name, 60)})
+		} else if best = bestOf(bench, true, BenchCell.heldAtLeast); best != nil && column.Name == rateHeld {
+			value, _ := column.shown(*best)
+			out = append(out, fact{Label: "Highest lower bound", Value: value, Note: visible(best.Name, 60)})
 		}
 	}
 	return out
+}
+
+// bestOf is the cell that kept its promises and has the best of a figure, nil if none has it.
+func bestOf(bench Bench, higher bool, of func(BenchCell) (float64, bool)) *BenchCell {
+	var best *BenchCell
+	var most float64
+	for i := range bench.Cells {
+		value, known := of(bench.Cells[i])
+		if known && bench.Cells[i].State == BenchOK && (best == nil || value != most && (value > most) == higher) {
+			best, most = &bench.Cells[i], value
+		}
+	}
+	return best
 }
 
 func benchNoiseFacts(bench Bench) []fact {
@@ -249,12 +267,8 @@ func (p *benchPage) addCells(bench Bench) {
 			Runs: fmt.Sprintf("%d of %d", len(of.Repetitions), bench.Repetitions), Command: visible(of.Command, 4096),
 		}
 		for _, column := range columns {
-			summary := stats.Summarize(of.Figures(column.BenchFigure))
-			value := benchValueView{Value: "–"}
-			if summary.Count > 0 {
-				value = benchValueView{Value: inUnit(column.Unit, summary.Median), Spread: spreadText(summary)}
-			}
-			view.Values = append(view.Values, value)
+			value, spread := column.shown(of)
+			view.Values = append(view.Values, benchValueView{Value: cmp.Or(value, "–"), Spread: spread})
 		}
 		for _, setting := range of.Settings {
 			view.Settings = append(view.Settings, fact{Label: name(setting.Path), Value: text(setting.Value)})

@@ -3,11 +3,10 @@ package reports
 // A bench as a comment on a change, or in GITHUB_STEP_SUMMARY.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/dlqbench/dlqbench/internal/stats"
 )
 
 // BenchMarkdown writes the summary in GitHub's flavour, with the same care for texts from the runs as Markdown.
@@ -56,12 +55,8 @@ func benchCellsMarkdown(b *strings.Builder, bench Bench) {
 		}
 		fmt.Fprintf(b, "| %s | %d. %s | %d |", benchSign(of.State), of.Number, label, len(of.Repetitions))
 		for _, column := range columns {
-			summary := stats.Summarize(of.Figures(column.BenchFigure))
-			if summary.Count == 0 {
-				b.WriteString(" – |")
-				continue
-			}
-			fmt.Fprintf(b, " %s |", strings.TrimSpace(inUnit(column.Unit, summary.Median)+" "+spreadText(summary)))
+			value, spread := column.shown(of)
+			fmt.Fprintf(b, " %s |", cmp.Or(strings.TrimSpace(value+" "+spread), "–"))
 		}
 		b.WriteString("\n")
 	}

@@ -236,3 +236,48 @@ func TestBenchTerminalFitsTheScreen(t *testing.T) {
 		}
 	}
 }
+
+// A search that the harness ended says at least how much: a rate is then a lower bound, told as one, never compared, and no cell is the best.
+func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
+	bench := searchBench()
+	for i := range bench.Cells {
+		for k := range bench.Cells[i].Repetitions {
+			search := *bench.Cells[i].Repetitions[k].Search
+			search.Limit, search.Rate, search.Above = BenchLimitHarness, float64(1000*(i+1)+100*k), float64(1000*(i+1)+100*k+50)
+			search.Probes = append(slices.Clone(search.Probes),
+				BenchProbe{Rate: search.Above, Hold: BenchUnproven, Why: []string{"the machine was slow"}},
+				BenchProbe{Rate: search.Rate, Hold: BenchUnproven, Why: []string{"the first try"}})
+			bench.Cells[i].Repetitions[k].Search = &search
+		}
+	}
+	bench.Cells = bench.Cells[:2] // of three repetitions each
+	for form, page := range map[string]string{
+		"the page": renderBench(t, bench, BenchHTML), "Markdown": renderBench(t, bench, BenchMarkdown), "the terminal": renderBench(t, bench, benchTerminalPlain),
+	} {
+		for _, want := range []string{"rate held", "≥ 1,100/s", "≥ 2,100/s"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s does not say %q", form, want)
+			}
+		}
+	}
+	if facts := benchFacts(bench); len(facts) < 2 || facts[1].Label != "Highest lower bound" || facts[1].Value != "≥ 2,100/s" {
+		t.Errorf("the facts are %+v", facts)
+	}
+	if _, differences := benchDifferences(bench); len(differences) > 0 {
+		t.Errorf("lower bounds are compared: %+v", differences)
+	}
+	advice := adviseLimits(bench)
+	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "at least 1,000/s: at 1,050/s the machine was slow") {
+		t.Errorf("the advice is %+v", advice)
+	}
+}
+
+// A command is there to be copied: it is neither broken nor cut, however long it is.
+func TestBenchTerminalLeavesCommandsWhole(t *testing.T) {
+	bench := matrixBench()
+	command := "dlqbench run smoke --seed 0 --subject bench/a-long-name/subjects/02.yaml --set workload.duration=2s --set workload.rate=100/s"
+	bench.Advice = []BenchAdvice{{Text: "Don't use it.", Evidence: []string{shownBy + command}}}
+	if out := renderBench(t, bench, benchTerminalPlain); !strings.Contains(out, command+"\n") {
+		t.Errorf("the command is not there as it is:\n%s", out)
+	}
+}

@@ -3,6 +3,7 @@ package reports
 // The end of a bench on a terminal: how many cells kept their promises, the cells with their figures, what to change.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/internal/stats"
 )
 
 const (
@@ -76,13 +76,9 @@ func (s *screen) benchCells(bench Bench) {
 		s.add(" %s%s%2d %s", s.mark(mark), star, of.Number, name(of.Name))
 		figures, measured := strings.Repeat(" ", 7), false
 		for _, column := range columns {
-			summary := stats.Summarize(of.Figures(column.BenchFigure))
-			if summary.Count == 0 {
-				figures += fmt.Sprintf("%18s", "–")
-				continue
-			}
-			figures += fmt.Sprintf("%18s", medianText(column.Unit, summary))
-			measured = true
+			value, spread := column.shown(of)
+			figures += fmt.Sprintf("%18s", cmp.Or(strings.TrimSpace(value+" "+spread), "–"))
+			measured = measured || value != ""
 		}
 		if measured {
 			s.add("%s", figures)
@@ -134,6 +130,10 @@ func (s *screen) benchAdvice(bench Bench) {
 	for _, advice := range bench.Advice {
 		s.addWrapped(1, "• "+text(advice.Text))
 		for _, evidence := range advice.Evidence {
+			if strings.HasPrefix(evidence, shownBy) { // a command is copied
+				s.lines = append(s.lines, "     "+visible(evidence, 4096))
+				continue
+			}
 			s.addWrapped(5, text(evidence))
 		}
 	}

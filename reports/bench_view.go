@@ -21,18 +21,41 @@ type benchColumn struct {
 // benchColumns are the figures that a table of cells has room for: those that any cell of the bench has.
 func benchColumns(bench Bench) []benchColumn {
 	titles := []struct{ name, title string }{
-		{"rate.held", "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"}, {"drift.backlog", "backlog growth"},
+		{rateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"}, {"drift.backlog", "backlog growth"},
 		{"throughput.processed", "throughput"}, {"latency.success.p50", "success p50"}, {"latency.success.p99", "success p99"},
 		{"latency.dead_letter.p99", "dead letter p99"}, {"share.duplicates", "duplicates"}, {"recovery.steady", "recovery"}, {"recovery.drain", "drain"},
 	}
 	var out []benchColumn
 	for _, of := range titles {
 		figure, known := bench.Mode.Figure(of.name)
-		if known && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool { return len(c.Figures(figure)) > 0 }) {
-			out = append(out, benchColumn{BenchFigure: figure, title: of.title})
+		column := benchColumn{BenchFigure: figure, title: of.title}
+		if known && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool { value, _ := column.shown(c); return value != "" }) {
+			out = append(out, column)
 		}
 	}
 	return out
+}
+
+// shown is the figure of a cell with its spread, "" if the cell has none. A rate is a lower bound, and marked so, where no search of the cell ended at the consumer.
+func (c benchColumn) shown(cell BenchCell) (value, spread string) {
+	if summary := stats.Summarize(cell.Figures(c.BenchFigure)); summary.Count > 0 {
+		return inUnit(c.Unit, summary.Median), spreadText(summary)
+	}
+	if least, known := cell.heldAtLeast(); known && c.Name == rateHeld {
+		return "≥ " + rate(least), ""
+	}
+	return "", ""
+}
+
+// heldAtLeast is the median of the rates that a cell's searches found before something else than the consumer stopped them: each is a lower bound, and so is their median.
+func (c BenchCell) heldAtLeast() (least float64, known bool) {
+	var rates []float64
+	for _, repetition := range c.Repetitions {
+		if repetition.Finished() && repetition.Usable() && repetition.Search != nil && repetition.Search.Rate > 0 {
+			rates = append(rates, repetition.Search.Rate)
+		}
+	}
+	return stats.Median(rates), len(rates) > 0
 }
 
 // primary is the figure that a bench of this mode is about, the x of its front.
@@ -208,8 +231,8 @@ func (d benchDifference) word() string {
 	return "no difference"
 }
 
-// benchDifferences holds the cells that kept their promises against the first of them, in the bench's own figure and in p99. All are one family, so that many
-// cells do not make differences by chance.
+// benchDifferences holds the cells that kept their promises against the first of them, in the bench's own figure and in p99 (not after a search, which leaves every
+// cell at a rate of its own). All are one family, so that many cells do not make differences by chance.
 func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 	at := slices.IndexFunc(bench.Cells, func(c BenchCell) bool { return c.State == BenchOK })
 	if at < 0 {
@@ -222,11 +245,14 @@ func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 			continue
 		}
 		for _, column := range benchColumns(bench) {
-			if column.Name != primary(bench.Mode).Name && column.Name != "latency.success.p99" {
+			if column.Name != primary(bench.Mode).Name && (column.Name != "latency.success.p99" || bench.Mode == BenchMaxThroughput) {
 				continue
 			}
-			out = append(out, benchDifference{cell: cell, column: column})
-			pairs = append(pairs, stats.Pair{A: base.Figures(column.BenchFigure), B: cell.Figures(column.BenchFigure)})
+			pair := stats.Pair{A: base.Figures(column.BenchFigure), B: cell.Figures(column.BenchFigure)}
+			if len(pair.A)+len(pair.B) == 0 {
+				continue // lower bounds are not compared
+			}
+			out, pairs = append(out, benchDifference{cell: cell, column: column}), append(pairs, pair)
 		}
 	}
 	for i, difference := range stats.CompareAll(pairs) {

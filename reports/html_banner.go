@@ -100,12 +100,30 @@ func whereWords(o *assertions.Occurrence) string {
 	return strings.Join(parts, ", ")
 }
 
-func sinceWords(v *assertions.Verdict, o *assertions.Occurrence) string {
-	out := clock(o.At) + " on the run's clock"
-	if o.Phase == "" {
-		return out
+// missingWords say how it is known of what never came that it will not come any more.
+func missingWords(m assertions.Missing) string {
+	switch m {
+	case assertions.MissingCommitted:
+		return ": committed past, nobody is handed it again"
+	case assertions.MissingDrained:
+		return ": the drain ended, and it was still missing"
+	case assertions.MissingReplayed:
+		return ": the replay ended, and it was still missing"
+	case assertions.MissingAudited:
+		return ": the audit looked for it, and it was not there"
 	}
-	out += ", in the phase " + name(o.Phase)
+	return ""
+}
+
+func sinceWords(v *assertions.Verdict, o *assertions.Occurrence) string {
+	return clock(o.At) + " on the run's clock" + phaseWords(v, o) + missingWords(o.Missing)
+}
+
+func phaseWords(v *assertions.Verdict, o *assertions.Occurrence) string {
+	if o.Phase == "" {
+		return ""
+	}
+	out := ", in the phase " + name(o.Phase)
 	for _, p := range v.Phases {
 		if p.Name == o.Phase && o.At >= p.From && o.At <= max(p.To, p.From) {
 			out += " (" + duration((o.At - p.From).Round(time.Millisecond)) + " into it)"

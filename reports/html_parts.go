@@ -315,6 +315,8 @@ type faultView struct {
 	Sound                                   bool
 	Planned, Observed                       string
 	Effects                                 []fact
+	// Idle is why it did nothing, where no reason of the verdict tells.
+	Idle string
 	// Recovery is how long it took to feel it, and to be rid of it.
 	Recovery []fact
 	// The windows on a bar of 1000 units that is the run.
@@ -331,6 +333,7 @@ func faultViews(v *assertions.Verdict) []faultView {
 		fv := faultView{
 			Label: faultLabel(i), Anchor: faultAnchor(i), Name: faultName(f), Kind: name(f.Kind), What: text(f.What),
 			Target: name(f.Target), State: became(v, f), Planned: window(f.Planned), Observed: "not seen",
+			Idle: whyIdle(f),
 		}
 		fv.Sound = fv.State.sound()
 		fv.PlannedX, fv.PlannedWidth = place(f.Planned, whole)

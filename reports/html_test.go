@@ -376,3 +376,25 @@ func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 		}
 	}
 }
+
+// Of what never came the banner says since when it is sure not to come, and why it is.
+func TestBannerSaysSinceWhenSomethingIsMissing(t *testing.T) {
+	for how, want := range map[assertions.Missing]string{
+		assertions.MissingCommitted: "21.350 s on the run's clock, in the phase drain (2.75 s into it): committed past, nobody is handed it again",
+		assertions.MissingDrained:   "21.350 s on the run's clock, in the phase drain (2.75 s into it): the drain ended, and it was still missing",
+		assertions.MissingReplayed:  "21.350 s on the run's clock, in the phase drain (2.75 s into it): the replay ended, and it was still missing",
+		assertions.MissingAudited:   "21.350 s on the run's clock, in the phase drain (2.75 s into it): the audit looked for it, and it was not there",
+	} {
+		run := failRun()
+		for i := range run.Verdict.Invariants {
+			for k := range run.Verdict.Invariants[i].Anomalies {
+				run.Verdict.Invariants[i].Anomalies[k].First = &assertions.Occurrence{
+					Record: 7, Partition: 3, Offset: 12, At: 21350 * ms, Phase: "drain", Missing: how,
+				}
+			}
+		}
+		if words := parsePage(t, render(t, run, HTML)).words; !strings.Contains(words, want) {
+			t.Errorf("%s: the banner does not say %q", how, want)
+		}
+	}
+}

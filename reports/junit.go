@@ -229,7 +229,7 @@ func junitFaults(class string, v *assertions.Verdict) junitCase {
 		}
 		line += recoveryWords(f)
 		did = append(did, line)
-		if !state.sound() {
+		if !state.sound() && whyIdle(f) == "" {
 			unsound = append(unsound, line)
 		}
 	}

@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"bytes"
 	"encoding/xml"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -92,5 +94,45 @@ func TestJUnitErrorForAFaultWithoutEffect(t *testing.T) {
 	}
 	if got := became(run.Verdict, assertions.FaultResult{}); got != faultNotInjected {
 		t.Errorf("a fault that was never injected is %q", got)
+	}
+}
+
+// A fault on which nothing hangs and which did nothing passes, and is seen to have done nothing in every report.
+func TestAFaultThatMayMiss(t *testing.T) {
+	run := passRun()
+	f := &run.Verdict.Faults[0]
+	f.MayMiss, f.Observed.Effects, f.Observed.Idle = true, map[string]int64{}, "nobody asked for it"
+	if got := became(run.Verdict, *f); got != faultVacuous || got.sound() {
+		t.Errorf("it is %q", got)
+	}
+	had := fmt.Sprintf("%d faults took effect and 1 had none", len(run.Verdict.Faults)-1)
+	if len(run.Verdict.Faults) == 2 {
+		had = "1 fault took effect and 1 had none"
+	}
+	if got := headline(run.Verdict); !strings.Contains(got, had) {
+		t.Errorf("the headline is %q, want %q in it", got, had)
+	}
+	var page, screen, summary, junit bytes.Buffer
+	for name, err := range map[string]error{
+		"page": HTML(&page, run), "screen": Terminal(&screen, run, false), "summary": Markdown(&summary, run), "junit": JUnit(&junit, run),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, text := range map[string]string{"page": page.String(), "screen": screen.String(), "summary": summary.String(), "junit": junit.String()} {
+		if !strings.Contains(text, "no effect") || !strings.Contains(text, "nobody asked for it") {
+			t.Errorf("the %s does not say that it did nothing, and why", name)
+		}
+	}
+	for i := range run.Verdict.Faults[1:] {
+		run.Verdict.Faults[i+1] = *f
+	}
+	if got := headline(run.Verdict); !strings.Contains(got, "had no effect") || strings.Contains(got, "took") {
+		t.Errorf("the headline is %q", got)
+	}
+	run.Verdict.Verdict = assertions.Fail
+	if got := junitFaults("a class", run.Verdict); got.Error != nil {
+		t.Errorf("a failure is put down to what may miss: %+v", got.Error)
 	}
 }

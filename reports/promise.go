@@ -5,9 +5,11 @@ import "strings"
 // promise says in a sentence what an invariant holds a consumer to, for readers who do not know its name yet.
 func promise(invariant string) string {
 	if _, ofNode, found := strings.Cut(invariant, "/"); found {
-		invariant = ofNode // that of one node of a graph
+		invariant = ofNode // that of one node of a graph, or of one of several services
 	}
 	switch invariant {
+	case "service-separation":
+		return "Services that share a dead-letter topic each have to do with their own records only."
 	case "graph-conservation":
 		return "Every document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, by the way its id says."
 	case "no-loss":

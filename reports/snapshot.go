@@ -149,7 +149,7 @@ type InstanceState struct {
 	Kind   string `json:"kind"`
 	Number int    `json:"number"`
 	Name   string `json:"name"`
-	// Node is the node of the graph that it belongs to.
+	// Node is the node of the graph, or the one of several services, that it belongs to.
 	Node string `json:"node,omitempty"`
 	// Run counts its processes from 0.
 	Run    uint16         `json:"run"`

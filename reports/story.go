@@ -115,14 +115,35 @@ func passedHeadline(v *assertions.Verdict) string {
 		}
 	}
 	out := fmt.Sprintf("%s held over %s", plural(held, "invariant", "invariants"), counted(v.Ledger.Acknowledged, "records"))
-	if n := int64(len(v.Faults)); n > 0 {
-		out += fmt.Sprintf(" while %s took effect", plural(n, "fault", "faults"))
+	if len(v.Faults) > 0 {
+		out += " while " + tookEffect(v)
 	}
 	// A pass says nothing about what was not judged, and a subject that promises little is judged little.
 	if silent > 0 {
 		out += fmt.Sprintf("; %s not apply", plural(silent, "more does", "more do"))
 	}
 	return out + "."
+}
+
+// tookEffect counts the faults that did what they were there for, and those that did not: a run may pass without these, but nobody shall think that it
+// has shown anything of them.
+func tookEffect(v *assertions.Verdict) string {
+	took, idle := int64(0), int64(0)
+	for _, f := range v.Faults {
+		switch became(v, f) {
+		case faultVacuous, faultNotInjected, faultRefused:
+			idle++
+		default:
+			took++
+		}
+	}
+	switch {
+	case idle == 0:
+		return plural(took, "fault", "faults") + " took effect"
+	case took == 0:
+		return plural(idle, "fault", "faults") + " had no effect"
+	}
+	return plural(took, "fault", "faults") + " took effect and " + count(idle) + " had none"
 }
 
 func thresholdText(t measure.Threshold) string {
@@ -155,19 +176,22 @@ const (
 	faultVacuous     faultState = "no effect"
 	faultNotInjected faultState = "not injected"
 	faultNotHealed   faultState = "not healed"
+	faultRefused     faultState = "refused"
 )
 
 // became tells what became of a fault. Whether a fault with no counted effect makes the run vacuous is for the judge to say, not
 // for a report: where the verdict is pass, the judge was satisfied.
 func became(v *assertions.Verdict, f assertions.FaultResult) faultState {
 	switch {
+	case f.Refused != "":
+		return faultRefused
 	case !f.Observed.Injected:
 		return faultNotInjected
 	case !f.Observed.Healed && f.For > 0:
 		return faultNotHealed
 	case effectsTotal(f) > 0:
 		return faultEffective
-	case v.Verdict == assertions.Pass:
+	case v.Verdict == assertions.Pass && !f.MayMiss:
 		return faultInjected
 	}
 	return faultVacuous
@@ -184,8 +208,11 @@ func effectsTotal(f assertions.FaultResult) int64 {
 	return total
 }
 
-// effects lists what a fault did, the most frequent first.
+// effects lists what a fault did, the most frequent first; of one that did nothing, and on which nothing hangs, why.
 func effects(f assertions.FaultResult) string {
+	if why := whyIdle(f); why != "" {
+		return why
+	}
 	kinds := sortedKeys(f.Observed.Effects)
 	slices.SortStableFunc(kinds, func(a, b string) int {
 		return int(min(1, max(-1, f.Observed.Effects[b]-f.Observed.Effects[a])))
@@ -195,6 +222,17 @@ func effects(f assertions.FaultResult) string {
 		parts = append(parts, count(f.Observed.Effects[kind])+" "+name(kind))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// whyIdle says why a fault did nothing on which the verdict does not hang; of the others the verdict's reasons tell.
+func whyIdle(f assertions.FaultResult) string {
+	switch {
+	case f.Refused != "":
+		return text(f.Refused)
+	case f.MayMiss && effectsTotal(f) == 0:
+		return text(f.Observed.Idle)
+	}
+	return ""
 }
 
 // window prints a time window; a window without length is a moment.

@@ -23,7 +23,33 @@ func SuiteLine(w io.Writer, run SuiteRun) error {
 	return err
 }
 
-// SuiteEnd writes what is to be said of waivers and how the whole stands; artifacts is the folder in which all of it is.
+// namedNotRun is how many runs that were not run are named for each reason.
+const namedNotRun = 5
+
+// writeNotRun names what was not run, by why.
+func writeNotRun(b *strings.Builder, suite Suite) {
+	names, order := map[string][]string{}, []string{}
+	for _, run := range suite.Runs {
+		if run.Standing != StandingNotRun {
+			continue
+		}
+		why := strings.Join(run.Reasons, "; ")
+		if names[why] == nil {
+			order = append(order, why)
+		}
+		names[why] = append(names[why], name(run.Label))
+	}
+	for _, why := range order {
+		list := names[why]
+		more := ""
+		if n := len(list) - namedNotRun; n > 0 {
+			list, more = list[:namedNotRun], fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(b, "NOT RUN           %s%s: %s\n", strings.Join(list, ", "), more, text(why))
+	}
+}
+
+// SuiteEnd writes what was not run, what is to be said of waivers and how the whole stands; artifacts is the folder in which all of it is.
 func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 	var b strings.Builder
 	for _, waiver := range suite.Waivers {
@@ -31,6 +57,7 @@ func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 			fmt.Fprintf(&b, "%s:%d: %s\n", visible(waiver.Where.File, 4096), waiver.Where.Line, text(remark))
 		}
 	}
+	writeNotRun(&b, suite)
 	shard := ""
 	if suite.Shard != "" {
 		shard = ", shard " + suite.Shard

@@ -221,3 +221,15 @@ func TestCounts(t *testing.T) {
 		t.Errorf("without runs: %s", got)
 	}
 }
+
+// Of many runs that were not run for one reason a few are named, and all are counted.
+func TestSuiteEndNamesAFewOfThoseNotRun(t *testing.T) {
+	suite := Suite{Verdict: StandingInconclusive}
+	for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		suite.Runs = append(suite.Runs, SuiteRun{Label: label, Standing: StandingNotRun, Reasons: []string{"the budget of 1m0s is used up"}})
+	}
+	var b strings.Builder
+	if err := SuiteEnd(&b, suite, "gate"); err != nil || !strings.Contains(b.String(), "NOT RUN           a, b, c, d, e and 2 more: the budget of 1m0s is used up\n") {
+		t.Errorf("%v: %q", err, b.String())
+	}
+}

@@ -43,6 +43,7 @@ func (c *checker) check(folder string) {
 	c.checkOutcomes()
 	c.checkReference()
 	c.checkGraph()
+	c.checkServices()
 	c.checkStore()
 	c.checkFaults()
 	c.checkReplay()
@@ -126,7 +127,7 @@ func (c *checker) checkTopics() {
 func (c *checker) checkForeign() {
 	reference, envelope := c.s.Subject.Reference, ""
 	switch {
-	case c.s.Topics.DLQ.Foreign == 0 || !c.sound("/subject", "/subject/reference", "/subject/reference/envelope"):
+	case c.s.Topics.DLQ.Foreign == 0 || c.s.Services != nil || !c.sound("/subject", "/subject/reference", "/subject/reference/envelope"):
 		return
 	case c.file != nil:
 		envelope = c.file.Contract.DLQ.Envelope
@@ -177,7 +178,7 @@ func (c *checker) checkReference() {
 		c.at(base+"/assignor", "assignor belongs to the classic group protocol: with group_protocol: consumer the broker assigns; leave it out")
 	}
 	if waits && c.sound(base+"/max_retries", base+"/retry_jitter_ms") {
-		c.checkDrain(*reference)
+		c.checkWaits(*reference, "/subject/reference/max_retries")
 	}
 	// What the consumer itself would refuse, where nothing was said of it yet.
 	if err := reference.Validate(); err != nil && len(c.problems) == before && c.allSound(base) {
@@ -188,8 +189,8 @@ func (c *checker) checkReference() {
 // protocolConsumer is the group protocol of KIP-848, in which the broker assigns.
 const protocolConsumer = "consumer"
 
-// checkDrain refuses a drain in which a correct consumer could not finish: it would be judged to have stalled.
-func (c *checker) checkDrain(reference Reference) {
+// checkWaits refuses a drain in which a correct consumer could not finish: it would be judged to have stalled. retries is where it says how often it retries.
+func (c *checker) checkWaits(reference Reference, retries string) {
 	if !c.sound("/expect/drain") {
 		return
 	}
@@ -201,7 +202,7 @@ func (c *checker) checkDrain(reference Reference) {
 	if drain := c.s.Expect.Drain.D(); longest > drain {
 		path := "/expect/drain"
 		if !c.has(path) {
-			path = "/subject/reference/max_retries"
+			path = retries
 		}
 		c.at(path, fmt.Sprintf("the waits of one record add up to %s, the drain ends after %s: a correct consumer could not finish; raise expect.drain or retry less", longest, drain))
 	}
@@ -267,6 +268,7 @@ func (c *checker) threshold(path, expression string, err error) {
 	if n == nil || n.bad {
 		return
 	}
+	n.bad = true
 	at, text := n.at, err.Error()
 	if found := thresholdColumn.FindStringSubmatch(text); found != nil {
 		column, _ := strconv.Atoi(found[1])

@@ -78,7 +78,7 @@ func (c *checker) setting() faults.Setting {
 		Steady: c.s.Workload.Duration.D(), Brokers: c.s.Cluster.Brokers, DLQBroker: c.s.Topics.DLQ.Broker,
 		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{}, Nodes: c.s.nodeNames(),
 	}
-	if !c.allSound("/graph") {
+	if !c.allSound("/graph") || !c.allSound("/services") {
 		setting.Instances, setting.MaxInstances = 0, 0
 	}
 	c.tellSubject(&setting)
@@ -117,7 +117,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 	}
 	reference := c.s.Subject.Reference
-	if c.s.Graph != nil {
+	if c.s.Graph != nil || c.s.Services != nil {
 		setting.NoRetryTopics = true
 		return
 	}

@@ -169,7 +169,7 @@ func (s *Scenario) fill(root *node) {
 	if root.get("/workload/outcomes") == nil {
 		s.Workload.Outcomes.Success = 100
 	}
-	if s.Subject.File == "" && s.Subject.Reference == nil {
+	if s.Subject.File == "" && s.Subject.Reference == nil && s.Services == nil {
 		reference := defaultReference()
 		s.Subject.Reference = &reference
 	}
@@ -182,6 +182,9 @@ func (s *Scenario) fill(root *node) {
 func (s *Scenario) InstanceCount() int {
 	if s.Graph != nil {
 		return s.Graph.Instances()
+	}
+	if s.Services != nil {
+		return s.FirstOf(len(s.Services))
 	}
 	if s.Subject.Reference != nil {
 		return s.Subject.Reference.Instances

@@ -68,11 +68,7 @@ func promises(c history.Contract) []string {
 	list = append(list, fmt.Sprintf("Retried: %s. Final at once: %s. Business failures: %s, which %s.",
 		outcomeList(c.Retryable), outcomeList(c.Permanent), outcomeList(c.Logical),
 		either(c.LogicalDeadLetters, "are dead-lettered", "end the record's processing without a dead letter")))
-	list = append(list, map[history.Ordering]string{
-		history.OrderingNone:      "Records are processed in any order.",
-		history.OrderingPartition: "Records of a partition are processed in order.",
-		history.OrderingKey:       "Records with the same key are processed in order.",
-	}[c.Ordering], map[history.Retry]string{
+	list = append(list, orderPromise(c), map[history.Retry]string{
 		history.RetryInPlace:    "Retries happen in the consumer, while it holds the record.",
 		history.RetryRedelivery: "Retries are new deliveries of the record.",
 		history.RetryTopics:     "Retries go through retry topics: a written copy carries the obligation on.",
@@ -92,6 +88,18 @@ func promises(c history.Contract) []string {
 		list = append(list, fmt.Sprintf("Records that need not wait for failing ones keep %.0f%% of their pace while those back off.", 100*c.Isolation))
 	}
 	return list
+}
+
+// orderPromise says, too, what the next record waits for: the dead letter is easily forgotten.
+func orderPromise(c history.Contract) string {
+	after := either(c.OrderOfAttempts, "after the last attempt of the one before", "once the one before is finished, as a dead letter is when it is acknowledged")
+	switch c.Ordering {
+	case history.OrderingPartition:
+		return "Records of a partition are processed in order: the next is begun " + after + "."
+	case history.OrderingKey:
+		return "Records with the same key are processed in order: the next is begun " + after + "."
+	}
+	return "Records are processed in any order."
 }
 
 func progressPromise(c history.Contract) string {
@@ -214,6 +222,7 @@ func contractRules(c history.Contract) []contractRule {
 		{"liveness", "once everything is healed the lag goes to zero, no partition stays paused and the group settles", ""},
 		{"graceful-stop", fmt.Sprintf("after TERM it ends within %s, and what it had not finished is delivered again", c.StopGrace), ""},
 		{"replay-round-trip", "in scenarios with a replay phase, every selected dead letter goes back once and reaches its end", letters},
+		{"service-separation", "in scenarios with several services on one dead-letter topic, none of them has to do with a record of another's", ""},
 		{"store-lifecycle", "in runs with a dead-letter store, its entries change only as the documents say, one worker at a time", ""},
 		{"graph-conservation", "in scenarios with a graph of nodes, every document leaves it or lies in exactly one node's dead-letter topic", ""},
 	}

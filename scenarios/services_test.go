@@ -105,3 +105,28 @@ func TestReadyMadeSubjectsAreSound(t *testing.T) {
 		}
 	}
 }
+
+// Several services are told apart by what they are called, numbered one after another, and each promises what its own settings say.
+func TestServicesOfAScenario(t *testing.T) {
+	const text = `
+name: several
+description: Two services.
+services:
+  - {name: orders, instances: 2}
+  - {name: billing, settings: {max_retries: 5}}
+workload: {rate: 10/s, duration: 4s}
+`
+	s, err := Parse("several.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.InstanceCount() != 3 || s.FirstOf(0) != 0 || s.FirstOf(1) != 2 || s.Subject.Reference != nil {
+		t.Errorf("%d instances, from %d and %d; %+v", s.InstanceCount(), s.FirstOf(0), s.FirstOf(1), s.Subject)
+	}
+	for i, attempts := range []int{consumer.DefaultSettings().MaxRetries, 5} {
+		have := s.Services[i].Contract("run." + s.Services[i].Name)
+		if have.Service != "run."+s.Services[i].Name || have.Envelope != deadletter.HexkitName || have.MaxAttempts != attempts {
+			t.Errorf("service %d promises %+v", i, have)
+		}
+	}
+}

@@ -25,11 +25,13 @@ type Scenario struct {
 	// Description says what the scenario proves.
 	Description string `json:"description" jsonschema:"required"`
 	// Seed, unless given on the command line; every random choice of the run follows from it.
-	Seed     uint64        `json:"seed,omitempty"`
-	Cluster  Cluster       `json:"cluster,omitempty"`
-	Topics   Topics        `json:"topics,omitempty"`
-	Subject  Subject       `json:"subject,omitempty"`
-	Graph    *Graph        `json:"graph,omitempty"`
+	Seed    uint64  `json:"seed,omitempty"`
+	Cluster Cluster `json:"cluster,omitempty"`
+	Topics  Topics  `json:"topics,omitempty"`
+	Subject Subject `json:"subject,omitempty"`
+	Graph   *Graph  `json:"graph,omitempty"`
+	// Services, two to eight, are the subject where several of them share one dead-letter topic.
+	Services []Service     `json:"services,omitempty" jsonschema:"minItems=1,maxItems=8"`
 	Workload Workload      `json:"workload" jsonschema:"required"`
 	Faults   []faults.Spec `json:"faults,omitempty"`
 	Drill    *Drill        `json:"drill,omitempty"`

@@ -36,8 +36,8 @@ type Store struct {
 	// Workers are processes with one worker each, 1 to 16; default 2. Routers: 1 to 4; default 1.
 	Workers int `json:"workers,omitempty" jsonschema:"minimum=1,maximum=16"`
 	Routers int `json:"routers,omitempty" jsonschema:"minimum=1,maximum=4"`
-	// Retry is how workers try an entry: call (default; the downstream answers by Outcomes) or republish (to the record's topic, where the subject has it again;
-	// Healed says whether it then succeeds).
+	// Retry is how workers try an entry: call (default; the downstream answers by Outcomes) or republish (to the record's topic, where the subject has it again
+	// and succeeds).
 	Retry string `json:"retry,omitempty" jsonschema:"enum=call,enum=republish"`
 	// TimeScale is how many times faster than real the times below and those of the strategies go; default 600: a minute is 100 ms.
 	TimeScale float64 `json:"time_scale,omitempty" jsonschema:"minimum=1,maximum=1000000"`
@@ -61,8 +61,6 @@ type Store struct {
 	Late units.Duration `json:"late,omitempty"`
 	// Outcomes are the weights of what the downstream answers workers (retry: call); default: success 100.
 	Outcomes Outcomes `json:"outcomes,omitempty"`
-	// Healed is the share of the records that succeed once they are republished (retry: republish); default 100%.
-	Healed units.Percent `json:"healed,omitempty"`
 }
 
 // StoreRetention says how fast its time goes.
@@ -121,7 +119,7 @@ func defaultStore() Store {
 	return Store{
 		Engine: EngineSQLite, Vocabulary: "lifecycle", Workers: 2, Routers: 1, Retry: RetryByCall, TimeScale: 600, PollInterval: units.Duration(30 * time.Second),
 		Lease: units.Duration(5 * time.Minute), BatchSize: 10, Concurrency: 5, MaxRetries: 5, OffPeakHours: []int{2, 3, 4}, OffPeakZone: "UTC",
-		Late: units.Duration(500 * time.Millisecond), Healed: 1,
+		Late: units.Duration(500 * time.Millisecond),
 	}
 }
 
@@ -181,11 +179,12 @@ func (c *checker) checkStore() {
 	if s.Real(s.Lease.D()) < 200*time.Millisecond {
 		c.at("/store/time_scale", "at this scale a lock would hold for less than 200 ms, and a busy machine would lose it: raise lease")
 	}
-	if c.has("/store/healed") && s.Retry != RetryByRepublish {
-		c.at("/store/healed", "healed goes with retry: republish; with retry: call the outcomes say what becomes of an entry")
+	if partitions := c.s.Topics.DLQ.Partitions; c.allSound("/topics") && s.Routers > partitions {
+		c.at("/store/routers", fmt.Sprintf("%d routers share a dead-letter topic of %d partitions, so that one would have nothing to read: lower routers, or raise topics.dlq.partitions",
+			s.Routers, partitions))
 	}
 	if c.has("/store/outcomes") && s.Retry != RetryByCall {
-		c.at("/store/outcomes", "outcomes go with retry: call; with retry: republish the subject has the record again, and healed says what becomes of it")
+		c.at("/store/outcomes", "outcomes go with retry: call; with retry: republish the subject has the record again, and succeeds with it")
 	}
 }
 

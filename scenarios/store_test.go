@@ -48,12 +48,15 @@ func TestWhatIsWrongWithAStore(t *testing.T) {
 		"{url: postgres://x/y}":                            "a url goes with engine: postgres",
 		"{time_scale: 60000}":                              "raise poll_interval",
 		"{time_scale: 5000, lease: 1m, poll_interval: 5m}": "raise lease",
-		"{healed: 50%}":                                    "healed goes with retry: republish",
 		"{retry: republish, outcomes: {success: 1}}":       "outcomes go with retry: call",
 	} {
 		if _, err := Parse("x", []byte(withStore+store)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not say %q", store, err, want)
 		}
+	}
+	narrow := strings.Replace(withStore, "store: ", "topics: {dlq: {partitions: 1}}\nstore: ", 1)
+	if _, err := Parse("x", []byte(narrow+"{routers: 2}")); err == nil || !strings.Contains(err.Error(), "lower routers") {
+		t.Errorf("more routers than partitions: %v", err)
 	}
 	without := strings.Replace(withStore, "{instances: 2}", "{instances: 2, dlq_enabled: false}", 1)
 	if _, err := Parse("x", []byte(without+"{workers: 1}")); err == nil || !strings.Contains(err.Error(), "there are no dead letters to keep") {

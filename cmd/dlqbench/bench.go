@@ -29,7 +29,7 @@ type benchFlags struct {
 func (a *app) benchCommand() *cobra.Command {
 	flags := benchFlags{}
 	command := &cobra.Command{
-		Use: "bench [NAME|FILE]", Short: "Measure a consumer under several settings, and judge it in each", Args: cobra.MaximumNArgs(1),
+		Use: "bench [NAME|FILE]", Short: "Measure a consumer under several settings, and judge it in each", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
 Run one scenario with every combination of settings that a bench's file names, each several times in turns, and say which differences are real. In every
 run the invariants are judged: settings that break a promise are marked broken, not fast. The folder of artifacts holds results.json, results.csv,
@@ -159,8 +159,10 @@ func (a *app) benchProgress(job bench.Job, standing bench.Standing) {
 		at = " at " + reports.PerSecond(job.Rate)
 	}
 	left := fmt.Sprintf("at least %s left", reports.Duration(standing.Least))
-	if standing.Measured {
-		left = fmt.Sprintf("%s to %s left", reports.Duration(standing.Least), reports.Duration(standing.Most))
+	if least, most := reports.Duration(standing.Least), reports.Duration(standing.Most); standing.Measured && least == most {
+		left = "about " + least + " left" // one run was measured so far
+	} else if standing.Measured {
+		left = fmt.Sprintf("%s to %s left", least, most)
 	}
 	a.say("%d of %d done, %s: %s, repetition %d%s", standing.Done, standing.All, left, job.Cell.Name, job.Repetition, at)
 }

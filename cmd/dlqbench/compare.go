@@ -167,7 +167,11 @@ func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 		return fmt.Errorf("writing the baseline: %w", err)
 	}
 	if flags.save != "-" {
-		fmt.Fprintf(a.stdout, "%s: a baseline of %d runs\n", flags.save, len(runs))
+		of := fmt.Sprintf("%d runs", len(runs))
+		if len(runs) == 1 {
+			of = "1 run: repeat it, of a single one no figure can be told from noise"
+		}
+		fmt.Fprintf(a.stdout, "%s: a baseline of %s\n", flags.save, of)
 	}
 	return nil
 }

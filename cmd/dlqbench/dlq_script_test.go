@@ -17,6 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/cluster"
 	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
+	"github.com/dlqbench/dlqbench/internal/kafkatest"
 )
 
 // cmdKafka starts the embedded Kafka with these topics and puts its address into the environment as KAFKA: kafka TOPIC…. Bare kfake will not do: a member
@@ -65,20 +66,11 @@ func cmdTopic(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(ts.Getenv("KAFKA"), ",")...), kgo.ConsumeTopics(args[0]),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond))
+	records, err := kafkatest.Committed(context.Background(), strings.Split(ts.Getenv("KAFKA"), ","), args[0])
 	ts.Check(err)
-	defer client.Close()
 	values := map[string]int{}
-	for quiet := 0; quiet < 4; {
-		ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
-		fetches := client.PollFetches(ctx)
-		cancel()
-		quiet++
-		fetches.EachRecord(func(record *kgo.Record) {
-			quiet = 0
-			values[string(record.Value)]++
-		})
+	for _, record := range records {
+		values[string(record.Value)]++
 	}
 	for value, n := range values {
 		if n != 1 {

@@ -25,8 +25,13 @@ import (
 type observeFlags struct{ address, webhook string }
 
 func (o *observeFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "metrics-addr", "", "serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464")
+	o.addMetrics(f)
 	f.StringVar(&o.webhook, "webhook", "", "POST a notification to this URL for each entry that has failed or needs a person (a secret: better given as DLQBENCH_WEBHOOK)")
+}
+
+// addMetrics is add for a router, which has nobody to notify: it is workers that give entries up.
+func (o *observeFlags) addMetrics(f *pflag.FlagSet) {
+	f.StringVar(&o.address, "metrics-addr", "", "serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464")
 }
 
 // observeLimit bounds what is still done for observers at the end.
@@ -68,6 +73,9 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 // serveMetrics serves until it is stopped.
 func serveMetrics(address string, handler http.Handler, log zerolog.Logger) (stop func(context.Context), err error) {
 	listener, err := net.Listen("tcp", address)
+	if wrong := (*net.AddrError)(nil); errors.As(err, &wrong) {
+		return nil, usageError{fmt.Errorf("--metrics-addr %q: %w: write host and port, such as 127.0.0.1:9464", address, wrong)}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("serving metrics at %s: %w (--metrics-addr takes an address of this machine at which nothing else listens, such as 127.0.0.1:9464)", address, err)
 	}

@@ -81,7 +81,7 @@ It runs until TERM. "state":"ready" in the log says that it has partitions. Ever
 	}
 	flags.store.add(command.Flags())
 	flags.strategy.add(command.Flags())
-	flags.observe.add(command.Flags())
+	flags.observe.addMetrics(command.Flags())
 	f := command.Flags()
 	f.StringVar(&flags.bootstrap, "bootstrap", "", "brokers, comma-separated (also DLQBENCH_BOOTSTRAP_SERVERS)")
 	f.StringSliceVar(&flags.config.Topics, "dlq-topic", nil, "dead-letter topics, comma-separated")
@@ -114,7 +114,12 @@ func (a *app) route(ctx context.Context, flags routerFlags) error {
 		return err
 	}
 	defer closeStore(there)
-	config.Store = there
+	observer, end, err := flags.observe.open(there, config.Logger)
+	if err != nil {
+		return err
+	}
+	defer end()
+	config.Store, config.Observer = there, observer
 	if flags.plant != nil {
 		flags.plant(&config)
 	}

@@ -21,7 +21,7 @@ import (
 // drillFlags are the flags of `dlqbench drill`.
 type drillFlags struct {
 	runFlags
-	addr                                    string
+	addr, tokenFile                         string
 	limit, away, linger                     time.Duration
 	scripted, responder, openEnded, foreign bool
 }
@@ -29,7 +29,7 @@ type drillFlags struct {
 func (a *app) drillCommand() *cobra.Command {
 	flags := drillFlags{}
 	command := &cobra.Command{
-		Use: "drill SCENARIO", Short: "Break and heal a running consumer by hand, together, and judge it", Args: cobra.ExactArgs(1),
+		Use: "drill SCENARIO", Short: "Break and heal a running consumer by hand, together, and judge it", Args: takes(1, 1),
 		Long: strings.TrimSpace(`
 Run one scenario as a drill: its load goes on, and people break and heal things on a web page. The drill measures how long it takes to notice,
 to heal and to drain, and leaves a debrief (debrief.html, debrief.md, drill.json) beside the usual reports, with the full verdict. Everything
@@ -46,6 +46,7 @@ everything is healed, the consumer may finish its work, and the verdict is that 
 	}
 	set := command.Flags()
 	set.StringVar(&flags.addr, "addr", "127.0.0.1:8480", "where the page is served; port 0 takes any free one, any other address than loopback asks for a token")
+	set.StringVar(&flags.tokenFile, "token-file", "", "tokens of your own: the injector's in the first line, the responder's in the second (or "+environmentInjectorToken+", "+environmentResponderToken+")")
 	set.BoolVar(&flags.openEnded, "open-ended", false, "go on until the drill is ended by hand, at most for --limit")
 	set.DurationVar(&flags.limit, "limit", time.Hour, "the longest that the load may last")
 	set.DurationVar(&flags.away, "away", 30*time.Second, "end the drill when everybody who looked at it has been gone for so long")
@@ -72,6 +73,10 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 	if err != nil {
 		return usageError{err}
 	}
+	tokens, err := chosenTokens(flags.tokenFile)
+	if err != nil {
+		return usageError{err}
+	}
 	if flags.tui {
 		if err := a.checkTerminal(); err != nil {
 			return err
@@ -82,12 +87,16 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 		return err
 	}
 	defer unserve()
-	session, hands := drill.New(drill.Options{
+	settings := drill.Options{
 		Scenario: options.Scenario, Source: options.Source, SubjectFile: options.SubjectFile, Scripted: flags.scripted,
-		Foreign: flags.cluster.provider == harness.ClusterExternal && !flags.foreign, Rerun: recordedCommand(flags), Away: flags.away, Limit: flags.limit,
-	})
+		Foreign: flags.anothers(), Rerun: recordedCommand(flags), Away: flags.away, Limit: flags.limit,
+	}
+	if flags.cluster.provider == harness.ClusterExternal {
+		settings.CanBreak = options.Cluster.External.CanBreak
+	}
+	session, hands := drill.New(settings)
 	options.Hands = hands
-	server, err := web.Listen(web.Options{Address: flags.addr, Apart: flags.responder || flags.scripted, Log: a.notes()})
+	server, err := web.Listen(web.Options{Address: flags.addr, Apart: flags.responder || flags.scripted, Tokens: tokens, Log: a.notes()})
 	if err != nil {
 		return err
 	}
@@ -138,14 +147,18 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (harness.Options, 
 	if err != nil {
 		return options, err
 	}
-	foreign := flags.cluster.provider == harness.ClusterExternal && !flags.foreign
-	if foreign && len(options.Scenario.Written()) > 0 {
+	if flags.anothers() && len(options.Scenario.Written()) > 0 {
 		return options, fmt.Errorf("%s breaks things by itself, and this Kafka is not dlqbench's own: if it is yours to break, say --i-own-this-cluster", options.Scenario.Name)
 	}
 	if flags.scripted && len(options.Scenario.Written()) == 0 {
 		return options, fmt.Errorf("%s: --scripted, and neither the scenario nor a script of it (drill) breaks anything", options.Scenario.Name)
 	}
 	return options, nil
+}
+
+// anothers reports whether the Kafka is one that nobody has said to own.
+func (f drillFlags) anothers() bool {
+	return f.cluster.provider == harness.ClusterExternal && !f.foreign
 }
 
 // recordedCommand is the command line that runs a recording; %s stands for its file.
@@ -162,6 +175,9 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 		fmt.Fprintf(a.stderr, "on call:         %s\n", server.Link(drill.RoleResponder))
 	}
 	fmt.Fprintf(a.stderr, "heal everything: %s\n", server.HealCommand())
+	if flags.anothers() {
+		fmt.Fprintln(a.stderr, "nothing can be broken: this Kafka is not dlqbench's own; if it is yours to break, say --i-own-this-cluster")
+	}
 	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
 }
 
@@ -181,10 +197,12 @@ func (a *app) carryOutDrill(ctx context.Context, options harness.Options, sessio
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		options.Log.Warn().Msg("the drill ends: healing, draining and judging it; interrupt again to end at once")
 		if session.Interrupted(); session.State(drill.RoleInjector).Stage == drill.StageSetUp {
+			options.Log.Warn().Msg("the drill ends before it has begun; interrupt again to end at once")
 			cancel() // nothing has happened that could be judged
+			return
 		}
+		options.Log.Warn().Msg("the drill ends: healing, draining and judging it; interrupt again to end at once")
 	})()
 	outcome, err := a.runShown(running, options, flags.scripted || flags.responder)
 	progress.Done()
@@ -203,7 +221,8 @@ func (a *app) carryOutDrill(ctx context.Context, options harness.Options, sessio
 		return worst(code, exitEnvironment), errors.Join(err, printing)
 	}
 	if !flags.json {
-		fmt.Fprintf(a.stdout, "debrief: %s\nagain:   %s\n", filepath.Join(outcome.Judged.Dir, drill.FileHTML), outcome.Judged.Header.Rerun)
+		fmt.Fprintf(a.stdout, "ended:   %s\ndebrief: %s\nagain:   %s\n",
+			session.State(drill.RoleInjector).Ending, filepath.Join(outcome.Judged.Dir, drill.FileHTML), outcome.Judged.Header.Rerun)
 	}
 	return code, err
 }

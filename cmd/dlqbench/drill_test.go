@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A drill whose port another one has says so before it starts anything.
@@ -32,9 +31,9 @@ func TestDrillPortTaken(t *testing.T) {
 func TestDrillInterrupted(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--open-ended", "--set",
-		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set", "workload.outcomes={success: 70, permanent: 30}")
+		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set", "workload.outcomes={success: 70, permanent: 30}", "--set", "workload.keys.count=2")
 	p.waitForPhase("fault")
-	time.Sleep(3 * time.Second) // so that there is something to judge
+	p.waitForFile(filepath.Join("logs", "instance-0.log"), "NOT_ENOUGH_REPLICAS") // so that what is broken has had an effect
 	p.signal(syscall.SIGINT)
 	p.wantExit(exitPass, patience)
 	p.wantFiles(true, "verdict.json", "debrief.html", "recorded.yaml", "history/sealed.json")

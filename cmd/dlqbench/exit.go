@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -36,7 +37,7 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case !a.started, errors.As(err, &usage), errors.As(err, &problems):
+	case !a.started, errors.As(err, &usage), errors.As(err, &problems), errors.Is(err, harness.ErrNoRun):
 		return exitUsage
 	}
 	return exitEnvironment

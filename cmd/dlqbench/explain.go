@@ -15,7 +15,7 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var docs string
 	command := &cobra.Command{
-		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain what is judged or what can be broken", Args: cobra.MaximumNArgs(1),
+		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain what is judged or what can be broken", Args: takes(0, 1),
 		Example: `  dlqbench explain commit-after-dlq
   dlqbench explain network.latency
   dlqbench explain commit-before-dlq`,

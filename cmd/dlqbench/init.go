@@ -16,7 +16,7 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var force bool
 	command := &cobra.Command{
-		Use: "init [DIR]", Short: "Write a dlqbench.yaml, a subject.yaml and a workflow to begin with", Args: cobra.MaximumNArgs(1),
+		Use: "init [DIR]", Short: "Write a dlqbench.yaml, a subject.yaml and a workflow to begin with", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
 Look at what the repository in DIR (default: here) is built with and write files to begin with: dlqbench.yaml, the suite; subject.yaml, how the consumer
 is built and started and what it promises, with the questions as comments; .github/workflows/dlqbench.yml. A file that is there is left as it is.`),

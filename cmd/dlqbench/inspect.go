@@ -200,6 +200,8 @@ type failureJSON struct {
 	EventID       string     `json:"event_id,omitempty"`
 	EventType     string     `json:"event_type,omitempty"`
 	CorrelationID string     `json:"correlation_id,omitempty"`
+	// Context is an object.
+	Context json.RawMessage `json:"context,omitempty"`
 }
 
 func newFailureJSON(f *deadletter.Failure) failureJSON {
@@ -214,6 +216,9 @@ func newFailureJSON(f *deadletter.Failure) failureJSON {
 		Reason: f.Reason, Class: f.Class, Code: f.Code, Cause: f.Cause, CauseReason: f.CauseReason, Stack: f.Stack, Attempts: f.Attempts, MaxAttempts: f.MaxAttempts,
 		Topic: f.Topic, Time: known(f.Time), SourceTime: known(f.SourceTime), SourceType: f.SourceTimeType, Service: f.Service, Instance: f.Instance,
 		Stage: f.Stage, Handler: f.Handler, Group: f.Group, ID: f.ID, EventID: f.EventID, EventType: f.EventType, CorrelationID: f.CorrelationID,
+	}
+	if f.Context != "" {
+		out.Context = json.RawMessage(f.Context)
 	}
 	if f.Partition >= 0 {
 		out.Partition = &f.Partition

@@ -14,7 +14,7 @@ import (
 func (a *app) checkCommand() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
-		Use: "check RUN", Short: "Judge a stored run again", Args: cobra.ExactArgs(1),
+		Use: "check RUN", Short: "Judge a stored run again", Args: takes(1, 1),
 		Long: `Judge the history in a run directory again and write its reports anew. The exit code is that of the verdict.
 A run that was killed is judged too, as far as its history goes.`,
 		Example:           "  dlqbench check runs/latest",
@@ -44,7 +44,7 @@ func (a *app) reportCommand() *cobra.Command {
 			if len(args) == 2 && *files["json"] == "-" {
 				return fmt.Errorf("report takes one run, not %q and %q: the file that verdict.json is written to is joined with =, as in --json=%[2]s", args[0], args[1])
 			}
-			return cobra.ExactArgs(1)(command, args)
+			return takes(1, 1)(command, args)
 		},
 		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout, and so is --json without a file. Without a flag, print the summary.\n" +
 			"The run's history is judged anew, so a run of an older dlqbench is rendered too.",

@@ -30,7 +30,7 @@ func (a *app) mutantCommand() *cobra.Command {
 
 func (a *app) mutantConsumeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "consume MUTANT", Short: "Run the reference consumer with a planted bug", Args: cobra.ExactArgs(1),
+		Use: "consume MUTANT", Short: "Run the reference consumer with a planted bug", Args: takes(1, 1),
 		RunE: func(command *cobra.Command, args []string) error {
 			mutant, err := mutants.Named(args[0])
 			if err != nil {
@@ -54,7 +54,7 @@ func (a *app) mutantConsumeCommand() *cobra.Command {
 func (a *app) mutantReplayCommand() *cobra.Command {
 	flags := replayFlags{}
 	command := &cobra.Command{
-		Use: "replay MUTANT", Short: "Put dead letters back with a planted bug", Args: cobra.ExactArgs(1),
+		Use: "replay MUTANT", Short: "Put dead letters back with a planted bug", Args: takes(1, 1),
 		RunE: func(command *cobra.Command, args []string) error {
 			mutant, err := mutants.Named(args[0])
 			if err != nil {
@@ -86,7 +86,7 @@ func (a *app) mutantWorkerCommand() *cobra.Command {
 // planted makes the command one with the bug that its argument names, which must be one of the kind.
 func planted(command *cobra.Command, kind string, mutant *mutants.Mutant, ofKind func() bool) *cobra.Command {
 	run := command.RunE
-	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug", cobra.ExactArgs(1)
+	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug", takes(1, 1)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		var err error
 		if *mutant, err = mutants.Named(args[0]); err != nil {

@@ -41,7 +41,8 @@ Prove the checkers, in three parts; without arguments all of them:
                 definitions, which must agree
   completeness  consumers and replays with one planted bug each are run, seed after seed, and must be named by the right anomaly; the
                 correct consumer must pass the same scenarios
-  soundness     the correct consumer is run in every mode it has, under every fault there is, alone and in pairs, and must never be accused
+  soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode it has, under every
+                fault there is, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped where it is missing)
 
 The exit code is 1 if something was missed or falsely accused. Runs that did not show what they should are kept in --out; each is told with the
 command that does it again.`),

@@ -39,7 +39,7 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	flags := runFlags{}
 	command := &cobra.Command{
-		Use: "run SCENARIO…", Short: "Run scenarios against a consumer and judge it", Args: cobra.MinimumNArgs(1),
+		Use: "run SCENARIO…", Short: "Run scenarios against a consumer and judge it", Args: takes(1, anyNumber),
 		Long: strings.TrimSpace(`
 Run one scenario after another: a file, or the name of a shipped one (see dlqbench list). Each run leaves a folder with the
 scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs and the consumer's logs; runs/latest points

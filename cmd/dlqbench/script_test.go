@@ -57,16 +57,18 @@ func TestScripts(t *testing.T) {
 			return os.Geteuid() == 0, nil // TestDiskTrouble tries as root what the scripts can't
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":     cmdExits,
-			"vanished":  cmdVanished,
-			"cut":       cmdCut,
-			"overwrite": cmdOverwrite,
-			"shown":     cmdShown,
-			"kafka":     cmdKafka,
-			"letters":   cmdLetters,
-			"topic":     cmdTopic,
-			"await":     cmdAwait,
-			"killed":    cmdKilled,
+			"exits":      cmdExits,
+			"vanished":   cmdVanished,
+			"cut":        cmdCut,
+			"overwrite":  cmdOverwrite,
+			"shown":      cmdShown,
+			"kafka":      cmdKafka,
+			"letters":    cmdLetters,
+			"badletters": cmdBadLetters,
+			"sql":        cmdSQL,
+			"topic":      cmdTopic,
+			"await":      cmdAwait,
+			"killed":     cmdKilled,
 		},
 	})
 }

@@ -19,7 +19,7 @@ import (
 func (a *app) showRecordCommand() *cobra.Command {
 	var out string
 	command := &cobra.Command{
-		Use: "show-record RUN ID", Short: "Tell everything that a stored run knows of one record", Args: cobra.ExactArgs(2),
+		Use: "show-record RUN ID", Short: "Tell everything that a stored run knows of one record", Args: takes(2, 2),
 		Long: `Tell the whole life of one record from a run's history: when it was sent and fetched and by whom, every attempt and what it was answered, its
 retry copies and dead letters, the commits that covered it, restarts, rebalances and faults meanwhile. Times are those of the run.
 

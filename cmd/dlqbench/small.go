@@ -27,7 +27,7 @@ func (a *app) subjectCommand() *cobra.Command {
 		},
 	}
 	command.AddCommand(&cobra.Command{
-		Use: "check FILE", Short: "Say what a subject.yaml promises, what is judged because of it, and what can't be", Args: cobra.ExactArgs(1),
+		Use: "check FILE", Short: "Say what a subject.yaml promises, what is judged because of it, and what can't be", Args: takes(1, 1),
 		Example: "  dlqbench subject check examples/python/subject.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := scenarios.LoadSubject(args[0])

@@ -124,7 +124,7 @@ func (r *Report) end(began time.Time) {
 
 // Edit replaces the value of an entry that nobody has locked. The entry stays in its state: replay it afterwards.
 func Edit(ctx context.Context, there store.Store, entry store.Entry, value []byte, notes string) error {
-	change := store.Change{State: entry.State, Value: value, Notes: notes, RetryAt: entry.NextRetryAt}
+	change := store.Change{State: entry.State, Value: value, Notes: notes}
 	change.OriginalEvent = store.OriginalEvent(value, "", entry.EventID)
 	if pattern := store.EventPattern(change.OriginalEvent); pattern == "" && entry.Pattern != "" {
 		change.OriginalEvent = store.OriginalEvent(value, entry.Pattern, entry.EventID)
@@ -132,7 +132,7 @@ func Edit(ctx context.Context, there store.Store, entry store.Entry, value []byt
 	return Explain(ctx, there, entry.ID, there.Alter(ctx, entry.ID, entry.Version, change))
 }
 
-// Explain adds to a refused change who has the entry, or what happened to it since it was read, and what to do.
+// Explain says of a refused change who has the entry, or what happened to it since it was read, and what to do.
 func Explain(ctx context.Context, there store.Reader, id string, err error) error {
 	if !errors.Is(err, store.ErrLocked) && !errors.Is(err, store.ErrStale) {
 		return err
@@ -142,9 +142,9 @@ func Explain(ctx context.Context, there store.Reader, id string, err error) erro
 	case getErr != nil:
 		return err
 	case entry.LockedBy != "":
-		return fmt.Errorf("%w: %s has it since %s, until %s unless it is renewed; try again when it is done", err, entry.LockedBy, moment(entry.LockedAt), moment(entry.LeaseUntil))
+		return fmt.Errorf("%w: %s has it since %s, until %s unless it is renewed; try again when it is done", store.ErrLocked, entry.LockedBy, moment(entry.LockedAt), moment(entry.LeaseUntil))
 	}
-	return fmt.Errorf("%w: it is %s since %s; look at it again (dlqbench dlq show %s)", err, entry.State, moment(entry.UpdatedAt), id)
+	return fmt.Errorf("%w: it is %s since %s; look at it again (dlqbench dlq show %s)", store.ErrStale, entry.State, moment(entry.UpdatedAt), id)
 }
 
 // Purge removes the entries of the query, those that are locked excepted.

@@ -33,12 +33,12 @@ func newStore(t *testing.T, count int, change func(i int, entry *store.Entry)) s
 	if _, err := there.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	entries := make([]store.Entry, count)
+	entries, due := make([]store.Entry, count), time.Now().Add(time.Hour)
 	for i := range entries {
 		entries[i] = store.Entry{
 			Source: store.Place{Topic: "orders", Offset: int64(i)}, Letter: store.Place{Topic: "orders.dlq", Offset: int64(i)}, Dialect: "plain",
 			Key: fmt.Appendf(nil, "k%d", i%5), Value: fmt.Appendf(nil, `{"id":"o%d"}`, i), Error: store.Failure{Message: "timeout", Type: "TIMEOUT_ERROR"},
-			NextRetryAt: time.Now().Add(time.Hour),
+			NextRetryAt: due,
 		}
 		if change != nil {
 			change(i, &entries[i])
@@ -96,6 +96,18 @@ func TestFiltersAreRead(t *testing.T) {
 		change(&filter)
 		if _, err := filter.Query(now); err == nil {
 			t.Errorf("%s: it is read", name)
+		}
+	}
+}
+
+// Of two bounds the later one counts, whichever it is.
+func TestTheYoungerBoundCounts(t *testing.T) {
+	now := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
+	for age, want := range map[time.Duration]time.Time{time.Hour: now.Add(-time.Hour), 48 * time.Hour: now.Add(-12 * time.Hour)} {
+		filter := NewFilter()
+		filter.Start, filter.MaxAge = "2026-02-11", age
+		if query, err := filter.Query(now); err != nil || !query.CreatedFrom.Equal(want) {
+			t.Errorf("max age %s: from %s, %v", age, query.CreatedFrom, err)
 		}
 	}
 }
@@ -197,6 +209,16 @@ func TestEditsReplaceTheValue(t *testing.T) {
 	}
 }
 
+func TestEachEndsAtTheLimit(t *testing.T) {
+	there := newStore(t, 5, nil)
+	for limit, want := range []int{5, 1, 2, 3, 4, 5, 5} {
+		seen := 0
+		if err := Each(t.Context(), there, store.Query{}, limit, func(store.Entry) error { seen++; return nil }); err != nil || seen != want {
+			t.Errorf("limit %d: %d entries, %v", limit, seen, err)
+		}
+	}
+}
+
 func TestPurgesRemove(t *testing.T) {
 	there := newStore(t, 1200, nil)
 	entries := all(t, there)
@@ -254,6 +276,22 @@ func TestEntriesAreShown(t *testing.T) {
 	}
 	if strings.Contains(out.String()[:strings.LastIndex(out.String(), "---")], "\x1b") {
 		t.Error("control characters reach the terminal")
+	}
+}
+
+// Whoever looks at an entry finds what it died of, whatever its retries failed with since.
+func TestTheFirstErrorIsShown(t *testing.T) {
+	entry := store.Entry{Error: store.Failure{
+		Message: "answered 429", Type: "rate_limited", Context: json.RawMessage(`{"firstError":{"message":"timed out","type":"NetworkError","code":"E1","stackTrace":"at payment.ts:42"}}`),
+	}}
+	var out strings.Builder
+	if err := Show(&out, entry); err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []string{"first error   NetworkError E1\n", "first reason  timed out\n", "error         rate_limited\n", "reason        answered 429\n", "stack\n  at payment.ts:42\n"} {
+		if !strings.Contains(out.String(), wanted) {
+			t.Errorf("it doesn't show %q:\n%s", wanted, out.String())
+		}
 	}
 }
 

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
 	"github.com/dlqbench/dlqbench/deadletter/worker"
+	"github.com/dlqbench/dlqbench/internal/kafkatest"
 )
 
 const testDeadline = 30 * time.Second
@@ -42,21 +43,13 @@ func newPublisher(t *testing.T, cluster *kfake.Cluster, name string) *Transactio
 // written counts the records of committed transactions in a topic, by value.
 func written(t *testing.T, cluster *kfake.Cluster, topic string) map[string]int {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(20*time.Millisecond))
+	records, err := kafkatest.Committed(t.Context(), cluster.ListenAddrs(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
 	values := map[string]int{}
-	for quiet := 0; quiet < 2; {
-		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
-		fetches := client.PollFetches(ctx)
-		cancel()
-		fetches.EachRecord(func(record *kgo.Record) { values[string(record.Value)]++ })
-		quiet++
-		if fetches.NumRecords() > 0 {
-			quiet = 0
-		}
+	for _, record := range records {
+		values[string(record.Value)]++
 	}
 	return values
 }
@@ -116,6 +109,108 @@ func TestDryRunsAndIllHealthReplayNothing(t *testing.T) {
 	}
 }
 
+// A replay that starts decides about what its own predecessor left locked, and about nothing else.
+func TestLocksOfOthersAreLeftAlone(t *testing.T) {
+	cluster := newKafka(t)
+	there := newStore(t, 3, nil)
+	for i, name := range []string{"worker-1-1", "replay:other:pending", "replay:default:pending"} {
+		one := all(t, there, store.Pending)[0]
+		if err := there.Alter(t.Context(), one.ID, one.Version, store.Change{State: store.Processing, Worker: name, Lease: time.Hour}); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	report, err := newReplay(there, newPublisher(t, cluster, "default")).Run(t.Context())
+	if err != nil || report.Recalled != 1 || report.Confirmed != 0 || report.Done != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	for _, entry := range all(t, there, store.Processing) {
+		if entry.LockedBy != "worker-1-1" && entry.LockedBy != "replay:other:pending" || entry.Version != 2 {
+			t.Errorf("%s has an entry at version %d", entry.LockedBy, entry.Version)
+		}
+	}
+	if n := len(written(t, cluster, "orders")); n != 1 {
+		t.Errorf("%d records were written", n)
+	}
+}
+
+// unsure is a publisher of which nobody hears what became of a batch.
+type unsure struct{}
+
+func (unsure) Recall(context.Context) (map[string]bool, error) { return nil, nil }
+
+func (unsure) Publish(context.Context, []Outgoing) (map[string]error, error) {
+	return nil, errors.New("the connection broke before the answer")
+}
+
+// What may have been published stays locked, for whoever can find out.
+func TestWhatMayHaveBeenPublishedStaysLocked(t *testing.T) {
+	there := newStore(t, 3, nil)
+	report, err := newReplay(there, unsure{}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the same command finds out") || report.Done != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if locked := all(t, there, store.Processing); len(locked) != 3 {
+		t.Errorf("%d are locked", len(locked))
+	}
+}
+
+// settling is a publisher that takes everything, and a store that does something before a change.
+type settling struct {
+	store.Store
+	altered, settled func(id string) error
+}
+
+func (s settling) Alter(ctx context.Context, id string, version int64, change store.Change) error {
+	if err := s.Store.Alter(ctx, id, version, change); err != nil || s.altered == nil {
+		return err
+	}
+	return s.altered(id)
+}
+
+func (s settling) Settle(ctx context.Context, lock store.Lock, change store.Change) error {
+	if s.settled != nil {
+		if err := s.settled(lock.ID); err != nil {
+			return err
+		}
+	}
+	return s.Store.Settle(ctx, lock, change)
+}
+
+func (settling) Recall(context.Context) (map[string]bool, error) { return nil, nil }
+
+func (settling) Publish(context.Context, []Outgoing) (map[string]error, error) { return nil, nil }
+
+// An interruption between the locks of a batch gives back those that were taken.
+func TestAnInterruptedReplayGivesBackItsLocks(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	there := newStore(t, 5, nil)
+	stopping := settling{Store: there, altered: func(string) error { cancel(); return nil }}
+	replay := newReplay(stopping, stopping)
+	replay.Concurrency = 1
+	report, err := replay.Run(ctx)
+	if !errors.Is(err, context.Canceled) || report.Done != 0 || len(all(t, there, store.Pending)) != 5 {
+		t.Errorf("%+v, %v, pending are %d of 5", report, err, len(all(t, there, store.Pending)))
+	}
+}
+
+// Somebody took over one lock: he decides about that entry, and the others go on.
+func TestALostLockHoldsUpNobody(t *testing.T) {
+	there := newStore(t, 5, nil)
+	lost := ""
+	one := settling{Store: there, settled: func(id string) error {
+		if lost == "" || lost == id {
+			lost = id
+			return store.ErrLockLost
+		}
+		return nil
+	}}
+	replay := newReplay(one, one)
+	replay.Concurrency, replay.BatchSize = 1, 2
+	if report, err := replay.Run(t.Context()); err != nil || report.Done != 4 || report.Failed != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
 // Entries that can't go anywhere stay what they were; the others of their batch go.
 func TestRefusedEntriesStayWhatTheyWere(t *testing.T) {
 	cluster := newKafka(t)
@@ -152,6 +247,41 @@ func TestRefusedEntriesStayWhatTheyWere(t *testing.T) {
 }
 
 // What is refused is updated, and so comes again in the order of updates: it is tried once all the same.
+// Of a batch of which the brokers refuse a record, nothing is there until the others have gone without it; what was refused is what it was before, whatever that was.
+func TestWhatABrokerRefusesHoldsUpNobody(t *testing.T) {
+	cluster := newKafka(t)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders.dlq", Err: kerr.MessageTooLarge, Count: -1})
+	there := newStore(t, 4, func(i int, entry *store.Entry) {
+		if i == 2 {
+			entry.Source.Topic = "orders.dlq"
+		}
+	})
+	for _, entry := range all(t, there) {
+		lock := store.Lock{ID: entry.ID, Worker: "w", Version: entry.Version + 1}
+		if err := there.Alter(t.Context(), entry.ID, entry.Version, store.Change{State: store.Processing, Worker: "w", Lease: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.Settle(t.Context(), lock, store.Change{State: store.Manual}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publisher := newPublisher(t, cluster, "default")
+	report, err := newReplay(there, publisher).Run(t.Context())
+	if err != nil || report.Done != 3 || report.Failed != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if values := written(t, cluster, "orders"); len(values) != 3 || values[`{"id":"o0"}`] != 1 || values[`{"id":"o1"}`] != 1 || values[`{"id":"o3"}`] != 1 {
+		t.Errorf("written %v", values)
+	}
+	if left := all(t, there, store.Manual); len(left) != 1 || left[0].Source.Topic != "orders.dlq" || len(left[0].RetryHistory) != 1 {
+		t.Errorf("left are %+v", left)
+	}
+	noted, err := publisher.Recall(t.Context())
+	if err != nil || len(noted) != 3 {
+		t.Errorf("noted are %v, %v", noted, err)
+	}
+}
+
 func TestRefusedEntriesAreTriedOnce(t *testing.T) {
 	cluster := newKafka(t)
 	there := newStore(t, pageSize+20, func(_ int, entry *store.Entry) { entry.Source.Topic = "gone" })

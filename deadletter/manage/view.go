@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/deadletter/worker"
 )
 
 // View is an entry as it is shown in JSON: the entry of "Dead Letter Queue" (management schema) with the fields that "Dead Letter Queue Lifecycle" adds.
@@ -129,7 +131,7 @@ func known(at time.Time) *time.Time {
 
 // Table writes one line for each entry.
 func Table(w io.Writer, entries []store.Entry) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table, unknown := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), 0
 	fmt.Fprintln(table, "ID\tSTATUS\tTRIES\tNEXT RETRY\tSOURCE\tERROR\tREASON")
 	for _, entry := range entries {
 		next := "-"
@@ -138,8 +140,15 @@ func Table(w io.Writer, entries []store.Entry) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", entry.ID, Line(string(entry.State), 20), entry.DLQRetryCount, next,
 			place(entry.Source), Line(entry.Error.Type, 30), Line(entry.Error.Message, 60))
+		if entry.Problem() != nil {
+			unknown++
+		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || unknown == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d with a status that is no word of this store's vocabulary: left alone until somebody sets it right in the table\n", unknown)
+	return err
 }
 
 func place(at store.Place) string {
@@ -185,6 +194,9 @@ func Show(w io.Writer, entry store.Entry) error {
 	row("subscriber", entry.SubscriberID)
 	row("error", strings.TrimSpace(entry.Error.Type+" "+entry.Error.Code))
 	row("reason", entry.Error.Message)
+	first := firstError(entry)
+	row("first error", strings.TrimSpace(first.Type+" "+first.Code))
+	row("first reason", first.Message)
 	row("tried", fmt.Sprintf("%d× before, %d× since it is here", entry.RetryCount, entry.DLQRetryCount))
 	row("strategy", string(entry.Strategy))
 	row("next retry", moment(entry.NextRetryAt))
@@ -207,8 +219,17 @@ func Show(w io.Writer, entry store.Entry) error {
 		return err
 	}
 	block(w, "value", bytesText(entry.Value))
-	block(w, "stack", entry.Error.Stack)
+	block(w, "stack", cmp.Or(entry.Error.Stack, first.StackTrace))
 	return nil
+}
+
+// firstError is what the record was dead-lettered for, where a retry has failed with another error since.
+func firstError(entry store.Entry) worker.FirstError {
+	var said worker.LetterContext
+	if json.Unmarshal(entry.Error.Context, &said) != nil || said.FirstError == nil {
+		return worker.FirstError{}
+	}
+	return *said.FirstError
 }
 
 func moment(at time.Time) string {

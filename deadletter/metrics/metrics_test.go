@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/internal/promtest"
 )
 
 // counts is a store that counts how often it is asked.
@@ -26,52 +25,10 @@ func (c *counts) Stats(context.Context) (store.Stats, error) {
 	return c.stats, c.err
 }
 
-// series is what is shown, by name and labels; of a histogram its sum and count.
-func series(t *testing.T, m *Metrics) map[string]float64 {
-	t.Helper()
-	families, err := m.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName() + labels(metric)
-			switch {
-			case metric.GetCounter() != nil:
-				shown[name] = metric.GetCounter().GetValue()
-			case metric.GetGauge() != nil:
-				shown[name] = metric.GetGauge().GetValue()
-			default:
-				shown[name+"_sum"] = metric.GetHistogram().GetSampleSum()
-				shown[name+"_count"] = float64(metric.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return shown
-}
-
-func labels(metric *dto.Metric) string {
-	var text strings.Builder
-	for _, label := range metric.GetLabel() {
-		fmt.Fprintf(&text, " %s=%s", label.GetName(), label.GetValue())
-	}
-	return text.String()
-}
-
-func compare(t *testing.T, got, want map[string]float64) {
-	t.Helper()
-	for name, value := range want {
-		if shown, there := got[name]; !there || shown != value {
-			t.Errorf("%s is %g (shown: %t), not %g", name, shown, there, value)
-		}
-	}
-}
-
 func TestCounters(t *testing.T) {
 	m := New(nil, Options{})
-	before := series(t, m)
-	compare(t, before, map[string]float64{
+	before := promtest.Series(t, m.Registry())
+	promtest.Compare(t, before, map[string]float64{
 		"dlq_ingested_total": 0, "dlq_resolved_total resolution=automatic_retry": 0, "dlq_replays_total result=failed strategy=scheduled_retry": 0,
 	})
 	m.Ingested(make([]store.Entry, 5), 3)
@@ -87,7 +44,7 @@ func TestCounters(t *testing.T) {
 	settle(store.Failed, "failed", store.Scheduled, nil)
 	m.Settled(entry, store.Change{State: store.Pending}) // put off: no attempt
 	m.NotificationFailed()
-	compare(t, series(t, m), map[string]float64{
+	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{
 		"dlq_ingested_total": 3, "dlq_notifications_failed_total": 1,
 		"dlq_replays_total result=failed strategy=scheduled_retry":    2,
 		"dlq_replays_total result=failed strategy=immediate_retry":    0,
@@ -109,7 +66,7 @@ func TestGauges(t *testing.T) {
 		Resolutions: map[string]int64{store.AutomaticRetry: 7, "a": 1, "b": 2},
 		Oldest:      time.UnixMilli(1500),
 	}}
-	compare(t, series(t, New(source, Options{})), map[string]float64{
+	promtest.Compare(t, promtest.Series(t, New(source, Options{}).Registry()), map[string]float64{
 		"dlq_store_up": 1, "dlq_backlog": 12, "dlq_entries state=failed": 2, "dlq_entries state=resolved": 0, "dlq_entries state=unknown": 5,
 		"dlq_error_types error_type=TIMEOUT_ERROR": 9, "dlq_error_types error_type=none": 2, "dlq_error_types error_type=�bad": 1,
 		"dlq_resolutions resolution=automatic_retry": 7, "dlq_resolutions resolution=other": 3, "dlq_oldest_pending_timestamp_seconds": 1.5,
@@ -129,7 +86,7 @@ func TestErrorTypesAreBounded(t *testing.T) {
 		want += float64(10 + i)
 	}
 	types, sum := 0, 0.0
-	shown := series(t, New(source, Options{}))
+	shown := promtest.Series(t, New(source, Options{}).Registry())
 	for name, value := range shown {
 		if label, is := strings.CutPrefix(name, "dlq_error_types error_type="); is {
 			types++
@@ -149,14 +106,14 @@ func TestStoreIsAskedNowAndThen(t *testing.T) {
 		source := &counts{err: errors.New("down")}
 		m := New(source, Options{Every: 15 * time.Second})
 		for range 2 {
-			shown := series(t, m)
+			shown := promtest.Series(t, m.Registry())
 			if _, there := shown["dlq_backlog"]; there || shown["dlq_store_up"] != 0 || source.asked != 1 {
 				t.Errorf("asked %d times, shown %v", source.asked, shown)
 			}
 			time.Sleep(14 * time.Second)
 		}
 		source.err = nil
-		compare(t, series(t, m), map[string]float64{"dlq_store_up": 1, "dlq_backlog": 0})
+		promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{"dlq_store_up": 1, "dlq_backlog": 0})
 		if source.asked != 2 {
 			t.Errorf("asked %d times", source.asked)
 		}

@@ -131,48 +131,33 @@ func inOrder(by string, a, b store.Entry) int {
 // ErrInStore says that an entry needs no restoring: the store has it.
 var ErrInStore = errors.New("the store has it")
 
-// restorer is the name under which a restored entry is locked for a moment; restoring how long its lock holds: longer than it takes, and short enough for one that was killed.
-const (
-	restorer  = "restore"
-	restoring = time.Minute
-)
-
 // Restore puts an entry back into a store: failed, with its id, its history and its counts, and not tried again of its own accord. ErrInStore where the store has the entry, or another of the same
-// source. It may be killed and done again.
+// source. It is one write, so that one that was killed has restored the entry or not, and can be done again; at no time is the entry one that a worker may take.
 //
-// A store takes new entries as pending only, so that the way is pending, processing, failed. The first of these steps makes the entry, due at no time; one that is found in it, as it was made, is one
-// that a restore left when it was killed, and goes on. One that was killed while it had the lock leaves it to the recovery of locks, like any worker.
+// Its versions go on behind the archived one: by id and version the archive knows what it has, and must not take what becomes of the entry from here on for what was there before.
 func Restore(ctx context.Context, one Archived, db store.Store) error {
 	now, err := db.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("restoring %s: %w", one.ID, err)
 	}
 	entry := one.Entry
-	entry.State, entry.NextRetryAt, entry.UpdatedAt, entry.Resolution = store.Pending, time.Time{}, now, store.Resolution{}
-	if _, err := db.Ingest(ctx, []store.Entry{entry}); err != nil {
+	entry.State, entry.Version, entry.UpdatedAt, entry.Resolution = store.Failed, one.Version+1, now, store.Resolution{Notes: "restored from " + one.File}
+	fresh, err := db.Ingest(ctx, []store.Entry{entry})
+	if err != nil {
 		return fmt.Errorf("restoring %s: %w", one.ID, err)
 	}
-	made, err := db.Get(ctx, one.ID)
-	switch {
+	if fresh > 0 {
+		return nil
+	}
+	switch there, err := db.Get(ctx, one.ID); {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("restoring %s: %w: another entry is of %s/%d@%d", one.ID, ErrInStore, entry.Source.Topic, entry.Source.Partition, entry.Source.Offset)
 	case err != nil:
 		return fmt.Errorf("restoring %s: %w", one.ID, err)
-	case made.State != store.Pending || made.Version != freshVersion || !made.NextRetryAt.IsZero():
-		return fmt.Errorf("restoring %s: %w: it is %s", one.ID, ErrInStore, made.State)
+	default:
+		return fmt.Errorf("restoring %s: %w: it is %s", one.ID, ErrInStore, there.State)
 	}
-	if err := db.Alter(ctx, made.ID, made.Version, store.Change{State: store.Processing, Worker: restorer, Lease: restoring}); err != nil {
-		return fmt.Errorf("restoring %s: %w", one.ID, err)
-	}
-	lock := store.Lock{ID: made.ID, Worker: restorer, Version: made.Version + 1}
-	if err := db.Settle(ctx, lock, store.Change{State: store.Failed, Notes: "restored from " + one.File}); err != nil {
-		return fmt.Errorf("restoring %s: %w", one.ID, err)
-	}
-	return nil
 }
-
-// freshVersion is that of an entry nobody has changed since it was made.
-const freshVersion = 1
 
 // key is the part of a row that says which entry it is.
 type key struct {

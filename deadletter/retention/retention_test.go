@@ -411,9 +411,9 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A restore that is killed after any of its steps, and done again, restores the entry once.
+// A restore that is killed before any of its changes, and done again, restores the entry once; and however long after it, with locks recovered, no worker is given the entry.
 func TestARestoreThatWasKilled(t *testing.T) {
-	for steps := range 3 {
+	for steps, finished := 0, false; !finished; steps++ {
 		db, c := newStore(t)
 		policy := policyIn(t)
 		id := reach(t, db, 1, store.Failed)
@@ -423,18 +423,102 @@ func TestARestoreThatWasKilled(t *testing.T) {
 		must(t, err)
 		c.advance(366 * day)
 		apply(t, db, policy)
-		if err := Restore(t.Context(), archived, &killed{Store: db, steps: steps}); !errors.Is(err, errKilled) {
-			t.Fatalf("killed after %d steps: %v", steps, err)
+		err = Restore(t.Context(), archived, &killed{Store: db, steps: steps})
+		if finished = err == nil; !finished && !errors.Is(err, errKilled) {
+			t.Fatalf("killed after %d changes: %v", steps, err)
 		}
-		err = Restore(t.Context(), archived, db)
-		if locked := steps == 2; locked != errors.Is(err, ErrInStore) || !locked && err != nil {
-			t.Errorf("restored again after %d steps: %v", steps, err)
+		c.advance(day)
+		recovered, err := db.Recover(t.Context())
+		must(t, err)
+		claimed, err := db.Claim(t.Context(), "w", time.Minute, 10)
+		if must(t, err); recovered > 0 || len(claimed) > 0 {
+			t.Errorf("after a restore that was killed after %d changes, %d locks were recovered and a worker was given %d entries", steps, recovered, len(claimed))
 		}
-		entry, err := db.Get(t.Context(), id)
-		want := map[bool]store.State{true: store.Processing, false: store.Failed}[steps == 2]
-		if err != nil || entry.State != want {
-			t.Errorf("killed after %d steps it is %s, %v", steps, entry.State, err)
+		if err := Restore(t.Context(), archived, db); finished != errors.Is(err, ErrInStore) || !finished && err != nil {
+			t.Errorf("restored again after %d changes: %v", steps, err)
 		}
+		if entry, err := db.Get(t.Context(), id); err != nil || entry.State != store.Failed {
+			t.Errorf("killed after %d changes it is %s, %v", steps, entry.State, err)
+		}
+	}
+}
+
+// Files are numbered on from run to run and read in that order; what isn't complete is none.
+func TestFilesAreNumberedOn(t *testing.T) {
+	db, c := newStore(t)
+	policy := policyIn(t)
+	for n := range 3 {
+		reach(t, db, n, store.Failed)
+		c.advance(91 * day)
+		apply(t, db, policy)
+	}
+	must(t, os.WriteFile(filepath.Join(policy.Folder, "archive-20260101-000009.part"), []byte("x"), 0o600))
+	files, err := OpenArchive(policy.Folder).Files()
+	must(t, err)
+	var numbers []int
+	for _, name := range files {
+		numbers = append(numbers, numberOf(name))
+	}
+	if !slices.Equal(numbers, []int{1, 2, 3}) {
+		t.Errorf("the files are %v", files)
+	}
+}
+
+// meddling is a store in which somebody edits each failed entry in the moment after it was read.
+type meddling struct{ store.Store }
+
+func (m meddling) List(ctx context.Context, query store.Query) (page []store.Entry, after string, err error) {
+	page, after, err = m.Store.List(ctx, query)
+	for _, entry := range page {
+		if entry.State == store.Failed {
+			err = errors.Join(err, m.Alter(ctx, entry.ID, entry.Version, store.Change{State: store.Failed, Value: []byte("edited")}))
+		}
+	}
+	return page, after, err
+}
+
+// What somebody changes between its writing and its marking stays his.
+func TestWhatIsEditedMeanwhileIsNotArchived(t *testing.T) {
+	db, c := newStore(t)
+	id := reach(t, db, 1, store.Failed)
+	c.advance(91 * day)
+	if got := apply(t, meddling{db}, policyIn(t)); got.Filed != 0 || got.Unchanged != 1 {
+		t.Errorf("%+v", got)
+	}
+	if entry, err := db.Get(t.Context(), id); err != nil || entry.State != store.Failed || string(entry.Value) != "edited" {
+		t.Errorf("it is %s: %s (%v)", entry.State, entry.Value, err)
+	}
+}
+
+// What becomes of a restored entry is archived like anything else: the archive does not take it for what it has already.
+func TestARestoredEntryIsArchivedAgain(t *testing.T) {
+	db, c := newStore(t)
+	policy := policyIn(t)
+	id := reach(t, db, 1, store.Failed)
+	c.advance(91 * day)
+	apply(t, db, policy)
+	c.advance(366 * day)
+	apply(t, db, policy)
+	archived, err := OpenArchive(policy.Folder).Get(t.Context(), id)
+	must(t, err)
+	must(t, Restore(t.Context(), archived, db))
+	restored, err := db.Get(t.Context(), id)
+	must(t, err)
+	if restored.Version <= archived.Version || restored.Resolution != (store.Resolution{Notes: "restored from " + archived.File}) {
+		t.Errorf("restored at version %d, archived at %d; %+v", restored.Version, archived.Version, restored.Resolution)
+	}
+	must(t, db.Alter(t.Context(), id, restored.Version, store.Change{State: store.Failed, Value: []byte(`{"n": "mended"}`)}))
+	c.advance(91 * day)
+	if got := apply(t, db, policy); got.Filed != 1 || len(got.Files) != 1 {
+		t.Errorf("%+v", got)
+	}
+	c.advance(366 * day)
+	apply(t, db, policy)
+	if again, err := OpenArchive(policy.Folder).Get(t.Context(), id); err != nil || string(again.Value) != `{"n": "mended"}` {
+		t.Errorf("archived again: %s, %v", again.Value, err)
+	}
+	if all, err := OpenArchive(policy.Folder).Select(t.Context(), store.Query{}); err != nil || len(all) != 1 || string(all[0].Value) != `{"n": "mended"}` {
+		t.Errorf("selected %+v, %v", all, err)
 	}
 }
 

@@ -25,8 +25,12 @@ func Complete(entry Entry, now time.Time) (Entry, error) {
 			return entry, err
 		}
 	}
-	entry.State, entry.Version = Pending, 1
-	entry.LockedBy, entry.LockedAt, entry.LeaseUntil, entry.Resolution = "", time.Time{}, time.Time{}, Resolution{}
+	entry.LockedBy, entry.LockedAt, entry.LeaseUntil = "", time.Time{}, time.Time{}
+	if entry.State == Failed { // of an earlier life
+		entry.Version, entry.NextRetryAt, entry.Resolution = max(entry.Version, 1), time.Time{}, Resolution{Notes: entry.Resolution.Notes}
+	} else {
+		entry.State, entry.Version, entry.Resolution = Pending, 1, Resolution{}
+	}
 	if entry.ID == "" {
 		drawn, err := uuid.NewV7()
 		if err != nil {

@@ -44,7 +44,7 @@ type Transition struct {
 }
 
 // Transitions is the state machine: the diagram of "Dead Letter Queue Lifecycle", and the changes by hand that its human review and the
-// management schema's administrative operations (reprocessing, discard, manual resolution) ask for.
+// management schema's administrative operations (reprocessing, discard, manual resolution) ask for; and that what was archived is put back.
 func Transitions() []Transition {
 	return []Transition{
 		{From: New, To: Pending, Why: "max retries exceeded"},
@@ -58,6 +58,7 @@ func Transitions() []Transition {
 		{From: Resolved, To: Gone, Why: "retention"},
 		{From: Archived, To: Gone, Why: "retention"},
 
+		{From: New, To: Failed, Why: "restored from the archive", ByHand: true},
 		{From: Manual, To: Processing, Why: "manual replay", ByHand: true},
 		{From: Failed, To: Processing, Why: "manual replay", ByHand: true},
 		{From: Manual, To: Archived, Why: "manual discard", ByHand: true},

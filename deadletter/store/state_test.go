@@ -15,7 +15,7 @@ import (
 // TestTheDiagram is the state diagram of "Dead Letter Queue Lifecycle" and what the management schema adds, written down a second time.
 func TestTheDiagram(t *testing.T) {
 	legal := map[store.State]string{
-		store.New:        "pending",
+		store.New:        "pending failed",
 		store.Pending:    "processing pending archived resolved gone",
 		store.Processing: "resolved pending failed manual",
 		store.Manual:     "processing archived resolved manual gone",
@@ -46,7 +46,7 @@ func TestTheDiagram(t *testing.T) {
 func TestIllegalTransitionSaysWhatIsLegal(t *testing.T) {
 	for want, err := range map[string]error{
 		"a dead letter that is resolved can't become pending: it may become gone":                                               store.Check(store.Resolved, store.Pending),
-		"a new dead letter can't become resolved: it may become pending":                                                        store.Check(store.New, store.Resolved),
+		"a new dead letter can't become resolved: it may become pending, failed":                                                store.Check(store.New, store.Resolved),
 		`a dead letter whose status is "weird" can't become "pending": that status is unknown; set it right in the table first`: store.Check("weird", store.Pending),
 		"a dead letter that is manual can't become failed: it may become processing, archived, resolved, manual, gone":          store.Check(store.Manual, store.Failed),
 	} {

@@ -57,8 +57,9 @@ type Change struct {
 // Ingester takes new dead letters.
 type Ingester interface {
 	// Ingest adds the entries, all or none; it returns when they are durable. Entries whose Source is there already are left out: fresh counts the others.
-	// All become Pending. What is missing is filled in: ID with a new UUID, CreatedAt with the store's clock, Source with Letter, OriginalEvent from Value.
-	// Texts longer than their column are cut, NextRetryAt says when a worker may take it. ErrFull; *IllegalTransition for another state than Pending.
+	// All become Pending, but for those that are put back as Failed from where they were kept: of these, which no worker may take, Version and the notes stay too. What is missing is filled in:
+	// ID with a new UUID, CreatedAt with the store's clock, Source with Letter, OriginalEvent from Value.
+	// Texts longer than their column are cut, NextRetryAt says when a worker may take it. ErrFull; *IllegalTransition for another state.
 	Ingest(ctx context.Context, entries []Entry) (fresh int, err error)
 }
 

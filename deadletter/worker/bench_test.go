@@ -1,13 +1,11 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/deadletter/store"
 	"github.com/dlqbench/dlqbench/deadletter/store/open"
+	"github.com/dlqbench/dlqbench/internal/kafkatest"
 )
 
 func TestMain(m *testing.M) {
@@ -43,28 +42,14 @@ type bench struct {
 	admin   *kadm.Client
 	store   store.Store
 	address string
-	log     *syncBuffer
+	log     *kafkatest.Log
 }
 
 func newBench(t *testing.T, partitions int32) *bench {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, sourceTopic, dlqTopic),
-		kfake.GroupMinSessionTimeout(500*time.Millisecond), kfake.SleepOutOfOrder())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{T: t, cluster: cluster, client: client, admin: kadm.NewClient(client), log: &syncBuffer{}}
-	t.Cleanup(func() {
-		client.Close()
-		cluster.Close()
-		if t.Failed() {
-			t.Logf("the log:\n%s", b.log)
-		}
-	})
+	log := &kafkatest.Log{}
+	cluster, client := kafkatest.Start(t, log, partitions, []string{sourceTopic, dlqTopic})
+	b := &bench{T: t, cluster: cluster, client: client, admin: kadm.NewClient(client), log: log}
 	b.store, b.address = newStore(t)
 	return b
 }
@@ -185,25 +170,6 @@ func downstream(t *testing.T, answer http.HandlerFunc) string {
 	t.Cleanup(server.Close)
 	return server.URL
 }
-
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.String()
-}
-
-func (s *syncBuffer) has(text string) bool { return strings.Contains(s.String(), text) }
 
 func plainOpener() deadletter.Opener { return deadletter.Plain{} }
 

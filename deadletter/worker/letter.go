@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -26,8 +27,38 @@ type LetterContext struct {
 	Cause         string `json:"cause,omitempty"`
 	LetterID      string `json:"letterId,omitempty"`
 	CorrelationID string `json:"correlationId,omitempty"`
+	// Context is what else the letter tells of the failure, such as the state of the system; an object.
+	Context json.RawMessage `json:"context,omitempty"`
+	// FirstError is the letter's own error, once a retry has failed with another one.
+	FirstError *FirstError `json:"firstError,omitempty"`
 	// Missing names the fields that the letter should have and lacks.
 	Missing []string `json:"missing,omitempty"`
+}
+
+// maxFirstStack bounds the stack of a FirstError, in bytes: a document of a database may be as long as it may be already.
+const maxFirstStack = 64 << 10
+
+// FirstError is the error that a record was dead-lettered for.
+type FirstError struct {
+	Message    string `json:"message,omitempty"`
+	Type       string `json:"type,omitempty"`
+	Code       string `json:"code,omitempty"`
+	StackTrace string `json:"stackTrace,omitempty"`
+}
+
+// keepFirst returns the error's context with the error itself in it, unless an earlier one is there. A context that is no object stays as it is.
+func keepFirst(before store.Failure) json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	if len(before.Context) > 0 && json.Unmarshal(before.Context, &fields) != nil || fields == nil || fields["firstError"] != nil {
+		return before.Context
+	}
+	// Strings always encode; what isn't UTF-8 is replaced.
+	fields["firstError"], _ = json.Marshal(FirstError{Message: before.Message, Type: before.Type, Code: before.Code, StackTrace: before.Stack[:min(len(before.Stack), maxFirstStack)]})
+	kept, err := json.Marshal(fields)
+	if err != nil {
+		return before.Context
+	}
+	return kept
 }
 
 // letterContext reads what newEntry wrote; zero where somebody else wrote the entry.
@@ -60,14 +91,17 @@ func describe(entry *store.Entry, failure deadletter.Failure, more LetterContext
 	}
 	more.OriginalTopic, more.Group, more.Instance = failure.Topic, failure.Group, failure.Instance
 	more.Cause, more.LetterID, more.CorrelationID = failure.Cause, failure.ID, failure.CorrelationID
-	// Strings always encode; what isn't UTF-8 is replaced.
+	if failure.Context != "" {
+		more.Context = json.RawMessage(failure.Context)
+	}
+	// Strings, and JSON that was decoded, always encode; what isn't UTF-8 is replaced.
 	encoded, _ := json.Marshal(more)
-	entry.Error = store.Failure{Message: failure.Reason, Type: failure.Class, Stack: failure.Stack, Context: encoded}
-	entry.EventID, entry.Service, entry.SubscriberID = failure.EventID, failure.Service, failure.Instance
+	entry.Error = store.Failure{Message: failure.Reason, Type: failure.Class, Code: failure.Code, Stack: failure.Stack, Context: encoded}
+	entry.EventID, entry.Pattern, entry.Service, entry.SubscriberID = failure.EventID, failure.EventType, failure.Service, failure.Instance
 	if entry.SubscriberID == "" {
 		entry.SubscriberID = failure.Group
 	}
-	entry.RetryCount, entry.MaxRetries = int(failure.Attempts), int(failure.Attempts)
+	entry.RetryCount, entry.MaxRetries = int(failure.Attempts), int(cmp.Or(failure.MaxAttempts, failure.Attempts))
 	entry.FirstFailedAt, entry.LastFailedAt = failure.Time, failure.Time
 }
 

@@ -147,7 +147,7 @@ func (r *router) assigned(_ context.Context, _ *kgo.Client, partitions map[strin
 	}
 	if !r.ready && len(r.owned) > 0 {
 		r.ready = true
-		r.Logger.Log().Str("state", "ready").Str("group", r.Group).Strs("topics", r.Topics).Int("partitions", len(r.owned)).
+		r.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("group", r.Group).Strs("topics", r.Topics).Int("partitions", len(r.owned)).
 			Float64("time_scale", r.Strategies.Clock.scale()).Msg("the router reads dead letters")
 		r.Logger.Info().Strs("declares", Declares()).Msg("what is promised, and what is not")
 	}

@@ -51,7 +51,7 @@ func Run(ctx context.Context, config Config) error {
 // readyLine returns a function that says once that the pool works: the store has answered.
 func readyLine(config Config) func() {
 	return sync.OnceFunc(func() {
-		config.Logger.Log().Str("state", "ready").Str("name", config.Name).Int("workers", config.Settings.Workers).
+		config.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("name", config.Name).Int("workers", config.Settings.Workers).
 			Float64("time_scale", config.Strategies.Clock.scale()).Msg("the workers look for dead letters that are due")
 		config.Logger.Info().Strs("declares", Declares()).Msg("what is promised, and what is not")
 	})

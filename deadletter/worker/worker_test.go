@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/internal/kafkatest"
 )
 
 // fakeStore keeps entries in memory, so that hours pass in a bubble of fake time; the real stores are tested where they are. fault, if set, is asked before (and, as "after OP", after)
@@ -187,9 +188,9 @@ type retrierFunc func(ctx context.Context, entry store.Entry) error
 func (r retrierFunc) Retry(ctx context.Context, entry store.Entry) error { return r(ctx, entry) }
 
 // oneWorker runs a pool of one in the bubble; stop ends it.
-func oneWorker(t *testing.T, there Store, retry retrierFunc, change func(*Config)) (log *syncBuffer, stop func()) {
+func oneWorker(t *testing.T, there Store, retry retrierFunc, change func(*Config)) (log *kafkatest.Log, stop func()) {
 	t.Helper()
-	log = &syncBuffer{}
+	log = &kafkatest.Log{}
 	config := Config{Store: there, Retrier: retry, Strategies: DefaultStrategies(), Settings: DefaultSettings(), Logger: zerolog.New(log), Name: "w"}
 	config.Settings.Workers = 1
 	if change != nil {
@@ -259,7 +260,7 @@ func TestLongRetriesKeepTheirLocks(t *testing.T) {
 		}, func(c *Config) { c.Settings.Workers = 3 })
 		time.Sleep(time.Hour)
 		stop()
-		if tries.Load() != 2 || there.states()[store.Resolved] != 2 || log.has("recovered") {
+		if tries.Load() != 2 || there.states()[store.Resolved] != 2 || log.Has("recovered") {
 			t.Errorf("%d tries, %v\n%s", tries.Load(), there.states(), log)
 		}
 	})
@@ -274,7 +275,7 @@ func TestLocksOfDeadWorkersAreRecovered(t *testing.T) {
 		log, stop := oneWorker(t, there, func(context.Context, store.Entry) error { tried = time.Since(began); return nil }, nil)
 		time.Sleep(20 * time.Minute)
 		stop()
-		if there.states()[store.Resolved] != 1 || tried < 5*time.Minute || tried > 6*time.Minute || !log.has("are recovered") {
+		if there.states()[store.Resolved] != 1 || tried < 5*time.Minute || tried > 6*time.Minute || !log.Has("are recovered") {
 			t.Errorf("tried after %s: %v\n%s", tried, there.states(), log)
 		}
 		if there.entries[0].DLQRetryCount != 1 {
@@ -297,10 +298,45 @@ func TestWhatMayBeSomebodyElsesIsNotBegun(t *testing.T) {
 		log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error { tries++; return sleep(ctx, 6*time.Minute) }, func(c *Config) { c.Settings.Concurrency = 1 })
 		time.Sleep(time.Hour)
 		stop()
-		if tries != 1 || there.states()[store.Resolved] != 1 || there.states()[store.Processing] != 2 || !log.has("the lock's lease was over before the retry began") {
+		if tries != 1 || there.states()[store.Resolved] != 1 || there.states()[store.Processing] != 2 || !log.Has("the lock's lease was over before the retry began") {
 			t.Errorf("%d tries, %v\n%s", tries, there.states(), log)
 		}
 	})
+}
+
+// A lease is counted from before the store was asked for it: its answer may come late.
+func TestALeaseIsNotCountedFromALateAnswer(t *testing.T) {
+	for operation, first := range map[string]time.Duration{"claim": 7 * time.Second, "renew": 17 * time.Second} {
+		t.Run(operation, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				there := fakeEntries(store.Immediate, 0, 0)
+				slow := 1 // the answers until one is slow: that of the renewal of the second entry
+				if operation == "renew" {
+					slow = 2
+				}
+				there.setFault(func(asked string) error {
+					switch {
+					case asked == "after "+operation && slow > 0:
+						if slow--; slow == 0 {
+							time.Sleep(4 * time.Second)
+						}
+					case asked == "renew" && (operation == "claim" || slow == 0), asked == "recover" && there.count("claim") > 0:
+						return errors.New("connection reset")
+					}
+					return nil
+				})
+				tries := 0
+				log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error { tries++; return sleep(ctx, first) }, func(c *Config) {
+					c.Settings.Concurrency, c.Settings.Lease = 1, map[string]time.Duration{"claim": 10 * time.Second, "renew": 12 * time.Second}[operation]
+				})
+				time.Sleep(time.Hour)
+				stop()
+				if tries != 1 || !log.Has("the lock's lease was over before the retry began") {
+					t.Errorf("%d tries\n%s", tries, log)
+				}
+			})
+		})
+	}
 }
 
 func TestALockLostWhileItIsTriedIsSurfaced(t *testing.T) {
@@ -320,7 +356,7 @@ func TestALockLostWhileItIsTriedIsSurfaced(t *testing.T) {
 		if !ended {
 			t.Error("the retry goes on although the lock is lost")
 		}
-		if len(there.settled) != 0 || !log.has(`"level":"error"`) || !log.has("the retry succeeded, but its result could not be written") {
+		if len(there.settled) != 0 || !log.Has(`"level":"error"`) || !log.Has("the retry succeeded, but its result could not be written") {
 			t.Errorf("settled %v\n%s", there.settled, log)
 		}
 	})
@@ -335,12 +371,12 @@ func TestAStoreThatIsDownIsAskedWithPauses(t *testing.T) {
 		if asked := there.count("recover"); asked < 100 || asked > 130 {
 			t.Errorf("asked %d times in ten minutes", asked)
 		}
-		if !log.has(`"level":"error","error":"recovering the locks of dead workers: connection refused"`) || log.has("ready") {
+		if !log.Has(`"level":"error","error":"recovering the locks of dead workers: connection refused"`) || log.Has("ready") {
 			t.Errorf("the log says:\n%s", log)
 		}
 		there.setFault(nil)
 		time.Sleep(6 * time.Second)
-		if there.states()[store.Resolved] != 3 || !log.has(`"state":"recovered"`) || !log.has(`"state":"ready"`) {
+		if there.states()[store.Resolved] != 3 || !log.Has(`"state":"recovered"`) || !log.Has(`"state":"ready"`) {
 			t.Errorf("%v\n%s", there.states(), log)
 		}
 		stop()
@@ -382,8 +418,78 @@ func TestAnAnswerThatGotLostIsNoLostLock(t *testing.T) {
 			log, stop := oneWorker(t, there, func(context.Context, store.Entry) error { return result }, nil)
 			time.Sleep(2 * time.Minute)
 			stop()
-			if len(there.settled) != 1 || log.has("could not be written") {
+			if len(there.settled) != 1 || log.Has("could not be written") {
 				t.Errorf("settled %v\n%s", there.settled, log)
+			}
+		}
+	})
+}
+
+// observed counts what an Observer is told.
+type observed struct{ settled int }
+
+func (o *observed) Ingested([]store.Entry, int) {}
+
+func (o *observed) Settled(store.Entry, store.Change) { o.settled++ }
+
+// What is settled needs no heartbeats.
+func TestOnlyWhatIsHeldIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		there := fakeEntries(store.Immediate, 0, 0)
+		waits := []time.Duration{0, 9 * time.Minute}
+		_, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error {
+			wait := waits[0]
+			waits = waits[1:]
+			return sleep(ctx, wait)
+		}, func(c *Config) { c.Settings.Concurrency = 1 })
+		time.Sleep(20 * time.Minute)
+		stop()
+		if renewed := there.count("renew"); there.states()[store.Resolved] != 2 || renewed != 5 { // every 100 s for nine minutes
+			t.Errorf("%v after %d renewals", there.states(), renewed)
+		}
+	})
+}
+
+// When an entry is tried next goes by the store's clock, however this machine's is set.
+func TestTheScheduleIsTheStores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		there := fakeEntries(store.Immediate, 0)
+		began := time.Now()
+		_, stop := oneWorker(t, there, func(context.Context, store.Entry) error { return errors.New("down") }, func(c *Config) {
+			c.Clock = func() time.Time { return time.Now().Add(3 * time.Hour) }
+		})
+		time.Sleep(time.Minute)
+		stop()
+		if one := there.entries[0]; !one.NextRetryAt.Equal(began.Add(5*time.Minute)) || !one.RetryHistory[0].At.Equal(began) {
+			t.Errorf("tried %s and due %s after the beginning", one.RetryHistory[0].At.Sub(began), one.NextRetryAt.Sub(began))
+		}
+	})
+}
+
+// The store is away when the result is to be written, and when it answers again somebody else has had the entry: that is a lost lock, however like a lost answer it looks.
+func TestALockLostWhileTheStoreIsAwayIsNoLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, result := range []error{nil, errors.New("down")} {
+			there := fakeEntries(store.Immediate, 0)
+			away := true
+			there.setFault(func(operation string) error {
+				if operation != "settle" || !away {
+					return nil
+				}
+				away = false
+				there.mu.Lock()
+				defer there.mu.Unlock()
+				one := there.entries[0]
+				one.Version, one.State, one.LockedBy = one.Version+2, store.Resolved, ""
+				one.RetryHistory = append(one.RetryHistory, store.Attempt{At: time.Now(), Worker: "another", Result: Succeeded})
+				return errors.New("connection reset")
+			})
+			seen := &observed{}
+			log, stop := oneWorker(t, there, func(context.Context, store.Entry) error { return result }, func(c *Config) { c.Observer = seen })
+			time.Sleep(2 * time.Minute)
+			stop()
+			if len(there.settled) != 0 || seen.settled != 0 || !log.Has("could not be written") {
+				t.Errorf("settled %v, %d told\n%s", there.settled, seen.settled, log)
 			}
 		}
 	})
@@ -451,7 +557,7 @@ func TestStoppingWhileTheStoreIsDownIsBounded(t *testing.T) {
 		if took := time.Since(began); took > DefaultSettings().Grace+time.Second {
 			t.Errorf("the stop took %s", took)
 		}
-		if !log.has("the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)") {
+		if !log.Has("the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)") {
 			t.Errorf("the log says:\n%s", log)
 		}
 	})
@@ -476,7 +582,7 @@ func TestConditionsAreAwaited(t *testing.T) {
 		})
 		time.Sleep(30 * time.Minute)
 		stop()
-		if len(tried) != 2 || tried[0] < 10*time.Minute || tried[1] > 12*time.Minute || !log.has("the circuit breaker is OPEN") {
+		if len(tried) != 2 || tried[0] < 10*time.Minute || tried[1] > 12*time.Minute || !log.Has("the circuit breaker is OPEN") {
 			t.Errorf("tried at %v\n%s", tried, log)
 		}
 		// Each batch asks once, each minute has one.

@@ -363,7 +363,7 @@ func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, pla
 	}
 	// What the rate does not touch is settled here once, so that a probe needs to set nothing but its rate.
 	cell.Sets = append(cell.Sets, steadySets(scenario)...)
-	if !slices.Contains(scenario.Expect.Thresholds, l.spec.Bound) {
+	if l.Sound("/bound") && !slices.Contains(scenario.Expect.Thresholds, l.spec.Bound) {
 		cell.Sets = append(cell.Sets, boundSet(scenario, l.spec.Bound))
 	}
 	highest := l.spec.Search.Highest

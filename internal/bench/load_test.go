@@ -207,3 +207,12 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+// A bound that can't be evaluated is one mistake, and not one more of each cell.
+func TestABadBoundIsToldOnce(t *testing.T) {
+	_, err := Load(written(t, "name: b\nscenario: calm.yaml\nmode: max-throughput\nbound: latency.p99 < 1s\nmatrix: {subject.reference.ordering: [key, none]}"), anyKafka)
+	var problems *scenarios.Problems
+	if !errors.As(err, &problems) || len(problems.Problems) != 1 {
+		t.Errorf("got %v", err)
+	}
+}

@@ -135,7 +135,7 @@ func produceWorkload(ctx context.Context, r *rig, count int) (sample, error) {
 		}
 	}
 	producer, err := workload.NewProducer(workload.ProducerConfig{
-		Client: r.kafka.ClientOptions(), Topic: inputTopic, Plan: p, IDs: r.ids, Clock: r.clock, Sink: r.sink,
+		Client: r.kafka.ClientOptions(), Inputs: []workload.Input{{Topic: inputTopic}}, Plan: p, IDs: r.ids, Clock: r.clock, Sink: r.sink,
 	})
 	if err != nil {
 		return sample{}, err

@@ -60,6 +60,11 @@ func (s *Session) fit(spec *faults.Spec) string {
 	if spec.Broker != nil && spec.Broker.Broker > scenario.Cluster.Brokers {
 		spec.Broker.Broker = 1
 	}
+	if spec.Broker != nil && s.options.CanBreak != nil {
+		if err := s.options.CanBreak(spec.Broker.Action()); err != nil {
+			return err.Error()
+		}
+	}
 	if spec.Subject != nil {
 		if spec.Subject.Instance != nil {
 			first := 0

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,37 @@ func TestParameters(t *testing.T) {
 	for _, one := range s.Catalogue() {
 		if one.Name == "broker.restart" && slices.ContainsFunc(one.Parameters, func(p Parameter) bool { return p.Path == "for" }) {
 			t.Error("an instant has a duration")
+		}
+	}
+}
+
+// TestWhatOneMayNotBreak: on another's Kafka the injector is told why he breaks nothing; on his own, what he has no command for.
+func TestWhatOneMayNotBreak(t *testing.T) {
+	s, _ := newFake(t, func(o *Options) { o.Foreign = true })
+	if why := s.State(RoleInjector).Unbreakable; !strings.Contains(why, "--i-own-this-cluster") {
+		t.Errorf("on another's Kafka the injector is told %q", why)
+	}
+	if why := s.State(RoleResponder).Unbreakable; why != "" {
+		t.Errorf("the responder is told %q", why)
+	}
+	s, _ = newFake(t, func(o *Options) {
+		o.CanBreak = func(action string) error {
+			if action == "kill" {
+				return nil
+			}
+			return fmt.Errorf("no command to %s", action)
+		}
+	})
+	if why := s.State(RoleInjector).Unbreakable; why != "" {
+		t.Errorf("the owner is told %q", why)
+	}
+	for _, one := range s.Catalogue() {
+		want := ""
+		if one.Kind == faults.KindBroker && one.Name != "broker.kill" {
+			want = "no command to " + strings.TrimPrefix(one.Name, "broker.")
+		}
+		if one.Kind != faults.KindStore && one.Refused != want {
+			t.Errorf("%s is refused with %q, want %q", one.Name, one.Refused, want)
 		}
 	}
 }

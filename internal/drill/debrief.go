@@ -111,7 +111,7 @@ func (s *Session) conclude(outcome *harness.Outcome, failure error) Result {
 		result.Replay = outcome.Judged.Header.Rerun
 		for i, seen := range verdict.Faults {
 			if f := s.at(i); f != nil {
-				f.Effects = 0
+				f.Effects, f.Idle = 0, seen.Observed.Idle
 				for _, count := range seen.Observed.Effects {
 					f.Effects += count
 				}
@@ -130,7 +130,7 @@ func (s *Session) figures() Figures {
 	figures := Figures{FalseAlarms: s.false}
 	var noticed, healed, drained []time.Duration
 	for _, f := range s.faults {
-		if !f.ToNotice || f.Failed != "" {
+		if !f.Noticeable() {
 			continue
 		}
 		figures.Faults++
@@ -238,6 +238,7 @@ func functions(record Record) map[string]any {
 		"after":   after,
 		"since":   sinceText,
 		"missed":  func() []Fault { return missed(record.Faults) },
+		"idle":    func() []Fault { return idle(record.Faults) },
 		"rounded": rounded,
 		"left":    share,
 		"width": func(from time.Duration, to *time.Duration) float64 {
@@ -256,8 +257,16 @@ func deref(d *time.Duration) time.Duration {
 
 // missed are the faults that nobody noticed.
 func missed(all []Fault) []Fault {
-	return slices.DeleteFunc(slices.Clone(all), func(f Fault) bool { return !f.ToNotice || f.Noticed != nil || f.Failed != "" })
+	return slices.DeleteFunc(slices.Clone(all), func(f Fault) bool { return !f.Noticeable() || f.Noticed != nil })
 }
+
+// idle are the faults that did nothing.
+func idle(all []Fault) []Fault {
+	return slices.DeleteFunc(slices.Clone(all), func(f Fault) bool { return f.Idle == "" })
+}
+
+// Noticeable reports whether there was anything to notice of the fault.
+func (f Fault) Noticeable() bool { return f.ToNotice && f.Failed == "" && f.Idle == "" }
 
 func who(a *Actor) string {
 	if a == nil {
@@ -304,7 +313,8 @@ func clockTime(at time.Duration) string {
 // plainMarkdown makes a text one line of Markdown that reads as it was written and does nothing else.
 func plainMarkdown(text any) string {
 	var out strings.Builder
-	for _, r := range strings.Join(strings.Fields(fmt.Sprint(text)), " ") {
+	line := strings.Join(strings.Fields(fmt.Sprint(text)), " ")
+	for i, r := range line {
 		switch {
 		case r == '<':
 			out.WriteString("&lt;")
@@ -315,8 +325,8 @@ func plainMarkdown(text any) string {
 		case strings.ContainsRune("\\`*_{}[]#+!|~$@", r):
 			out.WriteByte('\\')
 			out.WriteRune(r)
-		case r == ':':
-			out.WriteString("&#58;") // no address becomes a link by itself
+		case r == ':' && strings.HasPrefix(line[i:], "://"), r == '.' && strings.HasSuffix(strings.ToLower(line[:i]), "www"):
+			fmt.Fprintf(&out, "&#%d;", r) // no address becomes a link by itself
 		default:
 			out.WriteRune(r)
 		}

@@ -31,7 +31,12 @@ func outcome(dir string) *harness.Outcome {
 				{Name: "no-loss", Status: assertions.Fail, Anomalies: []assertions.Anomaly{{Name: "lost", Count: 2}}},
 				{Name: "liveness", Status: assertions.Pass},
 			},
-			Faults: []assertions.FaultResult{{Observed: assertions.FaultSeen{Effects: map[string]int64{"requests answered NOT_ENOUGH_REPLICAS": 12}}}},
+			Faults: []assertions.FaultResult{
+				{Observed: assertions.FaultSeen{Effects: map[string]int64{"requests answered NOT_ENOUGH_REPLICAS": 12}}},
+				{},
+				{Observed: assertions.FaultSeen{Effects: map[string]int64{"requests answered": 3}}},
+				{Observed: assertions.FaultSeen{Idle: "nobody asked <anything>"}},
+			},
 		},
 		Judged: reports.Run{Dir: "runs/1", Header: history.Header{
 			RunID: "1-quorum-outage", Seed: 7, Subject: "reference", Rerun: "dlqbench run runs/1/recorded.yaml", Started: time.Unix(1700000000, 0).UTC(),
@@ -55,6 +60,7 @@ func story(t *testing.T) *Session {
 	run.pass(4*time.Second, 0)
 	s.hear(harness.FaultNews{Index: 1, Stage: harness.FaultFailed, At: 10 * time.Second, Err: errors.New("the link is <gone>")})
 	run.script(faults.Spec{For: units.Duration(time.Minute), Downstream: &faults.Downstream{Outage: true}})
+	run.script(faults.Spec{For: units.Duration(time.Minute), Downstream: &faults.Downstream{Slow: units.Duration(time.Second)}})
 	run.pass(10*time.Second, 0)
 	must(t, s.Stop(ada))
 	return s

@@ -79,6 +79,7 @@ func (s *Session) injected(news harness.FaultNews) {
 	}
 	if keys, err := scenarios.Written(news.Written); err == nil {
 		delete(keys, "at")
+		delete(keys, "may_miss")
 		if news.Planned.Open {
 			delete(keys, "for")
 		}

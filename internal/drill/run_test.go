@@ -3,9 +3,7 @@ package drill
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,33 +17,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/programtest"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // These tests are whole drills, on the embedded Kafka with the reference consumer as processes of their own.
 
-const programPath = "DLQBENCH_TEST_PROGRAM"
-
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "dlqbench-drill-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "dlqbench")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/dlqbench")
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building dlqbench for the tests:", err)
-		return 1
-	}
-	os.Setenv(programPath, program)
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
 
 const load = `
 name: broken-letters
@@ -75,7 +54,7 @@ func start(t *testing.T, text string, change func(*harness.Options)) *going {
 	ctx, cancel := context.WithCancel(t.Context())
 	g := &going{t: t, cancel: cancel, ended: make(chan struct{})}
 	g.options = harness.Options{
-		Scenario: parse(t, text), Source: []byte(text), Out: filepath.Join(t.TempDir(), "runs"), Executable: os.Getenv(programPath), Rerun: "rerun --seed %d",
+		Scenario: parse(t, text), Source: []byte(text), Out: filepath.Join(t.TempDir(), "runs"), Executable: programtest.Path(), Rerun: "rerun --seed %d",
 		Version: "test", Log: zerolog.Nop(),
 	}
 	if change != nil {

@@ -27,7 +27,7 @@ var (
 
 const (
 	// callLimit bounds every call: longer than healing may take.
-	callLimit = 45 * time.Second
+	callLimit = 105 * time.Second
 	// maxLog is how many of the newest entries a state has.
 	maxLog = 400
 	// maxText bounds what somebody says, and maxName a name, in characters.
@@ -47,6 +47,8 @@ type Options struct {
 	SubjectFile string
 	// Foreign: the Kafka is the user's own, and so nothing may be broken, unless he said that he owns it.
 	Foreign bool
+	// CanBreak, if set, says why something can't be done to a broker of this Kafka; action is the word of the scenario ("kill").
+	CanBreak func(action string) error
 	// Scripted: nobody breaks anything by hand, the script does.
 	Scripted bool
 	// Rerun is the command line that runs a recording, with %s for its file.

@@ -16,6 +16,9 @@ func (s *Session) State(role Role) State {
 		Version: s.version, Role: role, Stage: s.stage, At: s.now(), Until: s.until, May: s.mayNow(role), Live: s.live,
 		Instances: s.options.Scenario.InstanceCount() + spare, Faults: s.seen(all), Log: s.entriesFor(all), Ending: s.why, Result: s.result,
 	}
+	if role == RoleInjector {
+		state.Unbreakable = s.forbidden(ActionBreak, role)
+	}
 	if all {
 		state.Scenario, state.Description = s.options.Scenario.Name, s.options.Scenario.Description
 		return state

@@ -116,6 +116,8 @@ type State struct {
 	Until time.Duration `json:"until_ns"`
 	// May are the actions that the role may do now.
 	May []string `json:"may"`
+	// Unbreakable says why an injector may break nothing in this drill, at any time; "" if he may.
+	Unbreakable string `json:"unbreakable,omitempty"`
 	// Live are the newest figures of the run, nil before the first.
 	Live *reports.Snapshot `json:"live"`
 	// Instances is how many instances of the subject there can be at most.
@@ -154,6 +156,8 @@ type Fault struct {
 	Drained *time.Duration `json:"drained_ns,omitempty"`
 	// Effects is how often it did something; from the verdict when the drill is over.
 	Effects int64 `json:"effects"`
+	// Idle says why it probably did nothing, when the drill is over; "" if it did something.
+	Idle string `json:"idle,omitempty"`
 	// ToNotice: the script, or an injector, broke it; scaling and restarts are no damage, and what a responder does he knows.
 	ToNotice bool `json:"to_notice"`
 	// Failed says why it could not be injected or healed.
@@ -193,7 +197,7 @@ type Result struct {
 
 // Figures sum up what people did. Durations are 0 where there was nothing to measure.
 type Figures struct {
-	// Faults is how many faults there were to notice; Noticed, Healed (by a hand, not by themselves) and Drained how many of them were.
+	// Faults is how many faults there were to notice, those left out that did nothing; Noticed, Healed (by a hand, not by themselves) and Drained how many of them were.
 	Faults  int `json:"faults"`
 	Noticed int `json:"noticed"`
 	Healed  int `json:"healed"`

@@ -187,7 +187,9 @@ func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
 		sets = append(sets, "expect.allow."+name+"="+strings.Trim(string(allowed[name]), `"`))
 	}
 	more := append(slices.Clone(l.config.Thresholds), one.Thresholds...)
-	more = slices.DeleteFunc(more, func(expression string) bool { return slices.Contains(plain.Expect.Thresholds, expression) })
+	more = slices.DeleteFunc(more, func(expression string) bool {
+		return slices.Contains(plain.Expect.Thresholds, expression) || slices.Contains(l.unusable, expression)
+	})
 	for i, expression := range more {
 		quoted := strconv.Quote(expression) // no character of a threshold that compiles is escaped in another way than YAML's
 		if at := len(plain.Expect.Thresholds) + i; at > 0 {

@@ -131,6 +131,8 @@ type loader struct {
 	subjects []subject
 	fits     func(*scenarios.Scenario) error
 	parsed   map[string]parsed
+	// unusable are the thresholds that can't be evaluated.
+	unusable []string
 }
 
 // parsed is what reading a scenario gave.
@@ -147,12 +149,19 @@ func (l *loader) checkFigures() {
 		l.Complain("/budget", "in no time nothing can be run: write how long the gate may take, such as 15m", "")
 	}
 	for i, expression := range l.config.Thresholds {
-		l.Threshold(fmt.Sprintf("/thresholds/%d", i), expression)
+		l.checkThreshold(fmt.Sprintf("/thresholds/%d", i), expression)
 	}
 	for i, one := range l.config.Scenarios {
 		for k, expression := range one.Thresholds {
-			l.Threshold(fmt.Sprintf("/scenarios/%d/thresholds/%d", i, k), expression)
+			l.checkThreshold(fmt.Sprintf("/scenarios/%d/thresholds/%d", i, k), expression)
 		}
+	}
+}
+
+// checkThreshold complains of a threshold that can't be evaluated, here and not once more for each run that it is for.
+func (l *loader) checkThreshold(path, expression string) {
+	if l.Threshold(path, expression); l.Has(path) && !l.Sound(path) {
+		l.unusable = append(l.unusable, expression)
 	}
 }
 

@@ -165,7 +165,7 @@ func TestProblems(t *testing.T) {
 		{"a scenario that does not fit", "scenarios: [min-isr-lost]", []string{":1:13: min-isr-lost can't be run: it needs a real Kafka"}},
 		{"one that does not fit the subject", "scenarios:\n  - scenario: replay-round-trip\nsubjects: poor.yaml", []string{":2:15: replay-round-trip can't be run with", "poor.yaml: nothing to replay"}},
 		{"a budget of nothing", "scenarios: [smoke]\nbudget: 0s", []string{":2:9: in no time nothing can be run"}},
-		{"a threshold", "scenarios: [{scenario: smoke, thresholds: [\"latency.sucess.p99 < 1s\"]}]\nthresholds: [\"count.succeeded\"]", []string{":1:", "this threshold can't be evaluated", ":2:"}},
+		{"a threshold", "scenarios: [{scenario: smoke, thresholds: [\"latency.sucess.p99 < 1s\"]}]\nthresholds: [\"count.succeeded\"]", []string{":1:", "this threshold can't be evaluated", ":2:", "2 problems"}},
 		{"a provider", "scenarios: [smoke]\ncluster: {provider: kubernetes}", []string{":2:21: provider is embedded, process, docker or external"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

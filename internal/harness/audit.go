@@ -129,6 +129,10 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	}
 	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
 		event.Claim = r.claim(dialect, record)
+		if r.header.Contract.Service != "" {
+			failure, _ := dialect.Open(record)
+			event.Text = failure.Service
+		}
 		held := heldIn(dialect, record)
 		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashBytes(asWritten(dialect, held.Value))
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)

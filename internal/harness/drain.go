@@ -62,9 +62,12 @@ func (r *run) drainLimit() time.Duration {
 
 // quietAfter is how long a subject with anything left to do may be still.
 func (r *run) quietAfter() time.Duration {
-	backoff := r.header.Contract.Backoff
-	longest := backoff.Wait(max(r.header.Contract.MaxAttempts, 1))
-	return longest + backoff.Jitter + backoff.Late + r.plan.RetryAfter + quietMargin
+	longest := time.Duration(0)
+	for _, contract := range r.contracts() {
+		backoff := contract.Backoff
+		longest = max(longest, backoff.Wait(max(contract.MaxAttempts, 1))+backoff.Jitter+backoff.Late)
+	}
+	return longest + r.plan.RetryAfter + quietMargin
 }
 
 // quiet notices when nothing has happened for a while.

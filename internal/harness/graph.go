@@ -77,7 +77,7 @@ func (r *run) entry() string {
 
 // observedGroup is the consumer group that the taps observe, "" for every one that there is: a graph has one for each node.
 func (r *run) observedGroup() string {
-	if r.header.Graph != nil || r.scenario.Store != nil {
+	if r.header.Graph != nil || r.header.Services != nil || r.scenario.Store != nil {
 		return ""
 	}
 	return r.header.Group
@@ -87,6 +87,9 @@ func (r *run) observedGroup() string {
 func (r *run) settingsOf(instance int) consumer.Settings {
 	if r.header.Graph != nil {
 		return r.scenario.Graph.Nodes[r.header.Graph.NodeOf(int16(instance))].Settings
+	}
+	if r.header.Services != nil {
+		return r.scenario.Services[r.header.ServiceOf(int16(instance))].Settings
 	}
 	return r.scenario.Subject.Reference.Settings
 }
@@ -213,16 +216,30 @@ func healAll(ctx context.Context, heals []faults.Heal) error {
 	return errors.Join(errs...)
 }
 
-// graphProgress is how far the groups of all nodes have come; each topic has one that reads it.
-func (r *run) graphProgress(ctx context.Context) (kadm.OffsetResponses, error) {
+// groups are the consumer groups of a subject that has several: those of a graph's nodes, or of services that share a dead-letter topic. Empty: it has one.
+func (r *run) groups() []string {
+	var all []string
+	if r.header.Graph != nil {
+		for _, node := range r.header.Graph.Nodes {
+			all = append(all, node.Group)
+		}
+	}
+	for _, one := range r.header.Services {
+		all = append(all, one.Group)
+	}
+	return all
+}
+
+// progressOf is how far all these groups have come; each topic has one that reads it.
+func (r *run) progressOf(ctx context.Context, groups []string) (kadm.OffsetResponses, error) {
 	all := kadm.OffsetResponses{}
-	for _, node := range r.header.Graph.Nodes {
-		offsets, err := r.admin.FetchOffsets(ctx, node.Group)
+	for _, group := range groups {
+		offsets, err := r.admin.FetchOffsets(ctx, group)
 		if errors.Is(err, kerr.GroupIDNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", node.Group, err)
+			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
 		}
 		for topic, partitions := range offsets {
 			all[topic] = partitions

@@ -121,6 +121,8 @@ type broken struct {
 	began   chan error
 	refused error
 	from    time.Duration
+	// healed: somebody has asked for its healing; cut: it ended before its time by that, or because the load was ended by hand.
+	healed, cut bool
 }
 
 // NewHands returns hands for one run.
@@ -169,6 +171,9 @@ func (h *Hands) Break(ctx context.Context, written faults.Spec, by any) (faults.
 func (h *Hands) Heal(ctx context.Context, index int) error {
 	h.mu.Lock()
 	at := h.at
+	if index >= 0 && index < len(h.broken) {
+		h.broken[index].healed = true
+	}
 	h.mu.Unlock()
 	if at == nil {
 		return fmt.Errorf("%w: with the end of the load everything is healed", ErrNotOpen)
@@ -208,7 +213,7 @@ func (h *Hands) take(written faults.Spec, by any) (*workplace, faults.Planned, <
 	if open {
 		written.For = units.Duration(left)
 	}
-	written.Name = h.name(at, written)
+	written.Name, written.MayMiss = h.name(at, written), true
 	if err := h.check(at, written); err != nil {
 		return nil, faults.Planned{}, nil, err
 	}

@@ -126,10 +126,10 @@ func (h *Hands) started(instance int) {
 // mostInstances bounds the instances of a run.
 const mostInstances = 16
 
-// spare is how many instances more than the scenario's the run has room for. Those of a graph belong to a node, and those of a dead-letter store's
+// spare is how many instances more than the scenario's the run has room for. Those of a graph belong to a node, those of several services to one of them, and those of a dead-letter store's
 // service are numbered behind them.
 func (r *run) spare() int {
-	if r.scenario.Graph != nil || r.scenario.Store != nil {
+	if r.scenario.Graph != nil || r.scenario.Services != nil || r.scenario.Store != nil {
 		return 0
 	}
 	return max(min(r.options.Hands.options.Spare, mostInstances-r.scenario.MaxInstances()), 0)
@@ -198,6 +198,7 @@ func (h *Hands) Leave(index int) {
 	// An instant has no length, and neither has what starts by itself what it ended.
 	if lasted := h.at.now() - one.from; lasted < one.written.For.D() {
 		one.written.For = max(milliseconds(lasted), units.Duration(time.Millisecond))
+		one.cut = one.healed || h.ending()
 	}
 	news := h.news(index, FaultLeaving, nil)
 	h.mu.Unlock()
@@ -220,6 +221,16 @@ func (h *Hands) Done(index int, err error) {
 	news := h.news(index, stage, err)
 	h.mu.Unlock()
 	h.tell(news)
+}
+
+// ending reports whether the load was ended by hand.
+func (h *Hands) ending() bool {
+	select {
+	case <-h.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // calm notes that a fault is not in force any more; h.mu is held.
@@ -263,7 +274,15 @@ func (r *run) settleHands() error {
 	sent, _, _, _ := r.producer.Counts()
 	done := r.planUpTo(int(sent), h.stopped-*r.loadedAt.Load()-r.plan.WarmUp)
 	for i := range h.broken {
-		h.broken[i].written = within(h.broken[i].written, done.Steady)
+		one := &h.broken[i]
+		one.written = within(one.written, done.Steady)
+		// What people began or ended may have done nothing: nobody has to be slow in healing. What it did do it has to do again, when the recording is run.
+		switch did := r.live.didSomething(i); {
+		case did && one.began != nil:
+			one.written.MayMiss = false
+		case !did && one.cut:
+			one.written.MayMiss = true
+		}
 		done.Faults = append(done.Faults, plan.Fault(r.scenario, r.plan.Seed, i, h.broken[i].written.Name, h.broken[i].written))
 	}
 	header := h.header(r)

@@ -48,8 +48,8 @@ func (h *Hands) Replay(ctx context.Context) (letters int, err error) {
 		return 0, fmt.Errorf("%w: the scenario has no replay section, so no dead letter's cause is ever gone", ErrRefused)
 	case at.run.header.Contract.Retry == history.RetryTopics || at.run.header.Contract.GroupType == history.GroupShare:
 		return 0, fmt.Errorf("%w: with retry topics, or in a share group, dead letters are replayed at the end of the drill", ErrRefused)
-	case at.run.header.Graph != nil || at.run.scenario.Store != nil:
-		return 0, fmt.Errorf("%w: the dead letters of a graph, or of a store, are replayed at the end of the drill", ErrRefused)
+	case at.run.header.Graph != nil || at.run.header.Services != nil || at.run.scenario.Store != nil:
+		return 0, fmt.Errorf("%w: the dead letters of a graph, of several services or of a store are replayed at the end of the drill", ErrRefused)
 	case broken:
 		return 0, fmt.Errorf("%w: something is still broken, and what goes back now would fail again: heal first", ErrRefused)
 	case quiet < replayQuiet:

@@ -28,7 +28,7 @@ const killMargin = time.Second
 func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
 		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
-		Grace: r.header.Contract.StopGrace + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
+		Grace: r.longestGrace() + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
 		OnStart: func(instance int, process uint16) {
 			r.beginRun(instance, process)
 		},
@@ -151,6 +151,10 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
 	if node := r.nodeOf(instance); node != nil {
 		values.GroupID, values.InputTopic, values.DLQTopic = node.Group, r.header.Topics[node.Input].Name, r.header.Topics[node.DLQ].Name
+	}
+	if own := r.ownerOf(instance); own != nil {
+		values.GroupID, values.ReplayTopic = own.Group, r.header.Topics[own.Retry].Name
+		values.InputTopic, values.InputTopics = r.header.Topics[own.Input].Name, r.header.Topics[own.Input].Name
 	}
 	return values
 }

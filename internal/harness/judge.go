@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
@@ -32,11 +33,18 @@ func JudgeRun(dir string) (reports.Run, error) {
 	return judged, environment("writing the HDR logs", err)
 }
 
+// ErrNoRun is about a folder that holds no run, or is not there.
+var ErrNoRun = errors.New("has no history: give a run directory, such as runs/latest")
+
 // LoadRun judges the history in a run directory and writes nothing.
 func LoadRun(dir string) (reports.Run, error) {
-	reader, err := history.OpenPartial(filepath.Join(dir, dirHistory))
+	recorded := filepath.Join(dir, dirHistory)
+	if _, err := os.Stat(recorded); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return reports.Run{}, environment("opening the run", fmt.Errorf("%s %w", dir, ErrNoRun))
+	}
+	reader, err := history.OpenPartial(recorded)
 	if errors.Is(err, fs.ErrNotExist) {
-		return reports.Run{}, environment("opening the run", fmt.Errorf("%s has no history: give a run directory, such as runs/latest", dir))
+		return reports.Run{}, environment("opening the run", fmt.Errorf("the history in %s has no beginning: %w", dir, err))
 	}
 	if err != nil {
 		return reports.Run{}, environment("opening the run", err)

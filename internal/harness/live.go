@@ -28,6 +28,7 @@ type figures struct {
 // record takes no lock but the recorder's.
 type live struct {
 	next    history.Sink
+	header  *history.Header
 	topics  []history.Topic
 	maxSlip time.Duration
 	// triggers are told of every event after it was recorded and counted.
@@ -48,7 +49,9 @@ type live struct {
 
 	mu     sync.Mutex
 	faults []faultView
-	// generations are, by node of a graph, the newest in which partitions were assigned, and rebalances how often there was a new one.
+	// effects is how often each fault did something, by index, those that are healed included.
+	effects map[int64]int64
+	// generations are, by node of a graph or by service, the newest in which partitions were assigned, and rebalances how often there was a new one.
 	generations map[int]int32
 	rebalances  int64
 	injected    int64
@@ -71,10 +74,10 @@ type topicPartition struct {
 func newLive(next history.Sink, header *history.Header) *live {
 	log := &eventLog{}
 	l := &live{
-		next: next, topics: header.Topics, maxSlip: header.Expect.MaxSlip, records: newRecordStates(header), partitions: newPartitions(header),
+		next: next, header: header, topics: header.Topics, maxSlip: header.Expect.MaxSlip, records: newRecordStates(header), partitions: newPartitions(header),
 		processes: newProcesses(header, log), log: log, success: &latencies{}, firstAttempt: &latencies{}, generations: map[int]int32{},
-		transacted: map[topicPartition]int64{},
-		intended:   func(int32) (time.Duration, bool) { return 0, false },
+		transacted: map[topicPartition]int64{}, effects: map[int64]int64{},
+		intended: func(int32) (time.Duration, bool) { return 0, false },
 	}
 	if header.Store != nil {
 		l.store = &reports.StoreFigures{ByState: map[history.StoreState]int64{}}
@@ -223,7 +226,7 @@ func (l *live) produced(event *history.Event, ofStore bool) {
 // assigned: an instance has a partition. Partitions that are assigned in a generation newer than any before tell of a rebalance.
 func (l *live) assigned(event *history.Event) {
 	l.partitions.own(event, true)
-	node := l.records.node(event.Instance)
+	node := l.group(event.Instance)
 	l.mu.Lock()
 	last, before := l.generations[node]
 	fresh := !before || event.N > last
@@ -244,7 +247,18 @@ func (l *live) assignment(node int, generation int32) string {
 	if graph := l.records.graph; graph != nil {
 		text += " of " + graph.Nodes[node].Name
 	}
+	if services := l.header.Services; services != nil {
+		text += " of " + services[node].Name
+	}
 	return text
+}
+
+// group is the index of the instance's consumer group: that of its node in a graph, or of its service; 0 where there is but one.
+func (l *live) group(instance int16) int {
+	if l.header.Services != nil {
+		return max(l.header.ServiceOf(instance), 0)
+	}
+	return l.records.node(instance)
 }
 
 // stored: an entry of the dead-letter store was seen to change.
@@ -273,11 +287,19 @@ func (l *live) stored(event *history.Event) {
 func (l *live) took(event *history.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.effects[event.Op] += int64(max(event.N, 0))
 	for i := range l.faults {
 		if int64(l.faults[i].index) == event.Op {
-			l.faults[i].Effects += int64(max(event.N, 0))
+			l.faults[i].Effects = l.effects[event.Op]
 		}
 	}
+}
+
+// didSomething reports whether the fault with the index has had an effect so far.
+func (l *live) didSomething(index int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.effects[int64(index)] > 0
 }
 
 // fault notes that a fault is in force from a time on, or healed.

@@ -37,6 +37,9 @@ func newProcesses(header *history.Header, log *eventLog) *processes {
 		if header.Graph != nil {
 			state.Node = header.Graph.Nodes[header.Graph.NodeOf(int16(number))].Name
 		}
+		if at := header.ServiceOf(int16(number)); at >= 0 {
+			state.Node = header.Services[at].Name
+		}
 	}
 	return p
 }

@@ -2,40 +2,18 @@ package harness
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/internal/programtest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// programPath names the environment variable that tells tests where dlqbench is: the harness starts it as guard, consumer and replay tool.
-const programPath = "DLQBENCH_TEST_PROGRAM"
-
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "dlqbench-harness-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "dlqbench")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/dlqbench")
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building dlqbench for the tests:", err)
-		return 1
-	}
-	os.Setenv(programPath, program)
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
 
 // small returns options for the small scenario, in a folder of its own.
 func small(t *testing.T, sets ...string) Options {
@@ -50,7 +28,7 @@ func small(t *testing.T, sets ...string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Scenario: scenario, Source: source, Out: filepath.Join(t.TempDir(), "runs"), Executable: os.Getenv(programPath), Rerun: "rerun --seed %d",
+		Scenario: scenario, Source: source, Out: filepath.Join(t.TempDir(), "runs"), Executable: programtest.Path(), Rerun: "rerun --seed %d",
 		Version: "test", Log: zerolog.Nop(),
 	}
 }

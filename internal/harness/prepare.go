@@ -76,11 +76,16 @@ func (r *run) writeHeader() error {
 	}
 	dlq := values.DLQTopic
 	var retries []string
-	if r.options.Subject == nil {
+	switch {
+	case r.scenario.Services != nil: // writeServices says it all
+	case r.options.Subject == nil:
 		r.header.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
 		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
 		r.header.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
-	} else {
+		if r.header.ReplayTo != "" { // the name in it is the one in the letters
+			r.header.Contract.Service = values.GroupID
+		}
+	default:
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
 			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
@@ -98,6 +103,7 @@ func (r *run) writeHeader() error {
 	r.values.ReplayTopic = r.header.ReplayTo
 	r.header.Topics = r.topics(dlq, retries)
 	r.writeGraph()
+	r.writeServices()
 	r.writeStore()
 	if r.options.Hands != nil {
 		r.header.Instances += r.spare()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/programtest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -18,7 +19,7 @@ func hexkitService(t *testing.T, tool string) Options {
 	t.Helper()
 	options := small(t, "topics.dlq.foreign=7", "faults=[]", `workload.record_headers={type: order, correlation_id: "{{.UUID}}", event_id: "{{.UUID}}"}`,
 		"subject.reference.envelope=hexkit")
-	program := os.Getenv(programPath)
+	program := programtest.Path()
 	options.Subject, options.SubjectFile = subjectFile(t, fmt.Sprintf(`
 command: [%q, consume]
 env: {DLQBENCH_SETTINGS: '{"max_retries": 2, "retry_backoff_ms": 20, "max_retry_backoff_ms": 50, "retry_jitter_ms": 5, "envelope": "hexkit"}'}

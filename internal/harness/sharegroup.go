@@ -56,8 +56,8 @@ func (r *run) canShare(ctx context.Context) error {
 // beyond it is added from what the tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
 func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
 	group := r.header.Group
-	if r.header.Graph != nil {
-		return r.graphProgress(ctx)
+	if several := r.groups(); len(several) > 0 {
+		return r.progressOf(ctx, several)
 	}
 	if !r.sharing() {
 		offsets, err := r.admin.FetchOffsets(ctx, group)

@@ -164,7 +164,7 @@ func (r *run) openTaps(context.Context) error {
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.observedGroup(),
-		KeepMetadata: r.header.Contract.OffsetMetadata != "", TopicIDs: r.cluster.topicIDs,
+		KeepMetadata: slices.ContainsFunc(r.contracts(), func(c history.Contract) bool { return c.OffsetMetadata != "" }), TopicIDs: r.cluster.topicIDs,
 	})
 	for instance := range r.header.Instances {
 		bootstrap, err := r.tap.Open(instance)
@@ -177,10 +177,13 @@ func (r *run) openTaps(context.Context) error {
 }
 
 func (r *run) openProducer(context.Context) error {
-	input := r.header.TopicIndex(r.topic(history.RoleInput))
+	var inputs []workload.Input
+	for _, index := range r.inputs() {
+		inputs = append(inputs, workload.Input{Topic: r.header.Topics[index].Name, Index: index})
+	}
 	var err error
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
-		Client: r.cluster.client, Topic: r.topic(history.RoleInput), TopicIndex: input, Plan: r.plan, IDs: r.ids,
+		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
 		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Kept: r.keptHeaders(), Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err

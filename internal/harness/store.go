@@ -393,13 +393,14 @@ func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	topic := r.topic(history.RoleDLQ)
-	ends, err := r.admin.ListEndOffsets(ctx, topic)
-	if err != nil {
-		return false, fmt.Errorf("listing the end offsets of %s: %w", topic, err)
-	}
 	offsets, err := r.admin.FetchOffsets(ctx, r.header.Store.Group)
 	if err != nil {
 		return false, fmt.Errorf("fetching the committed offsets of the routers: %w", err)
+	}
+	// Asked after the offsets, so that a letter that was written meanwhile counts as open.
+	ends, err := r.admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return false, fmt.Errorf("listing the end offsets of %s: %w", topic, err)
 	}
 	if open, _ := left(ends[topic], offsets[topic]); open {
 		return false, nil

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/promtest"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -36,60 +36,16 @@ func snapshot() reports.Snapshot {
 	}
 }
 
-// series is what is shown, by name and labels; of a histogram its count, its sum and its buckets.
-func series(t *testing.T, m *Metrics) map[string]float64 {
-	t.Helper()
-	families, err := m.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName() + labels(metric)
-			switch {
-			case metric.GetCounter() != nil:
-				shown[name] = metric.GetCounter().GetValue()
-			case metric.GetGauge() != nil:
-				shown[name] = metric.GetGauge().GetValue()
-			default:
-				shown[name+" count"], shown[name+" sum"] = float64(metric.GetHistogram().GetSampleCount()), metric.GetHistogram().GetSampleSum()
-				for _, bucket := range metric.GetHistogram().GetBucket() {
-					shown[fmt.Sprintf("%s le=%g", name, bucket.GetUpperBound())] = float64(bucket.GetCumulativeCount())
-				}
-			}
-		}
-	}
-	return shown
-}
-
-func labels(metric *dto.Metric) string {
-	var text strings.Builder
-	for _, label := range metric.GetLabel() {
-		fmt.Fprintf(&text, " %s=%s", label.GetName(), label.GetValue())
-	}
-	return text.String()
-}
-
-func compare(t *testing.T, got, want map[string]float64) {
-	t.Helper()
-	for name, value := range want {
-		if shown, there := got[name]; !there || shown != value {
-			t.Errorf("%s is %g (shown: %t), not %g", name, shown, there, value)
-		}
-	}
-}
-
 func TestShown(t *testing.T) {
 	m := New("v1")
-	compare(t, series(t, m), map[string]float64{"dlqbench_build_info version=v1": 1, "dlqbench_runs_finished_total verdict=fail": 0})
+	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{"dlqbench_build_info version=v1": 1, "dlqbench_runs_finished_total verdict=fail": 0})
 	update, end := m.Watch()
-	if shown := series(t, m); len(shown) != 5 {
+	if shown := promtest.Series(t, m.Registry()); len(shown) != 5 {
 		t.Errorf("before the first snapshot there are %v", shown)
 	}
 	update(snapshot())
 	const run = " scenario=smoke slot=0"
-	compare(t, series(t, m), map[string]float64{
+	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{
 		"dlqbench_run_info run_id=run-1 scenario=smoke seed=9223372036854775809 slot=0 subject=reference": 1,
 		"dlqbench_run_start_timestamp_seconds" + run:                                                      1.5,
 		"dlqbench_run_phase phase=fault" + run:                                                            1,
@@ -121,15 +77,15 @@ func TestShown(t *testing.T) {
 		"dlqbench_store_entries scenario=smoke slot=0 state=pending":                                      15,
 		"dlqbench_store_entries scenario=smoke slot=0 state=failed":                                       0,
 		"dlqbench_store_changes_total" + run:                                                              16,
-		"dlqbench_success_latency_seconds" + run + " count":                                               9,
-		"dlqbench_success_latency_seconds" + run + " sum":                                                 0.25,
-		"dlqbench_success_latency_seconds" + run + " le=0.001":                                            3,
-		"dlqbench_first_attempt_latency_seconds" + run + " le=0.01":                                       7,
+		"dlqbench_success_latency_seconds_count" + run:                                                    9,
+		"dlqbench_success_latency_seconds_sum" + run:                                                      0.25,
+		"dlqbench_success_latency_seconds_bucket" + run + " le=0.001":                                     3,
+		"dlqbench_first_attempt_latency_seconds_bucket" + run + " le=0.01":                                7,
 	})
 	// What a run showed last stays, but for what is over with it.
 	end("fail")
-	shown := series(t, m)
-	compare(t, shown, map[string]float64{"dlqbench_runs_finished_total verdict=fail": 1, "dlqbench_records_sent_total" + run: 9, "dlqbench_run_phase phase=fault" + run: 0})
+	shown := promtest.Series(t, m.Registry())
+	promtest.Compare(t, shown, map[string]float64{"dlqbench_runs_finished_total verdict=fail": 1, "dlqbench_records_sent_total" + run: 9, "dlqbench_run_phase phase=fault" + run: 0})
 	for name := range shown {
 		if strings.HasPrefix(name, "dlqbench_fault_active") {
 			t.Errorf("after the end there is %s", name)
@@ -168,19 +124,19 @@ func TestSlots(t *testing.T) {
 		update(snapshot())
 		ends = append(ends, end)
 	}
-	most := len(series(t, m))
+	most := len(promtest.Series(t, m.Registry()))
 	ends[1]("pass")
 	for i := range 50 {
 		update, end := m.Watch()
 		one := snapshot()
 		one.RunID, one.Seed, one.Partitions = fmt.Sprintf("run-%d", i), uint64(i), nil
 		update(one)
-		if shown := series(t, m); len(shown) > most {
+		if shown := promtest.Series(t, m.Registry()); len(shown) > most {
 			t.Fatalf("after %d runs there are %d series, %d with three at a time", i, len(shown), most)
 		}
 		end([]string{"pass", "", "gibberish"}[i%3])
 	}
-	compare(t, series(t, m), map[string]float64{"dlqbench_runs_finished_total verdict=pass": 18, "dlqbench_runs_finished_total verdict=error": 33})
+	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{"dlqbench_runs_finished_total verdict=pass": 18, "dlqbench_runs_finished_total verdict=error": 33})
 }
 
 // However many faults are in force, and whatever they are called, their series are bounded.
@@ -193,7 +149,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 	update(one)
 	count := 0
-	for name := range series(t, m) {
+	for name := range promtest.Series(t, m.Registry()) {
 		if strings.HasPrefix(name, "dlqbench_fault_active") {
 			count++
 		}

@@ -46,7 +46,9 @@ func (m Mutant) Kind() string {
 }
 
 // All returns every mutant, consumers first.
-func All() []Mutant { return concat(consumers(), replays(), graphReplays(), stores()) }
+func All() []Mutant {
+	return concat(consumers(), replays(), graphReplays(), sharedLetterReplays(), stores())
+}
 
 // Named returns the mutant with this name. "none" is the control: the reference consumer, and the reference replay, unchanged.
 func Named(name string) (Mutant, error) {
@@ -68,7 +70,7 @@ func Named(name string) (Mutant, error) {
 }
 
 func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants(), shareMutants(), graphMutants())
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
 }
 
 func concat(lists ...[]Mutant) []Mutant {

@@ -2,7 +2,8 @@
 //
 //	completeness  every planted bug of internal/mutants is run by the harness like any consumer and must be named by its invariant,
 //	              seed after seed; the correct consumer must pass the very same scenarios
-//	soundness     the correct consumer, in every mode it has, under every fault there is, alone and in pairs, must never be accused
+//	soundness     the correct consumer, in every mode it has, under every fault there is, alone and in pairs, must never be accused; by itself,
+//	              with a dead-letter store and its service, and as the nodes of a graph
 //	oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of
 //	              the definitions, and both must agree (internal/proof/histories, internal/proof/naive)
 //

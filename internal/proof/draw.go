@@ -1,17 +1,19 @@
 package proof
 
-// What a seed stands for in the proof of soundness: a mode of the reference consumer, a load, and one or two faults.
+// What a seed stands for in the proof of soundness: a mode of the reference consumer, by itself, with a dead-letter store or as the nodes of a graph,
+// a load, and one or two faults. (The store and the graph are in draw_store.go and draw_graph.go.)
 
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
 // Situation is what the correct consumer is put into.
 type Situation struct {
 	Seed uint64
-	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances.
+	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances; or the store's, or the graph's.
 	Mode string
 	// Faults are their names in the catalogue.
 	Faults []string
@@ -28,9 +30,18 @@ type mode struct {
 	ordering, retry, protocol string
 	instances                 int
 	transactions              bool
+	// store is the service of a dead-letter store that it has beside it, graph the graph that it is; nil for none.
+	store *storeMode
+	graph *graphMode
 }
 
 func (m mode) String() string {
+	switch {
+	case m.store != nil:
+		return m.store.String()
+	case m.graph != nil:
+		return m.graph.String()
+	}
 	text := fmt.Sprintf("%s, %s, %s, %d", m.ordering, m.retry, m.protocol, m.instances)
 	if m.transactions {
 		text += ", transactions"
@@ -38,7 +49,24 @@ func (m mode) String() string {
 	return text
 }
 
+// modes lists all modes. Stores and graphs stand between the others, so that a few neighbouring seeds show some of each.
 func modes() []mode {
+	var all []mode
+	stores, graphs := storeModes(), graphModes()
+	for i, alone := range aloneModes() {
+		all = append(all, alone)
+		switch {
+		case i%4 == 1 && len(stores) > 0:
+			all, stores = append(all, stores[0]), stores[1:]
+		case i%4 == 3 && len(graphs) > 0:
+			all, graphs = append(all, graphs[0]), graphs[1:]
+		}
+	}
+	return slices.Concat(all, stores, graphs)
+}
+
+// aloneModes lists those of the consumer by itself.
+func aloneModes() []mode {
 	var all []mode
 	for _, ordering := range []string{"none", "partition", "key"} {
 		for _, retry := range []string{"in-place", "topics"} {
@@ -69,17 +97,18 @@ func (m mode) batches() bool { return m.shares() || m.transactions }
 
 // Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it comes in pairs.
 func Draw(seed uint64) Situation {
-	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: modes()[seed%uint64(len(modes()))]}
+	all := modes()
+	which, round := int(seed%uint64(len(all))), int(seed/uint64(len(all))%1e6)
+	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: all[which]}
 	d.settings()
 	s := Situation{Seed: seed, Mode: d.mode.String()}
-	faults := d.possible()
 	// Rounds of modes alternate between one fault and two, so that half of the runs show each fault by itself.
-	first := int(seed/uint64(len(modes()))+seed) % len(faults)
-	chosen := []template{faults[first]}
-	if (seed/uint64(len(modes())))%2 == 1 {
+	faults := d.possible()
+	chosen := []template{faults[(round/2+which)%len(faults)]}
+	if round%2 == 1 {
 		var others []template
-		for i, other := range faults {
-			if i != first && !d.excludes(faults[first], other) {
+		for _, other := range slices.Concat(faults, d.beside()) {
+			if other.name != chosen[0].name && !d.excludes(chosen[0], other) {
 				others = append(others, other)
 			}
 		}
@@ -90,12 +119,20 @@ func Draw(seed uint64) Situation {
 	lines := ""
 	for i, fault := range chosen {
 		s.Faults = append(s.Faults, fault.name)
-		lines += fmt.Sprintf("  - {name: %s-%d, %s}\n", strings.ReplaceAll(strings.ReplaceAll(fault.name, ".", "-"), "_", "-"), i+1, fault.write(d))
+		name := strings.NewReplacer(".", "-", "_", "-").Replace(fault.name)
+		lines += fmt.Sprintf("  - {name: %s-%d, %s}\n", name, i+1, fault.write(d))
 		if fault.also != "" {
 			lines += fmt.Sprintf("  - {%s}\n", fault.also)
 		}
 	}
-	s.Scenario = d.scenario(lines)
+	switch {
+	case d.mode.store != nil:
+		s.Scenario = d.storeScenario(lines)
+	case d.mode.graph != nil:
+		s.Scenario = d.graphScenario(lines)
+	default:
+		s.Scenario = d.scenario(lines)
+	}
 	return s
 }
 
@@ -109,9 +146,20 @@ type drawing struct {
 	brokers          int
 	// dlqBroker ≠ 0: the DLQ topic has a broker of its own.
 	dlqBroker int
+	// service is the store's, nodes are the graph's; nil for none.
+	service *service
+	nodes   []node
 }
 
 func (d *drawing) settings() {
+	switch {
+	case d.mode.store != nil:
+		d.storeSettings()
+		return
+	case d.mode.graph != nil:
+		d.graphSettings()
+		return
+	}
 	if d.mode.protocol == "classic" {
 		d.assignor = fmt.Sprintf("    assignor: %s\n", d.pick("cooperative-sticky", "cooperative-sticky", "range"))
 	}

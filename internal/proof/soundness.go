@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 )
 
 // Soundness is the second table: is the correct consumer ever accused.
@@ -29,6 +30,8 @@ type Soundness struct {
 	Alarms []Alarm `json:"alarms,omitempty"`
 	// Open say why runs were inconclusive, by reason.
 	Open map[string]int `json:"open,omitempty"`
+	// Skipped are runs that need what this machine does not have, by what that is; they are no part of Runs, and prove nothing.
+	Skipped map[string]int `json:"skipped,omitempty"`
 	// Errors are runs that could not be carried out.
 	Errors []string `json:"errors,omitempty"`
 }
@@ -49,9 +52,9 @@ func (s *Soundness) Holds() bool {
 }
 
 // ProveSoundness runs the correct consumer with seeds from first on: runs of them, or as many as begin within limit if that is not 0.
-// Every seed draws a mode of the consumer, a load, and one or two faults.
+// Every seed draws a mode of the consumer, by itself, with a dead-letter store or as the nodes of a graph, a load, and one or two faults.
 func (c *Config) ProveSoundness(ctx context.Context, first uint64, runs int, limit time.Duration) (*Soundness, error) {
-	table := &Soundness{First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{}}
+	table := &Soundness{First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{}, Skipped: map[string]int{}}
 	var mu sync.Mutex
 	began := time.Now()
 	c.each(ctx, runs, func(i int) {
@@ -69,6 +72,11 @@ func (c *Config) sound(ctx context.Context, table *Soundness, seed uint64, mu *s
 	mu.Lock()
 	defer mu.Unlock()
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	if errors.Is(err, postgrestest.ErrAbsent) {
+		table.Skipped[postgrestest.ErrAbsent.Error()]++
+		c.say("seed %d: SKIPPED: %v (%s)", seed, err, situation)
 		return
 	}
 	table.Runs++

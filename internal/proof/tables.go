@@ -51,13 +51,25 @@ func (r *Result) Summary() string {
 	}
 	if s := r.Soundness; s != nil {
 		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
-			fmt.Sprintf("%d false alarms (%d runs inconclusive)", s.Accused, s.Inconclusive)})
+			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
 	}
 	if o := r.Oracle; o != nil {
 		rows = append(rows, []string{"oracle", fmt.Sprintf("%d generated histories, correct and scrambled, judged by both; %d minimal corruptions", comparedPerSeed*o.Seeds, o.corruptions()),
 			fmt.Sprintf("%d disagreements", o.Disagreements)})
 	}
 	return table(rows)
+}
+
+// skipped says how many runs were left out, if any were.
+func (s *Soundness) skipped() string {
+	all := 0
+	for _, n := range s.Skipped {
+		all += n
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d more SKIPPED", all)
 }
 
 func (o *Oracle) corruptions() (n int64) {
@@ -111,7 +123,7 @@ func (c *Completeness) markdown() string {
 func (s *Soundness) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## Soundness: the correct consumer, seeds %d to %d\n\n", s.First, s.First+uint64(max(s.Runs, 1))-1)
-	rows := [][]string{{"mode (ordering, retry, group protocol, instances)", "runs"}}
+	rows := [][]string{{"mode (ordering, retry, group protocol, instances; store: engine, retry, workers; graph: shape, group protocol, instances of each node)", "runs"}}
 	for _, name := range sorted(s.Modes) {
 		rows = append(rows, []string{name, fmt.Sprint(s.Modes[name])})
 	}
@@ -131,6 +143,9 @@ func (s *Soundness) markdown() string {
 	}
 	for _, why := range sorted(s.Open) {
 		list(&b, fmt.Sprintf("inconclusive, %d×: ", s.Open[why]), []string{why})
+	}
+	for _, what := range sorted(s.Skipped) {
+		list(&b, fmt.Sprintf("skipped, %d×: ", s.Skipped[what]), []string{what})
 	}
 	list(&b, "could not be run: ", s.Errors)
 	return b.String()

@@ -19,11 +19,17 @@ type template struct {
 
 // excludes reports whether one of two faults may leave the other nothing to hit, so that a run of both would prove nothing about that.
 func (d *drawing) excludes(a, b template) bool {
+	if d.mode.store != nil || d.mode.graph != nil {
+		return d.hidesBeside(a, b) || d.hidesBeside(b, a)
+	}
 	return d.hides(a, b) || d.hides(b, a)
 }
 
+// kind is the fault's kind, with its dot.
+func (t template) kind() string { return strings.SplitAfter(t.name, ".")[0] }
+
 func (d *drawing) hides(one, other template) bool {
-	kind := func(of template) string { return strings.SplitAfter(of.name, ".")[0] }
+	kind := template.kind
 	api := func(of template) string { return strings.Fields(of.name + " -")[1] }
 	if d.mode.batches() && (d.mode.instances == 1 || kind(one) == "network." || kind(one) == "downstream." || kind(one) == "broker." || api(one) == "Produce") {
 		return true
@@ -49,17 +55,57 @@ func (d *drawing) hides(one, other template) bool {
 	return kind(one) == kind(other)
 }
 
-// possible returns the templates that the situation allows.
+// hidesBeside is the same where there is a store, or a graph. Processes and links of one don't keep those of the other from their work for long,
+// so that it is enough to leave out what hits the same place twice, or stops what the other one waits for.
+func (d *drawing) hidesBeside(one, other template) bool {
+	place := func(of template) string { return of.name[strings.LastIndexAny(of.name, " .")+1:] }
+	switch {
+	case one.kind() == other.kind():
+		return one.kind() != "subject." || place(one) == place(other) || place(one) == "all" || place(other) == "all"
+	case one.kind() == "network.":
+		if place(one) == "store" {
+			return other.kind() == "store."
+		}
+		return other.kind() == "downstream." || other.kind() == "kafka."
+	}
+	if one.name == "subject.signal STOP engine" && d.mode.instances == 1 {
+		return other.kind() != "broker."
+	}
+	return one.name == "subject.signal STOP worker" && other.kind() == "store."
+}
+
+// possible returns the templates that the situation allows; where there is a store or a graph, those that are about it.
 func (d *drawing) possible() []template {
-	var possible []template
-	for _, list := range [][]template{networkTemplates(), kafkaTemplates(), brokerTemplates(), subjectTemplates(), downstreamTemplates()} {
+	switch {
+	case d.mode.store != nil:
+		return d.allowed(storeTemplates())
+	case d.mode.graph != nil:
+		return d.allowed(graphTemplates())
+	}
+	return d.allowed(networkTemplates(), kafkaTemplates(), brokerTemplates(), subjectTemplates(), downstreamTemplates())
+}
+
+// beside returns the templates that come as the second of a pair only.
+func (d *drawing) beside() []template {
+	switch {
+	case d.mode.store != nil:
+		return d.allowed(kafkaTemplates(), brokerTemplates(), subjectTemplates(), d.downstreamBeside())
+	case d.mode.graph != nil:
+		return d.allowed(brokerTemplates())
+	}
+	return nil
+}
+
+func (d *drawing) allowed(lists ...[]template) []template {
+	var allowed []template
+	for _, list := range lists {
 		for _, one := range list {
 			if one.possible == nil || one.possible(d) {
-				possible = append(possible, one)
+				allowed = append(allowed, one)
 			}
 		}
 	}
-	return possible
+	return allowed
 }
 
 func networkTemplates() []template {
@@ -207,4 +253,12 @@ func downstreamTemplates() []template {
 		downstream("errors", "errors: {transient: 20%, permanent: 3%, logical: 2%, reset: 2%, timeout: 1%}"),
 		downstream("error_text", "error_text: hostile"),
 	}
+}
+
+// downstreamBeside: where the rate is limited already, nothing else answers differently.
+func (d *drawing) downstreamBeside() []template {
+	if d.service.scheduled {
+		return nil
+	}
+	return downstreamTemplates()
 }

@@ -235,7 +235,7 @@ func TestATableOfOnesOwn(t *testing.T) {
 	sink.await(t, 2)
 	do("UPDATE letters SET state = 'WAT'")
 	sink.await(t, 3)
-	do("INSERT INTO letters VALUES (2, 'OPEN', 0, NULL)")
+	do("INSERT INTO letters VALUES (2, 'OPEN', 0, ?)", "a record that the run does not have "+history.NewIDs(runID).Token(10))
 	sink.await(t, 4)
 	do("DELETE FROM letters WHERE nr = 1")
 	sink.await(t, 5)
@@ -306,15 +306,14 @@ func TestValuesAsDatabasesGiveThem(t *testing.T) {
 	}
 }
 
-// TestACrashHidesNothing: what was committed before and after PostgreSQL crashed is told, each change once.
-func TestACrashHidesNothing(t *testing.T) {
+// ownPostgres opens a migrated store of dlqbench's own in a server of its own; the test is skipped where there is none.
+func ownPostgres(t *testing.T) (*postgrestest.Server, store.Store, string) {
+	t.Helper()
 	server, err := postgrestest.Start(t.Context(), nil)
 	if errors.Is(err, postgrestest.ErrAbsent) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	address, err := server.Create(t.Context(), "letters")
 	must(t, err)
@@ -323,13 +322,94 @@ func TestACrashHidesNothing(t *testing.T) {
 	t.Cleanup(func() { _ = there.Close() })
 	_, err = there.Migrate(t.Context())
 	must(t, err)
+	return server, there, address
+}
+
+// states are those that the next changes lead to, in the order in which they are told.
+func (d *database) states(t *testing.T) string {
+	t.Helper()
+	changes, err := d.changes(t.Context())
+	must(t, err)
+	var words []string
+	for _, one := range changes {
+		words = append(words, strings.TrimPrefix(one.status, "dlq_"))
+	}
+	return strings.Join(words, " ")
+}
+
+// past opens a database past the store and the watcher.
+func past(t *testing.T, driver, address string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, address)
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// wholeLife are the states of what lived.
+const wholeLife = "pending processing pending processing failed archived"
+
+// The order is that of the commits, not of the database's clock, which somebody may put back.
+func TestTheOrderIsNotTheClocks(t *testing.T) {
+	there, address := own(t, "")
+	layout, err := Own("")
+	must(t, err)
+	lived(t, there, history.NewIDs(runID).Token(7))
+	_, err = past(t, "sqlite", strings.TrimPrefix(address, "sqlite:")).ExecContext(t.Context(), "UPDATE dead_letter_audit SET at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || seq || ' hours')")
+	must(t, err)
+	d, err := connectSQL(address, layout)
+	must(t, err)
+	t.Cleanup(func() { _ = d.close() })
+	if got := d.states(t); got != wholeLife {
+		t.Errorf("the entry's life is told as %s", got)
+	}
+}
+
+// In PostgreSQL a change that has a lower number may be committed after one that has a higher: it is told all the same, each once, and in the order of its entry.
+func TestWhatIsCommittedLateIsTold(t *testing.T) {
+	_, there, address := ownPostgres(t)
+	layout, err := Own("")
+	must(t, err)
+	db := past(t, "pgx", address)
+	d, err := connectSQL(address, layout)
+	must(t, err)
+	t.Cleanup(func() { _ = d.close() })
+	lived(t, there, history.NewIDs(runID).Token(7))
+	_, err = db.ExecContext(t.Context(), "UPDATE dead_letter_audit SET at = now() - seq * interval '1 hour'")
+	must(t, err)
+	if got := d.states(t); got != wholeLife {
+		t.Errorf("the entry's life is told as %s", got)
+	}
+	late, err := db.BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = late.ExecContext(t.Context(), "UPDATE dead_letter_queue SET status = 'dlq_resolved'")
+	must(t, err)
+	_, err = there.Ingest(t.Context(), []store.Entry{letter(41, "x")})
+	must(t, err)
+	told := d.states(t)
+	must(t, late.Commit())
+	if told = strings.TrimSpace(told + " " + d.states(t)); told != "resolved pending" {
+		t.Errorf("what was committed late is told as %s", told)
+	}
+	if d.away = true; d.reread() == d.xmin {
+		t.Error("after the database was away nothing is read once more")
+	}
+	if again := d.states(t); again != "" {
+		t.Errorf("told again: %s", again)
+	}
+}
+
+// TestACrashHidesNothing: what was committed before and after PostgreSQL crashed is told, each change once.
+func TestACrashHidesNothing(t *testing.T) {
+	server, there, address := ownPostgres(t)
 	layout, err := Own("")
 	must(t, err)
 	w, sink := watching(t, address, layout)
 	ingest := func(offset int64) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			if _, err = there.Ingest(t.Context(), []store.Entry{letter(offset, "x")}); err == nil {
+			_, err := there.Ingest(t.Context(), []store.Entry{letter(offset, "x")})
+			if err == nil {
 				return
 			}
 			if time.Now().After(deadline) {

@@ -46,7 +46,7 @@ type Launch struct {
 	Env []string
 	// Files are written before the start: path relative to WorkDir, and content.
 	Files map[string]string
-	// WorkDir is the instance's own folder; it is made when there are files.
+	// WorkDir is the instance's own folder; it is made before the start.
 	WorkDir string
 	// Ready says when the instance is ready.
 	Ready Ready

@@ -201,6 +201,11 @@ func (l Launch) fileMode() os.FileMode {
 
 // writeFiles writes the files that the instance is to find.
 func writeFiles(launch Launch) error {
+	if launch.WorkDir != "" {
+		if err := os.MkdirAll(launch.WorkDir, 0o755); err != nil {
+			return fmt.Errorf("making the folder of the instance: %w", err)
+		}
+	}
 	for name, content := range launch.Files {
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("writing file %q: its path must stay below the instance's work folder", name)

@@ -29,9 +29,8 @@ const maxBatch = 1<<20 + 12
 type ProducerConfig struct {
 	// Client says how to reach the brokers, without any proxy in front: their addresses, and what a secured cluster wants.
 	Client []kgo.Opt
-	// Topic is the input topic, TopicIndex its index in the history's header.
-	Topic      string
-	TopicIndex int16
+	// Inputs are the input topics, at least one: records are dealt to them in turn.
+	Inputs []Input
 	// Plan says what is sent when. Records must be in the order of their times.
 	Plan *plan.Plan
 	IDs  *history.IDs
@@ -45,6 +44,12 @@ type ProducerConfig struct {
 	Node  string
 	Clock history.Clock
 	Sink  history.Sink
+}
+
+// Input is an input topic, Index its index in the history's header.
+type Input struct {
+	Topic string
+	Index int16
 }
 
 // Producer sends the records of a plan, idempotent and acknowledged by all replicas.
@@ -85,7 +90,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}
 	return &Producer{
 		cfg: cfg, client: client,
-		build: newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Topic, cfg.Headers, cfg.Named...), hash: cfg.Kept,
+		build: newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Inputs[0].Topic, cfg.Headers, cfg.Named...), hash: cfg.Kept,
 	}, nil
 }
 
@@ -122,13 +127,14 @@ func (p *Producer) Close() { p.client.Close() }
 func (p *Producer) send(i int) {
 	planned := &p.cfg.Plan.Records[i]
 	seq, intended := int32(i), p.base+planned.At
-	record := p.build.build(seq, planned, time.Now())
+	record, input := p.build.build(seq, planned, time.Now()), p.input(seq)
+	record.Topic = input.Topic
 	if p.cfg.Node != "" {
 		record.Value = onItsWay(p.cfg.IDs.Token(seq), p.cfg.Node, record.Value)
 	}
 
 	event := history.New(history.KindSend, p.cfg.Clock.Now())
-	event.Record, event.Topic, event.Partition = seq, p.cfg.TopicIndex, planned.Partition
+	event.Record, event.Topic, event.Partition = seq, input.Index, planned.Partition
 	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, planned.Key
 	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)
 	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
@@ -140,6 +146,9 @@ func (p *Producer) send(i int) {
 	p.sent.Add(1)
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
 }
+
+// input is the topic that the record goes to.
+func (p *Producer) input(seq int32) Input { return p.cfg.Inputs[int(seq)%len(p.cfg.Inputs)] }
 
 func flagsOf(planned *plan.Record) (flags history.Flags) {
 	if planned.Warmup {
@@ -156,7 +165,7 @@ func flagsOf(planned *plan.Record) (flags history.Flags) {
 
 func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {
 	event := history.New(history.KindAcked, p.cfg.Clock.Now())
-	event.Record, event.Topic, event.Partition = seq, p.cfg.TopicIndex, record.Partition
+	event.Record, event.Topic, event.Partition = seq, p.input(seq).Index, record.Partition
 	if err != nil {
 		event.Code = errorCode(err)
 		p.failed.Add(1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,7 +46,7 @@ func evenPlan(count int, gap time.Duration) *plan.Plan {
 func newTestProducer(t testing.TB, bootstrap []string, p *plan.Plan, sink history.Sink, clock history.Clock) *Producer {
 	t.Helper()
 	producer, err := NewProducer(ProducerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers(bootstrap...)}, Topic: "orders", TopicIndex: 3, Plan: p, IDs: history.NewIDs("run"), Headers: 1, Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(bootstrap...)}, Inputs: []Input{{"orders", 3}}, Plan: p, IDs: history.NewIDs("run"), Headers: 1, Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestProducerSendsOddValues(t *testing.T) {
 		p.Records = append(p.Records, record)
 	}
 	producer, err := NewProducer(ProducerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Topic: "orders", Plan: p, IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Inputs: []Input{{Topic: "orders"}}, Plan: p, IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -249,5 +250,47 @@ func TestErrorCode(t *testing.T) {
 		if got := errorCode(test.err); got != test.want {
 			t.Errorf("%v has code %d, want %d", test.err, got, test.want)
 		}
+	}
+}
+
+// With several input topics the records are dealt to them in turn, each to the partition that is planned for it.
+func TestProducerDealsToSeveralTopics(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders", "billing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	const count = 41
+	sink, clock := &events{}, history.NewClock()
+	producer, err := NewProducer(ProducerConfig{
+		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Inputs: []Input{{"orders", 3}, {"billing", 5}}, Plan: evenPlan(count, time.Millisecond),
+		IDs: history.NewIDs("run"), Clock: clock, Sink: sink,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	if err := errors.Join(producer.Run(t.Context(), clock.Now()), producer.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []history.Kind{history.KindSend, history.KindAcked} {
+		seen := sink.of(kind)
+		if len(seen) != count {
+			t.Fatalf("%d events of kind %s", len(seen), kind)
+		}
+		for _, event := range seen {
+			if want := []int16{3, 5}[event.Record%2]; event.Topic != want || event.Partition != event.Record%4 || event.Code != 0 {
+				t.Errorf("record %d went to topic %d, partition %d", event.Record, event.Topic, event.Partition)
+			}
+		}
+	}
+	ends, err := kadm.NewClient(producer.client).ListEndOffsets(t.Context(), "orders", "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]int64{}
+	ends.Each(func(one kadm.ListedOffset) { there[one.Topic] += one.Offset })
+	if there["orders"] != 21 || there["billing"] != 20 {
+		t.Errorf("the topics hold %v", there)
 	}
 }

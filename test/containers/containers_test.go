@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/programtest"
 )
 
 const (
@@ -33,8 +35,11 @@ func newRig(t *testing.T) *rig {
 		t.Skip("skipped: needs a container engine; .ci/docker.sh starts one and sets DLQBENCH_DOCKER_TESTS=1")
 	}
 	dir := t.TempDir()
-	r := &rig{T: t, program: filepath.Join(dir, "dlqbench"), out: filepath.Join(dir, "runs"), subject: filepath.Join(dir, "subject.yaml")}
-	r.run("../../cmd/dlqbench", "go", "build", "-o", r.program, ".")
+	r := &rig{T: t, out: filepath.Join(dir, "runs"), subject: filepath.Join(dir, "subject.yaml")}
+	var err error
+	if r.program, err = programtest.Build(dir); err != nil {
+		t.Fatal(err)
+	}
 	r.run("../../examples/go", "go", "build", "-o", filepath.Join(dir, "consumer"), ".")
 	for _, name := range []string{"Dockerfile", "paused.yaml"} {
 		r.write(name, r.read(filepath.Join("testdata", name)))

@@ -32,6 +32,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/programtest"
 )
 
 const (
@@ -90,7 +91,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	r := &rig{T: t, program: filepath.Join(dir, "dlqbench"), out: filepath.Join(dir, "runs"), config: filepath.Join(dir, "client.properties")}
+	r := &rig{T: t, out: filepath.Join(dir, "runs"), config: filepath.Join(dir, "client.properties")}
 	ca, server := authority(t)
 	files := map[string][]byte{"ca.pem": ca, "server.pem": server}
 	for name, data := range files {
@@ -125,8 +126,8 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.own(ctx, addresses, ca)
-	if output, err := exec.CommandContext(ctx, "go", "build", "-o", r.program, "../../cmd/dlqbench").CombinedOutput(); err != nil {
-		t.Fatalf("building dlqbench: %v\n%s", err, output)
+	if r.program, err = programtest.Build(dir); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }

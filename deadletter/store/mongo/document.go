@@ -145,6 +145,9 @@ func (s *Store) write(entry store.Entry) document {
 	for _, a := range entry.RetryHistory {
 		written.ReplayAttempts = append(written.ReplayAttempts, writeAttempt(a))
 	}
+	if entry.Resolution.Notes != "" { // of one that is put back: no other has a resolution yet
+		written.Resolution = &ended{Notes: store.EncodeText(entry.Resolution.Notes)}
+	}
 	if s.audit {
 		written.Transitions = []transition{{Version: entry.Version, To: status, HeldTo: held, At: written.UpdatedAt, Strategy: written.Strategy, NextRetryAt: written.NextRetryAt}}
 	}
@@ -163,19 +166,29 @@ func writeEvent(entry store.Entry) (message any, text string) {
 	return message, ""
 }
 
-// systemState is the part of an error's context that the document has a field for.
+// systemState is the part of an error's context that the document has a field for: whoever wrote the entry said it, or, of an entry that a router made, its letter did.
 func systemState(context json.RawMessage) any {
-	var parts struct {
-		SystemState json.RawMessage `json:"systemState"`
+	state := field(context, "systemState")
+	if state == nil {
+		state = field(field(context, "context"), "systemState")
 	}
-	if json.Unmarshal(context, &parts) != nil || parts.SystemState == nil {
+	if state == nil {
 		return nil
 	}
-	state, err := native(parts.SystemState)
+	kept, err := native(state)
 	if err != nil {
-		return string(parts.SystemState)
+		return string(state)
 	}
-	return state
+	return kept
+}
+
+// field is a field of an object, nil where there is none.
+func field(object json.RawMessage, name string) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(object, &fields) != nil {
+		return nil
+	}
+	return fields[name]
 }
 
 // fit cuts the stack of a document that is too long for MongoDB; the record itself is never cut.

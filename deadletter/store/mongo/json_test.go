@@ -193,3 +193,15 @@ func TestFit(t *testing.T) {
 		t.Errorf("a record that is too long: %v", err)
 	}
 }
+
+func TestTheSystemsStateIsFoundInTheContext(t *testing.T) {
+	load := bson.D{{Key: "cpuUsage", Value: 0.75}}
+	for context, want := range map[string]any{
+		`{"systemState":{"cpuUsage":0.75}}`: load, `{"context":{"systemState":{"cpuUsage":0.75}},"group":"g"}`: load,
+		`{"context":"none"}`: nil, `{"context":{}}`: nil, `{}`: nil, `[]`: nil, ``: nil,
+	} {
+		if got := systemState(json.RawMessage(context)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %#v, want %#v", context, got, want)
+		}
+	}
+}

@@ -169,9 +169,12 @@ func searches(query store.Query, vocabulary store.Vocabulary) (all []search) {
 	if n := len(query.Patterns); n > 0 {
 		all = append(all, search{patternColumn, false, func(s *statement) { s.anyOf(n, func(i int) { s.pattern(query.Patterns[i]) }) }})
 	}
-	for column, value := range map[string]string{"event_id": query.EventID, "subscriber_id": query.SubscriberID} {
-		if value != "" {
-			all = append(all, search{column, false, func(s *statement) { s.add(" AND "+s.searched(column)+" = ?", text(value, 255)) }})
+	for _, one := range []struct {
+		column, value string
+		ordered       bool
+	}{{"event_id", query.EventID, false}, {"subscriber_id", query.SubscriberID, byAge}} {
+		if one.value != "" {
+			all = append(all, search{one.column, one.ordered, func(s *statement) { s.add(" AND "+s.searched(one.column)+" = ?", text(one.value, 255)) }})
 		}
 	}
 	return all

@@ -63,6 +63,24 @@ func TestListsUseTheIndexes(t *testing.T) {
 	})
 }
 
+// TestPagesOfASubscriber: however many entries a subscriber has, its page is read from the index in the order of time, and nothing is sorted.
+func TestPagesOfASubscriber(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "subscribers.db")
+	p := newPlace(t, "sqlite:"+file, "sqlite", file)
+	db := p.migrated(t, store.Options{})
+	filled(t, db, p.db, 2000, time.Unix(1_700_000_000, 0))
+	for _, query := range []store.Query{{SubscriberID: "subscriber-7"}, {SubscriberID: "subscriber-7", Descending: true}, {SubscriberID: "nobody"}} {
+		plan, err := db.Explain(t.Context(), query)
+		if err != nil || !strings.Contains(plan, "SEARCH dead_letter_queue USING INDEX dead_letter_queue_subscriber_id_idx") || strings.Contains(plan, "ORDER BY") {
+			t.Errorf("%+v: %s (%v)", query, plan, err)
+		}
+	}
+	page, _, err := db.List(t.Context(), store.Query{SubscriberID: "subscriber-7", Limit: 10})
+	if err != nil || len(page) != 10 || page[0].EventID != "evt-7" || page[9].EventID != "evt-187" {
+		t.Errorf("a page of %d (%v)", len(page), err)
+	}
+}
+
 // TestCrowdedFilters: where a filter fits more entries than SQLite can sort in time, it goes through them in the order of the list, and finds the same.
 func TestCrowdedFilters(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crowded.db")
@@ -78,7 +96,7 @@ func TestCrowdedFilters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, query := range map[string]store.Query{"pattern": {Patterns: []string{"payment.*"}}, "subscriber": {SubscriberID: "crm"}, "state": {States: []store.State{store.Pending}, OrderBy: "priority"}} {
+	for name, query := range map[string]store.Query{"pattern": {Patterns: []string{"payment.*"}}, "subscriber": {SubscriberID: "crm", OrderBy: "updatedAt"}, "state": {States: []store.State{store.Pending}, OrderBy: "priority"}} {
 		plan, err := db.Explain(t.Context(), query)
 		if err != nil || strings.Contains(plan, "ORDER BY") && !strings.Contains(plan, "LAST") || !strings.Contains(plan, "SCAN") {
 			t.Errorf("%s: %s (%v)", name, plan, err)

@@ -59,18 +59,7 @@ func database(t testing.TB) string {
 func openPostgres(t testing.TB, options store.Options) *sqlstore.DB {
 	t.Helper()
 	db, err := sqlstore.Postgres(t.Context(), database(t), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return migrated(t, db, err)
 }
 
 func TestPostgresConforms(t *testing.T) {

@@ -12,6 +12,12 @@ import (
 func openSQLite(t testing.TB, options store.Options) *sqlstore.DB {
 	t.Helper()
 	db, err := sqlstore.SQLite(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "dead letters#%.db"), options)
+	return migrated(t, db, err)
+}
+
+// migrated brings the schema of a store that was opened up to date; it is closed at the test's end.
+func migrated(t testing.TB, db *sqlstore.DB, err error) *sqlstore.DB {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,6 +152,38 @@ func (s suite) illegal(t *testing.T) {
 	}
 }
 
+// putBack: an entry of an earlier life is failed from the first moment on, whatever it was, and its versions go on.
+func (s suite) putBack(t *testing.T) {
+	db, c := s.clocked(t)
+	kept := letter(1)
+	kept.ID, kept.State, kept.Version, kept.NextRetryAt, kept.DLQRetryCount = newID(), store.Failed, 7, start().Add(-time.Hour), 3
+	kept.LockedBy, kept.LeaseUntil = "w", start().Add(-time.Minute)
+	kept.Resolution = store.Resolution{How: store.Discard, By: "bob", At: start(), Notes: "restored"}
+	ingest(t, db, kept)
+	got := get(t, db, kept.ID)
+	if got.State != store.Failed || got.Version != 7 || !got.NextRetryAt.IsZero() || got.DLQRetryCount != 3 || got.LockedBy != "" || !got.LeaseUntil.IsZero() || got.Resolution != (store.Resolution{Notes: "restored"}) {
+		t.Errorf("put back: %s at version %d, due %s, %d retries, locked by %q until %s, %+v", got.State, got.Version, got.NextRetryAt, got.DLQRetryCount, got.LockedBy, got.LeaseUntil, got.Resolution)
+	}
+	c.advance(24 * time.Hour)
+	recovered, err := db.Recover(t.Context())
+	must(t, err)
+	if claimed := claim(t, db, "w", 10); recovered > 0 || len(claimed) > 0 {
+		t.Errorf("of what was put back %d were recovered and %d claimed", recovered, len(claimed))
+	}
+	if fresh, err := db.Ingest(t.Context(), []store.Entry{kept}); err != nil || fresh != 0 {
+		t.Errorf("put back again: %d fresh, %v", fresh, err)
+	}
+	equal(t, get(t, db, kept.ID), got)
+	for i, state := range []store.State{store.Processing, store.Resolved, store.Manual, store.Archived, store.Gone, "nonsense"} {
+		entry := letter(10 + i)
+		entry.State = state
+		var illegal *store.IllegalTransition
+		if _, err := db.Ingest(t.Context(), []store.Entry{entry}); !errors.As(err, &illegal) {
+			t.Errorf("a new entry that is %s: %v", state, err)
+		}
+	}
+}
+
 func (s suite) remove(t *testing.T) {
 	db, _ := s.clocked(t)
 	var ids []string

@@ -34,6 +34,7 @@ func Conformance(t *testing.T, open Open) {
 			t.Run("AlterByHand", s.alter)
 			t.Run("StaleAndLockedEditsAreRefused", s.refusedEdits)
 			t.Run("IllegalTransitionsAreRefused", s.illegal)
+			t.Run("WhatIsPutBackIsFailed", s.putBack)
 			t.Run("Remove", s.remove)
 			t.Run("Stats", s.stats)
 			t.Run("NoDoubleLocks", s.race)

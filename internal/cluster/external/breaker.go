@@ -255,18 +255,20 @@ func (k *Kafka) answers(ctx context.Context, broker cluster.Broker, limit time.D
 	return p.secure(ctx) == nil && p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse)) == nil
 }
 
-// confirm waits until something is seen.
+// confirm waits until something is seen. What is seen when the time is over does not count: a question that was cut off then has no answer either.
 func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
-	for !seen(ctx) {
+	for {
+		if seen(ctx) && ctx.Err() == nil {
+			return nil
+		}
 		select {
 		case <-time.After(confirmPause):
 		case <-ctx.Done():
 			return fmt.Errorf("the command has run, but %s after %s: does it do that to the right broker?", otherwise, confirmLimit)
 		}
 	}
-	return nil
 }
 
 // run runs a command of the user's for a broker. It gets no credentials of dlqbench, and none is in the error. What it starts and leaves behind goes on.
@@ -286,7 +288,7 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return name == EnvPassword || name == EnvToken
+		return name == EnvPassword || strings.HasPrefix(name, "DLQBENCH_") && strings.HasSuffix(name, "_TOKEN")
 	})
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with all that it started

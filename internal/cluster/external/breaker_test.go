@@ -200,6 +200,16 @@ func TestCommandsThatFail(t *testing.T) {
 	want(t, err, "dlqbench.broker.kill")
 }
 
+// A question that the end of the time cuts off is no sign that the broker is down.
+func TestWhatIsCutOffIsNotConfirmed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := new(Kafka).confirm(ctx, "it still answers", func(context.Context) bool {
+		cancel()
+		return true
+	})
+	want(t, err, "the command has run, but it still answers")
+}
+
 // A command that does not end is ended, with all that it started.
 func TestCommandThatHangs(t *testing.T) {
 	t.Parallel()

@@ -363,7 +363,8 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 	if err := k.admin.WaitBrokers(ctx, n.number); err != nil {
 		return admin.Counted(changes), err
 	}
-	now, err := k.admin.Partitions(ctx, 0)
+	// It itself may not have heard yet of what was taken from it while it stood still.
+	now, err := k.admin.Partitions(ctx, k.anyBut(n))
 	if err != nil {
 		return admin.Counted(changes), err
 	}
@@ -372,6 +373,16 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 		err = k.restore(ctx, n)
 	}
 	return admin.Counted(changes), err
+}
+
+// anyBut returns the number of another broker that runs, 0 if there is none.
+func (k *Kafka) anyBut(but *node) int32 {
+	for _, n := range k.config.nodes {
+		if n != but && n.broker && n.alive() && !n.process.paused {
+			return n.number
+		}
+	}
+	return 0
 }
 
 // MoveLeaders gives the partitions that a broker leads to other replicas; see admin.Admin.

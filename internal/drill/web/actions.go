@@ -19,7 +19,7 @@ import (
 
 const (
 	// actLimit is how long the session may take for what was asked; it goes on when the browser has gone.
-	actLimit = 75 * time.Second
+	actLimit = 110 * time.Second
 	// nameLimit and textLimit bound what people say, in characters.
 	nameLimit, textLimit = 60, 2000
 )

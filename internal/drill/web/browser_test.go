@@ -251,3 +251,27 @@ func TestNarrowScreensInABrowser(t *testing.T) {
 		quiet(t, b, s)
 	}
 }
+
+// What did nothing is told when the drill is over, and who may break nothing is told why.
+func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	f.unbreakable = "this Kafka is another's"
+	f.faults = append(f.faults, drill.Fault{ID: "f1", Name: "produce-error", What: "refused", ToNotice: true, Idle: "no request matched"})
+	s := serve(t, f, Options{})
+	opened(b, s.Link(drill.RoleInjector))
+	if got := b.Text("#unbreakable"); !strings.Contains(got, f.unbreakable) || browsertest.Eval[bool](b, `document.querySelector("#unbreakable").hidden || !document.querySelector("#break").closest("section").hidden`) {
+		t.Errorf("who may break nothing reads %q, or has the form all the same", got)
+	}
+	if err := f.Stop(drill.Actor{Name: "Ada", Role: drill.RoleInjector}); err != nil {
+		t.Fatal(err)
+	}
+	b.Until(`!document.querySelector("#over").hidden`)
+	if got := b.Text("#over-faults"); !strings.Contains(got, "It did nothing: no request matched") || !strings.Contains(got, "none") || strings.Contains(got, "never") {
+		t.Errorf("of what did nothing it says %q", got)
+	}
+	if browsertest.Eval[bool](b, `!document.querySelector("#unbreakable").hidden`) {
+		t.Error("when the drill is over it still says why nothing can be broken")
+	}
+	quiet(t, b, s)
+}

@@ -35,9 +35,11 @@ type fake struct {
 	instances  int
 	hostile    string
 	store      bool
-	stall      chan struct{}
-	here       atomic.Int64
-	states     atomic.Int64
+	// unbreakable says why nobody may break anything.
+	unbreakable string
+	stall       chan struct{}
+	here        atomic.Int64
+	states      atomic.Int64
 }
 
 func newFake(t testing.TB) *fake {
@@ -65,12 +67,15 @@ func (f *fake) State(role drill.Role) drill.State {
 	defer f.mu.Unlock()
 	state := drill.State{
 		Role: role, Stage: drill.StageOpen, Scenario: "orders: the downstream fails", At: f.at(), Until: 10 * time.Minute, Instances: 8, Live: f.live(), Ending: f.ending,
-		Result: f.result, Faults: slices.Clone(f.faults), Log: slices.Clone(f.log),
+		Result: f.result, Faults: slices.Clone(f.faults), Log: slices.Clone(f.log), Unbreakable: f.unbreakable,
 		May: []string{drill.ActionBreak, drill.ActionHeal, drill.ActionHealAll, drill.ActionKill, drill.ActionPause, drill.ActionResume, drill.ActionScale,
 			drill.ActionReplay, drill.ActionNotice, drill.ActionNote, drill.ActionStop},
 	}
 	if f.hostile != "" {
 		state.Scenario = f.hostile
+	}
+	if f.unbreakable != "" {
+		state.May = slices.DeleteFunc(state.May, func(a string) bool { return a == drill.ActionBreak })
 	}
 	if f.result != nil {
 		state.Stage, state.May = drill.StageOver, nil

@@ -32,6 +32,8 @@ type guard struct {
 	names []string
 	// tokens are what a role's visitor has to show; a role that is missing is open. Roles that have none share nothing secret.
 	tokens map[drill.Role]string
+	// given are the roles whose token the user has chosen: it is never shown to anybody.
+	given map[drill.Role]bool
 	// keys are the roles' form keys.
 	keys   map[drill.Role]string
 	cookie string
@@ -39,15 +41,20 @@ type guard struct {
 }
 
 // newGuard decides what visitors of the address must show: on loopback nothing, unless the roles are kept apart; then the injector's page
-// needs its token, because the responder sits at the same machine. On any other address each role has a token of its own.
-func newGuard(address *net.TCPAddr, apart bool) *guard {
+// needs its token, because the responder sits at the same machine. On any other address each role has a token of its own. A token that the user has chosen is
+// asked for on every address.
+func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *guard {
 	g := &guard{
-		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, keys: map[drill.Role]string{},
+		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, given: map[drill.Role]bool{}, keys: map[drill.Role]string{},
 		// Cookies know no ports: two drills on one machine must not overwrite each other's.
 		cookie: fmt.Sprintf("dlqbench-drill-%d", address.Port), origin: http.NewCrossOriginProtection(),
 	}
 	for _, role := range roles() {
 		g.keys[role] = rand.Text()
+		if chosen[role] != "" {
+			g.tokens[role], g.given[role] = chosen[role], true
+			continue
+		}
 		if !g.loopback || apart && role == drill.RoleInjector {
 			g.tokens[role] = rand.Text()
 		}

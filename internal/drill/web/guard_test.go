@@ -23,7 +23,7 @@ func elsewhere(t *testing.T, session Session, apart bool) (*Server, http.Handler
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	s.guard = newGuard(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7333}, apart)
+	s.guard = newGuard(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7333}, apart, nil)
 	return s, s.routes(session)
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/browsertest"
+	"github.com/dlqbench/dlqbench/internal/programtest"
 )
 
 // printed collects what the program writes.
@@ -41,9 +42,9 @@ func (p *printed) String() string {
 func startDrill(t *testing.T) (injector, responder, runs string, out *printed, end func() int) {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "dlqbench")
-	if told, err := exec.Command("go", "build", "-o", program, "../../../cmd/dlqbench").CombinedOutput(); err != nil {
-		t.Fatalf("building dlqbench: %v\n%s", err, told)
+	program, err := programtest.Build(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	runs, out = filepath.Join(dir, "runs"), &printed{}
 	command := exec.Command(program, "drill", filepath.Join("testdata", "orders-on-call.yaml"), "--addr", "127.0.0.1:0", "--responder", "--linger", "3m", "--out", runs)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -37,6 +38,9 @@ type Options struct {
 	// Apart: there is a responder who must not see what the injector does, so the injector's page needs its token on loopback, too, and the
 	// address without a path leads to the responder's page.
 	Apart bool
+	// Tokens are those that the user has chosen, by role (CheckTokens). They are asked for on loopback, too, and never told. A role without one gets a token
+	// made for this drill, where it needs one.
+	Tokens map[drill.Role]string
 	// Log gets what goes wrong in the server itself; it never gets a token. nil: nobody does.
 	Log io.Writer
 }
@@ -67,7 +71,7 @@ func Listen(options Options) (*Server, error) {
 		_ = listener.Close()
 		return nil, fmt.Errorf("listening for the drill's page on %s: this is no TCP address", options.Address)
 	}
-	s := &Server{listener: listener, guard: newGuard(address, options.Apart), apart: options.Apart, id: rand.Text(), channels: map[drill.Role]*channel{}}
+	s := &Server{listener: listener, guard: newGuard(address, options.Apart, options.Tokens), apart: options.Apart, id: rand.Text(), channels: map[drill.Role]*channel{}}
 	for _, role := range roles() {
 		s.channels[role] = newChannel()
 	}
@@ -96,10 +100,10 @@ func (s *Server) base() string {
 }
 
 // Link returns the address of a role's page to give to who plays it. Where the role needs a token it stands behind the #, which browsers
-// keep to themselves.
+// keep to themselves; one that the user has chosen he knows, and the page asks for it.
 func (s *Server) Link(role drill.Role) string {
 	link := s.base() + "/" + string(role) + "/"
-	if token, needed := s.guard.tokens[role]; needed {
+	if token, needed := s.guard.tokens[role]; needed && !s.guard.given[role] {
 		link += "#" + token
 	}
 	return link
@@ -114,6 +118,9 @@ func (s *Server) HealCommand() string {
 	}
 	command := "curl -fsS -X POST -H '" + formHeader + ": " + s.guard.keys[role] + "'"
 	if token, needed := s.guard.tokens[role]; needed {
+		if s.guard.given[role] {
+			token = "THE-" + strings.ToUpper(string(role)) + "S-TOKEN"
+		}
 		command += " -H 'Authorization: Bearer " + token + "'"
 	}
 	return command + " " + s.base() + "/" + string(role) + "/do/" + drill.ActionHealAll

@@ -65,7 +65,7 @@ func (r *Report) check(c histories.Choices) error {
 	h := histories.Generate(c)
 	var errs []error
 	errs = append(errs, r.correct(h))
-	errs = append(errs, r.corrupt(h, c))
+	errs = append(errs, r.corrupt(h, c, histories.Corruptions()))
 	scrambled := histories.Scramble(h, c)
 	if err := r.Compare(scrambled); err != nil {
 		errs = append(errs, fmt.Errorf("after random edits: %w", err))
@@ -73,7 +73,26 @@ func (r *Report) check(c histories.Choices) error {
 	if c.Intn(crowded) == crowded-1 {
 		errs = append(errs, r.crowd(c))
 	}
+	switch c.Intn(others) {
+	case 1:
+		errs = append(errs, r.other("a graph", histories.GenerateGraph, histories.GraphCorruptions(), c))
+	case 2:
+		errs = append(errs, r.other("a dead-letter store", histories.GenerateStore, histories.StoreCorruptions(), c))
+	}
 	return errors.Join(errs...)
+}
+
+// others is in how many seeds there is one with a history of a graph, and one with a dead-letter store.
+const others = 12
+
+// other is the same with histories of another kind.
+func (r *Report) other(kind string, generate func(histories.Choices) *histories.History, corruptions []histories.Corruption, c histories.Choices) error {
+	h := generate(c)
+	errs := []error{r.correct(h), r.corrupt(h, c, corruptions), r.Compare(histories.Scramble(h, c))}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("of %s: %w", kind, err)
+	}
+	return nil
 }
 
 // crowded is in how many seeds there is one with a larger history.
@@ -155,8 +174,7 @@ func (r *Report) correct(h *histories.History) error {
 }
 
 // corrupt makes one of the corruptions that apply, trying them in a drawn order.
-func (r *Report) corrupt(h *histories.History, c histories.Choices) error {
-	all := histories.Corruptions()
+func (r *Report) corrupt(h *histories.History, c histories.Choices, all []histories.Corruption) error {
 	for len(all) > 0 {
 		i := c.Intn(len(all))
 		one := all[i]

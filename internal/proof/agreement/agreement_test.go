@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,7 +44,7 @@ func TestSeedsAgree(t *testing.T) {
 	if testing.Short() || failed > 0 {
 		return
 	}
-	for _, one := range histories.Corruptions() {
+	for _, one := range slices.Concat(histories.Corruptions(), histories.GraphCorruptions(), histories.StoreCorruptions()) {
 		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
 	}
 	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records, all.Compared)
@@ -84,6 +85,25 @@ func TestCrowdsAgree(t *testing.T) {
 	}
 }
 
+// TestOthersAgree: of each seed, histories of a graph and of a dead-letter store.
+func TestOthersAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range seeds() / 10 {
+		c := histories.NewSeeded(seed)
+		if err := all.other("a graph", histories.GenerateGraph, histories.GraphCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		if err := all.other("a dead-letter store", histories.GenerateStore, histories.StoreCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	for _, name := range []string{"graph-conservation", "store-lifecycle"} {
+		if all.Correct[name] == 0 || all.Compared[name] == 0 {
+			t.Errorf("%s was judged in %d correct histories, and compared on %d records", name, all.Correct[name], all.Compared[name])
+		}
+	}
+}
+
 func TestDrawnHistoriesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if err := NewReport().check(drawn{t}); err != nil {
@@ -94,11 +114,23 @@ func TestDrawnHistoriesAgree(t *testing.T) {
 
 // TestEveryCorruptionHasItsPlace: each is found by its name in some history, so that none is only there for show.
 func TestEveryCorruptionHasItsPlace(t *testing.T) {
+	for kind, of := range map[string]struct {
+		generate func(histories.Choices) *histories.History
+		all      []histories.Corruption
+	}{
+		"consumers": {histories.Generate, histories.Corruptions()},
+		"graphs":    {histories.GenerateGraph, histories.GraphCorruptions()},
+		"stores":    {histories.GenerateStore, histories.StoreCorruptions()},
+	} {
+		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
+	}
+}
+
+func everyCorruptionApplies(t *testing.T, generate func(histories.Choices) *histories.History, all []histories.Corruption) {
 	applied := map[string]bool{}
-	all := histories.Corruptions()
 	for seed := uint64(0); len(applied) < len(all) && seed < 20_000; seed++ {
 		c := histories.NewSeeded(seed)
-		h := histories.Generate(c)
+		h := generate(c)
 		for _, one := range all {
 			if applied[one.Name] {
 				continue

@@ -32,7 +32,7 @@ func (s *simulation) auditRecord(at spot, offset int64, one *entry) history.Even
 	e.Topic, e.Partition, e.Offset, e.Record = at.topic, at.partition, offset, r.number
 	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount, e.HeaderBytes = r.keyHash(), r.valueHash(), headersHash, 2, 40
 	e.Aux = 1_700_000_000_000 + offset
-	if at.topic == dlqTopic {
+	if one.letter.Present {
 		e.Claim = one.letter
 		e.Flags = history.FailureHeaders
 		e.HeaderCount, e.HeaderBytes = envelopeHeaders, envelopeBytes
@@ -95,7 +95,7 @@ func (s *simulation) sendBack(sequence int32, one entry) {
 	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, s.nextOp(), r.number, to.topic, to.partition
 	e.KeyHash, e.ValueHash, e.ProducerID, e.ProducerEpoch, e.Sequence = r.keyHash(), r.valueHash(), 1<<20, 0, sequence
 	s.put(e)
-	offset := s.append(to, entry{record: r.number})
+	offset := s.append(to, entry{record: r.number, replays: one.replays + 1})
 	s.after(ms, func() {
 		e.Kind, e.Time, e.Offset = history.KindProduceResponse, s.now, offset
 		s.put(e)

@@ -20,6 +20,8 @@ type entry struct {
 	ready    int64 // ns on the run's clock
 	// letter is what a dead letter says.
 	letter history.Claim
+	// replays is how often the document has been replayed.
+	replays int
 }
 
 type topicLog struct {
@@ -42,7 +44,11 @@ func (s *simulation) append(at spot, one entry) int64 {
 	if a := log.owner; a != nil {
 		a.wake()
 	}
-	return int64(len(log.entries)) - 1
+	offset := int64(len(log.entries)) - 1
+	if s.isLetters(at.topic) {
+		s.store.arrives(at, offset, one)
+	}
+	return offset
 }
 
 // give assigns a partition to a process.

@@ -45,7 +45,7 @@ func (s *simulation) disturbOnce(at time.Duration) time.Duration {
 		fault := s.plan("network", "downstream", false)
 		s.window(fault, at, took, func(on bool) { s.linkDown = on })
 	case 7:
-		if s.contract().Envelope == "" {
+		if s.contract().Envelope == "" || s.graph() != nil {
 			return at
 		}
 		took *= 2
@@ -143,7 +143,7 @@ func (p *process) spots() []spot {
 // share gives a partition that nobody has to one who is there.
 func (s *simulation) share(at spot) {
 	var able []*process
-	for _, p := range s.processes {
+	for _, p := range s.readers(at) {
 		if !p.dead && !p.stopping && s.now >= p.frozen {
 			able = append(able, p)
 		}
@@ -203,8 +203,8 @@ func (p *process) freeze(length time.Duration) {
 	}
 	p.signal("STOP")
 	p.frozen = p.now + length
-	if len(p.processes) > 1 {
-		for _, at := range p.spots() {
+	if had := p.spots(); len(had) > 0 && len(p.readers(had[0])) > 1 {
+		for _, at := range had {
 			p.simulation.after(200*ms+p.lag(), func() { p.expel(at) })
 		}
 	}

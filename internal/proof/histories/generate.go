@@ -62,6 +62,9 @@ type simulation struct {
 	manner manner
 	steady bool
 
+	// store is the dead-letter store, nil if there is none.
+	store *storeSide
+
 	records   []*planned
 	logs      map[spot]*topicLog
 	processes []*process
@@ -76,6 +79,8 @@ type planned struct {
 	tries                  int32
 	tombstone              bool
 	offset                 int64
+	// nodes is what becomes of it at each node of a graph.
+	nodes []*planned
 }
 
 // Generate makes a correct history.
@@ -83,6 +88,11 @@ func Generate(c Choices) *History {
 	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}}
 	s.calm = !chance(c, 2)
 	s.h.Header = s.drawHeader()
+	return s.run()
+}
+
+// run goes through the phases of a run.
+func (s *simulation) run() *History {
 	s.h.Calm = s.calm
 	s.setUp()
 	s.phase(history.PhaseWarmup)
@@ -100,12 +110,18 @@ func Generate(c Choices) *History {
 	s.later(5 * ms)
 	s.phase(history.PhaseDrain)
 	s.drain()
-	if s.h.Header.Replay {
+	switch {
+	case s.h.Header.Replay && s.graph() != nil:
+		s.replayRounds()
+	case s.h.Header.Replay:
 		s.replay()
 	}
 	s.phase(history.PhaseAudit)
 	s.stopAll()
-	s.audit(inputTopic, dlqTopic, retryTopic)
+	if s.store != nil {
+		s.store.stop()
+	}
+	s.audit(s.topics()...)
 	s.auditOffsets()
 	s.phase(history.PhaseSeal)
 	return s.h
@@ -199,19 +215,26 @@ func (s *simulation) setUp() {
 		}
 	}
 	for i := range s.h.Header.Instances {
-		p := &process{simulation: s, instance: int16(i), owned: map[spot]*assignment{}, dead: true}
+		p := &process{simulation: s, instance: int16(i), node: s.nodeOf(i), owned: map[spot]*assignment{}, dead: true}
 		s.processes = append(s.processes, p)
 		p.start()
 		s.later(ms)
 	}
 	for _, at := range s.consumed() {
-		s.give(s.processes[int(at.partition)%len(s.processes)], at)
+		readers := s.readers(at)
+		s.give(readers[int(at.partition)%len(readers)], at)
 	}
 }
 
 // consumed lists what the group reads.
 func (s *simulation) consumed() []spot {
 	topics := []int16{inputTopic}
+	if g := s.graph(); g != nil {
+		topics = nil
+		for _, node := range g.Nodes {
+			topics = append(topics, node.Input)
+		}
+	}
 	if s.contract().Retry == history.RetryTopics {
 		topics = append(topics, retryTopic)
 	}
@@ -236,6 +259,7 @@ func (s *simulation) send() {
 			number: number, partition: int32(s.Intn(partitions)), key: int32(s.Intn(3)) - 1, outcome: pick(s, outcomes...), failures: 1 + s.Intn(2),
 		}
 		r.tombstone = s.contract().SkipsTombstones && chance(s, 6)
+		s.planNodes(r, outcomes)
 		s.records = append(s.records, r)
 		at += time.Duration(s.Intn(12)) * ms
 		s.at(at, func() { s.sendOne(r) })

@@ -13,9 +13,11 @@ import (
 type process struct {
 	*simulation
 	instance int16
-	run      uint16
-	owned    map[spot]*assignment
-	dead     bool
+	// node is the node of a graph that it belongs to.
+	node  int
+	run   uint16
+	owned map[spot]*assignment
+	dead  bool
 	// stopping: it was asked to end and begins nothing new.
 	stopping bool
 	// frozen is until when it stands still.
@@ -49,6 +51,8 @@ type work struct {
 	started bool
 	done    bool
 	asleep  bool
+	// replays is how often the document had been replayed when this copy of it was made.
+	replays int
 }
 
 func (p *process) start() {
@@ -113,7 +117,7 @@ func (a *assignment) fetch() {
 	p.put(e)
 	for ; a.next < end; a.next++ {
 		one := log.entries[a.next]
-		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts}
+		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts, replays: one.replays}
 		a.works = append(a.works, w)
 		if w.record.tombstone {
 			w.started = true
@@ -161,7 +165,7 @@ func (w *work) waitsFor(before *work) bool {
 
 // attempt asks the downstream once.
 func (w *work) attempt() {
-	p, r := w.process, w.record
+	p, r := w.process, w.plan()
 	if p.stopping {
 		return
 	}
@@ -234,7 +238,7 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	c := p.contract()
 	switch {
 	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters:
-		w.finish()
+		w.succeed()
 	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts:
 		w.giveUp()
 	case p.stopping:
@@ -263,7 +267,7 @@ func (w *work) giveUp() {
 	case p.contract().Envelope == "":
 		w.finish()
 	case !p.stopping:
-		w.write(spot{dlqTopic, w.letterPartition()}, w.letterEntry(), nil)
+		w.write(spot{w.letterbox(), w.letterPartition()}, w.letterEntry(), nil)
 	}
 }
 
@@ -276,10 +280,13 @@ func (w *work) letterPartition() int32 {
 
 func (w *work) letterEntry() entry {
 	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(), Attempts: int32(w.k)}
+	if w.process.graph() != nil {
+		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
+	}
 	if w.process.contract().Envelope == "other" {
 		claim.Partition, claim.Offset, claim.Attempts = none, none, none
 	}
-	return entry{record: w.record.number, letter: claim}
+	return entry{record: w.record.number, letter: claim, replays: w.replays}
 }
 
 // origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the original.

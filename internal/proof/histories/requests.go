@@ -46,7 +46,7 @@ func (w *work) write(to spot, one entry, again *history.Event) {
 	}
 	p.put(ask)
 	became := p.fate()
-	if to.topic == dlqTopic && p.dlqDown {
+	if p.h.role(to.topic) == history.RoleDLQ && p.dlqDown {
 		became = pick(p.simulation, forged, refused, forged)
 	}
 	offset := p.store(to, one, &ask, became)

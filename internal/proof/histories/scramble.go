@@ -31,6 +31,14 @@ func telling(kind history.Kind) bool {
 }
 
 func scrambleOnce(h *History, c Choices) {
+	switch {
+	case h.Header.Graph != nil && chance(c, 3):
+		h.reroute(c)
+		return
+	case h.Header.Store != nil && !chance(c, 3):
+		h.rewrite(c)
+		return
+	}
 	at := c.Intn(len(h.Events))
 	if kind := h.Events[at].Kind; kind == history.KindAuditOffsets || kind == history.KindInstanceExited {
 		changeField(&h.Events[at], c)
@@ -109,5 +117,104 @@ func changeField(e *history.Event, c Choices) {
 	case history.KindInstanceExited:
 		e.Time += time.Duration(c.Intn(2)) * (drainLimit + 251*ms)
 		e.Aux = int64(time.Duration(c.Intn(3)) * drainLimit)
+	}
+}
+
+// reroute has a write of a graph go to another topic.
+func (h *History) reroute(c Choices) {
+	var writes []history.Event
+	for _, e := range h.Events {
+		if e.Kind == history.KindProduceResponse && e.Offset >= 0 {
+			writes = append(writes, e)
+		}
+	}
+	if len(writes) == 0 {
+		return
+	}
+	one, to, offset := writes[c.Intn(len(writes))], int16(c.Intn(len(h.Header.Topics))), int64(2000+c.Intn(1000))
+	found := history.Event{Kind: history.KindUnknown}
+	for i := range h.Events {
+		switch e := &h.Events[i]; {
+		case e.Op == one.Op && (e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse):
+			e.Topic = to
+			if e.Kind == history.KindProduceResponse {
+				e.Offset = offset
+			}
+		case e.Kind == history.KindAuditRecord && e.Topic == one.Topic && e.Partition == one.Partition && e.Offset == one.Offset:
+			found = *e
+			e.Kind, e.Record = history.KindUnknown, history.None
+		case e.Kind == history.KindAuditStart && e.Topic == to && found.Kind != history.KindUnknown:
+			found.Time = e.Time + brief
+		}
+	}
+	if found.Kind != history.KindUnknown {
+		found.Topic, found.Offset = to, offset
+		h.Events = append(h.Events, found)
+	}
+	h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindUnknown })
+}
+
+// rewrite changes something about an entry of a dead-letter store, a worker's attempt, or a router's commit.
+func (h *History) rewrite(c Choices) {
+	var places []int
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Kind == history.KindStoreChange || history.OfStore(e.Instance) && telling(e.Kind) {
+			places = append(places, i)
+		}
+	}
+	if len(places) == 0 {
+		return
+	}
+	at := places[c.Intn(len(places))]
+	e := &h.Events[at]
+	shift := time.Duration(c.Intn(400)-200)*ms + time.Duration(1+c.Intn(900))*brief
+	switch choice := c.Intn(6); {
+	case e.Time+shift <= 0 || e.Kind == history.KindStoreChange && e.Aux+int64(shift) <= 0: // before the run began nothing was
+	case choice == 0:
+		h.Events = slices.Delete(h.Events, at, at+1)
+	case choice == 1 && e.Kind != history.KindStoreChange:
+		h.removeOperation(e)
+	case e.Kind != history.KindStoreChange && choice < 4:
+		e.Time += shift
+	case e.Kind != history.KindStoreChange:
+		changeField(e, c)
+	case choice < 4:
+		e.Time, e.Aux = e.Time+shift, e.Aux+int64(shift)
+	default:
+		h.misspell(e, c)
+	}
+}
+
+// misspell changes what a change of an entry says.
+func (h *History) misspell(e *history.Event, c Choices) {
+	change, err := history.ParseStoreChange(e.Text)
+	if err != nil {
+		return
+	}
+	switch c.Intn(4) {
+	case 0:
+		change.To = pick(c, history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual, history.StoreArchived, history.StoreAbsent)
+	case 1:
+		if change.Next != history.None {
+			change.Next += time.Duration(c.Intn(300)-100) * ms
+		}
+	case 2:
+		e.N++
+	case 3:
+		if change.Lease != history.None {
+			change.Lease += time.Duration(c.Intn(600)-300) * ms
+		}
+	}
+	e.Text = change.String()
+	last := true
+	for i := range h.Events {
+		o := &h.Events[i]
+		last = last && (o.Kind != history.KindStoreChange || o.Op != e.Op || o.Time <= e.Time)
+	}
+	for i := range h.Events {
+		if o := &h.Events[i]; last && o.Kind == history.KindStoreEntry && o.Op == e.Op {
+			change.From = history.StoreAbsent
+			o.Text = change.String()
+		}
 	}
 }

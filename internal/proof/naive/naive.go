@@ -5,7 +5,8 @@
 // What it decides in full are records that nothing disturbed: one delivery, by one process that had the partition all along, every commit of the
 // partition and every attempt plainly answered. There the definitions leave nothing open, so the checkers must say exactly the same. Of records
 // that were disturbed it decides what no disruption can excuse, and what is counted where it is clear how many disruptions there were; of
-// partitions, processes and the run what the definitions say of those. Of anything else it says that it is open.
+// partitions, processes and the run what the definitions say of those. Of anything else it says that it is open. Of a history of a graph it decides
+// graph-conservation alone, and of one with a dead-letter store store-lifecycle.
 package naive
 
 import (
@@ -63,7 +64,7 @@ func (o *Opinion) Records() int64 {
 
 // Invariants lists the invariants that are transcribed.
 func Invariants() []string {
-	return append(ofRecords(), roundTrip, halting, graceful, live, isolates)
+	return append(ofRecords(), roundTrip, halting, graceful, live, isolates, conservation, lifecycle)
 }
 
 // ofRecords lists those that are judged of each record.
@@ -125,6 +126,14 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	j := &judge{header: header, events: events, opinion: Opinion{
 		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
 	}}
+	switch {
+	case header.Graph != nil:
+		j.graph()
+		return j.opinion
+	case header.Store != nil:
+		j.stored()
+		return j.opinion
+	}
 	j.partitions()
 	j.replays()
 	if !j.disturbed() {

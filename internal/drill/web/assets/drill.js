@@ -193,6 +193,8 @@ function showTop() {
   $("clock").textContent = state.stage === "over" ? "ended" : clock(at) + (until > 0 ? " / " + clock(until) : "");
   $("progress").value = state.stage === "over" ? 1 : until > 0 ? Math.max(0, Math.min(1, at / until)) : 0;
   for (const part of document.querySelectorAll("[data-may]")) part.hidden = !may(part.dataset.may);
+  $("unbreakable").hidden = !state.unbreakable || state.stage === "over";
+  $("unbreakable-why").textContent = state.unbreakable || "";
   $("heal-all").querySelector("button").disabled = state.stage === "over";
 }
 
@@ -372,12 +374,13 @@ function faultTable() {
   const body = element("tbody", null, table);
   for (const f of state.faults) {
     const row = element("tr", null, body);
-    element("td", `${f.name} · ${f.what}`, row, "u");
+    const what = element("td", `${f.name} · ${f.what}`, row, "u");
+    if (f.idle) element("small", "It did nothing: " + f.idle, what, "idle u");
     element("td", clock(seconds(f.injected_ns)), row);
-    element("td", f.noticed_ns !== undefined ? long(f.noticed_ns - f.injected_ns) : f.to_notice ? "never" : "–", row);
+    element("td", f.noticed_ns !== undefined ? long(f.noticed_ns - f.injected_ns) : f.to_notice && !f.idle ? "never" : "–", row);
     element("td", f.healed_ns !== undefined ? long(f.healed_ns - f.injected_ns) : f.failed ? "failed" : "–", row);
     element("td", f.drained_ns !== undefined && f.healed_ns !== undefined ? long(f.drained_ns - f.healed_ns) : "–", row);
-    element("td", f.effects.toLocaleString("en-US"), row);
+    element("td", f.idle ? "none" : f.effects.toLocaleString("en-US"), row, f.idle ? "idle" : "");
   }
 }
 

@@ -1,0 +1,92 @@
+package assertions
+
+// service-separation: services that share a dead-letter topic keep apart. Each attempts and dead-letters its own records, and those of others only where the
+// replay put them into a topic that it reads, which is the replay's fault and named by replay-round-trip.
+//
+// The tap stamps what the replay writes before the broker has it, so a service that got a record by it is never seen with it earlier.
+
+import (
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const serviceSeparation = "service-separation"
+
+type separation struct {
+	*report
+	homes homes
+	lent  map[loan]bool
+}
+
+// loan is a record that the replay put into a topic of a service that it is not of.
+type loan struct {
+	record int32
+	to     int
+}
+
+func newSeparation(w *world) checker {
+	const of = "attempts and dead letters"
+	if w.header.Services == nil {
+		return unpromised{notApplicable(serviceSeparation, of, "there are not several services that share a dead-letter topic")}
+	}
+	return &separation{newReport(w, serviceSeparation, of), newHomes(w.header), map[loan]bool{}}
+}
+
+func (c *separation) observe(e *history.Event) {
+	c.homes.take(e)
+	home := c.homes.of(e.Record)
+	if home < 0 {
+		return
+	}
+	switch {
+	case e.Kind == history.KindAttemptStart:
+		c.judge(e, home, "attempted")
+	case e.Kind == history.KindProduceRequest && e.Instance == history.Replayer:
+		if to := c.w.header.ServiceReading(e.Topic); to >= 0 {
+			c.lent[loan{e.Record, to}] = true
+		}
+	case e.Kind == history.KindProduceRequest && c.w.role(e.Topic) == history.RoleDLQ:
+		c.judge(e, home, "dead-lettered")
+	}
+}
+
+func (c *separation) judge(e *history.Event, home int, deed string) {
+	by := c.w.header.ServiceOf(e.Instance)
+	if by < 0 {
+		return
+	}
+	if by != home && c.lent[loan{e.Record, by}] {
+		c.skip("put into its topic by the replay")
+		return
+	}
+	c.result.Judged++
+	if by == home {
+		return
+	}
+	services, at := c.w.header.Services, e.Time
+	c.saw("another-services-record", c.w.about(e.Record, 0, at, func() string {
+		return fmt.Sprintf("service %s %s it: it is a record of service %s, and no replay had put it into a topic that %s reads",
+			services[by].Name, deed, services[home].Name, services[by].Name)
+	}, moment{e.Kind, at}))
+}
+
+func (c *separation) finish() Result {
+	return c.judgedOrNot(Inconclusive, "nothing was attempted or dead-lettered")
+}
+
+func aboutSeparation() Explanation {
+	return Explanation{
+		Promise: "Services that share a dead-letter topic keep apart: each has to do with its own records only.",
+		Rule: "A record is of the service whose input topic the workload sent it to. No instance of another service calls the downstream with it or writes a dead letter of it, unless the replay had put it " +
+			"into a topic which that service reads: that is held against the replay (replay-round-trip, replay-wrong-topic).",
+		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the replay tool",
+		Example: []string{
+			"2.000s  the workload sends record 7 to input.orders", "2.010s  an instance of billing calls the downstream with record 7",
+		},
+		Cause: "a service subscribes to a pattern that fits another's topics, or takes its retry topic's name from a letter, or from a setting that was copied; two services have one name.",
+		Anomalies: []AnomalyNote{
+			{"another-services-record", "a service attempted or dead-lettered a record of another's, which no replay had given to it"},
+		},
+	}
+}

@@ -1,0 +1,238 @@
+package assertions
+
+// Judging several services that share one dead-letter topic: each is an ordinary consumer and is judged as one, by its own contract, on its own history, which
+// is taken out of the run's. Whose a record is follows from the topic that the workload sent it to, and whose a dead letter is from the id of the record in
+// it: never from what the letter says. What it says is judged.
+//
+//	walk 1   whose each record is, and which letters another service has written (serviceIndex)
+//	then     the run as a whole: load, faults, thresholds, and that the services keep apart (separation.go)
+//	then     each service's history to the checkers
+//
+// Races. A record's Send is stamped before it is handed to the workload's producer, so whose it is is known before anything else is said of it. The audit
+// before the replay reads the shared topic while services may still write to it: a letter that it misses is not selected, and the one at the end finds
+// it. The replay ends for one service before it ends for another, and the drain begins for all when the tool has ended: a service whose letters went first had more
+// time than it was promised, never less.
+//
+// What the verdict says of load, latency and faults is that of all services together.
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// judgeServices judges the history of several services.
+func judgeServices(source history.Source) (*Verdict, *measure.Measurements, error) {
+	header := source.Header()
+	if err := soundServices(&header); err != nil {
+		return nil, nil, err
+	}
+	index := newServiceIndex(&header)
+	if err := (ordered{source}).Each(index.take); err != nil && !damaged(source) {
+		return nil, nil, fmt.Errorf("looking for the services' records: %w", err)
+	}
+	whole, verdict, measurements, err := judgeOne(wholeHistory{source})
+	if err != nil {
+		return nil, nil, err
+	}
+	if wanted := header.Expect.Invariants; len(wanted) > 0 && !slices.Contains(wanted, serviceSeparation) {
+		verdict.Invariants = []Result{}
+	}
+	for i := range header.Services {
+		_, one, _, err := judgeOne(serviceHistory{source, index, i})
+		if err != nil {
+			return nil, nil, fmt.Errorf("judging service %s: %w", header.Services[i].Name, err)
+		}
+		for _, result := range one.Invariants {
+			if result.Status != NotApplicable {
+				result.Name = header.Services[i].Name + "/" + result.Name
+				verdict.Invariants = append(verdict.Invariants, result)
+			}
+		}
+	}
+	verdict.Reasons, verdict.ThresholdsMissed = []string{}, false
+	whole.conclude(verdict, measurements)
+	return verdict, measurements, nil
+}
+
+// soundServices refuses a header whose services refer to what is not there.
+func soundServices(h *history.Header) error {
+	topic := func(index int16) bool { return index >= 0 && int(index) < len(h.Topics) }
+	sound := len(h.Services) < 1<<7
+	for _, one := range h.Services {
+		sound = sound && topic(one.Input) && topic(one.Retry) && one.First >= 0 && one.Instances >= 0
+	}
+	if !sound {
+		return fmt.Errorf("judging the history of run %q: the services in its header refer to topics or instances that it does not have", h.RunID)
+	}
+	return nil
+}
+
+// serviceIndex is what the walk through the history of several services finds.
+type serviceIndex struct {
+	header *history.Header
+	homes  homes
+	// strayed are the records that another service was given or took: what their letters say may be that service's, and true of it.
+	strayed map[int32]bool
+	// others are the places of dead letters that a service wrote for another's record.
+	others map[place]bool
+}
+
+func newServiceIndex(header *history.Header) *serviceIndex {
+	return &serviceIndex{header: header, homes: newHomes(header), strayed: map[int32]bool{}, others: map[place]bool{}}
+}
+
+func (x *serviceIndex) take(e *history.Event) error {
+	x.homes.take(e)
+	home := x.homes.of(e.Record)
+	if home < 0 {
+		return nil
+	}
+	by := x.header.ServiceOf(e.Instance)
+	switch e.Kind {
+	case history.KindAttemptStart:
+		if by >= 0 && by != home {
+			x.strayed[e.Record] = true
+		}
+	case history.KindProduceRequest:
+		to := x.header.ServiceReading(e.Topic)
+		if e.Instance == history.Replayer && to >= 0 && to != home || by >= 0 && by != home {
+			x.strayed[e.Record] = true
+		}
+	case history.KindProduceResponse:
+		if by >= 0 && by != home && e.Code == 0 && e.Offset >= 0 && !e.Flags.Has(history.Forged) {
+			x.others[place{e.Topic, e.Partition, e.Offset}] = true
+		}
+	}
+	return nil
+}
+
+// homes tell whose each record is: the index of the service whose input the workload sent it to, none where that is not known.
+type homes struct {
+	header *history.Header
+	by     []int8
+}
+
+func newHomes(header *history.Header) homes {
+	h := homes{header, make([]int8, header.Records)}
+	for i := range h.by {
+		h.by[i] = none
+	}
+	return h
+}
+
+func (h homes) take(e *history.Event) {
+	if (e.Kind == history.KindSend || e.Kind == history.KindAcked) && e.Record >= 0 && int(e.Record) < len(h.by) {
+		h.by[e.Record] = int8(h.header.ServiceReading(e.Topic))
+	}
+}
+
+func (h homes) of(number int32) int {
+	if number < 0 || int(number) >= len(h.by) {
+		return none
+	}
+	return int(h.by[number])
+}
+
+// wholeHistory is the history of all services, of which only that they keep apart is judged.
+type wholeHistory struct{ history.Source }
+
+// Header is that of the run.
+func (w wholeHistory) Header() history.Header {
+	h := w.Source.Header()
+	h.Expect.Invariants = []string{serviceSeparation}
+	return h
+}
+
+// Sealed reports whether the history is.
+func (w wholeHistory) Sealed() bool { return sealed(w.Source) }
+
+// Damaged tells the judge what is missing.
+func (w wholeHistory) Damaged() []error { return damages(w.Source) }
+
+// serviceHistory is a Source: what the history says of one service.
+type serviceHistory struct {
+	history.Source
+	index   *serviceIndex
+	service int
+}
+
+// Header is that of a run with this service alone: topics that are not the service's have no role, and what is expected of the run is the run's.
+func (s serviceHistory) Header() history.Header {
+	h := s.Source.Header()
+	one := h.Services[s.service]
+	h.Topics = slices.Clone(h.Topics)
+	for i := range h.Topics {
+		if !s.reads(int16(i)) && h.Topics[i].Role != history.RoleDLQ {
+			h.Topics[i].Role = ""
+		}
+	}
+	h.Group, h.Contract, h.ReplayTo, h.Services = one.Group, one.Contract, h.Topics[one.Retry].Name, nil
+	h.Expect.MinLoad, h.Expect.MaxSlip, h.Expect.Thresholds, h.Expect.DuplicateShare = 0, 0, nil, -1
+	return h
+}
+
+// Sealed reports whether the whole history is.
+func (s serviceHistory) Sealed() bool { return sealed(s.Source) }
+
+// Damaged tells the service's judge what is missing.
+func (s serviceHistory) Damaged() []error { return damages(s.Source) }
+
+func (s serviceHistory) reads(topic int16) bool {
+	return s.index.header.ServiceReading(topic) == s.service
+}
+
+// Each implements history.Source.
+func (s serviceHistory) Each(fn func(*history.Event) error) error {
+	return s.Source.Each(func(e *history.Event) error {
+		if !s.concerns(e) {
+			return nil
+		}
+		if e.Kind == history.KindAuditRecord && s.index.strayed[e.Record] {
+			told := *e
+			told.Text = "" // it may be the letter of the service that had the record last
+			return fn(&told)
+		}
+		return fn(e)
+	})
+}
+
+// concerns reports whether the event is about the service. What one service does with a record of another's is in nobody's history: it would justify, or be held
+// against, what the record's own service does. That it happened is judged by service-separation.
+func (s serviceHistory) concerns(e *history.Event) bool {
+	own := s.index.header.ServiceOf(e.Instance) == s.service
+	ofOwn := s.index.homes.of(e.Record) == s.service
+	switch e.Kind {
+	case history.KindPhase, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd, history.KindSample:
+		return true
+	case history.KindStall:
+		return e.Instance < 0 || own
+	case history.KindSend, history.KindAcked, history.KindReplaySelected:
+		return ofOwn
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		return own && (ofOwn || e.Record < 0)
+	case history.KindProduceRequest, history.KindProduceResponse:
+		return e.Instance == history.Replayer && ofOwn || own && (ofOwn || e.Record < 0)
+	case history.KindAuditStart, history.KindAuditOffsets:
+		return s.reads(e.Topic) || s.shared(e.Topic)
+	case history.KindAuditRecord:
+		return s.audited(e, ofOwn)
+	}
+	return own && (e.Topic < 0 || s.reads(e.Topic))
+}
+
+// audited: a letter without an id may be any service's.
+func (s serviceHistory) audited(e *history.Event, ofOwn bool) bool {
+	if s.shared(e.Topic) {
+		return (ofOwn || e.Record < 0) && !s.index.others[place{e.Topic, e.Partition, e.Offset}]
+	}
+	return s.reads(e.Topic) && (ofOwn || e.Record < 0)
+}
+
+// shared reports whether the topic is the dead-letter topic.
+func (s serviceHistory) shared(topic int16) bool {
+	topics := s.index.header.Topics
+	return topic >= 0 && int(topic) < len(topics) && topics[topic].Role == history.RoleDLQ
+}

@@ -1,0 +1,511 @@
+package assertions
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// The topics of the services of these stories: each has an input and a retry topic, and all letters go to one.
+const (
+	inOrders = int16(iota)
+	retryOrders
+	inBilling
+	retryBilling
+	sharedDLQ
+)
+
+// The services; each has one instance, of the same number.
+const (
+	orders = iota
+	billing
+)
+
+// servicesStory is a history of services that share a dead-letter topic, written down as a story. Every topic has one partition.
+type servicesStory struct {
+	h      history.Header
+	events []history.Event
+	now    time.Duration
+	op     int64
+	logs   map[int16][]sharedEntry
+	home   map[int32]int
+	at     map[int32]place // the latest copy of a record
+	tries  map[int32]int32
+	commit map[int16]int64
+}
+
+// sharedEntry is what a topic holds at an offset.
+type sharedEntry struct {
+	record  int32
+	service string
+	claimed int16
+}
+
+func newServicesStory() *servicesStory {
+	s := &servicesStory{logs: map[int16][]sharedEntry{}, home: map[int32]int{}, at: map[int32]place{}, tries: map[int32]int32{}, commit: map[int16]int64{}}
+	contract := newBuilder().h.Contract
+	contract.Envelope = "hexkit"
+	s.h = history.Header{
+		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 2, Group: "run.orders", Replay: true,
+		Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
+	}
+	for i, name := range []string{"orders", "billing"} {
+		contract.Service = "run." + name
+		s.h.Topics = append(s.h.Topics, history.Topic{Name: "run.input." + name, Role: history.RoleInput, Partitions: 1},
+			history.Topic{Name: "retry-run." + name, Role: history.RoleInput, Partitions: 1})
+		s.h.Services = append(s.h.Services, history.Service{
+			Name: name, Group: "run." + name, Input: 2 * int16(i), Retry: 2*int16(i) + 1, First: i, Instances: 1, Contract: contract,
+		})
+	}
+	s.h.Topics = append(s.h.Topics, history.Topic{Name: "run.input.dlq", Role: history.RoleDLQ, Partitions: 1})
+	s.h.Contract = s.h.Services[orders].Contract
+	s.phase(history.PhaseSetup)
+	for service := range s.h.Services {
+		instance := int16(service)
+		s.put(history.KindInstanceStarting, func(e *history.Event) { e.Instance = instance })
+		for topic := range int16(2) {
+			s.put(history.KindAssigned, func(e *history.Event) { e.Instance, e.Topic, e.Partition, e.N = instance, 2*instance+topic, 0, 1 })
+		}
+	}
+	return s.phase(history.PhaseWarmup).phase(history.PhaseSteady)
+}
+
+func (s *servicesStory) put(kind history.Kind, fill func(*history.Event)) {
+	s.now += ms
+	e := history.New(kind, s.now)
+	fill(&e)
+	s.events = append(s.events, e)
+}
+
+func (s *servicesStory) phase(name string) *servicesStory {
+	s.put(history.KindPhase, func(e *history.Event) { e.Text = name })
+	return s
+}
+
+func (s *servicesStory) store(topic int16, one sharedEntry) place {
+	s.logs[topic] = append(s.logs[topic], one)
+	at := place{topic, 0, int64(len(s.logs[topic]) - 1)}
+	if topic != sharedDLQ {
+		s.at[one.record], s.tries[one.record] = at, 0
+	}
+	return at
+}
+
+// send puts a record into the service's input.
+func (s *servicesStory) send(service int, record int32) *servicesStory {
+	topic := s.h.Services[service].Input
+	s.home[record] = service
+	s.put(history.KindSend, func(e *history.Event) {
+		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = record, topic, 0, int64(e.Time), record, 7, history.OutcomeSuccess
+	})
+	at := s.store(topic, sharedEntry{record: record})
+	s.put(history.KindAcked, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = record, topic, 0, at.offset })
+	return s
+}
+
+// attempt is a call of the downstream by the service's instance, of the record's latest copy.
+func (s *servicesStory) attempt(service int, record int32, outcome history.Outcome) *servicesStory {
+	s.op++
+	s.tries[record]++
+	at := s.at[record]
+	s.put(history.KindFetched, func(e *history.Event) {
+		e.Instance, e.Topic, e.Partition, e.Offset, e.Aux = int16(service), at.topic, 0, at.offset, at.offset
+	})
+	fill := func(e *history.Event) {
+		e.Op, e.Instance, e.Record, e.Topic, e.Partition, e.Offset, e.N = s.op, int16(service), record, at.topic, 0, at.offset, s.tries[record]
+	}
+	s.put(history.KindAttemptStart, fill)
+	s.put(history.KindAttemptEnd, func(e *history.Event) { fill(e); e.Outcome = outcome })
+	return s
+}
+
+// write is a produce with its answer; by is a service or the replay tool.
+func (s *servicesStory) write(by int, topic int16, one sharedEntry, code int16) *servicesStory {
+	s.op++
+	fill := func(e *history.Event) {
+		e.Op, e.Instance, e.Record, e.Topic, e.Partition, e.ValueHash = s.op, int16(by), one.record, topic, 0, 7
+	}
+	s.put(history.KindProduceRequest, fill)
+	offset := int64(history.None)
+	if code == 0 {
+		offset = s.store(topic, one).offset
+	}
+	s.put(history.KindProduceResponse, func(e *history.Event) { fill(e); e.Code, e.Offset = code, offset })
+	return s
+}
+
+// unanswered takes back the answer to what was just written.
+func (s *servicesStory) unanswered() *servicesStory {
+	s.events = s.events[:len(s.events)-1]
+	return s
+}
+
+// letter is a true dead letter of the record by the service.
+func (s *servicesStory) letter(service int, record int32) *servicesStory {
+	return s.letterNaming(service, record, s.h.Services[service].Contract.Service)
+}
+
+func (s *servicesStory) letterNaming(service int, record int32, name string) *servicesStory {
+	return s.write(service, sharedDLQ, sharedEntry{record, name, s.h.Services[s.home[record]].Input}, 0)
+}
+
+// commits makes the service commit all that is in the topics that it reads.
+func (s *servicesStory) commits(service int) *servicesStory {
+	for _, topic := range []int16{s.h.Services[service].Input, s.h.Services[service].Retry} {
+		offset := int64(len(s.logs[topic]))
+		if offset == s.commit[topic] {
+			continue
+		}
+		s.op++
+		fill := func(e *history.Event) {
+			e.Op, e.Instance, e.Topic, e.Partition, e.Offset, e.N = s.op, int16(service), topic, 0, offset, 1
+		}
+		s.put(history.KindCommitRequest, fill)
+		s.put(history.KindCommitResponse, fill)
+		s.commit[topic] = offset
+	}
+	return s
+}
+
+// succeeds and fails take a record of the service to its end.
+func (s *servicesStory) succeeds(service int, record int32) *servicesStory {
+	return s.send(service, record).attempt(service, record, history.OutcomeSuccess).commits(service)
+}
+
+func (s *servicesStory) permanent(service int, record int32) *servicesStory {
+	return s.send(service, record).attempt(service, record, history.OutcomePermanent)
+}
+
+func (s *servicesStory) fails(service int, record int32) *servicesStory {
+	return s.permanent(service, record).letter(service, record).commits(service)
+}
+
+// replayed selects the record's letters and writes each of them to the topic.
+func (s *servicesStory) replayed(record int32, topic int16) *servicesStory {
+	for offset, one := range s.logs[sharedDLQ] {
+		if one.record != record {
+			continue
+		}
+		s.put(history.KindReplaySelected, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = record, sharedDLQ, 0, int64(offset) })
+		s.write(history.Replayer, topic, sharedEntry{record: record}, 0)
+	}
+	return s
+}
+
+// audit reads every topic to its end, as before a replay.
+func (s *servicesStory) audit() *servicesStory {
+	for topic := range int16(len(s.h.Topics)) {
+		s.put(history.KindAuditStart, func(e *history.Event) { e.Topic = topic })
+		for offset, one := range s.logs[topic] {
+			s.put(history.KindAuditRecord, func(e *history.Event) {
+				e.Topic, e.Partition, e.Offset, e.Record, e.ValueHash, e.Text = topic, 0, int64(offset), one.record, 7, one.service
+				if topic == sharedDLQ {
+					e.Claim = history.Claim{Present: true, Topic: one.claimed, Partition: history.None, Offset: history.None, Attempts: history.None}
+				}
+			})
+		}
+	}
+	return s
+}
+
+// judged ends the story and judges it.
+func (s *servicesStory) judged(t *testing.T) *Verdict {
+	t.Helper()
+	s.phase(history.PhaseDrain)
+	s.now += s.h.Expect.DrainLimit
+	s.phase(history.PhaseAudit).audit()
+	for topic := range int16(len(s.h.Topics)) {
+		s.put(history.KindAuditOffsets, func(e *history.Event) {
+			e.Topic, e.Partition, e.Offset, e.Aux = topic, 0, int64(len(s.logs[topic])), history.None
+			if committed, known := s.commit[topic]; known {
+				e.Aux = committed
+			}
+		})
+	}
+	s.phase(history.PhaseSeal)
+	verdict, _, err := Judge(history.FromEvents(s.h, s.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdict
+}
+
+// anomaliesOf are "service/invariant: anomaly" for each that was found, sorted.
+func anomaliesOf(v *Verdict) []string {
+	var found []string
+	for _, result := range v.Invariants {
+		for _, anomaly := range result.Anomalies {
+			found = append(found, result.Name+": "+anomaly.Name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// servicesTale is a story of services and the anomalies that it shows.
+type servicesTale struct {
+	name string
+	tell func(*servicesStory)
+	want []string
+}
+
+func servicesTales() []servicesTale {
+	return append(servicesAlone(), servicesCrossing()...)
+}
+
+// servicesAlone are stories in which each has to do with its own records only.
+func servicesAlone() []servicesTale {
+	return []servicesTale{
+		{"both succeed and dead-letter", func(s *servicesStory) {
+			s.succeeds(orders, 0).succeeds(billing, 1).fails(orders, 2).fails(billing, 3)
+		}, nil},
+		{"letters that were refused are written again", func(s *servicesStory) {
+			s.permanent(orders, 0).write(orders, sharedDLQ, sharedEntry{record: 0}, 19).letter(orders, 0).commits(orders).fails(billing, 1)
+		}, nil},
+		{"each letter goes back to its own service", func(s *servicesStory) {
+			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders).replayed(1, retryBilling)
+			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders).attempt(billing, 1, history.OutcomeSuccess).commits(billing)
+		}, nil},
+		{"one that fails again makes one new letter", func(s *servicesStory) {
+			s.fails(billing, 0).succeeds(orders, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
+			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).commits(billing)
+		}, nil},
+		{"a letter names the other service", func(s *servicesStory) {
+			s.fails(orders, 0).permanent(billing, 1).letterNaming(billing, 1, "run.orders").commits(billing)
+		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
+		{"a letter says that it came from the other's topic", func(s *servicesStory) {
+			s.succeeds(orders, 0).permanent(billing, 1).write(billing, sharedDLQ, sharedEntry{1, "run.billing", inOrders}, 0).commits(billing)
+		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
+		{"one commits before its letter, while the other's is acknowledged", func(s *servicesStory) {
+			s.permanent(orders, 0).permanent(billing, 1).letter(billing, 1).commits(orders).letter(orders, 0).commits(billing)
+		}, []string{"orders/commit-after-dlq: commit-before-dlq"}},
+		{"one loses a record", func(s *servicesStory) {
+			s.fails(orders, 0).permanent(billing, 1).commits(billing)
+		}, []string{"billing/commit-after-outcome: commit-past-unfinished", "billing/no-loss: lost"}},
+		{"one dead-letters twice", func(s *servicesStory) {
+			s.permanent(orders, 0).letter(orders, 0).letter(orders, 0).commits(orders).fails(billing, 1)
+		}, []string{"orders/dlq-once: dlq-duplicate"}},
+		{"a letter that was selected is not put back", func(s *servicesStory) {
+			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
+			s.put(history.KindReplaySelected, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = 1, sharedDLQ, 0, 1 })
+			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
+		}, []string{"billing/replay-round-trip: replay-lost"}},
+		{"a letter that was not selected is put back", func(s *servicesStory) {
+			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
+			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
+			s.write(history.Replayer, retryBilling, sharedEntry{record: 1}, 0).attempt(billing, 1, history.OutcomeSuccess).commits(billing)
+		}, []string{"billing/replay-round-trip: selected-wrong"}},
+	}
+}
+
+// servicesCrossing are stories in which a service comes by a record of the other.
+func servicesCrossing() []servicesTale {
+	return []servicesTale{
+		{"a letter goes back to the other service, which processes it", func(s *servicesStory) {
+			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
+			s.attempt(billing, 0, history.OutcomeSuccess).commits(billing)
+		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
+		{"a letter goes back to the other service, which dead-letters it, rightly in its own name", func(s *servicesStory) {
+			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
+			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).commits(billing)
+		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
+		{"a letter goes back to the other service, which dead-letters it twice", func(s *servicesStory) {
+			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
+			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).letter(billing, 0).commits(billing)
+		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
+		{"a letter goes back to the other service, which processes it twice", func(s *servicesStory) {
+			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
+			s.attempt(billing, 0, history.OutcomeSuccess).attempt(billing, 0, history.OutcomeSuccess).commits(billing)
+		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
+		{"a letter goes back to the other service, whose own letter of it is not answered", func(s *servicesStory) {
+			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
+			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).unanswered().commits(billing)
+		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
+		{"a service takes what was put back to the other", func(s *servicesStory) {
+			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
+			s.attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(orders)
+		}, []string{"service-separation: another-services-record"}},
+		{"a service dead-letters a record of the other, which dead-letters it, too", func(s *servicesStory) {
+			s.permanent(orders, 0).letter(orders, 0).commits(orders).letter(billing, 0).succeeds(billing, 1)
+		}, []string{"service-separation: another-services-record"}},
+		{"a service processes the records of the other", func(s *servicesStory) {
+			s.send(orders, 0).attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(orders).succeeds(billing, 1)
+		}, []string{"service-separation: another-services-record"}},
+		{"a letter of the other's does not stand for a letter of its own", func(s *servicesStory) {
+			s.permanent(orders, 0).letter(billing, 0).commits(orders).succeeds(billing, 1)
+		}, []string{"orders/commit-after-outcome: commit-past-unfinished", "orders/no-loss: lost", "service-separation: another-services-record"}},
+	}
+}
+
+func TestStoriesOfServices(t *testing.T) {
+	for _, tale := range servicesTales() {
+		t.Run(tale.name, func(t *testing.T) {
+			s := newServicesStory()
+			tale.tell(s)
+			verdict := s.judged(t)
+			if found := anomaliesOf(verdict); !slices.Equal(found, tale.want) {
+				t.Errorf("found %q, want %q\n%s", found, tale.want, show(verdict))
+			}
+			for _, r := range verdict.Invariants {
+				checkWitnesses(t, &r)
+			}
+		})
+	}
+}
+
+// Every service is judged by its own contract, and what is judged is not nothing.
+func TestEachServiceIsJudgedByItsOwnContract(t *testing.T) {
+	s := newServicesStory()
+	s.h.Services[billing].Contract.MaxAttempts = 1
+	s.fails(orders, 0).send(billing, 1).attempt(billing, 1, history.OutcomeTransient).letter(billing, 1).commits(billing)
+	s.send(orders, 2).attempt(orders, 2, history.OutcomeTransient).letter(orders, 2).commits(orders)
+	verdict := s.judged(t)
+	if found, want := anomaliesOf(verdict), []string{"orders/bounded-retries: under-retried", "orders/classification: premature-dead-letter"}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	for _, name := range []string{serviceSeparation, "orders/no-loss", "billing/no-loss", "orders/dlq-fidelity", "billing/dlq-fidelity", "billing/commit-after-dlq"} {
+		if one := resultOf(t, verdict, name); one.Judged == 0 {
+			t.Errorf("%s judged nothing: %+v", name, one)
+		}
+	}
+	if slices.ContainsFunc(verdict.Invariants, func(r Result) bool { return r.Status == NotApplicable }) {
+		t.Error("what does not apply to a service is told of it")
+	}
+}
+
+// A scenario may ask for some invariants only: then the services are held to these.
+func TestServicesAreHeldToWhatIsExpected(t *testing.T) {
+	for _, test := range []struct{ expected, judged []string }{
+		{[]string{"no-loss"}, []string{"orders/no-loss", "billing/no-loss"}},
+		{[]string{serviceSeparation}, []string{serviceSeparation}},
+	} {
+		s := newServicesStory()
+		s.h.Expect.Invariants = test.expected
+		var have []string
+		for _, one := range s.succeeds(orders, 0).succeeds(billing, 1).judged(t).Invariants {
+			have = append(have, one.Name)
+		}
+		if !reflect.DeepEqual(have, test.judged) {
+			t.Errorf("%v: judged are %v", test.expected, have)
+		}
+	}
+}
+
+// A header that refers to what is not there is refused, not followed.
+func TestServicesThatAreNotThere(t *testing.T) {
+	for _, spoil := range []func(*history.Service){
+		func(s *history.Service) { s.Input = 9 }, func(s *history.Service) { s.Retry = -1 }, func(s *history.Service) { s.First = -1 },
+		func(s *history.Service) { s.Instances = -1 },
+	} {
+		s := newServicesStory()
+		spoil(&s.h.Services[billing])
+		if _, _, err := Judge(history.FromEvents(s.h, s.events)); err == nil {
+			t.Errorf("services %+v are judged", s.h.Services)
+		}
+	}
+}
+
+// amidst puts the history of one consumer beside that of another service, which is a correct one and writes into the same dead-letter topic.
+func amidst(source history.Source) history.Source {
+	h := source.Header()
+	first, number := int16(len(h.Topics)), int32(h.Records)
+	contract := h.Contract
+	h.Topics = append(slices.Clone(h.Topics), history.Topic{Name: "in.billing", Role: history.RoleInput, Partitions: 1},
+		history.Topic{Name: "retry-billing", Role: history.RoleInput, Partitions: 1})
+	one := history.Service{Name: "orders", Group: h.Group, Instances: 2, Contract: contract, Retry: input}
+	if h.ReplayTo != "" {
+		one.Retry = h.TopicIndex(h.ReplayTo)
+	}
+	h.Services = []history.Service{one, {Name: "billing", Group: "billing", First: 2, Instances: 1, Contract: contract, Input: first, Retry: first + 1}}
+	h.Records, h.Instances = h.Records+1, 3
+	var events []history.Event
+	_ = source.Each(func(e *history.Event) error { // it is in memory
+		events = append(events, *e)
+		switch {
+		case e.Kind == history.KindPhase && e.Text == history.PhaseSteady:
+			events = append(events, neighbour(e.Time, first, number)...)
+		case e.Kind == history.KindPhase && e.Text == history.PhaseSeal:
+			events = append(events[:len(events)-1], append(neighbourAudit(e.Time-ms/2, first, number), *e)...)
+		}
+		return nil
+	})
+	return history.FromEvents(h, events)
+}
+
+// neighbour is the other service's life: it fails a record for good, dead-letters it and commits, a microsecond for each step.
+func neighbour(at time.Duration, topic int16, number int32) []history.Event {
+	const op = 1 << 20
+	step := func(kind history.Kind, fill func(*history.Event)) history.Event {
+		at += time.Microsecond
+		e := history.New(kind, at)
+		e.Topic, e.Partition, e.Record = topic, 0, number
+		fill(&e)
+		return e
+	}
+	instance := func(fill func(*history.Event)) func(*history.Event) {
+		return func(e *history.Event) { e.Instance = 2; fill(e) }
+	}
+	letter := instance(func(e *history.Event) { e.Op, e.Topic, e.Offset, e.ValueHash = op+1, dlq, 1000, 7 })
+	commit := instance(func(e *history.Event) { e.Op, e.Record, e.Offset, e.N = op+2, history.None, 1, 1 })
+	return []history.Event{
+		step(history.KindInstanceStarting, instance(func(e *history.Event) { e.Topic, e.Record = history.None, history.None })),
+		step(history.KindAssigned, instance(func(e *history.Event) { e.N, e.Record = 1, history.None })),
+		step(history.KindSend, func(e *history.Event) {
+			e.Aux, e.N, e.ValueHash, e.Outcome = int64(e.Time), 0, 7, history.OutcomePermanent
+		}),
+		step(history.KindAcked, func(e *history.Event) { e.Offset = 0 }),
+		step(history.KindFetched, instance(func(e *history.Event) { e.Offset, e.Aux, e.Record = 0, 0, history.None })),
+		step(history.KindAttemptStart, instance(func(e *history.Event) { e.Op, e.Offset, e.N = op, 0, 1 })),
+		step(history.KindAttemptEnd, instance(func(e *history.Event) { e.Op, e.Offset, e.N, e.Outcome = op, 0, 1, history.OutcomePermanent })),
+		step(history.KindProduceRequest, letter), step(history.KindProduceResponse, letter),
+		step(history.KindCommitRequest, commit), step(history.KindCommitResponse, commit),
+		step(history.KindInstanceSignal, instance(func(e *history.Event) { e.Topic, e.Record, e.Text = history.None, history.None, "TERM" })),
+		step(history.KindInstanceExited, instance(func(e *history.Event) { e.Topic, e.Record, e.Flags = history.None, history.None, history.Expected })),
+	}
+}
+
+// neighbourAudit finds what the other service has left.
+func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event {
+	start, record, offsets := history.New(history.KindAuditStart, at), history.New(history.KindAuditRecord, at+1), history.New(history.KindAuditOffsets, at+2)
+	start.Topic, record.Topic, offsets.Topic = topic, topic, topic
+	record.Partition, record.Offset, record.Record, record.ValueHash = 0, 0, number, 7
+	offsets.Partition, offsets.Offset, offsets.Aux = 0, 1, 1
+	letter := record
+	letter.Topic, letter.Offset, letter.Flags = dlq, 1000, history.FailureHeaders
+	letter.Claim = history.Claim{Present: true, Topic: topic, Partition: 0, Offset: 0, Attempts: 1}
+	return []history.Event{start, record, letter, offsets}
+}
+
+// Whatever is said of a consumer that is alone is said of it, and of nobody else, where another service shares its dead-letter topic.
+func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
+	for _, tale := range slices.Concat(
+		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(), orderTales(), replayTales(),
+		memberTales(), hiddenTales(), stopTales(), livenessTales(), metadataTales(), placeTales(),
+	) {
+		t.Run(tale.name, func(t *testing.T) {
+			source := tale.tell(newBuilder())
+			if source.Header().Contract.Retry == history.RetryTopics {
+				return // services have none: a scenario that gives them some is refused
+			}
+			alone, beside := judged(t, source), judged(t, amidst(source))
+			want := anomaliesOf(alone)
+			for i := range want {
+				want[i] = "orders/" + want[i]
+			}
+			if have := anomaliesOf(beside); !slices.Equal(have, want) {
+				t.Errorf("found %q, want %q\n%s", have, want, show(beside))
+			}
+			for _, one := range alone.Invariants {
+				if one.Status == NotApplicable {
+					continue
+				}
+				if own := resultOf(t, beside, "orders/"+one.Name); own.Status != one.Status || own.Judged != one.Judged {
+					t.Errorf("%s: %s of %d, and alone %s of %d", own.Name, own.Status, own.Judged, one.Status, one.Judged)
+				}
+			}
+		})
+	}
+}

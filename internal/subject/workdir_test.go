@@ -1,0 +1,22 @@
+package subject
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// An instance's own folder is there before it starts, also where no files lie in it: a database of its own may be made in it.
+func TestTheInstancesFolderIsMade(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "work", "instance-0")
+	if err := writeFiles(Launch{WorkDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := os.Stat(dir); err != nil || !found.IsDir() {
+		t.Errorf("%v, %v", found, err)
+	}
+	if err := writeFiles(Launch{}); err != nil {
+		t.Errorf("without a folder: %v", err)
+	}
+}

@@ -1,0 +1,129 @@
+package scenarios
+
+// Several services on one dead-letter topic (hexkit): what is written, what it means, and what can be wrong with it.
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Service is one of several services that share the run's dead-letter topic: a reference consumer in a group of its own, with an input topic
+// input.<name> and a topic of its own, retry-<service>, that its dead letters come back through. The workload's records are dealt to the services in turn.
+type Service struct {
+	// Name is short: lower-case letters, digits, dashes. Dead letters name it, after the run's prefix.
+	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,31}$"`
+	// Instances, 1 to 16; default 1. All services together have 16 at most.
+	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=16"`
+	// Settings of its consumer; the envelope is hexkit.
+	Settings consumer.Settings `json:"settings,omitempty"`
+}
+
+// UnmarshalJSON reads a service over its defaults.
+func (s *Service) UnmarshalJSON(data []byte) error {
+	type plain Service
+	filled := plain{Instances: 1, Settings: consumer.DefaultSettings()}
+	filled.Settings.Envelope = deadletter.HexkitName
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*s = Service(filled)
+	return nil
+}
+
+// reference is the service as a single consumer.
+func (s *Service) reference() Reference {
+	return Reference{Instances: s.Instances, Settings: s.Settings}
+}
+
+// Contract is what the service promises in the group: what its settings say, and that its dead letters name it.
+func (s *Service) Contract(group string) history.Contract {
+	contract := ReferenceContract(s.reference())
+	contract.Service = group
+	return contract
+}
+
+// FirstOf returns the number of the service's first instance; instances are numbered through all services, in the order in which these are written.
+func (s *Scenario) FirstOf(service int) int {
+	first := 0
+	for _, one := range s.Services[:service] {
+		first += one.Instances
+	}
+	return first
+}
+
+// checkServices checks the services and what does not go with several of them.
+func (c *checker) checkServices() {
+	if c.s.Services == nil || !c.sound("/services") {
+		return
+	}
+	if len(c.s.Services) == 1 {
+		c.at("/services", "one service shares its dead-letter topic with nobody: write it as subject, or add another")
+	}
+	for path, why := range map[string]string{
+		"/subject":             "the services are the subject: they have their own instances and settings; leave subject out",
+		"/graph":               "a graph has a dead-letter topic for each node, services share one: leave one of the two out",
+		"/store":               "a dead-letter store puts letters back to one topic, and services have one each: leave one of the two out",
+		"/topics/retry":        "services retry in place: they have no retry topics but the ones that replays go to, which are made like the input; leave this out",
+		"/topics/dlq/foreign":  "the letters of the other services are real ones: leave foreign out",
+		"/workload/failing":    "each service has partitions of these numbers: leave failing out",
+		"/workload/tombstones": "what has no id can't be told from what another service wrote: leave tombstones out",
+		"/workload/garbage":    "what has no id can't be told from what another service wrote: leave garbage out",
+	} {
+		if c.has(path) {
+			c.at(path, why)
+		}
+	}
+	if !c.allSound("/services") {
+		return
+	}
+	for i := range c.s.Services {
+		c.checkService(i)
+	}
+	if count := c.s.InstanceCount(); count > maxInstances {
+		c.at("/services", fmt.Sprintf("the services have %d instances in all; a run can have %d at most", count, maxInstances))
+	}
+	for i, fault := range c.s.Written() {
+		base := c.s.faultPath(i)
+		if subject := fault.Subject; subject != nil && (subject.ScaleUp > 0 || subject.ScaleDown > 0) {
+			c.at(base+"/subject", "several services don't scale: each has the instances that are written")
+		}
+		if kafka := fault.Kafka; kafka != nil && kafka.Group != "" {
+			c.at(base+"/kafka/group", "each service has a group of its own: leave group out, or hit one of its instances with instance")
+		}
+	}
+}
+
+func (c *checker) checkService(i int) {
+	service, base := &c.s.Services[i], fmt.Sprintf("/services/%d", i)
+	if first := slices.IndexFunc(c.s.Services, func(one Service) bool { return one.Name == service.Name }); first < i {
+		c.at(base+"/name", fmt.Sprintf("the name %s is taken by services[%d]", service.Name, first))
+	}
+	settings := service.Settings
+	if err := settings.Validate(); err != nil {
+		c.at(base+"/settings", err.Error())
+		return
+	}
+	if settings.Envelope != deadletter.HexkitName {
+		c.at(base+"/settings/envelope", "several services share a DLQ topic only where each letter names its own: with the envelope hexkit, which is the default here")
+	}
+	for key, odd := range map[string]bool{
+		"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
+		"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
+	} {
+		if odd {
+			c.at(base+"/settings/"+key, "a service retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
+		}
+	}
+	c.checkWaits(service.reference(), base+"/settings/max_retries")
+	for name, failing := range c.s.Workload.Outcomes.failing() {
+		if path := "/workload/outcomes/" + name; failing.Weight > 0 && failing.Failures >= settings.MaxRetries && c.allSound(path) {
+			c.at(path, fmt.Sprintf("a record that fails %d times first never succeeds at %s: its max_retries allows %d executions in all; lower failures, or use exhausted",
+				failing.Failures, service.Name, settings.MaxRetries))
+		}
+	}
+}
