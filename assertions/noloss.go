@@ -193,7 +193,8 @@ func (w *world) allExited(by time.Duration) bool {
 	return len(w.instances) > 0
 }
 
-// drainedWhole reports whether the subject was given its whole time after heal; after a replay, its whole time after that.
+// drainedWhole reports whether the subject was given its whole time after heal; after a replay, its whole time after that. A machine that stood
+// still for much of it gave it less.
 func (w *world) drainedWhole() bool {
 	from, to := w.phase(history.PhaseDrain)
 	if from == never || to == never {
@@ -207,7 +208,17 @@ func (w *world) drainedWhole() bool {
 			from = max(from, w.replays[n-1].at)
 		}
 	}
-	return to != never && to-from >= enough
+	return to != never && to-from >= enough && !w.stoodStill(from, to)
+}
+
+// stoodStill reports whether the harness or one of the instances did for so much of a stretch that it is open whether the subject had its time.
+func (w *world) stoodStill(from, to time.Duration) bool {
+	for instance := range w.instances {
+		if w.stalls.long(instance, from, to) > (to-from)/drainStallShare {
+			return true
+		}
+	}
+	return w.stalls.long(none, from, to) > (to-from)/drainStallShare
 }
 
 // drainedAt is when the last stretch ended in which the subject was given time to finish.

@@ -49,7 +49,7 @@ func phases(t *testing.T, dir string) (names []string) {
 // A run goes through its phases in order, leaves everything that it should and nothing else, and tells the live view how far its load is.
 func TestRun(t *testing.T) {
 	noLeaks(t)
-	options := small(t)
+	options := smallSlow(t)
 	var (
 		mu    sync.Mutex
 		shown []reports.Snapshot
@@ -95,17 +95,16 @@ func TestRunInterrupted(t *testing.T) {
 	for _, phase := range []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"} {
 		t.Run(phase, func(t *testing.T) {
 			noLeaks(t)
-			options := small(t)
+			options, want := small(t), assertions.Inconclusive
+			if phase == "seal" { // then there is nothing left to interrupt
+				options, want = smallSlow(t), assertions.Pass
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			options.Log = onLog(`"phase":"`+phase+`"`, cancel)
 			outcome, err := Run(ctx, options)
 			if err != nil || !outcome.Interrupted || outcome.Verdict == nil {
 				t.Fatalf("the outcome is %+v, %v", outcome, err)
-			}
-			want := assertions.Inconclusive
-			if phase == "seal" { // then there is nothing left to interrupt
-				want = assertions.Pass
 			}
 			if outcome.Verdict.Verdict != want {
 				t.Errorf("the verdict is %s, want %s: %v", outcome.Verdict.Verdict, want, outcome.Verdict.Reasons)

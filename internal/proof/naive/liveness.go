@@ -18,7 +18,7 @@ const (
 
 // catchesUp: "after heal, lag returns to zero within the allowance; no partition is left paused; no rebalance storm".
 func (j *judge) catchesUp() {
-	if j.header.Contract.Retry == history.RetryTopics || !j.wholeTime() || j.stoodStillIn(j.drain()) {
+	if j.header.Contract.Retry == history.RetryTopics || !j.wholeTime() {
 		return
 	}
 	for topic := range int16(len(j.header.Topics)) {

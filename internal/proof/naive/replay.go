@@ -285,7 +285,7 @@ func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 	return false
 }
 
-// wholeTime: the subject had all the time that the scenario grants it, after the last that was given to it.
+// wholeTime: the subject had all the time that the scenario grants it, after the last that was given to it, and nothing stood still in it.
 func (j *judge) wholeTime() bool {
 	from := time.Duration(-1)
 	for i := range j.events {
@@ -295,7 +295,7 @@ func (j *judge) wholeTime() bool {
 			from = e.Time
 		}
 		if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
-			return from >= 0 && e.Time-from >= j.header.Expect.DrainLimit
+			return from >= 0 && e.Time-from >= j.header.Expect.DrainLimit && !j.stoodStillIn(from, e.Time)
 		}
 	}
 	return false
