@@ -154,7 +154,7 @@ func aboutHalt() Explanation {
 	return Explanation{
 		Promise: "While dead letters can't be written, commits stand still at the first of them, and the failure is made known.",
 		Rule: "In a window in which every dead-letter write fails, no accepted commit passes a record whose dead letter is outstanding. If error " +
-			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged or a process ends with one. " +
+			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged (or a warning that names Kafka's error) or a process ends with one. " +
 			"A subject that has no dead letters and promises to end instead (on_exhausted: exit) ends with an error after the last attempt of a series.",
 		Evidence: "the answers to dead-letter writes, the attempts, commits, log lines, exit codes",
 		Example: []string{

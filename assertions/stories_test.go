@@ -271,7 +271,7 @@ func lossTales() []tale {
 		}},
 		{"passed, but the machine stood still for much of the drain and its process may still be at it", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).commit(1)
-			return b.drain().stall(history.None, 600*ms).done()
+			return b.drain().stall(history.None, 600*ms).phase(history.PhaseAudit).sealed()
 		}},
 		{"nobody takes the record up, but a fault was never healed", nil, func(b *builder) history.Source {
 			b.begin().breaks(b.fault("broker", "broker 1", "stopped"))

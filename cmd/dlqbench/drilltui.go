@@ -26,7 +26,7 @@ func (k drillKeys) who() drill.Actor { return drill.Actor{Role: k.role} }
 // State implements tui.Drill.
 func (k drillKeys) State() tui.State {
 	state := k.session.State(k.role)
-	shown := tui.State{Stage: string(state.Stage), Ending: state.Ending, At: state.At, Until: state.Until, May: state.May, Live: state.Live}
+	shown := tui.State{Stage: string(state.Stage), Ending: state.Ending, At: state.At, Until: state.Until, May: state.May, Unbreakable: state.Unbreakable, Live: state.Live}
 	for _, fault := range state.Faults {
 		if fault.Healed == nil && fault.Failed == "" {
 			shown.Faults = append(shown.Faults, tui.Fault{ID: fault.ID, Name: fault.Name, What: fault.What, Since: fault.Injected, Note: noticed(fault)})

@@ -9,12 +9,17 @@ package subject
 //	E0102 03:04:05.678901 …                               glog, klog
 //	%3|1735787045.678|FAIL|rdkafka#consumer-1| …          librdkafka: syslog levels 0 to 3
 //	Traceback (most recent call last), ValueError: …, java.lang.IllegalStateException: …, panic: …, … failed: …
+//
+// A warning counts if it names one of Kafka's errors: that is how clients tell of a write that is refused while they still try it again by themselves
+// (Java: "Got error produce response …, retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS"), long before the program hears of it.
 
 import (
 	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 var (
@@ -33,11 +38,11 @@ func reportsError(line []byte) bool {
 	}
 	if line[0] == '{' {
 		if level, found := jsonLevel(line); found {
-			return errorLevel(level)
+			return errorLevel(level) || warningLevel(level) && namesKafkaError(line)
 		}
 	}
 	if level, found := textLevel(line); found {
-		return errorLevel(level)
+		return errorLevel(level) || warningLevel(level) && namesKafkaError(line)
 	}
 	return namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line)
 }
@@ -88,6 +93,39 @@ func errorLevel(level string) bool {
 	return false
 }
 
+func warningLevel(level string) bool {
+	switch strings.ToLower(level) {
+	case "warn", "wrn", "warning":
+		return true
+	}
+	return false
+}
+
+// namesKafkaError reports whether one of the protocol's error codes stands in a line, by its name (NOT_ENOUGH_REPLICAS) or by that of the Java class.
+func namesKafkaError(line []byte) bool {
+	if bytes.Contains(line, []byte("org.apache.kafka.common.errors.")) {
+		return true
+	}
+	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }) {
+		if bytes.IndexByte(word, '_') > 0 && isErrorCode(string(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// lastErrorCode lies beyond every error code of the protocol.
+const lastErrorCode = 200
+
+func isErrorCode(name string) bool {
+	for code := int16(-1); code <= lastErrorCode; code++ {
+		if known := kerr.TypedErrorForCode(code); known != nil && known.Message == name {
+			return true
+		}
+	}
+	return false
+}
+
 // jsonLevel returns the level of a line that is a JSON object.
 func jsonLevel(line []byte) (string, bool) {
 	var fields struct {
@@ -119,10 +157,10 @@ func jsonLevel(line []byte) (string, bool) {
 // textLevel returns the level that a line of text states.
 func textLevel(line []byte) (string, bool) {
 	if len(line) > 2 && line[0] == '%' && line[2] == '|' && line[1] >= '0' && line[1] <= '7' {
-		return map[bool]string{true: "error", false: "info"}[line[1] <= '3'], true
+		return syslogLevel(line[1]), true
 	}
 	if glogLevel.Match(line) {
-		return map[byte]string{'E': "error", 'F': "fatal"}[line[0]], true
+		return map[byte]string{'W': "warning", 'E': "error", 'F': "fatal"}[line[0]], true
 	}
 	head := line[:min(len(line), levelWithin)]
 	if bytes.IndexByte(head, '=') >= 0 {
@@ -131,6 +169,17 @@ func textLevel(line []byte) (string, bool) {
 		}
 	}
 	return levelWord(head)
+}
+
+// syslogLevel names a severity of RFC 5424, a digit.
+func syslogLevel(digit byte) string {
+	switch {
+	case digit <= '3':
+		return "error"
+	case digit == '4':
+		return "warning"
+	}
+	return "info"
 }
 
 // levelWord returns the first word in capitals that is a level. A word with a dot, dash or digit in it is a name, not a level. A

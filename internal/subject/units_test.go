@@ -69,6 +69,12 @@ func TestReportsError(t *testing.T) {
 		{"librdkafka info", "%6|1735787045.678|GETSUBSCRIPTIONS|rdkafka#consumer-1| ERROR", false},
 		{"a topic's name", "2026/01/02 03:04:05 consuming ORDERS.ERROR and ERROR-QUEUE and ERROR_LOG", false},
 		{"plain text", "all is well", false},
+		{"Java's producer tries again", "04:05.678 WARN  o.a.k.c.producer.internals.Sender - [Producer clientId=p] Got error produce response with correlation id 7 on topic-partition dlq-0, retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS", true},
+		{"a warning with Java's class", `{"level":"WARN","message":"x: org.apache.kafka.common.errors.NotLeaderOrFollowerException: y"}`, true},
+		{"librdkafka's warning", "%4|1735787045.678|PRODUCE|rdkafka#producer-1| dlq [0]: TOPIC_AUTHORIZATION_FAILED", true},
+		{"a warning of something else", "2026-01-02 WARN ORDER_STATE is missing, NOT_ENOUGH items, NOT_ENOUGH_REPLICAS_YET", false},
+		{"a warning without Kafka", `{"level":"warn","message":"slow"}`, false},
+		{"a code at another level", "2026-01-02 INFO NOT_ENOUGH_REPLICAS is retried", false},
 		{"empty", "", false},
 		{"broken JSON", `{"level":"error"`, false},
 	} {

@@ -40,6 +40,10 @@ func (m *model) may(action string) bool {
 
 // begin starts what the key stands for: at once, or with a dialog for what must be said first.
 func (m *model) begin(control control) tea.Cmd {
+	if control.action == ActionBreak && m.state.Unbreakable != "" {
+		m.say(did{err: fmt.Errorf("nothing can be broken by hand: %s", m.state.Unbreakable)})
+		return nil
+	}
 	if !m.may(control.action) {
 		m.say(did{err: fmt.Errorf("%s: not now, or not for you", control.word)})
 		return nil

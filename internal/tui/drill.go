@@ -26,6 +26,8 @@ type State struct {
 	At, Until time.Duration
 	// May are the names of the actions that may be done now.
 	May []string
+	// Unbreakable says why nothing may be broken in this drill at any time, "" if it may.
+	Unbreakable string
 	// Live is nil before there are figures.
 	Live *reports.Snapshot
 	// Faults are those in force.

@@ -271,6 +271,17 @@ func TestPauseResumes(t *testing.T) {
 	}
 }
 
+// Where nothing can be broken the key tells why.
+func TestBreakingThatCanNeverBe(t *testing.T) {
+	drill := running()
+	drill.state.Unbreakable = "this Kafka is another's"
+	m := shown(80, 24, drill)
+	press(t, m, "b", "enter", "enter")
+	if got := m.View().Content; !strings.Contains(got, drill.state.Unbreakable) || len(drill.did) > 0 {
+		t.Errorf("it did %+v and shows\n%s", drill.did, got)
+	}
+}
+
 // What became of an action is shown for a while; a failure as one.
 func TestActionsAreAnswered(t *testing.T) {
 	drill := running()
