@@ -8,7 +8,7 @@ SCENARIO ?= dlq-publish-failure
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: build run test test-modules test-kafka race lint vet scenarios scenarios-kafka prove prove-short fuzz bench schemas docs clean
+.PHONY: build run test test-modules test-kafka race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs fuzz bench schemas docs clean
 
 build:
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
@@ -67,8 +67,10 @@ prove: build
 
 # The same in minutes: each planted bug once, and other runs for each commit.
 SLICE = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
-prove-short: build
+prove-short: prove-oracle prove-runs
+prove-oracle: build
 	./dlqbench prove oracle --quiet --histories 4000
+prove-runs: build
 	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 30s
 
 # Some fuzzing for everything that decodes what comes from outside. A number of inputs, not a time: at the end of a time, Go before 1.27 now and then
