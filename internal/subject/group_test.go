@@ -65,13 +65,18 @@ func (g *Group) log(t *testing.T, instance int) string {
 	return string(data)
 }
 
-// otherPID returns the pid that a parent role has said.
+// otherPID returns the pid that a parent role says. The other process writes into the same log, and may be up before its parent has come to say it.
 func (g *Group) otherPID(t *testing.T, instance int) int {
 	t.Helper()
-	_, after, found := strings.Cut(g.log(t, instance), "other pid ")
-	line, _, _ := strings.Cut(after, "\n")
+	var line string
+	await(t, "the pid of the other process", func() bool {
+		_, after, _ := strings.Cut(g.log(t, instance), "other pid ")
+		whole := false
+		line, _, whole = strings.Cut(after, "\n")
+		return whole
+	})
 	pid, err := strconv.Atoi(line)
-	if !found || err != nil {
+	if err != nil {
 		t.Fatalf("no pid in %q", g.log(t, instance))
 	}
 	return pid
