@@ -400,7 +400,12 @@ func (w *world) askReplay(e *history.Event) {
 		ended := *r
 		w.passes[w.passOf[e.Record]].state = &ended
 	}
+	// What is written back while a disturbance hands the place before out again leaves two that are open: each may succeed, or end.
+	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0
 	r.startLife()
+	if again {
+		r.excuses = bump(r.excuses)
+	}
 	r.born = e.Time
 	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op, byStore: history.OfStore(e.Instance)})
 	one := write{

@@ -206,7 +206,7 @@ func (b *builder) settled() history.Source {
 	audited.Time = b.tick()
 	audited.Aux = int64(audited.Time)
 	b.put(audited)
-	b.as(0, 0).signal("TERM").exit(0)
+	b.as(0, b.alive()[0]).signal("TERM").exit(0)
 	return b.sealed()
 }
 
@@ -329,6 +329,24 @@ func storeStateTales() []tale {
 			e.lock(1).republish(0, 0)
 			b.backIn(0)
 			e.resolve()
+			return b.settled()
+		}},
+		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter is in the store, and comes back to
+		// the topic before the record is handed out again.
+		{"written back while the record itself is uncommitted, for its process was killed", nil, func(b *builder) history.Source {
+			return b.writtenBack(func() { b.kill() })
+		}},
+		{"written back while the record itself is uncommitted, by when another process has the partition", nil, func(b *builder) history.Source {
+			return b.writtenBack(func() { b.kill().as(0, 1).up().assign(0, 1, 2, 3) })
+		}},
+		{"written back while the record itself is uncommitted, and handed out twice though nothing happened", []string{"duplicate"}, func(b *builder) history.Source {
+			return b.writtenBack(func() {})
+		}},
+		{"written back once, and processed twice though nothing happened", []string{"duplicate"}, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0)
+			b.h.Store.Success = history.SuccessPublished
+			e.due().lock(0).republish(0, 0).resolve()
+			b.backIn(0).success(0)
 			return b.settled()
 		}},
 		{"written back, and never processed", []string{"replay-lost"}, func(b *builder) history.Source {
@@ -752,6 +770,22 @@ func (e *entry) republish(code int16, flags history.Flags) *entry {
 	}
 	b.put(answer)
 	return e
+}
+
+// writtenBack writes a record back that is not committed yet; after what happens before that, the record and its copy are both processed.
+func (b *builder) writtenBack(happens func()) history.Source {
+	b.stores().send(0).fetch(0).attempt(0, history.OutcomePermanent).letter(0)
+	b.h.Store.Success = history.SuccessPublished
+	happens()
+	e := b.ingest(0)
+	e.due().lock(0).republish(0, 0).resolve()
+	if _, alive := b.alive()[0]; !alive {
+		b.as(0, 1).up().assign(0, 1, 2, 3)
+	}
+	b.fetch(0).success(0)
+	b.inInput(0, 0)
+	b.fetch(0).success(0).commit(b.next[0])
+	return b.settled()
 }
 
 // backIn lets the subject process the copy that was written back.

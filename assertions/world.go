@@ -304,10 +304,11 @@ func (w *world) disturb(p *partition) {
 	w.reopen(p)
 }
 
-// reopen excuses what is delivered again beyond one delivery for each record: of a record that goes through retry topics, the partition may have
-// several places that were fetched and that no commit covers, and each of them is handed out again.
+// reopen excuses what is delivered again beyond the one delivery of each record that its disruptions count: of a record that goes through retry
+// topics, or was written back before it was committed, the partition may have several places that were fetched and that no commit covers, and each of
+// them is handed out again.
 func (w *world) reopen(p *partition) {
-	if !w.hops {
+	if !w.hops && len(w.replays) == 0 {
 		return
 	}
 	for offset := max(p.covered, p.log.first, 0); offset <= min(p.log.last, p.fetched); offset++ {
@@ -315,10 +316,17 @@ func (w *world) reopen(p *partition) {
 		if number == none {
 			continue
 		}
-		if r := w.records.at(int(number)); w.openBefore(p, number, r, offset) {
+		if r := w.records.at(int(number)); w.formerPlace(p, number, r, offset) || w.hops && w.openBefore(p, number, r, offset) {
 			r.excuses = bump(r.excuses)
 		}
 	}
+}
+
+// formerPlace reports whether the place is one where the record lay before it was written back, of which its disruptions do not tell: they count for
+// where it lies now, from when it is seen there; through retry topics they count wherever it lies.
+func (w *world) formerPlace(p *partition, number int32, r *record, offset int64) bool {
+	at := place{p.topic, p.place.partition, offset}
+	return r.lives > 0 && w.position(number, r) != at && (!w.hops || !r.has(markSeen))
 }
 
 // openBefore reports whether no commit covers an earlier place of the record in the partition.
