@@ -71,7 +71,7 @@ func (g *Group) otherPID(t *testing.T, instance int) int {
 	var line string
 	await(t, "the pid of the other process", func() bool {
 		_, after, _ := strings.Cut(g.log(t, instance), "other pid ")
-		whole := false
+		var whole bool
 		line, _, whole = strings.Cut(after, "\n")
 		return whole
 	})
