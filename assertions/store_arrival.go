@@ -36,10 +36,25 @@ func (c *storeLifecycle) judgeSources() {
 			continue
 		}
 		created := &entry.changes[0]
+		if c.forgotten(other, entry.letter, created) {
+			c.skip("removed by the retention before its letter was committed")
+			continue
+		}
 		c.saw("doubled-in-store", c.of(entry, created.seen, func() string {
 			return fmt.Sprintf("entries %d and %d are of the same dead letter, or of the same record at the same place", other.number, entry.number)
 		}, changeMark(created)))
 	}
+}
+
+// forgotten reports whether an entry had been removed, its time being over, when the next was made of the same letter, and no router had committed that:
+// the letter is read again after a router's restart, and nothing in the table tells any more that it was there.
+func (c *storeLifecycle) forgotten(other *storeEntry, letter place, next *storeChange) bool {
+	last := &other.changes[len(other.changes)-1]
+	if last.To != history.StoreAbsent || last.made == never || next.made == never || last.made > next.made {
+		return false
+	}
+	commit, passed := c.passedBy(letter)
+	return !passed || commit.at > next.made
 }
 
 // claimed are the places at which the records failed, by where their dead letters lie.

@@ -748,6 +748,14 @@ func storeArrivalTales() []tale {
 			slices.SortStableFunc(b.events, func(x, y history.Event) int { return int(x.Time - y.Time) })
 			return b.settled()
 		}},
+		// A router was killed between its row and its commit, and its group gave the partition away only after a session timeout; meanwhile the letter had
+		// been worked off, and the retention, a thousand times as fast, had removed its entry.
+		{"read again when its entry has been removed, by a router that never committed it", nil, func(b *builder) history.Source {
+			return b.forgotten(0)
+		}},
+		{"read again when its entry has been removed, though it was committed", []string{"doubled-in-store"}, func(b *builder) history.Source {
+			return b.forgotten(1)
+		}},
 		{"two entries of one record", []string{"doubled-in-store"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			second := &entry{b: b, number: 9, record: 0, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None, next: b.now + 100*ms}
@@ -755,6 +763,22 @@ func storeArrivalTales() []tale {
 			return b.settled()
 		}},
 	}
+}
+
+// forgotten is an entry that is removed by the retention, and another one that is made of its letter after that; up to where the router has committed
+// before it is told.
+func (b *builder) forgotten(committed int64) history.Source {
+	e := b.stores().dead(0).rowOfLetter(0, 0, 1)
+	if committed > 0 {
+		b.routerCommits(committed)
+	}
+	e.due().lock(0).try(history.OutcomeSuccess).resolve()
+	b.wait(b.h.Store.Retention.Resolved + 20*ms)
+	e.change(history.StoreAbsent)
+	second := b.rowOfLetter(0, 0, 2)
+	b.routerCommits(1)
+	second.due().lock(1).try(history.OutcomeSuccess).resolve()
+	return b.settled()
 }
 
 // republish writes the record back, with the broker's answer.
