@@ -44,8 +44,10 @@ scenarios-kafka: build
 # views. Pages in a browser are left out, and so is cmd/dlqbench: it has flags and no logic, and its scripts run what these tests run.
 RACED := ./consumer ./deadletter/manage ./deadletter/metrics ./deadletter/notify ./deadletter/store/... ./deadletter/worker ./faults ./faults/... ./history \
 	./internal/cluster/... ./internal/drill/... ./internal/harness ./internal/livemetrics ./internal/storewatch ./internal/subject ./internal/tap ./internal/tui ./internal/workload
+# With RACEPARTS=2 half of the packages, others for each commit.
+RACEPARTS ?= 1
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $(RACED)
+	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list $(RACED) | awk '(NR + $(SLICE)) % $(RACEPARTS) == 0')
 
 lint:
 	$(GO) run $(LINT) run ./...
@@ -75,7 +77,7 @@ prove-runs: build
 
 # Some fuzzing for everything that decodes what comes from outside. A number of inputs, not a time: at the end of a time, Go before 1.27 now and then
 # reports "context deadline exceeded" as a failure of the target (go.dev/issue/75804).
-# With FUZZPARTS=3 a third of the targets, others for each commit.
+# With FUZZPARTS=4 a quarter of the targets, others for each commit.
 FUZZRUNS  ?= 30000
 FUZZPARTS ?= 1
 fuzz:
