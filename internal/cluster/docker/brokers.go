@@ -63,7 +63,7 @@ func (k *Kafka) takeDown(ctx context.Context, id int32, ended string, end func(c
 	if err != nil {
 		return nil, err
 	}
-	connections, _ := k.sockets(ctx, n) // first, as what is asked next makes connections too
+	connections := k.connected(ctx, n) // first, as what is asked next makes connections too
 	before, err := k.duties(ctx, n)
 	if err != nil {
 		return nil, err

@@ -204,6 +204,20 @@ func request[R kmsg.Response](ctx context.Context, address string, message kmsg.
 	return answer, nil
 }
 
+// connected returns how many connections clients have to a broker. What dlqbench itself has just closed (it asks a broker that was paused whether it is
+// back) is closed towards the broker by the engine's proxy, some time later, so that it takes the least of a few looks.
+func (k *Kafka) connected(ctx context.Context, n *node) int {
+	least, _ := k.sockets(ctx, n)
+	for range connectedLooks {
+		if least == 0 || sleep(ctx, pollEvery) != nil {
+			break
+		}
+		now, _ := k.sockets(ctx, n)
+		least = min(least, now)
+	}
+	return least
+}
+
 // sockets returns how many connections clients have to a broker, and on how many of them (those not accepted yet included) something lies that it has
 // not read. Both are 0 where the system does not show the container's connections: that of macOS, whose engine is in a virtual machine, does not.
 func (k *Kafka) sockets(ctx context.Context, n *node) (open, unread int) {
@@ -232,6 +246,9 @@ type socketTable struct {
 	listening    map[int]bool
 	open, unread int
 }
+
+// connectedLooks is how often connections are counted again.
+const connectedLooks = 3
 
 // The states of sockets, as the kernel numbers them.
 const (
