@@ -60,7 +60,7 @@ func newFake(t *testing.T, change func(*Options)) (*Session, *fakeRun) {
 	began := time.Unix(1000, 0)
 	s.clock = func() time.Time { return began.Add(run.at()) }
 	s.breaks, s.ending, run.session = run, run.end, s
-	s.begin(10 * time.Minute)
+	s.begin(0, 10*time.Minute)
 	return s, run
 }
 

@@ -29,11 +29,11 @@ const (
 	entryEnds   = "ends"
 )
 
-// begin is told that the steady load begins.
-func (s *Session) begin(steady time.Duration) {
+// begin is told that the steady load began, how long ago, and its length.
+func (s *Session) begin(since, steady time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opened, s.until, s.stage = s.clock(), min(steady, s.options.Limit), StageOpen
+	s.opened, s.until, s.stage = s.clock().Add(-since), min(steady, s.options.Limit), StageOpen
 	if s.options.Limit < steady {
 		s.limit = time.AfterFunc(s.options.Limit, func() { s.end(fmt.Sprintf("it had lasted %s, the longest it may", s.options.Limit)) })
 	}

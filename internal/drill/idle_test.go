@@ -22,6 +22,7 @@ func TestWhatDidNothing(t *testing.T) {
 	_, err = g.Break(t.Context(), ada, refusal())
 	must(t, err)
 	g.hit()
+	g.stays()
 	must(t, g.HealAll(t.Context(), ada))
 	g.until("there is something to judge", func(s State) bool { return s.Live.Totals.Processed > 300 })
 	must(t, g.Stop(ada))

@@ -107,6 +107,13 @@ func (g *going) hit() {
 	})
 }
 
+// stays waits for two seconds of the drill: what is in force gets long enough to be met in the recording too, where other records come to it.
+func (g *going) stays() {
+	g.t.Helper()
+	until := g.State(RoleInjector).At + 2*time.Second
+	g.until("it has lasted a while", func(s State) bool { return s.At > until })
+}
+
 // finish waits for the end and returns what was judged.
 func (g *going) finish() *assertions.Verdict {
 	g.t.Helper()
@@ -168,6 +175,7 @@ func TestDrill(t *testing.T) {
 	must(t, g.Notice(bob, "no dead letters"))
 	must(t, g.Kill(t.Context(), ada, 1))
 	g.hit()
+	g.stays()
 	must(t, g.HealAll(t.Context(), bob))
 	g.until("it is healed", func(s State) bool { return s.Faults[0].Healed != nil && s.Faults[1].Healed != nil })
 	g.until("the lag is back", func(s State) bool { return s.Live.Lag < 100 })
@@ -303,12 +311,12 @@ func TestReplayByHand(t *testing.T) {
 
 // TestScripted: what the script breaks nobody knows before, and a responder is not told when it is.
 func TestScripted(t *testing.T) {
-	text := strings.Replace(load, "duration: 5m", "duration: 4s", 1) + `
+	text := strings.Replace(load, "duration: 5m", "duration: 6s", 1) + `
 drill:
   pick: 1
   faults:
-    - {from: 500ms, to: 1s, for: 1s, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}
-    - {from: 500ms, to: 1s, for: 1s, downstream: {outage: true}}
+    - {from: 500ms, to: 1s, for: 3s, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}
+    - {from: 500ms, to: 1s, for: 3s, downstream: {outage: true}}
 `
 	g := start(t, text, nil)
 	g.hit()

@@ -354,3 +354,15 @@ func TestEventTimes(t *testing.T) {
 		t.Errorf("events were told twice: %d entries, then %d", len(log), now)
 	}
 }
+
+// TestOneClock: the run tells times from where its load began, and the session may hear of that later, on a busy machine. A fault that was noticed at once
+// had been noticed before it was broken then: -127 ms in a debrief.
+func TestOneClock(t *testing.T) {
+	const late = 200 * time.Millisecond
+	s, run := newFake(t, nil)
+	s.begin(late, 10*time.Minute)
+	run.pass(time.Second, 0)
+	if at, want := s.State(RoleInjector).At, time.Second+late; at != want {
+		t.Errorf("the drill is at %v, want %v", at, want)
+	}
+}

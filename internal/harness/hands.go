@@ -38,8 +38,9 @@ type HandsOptions struct {
 	Spare int
 	// Rerun is the command line that runs a recording, with %s for its file.
 	Rerun string
-	// Opened, if set, is called when the steady load begins, with its length: from then on things can be broken. Times are counted from then.
-	Opened func(steady time.Duration)
+	// Opened, if set, is called when the steady load has begun, with how long ago that was and its length: from then on things can be broken. Times
+	// are counted from its beginning, so that who keeps a clock of his own has to set it by that: on a busy machine the call comes late.
+	Opened func(since, steady time.Duration)
 	// Told, if set, is told what becomes of faults, in order. It must not call the hands back.
 	Told func(FaultNews)
 }

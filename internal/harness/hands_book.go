@@ -51,12 +51,13 @@ func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
 func (h *Hands) open(ctx context.Context, r *run, nemesis *faults.Nemesis, steady time.Duration) bool {
 	h.mu.Lock()
 	closed := h.closed
+	at := &workplace{ctx: ctx, run: r, nemesis: nemesis, steady: steady, written: r.scenario.Planned(r.plan.Seed)}
 	if !closed {
-		h.at = &workplace{ctx: ctx, run: r, nemesis: nemesis, steady: steady, written: r.scenario.Planned(r.plan.Seed)}
+		h.at = at
 	}
 	h.mu.Unlock()
 	if !closed && h.options.Opened != nil {
-		h.options.Opened(r.plan.Steady)
+		h.options.Opened(at.now(), r.plan.Steady)
 	}
 	return !closed
 }
