@@ -8,7 +8,13 @@ SCENARIO ?= dlq-publish-failure
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: build run test test-modules test-kafka race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs fuzz bench schemas docs clean
+# With PARTS=n, the targets that say so do every n-th piece of their work, other ones for each commit: CI has little time, and sees all of it in n
+# commits. Without it they do everything.
+PARTS ?= 1
+SLICE  = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
+PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
+
+.PHONY: build run test test-modules test-kafka test-docker race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs fuzz bench schemas docs clean
 
 build:
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
@@ -27,12 +33,18 @@ test-modules:
 	cd test/ferretdb && $(GO) vet ./... && $(GO) test ./...
 	cd test/alerts && $(GO) vet ./... && $(GO) test ./...
 
-# The tests with Apache Kafka as processes: the provider itself, clients in Go, Java and Python through the tap, a cluster with TLS, SASL and ACLs.
-# What can't be run here is skipped, with the reason.
+# The tests with Apache Kafka as processes: a cluster with TLS, SASL and ACLs; and, in PARTS, the provider itself, clients in Go, Java and Python through
+# the tap, drills. What can't be run here is skipped, with the reason.
 test-kafka: build
 	./dlqbench kafka install
-	DLQBENCH_KAFKA_TESTS=1 $(GO) test -count=1 -p 1 -v ./internal/cluster/process ./internal/cluster/external ./test/... \
+	DLQBENCH_KAFKA_TESTS=1 $(GO) test -count=1 -p 1 -v ./internal/cluster/external ./test/external \
+		$$($(GO) list ./internal/cluster/process ./test/... | grep -v -e /external -e /containers | $(PART)) \
 		| grep -E '^(ok|FAIL|panic|---|    ---|exit status)|_test\.go:'; exit $${PIPESTATUS[0]}
+
+# The tests with containers, in PARTS, and one run. .ci/docker.sh make test-docker: it starts an engine where there is none, and makes an image of Kafka.
+test-docker: build
+	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/cluster/docker ./test/containers | $(PART))
+	./dlqbench run --quiet --cluster docker --image "$(DLQBENCH_DOCKER_IMAGE)" dlq-publish-failure
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
 ON_KAFKA ?= dlq-publish-failure share-group \
@@ -41,13 +53,11 @@ scenarios-kafka: build
 	./dlqbench run --quiet --cluster process --set cluster.brokers=3 $(ON_KAFKA)
 
 # The race detector needs cgo, hence a C compiler. Only what starts goroutines of its own: consumer, store and workers, faults, taps, workload, harness, drills, live
-# views. Pages in a browser are left out, and so is cmd/dlqbench: it has flags and no logic, and its scripts run what these tests run.
+# views. Pages in a browser are left out, and so is cmd/dlqbench: it has flags and no logic, and its scripts run what these tests run. In PARTS.
 RACED := ./consumer ./deadletter/manage ./deadletter/metrics ./deadletter/notify ./deadletter/store/... ./deadletter/worker ./faults ./faults/... ./history \
 	./internal/cluster/... ./internal/drill/... ./internal/harness ./internal/livemetrics ./internal/storewatch ./internal/subject ./internal/tap ./internal/tui ./internal/workload
-# With RACEPARTS=2 half of the packages, others for each commit.
-RACEPARTS ?= 1
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list $(RACED) | awk '(NR + $(SLICE)) % $(RACEPARTS) == 0')
+	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list $(RACED) | $(PART))
 
 lint:
 	$(GO) run $(LINT) run ./...
@@ -67,26 +77,22 @@ scenarios: build
 prove: build
 	./dlqbench prove $(PROVE)
 
-# The same in minutes: each planted bug once, and other runs for each commit.
-SLICE = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
+# The same in minutes: each planted bug once, in PARTS, and runs with other seeds for each commit.
 prove-short: prove-oracle prove-runs
 prove-oracle: build
 	./dlqbench prove oracle --quiet --histories 4000
 prove-runs: build
-	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 30s
+	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 30s \
+		$$(./dlqbench mutant | $(PART) | awk '{print "--mutant", $$1}')
 
 # Some fuzzing for everything that decodes what comes from outside. A number of inputs, not a time: at the end of a time, Go before 1.27 now and then
 # reports "context deadline exceeded" as a failure of the target (go.dev/issue/75804).
-# With FUZZPARTS=4 a quarter of the targets, others for each commit.
-FUZZRUNS  ?= 30000
-FUZZPARTS ?= 1
+# In PARTS.
+FUZZRUNS ?= 30000
 fuzz:
-	@n=$(SLICE); grep -rl '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' $$file); do \
-			n=$$((n+1)); [ $$((n % $(FUZZPARTS))) = 0 ] || continue; \
-			echo "$$(dirname $$file) $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZRUNS)x -fuzzminimizetime 100x $$(dirname $$file) || exit 1; \
-		done; \
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sort | $(PART) | while IFS=: read -r file target; do \
+		dir=$$(dirname $$file) target=$${target#func }; echo "$$dir $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZRUNS)x -fuzzminimizetime 100x $$dir </dev/null || exit 1; \
 	done
 
 # What dlqbench costs, as ratios measured in turns: see docs/performance.md. For example BENCH="-only 1,5 -json figures.json".

@@ -240,6 +240,8 @@ func (w *world) idleWhy(f *faultState) string {
 			return "the worker locked no entry in the " + lasted + " in which its clock was wrong; make it longer, or plan more dead letters"
 		case f.planned.Target == "dlq":
 			return "there was no dead letter in the topic yet; let it begin later"
+		case f.planned.Target == "health probe":
+			return "no worker asked the health probe in the " + lasted + " in which it said so, as no conditional retry was due; make it longer, or plan more dead letters"
 		}
 		return "nobody was connected to the database"
 	}

@@ -52,6 +52,14 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.put(e)
 			return b.heals(f).done()
 		}, Inconclusive, "had no effect: nothing of what it breaks came over that link"},
+		{"nobody asked the health probe", func(b *builder) history.Source {
+			f := b.fault("store", "health probe", "the workers' health probe says that something is wrong: cpu")
+			fine(b)
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			return b.heals(f).done()
+		}, Inconclusive, "had no effect: no worker asked the health probe"},
 		{"a fault had no effect, and may miss", func(b *builder) history.Source {
 			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
 			b.h.Faults[f].MayMiss = true

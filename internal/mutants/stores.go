@@ -281,7 +281,7 @@ func (s *revivingStore) Settle(ctx context.Context, lock store.Lock, change stor
 
 // inTable changes the table behind the store's back.
 func inTable(ctx context.Context, address, statement string, args ...any) error {
-	path := strings.TrimPrefix(address, "sqlite:")
+	path, _, _ := strings.Cut(strings.TrimPrefix(address, "sqlite:"), "?")
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return fmt.Errorf("opening the table: %w", err)
