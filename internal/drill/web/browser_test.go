@@ -23,9 +23,10 @@ func quiet(t *testing.T, b *browsertest.Browser, s *Server) {
 	}
 }
 
+// opened opens a role's page, which other pages may lead to: there is nothing of it at first.
 func opened(b *browsertest.Browser, link string) {
 	b.Navigate(link)
-	b.Until(`document.querySelector("#stage").textContent === "open" && document.querySelector("#drawing svg") !== null`)
+	b.Until(`document.querySelector("#stage")?.textContent === "open" && document.querySelector("#drawing svg") !== null`)
 }
 
 func TestAWholeDrillInABrowser(t *testing.T) {
