@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,9 +23,16 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// These tests are whole drills, on the embedded Kafka with the reference consumer as processes of their own.
+// These tests are whole drills, on the embedded Kafka with the reference consumer as processes of their own. They mostly wait, so they go side by side.
 
-func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
+func TestMain(m *testing.M) {
+	code := programtest.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "after all tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 const load = `
 name: broken-letters
@@ -49,8 +57,7 @@ type going struct {
 // start begins a drill and returns when its load goes on.
 func start(t *testing.T, text string, change func(*harness.Options)) *going {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	g := &going{t: t, cancel: cancel, ended: make(chan struct{})}
 	g.options = harness.Options{
