@@ -35,8 +35,12 @@ workload:
 expect: {max_slip: 1m, drain: 5m}
 `
 
-// watchedRounds is how often each way is measured.
-const watchedRounds = 3
+const (
+	// watchedRounds is how often each way is measured: an even number, so that each comes first as often as the other.
+	watchedRounds = 12
+	// viewers are so many because what one costs, the goal is two hundredths at most, is lost in the noise: rounds differ by a tenth.
+	viewers = 20
+)
 
 // watched is one run.
 type watched struct {
@@ -44,6 +48,8 @@ type watched struct {
 	took     time.Duration
 	sample   // of this process; the consumer's is in consumer
 	consumer sample
+	// viewed is the time that was spent in making something of snapshots.
+	viewed time.Duration
 }
 
 func measureLiveView(ctx context.Context, o options) (section, error) {
@@ -72,13 +78,21 @@ func measureLiveView(ctx context.Context, o options) (section, error) {
 	own, ownSeen := figure(func(w watched) sample { return w.sample })
 	theirs, theirsSeen := figure(func(w watched) sample { return w.consumer })
 	through, throughSeen := figure(func(w watched) sample { return sample{wall: w.took, count: w.count} })
+	var shares, costs []float64
+	for i, one := range seen {
+		shares = append(shares, 100*one.viewed.Seconds()/one.sample.wall.Seconds()/viewers)
+		costs = append(costs, 100*(1-through[i].wall.Seconds()/throughSeen[i].wall.Seconds())/viewers)
+	}
+	share, cost := summary("one of them: time spent on snapshots, of the run's", " %", shares), summary("one of them: throughput lost", " %", costs)
+	cost.Goal = "≤ 2 %"
 	return section{
-		Title: "A run that is watched (a snapshot every 200 ms, as JSON and as metrics, a scrape each second) against one that is not",
+		Title: "A run that 20 watch (a snapshot every 200 ms, as JSON and as metrics, a scrape each second) against one that nobody watches",
 		How:   []string{"20,000 records/s offered for 3 s, 1 broker, 1 consumer. Run in turns."},
 		Rows: []row{
-			ratios("processed until all is done", "≥ 0.98×", throughSeen, through, sample.perSecond, "/s"),
+			ratios("processed until all is done", "", throughSeen, through, sample.perSecond, "/s"),
 			ratios("processor time per record, harness", "", ownSeen, own, sample.cpuMicros, "µs"),
 			ratios("processor time per record, consumer", "", theirsSeen, theirs, sample.cpuMicros, "µs"),
+			cost, share,
 		},
 	}, nil
 }
@@ -91,8 +105,9 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 	options := harness.Options{
 		Scenario: scenario, Source: []byte(liveScenario), Out: o.dir, Executable: o.executable, Rerun: "bench -only 8 # seed %d", Version: "bench", Log: zerolog.Nop(),
 	}
+	var viewed time.Duration // by one goroutine, which ends with the run
 	if seen {
-		options.Watch = watcher()
+		options.Watch = watcher(&viewed)
 	}
 	children := processorTime(syscall.RUSAGE_CHILDREN)
 	var outcome *harness.Outcome
@@ -113,19 +128,24 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 	run.count = int(verdict.Ledger.Acknowledged)
 	consumer := sample{wall: run.wall, cpu: processorTime(syscall.RUSAGE_CHILDREN) - children, count: run.count}
 	load := scenario.Workload.WarmUp.D() + scenario.Workload.Duration.D()
-	return watched{took: load + measured.DrainTime, sample: run, consumer: consumer}, nil
+	return watched{took: load + measured.DrainTime, sample: run, consumer: consumer, viewed: viewed}, nil
 }
 
-// watcher does with a snapshot what a page and a Prometheus make of it.
-func watcher() func(reports.Snapshot) {
+// watcher does with a snapshot what each viewer's page and Prometheus make of it, and adds up the time that it takes: on a busy machine more than it needs.
+func watcher(spent *time.Duration) func(reports.Snapshot) {
 	metrics := livemetrics.New("bench")
 	update, _ := metrics.Watch()
 	count := 0
 	return func(snapshot reports.Snapshot) {
-		update(snapshot)
-		_ = json.NewEncoder(io.Discard).Encode(snapshot)
-		if count++; count%5 == 0 {
-			metrics.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		began := time.Now()
+		defer func() { *spent += time.Since(began) }()
+		count++
+		for range viewers {
+			update(snapshot)
+			_ = json.NewEncoder(io.Discard).Encode(snapshot)
+			if count%5 == 0 {
+				metrics.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			}
 		}
 	}
 }
