@@ -5,7 +5,8 @@ package assertions
 //
 // Too many is proven by what the oracle saw, in one series. Too few is proven only where nothing could have hidden an attempt: no fault
 // on the link to the oracle, nobody stopped or stalled. Where the count is kept in the process, attempts of a process that had the
-// partition before it may belong to what it had then, so one more is let pass there.
+// partition before may belong to what it had then. So for a record that it may have had then, too, the attempts of all its deliveries
+// are let pass there, and one more for any other.
 
 import (
 	"fmt"
@@ -66,6 +67,8 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	} else if !c.w.memory {
 		// The count travels with each copy; a disruption may have made a further copy, or executed one twice.
 		limit *= 1 + c.w.disruptions(a.number, r)
+	} else if r.has(markMixed) {
+		limit *= 1 + max(1, c.w.disruptions(a.number, r)) // each of its deliveries in this process may still be at its own attempts
 	} else if p := c.w.home(a.number, r); p != nil && p.regained {
 		limit++
 	}

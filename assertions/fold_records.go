@@ -119,7 +119,8 @@ type attempt struct {
 	stray bool
 	// unsettled: a dead letter or retry copy had been asked for and was not acknowledged.
 	unsettled bool
-	// early: its process has just got the partition back, so it may belong to what the process had of it before.
+	// early: its process has got the partition back, so it may belong to what the process had of it before: nothing makes a process drop that, and
+	// where it has little time it is at it for long. That is over when the record was fetched for the first time since, and a while has passed.
 	early bool
 	// returned: it is made in a delivery of a share group that came of a release.
 	returned bool
@@ -168,7 +169,7 @@ func (w *world) startAttempt(e *history.Event) {
 		}
 		epoch = uint16(p.epoch)
 		a.stray = !p.has || p.held != by
-		a.early = !a.stray && p.regained && e.Time-p.since < faultGrace
+		a.early = !a.stray && p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
 	}
 	if a.stray {
 		r.excuses = bump(r.excuses)
@@ -283,6 +284,16 @@ func (w *world) conclude(r *record, a *attempt) {
 	r.terminal(a.end)
 }
 
+// mayBeAttempt is the largest number that the attempt may have for the subject: one of an earlier delivery, in the same process, goes on with that
+// one's count.
+func (w *world) mayBeAttempt(a *attempt) int {
+	r := w.record(a.number)
+	if w.memory && (a.stray && a.by == r.held || a.life == r.lives && r.has(markMixed)) {
+		return int(r.attempts)
+	}
+	return int(a.k)
+}
+
 // ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the client had no more ears for
 // concludes nothing.
 func (w *world) ends(a *attempt) bool {
@@ -290,7 +301,7 @@ func (w *world) ends(a *attempt) bool {
 	givesUp := w.contract.Envelope == "" && !w.contract.ExitsExhausted
 	switch class := w.classes[a.outcome]; {
 	case class == classRetryable:
-		return givesUp && w.contract.MaxAttempts > 0 && int(a.k) >= w.contract.MaxAttempts
+		return givesUp && w.contract.MaxAttempts > 0 && w.mayBeAttempt(a) >= w.contract.MaxAttempts
 	case a.gone:
 		return false
 	default:

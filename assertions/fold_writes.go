@@ -156,8 +156,8 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	l.until = one.at
 	l.asked = bump(l.asked)
 	counts := countRange{one.inSeries, one.attempts}
-	if r.has(markMixed) && counts.from > 0 {
-		counts.from--
+	if r.has(markMixed) {
+		counts.from = min(counts.from, 1) // some of the attempts may be those of another delivery
 	}
 	if r.several() {
 		// Some of this copy's attempts may have been made before the next was asked for, and some of those since are another's.

@@ -117,7 +117,11 @@ func (w *world) tried(r *record) bool {
 	case classPermanent, classLogical:
 		return true
 	case classRetryable:
-		return w.contract.MaxAttempts > 0 && int(r.inSeries) >= w.contract.MaxAttempts
+		made := r.inSeries
+		if w.memory && r.has(markMixed) {
+			made = r.attempts
+		}
+		return w.contract.MaxAttempts > 0 && int(made) >= w.contract.MaxAttempts
 	}
 	return false
 }

@@ -42,7 +42,7 @@ const (
 	markGone
 	// markJoined: its dead letter or retry copy is acknowledged within a transaction that is still open.
 	markJoined
-	// markMixed: its series began when the process had just got the partition back, so an attempt of before may be among its attempts.
+	// markMixed: its series began when the process had got the partition back, so attempts of before may be among its attempts.
 	markMixed
 	// markLeft: workers of the subject's own dead-letter store may have tried it.
 	markLeft
@@ -229,8 +229,8 @@ type partition struct {
 	epoch       uint32
 	since       time.Duration
 	known       map[holder]bool
-	// disturbances counts what justifies one more delivery of what is open.
-	disturbances uint32
+	// disturbances counts what justifies one more delivery of what is open; taken is how many there were when it was taken.
+	disturbances, taken uint32
 	// settled: every position below it was terminal or has been judged; covered: every position below it is committed.
 	settled, covered int64
 	// named are the offsets beyond committed that the metadata of the last accepted commit says are finished.
@@ -280,6 +280,7 @@ func (p *partition) take(by holder, at time.Duration) bool {
 		return false // nobody had it before, so nothing is delivered again
 	}
 	p.disturbances++
+	p.taken = p.disturbances
 	return true
 }
 

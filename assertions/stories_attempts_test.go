@@ -46,6 +46,21 @@ func retryTales() []tale {
 			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
 			return b.drain().done()
 		}},
+		{"a delivery of before is gone on with for long, beside the new one, by a process that has little time", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100 * ms)
+			b.fails(0, 1).fails(0, 1).wait(105*ms).fails(0, 1).fails(0, 1).wait(205 * ms).fails(0, 1).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+			return b.drain().done()
+		}},
+		{"more attempts than both deliveries may have", []string{"over-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 7).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+			return b.drain().done()
+		}},
+		{"too many attempts of what was first fetched when the partition had come back", []string{"over-retried"}, func(b *builder) history.Source {
+			b.begin().revoke(0).assign(0).wait(1100*ms).send(0).fails(0, 5).letter(0).commit(1)
+			return b.drain().done()
+		}},
 		{"a failed dead letter justifies a new round", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).fails(0, 3).letter(0).commit(1)
 			return b.drain().done()

@@ -366,6 +366,24 @@ func envelopeless() []tale {
 			b.begin().send(0).fails(0, 4).commit(1)
 			return b.drain().done()
 		}},
+		// A process that does not drop what it had of a partition finishes that beside what it is given again (pyrallel-consumer, on a busy machine).
+		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil, func(b *builder) history.Source {
+			b.h.Contract.Envelope = ""
+			b.begin().send(0).fails(0, 2).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).fails(0, 1).commit(1)
+			b.wait(105*ms).fails(0, 1).wait(205*ms).fails(0, 1)
+			return b.drain().done()
+		}},
+		{"without a dead-letter topic, given up by a delivery of before while nobody has the partition", nil, func(b *builder) history.Source {
+			b.h.Contract.Envelope = ""
+			b.begin().send(0).fails(0, 2).revoke(0).fails(0, 1).assign(0).fetch(0).commit(1).fails(0, 3)
+			return b.drain().done()
+		}},
+		{"without a dead-letter topic, given up too soon by either delivery", []string{"commit-past-unfinished", "lost", "under-retried"},
+			func(b *builder) history.Source {
+				b.h.Contract.Envelope = ""
+				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).commit(1)
+				return b.drain().done()
+			}},
 		{"without a dead-letter topic, given up too soon", []string{"commit-past-unfinished", "lost", "under-retried"},
 			func(b *builder) history.Source {
 				b.h.Contract.Envelope = ""
