@@ -48,7 +48,7 @@ func retryTales() []tale {
 		}},
 		{"a delivery of before is gone on with for long, beside the new one, by a process that has little time", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100 * ms)
-			b.fails(0, 1).fails(0, 1).wait(105*ms).fails(0, 1).fails(0, 1).wait(205 * ms).fails(0, 1).letter(0).commit(1)
+			b.fails(0, 1).fails(0, 1).wait(105*ms).fails(0, 1).fails(0, 1).wait(205*ms).fails(0, 1).letter(0).commit(1)
 			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
 			return b.drain().done()
 		}},
