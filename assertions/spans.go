@@ -17,6 +17,9 @@ const (
 	// answerStall is how long something must have stood still for an answer to have missed a client's timeout. Clients wait 500 ms
 	// and more.
 	answerStall = 200 * time.Millisecond
+	// starvedStall within starvedWindow is as much, in many short waits for a processor: who gets less than half of one for as long as clients wait
+	// reads its answers too late, though none of its waits is long.
+	starvedStall, starvedWindow = 250 * time.Millisecond, 500 * time.Millisecond
 	// catchUp is how long the harness may need after a stall for what came meanwhile:
 	//
 	//	client sends a request ─▶ (harness stands still; client gives up) ─▶ harness reads it, stamps its start, answers ─▶ client sends it again
@@ -32,6 +35,8 @@ type span struct {
 	instance int16
 	// stopped: by a STOP signal, so it explains anything; otherwise it explains as much as it lasted.
 	stopped bool
+	// starved: it and those shortly before it add up to as much as if it had stood still.
+	starved bool
 }
 
 // spans are sorted by their ends, as they are recorded when they end.
@@ -43,8 +48,19 @@ type spans struct {
 func (s *spans) add(one span) {
 	one.from = max(one.from, 0)
 	one.lasted = max(one.lasted, 0)
+	one.starved = s.starves(one)
 	s.list = append(s.list, one)
 	s.longest = max(s.longest, one.to-one.from)
+}
+
+func (s *spans) starves(one span) bool {
+	total := one.lasted
+	for at := len(s.list) - 1; at >= 0 && s.list[at].to > one.to-starvedWindow; at-- {
+		if before := &s.list[at]; before.instance == one.instance {
+			total += before.lasted
+		}
+	}
+	return total >= starvedStall
 }
 
 // stalled returns how long the harness and the instance stood still in stalls that touch the stretch from from to to, and whether the
@@ -64,13 +80,13 @@ func (s *spans) stalled(instance int16, from, to time.Duration) (total time.Dura
 	return total, stopped
 }
 
-// stoodStill reports whether the harness or the instance stood still at any time between from and to for long enough to make a client's
-// timeout fire.
+// stoodStill reports whether the harness or the instance stood still, or had hardly any processor time, at any time between from and to for long
+// enough to make a client's timeout fire.
 func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
 		one := s.list[at]
-		if one.from <= to && (one.instance == none || one.instance == instance) && (one.stopped || one.lasted >= answerStall) {
+		if one.from <= to && (one.instance == none || one.instance == instance) && (one.stopped || one.starved || one.lasted >= answerStall) {
 			return true
 		}
 	}

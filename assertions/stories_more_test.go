@@ -302,6 +302,23 @@ func hiddenTales() []tale {
 			b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(50 * ms)
 			return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
 		}},
+		// pyrallel-consumer beside seven others on two cores: it reads a success too late, and its own time limit for the task has passed.
+		{"the process hardly got a processor, though it never waited for long at once", nil, func(b *builder) history.Source {
+			b.begin().send(0).success(0)
+			for range 6 {
+				b.wait(15*ms).stall(0, 85*ms)
+			}
+			b.success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the process got most of a processor", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).success(0)
+			for range 6 {
+				b.wait(60*ms).stall(0, 40*ms)
+			}
+			b.success(0).commit(1)
+			return b.drain().done()
+		}},
 		{"the harness stood still long before its request", []string{"duplicate"}, func(b *builder) history.Source {
 			b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(1200 * ms)
 			return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
