@@ -119,6 +119,8 @@ func (w *world) scan(p *partition, c *commit) {
 			prefix = false
 			if len(c.holes) < holeLimit {
 				c.holes = append(c.holes, offset)
+			} else if offset > p.log.last {
+				break // however far what a damaged history has fetched may reach
 			}
 			continue
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// drainStallShare: long stalls that together take more than this part of the drain leave open whether the subject had its time.
+// drainStallShare: stalls that leave the subject less than its time without this part of it leave open whether it had its time.
 const drainStallShare = 4
 
 type liveness struct {
@@ -211,7 +211,7 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration, cut bo
 func (s *spans) long(instance int16, from, to time.Duration) (total time.Duration) {
 	for i := range s.list {
 		one := &s.list[i]
-		if one.from <= to && one.to >= from && (one.instance == none || one.instance == instance) && (one.stopped || one.lasted >= answerStall) {
+		if one.from <= to && one.to >= from && (one.instance == none || one.instance == instance) && (one.stopped || one.starved || one.lasted >= answerStall) {
 			total += min(one.lasted, to-from)
 		}
 	}
@@ -240,7 +240,7 @@ func (c *liveness) excuse(s *served, from, to time.Duration, cut bool) string {
 	case !c.w.healed():
 		return "a fault was never healed"
 	}
-	if c.w.stalls.long(s.held.instance, from, to) > (to-from)/drainStallShare {
+	if c.w.tookTime(s.held.instance, from, to) {
 		return "stall"
 	}
 	return ""

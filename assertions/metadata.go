@@ -105,7 +105,11 @@ func (w *world) readMetadata(c *commit, text string) {
 
 // scanNamed looks for what is not done among the offsets that the commit names. What the last accepted commit named has been looked at.
 func (w *world) scanNamed(p *partition, c *commit) {
-	limit := max(p.log.last, p.fetched) + holeLimit
+	if len(c.named) == 0 {
+		return
+	}
+	// However far what a damaged history has fetched may reach: no more holes than that are kept.
+	limit := min(max(p.log.last, p.fetched), max(p.log.last, c.named[0].from)+holeLimit) + holeLimit
 	c.named.without(p.named, limit, func(offset int64) {
 		number := p.log.at(offset)
 		if number == none {

@@ -214,11 +214,18 @@ func (w *world) drainedWhole() bool {
 // stoodStill reports whether the harness or one of the instances did for so much of a stretch that it is open whether the subject had its time.
 func (w *world) stoodStill(from, to time.Duration) bool {
 	for instance := range w.instances {
-		if w.stalls.long(instance, from, to) > (to-from)/drainStallShare {
+		if w.tookTime(instance, from, to) {
 			return true
 		}
 	}
-	return w.stalls.long(none, from, to) > (to-from)/drainStallShare
+	return w.tookTime(none, from, to)
+}
+
+// tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too little of it. The harness gives
+// back what stalls take, so there may be more than the limit.
+func (w *world) tookTime(instance int16, from, to time.Duration) bool {
+	limit := min(w.header.Expect.DrainLimit, to-from)
+	return to-from-w.stalls.long(instance, from, to) < limit-limit/drainStallShare
 }
 
 // drainedAt is when the last stretch ended in which the subject was given time to finish.

@@ -67,6 +67,35 @@ func TestAnythingCanBeJudged(t *testing.T) {
 	})
 }
 
+// A damaged history fetched up to 2⁴⁰ and committed all of that: the judge looked at each of these offsets.
+func TestACommitOfTooMuchIsJudgedInTime(t *testing.T) {
+	b := newBuilder()
+	b.h.Contract.OffsetMetadata = history.MetadataRanges
+	b.begin().send(0).success(0)
+	far := b.of(history.KindFetched)
+	far.Topic, far.Partition, far.Offset, far.Aux = input, 1, 0, 1<<40
+	b.put(far)
+	b.commit(1)
+	for _, named := range []string{"", "4-4294967295"} {
+		asked := b.askCommit(1, 3)
+		if named == "" {
+			asked = b.askCommit(1, 1<<40)
+		}
+		b.events[len(b.events)-1].Text = named
+		b.answerCommit(asked, 0, 0)
+	}
+	done := make(chan error, 1)
+	go func() { _, _, err := Judge(b.drain().done()); done <- err }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it is still at it after a minute; 2⁴⁰ looks take an hour, and those that are needed none")
+	}
+}
+
 type fataler interface{ Fatal(...any) }
 
 func asJSON(t fataler, v *Verdict) []byte {

@@ -22,7 +22,8 @@ const (
 // drain waits until the subject is done: every input and retry partition is committed to its end, and no record that failed is still waiting for
 // its next attempt or its dead letter. It gives up after the scenario's limit: what is unfinished then is for the checkers to name.
 func (r *run) drain(ctx context.Context) error {
-	limit := time.NewTimer(r.drainLimit())
+	given := r.allow(r.drainLimit())
+	limit := time.NewTimer(given.limit)
 	defer limit.Stop()
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
@@ -37,6 +38,10 @@ func (r *run) drain(ctx context.Context) error {
 		select {
 		case <-poll.C:
 		case <-limit.C:
+			if more := given.more(); more > 0 {
+				limit.Reset(more)
+				continue
+			}
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking the brokers how far the subject is", asking)
 			}
@@ -58,6 +63,40 @@ func (r *run) drainLimit() time.Duration {
 		return limit / 2
 	}
 	return limit
+}
+
+// allowance is the time that the subject has for what is left. What the machine takes of it is given back, up to as much again: else a busy one would
+// leave open whether the subject was at fault.
+type allowance struct {
+	live               *live
+	limit, compensated time.Duration
+	before             map[int16]time.Duration
+}
+
+func (r *run) allow(limit time.Duration) *allowance {
+	return &allowance{live: r.live, limit: limit, before: r.live.stalled()}
+}
+
+// more returns by how much longer the subject may take when its time is over, 0 if it had all.
+func (a *allowance) more() time.Duration {
+	lost := min(a.lost(), a.limit)
+	more := lost - a.compensated
+	if more < drainPoll {
+		return 0
+	}
+	a.compensated = lost
+	return more
+}
+
+// lost is for how long the harness could not run since, and the instance that was worst off.
+func (a *allowance) lost() time.Duration {
+	most, now := time.Duration(0), a.live.stalled()
+	for instance, lasted := range now {
+		if instance != history.None {
+			most = max(most, lasted-a.before[instance])
+		}
+	}
+	return now[history.None] - a.before[history.None] + most
 }
 
 // quietAfter is how long a subject with anything left to do may be still.

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,8 @@ type live struct {
 	store       *reports.StoreFigures
 	// transacted is behind the last record that the replay tool wrote in a transaction: what follows it there is the transaction's marker.
 	transacted map[topicPartition]int64
+	// stalls is for how long in all each instance could not run, and the harness (history.None).
+	stalls map[int16]time.Duration
 }
 
 // faultView is a fault in force; index is its place in the plan.
@@ -76,7 +79,7 @@ func newLive(next history.Sink, header *history.Header) *live {
 	l := &live{
 		next: next, header: header, topics: header.Topics, maxSlip: header.Expect.MaxSlip, records: newRecordStates(header), partitions: newPartitions(header),
 		processes: newProcesses(header, log), log: log, success: &latencies{}, firstAttempt: &latencies{}, generations: map[int]int32{},
-		transacted: map[topicPartition]int64{}, effects: map[int64]int64{},
+		transacted: map[topicPartition]int64{}, effects: map[int64]int64{}, stalls: map[int16]time.Duration{},
 		intended: func(int32) (time.Duration, bool) { return 0, false },
 	}
 	if header.Store != nil {
@@ -155,7 +158,18 @@ func (l *live) follow(event *history.Event, ofStore bool) {
 		l.took(event)
 	case history.KindStoreChange:
 		l.stored(event)
+	case history.KindStall:
+		l.mu.Lock()
+		l.stalls[event.Instance] += max(time.Duration(event.Aux), 0)
+		l.mu.Unlock()
 	}
+}
+
+// stalled returns for how long in all each instance could not run, and the harness (history.None).
+func (l *live) stalled() map[int16]time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.stalls)
 }
 
 func (l *live) role(topic int16) history.Role {

@@ -233,6 +233,36 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
+func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
+	r := &run{live: newLive(discard{}, &history.Header{})}
+	stall := func(instance int16, lasted time.Duration) {
+		event := history.New(history.KindStall, time.Second)
+		event.Instance, event.Aux = instance, int64(lasted)
+		r.live.Record(event)
+	}
+	stall(0, time.Minute) // before the drain
+	given := r.allow(10 * time.Second)
+	more := func(want time.Duration, when string) {
+		t.Helper()
+		if got := given.more(); got != want {
+			t.Errorf("%s: %v more, want %v", when, got, want)
+		}
+	}
+	more(0, "nothing was taken")
+	stall(0, 50*time.Millisecond)
+	more(0, "no more than the harness takes for a look")
+	stall(0, 2*time.Second)
+	stall(history.None, time.Second)
+	more(3050*time.Millisecond, "the harness and an instance stood still")
+	more(0, "all that was taken is given back")
+	stall(1, time.Second)
+	more(0, "another instance stood still, for less than the first")
+	stall(1, 40*time.Second)
+	more(6950*time.Millisecond, "up to as much again")
+	stall(0, time.Hour)
+	more(0, "and no more")
+}
+
 type discard struct{}
 
 func (discard) Record(history.Event) {}

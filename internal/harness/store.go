@@ -421,7 +421,8 @@ func (r *run) drainStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
 	}
-	limit := time.NewTimer(r.drainLimit())
+	given := r.allow(r.drainLimit())
+	limit := time.NewTimer(given.limit)
 	defer limit.Stop()
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
@@ -436,6 +437,10 @@ func (r *run) drainStore(ctx context.Context) error {
 		select {
 		case <-poll.C:
 		case <-limit.C:
+			if more := given.more(); more > 0 {
+				limit.Reset(more)
+				continue
+			}
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking how far the dead-letter store is", asking)
 			}
