@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv in the current folder with what requirements.txt names, once: a later call with the same requirements does nothing. The Python of
-# the environment is 3.12 or newer, from the PATH or from pyenv. Several calls at once do no harm: each builds its own, and the last one is kept.
+# the environment is 3.12 or newer, from the PATH or from pyenv. Several calls at once do no harm: each builds its own, and the first one is kept.
 set -eu
 
 usable() {
@@ -28,14 +28,22 @@ find_python() {
 	exit 77
 }
 
-if [ -x .venv/bin/python ] && cmp -s requirements.txt .venv/requirements.txt; then
+built() { [ -x .venv/bin/python ] && cmp -s requirements.txt .venv/requirements.txt; }
+
+if built; then
 	exit 0
 fi
 python=$(find_python)
 new=.venv-$$
-trap 'rm -rf "$new"' EXIT
+trap 'rm -rf "$new" "$new.old"' EXIT
 "$python" -m venv "$new"
 "$new/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.txt
 cp requirements.txt "$new/requirements.txt"
-rm -rf .venv
-mv "$new" .venv
+if built; then
+	exit 0 # another call was faster
+fi
+if [ -e .venv ]; then
+	mv .venv "$new.old" 2>/dev/null || true # another call may have done so
+fi
+# A folder that is there by now is another call's: mv would put this one into it.
+"$python" -c 'import os, sys; os.rename(*sys.argv[1:])' "$new" .venv 2>/dev/null || built
