@@ -24,6 +24,8 @@ const (
 	screenFaults  = 8
 	screenReasons = 4
 	screenSummary = 180
+	screenRemarks = 2 // lines
+	remarkIndent  = 3
 )
 
 // UseColor tells whether what is written to w may be coloured: w is a terminal that can, and NO_COLOR (https://no-color.org) is
@@ -74,6 +76,16 @@ func (s *screen) add(format string, args ...any) {
 func (s *screen) addWrapped(indent int, words string) {
 	for line := range strings.SplitSeq(ansi.Wordwrap(words, screenWidth-indent, ""), "\n") {
 		s.add("%s%s", strings.Repeat(" ", indent), strings.TrimSpace(line))
+	}
+}
+
+// addAtMost is addWrapped of so many lines, the last of which shows where there is more.
+func (s *screen) addAtMost(lines, indent int, words string) {
+	before := len(s.lines)
+	s.addWrapped(indent, words)
+	if limit := before + lines; len(s.lines) > limit {
+		last := ansi.Truncate(s.lines[limit-1], screenWidth-2, "")
+		s.lines = append(s.lines[:limit-1], last+" …")
 	}
 }
 
@@ -169,7 +181,7 @@ func (s *screen) invariants(v *assertions.Verdict) {
 		switch {
 		case r.Status == assertions.NotApplicable:
 			notApplicable = append(notApplicable, name(r.Name))
-		case r.Status == assertions.Pass && remark(r) == "" && len(r.Anomalies) == 0 && width <= 24:
+		case r.Status == assertions.Pass && len(r.Anomalies) == 0 && width <= 24:
 			quiet = append(quiet, r)
 		default:
 			s.invariant(r, width)
@@ -187,9 +199,36 @@ func (s *screen) invariants(v *assertions.Verdict) {
 		}
 		s.add("%s", line)
 	}
+	s.leftOpen(quiet)
 	if len(notApplicable) > 0 {
 		s.addWrapped(1, s.mark(assertions.NotApplicable)+" not applicable: "+strings.Join(notApplicable, ", "))
 	}
+}
+
+// leftOpen says what is to be known about invariants that held: a busy machine leaves something open of nearly each of them. Where there is no
+// room for the reasons, they are in the report.
+func (s *screen) leftOpen(held []assertions.Result) {
+	var remarks, counts []string
+	for _, r := range held {
+		more := remark(r)
+		if more == "" {
+			continue
+		}
+		remarks = append(remarks, name(r.Name)+": "+more)
+		n := int64(0)
+		for _, several := range r.NotJudged {
+			n += several
+		}
+		counts = append(counts, name(r.Name)+" "+count(n))
+	}
+	if len(remarks) == 0 {
+		return
+	}
+	words, room := strings.Join(remarks, "; "), screenRemarks*(screenWidth-remarkIndent)
+	if ansi.StringWidth(words) > room {
+		words = "not judged (why: report): " + strings.Join(counts, ", ")
+	}
+	s.addAtMost(screenRemarks, remarkIndent, words)
 }
 
 // quietCell is an invariant that held and about which there is nothing more to say; widest is how wide its column of numbers is.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/dlqbench/dlqbench/assertions"
 )
 
 func plainTerminal(w io.Writer, run Run) error { return Terminal(w, run, false) }
@@ -24,6 +26,25 @@ func TestTerminalFitsTheScreen(t *testing.T) {
 				t.Errorf("%s: a line is %d columns wide: %s", name, width, line)
 			}
 		}
+	}
+}
+
+// A busy machine leaves something open of every invariant: seen in CI, where three of them made a screen of 41 lines.
+func TestTerminalStaysOneScreenWhereMuchIsOpen(t *testing.T) {
+	run := fixtures()["pass"]
+	held := 0
+	for i := range run.Verdict.Invariants {
+		if r := &run.Verdict.Invariants[i]; r.Status == assertions.Pass {
+			r.NotJudged = map[string]int64{"outage too short to tell whether it was surfaced": 1, "stall": 23}
+			held++
+		}
+	}
+	out := render(t, run, plainTerminal)
+	if lines := strings.Count(out, "\n"); held < 8 || lines > 40 {
+		t.Errorf("%d invariants held; %d lines:\n%s", held, lines, out)
+	}
+	if !strings.Contains(out, "not judged (why: report): no-loss 24, commit-after-dlq 24, ") || !strings.Contains(out, " …\n") {
+		t.Errorf("what was not judged, and that there is more of it, is not told:\n%s", out)
 	}
 }
 

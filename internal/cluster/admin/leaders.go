@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,8 @@ func Counted(changes map[string]int) map[string]int {
 	return changes
 }
 
-// PreferLeader makes a broker the leader of the partitions that it is the preferred leader of, Kafka's own included, as far as it is in sync.
+// PreferLeader makes a broker the leader of the partitions that it is the preferred leader of, Kafka's own included. Who leads them now, and who is in
+// sync, only the controller knows for sure: a broker that is asked soon after another has come back may still tell of the time before that one went.
 func (a *Admin) PreferLeader(ctx context.Context, number int32) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,11 +100,18 @@ func (a *Admin) PreferLeader(ctx context.Context, number int32) error {
 	}
 	assignments := map[partitionID][]int32{}
 	for _, p := range partitions {
-		if p.Replicas[0] == number && p.Leader != number && slices.Contains(p.ISR, number) {
+		if p.Replicas[0] == number {
 			assignments[p.id()] = p.Replicas
 		}
 	}
-	return wrap(a.elect(ctx, assignments), "giving broker %d its leaders back", number)
+	var refused error
+	err = wait(ctx, "its election", func(ctx context.Context) string {
+		if refused = a.elect(ctx, assignments); isRefusal(refused, kerr.PreferredLeaderNotAvailable) {
+			return refused.Error()
+		}
+		return ""
+	})
+	return wrap(cmp.Or(err, refused), "giving broker %d its leaders back", number)
 }
 
 // WaitInSync returns once a broker is in sync with every partition that it is a replica of, Kafka's own included.

@@ -37,7 +37,7 @@ func testOptions(t *testing.T, brokers int) Options {
 	if image == "" {
 		image = testImage
 	}
-	return Options{Brokers: brokers, Image: image, RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid()), Log: zerolog.Nop()}
+	return Options{Brokers: brokers, Image: image, RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid()), Log: zerolog.New(zerolog.NewTestWriter(t))}
 }
 
 // startTest starts a cluster, or skips.
