@@ -293,7 +293,7 @@ func (c *liveness) story(p *partition, at int64, say func() string) sighting {
 func aboutLiveness() Explanation {
 	return Explanation{
 		Promise: "When everything is healed, the subject catches up and settles down.",
-		Rule: "Within the scenario's drain limit after heal every consumed partition is committed to its end, without being told to stop; no " +
+		Rule: "Within the scenario's drain limit after heal (longer by what stalls of the machine took of it) every consumed partition is committed to its end, without being told to stop; no " +
 			"partition is left unread by the living instance that has it; the group does not rebalance again and again without an instance " +
 			"starting or ending, a fault, or a stall of a second.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments and their generations",
