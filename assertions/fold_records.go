@@ -222,6 +222,9 @@ func (w *world) anonymous() bool {
 // straggle notes an attempt of a process that has lost the partition: it has a count of its own, and interrupts nobody else's.
 func (w *world) straggle(r *record, a attempt) {
 	r.attempts = bump(r.attempts)
+	if r.held == a.by {
+		r.inRun = bump(r.inRun) // its own count goes on
+	}
 	w.open[a.op] = a
 	w.oneAttempt = a
 	w.attempt = &w.oneAttempt

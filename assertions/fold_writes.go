@@ -56,6 +56,8 @@ type lettered struct {
 	distinct uint16
 	producer int64
 	sequence int32
+	// life is that in which the latest of these was asked for.
+	life uint8
 	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
 	counts []countRange
 	// disturbed is how many more copies earlier lives justified.
@@ -93,6 +95,11 @@ func (w *world) askWrite(e *history.Event) {
 			one.deliveries, one.counted = int(d.count), w.contract.Counter == history.CounterDelivery
 		}
 	}
+	if one.letter && w.ofEarlierLife(e, r) {
+		one.life, one.at = r.lives-1, r.born-1
+		w.writes[writeKey{e.Op, e.Record}] = one
+		return
+	}
 	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && same
 	w.see(e.Record, r)
 	if !w.straggles(r, by) {
@@ -111,6 +118,13 @@ func (w *world) askWrite(e *history.Event) {
 	w.writes[writeKey{e.Op, e.Record}] = one
 	w.oneWrite = one
 	w.write = &w.oneWrite
+}
+
+// ofEarlierLife: an idempotent producer asks again for a dead letter whose acknowledgement it did not get, after that letter was written back to be
+// processed anew. It says nothing of the new life.
+func (w *world) ofEarlierLife(e *history.Event, r *record) bool {
+	l := w.letters[e.Record]
+	return l != nil && e.ProducerID >= 0 && e.Sequence >= 0 && l.producer == e.ProducerID && l.sequence == e.Sequence && l.life < r.lives
 }
 
 func (w *world) letter(number int32) *lettered {
@@ -214,7 +228,7 @@ func (w *world) answerLetter(e *history.Event, r *record, one *write, stored boo
 	l := w.letter(e.Record)
 	if stored && (e.ProducerID < 0 || e.ProducerID != l.producer || e.Sequence != l.sequence) {
 		l.distinct = bump(l.distinct)
-		l.producer, l.sequence = e.ProducerID, e.Sequence
+		l.producer, l.sequence, l.life = e.ProducerID, e.Sequence, one.life
 	}
 	if one.life != r.lives {
 		if one.passed {

@@ -61,6 +61,12 @@ func retryTales() []tale {
 			b.begin().revoke(0).assign(0).wait(1100*ms).send(0).fails(0, 5).letter(0).commit(1)
 			return b.drain().done()
 		}},
+		{"the last attempt of an instance ends when it has just given the partition back", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 2).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 2)
+			b.revoke(0).wait(205*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+			return b.drain().done()
+		}},
 		{"a failed dead letter justifies a new round", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).fails(0, 3).letter(0).commit(1)
 			return b.drain().done()

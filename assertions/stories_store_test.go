@@ -333,6 +333,13 @@ func storeStateTales() []tale {
 		}},
 		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter is in the store, and comes back to
 		// the topic before the record is handed out again.
+		// Soundness, seeds 900188 and 900374.
+		{"a dead letter is asked for again by the idempotent producer after it was written back, before its copy is tried", nil, func(b *builder) history.Source {
+			return b.askedAgain(true)
+		}},
+		{"a dead letter is asked for again by the idempotent producer after its copy has succeeded", nil, func(b *builder) history.Source {
+			return b.askedAgain(false)
+		}},
 		{"written back while the record itself is uncommitted, for its process was killed", nil, func(b *builder) history.Source {
 			return b.writtenBack(func() { b.kill() })
 		}},
@@ -794,6 +801,34 @@ func (e *entry) republish(code int16, flags history.Flags) *entry {
 	}
 	b.put(answer)
 	return e
+}
+
+// askedAgain has the acknowledgement of a dead letter withheld, and the letter asked for again when it has been written back.
+func (b *builder) askedAgain(beforeTheCopy bool) history.Source {
+	b.stores().send(0).fetch(0).attempt(0, history.OutcomePermanent)
+	b.h.Store.Success = history.SuccessPublished
+	asked := b.askLetter(0)
+	b.answerLetter(asked, 0, history.Withheld)
+	b.ingest(0).due().lock(0).republish(0, 0).resolve()
+	b.inInput(0, 0)
+	b.fetch(0)
+	again := func() {
+		b.op++
+		e := asked
+		e.Op, e.Time = b.op, b.tick()
+		b.put(e)
+		e.Kind, e.Time, e.Offset = history.KindProduceResponse, b.tick(), 0
+		b.put(e)
+	}
+	if beforeTheCopy {
+		again()
+	}
+	b.success(0)
+	if !beforeTheCopy {
+		again()
+	}
+	b.commit(b.next[0])
+	return b.settled()
 }
 
 // writtenBack writes a record back that is not committed yet; after what happens before that, the record and its copy are both processed.
