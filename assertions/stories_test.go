@@ -269,6 +269,17 @@ func lossTales() []tale {
 			b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
 			return b.drain().stall(history.None, 600*ms).done()
 		}},
+		{"nobody takes the record up, but the machine took the subject's time in many short waits, all through the drain", nil, func(b *builder) history.Source {
+			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain)
+			for range 10 {
+				b.wait(15*ms).stall(0, 85*ms).wait(85 * ms)
+			}
+			return b.done()
+		}},
+		{"nobody takes the record up, and the drain gave back what the machine had taken", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900*ms).stall(0, 900*ms).wait(1100 * ms)
+			return b.done()
+		}},
 		{"passed, but the machine stood still for much of the drain and its process may still be at it", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).commit(1)
 			return b.drain().stall(history.None, 600*ms).phase(history.PhaseAudit).sealed()
