@@ -5,6 +5,7 @@ classes give them: KAFKA_*, PARALLEL_CONSUMER_*, EXECUTION_*, PROCESS_*, and TAS
 """
 
 import asyncio
+import faulthandler
 import http.client
 import json
 import logging
@@ -17,6 +18,9 @@ from pyrallel_consumer import ExecutionMode, KafkaConfig, PyrallelConsumer
 
 # Longer than the engines' own time limit for a task, so that it is theirs that counts.
 CALL_TIMEOUT = 10  # seconds
+
+# A stop that takes longer says where it hangs: before the grace of the contract is over, and with it the process.
+STOP_HANGS = 12  # seconds
 
 URL = os.environ["DLQBENCH_ORACLE_URL"] + "/v1/attempt"
 
@@ -93,6 +97,7 @@ async def main():
     closed, stopped = asyncio.create_task(consumer.wait_closed()), asyncio.create_task(stopping.wait())
     await asyncio.wait({closed, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
+    faulthandler.dump_traceback_later(STOP_HANGS)
     try:
         await consumer.stop()
     finally:
