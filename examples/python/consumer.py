@@ -24,6 +24,8 @@ FIRST_BACKOFF, MAX_BACKOFF, BACKOFF_JITTER = 0.020, 0.200, 0.010
 ATTEMPT_TIMEOUT = 0.5
 
 COMMIT_INTERVAL = 0.1
+# An orderly stop waits for so long until its partitions are given up.
+LEAVE_TIMEOUT = 5
 
 # A partition is paused when its worker has this many records before it, and goes on when few are left.
 PAUSE_AT, RESUME_AT = 200, 20
@@ -205,7 +207,12 @@ class Service:
                     log.error("fetching: %s", record.error())
             self.collect()
             self.commit()
-        # Leaving the group calls revoked, which stops the workers and commits what they have finished.
+        # Leaving the group calls revoked, which stops the workers and commits what they have finished. close would call it, too, but a callback that runs
+        # in there may never come back, where another member leaves at the same time (librdkafka, #4041).
+        self.consumer.unsubscribe()
+        limit = time.monotonic() + LEAVE_TIMEOUT
+        while self.workers and time.monotonic() < limit:
+            self.consumer.consume(num_messages=100, timeout=0.02)  # what it still returns is the next owner's
         self.consumer.close()
         log.info("stopped")
 
