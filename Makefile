@@ -43,7 +43,7 @@ test-kafka: build
 
 # The tests with containers, in PARTS, and one run. .ci/docker.sh make test-docker: it starts an engine where there is none, and makes an image of Kafka.
 test-docker: build
-	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/cluster/docker ./test/containers | $(PART))
+	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/cluster/docker ./test/containers ./test/drill | $(PART))
 	./dlqbench run --quiet --cluster docker --image "$(DLQBENCH_DOCKER_IMAGE)" dlq-publish-failure
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.

@@ -1,5 +1,6 @@
 // Package drill_test drills on Apache Kafka as people do: they start the program, break brokers through the page's requests, heal them with the printed command
-// line, and run what was recorded. It needs Java and an installed Kafka, and is asked for with DLQBENCH_KAFKA_TESTS=1.
+// line, and run what was recorded. Brokers as processes need Java and an installed Kafka, and are asked for with DLQBENCH_KAFKA_TESTS=1; brokers in containers need an
+// engine and an image, and are asked for with DLQBENCH_DOCKER_TESTS=1 (.ci/docker.sh).
 package drill_test
 
 import (
@@ -47,10 +48,10 @@ type going struct {
 	key     string
 }
 
-func newDir(t *testing.T) (dir, program string) {
+func newDir(t *testing.T, asked string) (dir, program string) {
 	t.Helper()
-	if os.Getenv("DLQBENCH_KAFKA_TESTS") != "1" {
-		t.Skip("tests with real brokers are run with DLQBENCH_KAFKA_TESTS=1")
+	if os.Getenv(asked) != "1" {
+		t.Skipf("skipped: tests with real brokers of this kind are run with %s=1", asked)
 	}
 	dir = t.TempDir()
 	program, err := programtest.Build(dir)
@@ -185,8 +186,18 @@ func (g *going) file(name string) string {
 // Brokers are killed until no partition has the replicas that it needs, one stands still, leaders and the coordinator move; everything is healed from another
 // terminal. The recording does it all again.
 func TestBrokersAreBrokenByHand(t *testing.T) {
-	dir, program := newDir(t)
-	g := start(t, dir, program, "--cluster", "process")
+	dir, program := newDir(t, "DLQBENCH_KAFKA_TESTS")
+	breakByHand(t, dir, program, "--cluster", "process")
+}
+
+func TestContainersAreBrokenByHand(t *testing.T) {
+	dir, program := newDir(t, "DLQBENCH_DOCKER_TESTS")
+	breakByHand(t, dir, program, "--cluster", "docker", "--image", os.Getenv("DLQBENCH_DOCKER_IMAGE"))
+}
+
+func breakByHand(t *testing.T, dir, program string, cluster ...string) {
+	t.Helper()
+	g := start(t, dir, program, cluster...)
 	g.must("break", `{"by": "Ada", "spec": {"broker": {"move_coordinator": true}}}`)
 	g.must("break", `{"by": "Ada", "spec": {"broker": {"broker": 1, "move_leaders": true}}}`)
 	g.must("heal", `{"fault": "2"}`)
@@ -218,7 +229,7 @@ func TestBrokersAreBrokenByHand(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	again := exec.CommandContext(ctx, program, "run", "runs/latest/recorded.yaml", "--cluster", "process")
+	again := exec.CommandContext(ctx, program, append([]string{"run", "runs/latest/recorded.yaml"}, cluster...)...)
 	again.Dir = dir
 	if out, err := again.CombinedOutput(); err != nil {
 		t.Errorf("the recording ends with %v:\n%s", err, out)
@@ -227,7 +238,7 @@ func TestBrokersAreBrokenByHand(t *testing.T) {
 
 // On another's cluster nothing can be broken; its owner breaks what lies between it and the consumer, and brokers only by commands of his own.
 func TestAClusterOfOnesOwn(t *testing.T) {
-	dir, program := newDir(t)
+	dir, program := newDir(t, "DLQBENCH_KAFKA_TESTS")
 	installed, err := install.Open("")
 	if err != nil {
 		t.Fatal(err)
