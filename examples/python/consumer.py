@@ -24,8 +24,8 @@ FIRST_BACKOFF, MAX_BACKOFF, BACKOFF_JITTER = 0.020, 0.200, 0.010
 ATTEMPT_TIMEOUT = 0.5
 
 COMMIT_INTERVAL = 0.1
-# An orderly stop waits for so long until its partitions are given up.
-LEAVE_TIMEOUT = 5
+# An orderly stop waits for so long until its partitions are given up; its contract allows 5 s in all.
+LEAVE_TIMEOUT = 2
 
 # A partition is paused when its worker has this many records before it, and goes on when few are left.
 PAUSE_AT, RESUME_AT = 200, 20
