@@ -331,8 +331,6 @@ func storeStateTales() []tale {
 			e.resolve()
 			return b.settled()
 		}},
-		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter is in the store, and comes back to
-		// the topic before the record is handed out again.
 		// Soundness, seeds 900188 and 900374.
 		{"a dead letter is asked for again by the idempotent producer after it was written back, before its copy is tried", nil, func(b *builder) history.Source {
 			return b.askedAgain(true)
@@ -340,6 +338,8 @@ func storeStateTales() []tale {
 		{"a dead letter is asked for again by the idempotent producer after its copy has succeeded", nil, func(b *builder) history.Source {
 			return b.askedAgain(false)
 		}},
+		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter is in the store, and comes back to
+		// the topic before the record is handed out again.
 		{"written back while the record itself is uncommitted, for its process was killed", nil, func(b *builder) history.Source {
 			return b.writtenBack(func() { b.kill() })
 		}},
