@@ -2,49 +2,46 @@ package subject
 
 // Which lines of a log report an error. A level that the line states decides; only where it states none do the words of the message.
 //
-//	{"level":"error",…}                                   zerolog, zap, slog, logback's JSON (also "severity", "levelname"; 50 = error in pino)
-//	level=error msg=…                                     logfmt: logrus, slog
-//	2026-01-02 03:04:05,678 ERROR [main] c.e.Orders - …   logback, log4j; Python's logging; also SEVERE, CRITICAL, FATAL
-//	3:04PM ERR …                                          zerolog's console
-//	E0102 03:04:05.678901 …                               glog, klog
-//	%3|1735787045.678|FAIL|rdkafka#consumer-1| …          librdkafka: syslog levels 0 to 3
-//	Traceback (most recent call last), ValueError: …, java.lang.IllegalStateException: …, panic: …, … failed: …
+// How libraries state levels is in loglevel.go. Without one, a line reports an error if it is what runtimes write when a program fails, if it
+// says "error: " or "failed: ", or if it names one of Kafka's errors.
 //
 // A warning counts if it names one of Kafka's errors: that is how clients tell of a write that is refused while they still try it again by themselves
 // (Java: "Got error produce response …, retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS"), long before the program hears of it.
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-var (
-	logfmtLevel = regexp.MustCompile(`(?:^|\s)(?:level|lvl|severity)="?([A-Za-z]+)`)
-	glogLevel   = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:`)
-)
+// colours are ANSI's control sequences, which loggers put around levels and messages.
+var colours = regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]")
 
-// levelWithin is how far into a line a level word may begin, in bytes; further on it is part of the message.
-const levelWithin = 160
+// plain returns a line without colours.
+func plain(line []byte) []byte {
+	if bytes.IndexByte(line, 0x1b) < 0 {
+		return line
+	}
+	return colours.ReplaceAll(line, nil)
+}
 
-// reportsError reports whether a line of a log reports an error.
-func reportsError(line []byte) bool {
+// readLine tells whether a line of a log, without colours, reports an error, and whether it states a level at all.
+func readLine(line []byte) (reports, stated bool) {
 	line = bytes.TrimLeft(line, " \t")
 	if len(line) == 0 {
-		return false
+		return false, false
 	}
-	if line[0] == '{' {
-		if level, found := jsonLevel(line); found {
-			return errorLevel(level) || warningLevel(level) && namesKafkaError(line)
-		}
+	switch levelOf(line) {
+	case levelError:
+		return true, true
+	case levelWarning:
+		return namesKafkaError(line), true
+	case levelLesser:
+		return false, true
 	}
-	if level, found := textLevel(line); found {
-		return errorLevel(level) || warningLevel(level) && namesKafkaError(line)
-	}
-	return namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line)
+	return namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line) || namesKafkaError(line), false
 }
 
 // namesException reports whether a line is what runtimes write when a program fails: a known beginning, or the name of an exception
@@ -65,7 +62,8 @@ func namesException(line []byte) bool {
 	return false
 }
 
-// saysFailed reports whether a line without a level has "error: ", "failed: " or "failure: " in it, as errors that were wrapped have.
+// saysFailed reports whether a line without a level has "error: ", "failed: " or "failure: " in it, as errors that were wrapped have, and
+// something after it that is not nothing: "failed: 0" and "error: null" tell of none.
 func saysFailed(line []byte) bool {
 	for rest := line; ; {
 		at := bytes.Index(rest, []byte(": "))
@@ -78,135 +76,86 @@ func saysFailed(line []byte) bool {
 		}
 		switch strings.ToLower(string(rest[start:at])) {
 		case "error", "failed", "failure":
-			return true
+			if !saysNothing(rest[at+2:]) {
+				return true
+			}
 		}
 		rest = rest[at+2:]
 	}
 }
 
-// errorLevel reports whether a level, in any case, is that of an error. Unknown levels are not.
-func errorLevel(level string) bool {
-	switch strings.ToLower(level) {
-	case "error", "err", "fatal", "ftl", "panic", "pnc", "dpanic", "critical", "crit", "severe", "alert", "emergency", "emerg":
+// saysNothing reports whether what follows "error: " is a way to write that there is none.
+func saysNothing(rest []byte) bool {
+	word := bytes.TrimSpace(rest)
+	if end := bytes.IndexAny(word, " ,;}])|\t"); end >= 0 {
+		word = word[:end]
+	}
+	switch strings.ToLower(strings.Trim(string(word), `"'.<>`)) {
+	case "", "null", "nil", "none", "no", "0", "false", "undefined", "nan", "ok", "success":
 		return true
 	}
 	return false
 }
 
-func warningLevel(level string) bool {
-	switch strings.ToLower(level) {
-	case "warn", "wrn", "warning":
-		return true
-	}
-	return false
-}
-
-// namesKafkaError reports whether one of the protocol's error codes stands in a line, by its name (NOT_ENOUGH_REPLICAS) or by that of the Java class.
+// namesKafkaError reports whether one of the errors of the protocol or of a client stands in a line: by its code's name (NOT_ENOUGH_REPLICAS), by
+// the class that a client has for it (NotEnoughReplicasException, NotEnoughReplicasError), or in the client's words.
 func namesKafkaError(line []byte) bool {
-	if bytes.Contains(line, []byte("org.apache.kafka.common.errors.")) {
-		return true
+	for _, words := range kafkaWords() {
+		if bytes.Contains(line, []byte(words)) {
+			return true
+		}
 	}
-	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }) {
-		if bytes.IndexByte(word, '_') > 0 && isErrorCode(string(word)) {
+	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r >= 0x80 || !isWordByte(byte(r)) || r == '.' || r == '-' }) {
+		if isErrorName(string(word)) {
 			return true
 		}
 	}
 	return false
+}
+
+// kafkaWords lists what clients write of errors in place of a code's name: first what precedes any error, then sentences about writes.
+func kafkaWords() []string {
+	return []string{
+		"org.apache.kafka.common.errors.",       // Java
+		"kafka server: ", "kafka: Failed to pr", // sarama (errors.go)
+		"Local: Message timed out", "Local: Broker transport failure", "Local: All broker connections are down", // librdkafka (rd_kafka_err_descs)
+		"Local: Queue full", "Local: Unknown topic", "Local: Unknown partition", "Local: Timed out", "Local: Purged in ",
+		"ot enough in-sync replicas", "insufficient number of in-sync replicas", "fewer in-sync replicas than required", "There are not enough in-sync replicas",
+		"Broker: Request timed out", "Broker: Message size too large", "Broker: Not leader for partition", "Broker: Leader not available",
+		"Broker: Unknown topic or partition", "Broker: Topic authorization failed", "Broker: Broker not available", "Broker: Policy violation",
+		"Broker: Disk error", "Broker: Producer attempted", "Broker: Replica not available", "Broker: Broker failed to validate record",
+		"has passed since batch creation", "not present in metadata after ", // Java's TimeoutException
+	}
 }
 
 // lastErrorCode lies beyond every error code of the protocol.
 const lastErrorCode = 200
 
-func isErrorCode(name string) bool {
+// isErrorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a class
+// (RequestTimedOutError), or of librdkafka's own (_MSG_TIMED_OUT).
+func isErrorName(word string) bool {
+	switch word {
+	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL",
+		"KafkaTimeoutError", "KafkaConnectionError", "KafkaStorageException", "Local_MsgTimedOut", "Local_Transport", "Local_AllBrokersDown":
+		return true
+	}
+	class := strings.TrimSuffix(strings.TrimSuffix(word, "Exception"), "Error")
+	if class == word && strings.IndexByte(word, '_') <= 0 {
+		return false
+	}
 	for code := int16(-1); code <= lastErrorCode; code++ {
-		if known := kerr.TypedErrorForCode(code); known != nil && known.Message == name {
+		known := kerr.TypedErrorForCode(code)
+		if known != nil && (known.Message == word || class != word && sameName(known.Message, class)) {
 			return true
 		}
 	}
 	return false
 }
 
-// jsonLevel returns the level of a line that is a JSON object.
-func jsonLevel(line []byte) (string, bool) {
-	var fields struct {
-		Level     json.RawMessage `json:"level"`
-		Severity  json.RawMessage `json:"severity"`
-		LevelName json.RawMessage `json:"levelname"`
-		ECS       json.RawMessage `json:"log.level"`
-		Short     json.RawMessage `json:"lvl"`
-	}
-	if json.Unmarshal(line, &fields) != nil {
-		return "", false
-	}
-	for _, raw := range []json.RawMessage{fields.Level, fields.LevelName, fields.Severity, fields.ECS, fields.Short} {
-		var name string
-		var number float64
-		switch {
-		case raw == nil:
-		case json.Unmarshal(raw, &name) == nil:
-			return name, true
-		case json.Unmarshal(raw, &number) == nil && number >= 50:
-			return "error", true
-		default:
-			return "", true
-		}
-	}
-	return "", false
-}
-
-// textLevel returns the level that a line of text states.
-func textLevel(line []byte) (string, bool) {
-	if len(line) > 2 && line[0] == '%' && line[2] == '|' && line[1] >= '0' && line[1] <= '7' {
-		return syslogLevel(line[1]), true
-	}
-	if glogLevel.Match(line) {
-		return map[byte]string{'W': "warning", 'E': "error", 'F': "fatal"}[line[0]], true
-	}
-	head := line[:min(len(line), levelWithin)]
-	if bytes.IndexByte(head, '=') >= 0 {
-		if match := logfmtLevel.FindSubmatch(head); match != nil {
-			return string(match[1]), true
-		}
-	}
-	return levelWord(head)
-}
-
-// syslogLevel names a severity of RFC 5424, a digit.
-func syslogLevel(digit byte) string {
-	switch {
-	case digit <= '3':
-		return "error"
-	case digit == '4':
-		return "warning"
-	}
-	return "info"
-}
-
-// levelWord returns the first word in capitals that is a level. A word with a dot, dash or digit in it is a name, not a level. A
-// lower-case level counts in brackets only: "[error]".
-func levelWord(head []byte) (string, bool) {
-	for start := 0; start < len(head); {
-		if !isWordByte(head[start]) {
-			start++
-			continue
-		}
-		end := start
-		for end < len(head) && isWordByte(head[end]) {
-			end++
-		}
-		word := string(bytes.TrimRight(head[start:end], "."))
-		bracketed := start > 0 && end < len(head) && head[start-1] == '[' && head[end] == ']'
-		if bracketed {
-			word = strings.ToUpper(word)
-		}
-		switch word {
-		case "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "FINE", "CONFIG", "TRC", "DBG", "INF", "WRN",
-			"ERROR", "ERR", "FATAL", "FTL", "PANIC", "PNC", "CRITICAL", "SEVERE", "ALERT", "EMERG":
-			return word, true
-		}
-		start = end
-	}
-	return "", false
+// sameName reports whether a code's name and a class's are the same words: NOT_ENOUGH_REPLICAS and NotEnoughReplicas. One word alone is no code's
+// own (FencedException, of what?).
+func sameName(code, class string) bool {
+	return strings.Contains(code, "_") && strings.EqualFold(strings.ReplaceAll(code, "_", ""), class)
 }
 
 func isWordByte(c byte) bool {

@@ -37,6 +37,9 @@ type output struct {
 	mask  *mask
 	times *times
 
+	// lines counts those that are not blank, stated those that state a level. They belong to copy until it returns.
+	lines, stated int64
+
 	pending   []byte
 	window    time.Time
 	inWindow  int
@@ -118,7 +121,18 @@ func (o *output) see(line []byte) {
 	if o.line != nil {
 		o.line(line)
 	}
-	if o.failure != nil && reportsError(line) && o.mayReport(time.Now()) {
+	if o.failure == nil {
+		return
+	}
+	line = plain(line)
+	reports, stated := readLine(line)
+	if len(bytes.TrimSpace(line)) > 0 {
+		o.lines++
+	}
+	if stated {
+		o.stated++
+	}
+	if reports && o.mayReport(time.Now()) {
 		o.failure(line)
 	}
 }

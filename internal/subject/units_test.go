@@ -78,18 +78,18 @@ func TestReportsError(t *testing.T) {
 		{"empty", "", false},
 		{"broken JSON", `{"level":"error"`, false},
 	} {
-		if got := reportsError([]byte(test.line)); got != test.want {
+		if got, _ := readLine([]byte(test.line)); got != test.want {
 			t.Errorf("%s: %v, want %v: %s", test.what, got, test.want, test.line)
 		}
 	}
 }
 
-func FuzzReportsError(f *testing.F) {
+func FuzzReadLine(f *testing.F) {
 	f.Add([]byte(`{"level":"error"}`))
 	f.Add([]byte("%3|"))
 	f.Add([]byte("[error]"))
 	f.Fuzz(func(_ *testing.T, line []byte) {
-		reportsError(line)
+		readLine(plain(line))
 	})
 }
 
@@ -218,7 +218,7 @@ func BenchmarkReportsError(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if reportsError([]byte(line)) {
+				if reports, _ := readLine([]byte(line)); reports {
 					b.Fatal("no error")
 				}
 			}
