@@ -31,7 +31,7 @@ func (a *app) kafkaInstallCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "install", Short: "Download a version of Apache Kafka with Maven", Args: noArgs,
 		Long: strings.TrimSpace(`
-Have Maven resolve the jars of an Apache Kafka version into the user's cache, about 60 MB, from which runs with brokers as processes take it. What is
+Have Maven resolve the jars of an Apache Kafka version into the user's cache, about 45 MB, from which runs with brokers as processes take it. What is
 installed already and whole is left as it is. Java is needed too: a broker is started once, so that later ones start quickly. An unpacked release needs no installation: set KAFKA_HOME to it.`),
 		Example: "  dlqbench kafka install\n  dlqbench kafka install --version 3.9.1",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -54,7 +54,7 @@ installed already and whole is left as it is. Java is needed too: a broker is st
 			return nil
 		},
 	}
-	command.Flags().StringVar(&text, "version", install.DefaultVersion, "version: 3.9.x, 4.0.x or 4.1.x")
+	command.Flags().StringVar(&text, "version", install.DefaultVersion, "version: one of "+install.Supported)
 	command.Flags().BoolVar(&force, "force", false, "install it again, also if it is there and whole")
 	return command
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -39,7 +41,8 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 		}
 	}
 	producers := []func() (sample, error){onRig(produceBare), onRig(produceWorkload)}
-	if o.real {
+	compared := o.real && hasTool()
+	if compared {
 		producers = append(producers, onRig(produceTool))
 	}
 	all, err := inTurns(rounds, producers)
@@ -65,12 +68,20 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 			extra,
 		},
 	}
-	if o.real {
+	if compared {
 		found.How = append(found.How, "kafka-producer-perf-test at the same settings: its own figure, without the start of its JVM.")
 		found.Rows = append(found.Rows, ratios("throughput against kafka-producer-perf-test", "≥ 1.00×", ours, all[2], sample.perSecond, "/s"))
 	}
 	return found, nil
 }
+
+// hasTool reports whether the Kafka to measure on brings kafka-producer-perf-test: an unpacked release does (KAFKA_HOME), what dlqbench installs does not.
+func hasTool() bool {
+	installed, err := install.Open("")
+	return err == nil && slices.ContainsFunc(installed.Jars, func(jar string) bool { return toolJar.MatchString(filepath.Base(jar)) })
+}
+
+var toolJar = regexp.MustCompile(`^kafka-tools-\d.*\.jar$`)
 
 // toolRate is how kafka-producer-perf-test tells what it reached in all.
 var toolRate = regexp.MustCompile(`records sent, ([0-9.]+) records/sec .* 50th`)

@@ -13,9 +13,9 @@ import (
 
 func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]string{
-		"4.1.0": "", "4.0.0": "", "3.9.1": "", "4.1.12": "",
+		"4.1.0": "", "4.0.0": "", "3.9.1": "", "4.1.12": "", "4.2.2": "", "4.4.0": "",
 		"4.1": "write it whole", "": "write it whole", "4.1.0-rc1": "write it whole", "4.1.0\n": "write it whole", "../4.1.0": "write it whole",
-		"3.8.0": "is not supported", "4.2.0": "is not supported", "5.0.0": "is not supported", "9999.1.0": "write it whole",
+		"3.8.0": "is not supported", "4.5.0": "choose one of 3.9.x and 4.0.x to 4.4.x", "5.0.0": "is not supported", "9999.1.0": "write it whole",
 	} {
 		version, err := ParseVersion(text)
 		if want == "" && (err != nil || version.String() != text) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

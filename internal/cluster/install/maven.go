@@ -18,18 +18,19 @@ var ErrNoMaven = errors.New("no Maven")
 // copyGoal is pinned, so that every Maven does the same.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
-// mavenLimit bounds a download of about 60 MB.
+// mavenLimit bounds a download of about 45 MB.
 const mavenLimit = 15 * time.Minute
 
-// pom is the project whose dependencies are a Kafka of the version: the broker, and kafka-tools, which has the performance tools. Kafka's own jars name no
-// backend for their logs in 4.x; the binding is the one for the slf4j 1.7 that is used there. In 3.9 kafka-tools brings reload4j.
+// pom is the project whose dependencies are a Kafka of the version: the core, which formats storage and starts brokers, and the backend of its logs,
+// which the core does not bring. All versions log through slf4j 1.7; from 4.0 on to Log4j 2, before to reload4j. The tools beside the core are
+// not needed, and not every release has them in the repository.
 func pom(version Version) string {
 	dependency := func(group, artifact, version string) string {
 		return fmt.Sprintf("    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n", group, artifact, version)
 	}
-	dependencies := dependency("org.apache.kafka", "kafka_2.13", version.String()) + dependency("org.apache.kafka", "kafka-tools", version.String())
+	logs := dependency("org.slf4j", "slf4j-reload4j", "1.7.36")
 	if version.AtLeast(4, 0) {
-		dependencies += dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
+		logs = dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
 	}
 	return `<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -39,7 +40,7 @@ func pom(version Version) string {
   <version>` + version.String() + `</version>
   <packaging>pom</packaging>
   <dependencies>
-` + dependencies + `  </dependencies>
+` + dependency("org.apache.kafka", "kafka_2.13", version.String()) + logs + `  </dependencies>
 </project>
 `
 }

@@ -14,7 +14,10 @@ type Version struct{ Major, Minor, Patch int }
 
 var versionForm = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})$`)
 
-// ParseVersion reads "4.1.0". Versions 3.9, 4.0 and 4.1 are known to work; others are refused.
+// Supported names the versions that are known to work.
+const Supported = "3.9.x and 4.0.x to 4.4.x"
+
+// ParseVersion reads "4.1.0". Versions that are not Supported are refused.
 func ParseVersion(text string) (Version, error) {
 	found := versionForm.FindStringSubmatch(text)
 	if found == nil {
@@ -24,11 +27,11 @@ func ParseVersion(text string) (Version, error) {
 	for i, part := range []*int{&v.Major, &v.Minor, &v.Patch} {
 		*part, _ = strconv.Atoi(found[i+1]) // three digits at most, as the form says
 	}
-	switch [2]int{v.Major, v.Minor} {
-	case [2]int{3, 9}, [2]int{4, 0}, [2]int{4, 1}:
+	if v.Major == 3 && v.Minor == 9 || v.Major == 4 && v.Minor <= 4 {
 		return v, nil
 	}
-	return Version{}, fmt.Errorf("Apache Kafka %s is not supported: choose one of 3.9.x, 4.0.x and 4.1.x, such as 3.9.1, 4.0.0 or %s", text, DefaultVersion)
+	return Version{}, fmt.Errorf("Apache Kafka %s is not supported: choose one of %s, such as 3.9.1, 4.1.0 or %s",
+		text, Supported, DefaultVersion)
 }
 
 // String returns "4.1.0".

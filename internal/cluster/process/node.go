@@ -26,6 +26,7 @@ const (
 	dataDir      = "data"
 	tmpDir       = "tmp"
 	settingsFile = "server.properties"
+	metaFile     = "meta.properties" // in dataDir
 )
 
 // config is what all nodes of a cluster have in common.
@@ -36,9 +37,9 @@ type config struct {
 	version   install.Version
 	java      install.Java
 	starter   Starter
-	formatted []byte // what formatting writes into every metadata folder
-	archive   string // of class data, "" when there is none
-	dump      string // where to write such an archive, "" not to
+	formatted map[string][]byte // the files that formatting writes into every node's data, by their paths in it
+	archive   string            // of class data, "" when there is none
+	dump      string            // where to write such an archive, "" not to
 	clusterID string
 	extra     map[string]string
 	nodes     []*node
@@ -128,14 +129,20 @@ func (n *node) lay(c *config) error {
 	if err != nil {
 		return err
 	}
-	for path, content := range map[string]string{
-		filepath.Join(n.dir, settingsFile): properties(settings),
-		filepath.Join(data, "meta.properties"): properties(map[string]string{
+	files := map[string][]byte{
+		filepath.Join(n.dir, settingsFile): []byte(properties(settings)),
+		filepath.Join(data, metaFile): []byte(properties(map[string]string{
 			"version": "1", "cluster.id": c.clusterID, "node.id": fmt.Sprint(n.number), "directory.id": directory,
-		}),
-		filepath.Join(data, checkpointFile): string(c.formatted),
-	} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		})),
+	}
+	for path, content := range c.formatted {
+		files[filepath.Join(data, filepath.FromSlash(path))] = content
+	}
+	for path, content := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return err
 		}
 	}

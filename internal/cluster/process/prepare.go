@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +18,9 @@ import (
 
 // This file makes, once for each installation, what lets brokers start quickly: a formatted storage, and an archive of class data.
 
-// checkpointFile is what formatting writes besides meta.properties: the features that the cluster begins with. With the voters in the settings it is the same for every
-// node of every cluster.
-const checkpointFile = "bootstrap.checkpoint"
+// formattedDir holds what formatting writes besides meta.properties: the features that the cluster begins with, as bootstrap.checkpoint, from 4.4 on as
+// the first snapshot of the metadata. With the voters in the settings it is the same for every node of every cluster.
+const formattedDir = "formatted"
 
 // archiveFrom is the first Java that writes an archive of what it has loaded when it ends (JEP 350).
 const archiveFrom = 13
@@ -53,7 +54,7 @@ func prepare(ctx context.Context, options Options) (*config, error) {
 	if err := os.MkdirAll(kafka.Derived, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder in the cache: %w", err)
 	}
-	formatted := filepath.Join(kafka.Derived, checkpointFile)
+	formatted := filepath.Join(kafka.Derived, formattedDir)
 	archive := filepath.Join(kafka.Derived, "classes-"+java.Build+".jsa")
 	if c.load(formatted, archive) {
 		return c, nil
@@ -89,11 +90,11 @@ func prepare(ctx context.Context, options Options) (*config, error) {
 
 // load reads what was made before, and reports whether it is all there.
 func (c *config) load(formatted, archive string) bool {
-	data, err := os.ReadFile(formatted)
-	if err != nil || len(data) == 0 {
+	files, err := readFiles(formatted)
+	if err != nil || len(files) == 0 {
 		return false
 	}
-	c.formatted = data
+	c.formatted = files
 	if c.java.Major < archiveFrom {
 		return true
 	}
@@ -119,19 +120,41 @@ func (c *config) format(ctx context.Context, work, keep string) error {
 		return err
 	}
 	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", c.kafka.ClassPath(), "kafka.tools.StorageTool", "format", "-t", id, "-c", settings}
-	if shareGroups(c.version) {
+	if sharePreview(c.version) {
 		args = append(args, "--feature", "share.version=1")
 	}
 	said, err := c.run(ctx, formatLimit, work, args)
 	if err != nil {
 		return fmt.Errorf("%w: %q", err, said)
 	}
-	data, err := os.ReadFile(filepath.Join(nodes[0].dir, dataDir, checkpointFile))
-	if err != nil {
+	data := filepath.Join(nodes[0].dir, dataDir)
+	if err := os.Remove(filepath.Join(data, metaFile)); err != nil {
 		return err
 	}
-	c.formatted = data
-	return replace(keep, data)
+	if c.formatted, err = readFiles(data); err != nil {
+		return err
+	}
+	if len(c.formatted) == 0 {
+		return fmt.Errorf("StorageTool wrote nothing but %s", metaFile)
+	}
+	if err := os.RemoveAll(keep); err != nil {
+		return err
+	}
+	return os.Rename(data, keep)
+}
+
+// readFiles returns the files below a folder, by their paths in it.
+func readFiles(dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	tree := os.DirFS(dir)
+	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files[path], err = fs.ReadFile(tree, path)
+		return err
+	})
+	return files, err
 }
 
 // run runs Java to its end and returns its last lines.
@@ -176,12 +199,4 @@ func (c *config) archiveClasses(ctx context.Context, work, keep string, options 
 	}
 	c.archive = keep
 	return nil
-}
-
-// replace writes a file in one step.
-func replace(path string, data []byte) error {
-	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }

@@ -126,8 +126,14 @@ func groupSettings(version install.Version) map[string]string {
 	return settings
 }
 
-// shareGroups reports whether a version has share groups for others than its own developers (KIP-932: a preview from 4.1 on).
+// shareGroups reports whether a version has share groups for others than its own developers (KIP-932: from 4.1 on).
 func shareGroups(version install.Version) bool { return version.AtLeast(4, 1) }
+
+// sharePreview reports whether a version has share groups as a preview, which a new cluster has off unless it is formatted with them. From 4.2 on a new
+// cluster has the newest share.version of its release.
+func sharePreview(version install.Version) bool {
+	return shareGroups(version) && !version.AtLeast(4, 2)
+}
 
 func (n *node) listeners(broker, controller bool) string {
 	var listeners []string

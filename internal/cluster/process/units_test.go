@@ -52,6 +52,49 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// storageTool formats as the versions do: up to 4.3 into a file of its own, from 4.4 on as the first snapshot of the metadata.
+const storageTool = `#!/bin/sh
+for settings; do :; done # the last argument
+dir=$(sed -n 's/^log.dirs=//p' "$settings")
+/bin/mkdir -p "$dir/$(dirname "$WRITES")" && echo meta >"$dir/meta.properties" || exit 1
+[ -z "$WRITES" ] || echo features >"$dir/$WRITES"
+`
+
+// Every node begins with what formatting wrote, wherever that is, and with the cluster's own meta.properties.
+func TestFormatted(t *testing.T) {
+	java := filepath.Join(t.TempDir(), "java")
+	if err := os.WriteFile(java, []byte(storageTool), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint", ""} {
+		t.Setenv("WRITES", file)
+		c := &config{kafka: &install.Installation{}, java: install.Java{Command: java}, starter: direct{}, clusterID: "abc"}
+		work, keep := t.TempDir(), filepath.Join(t.TempDir(), formattedDir)
+		c.dir = work
+		err := c.format(t.Context(), work, keep)
+		if file == "" {
+			if err == nil || !strings.Contains(err.Error(), "StorageTool wrote nothing but meta.properties") || c.load(keep, "") {
+				t.Errorf("nothing was written: %v", err)
+			}
+			continue
+		}
+		again := &config{java: c.java, brokers: 3, nodes: makeNodes(3, t.TempDir()), clusterID: "abc"}
+		if err != nil || !again.load(keep, "") {
+			t.Fatalf("%s: %v, and it is not there later", file, err)
+		}
+		for _, n := range again.nodes {
+			if err := n.lay(again); err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(filepath.Join(n.dir, dataDir, file))
+			meta, _ := os.ReadFile(filepath.Join(n.dir, dataDir, metaFile))
+			if string(got) != "features\n" || !strings.Contains(string(meta), "cluster.id=abc\n") {
+				t.Errorf("%s has %q in %s (%v) and %q", n.name(), got, file, err, meta)
+			}
+		}
+	}
+}
+
 // Any one broker can be missed: the controllers that are left are still the majority.
 func TestNodes(t *testing.T) {
 	for brokers := 1; brokers <= MaxBrokers; brokers++ {
