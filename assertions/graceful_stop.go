@@ -98,12 +98,13 @@ func (c *gracefulStop) judgeLetter(one *write) {
 	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit || c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
-	attempts, asked, at := one.attempts, s.asked, one.at
+	// The write is the world's buffer, which the next write takes: what is said at the end is kept here.
+	attempts, asked, at, instance := one.attempts, s.asked, one.at, one.by.instance
 	c.early = append(c.early, suspect{
-		anomaly: "premature-dead-letter", number: one.record, instance: one.by.instance, from: r.born, to: at,
+		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
 		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, {history.KindProduceRequest, at}},
 		say: func() string {
-			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, near(at-asked), one.by.instance)
+			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, near(at-asked), instance)
 		},
 	})
 }

@@ -651,3 +651,14 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 		}
 	}
 }
+
+// TestStopNamesItsInstance: what is said of a dead letter at a stop is said at the end, when other instances have written more.
+func TestStopNamesItsInstance(t *testing.T) {
+	b := newBuilder()
+	b.begin().as(1, 0).up().assign(1).sendTo(0, 1, 0).sendTo(1, 0, 1).as(1, 0).fails(0, 2).signal("TERM").letter(0).exit(0)
+	b.as(0, 0).fails(1, 3).letter(1).commitAll()
+	result := resultOf(t, judged(t, b.drain().done()), "graceful-stop")
+	if len(result.Anomalies) != 1 || !strings.HasSuffix(result.Anomalies[0].Witnesses[0].Summary, "after instance 1 was told to stop") {
+		t.Errorf("instance 1 was told to stop, and says %+v", result.Anomalies)
+	}
+}
