@@ -1,0 +1,156 @@
+"""A consumer on aiokafka as its documentation writes one that commits by hand: batches by getmany, the partitions of a batch side by side, a commit per
+partition, and a rebalance listener that waits for the batch under way. All settings of the client are its defaults, but for what the work needs."""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+
+import aiohttp
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka.errors import KafkaError
+
+MAX_ATTEMPTS = 5
+BACKOFF, MAX_BACKOFF, JITTER = 0.05, 0.4, 0.02
+FAILURE = ("x-error-reason", "x-retry-attempt", "source-topic", "partition", "offset", "epoch")
+
+logger = logging.getLogger("worker")
+
+
+class Refused(Exception):
+    def __init__(self, reason, status=None, retry_after=0.0):
+        super().__init__(reason)
+        self.status, self.retry_after = status, retry_after
+
+
+class Interrupted(Exception):
+    """The record was not finished: the service stops, or its partition goes."""
+
+
+class Worker(ConsumerRebalanceListener):
+    def __init__(self, consumer, producer, session):
+        self.consumer, self.producer, self.session = consumer, producer, session
+        self.busy = asyncio.Lock()
+        self.interrupt = asyncio.Event()
+        self.stopping = False
+
+    async def on_partitions_revoked(self, revoked):
+        self.interrupt.set()
+        async with self.busy:  # the batch under way comes to its end, and is committed
+            pass
+
+    async def on_partitions_assigned(self, assigned):
+        if not self.stopping:
+            self.interrupt.clear()
+
+    def stop(self):
+        self.stopping = True
+        self.interrupt.set()
+
+    async def run(self):
+        while not self.stopping:
+            batch = await self.consumer.getmany(timeout_ms=200, max_records=50)
+            async with self.busy:
+                if self.interrupt.is_set():
+                    continue  # fetched before the partitions went: they are read again by who gets them
+                await asyncio.gather(*(self.partition(tp, messages) for tp, messages in batch.items()))
+
+    async def partition(self, tp, messages):
+        done = None
+        try:
+            for message in messages:
+                await self.process(message)
+                done = message.offset + 1
+        except Interrupted:
+            pass
+        if done is not None:
+            try:
+                await self.consumer.commit({tp: done})
+            except KafkaError as error:
+                logger.error("commit of %s at %d failed: %s", tp, done, error)
+
+    async def process(self, message):
+        attempt = 0
+        while not self.interrupt.is_set():
+            attempt += 1
+            try:
+                await self.call(message)
+                return
+            except Refused as failure:
+                if failure.status == 422:
+                    logger.info("refused by the business: %s", failure)
+                    return
+                if failure.status == 400 or attempt == MAX_ATTEMPTS:
+                    await self.dead_letter(message, attempt, str(failure))
+                    return
+                wait = min(BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF) + random.uniform(0, JITTER)
+                await self.sleep(max(wait, failure.retry_after))
+        raise Interrupted
+
+    async def call(self, message):
+        position = {"X-Kafka-Topic": message.topic, "X-Kafka-Partition": str(message.partition), "X-Kafka-Offset": str(message.offset)}
+        try:
+            async with self.session.post(os.environ["DOWNSTREAM_URL"] + "/v1/attempt", data=message.value or b"", headers=position) as response:
+                body = await response.read()
+                if response.status == 200:
+                    return
+                try:
+                    reason = (await response.json(content_type=None))["error"]
+                except (ValueError, KeyError, TypeError):
+                    reason = body.decode("utf-8", "replace")
+                raise Refused(reason, response.status, float(response.headers.get("Retry-After", 0)))
+        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+            raise Refused(repr(error)) from error
+
+    async def dead_letter(self, message, attempts, reason):
+        """Returns when the dead letter is acknowledged."""
+        headers = [header for header in message.headers if header[0] not in FAILURE] + [
+            ("x-error-reason", reason.encode("utf-8", "replace")),
+            ("x-retry-attempt", str(attempts).encode()),
+            ("source-topic", message.topic.encode()),
+            ("partition", str(message.partition).encode()),
+            ("offset", str(message.offset).encode()),
+            ("epoch", b"-1"),  # aiokafka does not tell it
+        ]
+        while not self.interrupt.is_set():
+            try:
+                await self.producer.send_and_wait(os.environ["KAFKA_DLQ_TOPIC"], key=message.key, value=message.value, headers=headers)
+                return
+            except KafkaError as error:
+                logger.error("dead letter of %s-%d at %d failed: %r", message.topic, message.partition, message.offset, error)
+                await self.sleep(0.5)
+        raise Interrupted
+
+    async def sleep(self, seconds):
+        try:
+            await asyncio.wait_for(self.interrupt.wait(), seconds)
+        except asyncio.TimeoutError:
+            pass
+
+
+async def main():
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s [%(levelname)s] %(name)s: %(message)s")
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    servers = os.environ["KAFKA_BROKERS"].split(",")
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=servers, group_id=os.environ["KAFKA_GROUP"], enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    producer = AIOKafkaProducer(bootstrap_servers=servers, acks="all")
+    await producer.start()
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1)) as session:
+        worker = Worker(consumer, producer, session)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+        consumer.subscribe([os.environ["KAFKA_TOPIC"]], listener=worker)
+        await consumer.start()
+        try:
+            await worker.run()
+        finally:
+            await consumer.stop()
+            await producer.stop()
+    logger.info("stopped")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

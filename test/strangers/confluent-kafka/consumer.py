@@ -1,0 +1,132 @@
+"""A consumer on confluent-kafka as its guide recommends for "at least once": one poll loop, offsets are stored when a record is finished, and the client
+commits what is stored every five seconds and when it closes. All settings of the client are its defaults, but for what the work needs."""
+
+import json
+import logging
+import os
+import random
+import signal
+import threading
+
+import requests
+from confluent_kafka import Consumer, KafkaException, Producer
+
+MAX_ATTEMPTS = 3
+BACKOFF, MAX_BACKOFF, JITTER = 0.1, 1.0, 0.05
+
+logger = logging.getLogger("orders")
+stopping = threading.Event()
+
+
+class Rejected(Exception):
+    """The downstream did not take the record."""
+
+    def __init__(self, reason, status=None, retry_after=0.0):
+        super().__init__(reason)
+        self.status, self.retry_after = status, retry_after
+
+
+def call(session, message):
+    try:
+        response = session.post(
+            os.environ["DOWNSTREAM_URL"] + "/v1/attempt",
+            data=message.value() or b"",
+            headers={
+                "X-Kafka-Topic": message.topic(),
+                "X-Kafka-Partition": str(message.partition()),
+                "X-Kafka-Offset": str(message.offset()),
+            },
+            timeout=1,
+        )
+    except requests.RequestException as error:
+        raise Rejected(repr(error)) from error
+    if response.ok:
+        return
+    try:
+        reason = response.json()["error"]
+    except (ValueError, KeyError):
+        reason = response.reason
+    raise Rejected(reason, response.status_code, float(response.headers.get("Retry-After", 0)))
+
+
+def dead_letter(producer, topic, message, attempts, failure):
+    """Returns True when the dead letter is acknowledged. Tries until then, or until the service is to stop."""
+    headers = [header for header in message.headers() or [] if not header[0].startswith("dlt-")] + [
+        ("dlt-topic", message.topic().encode()),
+        ("dlt-partition", str(message.partition()).encode()),
+        ("dlt-offset", str(message.offset()).encode()),
+        ("dlt-attempts", str(attempts).encode()),
+        ("dlt-error", str(failure).encode("utf-8", "replace")),
+    ]
+    while True:
+        answers = []
+        try:
+            producer.produce(
+                topic, value=message.value(), key=message.key(), headers=headers, on_delivery=lambda error, _: answers.append(error)
+            )
+            while not answers and not stopping.is_set():
+                producer.flush(1.0)
+            if not answers:  # a last chance: it may be acknowledged by now
+                producer.flush(1.0)
+        except (BufferError, KafkaException) as error:
+            answers.append(error)
+        if answers and answers[0] is None:
+            return True
+        if stopping.is_set():
+            return False
+        logger.error("dead letter of %s [%d] @ %d was not delivered: %s", message.topic(), message.partition(), message.offset(), answers)
+        stopping.wait(0.5)
+
+
+def process(session, producer, message):
+    """Returns True when the record has come to its end."""
+    attempt = 0
+    while not stopping.is_set():
+        attempt += 1
+        try:
+            call(session, message)
+            return True
+        except Rejected as failure:
+            if failure.status == 422:
+                logger.info("refused: %s", failure)
+                return True
+            if failure.status == 400 or attempt == MAX_ATTEMPTS:
+                return dead_letter(producer, os.environ["KAFKA_DLQ_TOPIC"], message, attempt, failure)
+            wait = min(BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF) + random.uniform(0, JITTER)
+            stopping.wait(max(wait, failure.retry_after))
+    return False
+
+
+def main():
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    servers = {"bootstrap.servers": os.environ["KAFKA_BROKERS"]}
+    # A dead letter is a little larger than its record: the default of 1 MB is less than brokers take.
+    producer = Producer({**servers, "message.max.bytes": 1048588}, logger=logger)
+    consumer = Consumer(
+        {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False}, logger=logger
+    )
+    consumer.subscribe([os.environ["KAFKA_TOPIC"]])
+    session = requests.Session()
+    try:
+        while not stopping.is_set():
+            message = consumer.poll(1.0)
+            if message is None:
+                continue
+            if message.error():
+                logger.error("consuming: %s", message.error())
+                continue
+            if not process(session, producer, message):
+                break
+            try:
+                consumer.store_offsets(message=message)
+            except KafkaException as error:  # the partition was taken away: its next owner has the record again
+                logger.warning("not stored: %s", error)
+    finally:
+        consumer.close()
+    logger.info("closed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+package com.example.orders;
+
+import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ExecutionException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A consumer on kafka-clients as books and the client's own documentation write one: a poll loop, commitSync when the records of a poll are
+ * finished, wakeup from a shutdown hook. All settings of the client are its defaults, but for what the work needs.
+ */
+public final class OrdersService implements Runnable {
+  private static final Logger log = LoggerFactory.getLogger(OrdersService.class);
+  private static final int MAX_ATTEMPTS = 3;
+  private static final long FIRST_BACKOFF_MS = 100;
+  private static final Pattern ERROR = Pattern.compile("\"error\"\\s*:\\s*\"((?:[^\"\\\\]|\\\\.)*)\"");
+
+  private final KafkaConsumer<byte[], byte[]> consumer;
+  private final KafkaProducer<byte[], byte[]> producer;
+  private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+  private final URI url = URI.create(System.getenv("DOWNSTREAM_URL") + "/v1/attempt");
+  private final String topic = System.getenv("KAFKA_TOPIC");
+  private final String dlqTopic = System.getenv("KAFKA_DLQ_TOPIC");
+  private volatile boolean stopping;
+
+  OrdersService() {
+    Properties consuming = new Properties();
+    consuming.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_BROKERS"));
+    consuming.put(ConsumerConfig.GROUP_ID_CONFIG, System.getenv("KAFKA_GROUP"));
+    consuming.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+    consuming.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
+    consumer = new KafkaConsumer<>(consuming, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    Properties producing = new Properties();
+    producing.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_BROKERS"));
+    producer = new KafkaProducer<>(producing, new ByteArraySerializer(), new ByteArraySerializer());
+  }
+
+  public static void main(String[] args) {
+    OrdersService service = new OrdersService();
+    Thread main = Thread.currentThread();
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+      log.info("Shutting down");
+      service.stopping = true;
+      service.consumer.wakeup();
+      main.interrupt();
+      try {
+        main.join();
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    }));
+    service.run();
+  }
+
+  @Override
+  public void run() {
+    try {
+      consumer.subscribe(List.of(topic));
+      while (!stopping) {
+        ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(500));
+        Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+          if (!process(record)) {
+            break;
+          }
+          done.put(new TopicPartition(record.topic(), record.partition()),
+              new OffsetAndMetadata(record.offset() + 1, record.leaderEpoch(), ""));
+        }
+        commit(done);
+      }
+    } catch (WakeupException e) {
+      if (!stopping) {
+        throw e;
+      }
+    } finally {
+      Thread.interrupted(); // closing takes its time
+      consumer.close();
+      producer.close();
+      log.info("Closed");
+    }
+  }
+
+  private void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    while (!offsets.isEmpty()) {
+      try {
+        Thread.interrupted();
+        consumer.commitSync(offsets);
+        return;
+      } catch (WakeupException e) {
+        // Told to stop meanwhile: the commit is done all the same, once more.
+      } catch (CommitFailedException | RebalanceInProgressException e) {
+        log.warn("Offsets not committed, the group rebalances: {}", e.getMessage());
+        return; // who gets the partitions reads these records again
+      } catch (RetriableException e) {
+        log.error("Offsets not committed", e);
+        return; // the next commit covers these records
+      }
+    }
+  }
+
+  /** Returns true when the record has come to its end, false when the service is to stop. */
+  private boolean process(ConsumerRecord<byte[], byte[]> record) {
+    for (int attempt = 1; !stopping; attempt++) {
+      String reason;
+      int status = 0;
+      long retryAfter = 0;
+      try {
+        HttpResponse<byte[]> response = call(record);
+        status = response.statusCode();
+        if (status == 200) {
+          return true;
+        }
+        reason = reason(response);
+        retryAfter = 1000 * response.headers().firstValueAsLong("Retry-After").orElse(0);
+      } catch (IOException e) {
+        reason = e.toString();
+      } catch (InterruptedException e) {
+        return false;
+      }
+      if (status == 400 || status == 422 || attempt == MAX_ATTEMPTS) {
+        return deadLetter(record, attempt, reason);
+      }
+      if (!sleep(Math.max(FIRST_BACKOFF_MS << (attempt - 1), retryAfter))) {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  private HttpResponse<byte[]> call(ConsumerRecord<byte[], byte[]> record) throws IOException, InterruptedException {
+    byte[] body = record.value() == null ? new byte[0] : record.value();
+    HttpRequest request = HttpRequest.newBuilder(url).timeout(Duration.ofSeconds(1))
+        .header("X-Kafka-Topic", record.topic())
+        .header("X-Kafka-Partition", Integer.toString(record.partition()))
+        .header("X-Kafka-Offset", Long.toString(record.offset()))
+        .POST(HttpRequest.BodyPublishers.ofByteArray(body)).build();
+    return http.send(request, HttpResponse.BodyHandlers.ofByteArray());
+  }
+
+  private static String reason(HttpResponse<byte[]> response) {
+    Matcher matcher = ERROR.matcher(new String(response.body(), StandardCharsets.UTF_8));
+    return matcher.find() ? matcher.group(1) : "HTTP " + response.statusCode();
+  }
+
+  /** Returns true when the dead letter is acknowledged. Tries until then, or until the service is to stop. */
+  private boolean deadLetter(ConsumerRecord<byte[], byte[]> record, int attempts, String reason) {
+    while (!stopping) {
+      try {
+        producer.send(new ProducerRecord<>(dlqTopic, null, record.key(), record.value(), headers(record, attempts, reason))).get();
+        return true;
+      } catch (InterruptedException | org.apache.kafka.common.errors.InterruptException e) {
+        return false;
+      } catch (ExecutionException e) {
+        log.error("Dead letter of {}-{}@{} failed", record.topic(), record.partition(), record.offset(), e.getCause());
+        sleep(500);
+      }
+    }
+    return false;
+  }
+
+  private static Headers headers(ConsumerRecord<byte[], byte[]> record, int attempts, String reason) {
+    Headers headers = new RecordHeaders(record.headers());
+    Map<String, String> failure = Map.of(
+        "x-original-topic", record.topic(), "x-original-partition", Integer.toString(record.partition()),
+        "x-original-offset", Long.toString(record.offset()), "x-attempts", Integer.toString(attempts), "x-exception-message", reason);
+    failure.forEach((name, value) -> {
+      headers.remove(name);
+      headers.add(name, value.getBytes(StandardCharsets.UTF_8));
+    });
+    return headers;
+  }
+
+  private boolean sleep(long ms) {
+    try {
+      Thread.sleep(ms);
+      return !stopping;
+    } catch (InterruptedException e) {
+      return false;
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// A consumer on kafkajs as its documentation writes one: eachMessage with the client's own commits, retries in place with a heartbeat in each wait.
+// All settings of the client are its defaults, but for what the work needs.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Kafka, logLevel } from 'kafkajs'
+
+const MAX_ATTEMPTS = 3
+const BACKOFF_MS = [50, 100]
+
+const kafka = new Kafka({ clientId: 'orders', brokers: process.env.KAFKA_BROKERS.split(','), logLevel: logLevel.WARN })
+const consumer = kafka.consumer({ groupId: process.env.KAFKA_GROUP })
+const producer = kafka.producer()
+let stopping = false
+
+class Interrupted extends Error {}
+
+async function call(topic, partition, message) {
+  const response = await fetch(`${process.env.DOWNSTREAM_URL}/v1/attempt`, {
+    method: 'POST',
+    body: message.value ?? '',
+    headers: { 'X-Kafka-Topic': topic, 'X-Kafka-Partition': String(partition), 'X-Kafka-Offset': message.offset },
+    signal: AbortSignal.timeout(1000),
+  })
+  const body = await response.text()
+  if (response.ok) return
+  let reason = response.statusText
+  try {
+    reason = JSON.parse(body).error
+  } catch {
+    // the status says enough
+  }
+  const error = new Error(reason)
+  error.status = response.status
+  error.retryAfter = 1000 * Number(response.headers.get('Retry-After') ?? 0)
+  throw error
+}
+
+// Resolves when the dead letter is acknowledged. Tries until then, or until the service is to stop.
+async function deadLetter(topic, partition, message, attempts, error) {
+  const letter = {
+    key: message.key,
+    value: message.value,
+    headers: {
+      ...message.headers,
+      'original-topic': topic,
+      'original-partition': String(partition),
+      'original-offset': message.offset,
+      'error-message': error.message,
+      attempts: String(attempts),
+    },
+  }
+  while (!stopping) {
+    try {
+      await producer.send({ topic: process.env.KAFKA_DLQ_TOPIC, messages: [letter] })
+      return
+    } catch (failed) {
+      kafka.logger().error(`dead letter of ${topic}-${partition}@${message.offset} failed: ${failed.message}`)
+      await sleep(500)
+    }
+  }
+  throw new Interrupted('stopped before the dead letter was acknowledged')
+}
+
+async function eachMessage({ topic, partition, message, heartbeat }) {
+  for (let attempt = 1; !stopping; attempt++) {
+    try {
+      await call(topic, partition, message)
+      return
+    } catch (error) {
+      if (error.status === 422) return
+      if (error.status === 400 || attempt === MAX_ATTEMPTS) return deadLetter(topic, partition, message, attempt, error)
+      await sleep(Math.max(BACKOFF_MS[attempt - 1], error.retryAfter ?? 0))
+    }
+    await heartbeat()
+  }
+  throw new Interrupted('stopped') // not resolved: the message is delivered again
+}
+
+for (const signal of ['SIGTERM', 'SIGINT']) {
+  process.once(signal, async () => {
+    stopping = true
+    await consumer.disconnect()
+    await producer.disconnect()
+    process.exit(0)
+  })
+}
+
+await producer.connect()
+await consumer.connect()
+await consumer.subscribe({ topics: [process.env.KAFKA_TOPIC], fromBeginning: true })
+await consumer.run({ eachMessage })

@@ -1,0 +1,196 @@
+// A consumer on sarama as its consumer group example writes one: a claim per partition, messages are marked when they are finished, the client
+// commits the marks every second. All settings of the client are its defaults, but for what the work needs.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+const (
+	maxAttempts = 3
+	backoff     = 100 * time.Millisecond // after the nth attempt n times as long
+)
+
+func main() {
+	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
+	sarama.Logger = log.New(os.Stderr, "[sarama] ", log.LstdFlags)
+
+	config := sarama.NewConfig()
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Return.Successes = true // a SyncProducer needs it
+	brokers := strings.Split(os.Getenv("KAFKA_BROKERS"), ",")
+	client, err := sarama.NewConsumerGroup(brokers, os.Getenv("KAFKA_GROUP"), config)
+	if err != nil {
+		log.Fatalf("Error creating consumer group client: %v", err)
+	}
+	producer, err := sarama.NewSyncProducer(brokers, config)
+	if err != nil {
+		log.Fatalf("Error creating producer: %v", err)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+
+	consumer := &Consumer{
+		producer: producer, dlq: os.Getenv("KAFKA_DLQ_TOPIC"),
+		http: &http.Client{Timeout: time.Second}, url: os.Getenv("DOWNSTREAM_URL") + "/v1/attempt",
+	}
+	for ctx.Err() == nil {
+		// Consume returns when the group rebalances: it is called again to get the new claims.
+		if err := client.Consume(ctx, []string{os.Getenv("KAFKA_TOPIC")}, consumer); err != nil {
+			if errors.Is(err, sarama.ErrClosedConsumerGroup) {
+				break
+			}
+			log.Printf("ERROR from consumer: %v", err)
+			sleep(ctx, time.Second)
+		}
+	}
+	log.Println("terminating")
+	if err := client.Close(); err != nil {
+		log.Printf("ERROR closing client: %v", err)
+	}
+	if err := producer.Close(); err != nil {
+		log.Printf("ERROR closing producer: %v", err)
+	}
+}
+
+// Consumer is the sarama.ConsumerGroupHandler.
+type Consumer struct {
+	producer sarama.SyncProducer
+	dlq      string
+	http     *http.Client
+	url      string
+}
+
+// Setup is run at the beginning of a new session.
+func (c *Consumer) Setup(sarama.ConsumerGroupSession) error { return nil }
+
+// Cleanup is run at the end of a session, once all ConsumeClaim goroutines have exited.
+func (c *Consumer) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+// ConsumeClaim is called within a goroutine for each partition.
+func (c *Consumer) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case message, ok := <-claim.Messages():
+			if !ok {
+				return nil
+			}
+			if !c.handle(session.Context(), message) {
+				return nil // the session ends: this message is the next owner's
+			}
+			session.MarkMessage(message, "")
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+type failure struct {
+	status int
+	reason string
+}
+
+func (f *failure) Error() string { return f.reason }
+
+func (c *Consumer) handle(ctx context.Context, message *sarama.ConsumerMessage) bool {
+	for attempt := 1; ctx.Err() == nil; attempt++ {
+		failed := c.post(message)
+		switch {
+		case failed == nil:
+			return true
+		case failed.status == http.StatusBadRequest, failed.status == http.StatusUnprocessableEntity, attempt == maxAttempts:
+			return c.deadLetter(ctx, message, attempt, failed)
+		}
+		sleep(ctx, time.Duration(attempt)*backoff)
+	}
+	return false
+}
+
+func (c *Consumer) post(message *sarama.ConsumerMessage) *failure {
+	request, err := http.NewRequest(http.MethodPost, c.url, bytes.NewReader(message.Value))
+	if err != nil {
+		return &failure{reason: err.Error()}
+	}
+	request.Header.Set("X-Kafka-Topic", message.Topic)
+	request.Header.Set("X-Kafka-Partition", strconv.Itoa(int(message.Partition)))
+	request.Header.Set("X-Kafka-Offset", strconv.FormatInt(message.Offset, 10))
+	response, err := c.http.Do(request)
+	if err != nil {
+		return &failure{reason: err.Error()}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return &failure{reason: err.Error()}
+	case response.StatusCode == http.StatusOK:
+		return nil
+	}
+	answer := struct{ Error string }{fmt.Sprintf("HTTP %d", response.StatusCode)}
+	_ = json.Unmarshal(body, &answer)
+	return &failure{status: response.StatusCode, reason: answer.Error}
+}
+
+// deadLetter returns true when the dead letter is acknowledged; it tries until then, or until the session ends.
+func (c *Consumer) deadLetter(ctx context.Context, message *sarama.ConsumerMessage, attempts int, failed *failure) bool {
+	for ctx.Err() == nil {
+		_, _, err := c.producer.SendMessage(letter(c.dlq, message, attempts, failed))
+		if err == nil {
+			return true
+		}
+		log.Printf("ERROR sending %s/%d/%d to the dead-letter topic: %v", message.Topic, message.Partition, message.Offset, err)
+		sleep(ctx, time.Second)
+	}
+	return false
+}
+
+func letter(topic string, message *sarama.ConsumerMessage, attempts int, failed *failure) *sarama.ProducerMessage {
+	added := map[string]string{
+		"x-error-reason":  strings.ToValidUTF8(failed.reason, "\uFFFD"),
+		"x-retry-attempt": strconv.Itoa(attempts),
+		"source-topic":    message.Topic,
+		"partition":       strconv.Itoa(int(message.Partition)),
+		"offset":          strconv.FormatInt(message.Offset, 10),
+		"epoch":           "-1", // sarama does not tell it
+	}
+	var headers []sarama.RecordHeader
+	for _, header := range message.Headers {
+		if _, ours := added[string(header.Key)]; !ours { // it may come back from the dead-letter topic
+			headers = append(headers, *header)
+		}
+	}
+	for key, value := range added {
+		headers = append(headers, sarama.RecordHeader{Key: []byte(key), Value: []byte(value)})
+	}
+	out := &sarama.ProducerMessage{Topic: topic, Headers: headers}
+	if message.Key != nil {
+		out.Key = sarama.ByteEncoder(message.Key)
+	}
+	if message.Value != nil {
+		out.Value = sarama.ByteEncoder(message.Value)
+	}
+	return out
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
