@@ -62,7 +62,7 @@ func newBackoff(w *world) checker {
 	const name, of = "backoff", "gaps"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
 	case w.contract.Backoff.Initial <= 0:
 		return unpromised{notApplicable(name, of, "the contract promises no waits")}
 	}
@@ -167,6 +167,7 @@ func (c *backoff) finish() Result {
 		return c.done(Inconclusive, "most gaps could not be judged, as the machine stood still in them")
 	}
 	if c.result.Judged == 0 && c.contractAlone() {
+		c.result.Unjudged = Unpromised
 		return c.done(NotApplicable, "the contract allows one attempt, so there are no gaps")
 	}
 	if c.result.Judged == 0 && !c.w.planned(history.OutcomeExhausted, history.OutcomeTransient, history.OutcomeRateLimited,

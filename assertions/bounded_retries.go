@@ -40,7 +40,7 @@ func newBoundedRetries(w *world) checker {
 	const name, of = "bounded-retries", "series"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
 	case w.contract.MaxAttempts == 0:
 		return unpromised{notApplicable(name, of, "the contract names no number of attempts")}
 	}
@@ -113,7 +113,7 @@ func (c *boundedRetries) finish() Result {
 	for i := range c.under {
 		one := &c.under[i]
 		if why, hidden := c.w.answersHidden(one.instance, one.from, one.at); hidden {
-			c.skip(why)
+			c.withdraw(why)
 			continue
 		}
 		c.saw("under-retried", c.w.about(one.number, 0, one.at, func() string {
@@ -133,7 +133,7 @@ func (c *boundedRetries) judgeOver() {
 			continue
 		}
 		if limit := c.w.contract.MaxAttempts * (1 + c.w.disruptions(int32(number), c.w.record(int32(number)))); c.w.hops && int(one.attempts) <= limit {
-			c.skip("several copies")
+			c.withdraw("several copies")
 			continue
 		}
 		name := "over-retried"
@@ -157,7 +157,7 @@ func (c *boundedRetries) judgeGivenUp() {
 		}
 		if why, hidden := c.w.answersHidden(r.held.instance, r.born, p.at); hidden || r.lastStart > p.at {
 			if hidden {
-				c.skip(why)
+				c.withdraw(why)
 			}
 			continue
 		}

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -110,8 +111,22 @@ func newReport(w *world, name, of string) *report {
 	}
 }
 
-// skip counts what could not be judged.
+// skip counts a thing, of those that Of names, that could not be judged and is not among the judged.
 func (r *report) skip(why string) {
+	r.result.Open++
+	r.remark(why)
+}
+
+// withdraw is skip for a thing that was counted among the judged before it was known that nothing can be said of it.
+func (r *report) withdraw(why string) {
+	if r.result.Judged > 0 {
+		r.result.Judged--
+	}
+	r.skip(why)
+}
+
+// remark counts what could not be judged where that is one question about a thing that is judged otherwise, or no such thing as Of names.
+func (r *report) remark(why string) {
 	if r.result.NotJudged == nil {
 		r.result.NotJudged = map[string]int64{}
 	}
@@ -163,8 +178,14 @@ func (r *report) done(otherwise Status, why string) Result {
 		r.result.Anomalies = append(r.result.Anomalies, a)
 	}
 	r.result.Status, r.result.Why = otherwise, why
+	if r.result.Unjudged == "" {
+		r.result.Unjudged = Unexercised
+	}
 	if len(r.order) > 0 {
 		r.result.Status, r.result.Why = Fail, ""
+	}
+	if r.result.Status != NotApplicable {
+		r.result.Unjudged = ""
 	}
 	return r.result
 }
@@ -197,17 +218,28 @@ func (s sighting) missingSince(known time.Duration, how Missing) sighting {
 
 // judgedOrNot is the status of a checker that found nothing: pass if it judged something.
 func (r *report) judgedOrNot(nothing Status, why string) Result {
-	if r.result.Judged == 0 {
-		return r.done(nothing, why)
+	switch {
+	case r.result.Judged > 0:
+		return r.done(Pass, "")
+	case r.result.Open > 0:
+		r.result.Unjudged = Unseen
+		why = fmt.Sprintf("none of %d %s could be judged: %s", r.result.Open, r.result.Of, r.result.MostOpen())
 	}
-	return r.done(Pass, "")
+	return r.done(nothing, why)
 }
 
-func notApplicable(name, of, why string) Result {
-	return Result{Name: name, Of: of, Status: NotApplicable, Why: why, Anomalies: []Anomaly{}}
+// notApplicable is the result of what the contract does not promise, unseen of what can't be seen of the subject, unexercised of what nothing in the
+// scenario puts to the test, and inapplicable of what a run like this does not have.
+func notApplicable(name, of, why string) Result { return unjudged(Unpromised, name, of, why) }
+func unseen(name, of, why string) Result        { return unjudged(Unseen, name, of, why) }
+func unexercised(name, of, why string) Result   { return unjudged(Unexercised, name, of, why) }
+func inapplicable(name, of, why string) Result  { return unjudged(Inapplicable, name, of, why) }
+
+func unjudged(kind Unjudged, name, of, why string) Result {
+	return Result{Name: name, Of: of, Status: NotApplicable, Unjudged: kind, Why: why, Anomalies: []Anomaly{}}
 }
 
-// unpromised is the checker of what the contract does not promise.
+// unpromised is the checker of what is known not to be judged before anything was seen.
 type unpromised struct{ result Result }
 
 func (u unpromised) observe(*history.Event) {}

@@ -33,7 +33,7 @@ type suspect struct {
 func newClassification(w *world) checker {
 	const name, of = "classification", "attempts"
 	if w.contract.WireOnly {
-		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
 	}
 	return &classification{report: newReport(w, name, of)}
 }
@@ -115,7 +115,7 @@ func (c *classification) judgeLetter(one *write) {
 	switch {
 	case !b.any:
 		if c.w.anonymous() {
-			c.skip("attempts without an id")
+			c.remark("attempts without an id")
 			return
 		}
 		if r.several() {
@@ -169,16 +169,16 @@ func (r *report) accuse(suspects []suspect) {
 	for i := range suspects {
 		s := &suspects[i]
 		if why, hidden := r.w.answersHidden(s.instance, s.from, s.to); hidden {
-			r.skip(why)
+			r.remark(why)
 			continue
 		}
 		if r.w.missed(s.answered, s.told) {
-			r.skip("answered when the client may have given up")
+			r.remark("answered when the client may have given up")
 			continue
 		}
 		// Its attempts may be those of several copies, each of which is tried for itself.
 		if r.w.hops && r.w.everDisrupted(s.number) {
-			r.skip("several copies")
+			r.remark("several copies")
 			continue
 		}
 		r.saw(s.anomaly, r.w.about(s.number, 0, s.to, s.say, s.marks...))

@@ -39,11 +39,11 @@ func (c *commitAfterOutcome) observe(*history.Event) {
 
 func (c *commitAfterOutcome) judgeCommit(one *commit) {
 	if !one.accepted {
-		c.skip("not accepted")
+		c.remark("not accepted")
 		return
 	}
 	if one.malformed {
-		c.skip("metadata that can't be read")
+		c.remark("metadata that can't be read")
 	}
 	c.result.Judged++
 	p := one.partition
@@ -143,7 +143,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	switch {
 	case r.exempt() || c.w.contract.WireOnly:
 	case c.w.unknowable(r):
-		c.skip("outcome not observable")
+		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
 			return fmt.Sprintf("%s although offset %d had not been fetched by anyone", p.deed(), p.place.offset)
@@ -151,7 +151,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	case c.onlyLetterOutstanding(p, r):
 	case c.unseen[p.number]:
 		// Key and value are gone, and the id with them: dlq-fidelity's to name. The letter may have been acknowledged before the commit.
-		c.skip("a dead letter without the record's id: when it was written is not seen")
+		c.remark("a dead letter without the record's id: when it was written is not seen")
 	default:
 		to := p.at
 		if r.firstTerminal > p.at {

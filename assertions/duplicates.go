@@ -28,7 +28,7 @@ type repeated struct {
 func newDuplicates(w *world) checker {
 	const name, of = "duplicates", "successes"
 	if w.contract.WireOnly {
-		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its successes are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the oracle, so its successes are not seen")}
 	}
 	return &duplicates{report: newReport(w, name, of)}
 }
@@ -62,21 +62,21 @@ func (c *duplicates) finish() Result {
 		// An answer that was lost justifies one more success, for good.
 		if why, hidden := c.w.answersHidden(s.instance, s.began, s.to); hidden {
 			excused[s.number]++
-			c.skip(why)
+			c.withdraw(why)
 			continue
 		}
 		r := c.w.record(s.number)
 		if c.w.missed(s.began, s.from) {
 			excused[s.number]++
-			c.skip("answered when the client may have given up")
+			c.withdraw("answered when the client may have given up")
 			continue
 		}
 		if c.w.hops && int(s.successes) <= 1+excused[s.number]+c.w.disruptions(s.number, r) {
-			c.skip("several copies")
+			c.withdraw("several copies")
 			continue
 		}
 		if p := c.w.home(s.number, r); p != nil && p.unanswered <= s.to {
-			c.skip("commit unanswered")
+			c.withdraw("commit unanswered")
 			continue
 		}
 		if int(s.successes) <= 1+excused[s.number] {

@@ -22,6 +22,9 @@ type Explanation struct {
 	Example []string
 	// Cause says how such bugs come about.
 	Cause string
+	// Contract is what a contract says to have the invariant judged, "" where it is judged of every subject that calls the downstream stub; Scenario is
+	// what puts it to the test, with a shipped scenario that has it, "" where any load does.
+	Contract, Scenario string
 	// Anomalies are the names that an invariant gives to its violations, with a few words each.
 	Anomalies []AnomalyNote
 }
@@ -41,6 +44,9 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	fmt.Fprintf(&b, "\nHow such bugs come about: %s\n", e.Cause)
+	if needs := e.Needs(); needs != "" {
+		fmt.Fprintf(&b, "\nIt takes %s.\n", needs)
+	}
 	if len(e.Anomalies) > 0 {
 		b.WriteString("\nAnomalies:\n")
 		for _, a := range e.Anomalies {
@@ -48,6 +54,18 @@ func (e Explanation) String() string {
 		}
 	}
 	return b.String()
+}
+
+// Needs says what has the invariant judged: "a contract with ordering: key, or partition", "a scenario with a replay"; "" where nothing special does.
+func (e Explanation) Needs() string {
+	var needs []string
+	if e.Contract != "" {
+		needs = append(needs, "a contract with "+e.Contract)
+	}
+	if e.Scenario != "" {
+		needs = append(needs, "a scenario with "+e.Scenario)
+	}
+	return strings.Join(needs, ", and ")
 }
 
 // Explain returns the explanation of an invariant, or of an anomaly for each invariant that gives it that name; none if there is nothing of the name.
@@ -121,6 +139,8 @@ func aboutCommitAfterDLQ() Explanation {
 		},
 		Cause: "the write is asynchronous and its future or callback is not waited for; the offset is marked done when the write is handed to " +
 			"the producer; a flush that timed out is taken for one that succeeded.",
+		Contract: "a dead-letter topic (dlq), and commits: after-outcome",
+		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"commit-before-dlq", "the commit was sent before the dead letter was acknowledged"},
 			{"commit-without-dlq", "the commit was sent though the dead letter was refused, or never acknowledged"},
@@ -141,6 +161,7 @@ func aboutCommitAfterOutcome() Explanation {
 		},
 		Cause: "the highest finished offset is committed instead of the end of the finished prefix; auto-commit is left on beside manual " +
 			"commits; a failure is not rewound and the next success commits past it.",
+		Contract: "commits: after-outcome",
 		Anomalies: []AnomalyNote{
 			{"commit-past-unfinished", "a commit covers a record that is still being worked on"},
 			{"commit-wrong-partition", "a process commits in a partition that it never had"},
@@ -163,6 +184,8 @@ func aboutHalt() Explanation {
 		},
 		Cause: "the error of the write is logged and treated as success; the recoverer's exception is swallowed so that the partition goes on; " +
 			"a client retries for ever and says nothing.",
+		Contract: "a dead-letter topic (dlq), and commits: after-outcome",
+		Scenario: "dead-letter writes that fail (dlq-publish-failure)",
 		Anomalies: []AnomalyNote{
 			{"commit-advanced-while-dlq-down", "a commit passed an undeliverable record during the outage"},
 			{"failure-not-surfaced", "dead letters failed for long and nothing told of it; or a process that promised to end went on, or ended as if nothing had happened"},
@@ -182,6 +205,8 @@ func aboutBoundedRetries() Explanation {
 		},
 		Cause: "retries and executions are confused by one; a count lives in a place that every redelivery clears; retry sits outside the " +
 			"dead-letter middleware and never runs.",
+		Contract: "attempts: {max: 3}, with your number",
+		Scenario: "records that fail and are tried again (transient-downstream)",
 		Anomalies: []AnomalyNote{
 			{"over-retried", "more attempts in one series than promised"},
 			{"under-retried", "given up after fewer attempts than promised"},
@@ -218,6 +243,8 @@ func aboutBackoff() Explanation {
 		Example: []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
 		Cause: "seconds and milliseconds are mixed up; the wait is taken from the attempt's start; the exponent is reset with each delivery; " +
 			"the cap is applied to the wrong term; one delayed record holds up the others behind it.",
+		Contract: "backoff: {initial: 100ms, multiplier: 2, cap: 2s}, with your waits",
+		Scenario: "records that fail and are tried again (transient-downstream)",
 		Anomalies: []AnomalyNote{
 			{"backoff-early", "the next attempt came sooner than promised"},
 			{"backoff-late", "the next attempt came later than promised, with nothing to excuse it"},
@@ -239,6 +266,8 @@ func aboutFidelity() Explanation {
 		},
 		Cause: "the payload is decoded and encoded again; headers are rebuilt and the unknown ones dropped; the position is that of the " +
 			"consumer, already one further; text that is not ASCII breaks a header.",
+		Contract: "a dead-letter topic (dlq)",
+		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"payload-changed", "the value is not the record's"},
 			{"key-changed", "the key is not the record's"},
@@ -257,6 +286,8 @@ func aboutDLQOnce() Explanation {
 		Evidence: "the audit's dead letters; assignments, signals, answers",
 		Example:  []string{"1.000s  the dead letter of record 4 is accepted", "1.010s  record 4 is written to the dead-letter topic again, and accepted"},
 		Cause:    "a retry wraps a write that had succeeded; two layers dead-letter the same failure; the record is dead-lettered but not marked done.",
+		Contract: "a dead-letter topic (dlq)",
+		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"dlq-duplicate", "more dead letters than what happened explains"},
 			{"two-payloads-one-source", "two dead letters of one record with different values"},
@@ -287,7 +318,8 @@ func aboutOrdering() Explanation {
 			"1.000s  attempt 1 of offset 10, key A, is answered transient", "1.010s  attempt 1 of offset 11, key A, starts",
 			"1.100s  attempt 2 of offset 10 is answered success",
 		},
-		Cause: "a failed record goes to a retry queue and its key is not held; the key's hash and the lane's differ after a resize.",
+		Cause:    "a failed record goes to a retry queue and its key is not held; the key's hash and the lane's differ after a resize.",
+		Contract: "ordering: key, or partition",
 		Anomalies: []AnomalyNote{
 			{"reordered", "the next record was started before the one before it was finished"},
 		},
@@ -307,6 +339,7 @@ func aboutReplay() Explanation {
 		},
 		Cause: "the tool starts over after an error and keeps no position; failure headers are copied along and pile up; the source topic is read " +
 			"from the wrong header after a second failure.",
+		Scenario: "a replay of dead letters (replay-round-trip)",
 		Anomalies: []AnomalyNote{
 			{"replay-lost", "selected, but not written back, or never finished again"},
 			{"replay-duplicated", "written back more than once"},

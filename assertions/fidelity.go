@@ -91,7 +91,7 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 		say("metadata-wrong", "the topic that it says it came from is none of the run's")
 	case at.topic < 0:
 	case !known:
-		c.skip("source position not known")
+		c.remark("source position not known")
 	case !lived && at.partition >= 0 && at.offset >= 0:
 		say("metadata-wrong", "it says it came from %s-%d offset %d; the record was at %s-%d offset %d",
 			c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset)
@@ -143,7 +143,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 		return
 	}
 	if why, hidden := c.w.answersHidden(r.held.instance, l.from, l.until); hidden {
-		c.skip("attempts: " + why)
+		c.remark("attempts: " + why)
 		return
 	}
 	severalCopies := c.w.hops && c.w.everDisrupted(one.number)

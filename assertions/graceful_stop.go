@@ -210,11 +210,11 @@ func (c *gracefulStop) judgeLosses() {
 			continue
 		}
 		if c.w.contract.AutoCommit {
-			c.skip("commits follow time, by contract")
+			c.remark("commits follow time, by contract")
 			continue
 		}
 		if c.w.unknowable(r) {
-			c.skip("outcome not observable")
+			c.remark("outcome not observable")
 			continue
 		}
 		asked, at := s.asked, one.at
@@ -258,6 +258,7 @@ func aboutGracefulStop() Explanation {
 		},
 		Cause: "the shutdown hook flushes everything that is in memory, as committed or as dead letters; a retry timer or a producer without a timeout " +
 			"is waited for; the thread that sleeps out a backoff is never interrupted.",
+		Scenario: "an instance that gets TERM (consumer-rolling-restart)",
 		Anomalies: []AnomalyNote{
 			{"stop-timeout", "an instance was still there when its grace was over"},
 			{"lost", "a stopping instance committed past what it still had to retry, and nobody finished it"},

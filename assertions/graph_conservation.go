@@ -21,7 +21,7 @@ import (
 const graphConservation = "graph-conservation"
 
 func newGraphConservation(*world) checker {
-	return unpromised{notApplicable(graphConservation, "copies of documents", "the subject is no graph of nodes")}
+	return unpromised{inapplicable(graphConservation, "copies of documents", "the subject is no graph of nodes")}
 }
 
 func (g *graphWalk) name(node int) string { return g.graph.Nodes[node].Name }
@@ -71,7 +71,7 @@ func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 	times := g.replayedBefore(ref, e.Time)
 	switch {
 	case times < 0:
-		g.skip("not known how often it was replayed")
+		g.remark("not known how often it was replayed")
 	case times >= most && e.Topic == node.DLQ:
 		g.saw("quarantine-missed", g.sight(ref, e.Time, func() string {
 			return fmt.Sprintf("it was replayed %d times, failed at node %s again, and was dead-lettered instead of quarantined", times, node.Name)

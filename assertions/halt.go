@@ -186,7 +186,7 @@ func (c *halt) judgeSurface(window *outage) {
 		known, needed = window.to-window.from, surfaceSilent
 	}
 	if known < needed {
-		c.skip("outage too short to tell whether it was surfaced")
+		c.remark("outage too short to tell whether it was surfaced")
 		return
 	}
 	for _, at := range c.w.errors {

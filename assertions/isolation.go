@@ -214,7 +214,7 @@ func newIsolation(w *world) checker {
 	const name, of = "isolation", "backoffs"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
 	case w.contract.Isolation <= 0:
 		return unpromised{notApplicable(name, of, "the contract does not promise that records keep their pace while others back off")}
 	}
@@ -657,6 +657,8 @@ func aboutIsolation() Explanation {
 		},
 		Cause: "the handler sleeps out the backoff in the poll loop, or in the one thread that its partition has; a failed record is sought back to and " +
 			"fetched again before anything else is; the retry topic is consumed by the same thread and waits for its delay there.",
+		Contract: "isolation: 50%, with your share",
+		Scenario: "records that back off while others wait (hot-key)",
 		Anomalies: []AnomalyNote{
 			{"head-of-line-blocked", "a backoff held up records that need not have waited for it"},
 		},

@@ -46,6 +46,9 @@ func (c *noLoss) finish() Result {
 	case c.early > 0:
 		return c.done(Inconclusive, fmt.Sprintf("the drain ended before the subject had its whole time, with %d records unfinished", c.early))
 	}
+	if c.w.contract.WireOnly && c.result.Open > 0 {
+		return c.judgedOrNot(NotApplicable, "") // how a record ended that makes no dead letter is never seen of such a subject
+	}
 	return c.judgedOrNot(Inconclusive, "no record was acknowledged")
 }
 
@@ -77,12 +80,12 @@ func (c *noLoss) judge(number int32) {
 	committed := p.committedAt(at.offset)
 	switch {
 	case c.w.unknowable(r) && committed:
-		c.skip("outcome not observable")
+		c.withdraw("outcome not observable")
 	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
-		c.skip("commits follow time, by contract")
+		c.withdraw("commits follow time, by contract")
 	case committed && c.cutOff(number, r, p):
 		c.cut++
-		c.skip("given up by the broker after deliveries that faults cut off")
+		c.withdraw("given up by the broker after deliveries that faults cut off")
 	case committed && c.abandoned(r, p):
 		c.sawLost(number, r, p)
 	case !committed && c.whole && c.healed:
@@ -91,7 +94,7 @@ func (c *noLoss) judge(number int32) {
 		}).missingSince(c.w.drainedAt(), MissingDrained))
 	default:
 		c.early++
-		c.skip("drain ended early")
+		c.withdraw("drain ended early")
 	}
 }
 

@@ -31,11 +31,11 @@ func newOrdering(w *world) checker {
 	const name, of = "ordering", "pairs"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{notApplicable(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
 	case w.contract.Ordering != history.OrderingKey && w.contract.Ordering != history.OrderingPartition:
 		return unpromised{notApplicable(name, of, "the contract promises no order")}
 	case w.hops:
-		return unpromised{notApplicable(name, of, "records that go through retry topics keep no order")}
+		return unpromised{unseen(name, of, "records that go through retry topics keep no order")}
 	}
 	return &ordering{report: newReport(w, name, of)}
 }
@@ -147,13 +147,13 @@ func (c *ordering) judge(s *outOfOrder) {
 	}
 	switch {
 	case !sameLog(b, next):
-		c.skip("place in the log not known")
+		c.withdraw("place in the log not known")
 		return
 	case c.w.unknowable(b):
-		c.skip("outcome not observable")
+		c.withdraw("outcome not observable")
 		return
 	case s.since != never && c.w.faulted(onDownstreamLink, s.since, max(s.started, s.then)):
-		c.skip("fault on the link to the oracle")
+		c.withdraw("fault on the link to the oracle")
 		return
 	}
 	if s.then != never {

@@ -31,7 +31,7 @@ type returned struct {
 func newReplay(w *world) checker {
 	const name, of = "replay-round-trip", "selected dead letters"
 	if !w.header.Replay && !w.republishes() {
-		return unpromised{notApplicable(name, of, "the scenario replays nothing")}
+		return unpromised{unexercised(name, of, "the scenario replays nothing")}
 	}
 	return &replay{report: newReport(w, name, of)}
 }
@@ -131,11 +131,11 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		}).missingSince(c.w.replayedAt(), MissingReplayed))
 		return
 	case !audited:
-		c.skip("no audit of the topic")
+		c.withdraw("no audit of the topic")
 		return
 	case len(copies) < wanted && back.unsettled > 0 && !r.has(markAcked):
 		// Of a write whose place nobody was told, and an original of the same kind, the audit found one: the original, if that is still there.
-		c.skip("neither the original nor what was written back was acknowledged")
+		c.withdraw("neither the original nor what was written back was acknowledged")
 		return
 	case len(copies) < wanted:
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
@@ -143,7 +143,7 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		}, moment{history.KindProduceRequest, back.last}))
 		return
 	case len(copies) > wanted+back.unsettled && c.unplaced(number, target):
-		c.skip("retry copies of unknown position")
+		c.withdraw("retry copies of unknown position")
 		return
 	case len(copies) > wanted+back.unsettled:
 		c.saw("replay-duplicated", c.w.about(number, 0, endless, func() string {

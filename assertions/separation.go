@@ -28,7 +28,7 @@ type loan struct {
 func newSeparation(w *world) checker {
 	const of = "attempts and dead letters"
 	if w.header.Services == nil {
-		return unpromised{notApplicable(serviceSeparation, of, "there are not several services that share a dead-letter topic")}
+		return unpromised{inapplicable(serviceSeparation, of, "there are not several services that share a dead-letter topic")}
 	}
 	return &separation{newReport(w, serviceSeparation, of), newHomes(w.header), map[loan]bool{}}
 }
@@ -57,7 +57,7 @@ func (c *separation) judge(e *history.Event, home int, deed string) {
 		return
 	}
 	if by != home && c.lent[loan{e.Record, by}] {
-		c.skip("put into its topic by the replay")
+		c.remark("put into its topic by the replay")
 		return
 	}
 	c.result.Judged++

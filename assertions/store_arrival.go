@@ -37,7 +37,7 @@ func (c *storeLifecycle) judgeSources() {
 		}
 		created := &entry.changes[0]
 		if c.forgotten(other, entry.letter, created) {
-			c.skip("removed by the retention before its letter was committed")
+			c.remark("removed by the retention before its letter was committed")
 			continue
 		}
 		c.saw("doubled-in-store", c.of(entry, created.seen, func() string {
@@ -148,7 +148,7 @@ func (c *storeLifecycle) judgeArrival() {
 	for _, entry := range c.entries {
 		if entry.letter.offset < 0 && entry.source.offset < 0 {
 			// It was removed before anybody could look at it, and may be of any of them.
-			c.skip("an entry of which it isn't known whose it was")
+			c.remark("an entry of which it isn't known whose it was")
 			return
 		}
 	}
@@ -166,7 +166,7 @@ func (c *storeLifecycle) judgeArrival() {
 		case whole:
 			c.lostLetter(one, moment{history.KindAuditRecord, one.at}, "it is not in the store though a router was alive all through the drain")
 		default:
-			c.skip("not in the store, and no router had its whole time")
+			c.remark("not in the store, and no router had its whole time")
 		}
 	}
 }

@@ -32,7 +32,7 @@ type storeLifecycle struct {
 func newStoreLifecycle(w *world) checker {
 	const name, of = "store-lifecycle", "changes of entries"
 	if w.header.Store == nil {
-		return unpromised{notApplicable(name, of, "the run has no dead-letter store")}
+		return unpromised{inapplicable(name, of, "the run has no dead-letter store")}
 	}
 	return &storeLifecycle{report: newReport(w, name, of), s: w.store, contract: w.header.Store}
 }
@@ -75,7 +75,7 @@ func (c *storeLifecycle) judgeEntry(entry *storeEntry) {
 		one := &entry.changes[i]
 		c.result.Judged++
 		if c.missedSome(before, one, state) {
-			c.skip("what happened in between was not seen")
+			c.remark("what happened in between was not seen")
 		} else {
 			c.judgeStep(entry, before, one)
 			c.judgeLock(entry, before, one)
@@ -84,7 +84,7 @@ func (c *storeLifecycle) judgeEntry(entry *storeEntry) {
 		c.judgeRetention(entry, before, one)
 		switch {
 		case one.polled:
-			c.skip("locks, and when exactly: polling does not see them, triggers would")
+			c.remark("locks, and when exactly: polling does not see them, triggers would")
 		case before != nil:
 			c.judgeDue(entry, before, one)
 		}
@@ -190,7 +190,7 @@ func (c *storeLifecycle) judgeStep(entry *storeEntry, before, one *storeChange) 
 		return
 	}
 	if one.From == history.StoreUnknown {
-		c.skip("from an unknown status")
+		c.remark("from an unknown status")
 		return
 	}
 	legal := c.mayBecome(one.From, one.To, one.Hand)
@@ -222,7 +222,7 @@ func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) 
 		return
 	}
 	if before.Lease == history.None && c.contract.Lease > 0 {
-		c.skip("the table does not say until when the lock holds")
+		c.remark("the table does not say until when the lock holds")
 		return
 	}
 	c.saw("double-lock", c.of(entry, one.seen, func() string {
@@ -315,11 +315,11 @@ func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
 		return
 	}
 	if entry.record < 0 {
-		c.skip("resolved, and the payload has no id of this run")
+		c.remark("resolved, and the payload has no id of this run")
 		return
 	}
 	if c.contract.ByHand && one.polled {
-		c.skip("resolved, perhaps by hand")
+		c.remark("resolved, perhaps by hand")
 		return
 	}
 	if c.contract.Workers == 0 {
@@ -399,7 +399,7 @@ func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 func (c *storeLifecycle) judgeOwnResolution(entry *storeEntry, one *storeChange) {
 	r := c.w.record(entry.record)
 	if r == nil || c.w.contract.WireOnly || r.lives > 0 || !c.w.sealed {
-		c.skip("resolved, and its attempts are not seen")
+		c.remark("resolved, and its attempts are not seen")
 		return
 	}
 	if _, healed := c.s.healed[entry.record]; healed || r.successes > 0 || r.has(markTombstone) || r.has(markGarbage) {

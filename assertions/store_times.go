@@ -42,7 +42,7 @@ func (c *storeLifecycle) judgeTaken(entry *storeEntry, due *storeChange, at time
 		return
 	}
 	if !c.couldHave("worker", from, at, patience) {
-		c.skip("late, and no worker was alive and idle for long enough")
+		c.remark("late, and no worker was alive and idle for long enough")
 		return
 	}
 	c.saw("retry-late", c.of(entry, max(mark.at, at), func() string {
@@ -142,7 +142,7 @@ func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attemp
 	}
 	zone, err := time.LoadLocation(off.Zone)
 	if err != nil {
-		c.skip("the time zone is not known here")
+		c.remark("the time zone is not known here")
 		return
 	}
 	within := func(at time.Duration) bool {
@@ -207,7 +207,7 @@ func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
 			continue
 		}
 		if !c.couldHave("worker", free, recovered, patience) {
-			c.skip("a dead worker's lock, and no worker was alive and idle for long enough")
+			c.remark("a dead worker's lock, and no worker was alive and idle for long enough")
 			continue
 		}
 		c.saw("orphaned-lock", c.of(entry, recovered, func() string {

@@ -64,7 +64,7 @@ func (j *judge) weaken(r Result) Result {
 		return r
 	}
 	if other != "" {
-		return notApplicable(r.Name, r.Of, other)
+		return unseen(r.Name, r.Of, other)
 	}
 	r.Why = "part of the history is missing, and what is missing could explain it"
 	if r.Status == Pass {

@@ -22,6 +22,18 @@ const (
 	NotApplicable Status = "not-applicable"
 )
 
+// Unjudged says why nothing was judged of an invariant.
+type Unjudged string
+
+// The kinds of not-applicable: the contract does not promise it, or takes it back; what it needs can't be seen of this subject (observe: wire); nothing in
+// this run put it to the test; the run is of another kind: no graph, no store, no several services.
+const (
+	Unpromised   Unjudged = "unpromised"
+	Unseen       Unjudged = "unseen"
+	Unexercised  Unjudged = "unexercised"
+	Inapplicable Unjudged = "inapplicable"
+)
+
 // Verdict is the judgement of a run: the content of verdict.json.
 type Verdict struct {
 	Schema   int    `json:"schema"`
@@ -71,8 +83,12 @@ type Result struct {
 	Of     string `json:"of"`
 	// NotJudged counts what could not be judged, by reason ("stall", "fault on the link", …).
 	NotJudged map[string]int64 `json:"not_judged,omitempty"`
+	// Open is how many more of the same things there were that could not be judged. NotJudged counts them, and questions about judged things, too.
+	Open int64 `json:"open,omitempty"`
 	// Why explains inconclusive and not-applicable.
-	Why       string    `json:"why,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Unjudged says of not-applicable what it is due to; "" for the other statuses, and in verdicts of an older dlqbench.
+	Unjudged  Unjudged  `json:"unjudged,omitempty"`
 	Anomalies []Anomaly `json:"anomalies"`
 }
 

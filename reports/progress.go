@@ -155,8 +155,11 @@ func (p *Progress) draw() string {
 }
 
 // width is asked for every time, because terminals are resized.
-func (p *Progress) width() int {
-	if file, ok := p.w.(*os.File); ok {
+func (p *Progress) width() int { return Columns(p.w) }
+
+// Columns is how wide the terminal is that w writes to; 80 where it is none.
+func Columns(w io.Writer) int {
+	if file, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 1 {
 			return width
 		}

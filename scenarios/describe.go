@@ -5,7 +5,9 @@ package scenarios
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -14,46 +16,83 @@ import (
 type ContractText struct {
 	// Promises are sentences about the subject, in the order of the contract.
 	Promises []string `json:"promises"`
-	// Judged and NotJudged hold every invariant once, with the reason.
+	// Judged and NotJudged hold each invariant that can apply to the subject once.
 	Judged    []Reason `json:"judged"`
 	NotJudged []Reason `json:"not_judged"`
 }
 
-// Reason says why an invariant is judged, or why not.
+// Reason says of an invariant what it holds the subject to, or why it is not judged; Needs is what has it judged: a kind of scenario, a line of the
+// contract. It is "" where any load does, and where nothing that could be written does.
 type Reason struct {
 	Invariant string `json:"invariant"`
 	Why       string `json:"why"`
+	Needs     string `json:"needs,omitempty"`
 }
 
-// Lines returns the text for a terminal.
-func (t ContractText) Lines() []string {
+// Lines returns the text for a terminal of so many columns.
+func (t ContractText) Lines(columns int) []string {
 	lines := []string{"promises"}
 	for _, promise := range t.Promises {
-		lines = append(lines, "  "+promise)
+		lines = append(lines, hanging("  ", promise, columns)...)
 	}
 	for _, part := range []struct {
-		title   string
-		reasons []Reason
-	}{{"is judged by", t.Judged}, {"can't be judged by", t.NotJudged}} {
+		title, needs string
+		reasons      []Reason
+	}{{"is judged by", "in scenarios with ", t.Judged}, {"is not judged by", "to have it judged, write ", t.NotJudged}} {
 		if len(part.reasons) == 0 {
 			continue
 		}
 		lines = append(lines, part.title)
 		for _, reason := range part.reasons {
-			lines = append(lines, fmt.Sprintf("  %-22s %s", reason.Invariant, reason.Why))
+			text := reason.Why
+			if reason.Needs != "" {
+				text += "; " + part.needs + reason.Needs
+			}
+			lines = append(lines, hanging(fmt.Sprintf("  %-21s ", reason.Invariant), text, columns)...)
 		}
 	}
 	return lines
 }
 
-// DescribeContract explains a contract.
-func DescribeContract(c history.Contract) ContractText {
+// hanging breaks a text between words into lines of so many columns, indented by what stands before the first.
+func hanging(head, text string, columns int) []string {
+	width := max(columns-len(head), leastText)
+	lines, room := []string{head}, width
+	for i, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case length >= room:
+			lines, room = append(lines, strings.Repeat(" ", len(head))), width
+		default:
+			lines[len(lines)-1], room = lines[len(lines)-1]+" ", room-1
+		}
+		lines[len(lines)-1], room = lines[len(lines)-1]+word, room-length
+	}
+	return lines
+}
+
+// leastText is how wide a column of text is at least, however narrow the terminal.
+const leastText = 24
+
+// DescribeContract explains the contract of a subject, with a dead-letter store of its own or without. What is judged because of it the checkers say
+// themselves; what can't apply to such a subject, as the invariants of a graph, is left out.
+func DescribeContract(c history.Contract, store bool) ContractText {
 	text := ContractText{Promises: promises(c)}
-	for _, rule := range contractRules(c) {
-		if rule.not != "" {
-			text.NotJudged = append(text.NotJudged, Reason{Invariant: rule.name, Why: rule.not})
-		} else {
-			text.Judged = append(text.Judged, Reason{Invariant: rule.name, Why: rule.why})
+	header := history.Header{Contract: c, Replay: true}
+	if store {
+		header.Store = &history.StoreContract{}
+	}
+	for _, result := range assertions.Outlook(header) {
+		about := assertions.Explain(result.Name)[0] // it is an invariant
+		switch result.Unjudged {
+		case assertions.Inapplicable:
+		case "":
+			text.Judged = append(text.Judged, Reason{result.Name, strings.TrimSuffix(about.Promise, "."), about.Scenario})
+		case assertions.Unpromised:
+			text.NotJudged = append(text.NotJudged, Reason{result.Name, result.Why, about.Contract})
+		default:
+			text.NotJudged = append(text.NotJudged, Reason{result.Name, result.Why, ""})
 		}
 	}
 	return text
@@ -180,70 +219,6 @@ func outcomeList(list []history.Outcome) string {
 		return "nothing"
 	}
 	return strings.Join(words, ", ")
-}
-
-// contractRule says of one invariant why a contract has it judged; not is set when it can't be.
-type contractRule struct{ name, why, not string }
-
-// The reasons for which an invariant can't be judged.
-const (
-	needsAttempts = "the subject does not call the oracle (observe: wire), so its attempts are not seen"
-	needsCommits  = "offsets follow time, not outcomes (commits: auto), so nothing is promised about them"
-	needsLetters  = "no dead letters are promised (dlq.envelope names their dialect)"
-	sharesOrder   = "a share group hands records of one key to several members at once, so there is no order to promise (group_type: share)"
-	sharesPace    = "in a share group no record waits behind another, so there is no pace to keep beside those that fail (group_type: share)"
-	sharesWait    = "when a released record comes back is for the broker of the share group to say (retry: redelivery)"
-)
-
-// contractRules goes through all invariants in the order of the report.
-func contractRules(c history.Contract) []contractRule {
-	wire, auto, letters := either(c.WireOnly, needsAttempts, ""), either(c.AutoCommit, needsCommits, ""), either(c.Envelope == "", needsLetters, "")
-	attempts := either(c.MaxAttempts == 0, "no number of attempts is promised (attempts.max)", "")
-	share := c.GroupType == history.GroupShare
-	wait := either(c.Backoff.Initial <= 0, "no wait is promised (backoff.initial)", "")
-	pace := either(c.Isolation <= 0, "no share of the pace is promised to records beside those that fail (isolation)", "")
-	order := either(c.Retry == history.RetryTopics, "records that go through retry topics keep no order (retry: topics)", "")
-	wait = first(either(share && c.Retry == history.RetryRedelivery, sharesWait, ""), wait)
-	pace = first(either(share, sharesPace, ""), pace)
-	order = first(either(share, sharesOrder, ""), either(c.Ordering == history.OrderingNone || c.Ordering == "", "no order is promised (ordering)", ""), order)
-	return []contractRule{
-		{"no-loss", "every acknowledged record must reach an end: success, a dead letter or a business failure", ""},
-		{"commit-after-dlq", "a record that ends in the dead-letter topic must be acknowledged there before its offset is committed", first(letters, auto)},
-		{"commit-after-outcome", "an offset is committed only when every record before it is done", auto},
-		haltRule(c, wire, first(letters, auto)),
-		{"bounded-retries", fmt.Sprintf("%d attempts are promised", c.MaxAttempts), first(wire, attempts)},
-		{"classification", "every outcome has one class, which says whether it is retried and dead-lettered", wire},
-		{"backoff", fmt.Sprintf("a first wait of %s is promised", c.Backoff.Initial), first(wire, wait)},
-		{"dlq-fidelity", fmt.Sprintf("dead letters keep key and value and follow the dialect %q", c.Envelope), letters},
-		{"dlq-once", "a record makes one dead letter, and one more for each disruption that justifies it", letters},
-		{"duplicates", "a record succeeds once, and once more for each disruption that justifies it", wire},
-		{"ordering", fmt.Sprintf("ordering by %s is promised", c.Ordering), first(wire, order)},
-		{"isolation", fmt.Sprintf("%.0f%% of the pace without faults are promised to records that need not wait for those that fail", 100*c.Isolation), first(wire, pace)},
-		{"liveness", "once everything is healed the lag goes to zero, no partition stays paused and the group settles", ""},
-		{"graceful-stop", fmt.Sprintf("after TERM it ends within %s, and what it had not finished is delivered again", c.StopGrace), ""},
-		{"replay-round-trip", "in scenarios with a replay phase, every selected dead letter goes back once and reaches its end", letters},
-		{"service-separation", "in scenarios with several services on one dead-letter topic, none of them has to do with a record of another's", ""},
-		{"store-lifecycle", "in runs with a dead-letter store, its entries change only as the documents say, one worker at a time", ""},
-		{"graph-conservation", "in scenarios with a graph of nodes, every document leaves it or lies in exactly one node's dead-letter topic", ""},
-	}
-}
-
-func haltRule(c history.Contract, wire, letters string) contractRule {
-	const name = "halt-on-dlq-failure"
-	if c.ExitsExhausted {
-		return contractRule{name, "on_exhausted is exit: a process that has exhausted a record's attempts must end with an error", wire}
-	}
-	return contractRule{name, fmt.Sprintf("dlq.on_failure is %s: no commit may pass a record that could not be dead-lettered", c.OnFailure), letters}
-}
-
-// first returns the first reason there is.
-func first(reasons ...string) string {
-	for _, reason := range reasons {
-		if reason != "" {
-			return reason
-		}
-	}
-	return ""
 }
 
 // notHeld says what the dialect's letters can't say of their origin, and what therefore is not judged.

@@ -43,6 +43,9 @@ func invariantPage(about assertions.Explanation) string {
 		b.WriteString(line + "\n")
 	}
 	fmt.Fprintf(&b, "```\n\n## How such bugs come about\n\n%s\n", about.Cause)
+	if needs := about.Needs(); needs != "" {
+		fmt.Fprintf(&b, "\n## What it takes\n\nTo be judged, it takes %s.\n", needs)
+	}
 	return b.String()
 }
 

@@ -12,8 +12,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/engine"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
+
+// widestText is how long a line of text is at most, however wide the terminal: longer ones are hard to read.
+const widestText = 120
 
 func (a *app) subjectCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -38,7 +42,7 @@ func (a *app) subjectCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			for _, line := range scenarios.DescribeContract(contract).Lines() {
+			for _, line := range scenarios.DescribeContract(contract, file.Store != nil).Lines(min(reports.Columns(a.stdout), widestText)) {
 				fmt.Fprintln(a.stdout, line)
 			}
 			return nil

@@ -1,0 +1,64 @@
+package assertions
+
+import (
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// What a verdict says of its own extent: what can't apply is no promise, what was not judged is named with the reason, and what is mostly open is said to be.
+func TestCoverage(t *testing.T) {
+	v := &Verdict{Invariants: []Result{
+		{Name: "no-loss", Status: Pass, Judged: 353, Open: 2740, Of: "records", NotJudged: map[string]int64{"outcome not observable": 2739, "no audit": 1}},
+		{Name: "dlq-once", Status: Pass, Judged: 90, Open: 10, Of: "dead-lettered records"},
+		{Name: "duplicates", Status: Fail, Judged: 5},
+		{Name: "ordering", Status: NotApplicable, Unjudged: Unpromised, Why: "the contract promises no order"},
+		{Name: "halt-on-dlq-failure", Status: NotApplicable, Unjudged: Unexercised, Why: "no dead-letter write failed"},
+		{Name: "backoff", Status: NotApplicable, Unjudged: Unseen, Why: "attempts are not seen"},
+		{Name: "classification", Status: NotApplicable, Unjudged: Unseen, Why: "attempts are not seen"},
+		{Name: "liveness", Status: Inconclusive, Why: "the drain ended"},
+		{Name: "store-lifecycle", Status: NotApplicable, Unjudged: Inapplicable, Why: "the run has no dead-letter store"},
+	}}
+	want := "3 of 8 promises judged; in part: no-loss (353 of 3,093 records; the others mostly not: outcome not observable); " +
+		"not judged: ordering (the contract promises no order); halt-on-dlq-failure (no dead-letter write failed); " +
+		"backoff, classification (attempts are not seen); liveness (inconclusive: the drain ended)"
+	if have := v.Coverage().String(); have != want {
+		t.Errorf("have %s\nwant %s", have, want)
+	}
+	if have := (&Verdict{Invariants: v.Invariants[2:3]}).Coverage().String(); have != "1 of 1 promise judged" {
+		t.Error(have)
+	}
+}
+
+// Of what a contract says nothing can be judged, the outlook and every run say the same.
+func TestOutlookIsWhatRunsSay(t *testing.T) {
+	contract := history.Contract{Ordering: history.OrderingNone, Envelope: "plain", MaxAttempts: 3}
+	for _, wire := range []bool{false, true} {
+		contract.WireOnly = wire
+		header := history.Header{Format: history.FormatVersion, RunID: "r", Contract: contract, Replay: true, Records: 1, Instances: 1}
+		verdict, _, err := Judge(history.FromEvents(header, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, expected := range Outlook(header) {
+			if got := verdict.Invariants[i]; got.Name != expected.Name || expected.Unjudged != "" && got.Unjudged != expected.Unjudged {
+				t.Errorf("wire %v: %s is expected to be %q, and is %q", wire, expected.Name, expected.Unjudged, got.Unjudged)
+			}
+		}
+	}
+}
+
+// A record that was counted before it was known that nothing can be said of it is not among the judged.
+func TestWithdrawnIsNotJudged(t *testing.T) {
+	r := newReport(newWorld(&history.Header{}), "no-loss", "records")
+	r.result.Judged = 2
+	r.withdraw("outcome not observable")
+	r.remark("a detail")
+	if got := r.judgedOrNot(Inconclusive, ""); got.Judged != 1 || got.Open != 1 || got.Status != Pass || !got.Partial() {
+		t.Errorf("%+v", got)
+	}
+	r.withdraw("outcome not observable")
+	if got := r.judgedOrNot(NotApplicable, "nothing came"); got.Unjudged != Unseen || got.Why != "none of 2 records could be judged: outcome not observable" {
+		t.Errorf("%+v", got)
+	}
+}
