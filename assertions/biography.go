@@ -133,7 +133,8 @@ func (n *narrator) take(e *history.Event) error {
 		}
 	case history.KindStoreChange, history.KindStoreEntry:
 		n.inStore(e)
-	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError:
+	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError,
+		history.KindSubjectHealth:
 		for _, s := range n.stories {
 			if n.concerns(s, e) {
 				n.add(s, e)
@@ -423,6 +424,11 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 		return fmt.Sprintf("%s ends with code %d", who, e.Code)
 	case history.KindSubjectError:
 		return fmt.Sprintf("%s logs: %s", who, e.Text)
+	case history.KindSubjectHealth:
+		if e.N > 0 {
+			return who + " says that it is healthy"
+		}
+		return fmt.Sprintf("%s says that it is unhealthy: %s", who, e.Text)
 	case history.KindFaultStart:
 		return "fault begins: " + e.Text
 	case history.KindFaultEnd:

@@ -156,6 +156,22 @@ func (b *builder) logError() *builder {
 	return b
 }
 
+// health says what the health URL of the instance was seen to become.
+func (b *builder) health(healthy int32) *builder {
+	e := b.of(history.KindSubjectHealth)
+	e.N, e.Code, e.Text = healthy, 503, "it answers 503"
+	b.put(e)
+	return b
+}
+
+// wrote ends the log of the process: so many lines, of which so many state a level.
+func (b *builder) wrote(lines int32, stated int64) *builder {
+	e := b.of(history.KindSubjectLog)
+	e.N, e.Aux = lines, stated
+	b.put(e)
+	return b
+}
+
 func (b *builder) stall(instance int16, length time.Duration) *builder {
 	e := b.event(history.KindStall)
 	e.Instance, e.Aux = instance, int64(length)

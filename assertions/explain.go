@@ -175,9 +175,10 @@ func aboutHalt() Explanation {
 	return Explanation{
 		Promise: "While dead letters can't be written, commits stand still at the first of them, and the failure is made known.",
 		Rule: "In a window in which every dead-letter write fails, no accepted commit passes a record whose dead letter is outstanding. If error " +
-			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged (or a warning that names Kafka's error) or a process ends with one. " +
+			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged (or a warning that names Kafka's error), a process ends with one, or the health that the contract names turns bad. " +
+			"Of a log in which no line states a level nobody can tell; the invariant is then inconclusive. " +
 			"A subject that has no dead letters and promises to end instead (on_exhausted: exit) ends with an error after the last attempt of a series.",
-		Evidence: "the answers to dead-letter writes, the attempts, commits, log lines, exit codes",
+		Evidence: "the answers to dead-letter writes, the attempts, commits, log lines, exit codes, health",
 		Example: []string{
 			"4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)", "4.100s  instance 0 commits up to offset 10",
 			"9.000s  dead letters can be written again",

@@ -117,10 +117,8 @@ func (w *world) lifecycle(e *history.Event) {
 	case history.KindInstanceExited:
 		one.alive, one.exited = false, e.Time
 		w.resume(e.Instance, one, e.Time)
-		if e.Code > 0 || e.Code < 0 && !e.Flags.Has(history.Expected) {
-			w.errors = append(w.errors, e.Time)
-		}
 	}
+	w.surface.observe(e)
 }
 
 func (w *world) signal(e *history.Event, one *instance) {

@@ -7,6 +7,9 @@ package assertions
 // silence is held against a subject only when error answers have come for longer than three seconds and than twice all the waits of a
 // whole series, and never in a window in which the brokers were merely silent for less than thirty seconds: a client's own delivery
 // timeout is longer than that, and until then the subject knows of nothing.
+//
+// A failure shows in a line of the log that reports an error, in an end with one, or in the health that the contract names. A log in which
+// no line states a level may report anything: then nothing is held against the subject, and the invariant is inconclusive.
 
 import (
 	"fmt"
@@ -37,6 +40,8 @@ type halt struct {
 	waited int64
 	// leaky are the planned outages in which a dead letter got through all the same.
 	leaky map[int]bool
+	// untold counts the windows in which the subject may have reported the failure in a log that can't be read.
+	untold int
 }
 
 // outage is a stretch in which every dead-letter write failed.
@@ -148,6 +153,10 @@ func (c *halt) finish() Result {
 	if c.result.Judged == 0 && c.plannedOutage() {
 		return c.done(Inconclusive, "the plan breaks dead-letter writes, but no dead letter was due meanwhile")
 	}
+	if c.untold > 0 {
+		return c.done(Inconclusive, "dead letters were refused for long, and whether the subject reported it can't be told: no line of its log states "+
+			"a level in a form that dlqbench knows. Write levels in one of the forms that docs/subjects.md lists, or name the URL of its health (contract.health)")
+	}
 	return c.judgedOrNot(NotApplicable, "no dead-letter write failed, and nothing of the plan should have made one fail")
 }
 
@@ -189,10 +198,13 @@ func (c *halt) judgeSurface(window *outage) {
 		c.remark("outage too short to tell whether it was surfaced")
 		return
 	}
-	for _, at := range c.w.errors {
-		if at >= window.from && at <= window.to+surfaceGrace {
-			return
-		}
+	if c.w.surface.told(window.from, window.to+surfaceGrace) {
+		return
+	}
+	if c.w.surface.unreadable(window.from, window.to+surfaceGrace) {
+		c.skip("the log states no level in a known form: an error in it can't be told")
+		c.untold++
+		return
 	}
 	c.saw("failure-not-surfaced", sighting{
 		record: none, topic: none, partition: none, offset: none, from: window.from, to: window.to,

@@ -91,6 +91,8 @@ func (w *world) wayOf(e *history.Event) way {
 		return way{from: who(e), failed: !e.Flags.Has(history.Expected)}
 	case history.KindSubjectError:
 		return way{from: who(e), failed: true}
+	case history.KindSubjectHealth:
+		return way{from: who(e), failed: e.N == 0}
 	case history.KindAuditRecord, history.KindReplaySelected:
 		return way{from: topic}
 	case history.KindStoreEntry:
@@ -173,6 +175,8 @@ func rareLabel(e *history.Event) string {
 		return fmt.Sprintf("ends, code %d", e.Code)
 	case history.KindSubjectError:
 		return "logs an error"
+	case history.KindSubjectHealth:
+		return "health: " + e.Text
 	case history.KindAuditRecord:
 		return fmt.Sprintf("audit: offset %d", e.Offset)
 	case history.KindReplaySelected:

@@ -377,6 +377,42 @@ func haltTales() []tale {
 			b.letter(0).commit(1)
 			return b.drain().done()
 		}},
+		{"no word of it, in a log that states levels", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			down(b, func() {})
+			b.letter(0).commit(1)
+			b.drain()
+			return b.wrote(20, 1).done()
+		}},
+		{"no word of it, in a log without a line", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			down(b, func() {})
+			b.letter(0).commit(1)
+			b.drain()
+			return b.wrote(0, 0).done()
+		}},
+		{"no word of it, in the log of a process that had ended before", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.up().signal("TERM").wrote(3, 0).exit(0).as(0, 1)
+			down(b, func() {})
+			b.letter(0).commit(1)
+			b.drain()
+			return b.wrote(20, 20).done()
+		}},
+		{"the health turns bad because of it", nil, func(b *builder) history.Source {
+			down(b, func() { b.health(0) })
+			b.letter(0).health(1).commit(1)
+			return b.drain().done()
+		}},
+		{"the health was bad before, and stays so", nil, func(b *builder) history.Source {
+			b.health(1).health(0)
+			down(b, func() {})
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the health is good all the time", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.health(1).health(0).health(1)
+			down(b, func() {})
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
 		{"the process ends because of it", nil, func(b *builder) history.Source {
 			down(b, func() { b.exit(3) })
 			b.as(0, 1).up().assign(0).fetch(0).fails(0, 3).letter(0).commit(1)

@@ -61,7 +61,7 @@ type world struct {
 	instances    map[int16]*instance
 	faults       []faultState
 	stalls       spans
-	errors       []time.Duration // of SubjectError and of exits with a code ≠ 0
+	surface      surface
 	disturbances uint32
 	phases       []phase
 	audits       []int // number of audits begun, by topic
@@ -185,8 +185,8 @@ func (w *world) takeRare(e *history.Event) {
 		w.revoke(e)
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited:
 		w.lifecycle(e)
-	case history.KindSubjectError:
-		w.errors = append(w.errors, e.Time)
+	case history.KindSubjectError, history.KindSubjectLog, history.KindSubjectHealth:
+		w.surface.observe(e)
 	case history.KindStall:
 		w.stall(e)
 	case history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:

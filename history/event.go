@@ -138,6 +138,14 @@ const (
 	KindStoreAudited
 	// StoreProbe: a worker of the store asked its health probe, stamped before the answer is written. Instance, N = 1 if all conditions of a conditional retry are met, else 0; Text = which are not.
 	KindStoreProbe
+
+	// SubjectLog: the output of an instance's process has come to its end. Instance, Run, N = how many lines it wrote that are not blank,
+	// Aux = how many of them state a level in a form that is known. A history without it is older than the event.
+	KindSubjectLog
+	// SubjectHealth: the health URL that the contract names was seen to change. Instance, Run, N = 1 healthy (answers 2xx), 0 not
+	// (another status, or no answer), Code = the status (0: no answer), Text = what was seen. Time is when it was asked. The first of
+	// a process is N = 1: what never was healthy has not turned unhealthy.
+	KindSubjectHealth
 )
 
 // How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).

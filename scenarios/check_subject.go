@@ -15,7 +15,7 @@ import (
 
 func (d *document) checkSubject(s *SubjectFile) {
 	c := newChecker(d, nil)
-	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics", "/replay"} {
+	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)

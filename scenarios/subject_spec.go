@@ -86,6 +86,9 @@ type ContractSpec struct {
 	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, back off; without it nothing is promised.
 	Isolation units.Percent `json:"isolation,omitempty"`
 	Stop      StopSpec      `json:"stop,omitempty"`
+	// Health is a URL of each instance that answers 2xx while all is well, such as http://127.0.0.1:{{.Port}}/health: one that turns unhealthy
+	// has made a failure known.
+	Health string `json:"health,omitempty" jsonschema:"pattern=^https?://"`
 	// Skips: "tombstone".
 	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
 }

@@ -29,6 +29,8 @@ type Values struct {
 	Instance int
 	// OracleURL is the downstream, behind its link.
 	OracleURL string
+	// Port is a TCP port of this machine that was free when the run began, one of each instance: for its health, metrics or the like. "" for tools.
+	Port string
 	// StoreURL is the dead-letter store's database; empty when there is none.
 	StoreURL string
 	// WorkDir is the instance's own folder, in which its files are written.
@@ -64,6 +66,7 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_GROUP_ID":          v.GroupID,
 		"DLQBENCH_INSTANCE":          strconv.Itoa(v.Instance),
 		"DLQBENCH_ORACLE_URL":        v.OracleURL,
+		"DLQBENCH_PORT":              v.Port,
 		"DLQBENCH_STORE_URL":         v.StoreURL,
 		"DLQBENCH_WORK_DIR":          v.WorkDir,
 		"DLQBENCH_IDS_FILE":          v.IDsFile,
@@ -103,6 +106,7 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Build, rendered.Command, rendered.Args = list(s.Build), list(s.Command), list(s.Args)
 	rendered.Env, rendered.Files = all(s.Env), all(s.Files)
 	rendered.Contract.Group, rendered.Contract.DLQ.Topic = text(s.Contract.Group), text(s.Contract.DLQ.Topic)
+	rendered.Contract.Health, rendered.Ready.URL = text(s.Contract.Health), text(s.Ready.URL)
 	rendered.Replay = ReplayTool{To: text(s.Replay.To), Command: list(s.Replay.Command)}
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
 	if s.Store != nil {

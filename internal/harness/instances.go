@@ -131,8 +131,9 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 	}
 	launch := subject.Launch{
 		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files, WorkDir: r.workDir(instance),
-		Env:   append(environ(values.Environment()), environ(rendered.Env)...),
-		Ready: subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
+		Env:    append(environ(values.Environment()), environ(rendered.Env)...),
+		Health: rendered.Contract.Health,
+		Ready:  subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
 	}
 	if r.engine != nil {
 		r.contain(&launch, rendered.Image, instance, process)
@@ -149,6 +150,7 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
 	values.WorkDir = r.workDir(instance)
 	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
+	values.Port = r.ports[instance]
 	if node := r.nodeOf(instance); node != nil {
 		values.GroupID, values.InputTopic, values.DLQTopic = node.Group, r.header.Topics[node.Input].Name, r.header.Topics[node.DLQ].Name
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ type stage struct {
 	store      storeStage
 	bootstraps []string // of each instance
 	oracleURLs []string // of each instance
+	ports      []string // of each instance, for what it may serve
 	producer   *workload.Producer
 	subject    *subject.Group
 	engine     *testcontainers.DockerClient // of a subject in containers, else nil
@@ -136,6 +138,9 @@ func (r *run) openLinks(context.Context) error {
 	if err := r.openOracles(); err != nil {
 		return err
 	}
+	if err := r.findPorts(); err != nil {
+		return err
+	}
 	for instance := range r.header.Instances {
 		name, groups := fmt.Sprintf("oracle of instance %d", instance), []string{"downstream"}
 		scheme := "http://"
@@ -146,6 +151,23 @@ func (r *run) openLinks(context.Context) error {
 			return err
 		}
 		r.oracleURLs = append(r.oracleURLs, scheme+r.links[name][0].Address())
+	}
+	return nil
+}
+
+// findPorts finds a free TCP port for each instance. All are held until the last is found, so that no two are the same.
+func (r *run) findPorts() error {
+	for range r.header.Instances {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("finding a free port for an instance: %w", err)
+		}
+		defer listener.Close()
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		if err != nil {
+			return fmt.Errorf("finding a free port for an instance: %w", err)
+		}
+		r.ports = append(r.ports, port)
 	}
 	return nil
 }

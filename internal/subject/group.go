@@ -50,6 +50,8 @@ type Launch struct {
 	WorkDir string
 	// Ready says when the instance is ready.
 	Ready Ready
+	// Health is a URL that says how the instance is while it runs: 2xx is well. "" if it has none.
+	Health string
 	// Elsewhere is where the work is done, if Command only stands for it; nil if it does the work itself.
 	Elsewhere Elsewhere
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -37,8 +38,8 @@ type output struct {
 	mask  *mask
 	times *times
 
-	// lines counts those that are not blank, stated those that state a level. They belong to copy until it returns.
-	lines, stated int64
+	// lines counts those that are not blank, stated those that state a level.
+	lines, stated atomic.Int64
 
 	pending   []byte
 	window    time.Time
@@ -127,10 +128,10 @@ func (o *output) see(line []byte) {
 	line = plain(line)
 	reports, stated := readLine(line)
 	if len(bytes.TrimSpace(line)) > 0 {
-		o.lines++
+		o.lines.Add(1)
 	}
 	if stated {
-		o.stated++
+		o.stated.Add(1)
 	}
 	if reports && o.mayReport(time.Now()) {
 		o.failure(line)

@@ -5,6 +5,7 @@ package subject
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -76,8 +77,12 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	}
 	starting.Aux = int64(p.pid)
 	g.cfg.Sink.Record(starting)
+	if launch.Health != "" {
+		g.watching.Go(func() { g.watchHealth(p) })
+	}
 	g.watching.Go(func() {
 		<-p.child.ended
+		g.noteLog(p)
 		g.noteExit(p)
 		close(p.done)
 	})
@@ -188,6 +193,13 @@ func (g *Group) watchLines(p *process) func([]byte) {
 func (g *Group) noteError(p *process, line []byte) {
 	event := p.event(history.KindSubjectError, g.cfg.Clock.Now())
 	event.Text = cutText(line, errorText)
+	g.cfg.Sink.Record(event)
+}
+
+// noteLog says how much of what a process wrote can be told from an error.
+func (g *Group) noteLog(p *process) {
+	event := p.event(history.KindSubjectLog, g.cfg.Clock.Now())
+	event.N, event.Aux = int32(min(p.out.lines.Load(), math.MaxInt32)), p.out.stated.Load()
 	g.cfg.Sink.Record(event)
 }
 

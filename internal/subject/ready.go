@@ -121,18 +121,24 @@ func accepts(ctx context.Context, address string) bool {
 func answers(ctx context.Context, url string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	status, err := statusOf(ctx, url)
+	return err == nil && status/100 == 2
+}
+
+// statusOf asks a URL and returns the status of its answer.
+func statusOf(ctx context.Context, url string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return 0, fmt.Errorf("asking %s: %w", url, err)
 	}
 	// No keep-alive: the connection must not outlive the question.
 	request.Close = true
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return false
+		return 0, fmt.Errorf("asking %s: %w", url, err)
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
-	return response.StatusCode/100 == 2
+	return response.StatusCode, nil
 }

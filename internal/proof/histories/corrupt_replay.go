@@ -86,7 +86,9 @@ func silence(v *view) (int32, bool) {
 	if !long || len(v.exited) > 0 {
 		return none, false
 	}
-	v.Events = slices.DeleteFunc(v.Events, func(e history.Event) bool { return e.Kind == history.KindSubjectError })
+	v.Events = slices.DeleteFunc(v.Events, func(e history.Event) bool {
+		return e.Kind == history.KindSubjectError || e.Kind == history.KindSubjectHealth
+	})
 	return none, true
 }
 

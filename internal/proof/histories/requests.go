@@ -109,7 +109,19 @@ func (w *work) rewrite(to spot, one entry, ask *history.Event) {
 	w.write(to, one, nil)
 }
 
+// complain makes the failure known: in the log, or by a health that is bad for a while.
 func (p *process) complain() {
+	if p.Intn(4) == 0 {
+		e := p.event(history.KindSubjectHealth)
+		e.N, e.Text = 0, "it answers 503"
+		p.put(e)
+		p.after(time.Second, func() {
+			e := p.event(history.KindSubjectHealth)
+			e.N, e.Text = 1, "it answers 200"
+			p.put(e)
+		})
+		return
+	}
 	e := p.event(history.KindSubjectError)
 	e.Text = "ERROR dead letter refused"
 	p.put(e)

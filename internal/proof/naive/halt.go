@@ -98,6 +98,37 @@ func (j *judge) downAt(at time.Duration) bool {
 	return slices.ContainsFunc(slices.Concat(j.outages(), j.planned()), func(o outage) bool { return o.from <= at && at <= o.to })
 }
 
+// ill: an instance said that it is unhealthy, between the two times: at a moment before the end of it, and not healthy again or ended before its beginning.
+func (j *judge) ill(from, to time.Duration) bool {
+	for i := range j.events {
+		bad := &j.events[i]
+		if bad.Kind != history.KindSubjectHealth || bad.N > 0 || bad.Time > to {
+			continue
+		}
+		over := slices.ContainsFunc(j.events[i:], func(e history.Event) bool {
+			same := e.Instance == bad.Instance && e.Run == bad.Run
+			well := e.Kind == history.KindSubjectHealth && e.N > 0 || e.Kind == history.KindInstanceExited
+			return same && well && e.Time < from
+		})
+		if !over {
+			return true
+		}
+	}
+	return false
+}
+
+// mute: a process that was there between the two times wrote lines, and stated a level in none.
+func (j *judge) mute(from, to time.Duration) bool {
+	return slices.ContainsFunc(j.events, func(end history.Event) bool {
+		if end.Kind != history.KindSubjectLog || end.N <= 0 || end.Aux != 0 || end.Time < from {
+			return false
+		}
+		return !slices.ContainsFunc(j.events, func(e history.Event) bool {
+			return e.Kind == history.KindInstanceStarting && e.Instance == end.Instance && e.Run == end.Run && e.Time > to
+		})
+	})
+}
+
 // surfaced: "the failure is surfaced (exit code, error log, health)", once errors have come for longer than three seconds and twice all waits of a
 // series, or, where none came, nothing was heard for half a minute.
 func (j *judge) surfaced() {
@@ -120,7 +151,7 @@ func (j *judge) surfaced() {
 			failed := e.Kind == history.KindInstanceExited && (e.Code > 0 || e.Code < 0 && !e.Flags.Has(history.Expected))
 			return (failed || e.Kind == history.KindSubjectError) && e.Time >= o.from && e.Time <= o.to+2*time.Second
 		})
-		if !shown {
+		if !shown && !j.ill(o.from, o.to+2*time.Second) && !j.mute(o.from, o.to+2*time.Second) {
 			j.sawPartition(halting, "failure-not-surfaced", history.None, history.None)
 		}
 	}

@@ -1,0 +1,53 @@
+package subject
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// TestHealthIsWatchedWhileTheProcessRuns: what never was healthy has not turned unhealthy, and each change afterwards is told once.
+func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
+	var status, asked atomic.Int64
+	status.Store(http.StatusServiceUnavailable)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(server.Close)
+	g, sink := group(t, func(cfg *Config) {
+		render := cfg.Render
+		cfg.Render = func(instance int, run uint16) (Launch, error) {
+			launch, err := render(instance, run)
+			launch.Health = server.URL
+			return launch, err
+		}
+	}, "obedient")
+	g.up(t, 0)
+	seen := func() (seen []string) {
+		for _, event := range sink.of(history.KindSubjectHealth) {
+			seen = append(seen, fmt.Sprint(event.N, " ", event.Text))
+		}
+		return seen
+	}
+	await(t, "a first answer", func() bool { return asked.Load() > 1 })
+	for n, next := range []int64{http.StatusOK, http.StatusInternalServerError, http.StatusNoContent} {
+		status.Store(next)
+		await(t, "a change of health", func() bool { return len(seen()) > n })
+	}
+	if _, err := g.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	server.Close() // it would refuse now
+	if got := fmt.Sprint(seen()); got != "[1 it answers 200 OK 0 it answers 500 Internal Server Error 1 it answers 204 No Content]" {
+		t.Errorf("seen was %v", got)
+	}
+	logs := sink.of(history.KindSubjectLog)
+	if len(logs) != 1 || logs[0].N == 0 || logs[0].Aux != 0 {
+		t.Errorf("of the log is told %+v", logs)
+	}
+}
