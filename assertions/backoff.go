@@ -10,13 +10,21 @@ package assertions
 // where the link to the oracle is broken, or the harness stood still, the subject may have given up on an attempt before the oracle even
 // read it: then nothing is concluded.
 //
+// A disruption excuses nothing that is early. What it does is to make several deliveries or copies of a record, whose attempts are no matter of each
+// other: with retry topics an attempt is held against its own copy (backoff_copies.go); without them a gap lies within one delivery to one process.
+//
 // Late is excused by whatever was in the way: a fault, a stop, a stall that is long enough, a partition that the instance had to give
 // up, for which many clients stand still. If noise hides more gaps than could be judged,
 // the invariant is inconclusive; gaps that a fault or a change of the assignment broke up are what the run was about.
+//
+// Where the contract leaves open what is late, one gap may be so by as much as a client's own pauses take (collecting garbage, compiling, a fetch that
+// is under way), a second. Such pauses hit one gap or another, so they move no median: that half of the gaps are longer than promised by half of the
+// wait is a longer wait. Gaps in which the record was fetched again are left out of that, as a fetch takes its own time.
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -30,6 +38,9 @@ const (
 	jitterLeast = 5 * time.Millisecond
 	// jitterBins divides the promised jitter.
 	jitterBins = 64
+	// usualGaps is how many gaps it takes to say how long a wait usually is, usualShare the part of the promised wait by which it may be longer.
+	usualGaps  = 20
+	usualShare = 2
 )
 
 type backoff struct {
@@ -40,6 +51,11 @@ type backoff struct {
 	spread  [8 * jitterBins]int64
 	spreads int64
 	step    [65]waits
+	copies  *chains
+	// usual counts the gaps of each number that tell how long the wait usually is; refetched is when a partition was last fetched again from further back.
+	usual     [65]int64
+	fetched   map[place]int64
+	refetched map[place]time.Duration
 }
 
 // waits are the bounds for the k-th gap.
@@ -47,15 +63,19 @@ type waits struct{ least, uncapped time.Duration }
 
 // gap is one that is shorter or longer than promised, unless something excuses it.
 type gap struct {
-	number       int32
-	instance     int16
-	k            uint16
-	early        bool
-	unanswered   bool
-	length       time.Duration
-	least, most  time.Duration
-	from, ended  time.Duration
-	start, since time.Duration
+	number     int32
+	instance   int16
+	failedAt   int16 // the instance whose attempt failed before it
+	k          uint16
+	early      bool
+	unanswered bool
+	// disturbed: it may be late by what happened to the record; apart: nor can early be told, unless nothing did. usual: it tells how long waits
+	// usually are, and is only longer than they should be.
+	disturbed, apart, usual bool
+	length                  time.Duration
+	least, most             time.Duration
+	from, ended             time.Duration
+	start, since            time.Duration
 }
 
 func newBackoff(w *world) checker {
@@ -66,7 +86,9 @@ func newBackoff(w *world) checker {
 	case w.contract.Backoff.Initial <= 0:
 		return unpromised{notApplicable(name, of, "the contract promises no waits")}
 	}
-	c := &backoff{report: newReport(w, name, of), b: w.contract.Backoff}
+	c := &backoff{
+		report: newReport(w, name, of), b: w.contract.Backoff, fetched: map[place]int64{}, refetched: map[place]time.Duration{},
+	}
 	free := c.b
 	free.Cap = 0
 	for k := range c.step {
@@ -77,33 +99,102 @@ func newBackoff(w *world) checker {
 
 func (c *backoff) waits(k uint16) waits { return c.step[min(int(k), len(c.step)-1)] }
 
-func (c *backoff) observe(*history.Event) {
-	a := c.w.attempt
-	if a == nil || a.fresh || a.stray || !a.before.any {
+func (c *backoff) observe(e *history.Event) {
+	if e.Kind == history.KindFetched {
+		c.noteFetch(e)
 		return
 	}
-	b := &a.before
+	var copied *promise
+	waited := false
+	if c.w.hops {
+		if c.copies == nil {
+			c.copies = &chains{w: c.w, least: c.least, byName: map[int32]*chain{}}
+		}
+		c.copies.observe(e)
+		if a := c.w.attempt; a != nil && e.Kind == history.KindAttemptStart {
+			copied, waited = c.copies.attempt(a, e)
+		}
+	}
+	a := c.w.attempt
+	if a == nil || e.Kind != history.KindAttemptStart {
+		return
+	}
 	r := c.w.record(a.number)
-	if c.w.classes[b.outcome] != classRetryable || !b.ended {
+	if disturbed := c.w.disruptions(a.number, r) > 0; copied != nil && (waited || disturbed) {
+		g := c.measureCopy(a, copied, r)
+		if disturbed || g.tooShort() {
+			c.result.Judged++
+			c.sort(&g, r)
+			return
+		}
+	}
+	c.observeGap(a, r)
+}
+
+// observeGap judges an attempt by the one before it, which is of the same copy where nothing disturbed the record.
+func (c *backoff) observeGap(a *attempt, r *record) {
+	b := &a.before
+	if a.fresh || a.stray || !b.any || c.w.classes[b.outcome] != classRetryable || !b.ended {
 		// While the one before is still open at the oracle, its end is not known, and whether it is retryable neither.
 		return
 	}
-	if r.has(markMixed) {
+	disturbed := !c.w.memory && c.w.disruptions(a.number, r) > 0
+	switch {
+	case r.has(markMixed):
 		c.skip("just after a rebalance")
 		return
-	}
-	if r.several() {
+	case r.several(), disturbed && c.w.hops:
 		c.skip("several copies")
 		return
-	}
-	if !c.w.memory && c.w.disruptions(a.number, r) > 0 {
-		c.skip("disrupted")
+	case disturbed && (b.by != a.by || b.epoch != r.epoch || a.early):
+		c.skip("another delivery")
 		return
 	}
 	g := c.measure(a, b, r)
+	g.disturbed, g.apart = disturbed, c.w.hops
 	c.result.Judged++
 	c.sort(&g, r)
 }
+
+// noteFetch notes when a partition is fetched again from further back.
+func (c *backoff) noteFetch(e *history.Event) {
+	if c.b.Usual <= 0 {
+		return
+	}
+	at := place{e.Topic, e.Partition, none}
+	if last, known := c.fetched[at]; known && e.Offset <= last {
+		c.refetched[at] = e.Time
+	}
+	c.fetched[at] = max(c.fetched[at], e.Aux)
+}
+
+// least is the promised wait after the k-th attempt with this outcome.
+func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) time.Duration {
+	least := c.waits(k).least
+	if outcome == history.OutcomeRateLimited {
+		least = max(least, told)
+	}
+	return least
+}
+
+// measureCopy returns the gap before an attempt of a copy and the least that was promised for it. How late it may be is not said of a disturbed record, and
+// of others by the attempt before.
+func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
+	return gap{
+		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end, least: of.least, most: endless,
+		from: of.start, ended: of.end, start: a.start, since: r.born, unanswered: of.unanswered,
+	}
+}
+
+// shortest is the least that the subject may have waited.
+func (g *gap) shortest() time.Duration {
+	if g.unanswered {
+		return g.start - g.from
+	}
+	return g.length
+}
+
+func (g *gap) tooShort() bool { return g.shortest() < g.least-earlySlack }
 
 // measure returns the gap before the attempt and what was promised for it.
 func (c *backoff) measure(a *attempt, b *former, r *record) gap {
@@ -116,7 +207,7 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 		least = max(least, b.told)
 	}
 	g := gap{
-		number: a.number, instance: a.by.instance, k: k, length: a.start - b.end, least: least, most: most + c.b.Jitter + c.b.Late,
+		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least, most: most + c.b.Jitter + c.b.Late,
 		from: b.start, ended: b.end, start: a.start, since: r.born,
 	}
 	g.unanswered = b.gone || b.outcome == history.OutcomeTimeout || b.outcome == history.OutcomeReset
@@ -125,26 +216,40 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 
 // sort puts a gap with those that are as promised, too early, or too late.
 func (c *backoff) sort(g *gap, r *record) {
-	shortest := g.length
-	if g.unanswered {
-		shortest = g.start - g.from
-	}
 	switch {
-	case shortest < g.least-earlySlack:
-		g.early, g.length = true, shortest
+	case g.tooShort():
+		g.early, g.length = true, g.shortest()
 		if g.k == 1 {
 			c.early1++
 		}
 		c.gaps = append(c.gaps, *g)
 	case g.length > g.most:
+		if g.disturbed {
+			c.skip("disrupted")
+			return
+		}
 		// Where the process had the partition before, it may have brought its count along: then the promise is for a larger k.
 		if c.w.memory && r.hops == 0 && r.attempts > r.inSeries {
 			c.skip("count may have been carried over")
 			return
 		}
 		c.gaps = append(c.gaps, *g)
-	case !g.unanswered && g.least == g.most-c.b.Jitter-c.b.Late:
+	case !g.unanswered && !g.disturbed && g.least == g.most-c.b.Jitter-c.b.Late:
 		c.noteSpread(g.length - g.least)
+		c.noteUsual(g, r)
+	}
+}
+
+// noteUsual counts a gap among those that tell how long the wait usually is.
+func (c *backoff) noteUsual(g *gap, r *record) {
+	if c.b.Usual <= 0 || c.refetched[place{r.topic, r.partition, none}] >= g.ended || c.w.memory && r.attempts > r.inSeries {
+		return
+	}
+	at := min(int(g.k), len(c.usual)-1)
+	c.usual[at]++
+	if g.length > g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare) {
+		g.usual = true
+		c.gaps = append(c.gaps, *g)
 	}
 }
 
@@ -160,8 +265,11 @@ func (c *backoff) noteSpread(above time.Duration) {
 
 func (c *backoff) finish() Result {
 	for i := range c.gaps {
-		c.judge(&c.gaps[i])
+		if !c.gaps[i].usual {
+			c.judge(&c.gaps[i])
+		}
 	}
+	c.judgeUsual()
 	c.judgeJitter()
 	if c.result.Judged > 0 && c.result.NotJudged["stall"] > c.result.Judged {
 		return c.done(Inconclusive, "most gaps could not be judged, as the machine stood still in them")
@@ -192,12 +300,15 @@ func (c *backoff) judge(g *gap) {
 		c.skip(why)
 		return
 	}
-	if c.w.hops && c.w.everDisrupted(g.number) {
+	if c.w.hops && (!g.early || g.apart) && c.w.everDisrupted(g.number) {
 		c.result.Judged--
-		c.skip("disrupted") // by what only the end of the history told of
+		c.skip("several copies") // by what only the end of the history told of
 		return
 	}
 	c.saw(name, c.w.about(g.number, 0, g.start, func() string {
+		if g.most == endless {
+			return fmt.Sprintf("a copy was tried %s after the failure that it was written for; promised are %s at least", near(g.length), near(g.least))
+		}
 		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, near(g.length), near(g.least), near(g.most))
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))
 }
@@ -207,8 +318,10 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if c.w.faulted(onDownstreamLink, g.from, g.start) {
 		return "", "fault on the link to the oracle"
 	}
-	if c.w.stalls.stoodStill(g.instance, g.from-faultGrace, g.start) {
-		return "", "stall"
+	for _, instance := range []int16{g.instance, g.failedAt} {
+		if c.w.stalls.stoodStill(instance, g.from-faultGrace, g.start) {
+			return "", "stall"
+		}
 	}
 	first := c.waits(1).least
 	if g.k >= 2 && c.early1 == 0 && c.waits(g.k).least > first && g.length >= first-earlySlack && g.length <= first+c.b.Jitter+c.b.Late {
@@ -218,21 +331,56 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 }
 
 func (c *backoff) nameLate(g *gap) (name, why string) {
-	stalled, stopped := c.w.stalls.stalled(g.instance, g.ended, g.start)
-	switch {
-	case c.w.faulted(anyFault, g.ended, g.start):
-		return "", "fault"
-	case stopped || stalled >= g.length-g.most:
-		return "", "stall"
-	case c.w.handingOver(g.instance, g.ended, g.start):
-		return "", "rebalance"
-	case c.w.faulted(onDownstreamLink, g.since, g.start):
-		return "", "fault on the link to the oracle"
+	if why := c.excuse(g, g.most); why != "" {
+		return "", why
 	}
 	if free := c.waits(g.k).uncapped; c.b.Cap > 0 && free > c.b.Cap && g.length >= free-earlySlack {
 		return "cap-exceeded", ""
 	}
 	return "backoff-late", ""
+}
+
+// excuse names what was in the way of a gap that is longer than it may be, "" if nothing was.
+func (c *backoff) excuse(g *gap, most time.Duration) string {
+	stalled, stopped := c.w.stalls.stalled(g.instance, g.ended, g.start)
+	switch {
+	case c.w.faulted(anyFault, g.ended, g.start):
+		return "fault"
+	case stopped || stalled >= g.length-most:
+		return "stall"
+	case c.w.handingOver(g.instance, g.ended, g.start):
+		return "rebalance"
+	case c.w.faulted(onDownstreamLink, g.since, g.start):
+		return "fault on the link to the oracle"
+	}
+	return ""
+}
+
+// judgeUsual: more than half of the gaps of a number are longer than promised, by more than half of the wait.
+func (c *backoff) judgeUsual() {
+	var long [len(c.usual)][]time.Duration
+	for i := range c.gaps {
+		g := &c.gaps[i]
+		if !g.usual {
+			continue
+		}
+		at := min(int(g.k), len(c.usual)-1)
+		if c.excuse(g, g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare)) != "" {
+			c.usual[at]--
+			continue
+		}
+		long[at] = append(long[at], g.length)
+	}
+	for k := range long {
+		if all := c.usual[k]; all >= usualGaps && int64(len(long[k]))*2 > all {
+			shortest := slices.Min(long[k])
+			c.saw("backoff-late", sighting{record: none, topic: none, partition: none, offset: none, to: endless, say: func() string {
+				return fmt.Sprintf("of %d gaps %d, %d were %s or longer; promised are %s to %s, and half of them may be longer by %s at most", all, k,
+					len(long[k]), near(shortest), near(c.waits(uint16(k)).least), near(c.waits(uint16(k)).least+c.b.Jitter),
+					near(max(c.b.Usual, c.waits(uint16(k)).least/usualShare)))
+			}})
+		}
+	}
 }
 
 // judgeJitter. Adding noise to a uniform jitter J can't make it narrower: its density is at most 1/J, so half of the gaps need a range

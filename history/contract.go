@@ -60,6 +60,9 @@ type Backoff struct {
 	Cap        time.Duration `json:"cap_ns"`
 	Jitter     time.Duration `json:"jitter_ns"`
 	Late       time.Duration `json:"late_ns"`
+	// Usual is by how much, at least, half of the waits may be longer than promised, where Late is a default, wide enough for a pause that hits one
+	// wait or another; half of the promised wait may always be. 0: Late is the contract's own, and all that is promised.
+	Usual time.Duration `json:"usual_ns,omitempty"`
 }
 
 // Wait returns the promised wait after the k-th failed attempt (k from 1), without jitter.

@@ -1,0 +1,111 @@
+package assertions
+
+// The stories of waits in retry topics: each attempt is held against its own copy.
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func copyTales() []tale {
+	// restarted has record 0 fail once, waits in a copy, and starts its process anew.
+	restarted := func(b *builder, committed bool) *builder {
+		b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+		b.begin().send(0).fails(0, 1).retryCopy(0)
+		if committed {
+			b.commit(1)
+		}
+		return b.kill().as(0, 1).up().assign(0, 1, 2, 3)
+	}
+	unnamed := func(b *builder, number int32, outcome history.Outcome) *builder {
+		op := b.start(number)
+		start := &b.events[len(b.events)-1]
+		start.Topic, start.Partition, start.Offset = none, none, none
+		b.end(op, number, outcome)
+		return b
+	}
+	source := place{input, 0, 0}
+	return []tale{
+		{"a copy is tried early after a restart", []string{"backoff-early"}, func(b *builder) history.Source {
+			restarted(b, true).fetch(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a copy is tried in time after a restart", nil, func(b *builder) history.Source {
+			restarted(b, true).wait(100 * ms).fetch(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"after a restart the source is tried once more, and its copy in time", nil, func(b *builder) history.Source {
+			restarted(b, false)
+			copied := b.where[0]
+			b.where[0] = source
+			b.fetch(0).success(0).commit(1).wait(100 * ms)
+			b.where[0] = copied
+			b.fetch(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"after a restart the source fails once more, and the first copy is tried when that is due", nil, func(b *builder) history.Source {
+			restarted(b, false).wait(80 * ms)
+			copied := b.where[0]
+			b.where[0] = source
+			b.fetch(0).fails(0, 1).retryCopy(0).commit(1)
+			second := b.where[0]
+			b.where[0] = copied
+			b.wait(15 * ms).fetch(0).success(0).wait(100 * ms)
+			b.where[0] = second
+			b.success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"after a restart the source fails once more, and the second copy is tried when the first is due", []string{"backoff-early"}, func(b *builder) history.Source {
+			restarted(b, false).wait(80 * ms)
+			copied := b.where[0]
+			b.where[0] = source
+			b.fetch(0).fails(0, 1).retryCopy(0).commit(1).wait(15 * ms).success(0)
+			b.where[0] = copied
+			b.wait(100 * ms).fetch(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a copy is tried early after a restart, and the attempt does not say which", []string{"backoff-early"}, func(b *builder) history.Source {
+			unnamed(restarted(b, true).fetch(0), 0, history.OutcomeSuccess).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"an attempt after a restart does not say whether it is the source's", nil, func(b *builder) history.Source {
+			unnamed(restarted(b, false), 0, history.OutcomeSuccess).commit(1).wait(100 * ms).fetch(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+	}
+}
+
+// TestUsualWaits: without a bound of the contract's own one wait may be long, and half of them may not.
+func TestUsualWaits(t *testing.T) {
+	told := func(length time.Duration, several int) Result {
+		b := newBuilder()
+		b.h.Contract.Ordering, b.h.Contract.Backoff.Late, b.h.Contract.Backoff.Usual = history.OrderingNone, time.Second, 20*ms
+		b.begin()
+		for number := range int32(40) {
+			b.send(number).fails(number, 1)
+			if int(number) < several {
+				b.wait(length - 110*ms)
+			}
+			b.wait(110 * ms).success(number)
+		}
+		b.commit(40)
+		return resultOf(t, judged(t, b.drain().done()), "backoff")
+	}
+	for _, one := range []struct {
+		length  time.Duration
+		several int
+		late    bool
+	}{{200 * ms, 40, true}, {200 * ms, 21, true}, {200 * ms, 19, false}, {160 * ms, 40, false}, {900 * ms, 10, false}} {
+		r := told(one.length, one.several)
+		if late := len(r.Anomalies) == 1 && r.Anomalies[0].Name == "backoff-late"; late != one.late || len(r.Anomalies) > 1 {
+			t.Errorf("%d of 40 waits of 100 ms are %v long: %+v", one.several, one.length, r.Anomalies)
+		}
+		if one.late && !slices.ContainsFunc(r.Anomalies[0].Witnesses, func(w Witness) bool { return strings.Contains(w.Summary, "of 40 gaps 1, ") }) {
+			t.Errorf("it says %+v", r.Anomalies[0].Witnesses)
+		}
+	}
+}
