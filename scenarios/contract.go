@@ -36,7 +36,7 @@ const (
 //	attempts.counter memory a restart or the loss of the partition starts a fresh count: the most lenient
 //	backoff.initial 0       no wait at all
 //	backoff.multiplier 1    where there is a wait: it need not grow, and backoff.cap, backoff.jitter bound and spread nothing
-//	backoff.late 1s         where there is a wait: a second late is still on time
+//	backoff.late 1s, usually half of the wait (see usualLate)
 //	classes                 503, 429, time-outs and resets may be retried, 400 is final, 422 is a business failure
 //	logical terminal        a business failure ends the record's processing
 //	ordering none           records may be processed in any order
@@ -51,13 +51,23 @@ func defaultSubject() SubjectFile {
 		Dir: ".", Observe: ObserveOracle, Ready: Ready{Timeout: units.Duration(30 * time.Second)},
 		Contract: ContractSpec{
 			Group: "{{.GroupID}}", Attempts: AttemptsSpec{Counter: string(history.CounterMemory)},
-			Backoff: BackoffSpec{Multiplier: 1, Late: units.Duration(time.Second)},
+			Backoff: BackoffSpec{Multiplier: 1},
 			Logical: LogicalTerminal, Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
 			DLQ:     DLQSpec{Topic: "{{.DLQTopic}}", Partition: PartitionAny, OnFailure: string(history.OnFailureHalt)},
 			Commits: CommitsOutcome, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
 		},
 	}
 }
+
+const (
+	// defaultLate is how late one attempt may be where the contract doesn't say. A virtual machine that collects garbage or compiles, and a client
+	// whose fetch is under way, pause for some hundred milliseconds; which of the waits that hits is chance.
+	defaultLate = time.Second
+	// usualLate is by how much at least half of the attempts may then be late: timers and the call itself take that long. Half of the wait may always
+	// be, so that a wait of twice what was promised is late. refetchLate is the same for a subject that reads a record again for each attempt: a fetch
+	// of its other partitions is answered within fetch.max.wait.ms, which is 500 ms in Kafka's clients.
+	usualLate, refetchLate = 20 * time.Millisecond, 500 * time.Millisecond
+)
 
 // HistoryContract returns the subject's contract. The error names a class that is no HTTP status, timeout or reset, or that is in two lists.
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
@@ -82,6 +92,12 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		contract.Backoff = history.Backoff{
 			Initial: c.Backoff.Initial.D(), Multiplier: c.Backoff.Multiplier, Cap: c.Backoff.Cap.D(),
 			Jitter: c.Backoff.Jitter.D(), Late: c.Backoff.Late.D(),
+		}
+		if c.Backoff.Late == 0 {
+			contract.Backoff.Late, contract.Backoff.Usual = defaultLate, usualLate
+			if contract.Retry != history.RetryInPlace {
+				contract.Backoff.Usual = refetchLate
+			}
 		}
 	}
 	var err error

@@ -175,7 +175,11 @@ func backoffPromise(b history.Backoff) string {
 	if b.Jitter > 0 {
 		text += fmt.Sprintf(", plus up to %s at random", b.Jitter)
 	}
-	return text + fmt.Sprintf("; never earlier, and at most %s later.", b.Late)
+	text += fmt.Sprintf("; never earlier, and at most %s later", b.Late)
+	if b.Usual > 0 {
+		text += fmt.Sprintf(", half of the waits by no more than half of the wait or %s", b.Usual)
+	}
+	return text + "."
 }
 
 func deadLetterPromises(c history.Contract) []string {

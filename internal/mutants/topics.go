@@ -34,6 +34,13 @@ func topicMutants() []Mutant {
 		copied("copy-not-delayed", "a retry copy is processed as soon as it is read", "backoff", "backoff-early",
 			func(next consumer.Copier) consumer.Copier { return prompt{next} }),
 		{
+			Name: "copy-not-delayed-after-restart", What: "a process tries the retry copies that were written before it started as soon as it reads them", Invariant: "backoff",
+			Anomaly: "backoff-early", Scenario: "retry-restart",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Copier = forgetfulCopier{parts.Copier, time.Now()}
+			},
+		},
+		{
 			Name: "copy-not-awaited", What: "a record counts as finished when its retry copy is handed to the producer", Invariant: "commit-after-outcome",
 			Anomaly: "commit-past-unfinished", Scenario: "retry-slow",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = eagerParker{} },
@@ -93,6 +100,20 @@ type prompt struct{ consumer.Copier }
 func (c prompt) Open(record *kgo.Record, origin *consumer.Origin) time.Time {
 	c.Copier.Open(record, origin)
 	return time.Time{}
+}
+
+// forgetfulCopier waits only for the copies that were written since it was started, as one does that keeps the times in memory.
+type forgetfulCopier struct {
+	consumer.Copier
+	started time.Time
+}
+
+func (c forgetfulCopier) Open(record *kgo.Record, origin *consumer.Origin) time.Time {
+	due := c.Copier.Open(record, origin)
+	if record.Timestamp.Before(c.started) {
+		return time.Time{}
+	}
+	return due
 }
 
 // wavering publishes a letter and then another one.

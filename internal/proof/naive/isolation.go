@@ -299,3 +299,67 @@ func (j *judge) jitter(records map[int32]*record) {
 	j.decide(run)
 	j.judged("backoff")
 }
+
+// usual: where Late is a default, more than half of the waits after the k-th attempt are longer than promised, by more than half of the wait and by more
+// than what is usual anyway. Only where nothing can have been in the way of any.
+func (j *judge) usual(records map[int32]*record) {
+	b := j.header.Contract.Backoff
+	if b.Initial <= 0 || b.Usual <= 0 {
+		return
+	}
+	run := OfPartition("backoff", history.None, history.None)
+	if !j.opinion.Decided[run] {
+		j.opinion.Open[Finding{run, "no-jitter"}] = true
+		j.decide(run)
+	}
+	all, long := map[int]int{}, map[int]int{}
+	for number := range int32(j.header.Records) {
+		r := records[number]
+		if r == nil && j.count(history.KindAttemptStart, number) > 1 || r != nil && (j.fetchedAgain(r) || j.changedHands()) {
+			j.opinion.Open[Finding{run, "backoff-late"}] = true
+			return
+		}
+		if r == nil {
+			continue
+		}
+		for i, k := range j.series(r) {
+			if k == 1 || i >= k || r.attempts[i-1].outcome != history.OutcomeTransient || !j.retryable(history.OutcomeTransient) {
+				continue
+			}
+			g := gapBefore(&b, &r.attempts[i], &r.attempts[i-1], k-1)
+			if g.shortest < g.least-precision || g.longest > g.most {
+				continue
+			}
+			all[k]++
+			if g.longest > g.least+b.Jitter+max(b.Usual, g.least/2) {
+				long[k]++
+			}
+		}
+	}
+	for k := range all {
+		if all[k] >= usualGaps && long[k]*2 > all[k] {
+			j.opinion.Found[Finding{run, "backoff-late"}] = true
+		}
+	}
+}
+
+const usualGaps = 20
+
+// fetchedAgain: the record's partition was fetched from further back than it had been.
+func (j *judge) fetchedAgain(r *record) bool {
+	last := int64(-1)
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition {
+			if e.Offset <= last {
+				return true
+			}
+			last = max(last, e.Aux)
+		}
+	}
+	return false
+}
+
+// changedHands: a partition was taken from somebody.
+func (j *judge) changedHands() bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == history.KindRevoked })
+}

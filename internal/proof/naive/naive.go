@@ -158,6 +158,7 @@ func (j *judge) undisturbed() {
 		}
 	}
 	j.jitter(records)
+	j.usual(records)
 	j.allKnown = true
 	for number := range int32(j.header.Records) {
 		r := records[number]
