@@ -67,6 +67,7 @@ func newProducer(config Config) (*kgo.Client, error) {
 // production is what a client is told of the letters that it writes.
 func production(config Config) []kgo.Opt {
 	return []kgo.Opt{
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // whoever reads dead letters may lack a codec
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(refusals), kgo.ProduceRequestTimeout(requestLimit),
 		kgo.MaxBufferedRecords(max(10_000, config.Settings.MaxInFlight)), kgo.ProducerBatchMaxBytes(maxLetter),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return sourcePartition })),

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // Config says which dead letters go back, and where to.
@@ -54,9 +57,11 @@ type Result struct {
 	Read     int64 `json:"read"`
 	Selected int64 `json:"selected"`
 	Replayed int64 `json:"replayed"`
-	// Failed letters were refused for good; they are still in the dead-letter topic. Failures tells the first 20.
-	Failed   int64    `json:"failed"`
-	Failures []string `json:"failures,omitempty"`
+	// Failed letters were refused for good; they are still in the dead-letter topic. Unreadable is how many offsets lie in batches that would take too much
+	// memory to be read: they are passed over. Failures tells the first 20 of both.
+	Failed     int64    `json:"failed"`
+	Unreadable int64    `json:"unreadable,omitempty"`
+	Failures   []string `json:"failures,omitempty"`
 }
 
 const (
@@ -135,6 +140,7 @@ type replay struct {
 	config Config
 	filter filter
 	client *kgo.Client
+	reader kafkaio.Reader
 	out    Publisher
 	// position is the next offset to read per partition, end where reading ends.
 	position, end map[int32]int64
@@ -170,21 +176,22 @@ func newReplay(config Config) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID("dlqbench-replay"),
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(16 << 20),
+	r := &replay{config: config, filter: where, slots: make(chan struct{}, window), pace: pace{rate: config.Rate}}
+	connection := append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID("dlqbench-replay")}, config.Options...)
+	r.client, err = kgo.NewClient(slices.Concat(connection, kafkaio.Writing(connection), r.reader.Options(), []kgo.Opt{
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return partitionOf })),
 		kgo.ProduceRequestTimeout(1500 * time.Millisecond), kgo.RequestTimeoutOverhead(3 * time.Second),
 		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
-	}, config.Options...)...)
+	})...)
 	if err != nil {
 		return nil, fmt.Errorf("opening a Kafka client for the replay: %w", err)
 	}
-	r := &replay{config: config, filter: where, client: client, out: client, slots: make(chan struct{}, window), pace: pace{rate: config.Rate}}
+	r.out = r.client
 	if config.Publish != nil {
-		r.out = config.Publish(client)
+		r.out = config.Publish(r.client)
 	}
 	return r, nil
 }
@@ -254,7 +261,7 @@ func (r *replay) atEnd() bool {
 func (r *replay) read(ctx context.Context) error {
 	for !r.atEnd() {
 		polling, cancel := context.WithTimeout(ctx, readPatience)
-		fetches := r.client.PollRecords(polling, 1000)
+		fetches, failures := r.reader.Poll(polling, r.client, 1000)
 		cancel()
 		if ctx.Err() != nil {
 			return fmt.Errorf("replaying %s: %w", r.config.From, ctx.Err())
@@ -262,8 +269,10 @@ func (r *replay) read(ctx context.Context) error {
 		if err := fetches.Err0(); errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("reading %s: nothing came for %s, and the end is not reached", r.config.From, readPatience)
 		}
-		for _, failed := range fetches.Errors() {
-			return fmt.Errorf("reading %s/%d: %w", failed.Topic, failed.Partition, failed.Err)
+		for _, failed := range failures {
+			if !r.passOver(failed.Err) {
+				return fmt.Errorf("reading %s/%d: %w", failed.Topic, failed.Partition, failed.Err)
+			}
 		}
 		for _, letter := range fetches.Records() {
 			if more, err := r.take(ctx, letter); err != nil || !more {
@@ -277,6 +286,24 @@ func (r *replay) read(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// passOver goes on behind a batch that is too large to be read; false: the error is another one.
+func (r *replay) passOver(err error) bool {
+	var large *kgo.ErrDecompressTooLarge
+	if !errors.As(err, &large) {
+		return false
+	}
+	// A partition fails with nothing before the batch: those letters came with an earlier poll.
+	next := min(large.NextOffset, r.end[large.Partition])
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Unreadable += next - max(large.Offset, r.position[large.Partition])
+	r.tell(fmt.Sprintf("%s-%d@%d to %d: the batch decompresses to more than %d MiB or holds more than %d records",
+		large.Topic, large.Partition, large.Offset, next-1, kafkaio.MaxBatch>>20, kafkaio.MaxRecords))
+	r.position[large.Partition] = next
+	r.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{large.Topic: {large.Partition: {Epoch: -1, Offset: large.NextOffset}}})
+	return true
 }
 
 // take handles the next letter; more is false when the limit is reached.
@@ -362,9 +389,14 @@ func (r *replay) settle(letter *kgo.Record, err error) {
 	case errors.Is(err, kgo.ErrClientClosed):
 	default:
 		r.result.Failed++
-		if len(r.result.Failures) < maxFailures {
-			r.result.Failures = append(r.result.Failures, fmt.Sprintf("%s: %v", position(letter), err))
-		}
+		r.tell(fmt.Sprintf("%s: %v", position(letter), err))
+	}
+}
+
+// tell keeps a failure; mu is held.
+func (r *replay) tell(failure string) {
+	if len(r.result.Failures) < maxFailures {
+		r.result.Failures = append(r.result.Failures, failure)
 	}
 }
 

@@ -247,7 +247,8 @@ func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
 		if err != nil {
 			return nil, nil, usageError{err}
 		}
-		client, err := kgo.NewClient(append(append(worker.ProducerOptions(strings.Split(r.bootstrap, ",")), kgo.WithHooks(&dialLog{log: a.logger(a.stderr)})), options...)...)
+		client, err := kgo.NewClient(append(worker.ProducerOptions(strings.Split(r.bootstrap, ","), options...),
+			kgo.WithHooks(&dialLog{log: a.logger(a.stderr)}))...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("opening the Kafka client for replays: %w", err)
 		}

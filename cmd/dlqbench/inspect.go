@@ -89,6 +89,9 @@ func (a *app) inspect(command *cobra.Command, flags inspectFlags) error {
 	if !flags.json {
 		fmt.Fprintf(a.stdout, "%d dead letters read, %d shown, %d of them raw\n", result.Read, result.Selected, raw)
 	}
+	if result.Unreadable > 0 {
+		return unreadable(flags.topic, result)
+	}
 	return nil
 }
 

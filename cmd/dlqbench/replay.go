@@ -88,8 +88,15 @@ func (a *app) replay(command *cobra.Command, flags replayFlags) error {
 	case result.Failed > 0:
 		return fmt.Errorf("%d of %d dead letters could not be replayed; they are still in %s:\n  %s",
 			result.Failed, result.Selected, config.From, strings.Join(result.Failures, "\n  "))
+	case result.Unreadable > 0:
+		return unreadable(config.From, result)
 	}
 	return nil
+}
+
+// unreadable tells of the batches that were passed over.
+func unreadable(topic string, result deadletter.Result) error {
+	return fmt.Errorf("%d offsets of %s were passed over, since reading them would take too much memory:\n  %s", result.Unreadable, topic, strings.Join(result.Failures, "\n  "))
 }
 
 // replayConfig is what the flags mean.

@@ -34,10 +34,10 @@ const transactionTimeout = time.Minute
 // NewTransactional opens a publisher under a name: the transactional id and the group are both "dlqbench-replay-NAME".
 func NewTransactional(bootstrap []string, name string, options ...kgo.Opt) (*Transactional, error) {
 	name = "dlqbench-replay-" + name
-	client, err := kgo.NewClient(append(append(worker.ProducerOptions(bootstrap),
+	client, err := kgo.NewClient(append(worker.ProducerOptions(bootstrap, options...),
 		kgo.TransactionalID(name), kgo.TransactionTimeout(transactionTimeout),
 		kgo.MaxVersions(kversion.V4_0_0()), // from TxnOffsetCommit v6 on topics have ids instead of names
-	), options...)...)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Kafka client for replays: %w", err)
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // Producer is what Republish needs of a Kafka client.
@@ -35,17 +37,18 @@ const (
 )
 
 // ProducerOptions are what the client of a Republish is opened with: an idempotent producer, so that a write that the broker didn't answer and that is sent again is one
-// record, and one that gives an unknown topic up soon.
-func ProducerOptions(bootstrap []string) []kgo.Opt {
-	return []kgo.Opt{
-		kgo.SeedBrokers(bootstrap...), kgo.ClientID("dlqbench-dlq"), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(16 << 20), kgo.UnknownTopicRetries(2), kgo.RecordDeliveryTimeout(deliveryTimeout), kgo.ProduceRequestTimeout(1500 * time.Millisecond),
+// record, and one that gives an unknown topic up soon. connection is what it needs beside the addresses to reach the brokers (SASL, TLS).
+func ProducerOptions(bootstrap []string, connection ...kgo.Opt) []kgo.Opt {
+	connection = append([]kgo.Opt{kgo.SeedBrokers(bootstrap...), kgo.ClientID("dlqbench-dlq")}, connection...)
+	return slices.Concat(connection, kafkaio.Writing(connection), []kgo.Opt{
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+		kgo.UnknownTopicRetries(2), kgo.RecordDeliveryTimeout(deliveryTimeout), kgo.ProduceRequestTimeout(1500 * time.Millisecond),
 		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 			return func(record *kgo.Record, partitions int) int { return int(max(record.Partition, 0)) % partitions }
 		})),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
-	}
+	})
 }
 
 // errNoTarget: nobody knows where the entry belongs.

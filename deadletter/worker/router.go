@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // RouterStore is what a router needs of a store.
@@ -104,7 +106,7 @@ func Route(ctx context.Context, config RouterConfig) error {
 }
 
 func (r *router) options(connected context.Context) []kgo.Opt {
-	return append([]kgo.Opt{
+	return slices.Concat(r.reader.Options(), []kgo.Opt{
 		kgo.WithContext(connected), kgo.SeedBrokers(r.Bootstrap...), kgo.ClientID(r.ClientID),
 		kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topics...), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -113,7 +115,7 @@ func (r *router) options(connected context.Context) []kgo.Opt {
 		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.OnPartitionsAssigned(r.assigned), kgo.OnPartitionsRevoked(r.gone), kgo.OnPartitionsLost(r.gone),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
-	}, r.Options...)
+	}, r.Options)
 }
 
 type topicPartition struct {
@@ -125,6 +127,7 @@ type topicPartition struct {
 type router struct {
 	RouterConfig
 	client  *kgo.Client
+	reader  kafkaio.Reader
 	trouble trouble
 	// size is how many letters are offered to the store at a time: it is halved when they are refused, so that one that can't be stored is found and named.
 	size int
@@ -167,9 +170,15 @@ func (r *router) gone(_ context.Context, _ *kgo.Client, partitions map[string][]
 func (r *router) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		polling, cancel := context.WithTimeout(ctx, routerPoll)
-		fetches := r.client.PollRecords(polling, r.BatchSize)
+		fetches, failures := r.reader.Poll(polling, r.client, r.BatchSize)
 		cancel()
-		for _, failed := range fetches.Errors() {
+		for _, failed := range failures {
+			var large *kgo.ErrDecompressTooLarge
+			if errors.As(failed.Err, &large) {
+				r.Logger.Error().Str("topic", large.Topic).Int32("partition", large.Partition).Int64("offset", large.Offset).Int64("next", large.NextOffset).Msg(
+					"a batch decompresses to more than is safe: the partition is not read further; set the group's offset to next, and start the router again")
+				continue
+			}
 			if !errors.Is(failed.Err, context.DeadlineExceeded) && !errors.Is(failed.Err, context.Canceled) {
 				r.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching dead letters failed; it is tried again")
 			}

@@ -2,8 +2,8 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,11 +11,15 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 	"github.com/dlqbench/dlqbench/internal/workload"
 )
 
 // auditLimit bounds stopping the subject and reading all topics.
 const auditLimit = 60 * time.Second
+
+// auditPoll is how many records of a topic are looked at in one go, at most.
+const auditPoll = 10_000
 
 // audit reads every topic to its end, and the group's committed offsets, from the brokers themselves: what is there decides where the
 // history alone can't tell (an acknowledgement that was lost, a process that was killed).
@@ -81,17 +85,22 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 		return nil
 	}
 	// Markers are read too: the last offset may be one of theirs.
-	client, err := kgo.NewClient(append(r.cluster.client[:len(r.cluster.client):len(r.cluster.client)], kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
+	var reader kafkaio.Reader
+	client, err := kgo.NewClient(slices.Concat(r.cluster.client, reader.Options(), []kgo.Opt{
+		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+	})...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	committed := newCommittedOnly(do)
 	for len(left) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := errors.Join(ctx.Err(), fetches.Err()); err != nil {
+		fetches, failed := reader.Poll(ctx, client, auditPoll)
+		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("reading %s to its end: %w", topic, err)
+		}
+		if len(failed) > 0 {
+			return fmt.Errorf("reading %s-%d to its end: %w", topic, failed[0].Partition, failed[0].Err)
 		}
 		fetches.EachRecord(func(record *kgo.Record) {
 			end, open := left[record.Partition]

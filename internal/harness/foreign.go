@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // foreignLimit bounds writing the letters of another service.
@@ -26,7 +28,7 @@ func (r *run) writeForeign(ctx context.Context) error {
 	if err != nil || dialect == nil {
 		return errors.Join(err, errors.New("the subject writes no dead letters, so there are none of another's that could be told from them"))
 	}
-	client, err := kgo.NewClient(append(r.cluster.client[:len(r.cluster.client):len(r.cluster.client)], kgo.DefaultProduceTopic(r.topic(history.RoleDLQ)))...)
+	client, err := kgo.NewClient(slices.Concat(r.cluster.client, kafkaio.Writing(r.cluster.client), []kgo.Opt{kgo.DefaultProduceTopic(r.topic(history.RoleDLQ))})...)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	faultstore "github.com/dlqbench/dlqbench/faults/store"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // repeatLimit bounds reading the dead letters and writing them again.
@@ -171,7 +173,7 @@ func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (w
 		}
 		youngest = max(youngest, which)
 	}
-	client, err := kgo.NewClient(append(r.cluster.client[:len(r.cluster.client):len(r.cluster.client)], kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	client, err := kgo.NewClient(slices.Concat(r.cluster.client, kafkaio.Writing(r.cluster.client), []kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())})...)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -13,7 +13,6 @@ import (
 	"testing/iotest"
 
 	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
@@ -80,40 +79,6 @@ func xerial(data []byte) []byte {
 	}
 	return out
 }
-
-func TestJavaSnappy(t *testing.T) {
-	want := []byte(strings.Repeat("a dead letter ", 50))
-	f := inflater{limit: len(want)}
-	if got, err := f.unsnappy(xerial(want)); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := f.unsnappy(xerial(want)[:60]); err == nil {
-		t.Error("a block that is cut off was read")
-	}
-}
-
-func TestBombsAreRefused(t *testing.T) {
-	f := inflater{limit: 1 << 20}
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bomb := encoder.EncodeAll(make([]byte, f.limit+1), nil)
-	_ = encoder.Close()
-	if data, err := f.inflate(bomb, 4); err == nil {
-		t.Errorf("zstd gave %d bytes", len(data))
-	}
-	if _, err := f.readLimited(zeros{}); !errors.Is(err, errTooLong) {
-		t.Errorf("gzip and lz4: %v", err)
-	}
-	if _, err := f.unsnappy(binary.AppendUvarint(nil, 1<<20)); !errors.Is(err, errTooLong) {
-		t.Errorf("snappy: %v", err)
-	}
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestIDsAreFoundWhereverTheyAre(t *testing.T) {
 	r := newRig(t, nil, nil)

@@ -18,6 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // codecs are the ways in which clients compress, by what an attribute's bits say.
@@ -81,7 +83,7 @@ func counted(batch []byte, records uint32) []byte {
 func TestEveryCodecIsRead(t *testing.T) {
 	want := []string{"a", strings.Repeat("a dead letter ", 200), ""}
 	plain := makeBatch(7, want...)
-	inflate := inflater{limit: 1 << 20}
+	inflate := kafkaio.Inflater{Limit: 1 << 20}
 	for name, codec := range codecs() {
 		for range 2 { // the second time with a decoder that was used before
 			b, rest, ok := nextBatch(packed(plain, codec.code, codec.pack(plain[batchHeader:])))
@@ -127,7 +129,7 @@ func TestBombsCostLittle(t *testing.T) {
 		"zstd":                         {4, zstded(zeroed), 1 << 20},
 	} {
 		b, _, ok := nextBatch(packed(makeBatch(0, "a"), c.code, c.data))
-		inflate := inflater{limit: c.limit}
+		inflate := kafkaio.Inflater{Limit: c.limit}
 		before := setAside()
 		err := b.each(&inflate, func(int32, record) { t.Errorf("%s: it has a record", name) })
 		if cost := setAside() - before; !ok || err == nil || cost > spare {
@@ -139,11 +141,11 @@ func TestBombsCostLittle(t *testing.T) {
 // Millions of empty records fit in a few kilobytes.
 func TestBatchesOfTooManyRecordsAreRefused(t *testing.T) {
 	empty := makeBatch(0, "")[batchHeader:]
-	for count, whole := range map[int]bool{1000: true, maxRecords + 1: false} {
+	for count, whole := range map[int]bool{1000: true, kafkaio.MaxRecords + 1: false} {
 		batch := counted(packed(makeBatch(0, ""), 4, zstded(bytes.Repeat(empty, count))), uint32(count))
 		b, _, _ := nextBatch(batch)
 		seen := 0
-		err := b.each(&inflater{limit: maxInflated}, func(int32, record) { seen++ })
+		err := b.each(&kafkaio.Inflater{Limit: maxInflated}, func(int32, record) { seen++ })
 		if (err == nil) != whole || whole && seen != count || !whole && seen > 0 {
 			t.Errorf("%d records in %d bytes: %d were read, %v", count, len(batch), seen, err)
 		}
@@ -205,7 +207,7 @@ func FuzzBatch(f *testing.F) {
 	for _, codec := range codecs() {
 		f.Add(packed(plain, codec.code, codec.pack(plain[batchHeader:])), int64(0))
 	}
-	inflate := inflater{limit: 1 << 20}
+	inflate := kafkaio.Inflater{Limit: 1 << 20}
 	f.Fuzz(func(t *testing.T, data []byte, from int64) {
 		if first, last, found := offsets(data, from); found && (last < first || from >= 0 && first < from) {
 			t.Fatalf("asked from %d, got %d to %d", from, first, last)
@@ -219,7 +221,7 @@ func FuzzBatch(f *testing.F) {
 			before, records := setAside(), int32(0)
 			err := b.each(&inflate, func(_ int32, r record) {
 				records++
-				if len(r.key)+len(r.value)+len(r.headers) > max(inflate.limit, len(data)) {
+				if len(r.key)+len(r.value)+len(r.headers) > max(inflate.Limit, len(data)) {
 					t.Fatalf("a record is larger than all of them")
 				}
 				r.eachHeader(func(_, _ []byte) bool { return true })

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 // Upstream is one broker as the tap reaches it.
@@ -56,7 +57,7 @@ type Tap struct {
 	apis    *apis
 	topics  *topics
 	frames  frames
-	inflate *inflater
+	inflate *kafkaio.Inflater
 
 	tasks sync.WaitGroup // accept loops and connections; added to only under mu while open
 
@@ -77,7 +78,7 @@ type instance struct {
 // New returns a tap with no listener yet.
 func New(config Config) *Tap {
 	return &Tap{
-		Config: config, apis: newAPIs(), topics: newTopics(config.Topics), inflate: &inflater{limit: maxInflated},
+		Config: config, apis: newAPIs(), topics: newTopics(config.Topics), inflate: &kafkaio.Inflater{Limit: maxInflated},
 		instances: map[int]*instance{},
 	}
 }
