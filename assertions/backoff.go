@@ -171,7 +171,7 @@ func (c *backoff) noteFetch(e *history.Event) {
 // least is the promised wait after the k-th attempt with this outcome.
 func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) time.Duration {
 	least := c.waits(k).least
-	if outcome == history.OutcomeRateLimited {
+	if outcome == history.OutcomeRateLimited && !c.w.contract.IgnoresRetryAfter {
 		least = max(least, told)
 	}
 	return least
@@ -204,7 +204,7 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	if b.outcome == history.OutcomeRateLimited && b.told > 0 {
 		// Not before it was told to; but whether it waits for the one, the other or both is not promised.
 		most = least + b.told
-		least = max(least, b.told)
+		least = c.least(k, b.outcome, b.told)
 	}
 	g := gap{
 		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least, most: most + c.b.Jitter + c.b.Late,

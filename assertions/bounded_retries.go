@@ -120,7 +120,7 @@ func (c *boundedRetries) finish() Result {
 			return fmt.Sprintf("dead-lettered after %d retryable failures; the contract promises %d attempts", one.attempts, c.w.contract.MaxAttempts)
 		}, moment{history.KindProduceRequest, one.at}))
 	}
-	if c.w.contract.Envelope == "" {
+	if !c.w.contract.HasDLQ() {
 		c.judgeGivenUp()
 	}
 	return c.judgedOrNot(Inconclusive, "no attempt was seen")

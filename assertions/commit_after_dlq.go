@@ -20,8 +20,8 @@ type commitAfterDLQ struct {
 func newCommitAfterDLQ(w *world) checker {
 	const name, of = "commit-after-dlq", "dead-lettered records"
 	switch {
-	case w.contract.Envelope == "":
-		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
+	case !w.contract.HasDLQ():
+		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
 	case w.contract.AutoCommit:
 		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
 	}

@@ -169,7 +169,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 
 // onlyLetterOutstanding: every attempt had been made, the dead letter was all that was missing.
 func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
-	return r.letterAsked >= 0 && r.lastStart <= p.at && c.w.contract.Envelope != "" && c.w.classOfLast(r) != classSuccess
+	return r.letterAsked >= 0 && r.lastStart <= p.at && c.w.contract.HasDLQ() && c.w.classOfLast(r) != classSuccess
 }
 
 // fate says what became of a record that was passed.
@@ -191,7 +191,7 @@ func (w *world) unknowable(r *record) bool {
 	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.anonymous() {
 		return true
 	}
-	if w.contract.Envelope != "" {
+	if w.contract.HasDLQ() {
 		return false
 	}
 	if w.contract.MaxAttempts == 0 {

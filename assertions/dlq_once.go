@@ -16,8 +16,8 @@ type dlqOnce struct {
 
 func newDLQOnce(w *world) checker {
 	const name, of = "dlq-once", "dead-lettered records"
-	if w.contract.Envelope == "" {
-		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
+	if !w.contract.HasDLQ() {
+		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
 	}
 	return &dlqOnce{newReport(w, name, of)}
 }

@@ -41,6 +41,6 @@ func (w *world) onStoresBehalf(e *history.Event) bool {
 
 // left reports whether the record may be in the subject's own store by now.
 func (w *world) left(r *record) bool {
-	givenUp := w.contract.Envelope == "" && r.firstTerminal >= 0 && r.successes == 0
+	givenUp := !w.contract.HasDLQ() && r.firstTerminal >= 0 && r.successes == 0
 	return givenUp || r.letterAsked >= 0
 }

@@ -301,7 +301,7 @@ func (w *world) mayBeAttempt(a *attempt) int {
 // concludes nothing.
 func (w *world) ends(a *attempt) bool {
 	// Without a dead-letter topic, giving up is the end, unless the process ends instead of the record.
-	givesUp := w.contract.Envelope == "" && !w.contract.ExitsExhausted
+	givesUp := !w.contract.HasDLQ() && !w.contract.ExitsExhausted
 	switch class := w.classes[a.outcome]; {
 	case class == classRetryable:
 		return givesUp && w.contract.MaxAttempts > 0 && w.mayBeAttempt(a) >= w.contract.MaxAttempts

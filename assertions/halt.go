@@ -50,16 +50,19 @@ type outage struct {
 	// answered is the first error answer, refused the last one, never if there was none.
 	answered time.Duration
 	refused  time.Duration
-	writes   int64
+	// records are those whose dead letters failed; owed is until when one of them had not come to its end.
+	records []int32
+	owed    time.Duration
+	writes  int64
 }
 
 func newHalt(w *world) checker {
 	const name, of = "halt-on-dlq-failure", "failed and outstanding dead letters"
 	switch {
-	case w.contract.ExitsExhausted && w.contract.Envelope == "" && !w.contract.WireOnly:
+	case w.contract.ExitsExhausted && !w.contract.HasDLQ() && !w.contract.WireOnly:
 		return &exits{report: newReport(w, name, "exhausted series")}
-	case w.contract.Envelope == "":
-		return unpromised{notApplicable(name, of, "the contract names no dead-letter topic")}
+	case !w.contract.HasDLQ():
+		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
 	case w.contract.AutoCommit:
 		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
 	}
@@ -81,7 +84,7 @@ func (c *halt) observe(e *history.Event) {
 		c.got(e.Time, c.w.record(one.record))
 		return
 	}
-	c.fail(one.at, e.Time, !one.silent)
+	c.fail(one.record, one.at, e.Time, !one.silent)
 }
 
 // got notes a dead letter that got through. With its link down a subject may not even be able to ask for a write, so that none is seen to
@@ -105,7 +108,7 @@ func (c *halt) got(at time.Duration, r *record) {
 
 // fail extends the window by a failed write, or begins one. A write that was asked for before the last success may fail after it; the
 // window then begins with its failure.
-func (c *halt) fail(asked, at time.Duration, answered bool) {
+func (c *halt) fail(number int32, asked, at time.Duration, answered bool) {
 	c.failed++
 	if !c.open {
 		c.now, c.open = outage{from: at, to: at, answered: never, refused: never}, true
@@ -115,6 +118,7 @@ func (c *halt) fail(asked, at time.Duration, answered bool) {
 	}
 	c.now.writes++
 	c.now.to = max(c.now.to, at)
+	c.now.records = append(c.now.records, number)
 	if answered && c.now.answered == never {
 		c.now.answered = at
 	}
@@ -128,7 +132,15 @@ func (c *halt) close(at time.Duration) {
 		return
 	}
 	c.open = false
-	c.now.to = at
+	c.now.to, c.now.owed = at, 0
+	for _, number := range c.now.records {
+		until := at
+		if r := c.w.record(number); r != nil && r.lastTerminal.at() >= c.now.from {
+			until = min(at, r.lastTerminal.at())
+		}
+		c.now.owed = max(c.now.owed, until)
+	}
+	c.now.records = nil
 	if c.now.to-c.now.from >= windowAtLeast {
 		c.windows = append(c.windows, c.now)
 	}
@@ -191,8 +203,8 @@ func (c *halt) patience() time.Duration {
 func (c *halt) judgeSurface(window *outage) {
 	known, needed := window.refused-window.answered, c.patience()
 	if window.answered == never || known < needed {
-		// After a last refusal a client may look for a leader for as long as it takes: from then on there is silence.
-		known, needed = window.to-window.from, surfaceSilent
+		// After a last refusal a client may look for a leader for as long as it takes: from then on there is silence, while something is owed.
+		known, needed = window.owed-window.from, surfaceSilent
 	}
 	if known < needed {
 		c.remark("outage too short to tell whether it was surfaced")

@@ -1,6 +1,10 @@
 package assertions
 
-import "github.com/dlqbench/dlqbench/history"
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
 
 // changed tells of a dead-lettered record whose dead letter is as change leaves it.
 func changed(name string, want string, change func(*history.Event)) tale {
@@ -390,5 +394,50 @@ func envelopeless() []tale {
 				b.begin().send(0).fails(0, 2).commit(1)
 				return b.drain().done()
 			}},
+	}
+}
+
+// leastTales: an envelope governs metadata alone. A contract that names none is held to all the rest.
+func leastTales() []tale {
+	least := func(b *builder) *builder {
+		b.h.Contract.DeadLetters, b.h.Contract.Envelope = true, ""
+		return b.begin().send(0).fails(0, 3)
+	}
+	silent := func(b *builder, edit func(e *history.Event)) *builder { // no dialect, so no claim is read from it
+		found := &b.inTopics[len(b.inTopics)-1]
+		found.Claim = history.Claim{}
+		edit(found)
+		return b
+	}
+	same := func(*history.Event) {}
+	other := func(e *history.Event) { e.ValueHash++ }
+	return []tale{
+		{"without an envelope: all is well", nil, func(b *builder) history.Source {
+			return silent(least(b).letter(0).commit(1), same).drain().done()
+		}},
+		{"without an envelope: committed first", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+			asked := least(b).askLetter(0)
+			return silent(b.commit(1).answerLetter(asked, 0, 0), same).drain().done()
+		}},
+		{"without an envelope: committed, and no letter", []string{"lost", "commit-past-unfinished"}, func(b *builder) history.Source {
+			return least(b).commit(1).drain().done()
+		}},
+		{"without an envelope: two letters", []string{"dlq-duplicate"}, func(b *builder) history.Source {
+			silent(least(b).letter(0), same)
+			return silent(b.letter(0).commit(1), same).drain().done()
+		}},
+		{"without an envelope: another value", []string{"payload-changed"}, func(b *builder) history.Source {
+			return silent(least(b).letter(0).commit(1), other).drain().done()
+		}},
+		{"without an envelope: another value, as the contract says", nil, func(b *builder) history.Source {
+			b.h.Contract.ChangesValue = true
+			return silent(least(b).letter(0).commit(1), other).drain().done()
+		}},
+		{"Retry-After is not waited for, and nobody promised to", nil, func(b *builder) history.Source {
+			b.h.Contract.IgnoresRetryAfter = true
+			b.begin().send(0)
+			b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(time.Second)
+			return b.wait(105 * ms).success(0).commit(1).drain().done()
+		}},
 	}
 }

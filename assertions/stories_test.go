@@ -24,7 +24,7 @@ func TestStories(t *testing.T) {
 	for _, some := range [][]tale{
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(),
+		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(), leastTales(),
 	} {
 		all = append(all, some...)
 	}

@@ -12,6 +12,14 @@ const RawName = "raw"
 // Raw opens what is in no dialect: it says nothing of it, and a replay gives it back as it is, to a topic that it doesn't name.
 type Raw struct{}
 
+// OpenerNamed returns what opens letters of the dialect, or of none (RawName).
+func OpenerNamed(name string) (Opener, error) {
+	if name == RawName {
+		return Raw{}, nil
+	}
+	return Named(name)
+}
+
 // Open implements Opener.
 func (Raw) Open(letter *kgo.Record) (Failure, []string) { return unknownFailure(letter), nil }
 

@@ -138,8 +138,11 @@ func Names() []string {
 	return names
 }
 
-// Named returns the dialect with this name; its error lists the names there are.
+// Named returns the dialect with this name, or the one that the name describes (see OwnHeaders); its error lists the names there are.
 func Named(name string) (Dialect, error) {
+	if strings.HasPrefix(name, ownHeadersPrefix) {
+		return parseOwnHeaders(name)
+	}
 	for _, one := range dialects() {
 		if one.name == name {
 			return one.dialect, nil

@@ -14,6 +14,8 @@ type Contract struct {
 	// Counter says where attempts are counted: memory, header, store or delivery.
 	Counter Counter `json:"counter"`
 	Backoff Backoff `json:"backoff"`
+	// IgnoresRetryAfter: the time that a 429 gives in Retry-After is no promise to wait for it.
+	IgnoresRetryAfter bool `json:"ignores_retry_after,omitempty"`
 	// Retryable, Permanent and Logical say how outcomes of attempts are classed.
 	Retryable []Outcome `json:"retryable"`
 	Permanent []Outcome `json:"permanent"`
@@ -22,8 +24,13 @@ type Contract struct {
 	LogicalDeadLetters bool     `json:"logical_dead_letters"`
 	Ordering           Ordering `json:"ordering"`
 	Retry              Retry    `json:"retry"`
-	// Envelope is the dead letters' dialect; "" = no dead-letter topic.
+	// DeadLetters: what fails for good goes to a dead-letter topic; see HasDLQ.
+	DeadLetters bool `json:"dead_letters,omitempty"`
+	// Envelope is the dead letters' dialect, which governs their metadata and nothing else; "" = no metadata is promised.
 	Envelope string `json:"envelope"`
+	// ChangesKey and ChangesValue take back the promise that a dead letter has the record's own key and value.
+	ChangesKey   bool `json:"changes_key,omitempty"`
+	ChangesValue bool `json:"changes_value,omitempty"`
 	// Service is the name that the dead letters give as that of the service that wrote them; "" = they need not name one.
 	Service string `json:"service,omitempty"`
 	// KeepsHeaders promises that dead letters keep the original headers.
@@ -51,6 +58,10 @@ type Contract struct {
 	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 }
+
+// HasDLQ reports whether what fails for good goes to a dead-letter topic; otherwise it is given up, which is its end. Histories from before
+// DeadLetters say it with an Envelope.
+func (c *Contract) HasDLQ() bool { return c.DeadLetters || c.Envelope != "" }
 
 // Backoff is the promised wait before attempt k+1: min(Cap, Initial·Multiplier^(k−1)), plus up to Jitter, plus at most Late
 // for scheduling. Initial 0 promises no wait.

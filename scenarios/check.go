@@ -130,7 +130,7 @@ func (c *checker) checkForeign() {
 	case c.s.Topics.DLQ.Foreign == 0 || c.s.Services != nil || !c.sound("/subject", "/subject/reference", "/subject/reference/envelope"):
 		return
 	case c.file != nil:
-		envelope = c.file.Contract.DLQ.Envelope
+		envelope = string(c.file.Contract.DLQ.Envelope)
 	case reference != nil && reference.DLQEnabled:
 		envelope = reference.Envelope
 	}
@@ -231,8 +231,8 @@ func (c *checker) checkReplay() {
 	if reference := c.s.Subject.Reference; reference != nil && !reference.DLQEnabled {
 		c.at("/replay", "nothing to replay: the reference has dlq_enabled: false")
 	}
-	if c.file != nil && c.file.Contract.DLQ.Envelope == "" {
-		c.at("/replay", "nothing to replay: the subject promises no dead letters (contract.dlq.envelope)")
+	if c.file != nil && !c.file.Contract.DLQ.Enabled {
+		c.at("/replay", "nothing to replay: the subject promises no dead letters (contract.dlq.enabled: false)")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -36,6 +37,7 @@ func (d *document) checkSubject(s *SubjectFile) {
 	c.checkBackoff(s.Contract.Backoff)
 	c.checkRetryTopics(s.Contract)
 	c.checkExits(s.Contract)
+	c.checkEnvelope(s.Contract.DLQ)
 	c.checkShareGroup(s.Contract)
 }
 
@@ -159,13 +161,34 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 	}
 }
 
+// checkEnvelope: headers of the subject's own must be told apart, and nothing is promised of letters that nobody writes.
+func (c *checker) checkEnvelope(dlq DLQSpec) {
+	const path = "/contract/dlq/envelope"
+	if !c.has(path) || !c.sound(path) {
+		return
+	}
+	if !dlq.Enabled && dlq.Envelope != "" {
+		c.at(path, "there are no dead letters with dlq.enabled: false: leave out one of the two")
+	}
+	headers := map[string]string{}
+	for field, header := range c.root.get(path).fields {
+		headers[field] = header.text
+	}
+	if len(headers) == 0 {
+		return
+	}
+	if _, err := deadletter.OwnHeadersName(headers); err != nil {
+		c.at(path, err.Error())
+	}
+}
+
 // checkExits: a process ends because of a record only where it has no dead-letter topic for it and still holds it.
 func (c *checker) checkExits(contract ContractSpec) {
 	const path = "/contract/on_exhausted"
 	if contract.OnExhausted == consumer.ExhaustedExit {
 		switch {
-		case contract.DLQ.Envelope != "":
-			c.at(path, "what fails for good is dead-lettered (dlq.envelope): leave out one of the two")
+		case contract.DLQ.Enabled:
+			c.at(path, "what fails for good is dead-lettered: leave on_exhausted out, or say that there is no dead-letter topic (dlq: {enabled: false})")
 		case contract.Retry != string(history.RetryInPlace) || contract.GroupType == string(history.GroupShare) || contract.Commits == CommitsAuto:
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}

@@ -27,6 +27,9 @@ const (
 	PartitionSame     = "same"
 	SkipTombstone     = "tombstone"
 	OrderOfAttempts   = "attempts"
+
+	RetryAfterHonoured = "honoured"
+	RetryAfterIgnored  = "ignored"
 )
 
 // defaultSubject is what a subject holds before its file is decoded over it. Each default promises the least that anyone would
@@ -41,7 +44,9 @@ const (
 //	logical terminal        a business failure ends the record's processing
 //	ordering none           records may be processed in any order
 //	retry in-place          no retry topics, and a record's offset is committed when it is done
-//	dlq.envelope ""         the metadata of dead letters is not judged, nor are their headers (keeps_headers) and partition (any)
+//	retry_after ignored     a 429's Retry-After need not be waited for
+//	dlq.enabled true        what fails for good is dead-lettered, with key, value and headers as they were: who parks records says so
+//	dlq.envelope none       the metadata of dead letters is not judged, nor is their partition (any)
 //	dlq.on_failure halt     nothing is committed past a record that could not be dead-lettered: less would lose it
 //	commits after-outcome   offsets follow outcomes: less would lose records at every crash
 //	stop.grace 10s          as long as the common process managers wait
@@ -53,7 +58,11 @@ func defaultSubject() SubjectFile {
 			Group: "{{.GroupID}}", Attempts: AttemptsSpec{Counter: string(history.CounterMemory)},
 			Backoff: BackoffSpec{Multiplier: 1},
 			Logical: LogicalTerminal, Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
-			DLQ:     DLQSpec{Topic: "{{.DLQTopic}}", Partition: PartitionAny, OnFailure: string(history.OnFailureHalt)},
+			RetryAfter: RetryAfterIgnored,
+			DLQ: DLQSpec{
+				Enabled: true, Topic: "{{.DLQTopic}}", Partition: PartitionAny, OnFailure: string(history.OnFailureHalt),
+				KeepsKey: true, KeepsValue: true, KeepsHeaders: true,
+			},
 			Commits: CommitsOutcome, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
 		},
 	}
@@ -83,10 +92,13 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter), GroupType: history.GroupType(c.GroupType),
 		LogicalDeadLetters: c.Logical == LogicalDeadLetter,
 		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
-		Envelope: c.DLQ.Envelope, KeepsHeaders: c.DLQ.KeepsHeaders, SamePartition: c.DLQ.Partition == PartitionSame,
-		OnFailure: history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits == CommitsAuto, StopGrace: c.Stop.Grace.D(),
+		IgnoresRetryAfter: c.RetryAfter != RetryAfterHonoured,
+		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits == CommitsAuto, StopGrace: c.Stop.Grace.D(),
 		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),
 		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
+	}
+	if c.DLQ.Enabled {
+		c.DLQ.promise(&contract)
 	}
 	if c.Backoff.Initial > 0 {
 		contract.Backoff = history.Backoff{
@@ -103,6 +115,15 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 	var err error
 	contract.Retryable, contract.Permanent, contract.Logical, err = c.Classes.outcomes()
 	return contract, err
+}
+
+// promise writes down what is promised of dead letters. What the dialect can't hold is not.
+func (d DLQSpec) promise(to *history.Contract) {
+	to.DeadLetters, to.Envelope, to.SamePartition = true, string(d.Envelope), d.Partition == PartitionSame
+	to.ChangesKey, to.ChangesValue, to.KeepsHeaders = !d.KeepsKey, !d.KeepsValue, d.KeepsHeaders
+	if dialect, err := deadletter.Named(to.Envelope); err == nil {
+		to.KeepsHeaders = to.KeepsHeaders && dialect.Traits().Headers
+	}
 }
 
 // defaultClasses are the classes of the oracle's answers, in the order of the lists.
@@ -212,7 +233,7 @@ func ReferenceContract(r Reference) history.Contract {
 	}
 	contract.ExitsExhausted = r.OnExhausted == consumer.ExhaustedExit
 	if r.DLQEnabled {
-		contract.Envelope = r.Envelope
+		contract.DeadLetters, contract.Envelope = true, r.Envelope
 		if dialect, err := deadletter.Named(r.Envelope); err == nil { // a name that is none was reported when the settings were checked
 			contract.KeepsHeaders = dialect.Traits().Headers
 		}

@@ -34,8 +34,8 @@ func TestContractOfASubject(t *testing.T) {
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent, history.OutcomeRateLimited},
 		Logical:   []history.Outcome{history.OutcomeLogical}, LogicalDeadLetters: true,
-		Ordering: history.OrderingKey, Retry: history.RetryTopics, Envelope: "plain", KeepsHeaders: true, SamePartition: true,
-		OnFailure: history.OnFailureRetry, StopGrace: 5 * time.Second, SkipsTombstones: true,
+		Ordering: history.OrderingKey, Retry: history.RetryTopics, DeadLetters: true, Envelope: "plain", KeepsHeaders: true, SamePartition: true,
+		OnFailure: history.OnFailureRetry, StopGrace: 5 * time.Second, SkipsTombstones: true, IgnoresRetryAfter: true,
 	}
 	if !reflect.DeepEqual(contract, want) {
 		t.Errorf("have %+v\nwant %+v", contract, want)
@@ -48,7 +48,8 @@ func TestContractThatPromisesTheLeast(t *testing.T) {
 		Counter:   history.CounterMemory,
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-		Ordering: history.OrderingNone, Retry: history.RetryInPlace, OnFailure: history.OnFailureHalt, StopGrace: 10 * time.Second,
+		Ordering: history.OrderingNone, Retry: history.RetryInPlace, DeadLetters: true, KeepsHeaders: true, OnFailure: history.OnFailureHalt,
+		StopGrace: 10 * time.Second, IgnoresRetryAfter: true,
 	}
 	if err != nil || !reflect.DeepEqual(contract, want) {
 		t.Errorf("have %+v, %v\nwant %+v", contract, err, want)
@@ -80,8 +81,8 @@ func TestContractOfTheReference(t *testing.T) {
 		Backoff:   history.Backoff{Initial: time.Second, Multiplier: 2, Cap: 30 * time.Second, Jitter: 200 * time.Millisecond, Late: 250 * time.Millisecond},
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-		Ordering: history.OrderingKey, Retry: history.RetryInPlace, Envelope: "plain", KeepsHeaders: true, OnFailure: history.OnFailureHalt,
-		StopGrace: 5 * time.Second, Isolation: 0.5,
+		Ordering: history.OrderingKey, Retry: history.RetryInPlace, DeadLetters: true, Envelope: "plain", KeepsHeaders: true,
+		OnFailure: history.OnFailureHalt, StopGrace: 5 * time.Second, Isolation: 0.5,
 	}
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("have %+v\nwant %+v", have, want)
@@ -269,5 +270,43 @@ func TestContractOfTheReferenceWithRetryTopics(t *testing.T) {
 	}
 	if names := RetryTopics(reference, "in"); !slices.Equal(names, []string{"in.retry-1", "in.retry-2"}) {
 		t.Errorf("retry topics %v", names)
+	}
+}
+
+// TestEnvelopes: an envelope governs metadata alone, whatever its form; without a dead-letter topic nothing of dead letters is promised.
+func TestEnvelopes(t *testing.T) {
+	for written, want := range map[string]struct {
+		letters, headers bool
+		envelope         string
+	}{
+		"{}":               {letters: true, headers: true},
+		"{envelope: none}": {letters: true, headers: true},
+		"{envelope: spring, keeps_headers: false}":            {letters: true, envelope: "spring"},
+		"{envelope: {offset: x-offset, topic: x-orig-topic}}": {true, true, "headers:topic=x-orig-topic,offset=x-offset"},
+		"{enabled: false}": {},
+	} {
+		subject, err := ParseSubject("s.yaml", []byte("name: s\nkind: process\ncommand: [s]\ncontract: {dlq: "+written+"}\n"))
+		if err != nil {
+			t.Errorf("%s: %v", written, err)
+			continue
+		}
+		have, err := subject.HistoryContract()
+		if err != nil || have.HasDLQ() != want.letters || have.KeepsHeaders != want.headers || have.Envelope != want.envelope {
+			t.Errorf("%s: have %+v, %v", written, have, err)
+		}
+	}
+	for written, want := range map[string]string{
+		"{envelope: sprnig}":                   "sprnig",
+		"{envelope: {offset: x-offset}}":       "topic",
+		"{envelope: {topic: x, offset: x}}":    "s.yaml:4:28: topic and offset are both the header \"x\": each needs one of its own",
+		"{envelope: {topic: x, partitoin: p}}": "partitoin",
+		"{envelope: {topic: 'a,b'}}":           "s.yaml:4",
+		"{enabled: false, envelope: plain}":    "enabled: false",
+		"{envelope: 5}":                        "s.yaml:4",
+	} {
+		_, err := ParseSubject("s.yaml", []byte("name: s\nkind: process\ncommand: [s]\ncontract: {dlq: "+written+"}\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", written, err)
+		}
 	}
 }

@@ -191,16 +191,38 @@ func deadLetterPromises(c history.Contract) []string {
 		history.OnFailureCrash: "When a dead letter can't be written it ends with an error, and commits nothing past that record.",
 		history.OnFailureRetry: "When a dead letter can't be written it tries on, and commits nothing past that record.",
 	}[c.OnFailure]}
-	if c.Envelope != "" {
-		list = append(list, fmt.Sprintf("Dead letters keep key and value and carry the metadata of the dialect %q%s.", c.Envelope, notHeld(c.Envelope)))
+	if !c.HasDLQ() {
+		return []string{"There is no dead-letter topic: what fails for good is given up."}
 	}
-	if c.KeepsHeaders {
-		list = append(list, "Dead letters keep the original headers.")
+	list = append(list, fmt.Sprintf("Dead letters keep %s.", kept(c)))
+	if c.Envelope != "" {
+		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope, notHeld(c.Envelope)))
 	}
 	if c.SamePartition {
 		list = append(list, "A dead letter goes to the partition with its source's number.")
 	}
 	return list
+}
+
+// kept says what a dead letter has of its record.
+func kept(c history.Contract) string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		is   bool
+	}{{"key", !c.ChangesKey}, {"value", !c.ChangesValue}, {"headers", c.KeepsHeaders}} {
+		if part.is {
+			parts = append(parts, part.name)
+		}
+	}
+	switch last := len(parts) - 1; {
+	case last < 0:
+		return "nothing of the record as it was"
+	case last == 0:
+		return "the record's " + parts[0]
+	default:
+		return "the record's " + strings.Join(parts[:last], ", ") + " and " + parts[last]
+	}
 }
 
 func either(yes bool, a, b string) string {

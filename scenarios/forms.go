@@ -13,6 +13,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -118,6 +119,43 @@ func (TextList) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Description: "A list of texts, or one comma-joined text.",
 		OneOf:       []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}},
+	}
+}
+
+// UnmarshalJSON reads the name of a dialect, none, or a mapping from fields to headers.
+func (e *Envelope) UnmarshalJSON(data []byte) error {
+	var headers map[string]string
+	if json.Unmarshal(data, &headers) == nil && headers != nil {
+		name, _ := deadletter.OwnHeadersName(headers) // what is wrong with it is told at its place in the file
+		*e = Envelope(name)
+		return nil
+	}
+	var name string
+	if err := json.Unmarshal(data, &name); err != nil {
+		return fmt.Errorf("%s is neither the name of an envelope nor a mapping of fields to headers", data)
+	}
+	if name == EnvelopeNone {
+		name = ""
+	}
+	*e = Envelope(name)
+	return nil
+}
+
+// JSONSchema describes the written forms.
+func (Envelope) JSONSchema() *jsonschema.Schema {
+	mapping, names := jsonschema.NewProperties(), []any{EnvelopeNone}
+	for _, field := range deadletter.OwnHeaderFields() {
+		mapping.Set(field, &jsonschema.Schema{Type: "string", Pattern: "^[^,=]+$"})
+	}
+	for _, name := range deadletter.Names() {
+		names = append(names, name)
+	}
+	return &jsonschema.Schema{
+		Description: "A dialect; none, if no metadata is promised; or the names of the subject's own headers, by field.",
+		OneOf: []*jsonschema.Schema{
+			{Type: "string", Enum: names},
+			{Type: "object", Properties: mapping, Required: []string{"topic"}, AdditionalProperties: jsonschema.FalseSchema},
+		},
 	}
 }
 

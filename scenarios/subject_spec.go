@@ -75,8 +75,10 @@ type ContractSpec struct {
 	OrderOf string `json:"order_of,omitempty" jsonschema:"enum=outcomes,enum=attempts"`
 	// OnExhausted, without a dead-letter topic: finish (default), if a record that fails for good is given up and its offset committed; exit, if the process
 	// ends with an error and commits nothing past it. It is then started again, as by a supervisor.
-	OnExhausted string   `json:"on_exhausted,omitempty" jsonschema:"enum=finish,enum=exit"`
-	Retry       string   `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
+	OnExhausted string `json:"on_exhausted,omitempty" jsonschema:"enum=finish,enum=exit"`
+	Retry       string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
+	// RetryAfter: honoured, if no attempt begins before the time that a 429 gave in Retry-After; ignored (default), if that is not promised.
+	RetryAfter  string   `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`
 	RetryTopics TextList `json:"retry_topics,omitempty"`
 	DLQ         DLQSpec  `json:"dlq,omitempty"`
 	// Commits: after-outcome (default) or auto.
@@ -124,16 +126,26 @@ type TextList []string
 
 // DLQSpec promises where dead letters go and what happens when they can't be written.
 type DLQSpec struct {
-	Topic string `json:"topic,omitempty"`
-	// Envelope is the dialect of the dead letters, see docs/envelopes.md.
-	Envelope string `json:"envelope,omitempty" jsonschema:"enum=plain,enum=pipestream,enum=hexkit,enum=management,enum=spring,enum=spring-retryable-topic,enum=smallrye,enum=connect,enum=streams,enum=share-group,enum=watermill"`
+	// Enabled: false, if there is no dead-letter topic: what fails for good is given up by design, and that is its end.
+	Enabled bool   `json:"enabled,omitempty"`
+	Topic   string `json:"topic,omitempty"`
+	// Envelope governs the metadata of the dead letters, and nothing else.
+	Envelope Envelope `json:"envelope,omitempty"`
 	// Partition: any (default) or same.
 	Partition string `json:"partition,omitempty" jsonschema:"enum=any,enum=same"`
 	// OnFailure: halt, crash or retry.
 	OnFailure string `json:"on_failure,omitempty" jsonschema:"enum=halt,enum=crash,enum=retry"`
-	// KeepsHeaders: dead letters carry the original headers.
+	// KeepsKey, KeepsValue and KeepsHeaders: false, if a dead letter does not carry the record's own key, value or headers.
+	KeepsKey     bool `json:"keeps_key,omitempty"`
+	KeepsValue   bool `json:"keeps_value,omitempty"`
 	KeepsHeaders bool `json:"keeps_headers,omitempty"`
 }
+
+// Envelope is the name of a dialect (see docs/envelopes.md), or that of one made from headers of the subject's own; "" for none.
+type Envelope string
+
+// EnvelopeNone says that no metadata is promised.
+const EnvelopeNone = "none"
 
 // StopSpec promises how long an orderly stop takes at most.
 type StopSpec struct {

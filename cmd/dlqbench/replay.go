@@ -109,7 +109,7 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 	if config.Options, err = security.FromEnvironment(os.LookupEnv); err != nil {
 		return config, err
 	}
-	dialect, err := deadletter.Named(flags.dialect)
+	dialect, err := deadletter.OpenerNamed(flags.dialect)
 	if err != nil {
 		return config, err
 	}

@@ -36,7 +36,7 @@ func repository(t *testing.T, files ...string) string {
 
 const (
 	goodSubject = "name: orders\nkind: process\ncommand: [orders]\ncontract: {dlq: {envelope: plain}}\n"
-	poorSubject = "name: poor\nkind: process\ncommand: [poor]\n"
+	poorSubject = "name: poor\nkind: process\ncommand: [poor]\ncontract: {dlq: {enabled: false}}\n"
 	mine        = "# mine\nname: mine\ndescription: Mine.\nworkload: {rate: 10/s, duration: 3s, warm_up: 1s}\nexpect: {thresholds: [\"count.succeeded > 1\"]}\n"
 	other       = "name: other\ndescription: Another.\nworkload: {rate: 10/s, duration: 3s}\n"
 )

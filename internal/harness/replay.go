@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/subject"
 )
@@ -89,8 +91,12 @@ func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 	if command == nil {
 		command = []string{r.options.Executable, "replay"}
 	}
-	command = append(command[:len(command):len(command)],
-		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", ids, "--rate", rate+"/s", "--dialect", r.header.Contract.Envelope)
+	dialect := []string{"--dialect", r.header.Contract.Envelope}
+	if r.header.Contract.Envelope == "" { // then no letter says where it came from
+		dialect = []string{"--dialect", deadletter.RawName, "--to", cmp.Or(r.header.ReplayTo, r.topic(history.RoleInput))}
+	}
+	command = append(append(command[:len(command):len(command)],
+		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", ids, "--rate", rate+"/s"), dialect...)
 	return subject.Launch{Command: command, Env: environ(r.values.Security())}, nil
 }
 

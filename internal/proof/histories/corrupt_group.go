@@ -84,7 +84,7 @@ func droppedAtStop(v *view) (int32, bool) {
 		return v.tried(f) && v.alone(f) && v.inPlace() && found && v.exitsOnlyAtTheEnd() && len(f.attempts) > 1 &&
 			v.outcome(f.attempts[len(f.attempts)-2]) == history.OutcomeTransient
 	})
-	if f == nil || v.Header.Contract.Envelope == "" {
+	if f == nil || !v.Header.Contract.HasDLQ() {
 		return none, false
 	}
 	covering, _ := v.covering(f)

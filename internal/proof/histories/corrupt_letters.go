@@ -9,7 +9,7 @@ func letterCorruptions() []Corruption {
 		{Name: "a dead letter has another key", Promise: fidelity("key-changed"), apply: edited(always, func(e *history.Event) { e.KeyHash++ })},
 		{Name: "a dead letter lacks a header of the record", Promise: fidelity("headers-lost"), apply: edited(
 			func(v *view) bool { return v.Header.Contract.KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
-		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"), apply: edited(always, func(e *history.Event) {
+		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"), apply: edited(tellsSome, func(e *history.Event) {
 			e.Claim.Attempts, e.Claim.Missing = none, "attempts"
 		})},
 		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"), apply: edited(tellsAll, func(e *history.Event) {
@@ -30,6 +30,9 @@ func always(*view) bool { return true }
 
 // tellsAll: the dialect says where in the topic the record was, and how often it was tried.
 func tellsAll(v *view) bool { return v.Header.Contract.Envelope == "plain" }
+
+// tellsSome: there is a dialect.
+func tellsSome(v *view) bool { return v.Header.Contract.Envelope != "" }
 
 // edited changes the audit's record of a record's only dead letter.
 func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (int32, bool) {

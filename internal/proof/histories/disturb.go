@@ -45,7 +45,7 @@ func (s *simulation) disturbOnce(at time.Duration) time.Duration {
 		fault := s.plan("network", "downstream", false)
 		s.window(fault, at, took, func(on bool) { s.linkDown = on })
 	case 7:
-		if s.contract().Envelope == "" || s.graph() != nil {
+		if !s.contract().HasDLQ() || s.graph() != nil {
 			return at
 		}
 		took *= 2

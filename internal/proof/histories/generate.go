@@ -143,18 +143,21 @@ func (s *simulation) drawHeader() history.Header {
 	if chance(s, 8) {
 		c.Backoff = history.Backoff{}
 	}
-	switch s.Intn(8) {
+	c.IgnoresRetryAfter = chance(s, 4)
+	switch s.Intn(9) {
+	case 5:
+		c.DeadLetters, c.Envelope = true, "" // no metadata is promised
 	case 6:
 		c.Envelope = "other" // a dialect whose dead letters name the topic alone
 	case 7:
 		c.Envelope = ""
 	}
-	if chance(s, 5) && c.Envelope != "" {
+	if chance(s, 5) && c.HasDLQ() {
 		c.Retry, c.Counter, c.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
 	}
 	return history.Header{
 		Format: history.FormatVersion, RunID: "generated", Scenario: "generated", Rerun: "dlqbench prove", Records: 4 + s.Intn(9),
-		Instances: 1 + s.Intn(3), Contract: c, Replay: c.Envelope != "" && chance(s, 5),
+		Instances: 1 + s.Intn(3), Contract: c, Replay: c.HasDLQ() && chance(s, 5),
 		Topics: []history.Topic{
 			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions},
 			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},

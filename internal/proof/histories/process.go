@@ -243,7 +243,10 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 		w.giveUp()
 	case p.stopping:
 	default:
-		wait := max(c.Backoff.Wait(w.k), told)
+		wait := c.Backoff.Wait(w.k)
+		if !c.IgnoresRetryAfter {
+			wait = max(wait, told)
+		}
 		if c.Backoff.Jitter > 0 && !p.steady {
 			wait += time.Duration(p.Intn(int(c.Backoff.Jitter/ms))) * ms
 		}
@@ -264,7 +267,7 @@ func (w *work) finish() {
 
 func (w *work) giveUp() {
 	switch p := w.process; {
-	case p.contract().Envelope == "":
+	case !p.contract().HasDLQ():
 		w.finish()
 	case !p.stopping:
 		w.write(spot{w.letterbox(), w.letterPartition()}, w.letterEntry(), nil)
@@ -283,8 +286,11 @@ func (w *work) letterEntry() entry {
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
 	}
-	if w.process.contract().Envelope == "other" {
+	switch w.process.contract().Envelope {
+	case "other":
 		claim.Partition, claim.Offset, claim.Attempts = none, none, none
+	case "":
+		claim = history.Claim{}
 	}
 	return entry{record: w.record.number, letter: claim, replays: w.replays}
 }

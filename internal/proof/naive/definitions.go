@@ -20,7 +20,7 @@ func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contrac
 // not retried is, and so is the last attempt of those that are promised (unless the process then ends in the record's place); k counts it in its series.
 func (j *judge) final(a *tried, k int) bool {
 	c := &j.header.Contract
-	givesUp := c.Envelope == "" && !c.ExitsExhausted
+	givesUp := !c.HasDLQ() && !c.ExitsExhausted
 	switch {
 	case a.outcome == history.OutcomeSuccess:
 		return true
@@ -90,7 +90,7 @@ func (j *judge) record(r *record) {
 	j.classification(r)
 	j.backoff(r)
 	j.letters(r)
-	if len(r.found) > 0 && j.header.Contract.Envelope != "" {
+	if len(r.found) > 0 && j.header.Contract.HasDLQ() {
 		allowed := 1
 		for _, l := range r.letters {
 			if l.acked < 0 {
@@ -144,7 +144,7 @@ func (j *judge) commits(r *record) {
 		if n := len(r.attempts); n > 0 {
 			last, started = r.attempts[n-1].outcome, r.attempts[n-1].start
 		}
-		if len(r.letters) > 0 && j.header.Contract.Envelope != "" {
+		if len(r.letters) > 0 && j.header.Contract.HasDLQ() {
 			switch acked := r.acked(); {
 			case acked > c.asked:
 				j.saw("commit-after-dlq", "commit-before-dlq", r)
@@ -186,7 +186,7 @@ func (j *judge) bounded(r *record) {
 	}
 	for _, c := range r.commits {
 		terminal := j.terminal(r)
-		if j.header.Contract.Envelope != "" || c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
+		if j.header.Contract.HasDLQ() || c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
 			continue
 		}
 		if n := len(r.attempts); n > 0 && n < limit && j.retryable(r.attempts[n-1].outcome) && !r.attempts[n-1].gone && r.attempts[n-1].start <= c.asked {
@@ -253,7 +253,7 @@ func (j *judge) backoff(r *record) {
 			continue
 		}
 		j.judged("backoff")
-		g := gapBefore(&b, &r.attempts[i], before, numbers[i]-1)
+		g := gapBefore(&j.header.Contract, &r.attempts[i], before, numbers[i]-1)
 		switch {
 		case g.shortest < g.least-precision:
 			j.early(r, &g)
@@ -298,8 +298,8 @@ type gap struct {
 	shortest, longest, least, most, uncapped time.Duration
 }
 
-func gapBefore(b *history.Backoff, a, before *tried, k int) gap {
-	free := *b
+func gapBefore(c *history.Contract, a, before *tried, k int) gap {
+	b, free := &c.Backoff, c.Backoff
 	free.Cap = 0
 	g := gap{k: k, shortest: a.start - before.end, longest: a.start - before.end, least: b.Wait(k), uncapped: free.Wait(k)}
 	g.most = g.least + b.Jitter + b.Late
@@ -309,7 +309,9 @@ func gapBefore(b *history.Backoff, a, before *tried, k int) gap {
 	case history.OutcomeRateLimited:
 		// It may wait as long as it was told, as long as it promised, or for both.
 		g.most += before.told
-		g.least = max(g.least, before.told)
+		if !c.IgnoresRetryAfter {
+			g.least = max(g.least, before.told)
+		}
 	}
 	return g
 }
@@ -332,10 +334,9 @@ func (j *judge) early(r *record, g *gap) {
 
 // firstGapEarly: the first wait of the record's series was too short.
 func (j *judge) firstGapEarly(r *record) bool {
-	b := j.header.Contract.Backoff
 	for i, k := range j.series(r) {
 		if k == 2 && j.retryable(r.attempts[i-1].outcome) {
-			if g := gapBefore(&b, &r.attempts[i], &r.attempts[i-1], 1); g.shortest < g.least-precision {
+			if g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], 1); g.shortest < g.least-precision {
 				return true
 			}
 		}
@@ -347,24 +348,30 @@ func (j *judge) firstGapEarly(r *record) bool {
 // and "copies of r in the DLQ ≤ 1".
 func (j *judge) letters(r *record) {
 	c := &j.header.Contract
-	if c.Envelope == "" {
+	if !c.HasDLQ() {
 		return
 	}
 	if len(r.found) > 0 {
 		j.judged("dlq-fidelity")
 	}
 	for _, e := range r.found {
-		if e.ValueHash != r.send.ValueHash {
+		if !c.ChangesValue && e.ValueHash != r.send.ValueHash {
 			j.saw("dlq-fidelity", "payload-changed", r)
 		}
 		if e.ValueHash != r.found[0].ValueHash {
 			j.saw("dlq-once", "two-payloads-one-source", r)
 		}
-		if e.KeyHash != r.send.KeyHash {
+		if !c.ChangesKey && e.KeyHash != r.send.KeyHash {
 			j.saw("dlq-fidelity", "key-changed", r)
 		}
 		if c.KeepsHeaders && e.HeadersHash != r.send.HeadersHash {
 			j.saw("dlq-fidelity", "headers-lost", r)
+		}
+		if c.Envelope == "" {
+			if c.SamePartition && e.Partition != r.partition {
+				j.saw("dlq-fidelity", "metadata-wrong", r)
+			}
+			continue
 		}
 		if e.Claim.Missing != "" {
 			j.saw("dlq-fidelity", "metadata-missing", r)

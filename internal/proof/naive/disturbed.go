@@ -25,7 +25,7 @@ type story struct {
 // disturbances decides what can be decided of disturbed records.
 func (j *judge) disturbances() {
 	c := &j.header.Contract
-	if j.header.Replay || c.Retry == history.RetryTopics || c.Envelope == "" || !j.wholeTime() {
+	if j.header.Replay || c.Retry == history.RetryTopics || !c.HasDLQ() || !j.wholeTime() {
 		return
 	}
 	for number := range int32(j.header.Records) {

@@ -14,7 +14,11 @@ const (
 )
 
 // outage is a stretch in which every write of a dead letter failed; answered is when the first error came, refused when the last did, -1 if none did.
-type outage struct{ from, to, answered, refused time.Duration }
+// records are those that one was written for.
+type outage struct {
+	from, to, answered, refused time.Duration
+	records                     []int32
+}
 
 // outages: "a window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next that succeeds". A
 // write that was asked for before the last success may fail after it: the window then begins with its failure.
@@ -48,7 +52,7 @@ func (j *judge) outages() []outage {
 			all, open = append(all, one), true
 		}
 		last := &all[len(all)-1]
-		last.to = e.Time
+		last.to, last.records = e.Time, append(last.records, e.Record)
 		if last.answered < 0 && !e.Flags.Has(history.Withheld) {
 			last.answered = e.Time
 		}
@@ -141,7 +145,7 @@ func (j *judge) surfaced() {
 	for _, o := range j.outages() {
 		known, needed := o.refused-o.answered, max(3*time.Second, 2*waits)
 		if o.answered < 0 || known < needed {
-			known, needed = o.to-o.from, 30*time.Second
+			known, needed = j.owed(&o)-o.from, 30*time.Second
 		}
 		if known < needed {
 			continue
@@ -155,4 +159,23 @@ func (j *judge) surfaced() {
 			j.sawPartition(halting, "failure-not-surfaced", history.None, history.None)
 		}
 	}
+}
+
+// owed is until when, in the outage, one of the records had not come to its end.
+func (j *judge) owed(o *outage) time.Duration {
+	c := &j.header.Contract
+	until := time.Duration(0)
+	for _, number := range o.records {
+		last := o.to
+		for i := range j.events {
+			e := &j.events[i]
+			ends := e.Kind == history.KindAttemptEnd && (e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && !c.LogicalDeadLetters) ||
+				e.Kind == history.KindProduceResponse && e.Instance >= 0 && j.role(e.Topic) == history.RoleDLQ && accepted(e)
+			if ends && e.Record == number && e.Time >= o.from && e.Time <= o.to {
+				last = e.Time
+			}
+		}
+		until = max(until, last)
+	}
+	return until
 }

@@ -35,7 +35,7 @@ type try struct {
 // that waited all through its middle half started in it?
 func (j *judge) isolation() {
 	c := &j.header.Contract
-	if c.Isolation <= 0 || c.MaxAttempts == 0 || c.Envelope == "" || c.Ordering != history.OrderingNone || c.Retry != history.RetryInPlace ||
+	if c.Isolation <= 0 || c.MaxAttempts == 0 || !c.HasDLQ() || c.Ordering != history.OrderingNone || c.Retry != history.RetryInPlace ||
 		len(j.header.Faults) > 0 || j.header.Replay || j.frozen() {
 		return
 	}
@@ -278,7 +278,7 @@ func (j *judge) jitter(records map[int32]*record) {
 			case history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
 				return
 			}
-			g := gapBefore(&b, &r.attempts[i], &r.attempts[i-1], k-1)
+			g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], k-1)
 			if g.shortest >= g.least-precision && g.longest <= g.most {
 				above = append(above, max(g.longest-g.least, 0))
 			}
@@ -326,7 +326,7 @@ func (j *judge) usual(records map[int32]*record) {
 			if k == 1 || i >= k || r.attempts[i-1].outcome != history.OutcomeTransient || !j.retryable(history.OutcomeTransient) {
 				continue
 			}
-			g := gapBefore(&b, &r.attempts[i], &r.attempts[i-1], k-1)
+			g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], k-1)
 			if g.shortest < g.least-precision || g.longest > g.most {
 				continue
 			}
