@@ -50,12 +50,24 @@ func (w *world) otherGroup() string {
 	return ""
 }
 
+// notRead notes a request that was refused because the tap does not read it. What the subject would have done with its answer is not known.
+func (w *world) notRead(e *history.Event) {
+	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)
+	if e.Aux != history.None {
+		what = fmt.Sprintf("the subject sent %s in version %d, and dlqbench reads it up to version %d", e.Text, e.N, e.Aux)
+	}
+	what += ": it was refused, as brokers refuse what they don't know; have the client ask for versions (ApiVersions), or use a newer dlqbench"
+	if !slices.Contains(w.unread, what) {
+		w.unread = append(w.unread, what)
+	}
+}
+
 // weaken: where events are missing, or not of the kind that the checkers know, the absence of one proves nothing. What a record that is there shows by
 // itself still does.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
 	other := j.world.otherGroup()
-	if other == "" && (j.broken == nil || !decided) {
+	if other == "" && (j.broken == nil && len(j.world.unread) == 0 || !decided) {
 		return r
 	}
 	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
@@ -66,9 +78,12 @@ func (j *judge) weaken(r Result) Result {
 	if other != "" {
 		return unseen(r.Name, r.Of, other)
 	}
-	r.Why = "part of the history is missing, and what is missing could explain it"
-	if r.Status == Pass {
-		r.Why = "part of the history is missing, and with it perhaps a violation"
+	missing := "part of the history is missing"
+	if j.broken == nil {
+		missing = "requests that dlqbench does not read were refused"
+	}
+	if r.Why = missing + ", and that could explain it"; r.Status == Pass {
+		r.Why = missing + ", and with it perhaps a violation"
 	}
 	r.Status = Inconclusive
 	return r
@@ -163,6 +178,7 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 	if other := j.world.otherGroup(); other != "" {
 		reasons = append(reasons, other)
 	}
+	reasons = append(reasons, j.world.unread...)
 	reasons = append(reasons, j.world.idleFaults()...)
 	expect := &j.header.Expect
 	if planned := float64(j.header.Records); expect.MinLoad > 0 && float64(j.world.acked) < expect.MinLoad*planned {

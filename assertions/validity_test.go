@@ -24,6 +24,14 @@ func fine(b *builder) *builder {
 	return b.drain()
 }
 
+// unread has the tap refuse a request of an instance that it does not read.
+func unread(b *builder, name string, newest int64) *builder {
+	e := b.of(history.KindUnreadable)
+	e.Code, e.N, e.Aux, e.Text = 1, 19, newest, name
+	b.put(e)
+	return b
+}
+
 // shared has an instance acquire an offset as a member of a share group.
 func shared(b *builder) *builder {
 	e := b.of(history.KindShareAcquired)
@@ -94,6 +102,23 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"a share group that changes payloads", func(b *builder) history.Source {
 			b.h.Records = 1
 			shared(b.begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1))
+			b.inTopics[len(b.inTopics)-1].ValueHash++
+			return b.drain().done()
+		}, Fail, "payload-changed"},
+		{"a client of the future that is refused", func(b *builder) history.Source {
+			return unread(unread(fine(b), "Fetch", 18), "API key 200", history.None).done()
+		}, Inconclusive, "sent Fetch in version 19, and dlqbench reads it up to version 18: it was refused"},
+		{"a client that is refused and loses records", func(b *builder) history.Source {
+			b.h.Records = 1
+			return unread(b.begin().send(0).commit(1), "API key 200", history.None).drain().done()
+		}, Inconclusive, "no-loss can't be judged: requests that dlqbench does not read were refused, and that could explain it"},
+		{"a client that loses records", func(b *builder) history.Source {
+			b.h.Records = 1
+			return b.begin().send(0).commit(1).drain().done()
+		}, Fail, "no-loss is violated"},
+		{"a client that is refused and changes payloads", func(b *builder) history.Source {
+			b.h.Records = 1
+			unread(b.begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1), "Fetch", 18)
 			b.inTopics[len(b.inTopics)-1].ValueHash++
 			return b.drain().done()
 		}, Fail, "payload-changed"},

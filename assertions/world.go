@@ -74,8 +74,10 @@ type world struct {
 	// share: the subject consumes through a share group (KIP-932), says its contract; sharing: and so does the history. committing: the history
 	// shows commits of a consumer group.
 	share, sharing, committing bool
-	earlier                    map[place]bool // where audits before the last found dead letters; made when asked for
-	store                      *storeWorld
+	// unread are the requests that were refused because the tap does not read them, in words.
+	unread  []string
+	earlier map[place]bool // where audits before the last found dead letters; made when asked for
+	store   *storeWorld
 
 	// What the event at hand meant.
 	attempt *attempt
@@ -206,6 +208,8 @@ func (w *world) takeRare(e *history.Event) {
 		w.askAck(e)
 	case history.KindShareAckResponse:
 		w.answerAck(e)
+	case history.KindUnreadable:
+		w.notRead(e)
 	}
 }
 

@@ -146,6 +146,11 @@ const (
 	// (another status, or no answer), Code = the status (0: no answer), Text = what was seen. Time is when it was asked. The first of
 	// a process is N = 1: what never was healthy has not turned unhealthy.
 	KindSubjectHealth
+
+	// Unreadable: a request of an instance was refused by closing its connection, as brokers refuse what they don't know: the tap does not read that API,
+	// or not that version of it. Instance, Run, Code = the API key, N = the version, Aux = the newest version that the tap reads (None: it does not read
+	// the API), Text = the API's name. Once for each API and version that a process uses.
+	KindUnreadable
 )
 
 // How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).

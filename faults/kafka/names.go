@@ -19,7 +19,7 @@ const (
 // apiKey finds the key of an API by Kafka's name, in any case: clients spell SaslHandshake in several ways.
 func apiKey(name string) (int16, error) {
 	for key := range int16(lastKey) {
-		if known := kmsg.NameForKey(key); known != "" && strings.EqualFold(known, name) {
+		if kmsg.RequestForKey(key) != nil && strings.EqualFold(kmsg.NameForKey(key), name) {
 			return key, nil
 		}
 	}

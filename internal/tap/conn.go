@@ -207,7 +207,7 @@ func (c *conn) linger() {
 // request observes one request and passes it on, or answers it.
 func (c *conn) request(fr *frame) error {
 	at := c.tap.Clock.Now()
-	p, err := c.parse(fr.payload())
+	p, err := c.parse(fr.payload(), at)
 	if err != nil {
 		return err
 	}
@@ -242,9 +242,8 @@ func (c *conn) unanswered(p *pending) {
 	p.action.done()
 }
 
-// parse makes the pending entry of a request. A request newer than ApiVersions allowed is refused, as a broker would, where its
-// content matters: passing it unseen would make the history incomplete.
-func (c *conn) parse(payload []byte) (*pending, error) {
+// parse makes the pending entry of a request.
+func (c *conn) parse(payload []byte, at time.Duration) (*pending, error) {
 	if c.rawTokens.Load() {
 		h, err := c.tap.apis.parseHeader(payload)
 		if err != nil || !h.known {
@@ -260,11 +259,35 @@ func (c *conn) parse(payload []byte) (*pending, error) {
 	if h.known || h.key == keyAPIVersions {
 		return &pending{header: h}, nil
 	}
-	if c.tap.apis.maxVersion(h.key) >= 0 && (decodesRequest(h.key) || decodesResponse(h.key)) {
-		return nil, fmt.Errorf("a %s request has version %d; the newest that can be observed is %d",
-			apiName(h.key), h.version, c.tap.apis.maxVersion(h.key))
+	c.refuseUnreadable(h, at)
+	return nil, errUnreadable
+}
+
+// errUnreadable ends a connection over which something came that the tap does not read. What that was has been told.
+var errUnreadable = errors.New("the tap does not read the request")
+
+// refuseUnreadable notes a request that is refused by closing its connection, as a broker refuses what it does not know. Passed on unseen it would leave the
+// history incomplete, and its answer might name brokers around the tap. A client that heeds ApiVersions sends none.
+func (c *conn) refuseUnreadable(h header, at time.Duration) {
+	if !c.process.firstUnreadable(h.key, h.version) {
+		return
 	}
-	return &pending{header: h}, nil
+	e := c.event(history.KindUnreadable, at)
+	e.Code, e.N, e.Aux, e.Text = h.key, int32(h.version), int64(c.tap.apis.maxVersion(h.key)), apiName(h.key)
+	c.tap.Sink.Record(e)
+	c.log.Error().Str("api", apiName(h.key)).Int16("version", h.version).Int16("newest_read", c.tap.apis.maxVersion(h.key)).
+		Msg("a request of the subject was refused by closing its connection: dlqbench does not read this API, or not in this version, and did not offer it; " +
+			"have the client ask for versions (ApiVersions), or use a newer dlqbench")
+}
+
+// clamp offers the client what the tap reads of what the broker offers, and tells once what is left out.
+func (c *conn) clamp(versions *kmsg.ApiVersionsResponse) {
+	taken := c.tap.apis.clamp(versions)
+	if len(taken) > 0 {
+		c.tap.clamped.Do(func() {
+			c.log.Info().Strs("not_offered", taken).Msg("the brokers know more than dlqbench reads: the subject is not offered it")
+		})
+	}
 }
 
 // enqueue puts the request into the queue, and answers it if it is a local one with nothing before it.
@@ -402,7 +425,7 @@ func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byt
 	changed := c.rewriteAddresses(response)
 	c.tap.topics.learnTopics(response)
 	if versions, ok := response.(*kmsg.ApiVersionsResponse); ok {
-		c.tap.apis.clamp(versions)
+		c.clamp(versions)
 		changed = true
 	}
 	if p.forged != nil {
@@ -541,7 +564,7 @@ func (c *conn) complain(err error, what string) {
 	default:
 	}
 	var timeout net.Error
-	if isEnd(err) || errors.As(err, &timeout) && timeout.Timeout() {
+	if isEnd(err) || errors.Is(err, errUnreadable) || errors.As(err, &timeout) && timeout.Timeout() {
 		c.log.Debug().Err(err).Msg(what)
 		return
 	}

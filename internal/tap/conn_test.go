@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -296,18 +298,50 @@ func TestBeginRunDropsConnectionsOfTheProcessBefore(t *testing.T) {
 	}
 }
 
-// Unknown requests and answers are passed on byte for byte, in order.
-func TestWhatIsNotKnownIsPassedOn(t *testing.T) {
-	_, subject, kafka := pair(t, nil)
-	odd := []byte{0, 0, 0, 12, 0, 200, 0, 9, 0, 0, 0, 77, 1, 2, 3, 4}
-	subject.send(odd)
-	if got := kafka.receive(); !bytes.Equal(got, odd[4:]) {
-		t.Errorf("the broker got %x", got)
-	}
-	answer := []byte{0, 0, 0, 6, 0, 0, 0, 77, 9, 9}
-	kafka.send(answer)
-	if got := subject.receive(); !bytes.Equal(got, answer[4:]) {
-		t.Errorf("the client got %x", got)
+// What the tap does not read is refused by closing the connection, and told once for each API and version: nothing of it reaches the broker.
+func TestWhatIsNotReadIsRefused(t *testing.T) {
+	var said bytes.Buffer
+	for _, one := range []struct {
+		name         string
+		key, version int16
+		newest       int64
+		api          string
+	}{
+		{"an API that nobody knows yet", 200, 9, history.None, "API key 200"},
+		{"an API of a vendor", 10006, 0, history.None, "API key 10006"},
+		{"a version to come of what is observed", keyFetch, 99, int64(kmsg.NewPtrFetchRequest().MaxVersion()), "Fetch"},
+		{"a version to come of what only passes", 2, 99, int64(kmsg.NewPtrListOffsetsRequest().MaxVersion()), "ListOffsets"},
+		{"a version that can't be", keyProduce, -1, int64(kmsg.NewPtrProduceRequest().MaxVersion()), "Produce"},
+		{"Kafka Streams' own groups", keyStreamsGroupHeartbeat, 0, history.None, "StreamsGroupHeartbeat"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			said.Reset()
+			b := newBroker(t)
+			r := newRig(t, b.upstreams(), func(c *Config) { c.Log = zerolog.New(zerolog.SyncWriter(&said)) })
+			address := r.open(t, 0)
+			for range 2 { // it comes back, as clients do
+				subject := dial(t, address)
+				kafka := b.next()
+				frame := []byte{0, 0, 0, 12, byte(one.key >> 8), byte(one.key), byte(one.version >> 8), byte(one.version), 0, 0, 0, 77, 1, 2, 3, 4}
+				subject.send(frame)
+				if _, err := subject.tryReceive(patience); err == nil || strings.Contains(err.Error(), "timeout") {
+					t.Errorf("the client sees %v", err)
+				}
+				if got, err := kafka.tryReceive(patience); err == nil || strings.Contains(err.Error(), "timeout") {
+					t.Errorf("the broker gets %x, %v", got, err)
+				}
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			events := r.log.of(history.KindUnreadable)
+			if len(events) != 1 || events[0].Code != one.key || events[0].N != int32(one.version) || events[0].Aux != one.newest || events[0].Text != one.api {
+				t.Errorf("recorded %+v", events)
+			}
+			if strings.Count(said.String(), "was refused by closing its connection") != 1 || !strings.Contains(said.String(), one.api) {
+				t.Errorf("said %s", &said)
+			}
+		})
 	}
 }
 
@@ -393,7 +427,7 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	subject.request(1, request)
 	kafka.receive()
 	answer := request.ResponseKind().(*kmsg.ApiVersionsResponse)
-	for _, api := range [][3]int16{{0, 0, 99}, {3, 0, 2}, {99, 0, 1}, {200, 0, 1}, {8, 90, 99}} {
+	for _, api := range [][3]int16{{0, 0, 99}, {3, 0, 2}, {99, 0, 1}, {200, 0, 1}, {8, 90, 99}, {keyStreamsGroupHeartbeat, 0, 1}} {
 		one := kmsg.NewApiVersionsResponseApiKey()
 		one.ApiKey, one.MinVersion, one.MaxVersion = api[0], api[1], api[2]
 		answer.ApiKeys = append(answer.ApiKeys, one)
@@ -423,6 +457,33 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 		t.Errorf("got %+v", newest)
 	}
 	kafka.silent(20 * time.Millisecond)
+}
+
+// An answer that the tap rewrites keeps the fields that it does not know: newer brokers add them as tags, without a new version.
+func TestTagsThatAreNotKnownStay(t *testing.T) {
+	_, subject, kafka := pair(t, nil)
+	request := kmsg.NewPtrMetadataRequest()
+	request.SetVersion(request.MaxVersion())
+	subject.request(1, request)
+	kafka.receive()
+	answer := request.ResponseKind().(*kmsg.MetadataResponse)
+	own := kmsg.NewMetadataResponseBroker()
+	own.NodeID, own.Host, own.Port = 1, "kafka", 9092
+	own.UnknownTags.Set(900, []byte("of the broker"))
+	answer.Brokers = append(answer.Brokers, own)
+	answer.UnknownTags.Set(901, []byte("of the answer"))
+	kafka.respond(1, answer)
+	got := decodeAnswer(t, subject.receive(), 1, kmsg.NewPtrMetadataResponse(), request.GetVersion())
+	if len(got.Brokers) != 1 || got.Brokers[0].Host != "127.0.0.1" {
+		t.Fatalf("the brokers are %+v", got.Brokers)
+	}
+	tags := map[uint32]string{}
+	for _, of := range []*kmsg.Tags{&got.UnknownTags, &got.Brokers[0].UnknownTags} {
+		of.Each(func(tag uint32, value []byte) { tags[tag] = string(value) })
+	}
+	if !maps.Equal(tags, map[uint32]string{900: "of the broker", 901: "of the answer"}) {
+		t.Errorf("the tags are %v", tags)
+	}
 }
 
 // After SaslHandshake v0 come tokens without any Kafka header, then requests again.

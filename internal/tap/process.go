@@ -21,13 +21,25 @@ type process struct {
 	leaves   map[memberID]int // how often a member has left
 	sessions map[session]*fetchSession
 	asking   map[partition]*conn // which connection asks for a partition
+	refused  map[[2]int16]bool   // APIs and versions that were refused as unreadable
 }
 
 func newProcess(t *Tap, instance int, run uint16) *process {
 	return &process{
 		tap: t, instance: instance, run: run, fetching: make(chan struct{}),
 		members: map[memberID]*member{}, leaves: map[memberID]int{}, sessions: map[session]*fetchSession{}, asking: map[partition]*conn{},
+		refused: map[[2]int16]bool{},
 	}
+}
+
+// firstUnreadable reports whether the process uses an API and version that the tap does not read for the first time.
+func (p *process) firstUnreadable(key, version int16) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := [2]int16{key, version}
+	first := !p.refused[at]
+	p.refused[at] = true
+	return first
 }
 
 func (p *process) event(kind history.Kind, at time.Duration) history.Event {

@@ -58,6 +58,7 @@ type Tap struct {
 	topics  *topics
 	frames  frames
 	inflate *kafkaio.Inflater
+	clamped sync.Once // what brokers offer and the tap does not read has been told
 
 	tasks sync.WaitGroup // accept loops and connections; added to only under mu while open
 

@@ -29,6 +29,7 @@ const (
 	keyDescribeTopicPartitions = 75
 	keyShareFetch              = 78
 	keyShareAcknowledge        = 79
+	keyStreamsGroupHeartbeat   = 88
 )
 
 // Kafka's error codes that the tap itself sends or draws conclusions from.
@@ -44,7 +45,8 @@ const (
 	codeFetchSessionTopicIDError = 106
 )
 
-// apis says what kmsg can decode.
+// apis says what the tap reads: what kmsg can decode, but for the group protocol of Kafka Streams (KIP-1071), whose members the tap does not follow. A
+// client that is not offered it uses another one, or says that it can't.
 type apis struct{ max, flexible []int16 }
 
 // newAPIs asks kmsg. Keys are dense: Kafka numbers them one after another; 256 leaves room.
@@ -54,7 +56,7 @@ func newAPIs() *apis {
 	for key := range int16(keys) {
 		a.max[key], a.flexible[key] = -1, 1<<15-1
 		request := kmsg.RequestForKey(key)
-		if request == nil {
+		if request == nil || key == keyStreamsGroupHeartbeat {
 			continue
 		}
 		a.max[key] = request.MaxVersion()
@@ -69,7 +71,7 @@ func newAPIs() *apis {
 	return a
 }
 
-// maxVersion is the newest version of the API that kmsg decodes, -1 for an API it does not know.
+// maxVersion is the newest version of the API that the tap reads, -1 for an API that it does not read.
 func (a *apis) maxVersion(key int16) int16 {
 	if key < 0 || int(key) >= len(a.max) {
 		return -1
@@ -95,16 +97,23 @@ func (h header) responseHeader(payload []byte) (int, error) {
 	return len(payload) - len(w.rest), nil
 }
 
-// clamp takes out of an ApiVersions response what the tap could not decode, so that no client uses it.
-func (a *apis) clamp(response *kmsg.ApiVersionsResponse) {
+// clamp takes out of an ApiVersions response what the tap does not read, so that no client uses it. It returns what it took, in words.
+func (a *apis) clamp(response *kmsg.ApiVersionsResponse) (taken []string) {
 	kept := response.ApiKeys[:0]
 	for _, api := range response.ApiKeys {
+		offered := api.MaxVersion
 		api.MaxVersion = min(api.MaxVersion, a.maxVersion(api.ApiKey))
-		if api.MaxVersion >= api.MinVersion {
-			kept = append(kept, api)
+		if api.MaxVersion < api.MinVersion {
+			taken = append(taken, apiName(api.ApiKey))
+			continue
 		}
+		if api.MaxVersion < offered {
+			taken = append(taken, fmt.Sprintf("%s above version %d", apiName(api.ApiKey), api.MaxVersion))
+		}
+		kept = append(kept, api)
 	}
 	response.ApiKeys = kept
+	return taken
 }
 
 // unsupported is a broker's answer to an ApiVersions request newer than itself: version 0, with the range to retry in (KIP-511).
@@ -143,10 +152,10 @@ func decodesResponse(key int16) bool {
 	return decodesRequest(key)
 }
 
-// apiName is Kafka's name of the API.
+// apiName is Kafka's name of the API, its key where that has none yet.
 func apiName(key int16) string {
-	if name := kmsg.NameForKey(key); name != "" {
-		return name
+	if kmsg.RequestForKey(key) == nil {
+		return fmt.Sprintf("API key %d", key)
 	}
-	return fmt.Sprintf("API key %d", key)
+	return kmsg.NameForKey(key)
 }

@@ -104,7 +104,6 @@ func (n *node) brokerSettings(c *config) map[string]string {
 // run's drain.
 func groupSettings(version install.Version) map[string]string {
 	settings := map[string]string{
-		"group.coordinator.rebalance.protocols":    "classic,consumer",
 		"group.consumer.heartbeat.interval.ms":     "500",
 		"group.consumer.min.heartbeat.interval.ms": "500",
 		"group.consumer.session.timeout.ms":        "6000",
@@ -112,7 +111,6 @@ func groupSettings(version install.Version) map[string]string {
 	}
 	if shareGroups(version) {
 		maps.Copy(settings, map[string]string{
-			"group.coordinator.rebalance.protocols":           "classic,consumer,share",
 			"group.share.heartbeat.interval.ms":               "500",
 			"group.share.min.heartbeat.interval.ms":           "500",
 			"group.share.session.timeout.ms":                  "6000",
