@@ -9,12 +9,20 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # With PARTS=n, the targets that say so do every n-th piece of their work, other ones for each commit: CI has little time, and sees all of it in n
-# commits. Without it they do everything.
+# commits. Without it they do everything. Which pieces is up to SLICE, the number of commits up to this one: it grows by one with each. A shallow clone does
+# not have it, and takes the commit's hash: then chance decides when a piece has its turn, and make says so. Set SLICE there to a number that grows.
 PARTS ?= 1
-SLICE  = $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
+ifeq ($(origin SLICE),undefined)
+ifeq ($(shell git rev-parse --is-shallow-repository 2>/dev/null),false)
+SLICE := $(shell git rev-list --count HEAD)
+else
+SLICE  = $(shell echo 'slices: no history to count commits in, so chance decides which come when; set SLICE to a number that grows, such as the number of the build' >&2; \
+	printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
+endif
+endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs fuzz bench schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs strangers strangers-short fuzz bench schemas docs clean
 
 build:
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
@@ -72,17 +80,26 @@ vet:
 scenarios: build
 	./dlqbench run --quiet --parallel 4 $$(./dlqbench list --cluster embedded | awk '{print $$1}')
 
-# That verdicts can be trusted: planted bugs are caught, correct consumers never accused, checkers agree with their definitions. It takes
-# about an hour; docs/proof.md has the tables. Longer still: PROVE="soundness --first 100000 --runs 100000 --for 8h".
+# That verdicts can be trusted: planted bugs are caught, correct consumers never accused, those that others wrote among them, checkers agree with their
+# definitions. It takes hours; docs/proof.md has the tables. Longer still: PROVE="soundness --first 100000 --runs 100000 --for 8h".
 prove: build
-	./dlqbench prove $(PROVE)
+	./dlqbench prove $(or $(PROVE),--strangers test/strangers)
+
+# Correct consumers in Go, Python, Java and JavaScript that know nothing of dlqbench, in the shipped scenarios. What this machine can't build is told as SKIPPED.
+STRANGERS ?= --runs 600
+strangers: build
+	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
+
+# Six of those runs, the next ones with each commit.
+strangers-short: build
+	./dlqbench prove strangers --strangers test/strangers --quiet --parallel 3 --first $$(($(SLICE) * 6)) --runs 6
 
 # The same in minutes: each planted bug once, in PARTS, and runs with other seeds for each commit.
 prove-short: prove-oracle prove-runs
 prove-oracle: build
 	./dlqbench prove oracle --quiet --histories 4000
 prove-runs: build
-	./dlqbench prove completeness soundness --quiet --parallel 6 --first $(SLICE) --seeds 1 --runs 10000 --for 30s \
+	./dlqbench prove completeness soundness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 --runs 10000 --for 30s \
 		$$(./dlqbench mutant | $(PART) | awk '{print "--mutant", $$1}')
 
 # Some fuzzing for everything that decodes what comes from outside. A number of inputs, not a time: at the end of a time, Go before 1.27 now and then

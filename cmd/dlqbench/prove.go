@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/proof"
 )
 
@@ -23,19 +24,23 @@ type proveFlags struct {
 	seeds, runs, histories int
 	limit                  time.Duration
 	parallel               int
+	strangers              string
+	cluster                clusterFlags
 	out, markdown, json    string
 	quiet                  bool
 }
 
+const proofStrangers = "strangers"
+
 // proofParts are the parts in the order in which they are proved; the quickest comes first.
-func proofParts() []string { return []string{"oracle", "completeness", "soundness"} }
+func proofParts() []string { return []string{"oracle", "completeness", "soundness", proofStrangers} }
 
 func (a *app) proveCommand() *cobra.Command {
 	flags := proveFlags{}
 	command := &cobra.Command{
-		Use: "prove [oracle|completeness|soundness]…", Short: "Show that verdicts can be trusted: planted bugs are caught, correct consumers never accused",
+		Use: "prove [oracle|completeness|soundness|strangers]…", Short: "Show that verdicts can be trusted: planted bugs are caught, correct consumers never accused",
 		Long: strings.TrimSpace(`
-Prove the checkers, in three parts; without arguments all of them:
+Prove the checkers, in four parts; without arguments the first three of them, and the fourth where --strangers names its folder:
 
   oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of the
                 definitions, which must agree
@@ -43,11 +48,14 @@ Prove the checkers, in three parts; without arguments all of them:
                 correct consumer must pass the same scenarios
   soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode it has, under every
                 fault there is, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped where it is missing)
+  strangers     correct consumers that others could have written, by their subject files, each in every shipped scenario that applies to it, must never
+                be accused; each is built once, and skipped where this machine lacks what it needs
 
 The exit code is 1 if something was missed or falsely accused. Runs that did not show what they should are kept in --out; each is told with the
 command that does it again.`),
 		Example: `  dlqbench prove
   dlqbench prove soundness --first 5000 --runs 100000 --for 8h
+  dlqbench prove strangers --strangers test/strangers --first 200 --runs 12
   dlqbench prove completeness --mutant commit-before-dlq-ack --seeds 20`,
 		ValidArgs: proofParts(),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -58,6 +66,15 @@ command that does it again.`),
 			}
 			if len(args) == 0 {
 				args = proofParts()
+				if flags.strangers == "" {
+					args = slices.DeleteFunc(args, func(part string) bool { return part == proofStrangers })
+				}
+			}
+			if slices.Contains(args, proofStrangers) == (flags.strangers == "") {
+				return usageError{errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, such as test/strangers")}
+			}
+			if flags.strangers == "" && flags.cluster.provider != harness.ClusterEmbedded {
+				return usageError{errors.New("--cluster goes with the proof strangers: the others run on the embedded Kafka")}
 			}
 			if min(flags.seeds, flags.runs, flags.histories, flags.parallel) < 1 || flags.limit < 0 {
 				return usageError{errors.New("--seeds, --runs, --histories and --parallel must be at least 1, and --for no less than 0")}
@@ -69,9 +86,11 @@ command that does it again.`),
 	f.Uint64Var(&flags.first, "first", 1, "first seed; the others follow it")
 	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug")
 	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
-	f.IntVar(&flags.runs, "runs", 1000, "soundness: number of runs")
+	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
 	f.DurationVar(&flags.limit, "for", 0, "soundness: begin no run after this time (0: no limit)")
 	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories that both judge")
+	f.StringVar(&flags.strangers, "strangers", "", "strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
+	flags.cluster.add(f)
 	f.IntVar(&flags.parallel, "parallel", 4, "runs at a time")
 	f.StringVar(&flags.out, "out", "runs/proof", "folder for the runs that did not show what they should")
 	f.StringVar(&flags.markdown, "markdown", "", "also write the tables to this file")
@@ -102,6 +121,8 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 			result.Oracle, err = config.ProveOracle(ctx, flags.first, flags.histories)
 		case "completeness":
 			result.Completeness, err = config.ProveCompleteness(ctx, flags.mutants, flags.first, flags.seeds)
+		case proofStrangers:
+			result.Strangers, err = a.proveStrangers(ctx, config, flags)
 		case "soundness":
 			result.Soundness, err = config.ProveSoundness(ctx, flags.first, flags.runs, flags.limit)
 		}
@@ -113,6 +134,18 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 		}
 	}
 	return a.printProof(ctx, &result, flags)
+}
+
+func (a *app) proveStrangers(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Soundness, error) {
+	cluster, _, err := flags.cluster.options()
+	if err != nil {
+		return nil, err
+	}
+	strangers, err := proof.FindStrangers(flags.strangers)
+	if err != nil {
+		return nil, err
+	}
+	return config.ProveStrangers(ctx, strangers, cluster, flags.first, flags.runs)
 }
 
 // printProof shows what was proved, also when it was interrupted.

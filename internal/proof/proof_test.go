@@ -125,6 +125,7 @@ func TestWhatDoesNotHold(t *testing.T) {
 		"too much of few runs":  {Result{Soundness: &Soundness{Runs: 40, Passed: 36, Inconclusive: 4}}, false},
 		"half of hardly any":    {Result{Soundness: &Soundness{Runs: 4, Passed: 2, Inconclusive: 2}}, false},
 		"no runs":               {Result{Soundness: &Soundness{}}, false},
+		"a stranger accused":    {Result{Strangers: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
 		"agreed":                {Result{Oracle: &Oracle{Seeds: 5}}, true},
 		"disagreed":             {Result{Oracle: &Oracle{Seeds: 5, Disagreements: 1}}, false},
 		"no histories":          {Result{Oracle: &Oracle{}}, false},

@@ -35,6 +35,11 @@ type trial struct {
 	name     string
 	scenario []byte
 	seed     uint64
+	// sets change the scenario, as --set does.
+	sets []string
+	// subject, read from subjectFile, is judged in the place of the reference consumer; nil leaves it.
+	subject     *scenarios.SubjectFile
+	subjectFile string
 	// consume and replay replace the reference consumer and the replay tool; nil leaves them.
 	consume, replay []string
 	// service replaces the router and the worker of the dead-letter store, by these names.
@@ -47,12 +52,13 @@ type trial struct {
 
 // run carries one trial out. Its folder is the trial's own, so that trials may go on side by side.
 func (c *Config) run(ctx context.Context, t trial) (*harness.Outcome, error) {
-	scenario, err := scenarios.Parse(t.name, t.scenario)
+	scenario, source, err := scenarios.ParseForSubject(t.name, t.scenario, t.sets, t.subjectFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the scenario of %s: %w", t.name, err)
 	}
 	outcome, err := harness.Run(ctx, harness.Options{
-		Scenario: scenario, Source: t.scenario, Seed: &t.seed, Out: filepath.Join(c.Dir, fmt.Sprintf("%s-seed-%d", t.name, t.seed)),
+		Scenario: scenario, Source: source, Subject: t.subject, SubjectFile: t.subjectFile,
+		Seed: &t.seed, Out: filepath.Join(c.Dir, fmt.Sprintf("%s-seed-%d", t.name, t.seed)),
 		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, StoreCommands: t.service, Rerun: t.rerun, Cluster: t.cluster,
 		Version: c.Version, Log: c.Log,
 	})

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,17 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
+	"github.com/dlqbench/dlqbench/internal/harness"
 )
 
-// Soundness is the second table: is the correct consumer ever accused.
+// Soundness is the second table, and that of the strangers: is a correct consumer ever accused. For strangers, the modes are their names and the faults
+// those of shipped scenarios.
 type Soundness struct {
 	// First is the seed of the first run; the others follow it.
 	First uint64 `json:"first"`
 	Runs  int    `json:"runs"`
+	// Pairs are all that there are of a stranger and a scenario that applies to it; 0 for the reference consumer.
+	Pairs int `json:"pairs,omitempty"`
 	// Passed, Inconclusive and Accused add up to Runs. An inconclusive run accuses nobody, but proves nothing either.
 	Passed       int `json:"passed"`
 	Inconclusive int `json:"inconclusive"`
@@ -34,6 +39,12 @@ type Soundness struct {
 	Skipped map[string]int `json:"skipped,omitempty"`
 	// Errors are runs that could not be carried out.
 	Errors []string `json:"errors,omitempty"`
+}
+
+func newSoundness(first uint64) *Soundness {
+	return &Soundness{
+		First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{}, Skipped: map[string]int{},
+	}
 }
 
 // Alarm is a run in which the correct consumer did not pass.
@@ -54,7 +65,7 @@ func (s *Soundness) Holds() bool {
 // ProveSoundness runs the correct consumer with seeds from first on: runs of them, or as many as begin within limit if that is not 0.
 // Every seed draws a mode of the consumer, by itself, with a dead-letter store or as the nodes of a graph, a load, and one or two faults.
 func (c *Config) ProveSoundness(ctx context.Context, first uint64, runs int, limit time.Duration) (*Soundness, error) {
-	table := &Soundness{First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{}, Skipped: map[string]int{}}
+	table := newSoundness(first)
 	var mu sync.Mutex
 	began := time.Now()
 	c.each(ctx, runs, func(i int) {
@@ -69,27 +80,47 @@ func (c *Config) sound(ctx context.Context, table *Soundness, seed uint64, mu *s
 	situation := Draw(seed)
 	rerun := "dlqbench prove soundness --first %d --runs 1"
 	outcome, err := c.run(ctx, trial{name: "soundness", scenario: []byte(situation.Scenario), seed: seed, rerun: rerun})
+	c.count(ctx, table, sounded{
+		seed: seed, mode: situation.Mode, faults: situation.Faults, what: situation.String(), rerun: fmt.Sprintf(rerun, seed), outcome: outcome, err: err,
+	}, mu)
+}
+
+// sounded is how a run of a correct consumer ended.
+type sounded struct {
+	seed   uint64
+	mode   string
+	faults []string
+	// what says in words who was run in which situation, rerun is the command that does it again.
+	what, rerun string
+	outcome     *harness.Outcome
+	err         error
+}
+
+// count adds a run to the table.
+func (c *Config) count(ctx context.Context, table *Soundness, run sounded, mu *sync.Mutex) {
 	mu.Lock()
 	defer mu.Unlock()
-	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil || errors.Is(run.err, context.Canceled) {
 		return
 	}
-	if errors.Is(err, postgrestest.ErrAbsent) {
-		table.Skipped[postgrestest.ErrAbsent.Error()]++
-		c.say("seed %d: SKIPPED: %v (%s)", seed, err, situation)
+	var absent absentError
+	if errors.Is(run.err, postgrestest.ErrAbsent) || errors.As(run.err, &absent) {
+		why := cmp.Or(absent.what, postgrestest.ErrAbsent.Error())
+		table.Skipped[why]++
+		c.say("seed %d: SKIPPED: %s (%s)", run.seed, why, run.what)
 		return
 	}
 	table.Runs++
-	if err != nil {
-		table.Errors = append(table.Errors, fmt.Sprintf("%v (%s)", err, situation))
-		c.say("seed %d: %v (%s)", seed, err, situation)
+	if run.err != nil {
+		table.Errors = append(table.Errors, fmt.Sprintf("%v (%s)", run.err, run.what))
+		c.say("seed %d: %v (%s)", run.seed, run.err, run.what)
 		return
 	}
-	table.Modes[situation.Mode]++
-	for _, fault := range situation.Faults {
+	table.Modes[run.mode]++
+	for _, fault := range run.faults {
 		table.Faults[fault]++
 	}
-	verdict := outcome.Verdict
+	verdict := run.outcome.Verdict
 	for _, result := range verdict.Invariants {
 		if result.Status != assertions.NotApplicable {
 			table.Judged[result.Name]++
@@ -98,17 +129,17 @@ func (c *Config) sound(ctx context.Context, table *Soundness, seed uint64, mu *s
 	switch verdict.Verdict {
 	case assertions.Pass:
 		table.Passed++
-		c.discard(outcome)
-		c.say("seed %d: pass: %s", seed, situation)
+		c.discard(run.outcome)
+		c.say("seed %d: pass: %s", run.seed, run.what)
 	case assertions.Inconclusive:
 		table.Inconclusive++
 		table.Open[strings.Join(verdict.Reasons, "; ")]++
-		c.say("seed %d: INCONCLUSIVE: %s: %s; kept in %s", seed, situation, strings.Join(verdict.Reasons, "; "), outcome.Dir)
+		c.say("seed %d: INCONCLUSIVE: %s: %s; kept in %s", run.seed, run.what, strings.Join(verdict.Reasons, "; "), run.outcome.Dir)
 	case assertions.Fail, assertions.NotApplicable:
 		table.Accused++
-		alarm := Alarm{Seed: seed, What: situation.String(), Reasons: verdict.Reasons, Rerun: fmt.Sprintf(rerun, seed), Dir: outcome.Dir}
+		alarm := Alarm{Seed: run.seed, What: run.what, Reasons: verdict.Reasons, Rerun: run.rerun, Dir: run.outcome.Dir}
 		table.Alarms = append(table.Alarms, alarm)
-		c.say("seed %d: ACCUSED: %s\n  %s\n  again: %s; kept in %s", seed, situation, strings.Join(alarm.Reasons, "\n  "), alarm.Rerun, outcome.Dir)
+		c.say("seed %d: ACCUSED: %s\n  %s\n  again: %s; kept in %s", run.seed, run.what, strings.Join(alarm.Reasons, "\n  "), alarm.Rerun, run.outcome.Dir)
 	}
 }
 

@@ -11,12 +11,15 @@ import (
 type Result struct {
 	Completeness *Completeness `json:"completeness,omitempty"`
 	Soundness    *Soundness    `json:"soundness,omitempty"`
-	Oracle       *Oracle       `json:"oracle,omitempty"`
+	// Strangers is the table of consumers that others wrote.
+	Strangers *Soundness `json:"strangers,omitempty"`
+	Oracle    *Oracle    `json:"oracle,omitempty"`
 }
 
 // Holds reports whether every part that was asked for holds.
 func (r *Result) Holds() bool {
-	return (r.Completeness == nil || r.Completeness.Holds()) && (r.Soundness == nil || r.Soundness.Holds()) && (r.Oracle == nil || r.Oracle.Holds())
+	return (r.Completeness == nil || r.Completeness.Holds()) && (r.Soundness == nil || r.Soundness.Holds()) &&
+		(r.Strangers == nil || r.Strangers.Holds()) && (r.Oracle == nil || r.Oracle.Holds())
 }
 
 // Markdown returns all tables.
@@ -27,7 +30,14 @@ func (r *Result) Markdown() string {
 		b.WriteString(r.Completeness.markdown())
 	}
 	if r.Soundness != nil {
-		b.WriteString(r.Soundness.markdown())
+		fmt.Fprintf(&b, "\n## Soundness: the correct consumer, seeds %d to %d\n\n", r.Soundness.First, r.Soundness.last())
+		b.WriteString(r.Soundness.markdown("mode (ordering, retry, group protocol, instances; store: engine, retry, workers; "+
+			"graph: shape, group protocol, instances of each node)", "fault"))
+	}
+	if r.Strangers != nil {
+		fmt.Fprintf(&b, "\n## Strangers: correct consumers that know nothing of dlqbench, runs %d to %d, of %d pairs\n\n",
+			r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
+		b.WriteString(r.Strangers.markdown("consumer", "scenario"))
 	}
 	if r.Oracle != nil {
 		b.WriteString(r.Oracle.markdown())
@@ -51,6 +61,10 @@ func (r *Result) Summary() string {
 	}
 	if s := r.Soundness; s != nil {
 		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
+			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
+	}
+	if s := r.Strangers; s != nil {
+		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others in %d shipped scenarios", s.Runs, len(s.Modes), len(s.Faults)),
 			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
 	}
 	if o := r.Oracle; o != nil {
@@ -120,15 +134,23 @@ func (c *Completeness) markdown() string {
 	return b.String()
 }
 
-func (s *Soundness) markdown() string {
+// last is the number of the last run.
+func (s *Soundness) last() uint64 {
+	all := s.Runs
+	for _, n := range s.Skipped {
+		all += n
+	}
+	return s.First + uint64(max(all, 1)) - 1
+}
+
+func (s *Soundness) markdown(mode, fault string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## Soundness: the correct consumer, seeds %d to %d\n\n", s.First, s.First+uint64(max(s.Runs, 1))-1)
-	rows := [][]string{{"mode (ordering, retry, group protocol, instances; store: engine, retry, workers; graph: shape, group protocol, instances of each node)", "runs"}}
+	rows := [][]string{{mode, "runs"}}
 	for _, name := range sorted(s.Modes) {
 		rows = append(rows, []string{name, fmt.Sprint(s.Modes[name])})
 	}
 	b.WriteString(table(rows) + "\n")
-	rows = [][]string{{"fault", "runs"}}
+	rows = [][]string{{fault, "runs"}}
 	for _, name := range sorted(s.Faults) {
 		rows = append(rows, []string{name, fmt.Sprint(s.Faults[name])})
 	}

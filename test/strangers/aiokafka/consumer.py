@@ -115,7 +115,7 @@ class Worker(ConsumerRebalanceListener):
         ]
         while not self.interrupt.is_set():
             try:
-                await self.producer.send_and_wait(os.environ["KAFKA_DLQ_TOPIC"], key=message.key, value=message.value, headers=headers)
+                await self.producer.send_and_wait(os.environ["KAFKA_DLQ_TOPIC"], key=message, value=message, headers=headers)
                 return
             except KafkaError as error:
                 logger.error("dead letter of %s-%d at %d failed: %r", message.topic, message.partition, message.offset, error)
@@ -136,7 +136,10 @@ async def main():
     consumer = AIOKafkaConsumer(
         bootstrap_servers=servers, group_id=os.environ["KAFKA_GROUP"], enable_auto_commit=False, auto_offset_reset="earliest"
     )
-    producer = AIOKafkaProducer(bootstrap_servers=servers, acks="all")
+    # The producer refuses a record that has neither key nor value, before it serializes: so it is given the whole message for both.
+    producer = AIOKafkaProducer(
+        bootstrap_servers=servers, acks="all", key_serializer=lambda message: message.key, value_serializer=lambda message: message.value
+    )
     await producer.start()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1)) as session:
         worker = Worker(consumer, producer, session)
