@@ -97,7 +97,7 @@ func ordinary(s *scenarios.Scenario) bool {
 
 // replayable reports whether the dead letters of a subject say where they came from, in a way that dlqbench replay reads.
 func replayable(subject *scenarios.SubjectFile) bool {
-	_, err := deadletter.Named(subject.Contract.DLQ.Envelope)
+	_, err := deadletter.Named(string(subject.Contract.DLQ.Envelope))
 	return subject.Contract.DLQ.Envelope != "" && err == nil
 }
 
