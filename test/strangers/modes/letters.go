@@ -36,12 +36,18 @@ func letter(l letters, record *kgo.Record, attempts int, failed *failure) *kgo.R
 	}
 	out := &kgo.Record{Topic: os.Getenv("KAFKA_DLQ_TOPIC"), Key: record.Key, Value: record.Value}
 	for _, header := range record.Headers {
-		if !slices.Contains(names, header.Key) { // it may come back from the dead-letter topic
+		if !l.bare && !slices.Contains(names, header.Key) { // it may come back from the dead-letter topic
 			out.Headers = append(out.Headers, header)
 		}
 	}
 	for i, name := range names {
 		out.Headers = append(out.Headers, kgo.RecordHeader{Key: name, Value: []byte(values[i])})
+	}
+	if l.rekeyed {
+		out.Key = fmt.Appendf(nil, "%s-%d@%d", record.Topic, record.Partition, record.Offset)
+	}
+	if l.wrapped {
+		out.Value = append([]byte{0, 0, 0, 1, 7}, record.Value...)
 	}
 	switch {
 	case l.original:

@@ -67,7 +67,8 @@ type letters struct {
 	robin, original, past bool
 	linger                time.Duration
 	own                   bool // header names of its own in place of those of "plain"
-	names                 []string
+	// rekeyed: the key says where the record was; wrapped: the value is the record's behind five bytes; bare: without the record's own headers.
+	rekeyed, wrapped, bare bool
 }
 
 func standard() settings {
@@ -155,6 +156,9 @@ func letterModes() []mode {
 		{"letters-round-robin", "letters to the partitions in turn", func(s *settings) { s.letters.robin = true }},
 		{"letters-original-time", "letters with the time of their records", func(s *settings) { s.letters.original = true }},
 		{"letters-past-time", "letters with a time long ago", func(s *settings) { s.letters.past = true }},
+		{"letters-rekeyed", "the key of a letter says where its record was", func(s *settings) { s.letters.rekeyed = true }},
+		{"letters-wrapped", "the value of a letter is that of its record in a frame", func(s *settings) { s.letters.wrapped = true }},
+		{"letters-bare", "letters without their records' own headers", func(s *settings) { s.letters.bare = true }},
 		{"letters-own-names", "headers with names of its own", func(s *settings) { s.letters.own = true }},
 	}
 }

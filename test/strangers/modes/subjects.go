@@ -38,10 +38,12 @@ env:
 contract:
   attempts: {max: %d, counter: memory}
 %s%s%s  retry: in-place
-  dlq: {topic: "{{.DLQTopic}}", %son_failure: halt, keeps_headers: true}
-  commits: after-outcome
+%s  dlq:
+    topic: "{{.DLQTopic}}"
+    on_failure: halt
+%s  commits: after-outcome
   stop: {grace: %s}
-%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, s.retries.attempts, backoff(s), classes(s), ordering(s), envelope(s), grace(s), skips(s))
+%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, s.retries.attempts, backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s))
 }
 
 func backoff(s settings) string {
@@ -75,11 +77,24 @@ func ordering(s settings) string {
 	return fmt.Sprintf("  ordering: %s\n", order)
 }
 
-func envelope(s settings) string {
-	if s.letters.own {
+func retryAfter(s settings) string {
+	if s.retries.ignoreAfter {
 		return ""
 	}
-	return "envelope: plain, "
+	return "  retry_after: honoured\n"
+}
+
+func envelope(s settings) string {
+	text := "    envelope: plain\n"
+	if s.letters.own {
+		text = "    envelope: {topic: failed-topic, partition: failed-partition, offset: failed-offset, attempts: failed-attempts, reason: failed-because}\n"
+	}
+	for name, changed := range map[string]bool{"key": s.letters.rekeyed, "value": s.letters.wrapped, "headers": s.letters.bare} {
+		if changed {
+			text += fmt.Sprintf("    keeps_%s: false\n", name)
+		}
+	}
+	return text
 }
 
 func grace(s settings) time.Duration {
