@@ -75,7 +75,8 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 	planned.Index = index
 	one := n.keep(index)
 	n.note(history.KindFaultStart, planned)
-	heal, err := n.Injectors[planned.Kind].Inject(ctx, NewActive(planned, n.Sink, n.Clock))
+	active := NewActive(planned, n.Sink, n.Clock)
+	heal, err := n.Injectors[planned.Kind].Inject(ctx, active)
 	if err != nil {
 		err = fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
 		if n.Book != nil { // the run goes on without it
@@ -86,7 +87,9 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 		return err
 	}
 	book.Began(index, nil)
-	n.wait(ctx, one, until)
+	if n.wait(ctx, one, until) && n.patientWith(&planned) {
+		n.waitMet(ctx, one, active)
+	}
 	book.Leave(index)
 	healing, cancel := healingContext(ctx)
 	defer cancel()
@@ -111,14 +114,49 @@ func (asPlanned) Began(int, error)                   {}
 func (asPlanned) Leave(int)                          {}
 func (asPlanned) Done(int, error)                    {}
 
-// wait returns when the fault is to be healed.
-func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) {
+// wait returns when the fault is to be healed: true at its time, false when something else ends it.
+func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) bool {
 	timer := time.NewTimer(until - n.Clock.Now())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-one.heal:
 	case <-n.Over: // nil: never
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// patientWith reports whether a fault stays in force until it has met something. Those of the other kinds either do what they do at once, or
+// tell of it only when they are healed.
+func (n *Nemesis) patientWith(planned *Planned) bool {
+	if n.Closing == nil || planned.MayMiss || planned.Open || planned.For <= 0 {
+		return false
+	}
+	switch planned.Kind {
+	case "kafka", "network", "downstream":
+		return true
+	case "subject":
+		return planned.Spec.Subject != nil && planned.Spec.Subject.ScaleUp > 0
+	}
+	return false
+}
+
+// waitMet keeps a fault that has met nothing by its planned end in force until it has, and then for as long as was planned: its window follows what
+// the subject does, which may have been waiting for a session to expire or for a runtime to start.
+func (n *Nemesis) waitMet(ctx context.Context, one *inForce, active Active) {
+	select {
+	case <-active.met.done:
+		return // in time: its window was as planned
+	default:
+	}
+	select {
+	case <-active.met.done:
+		n.wait(ctx, one, active.met.at+active.For)
+	case <-n.Closing:
+	case <-one.heal:
+	case <-n.Over:
 	case <-ctx.Done():
 	}
 }
@@ -128,12 +166,17 @@ func (n *Nemesis) untilOver(ctx context.Context) (context.Context, context.Cance
 	if n.Over == nil {
 		return ctx, func() {}
 	}
+	return until(ctx, n.Over)
+}
+
+// until returns a context that also ends when the channel is closed.
+func until(ctx context.Context, closed <-chan struct{}) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-n.Over:
+		case <-closed:
 			cancel()
 		case <-bounded.Done():
 		}

@@ -27,11 +27,19 @@ type Active struct {
 	Planned
 	sink  history.Sink
 	clock history.Clock
+	met   *met
+}
+
+// met tells when a fault has done something for the first time.
+type met struct {
+	once sync.Once
+	done chan struct{}
+	at   time.Duration
 }
 
 // NewActive returns the fault reporting to sink.
 func NewActive(planned Planned, sink history.Sink, clock history.Clock) Active {
-	return Active{Planned: planned, sink: sink, clock: clock}
+	return Active{Planned: planned, sink: sink, clock: clock, met: &met{done: make(chan struct{})}}
 }
 
 // Effect notes what the fault did: count times what ("connections cut"); aux is a time in ns or a number of bytes, as what says;
@@ -40,6 +48,9 @@ func (a Active) Effect(what string, count int, aux int64, instance int) {
 	event := history.New(history.KindFaultEffect, a.clock.Now())
 	event.Op, event.N, event.Aux, event.Instance, event.Text = int64(a.Index), int32(count), aux, int16(instance), what
 	a.sink.Record(event)
+	if count > 0 && a.met != nil {
+		a.met.once.Do(func() { a.met.at = event.Time; close(a.met.done) })
+	}
 }
 
 // Heal removes a fault and returns when what it broke is confirmed back.
@@ -71,8 +82,10 @@ type Nemesis struct {
 	Clock     history.Clock
 	// Triggers tells when the events happen that faults wait for (Spec.When); it may be nil when none does.
 	Triggers Triggers
-	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more.
+	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more, unless Closing is set.
 	Steady time.Duration
+	// Closing, if set, is closed when nothing further can come: until then events are waited for, and a fault that has met nothing stays in force.
+	Closing <-chan struct{}
 	// Observe, if set, is told when a fault starts (true) and when it has been healed, or was not injected after all (false).
 	Observe func(Planned, bool)
 	// Book, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a fault that nobody planned
@@ -83,6 +96,8 @@ type Nemesis struct {
 
 	mu      sync.Mutex
 	inForce map[int]*inForce
+	// over has a channel for each fault of the schedule in force, closed when it is healed.
+	over map[int]chan struct{}
 }
 
 const (
@@ -95,8 +110,11 @@ const (
 
 // Run injects every fault at its time, counted from steady on the run's clock, or a while after the event that it waits for, and heals it
 // after its duration. It returns when all are healed; when ctx ends it heals at once what is in force. A fault whose event does not come
-// in the steady phase is left out: the history shows that it was never injected. One whose event comes late may last beyond the steady
-// phase. The errors of all faults are joined.
+// in the steady phase, or until Closing, is left out: the history shows that it was never injected. One whose event comes late may last beyond the steady
+// phase.
+//
+// What the schedule puts one after another stays so: a fault whose time comes after another's end waits for that end if it is late, because what
+// the other ended had to get ready first, or because it had met nothing by its planned end (see wait). The errors of all faults are joined.
 func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Planned) error {
 	var (
 		group sync.WaitGroup
@@ -105,7 +123,7 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 	)
 	for _, planned := range schedule {
 		group.Go(func() {
-			if err := n.carryOut(ctx, steady, planned); err != nil {
+			if err := n.carryOut(ctx, steady, planned, schedule); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -116,19 +134,20 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 	return errors.Join(errs...)
 }
 
-func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Planned) error {
+func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Planned, schedule []Planned) error {
 	if n.Injectors[planned.Kind] == nil {
 		return noInjector(planned)
 	}
 	waiting, cancel := n.untilOver(ctx)
 	defer cancel()
-	start, due, err := n.due(waiting, steady, planned)
+	start, due, err := n.due(waiting, steady, planned, schedule)
 	if err != nil {
 		return fmt.Errorf("injecting fault %s: %w", planned.Name, err)
 	}
 	if !due {
 		return nil
 	}
+	defer n.scheduled(planned.Index)()
 	if err := n.carry(ctx, planned, start+planned.For); !errors.Is(err, ErrOver) {
 		return err
 	}
@@ -136,8 +155,8 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 }
 
 // due waits until a fault is to be injected, and returns when that is; due is false when the run is interrupted before, or what the fault
-// waits for does not come in the steady phase.
-func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned) (start time.Duration, due bool, err error) {
+// waits for does not come in time.
+func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned, schedule []Planned) (start time.Duration, due bool, err error) {
 	trigger, waits, err := planned.Spec.Trigger()
 	if err != nil {
 		return 0, false, err
@@ -146,10 +165,16 @@ func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned
 		return 0, false, fmt.Errorf("it waits for %q, and nobody tells when that happens", planned.Spec.When)
 	}
 	start = steady + planned.At
-	if !SleepUntil(ctx, n.Clock, start) || !waits {
-		return start, ctx.Err() == nil, nil
+	if !SleepUntil(ctx, n.Clock, start) || !n.afterOthers(ctx, planned, schedule) {
+		return start, false, nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, steady+n.Steady-n.Clock.Now())
+	if now := n.Clock.Now(); now > start+lateStart {
+		start = now
+	}
+	if !waits {
+		return start, true, nil
+	}
+	waiting, cancel := n.untilClosing(ctx, steady+n.Steady)
 	defer cancel()
 	if !n.Triggers.Await(waiting, trigger) {
 		return 0, false, nil
@@ -157,6 +182,58 @@ func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned
 	start = n.Clock.Now() + planned.Spec.After.D()
 	// What follows at once must not lose time to a timer: a KILL aims at what the instance does within milliseconds.
 	return start, planned.Spec.After == 0 || SleepUntil(ctx, n.Clock, start), nil
+}
+
+// lateStart is by how much a fault may begin late, for the noise of timers, and still end at its planned time.
+const lateStart = 100 * time.Millisecond
+
+// scheduled notes that a fault of the schedule is in force, until the returned function is called.
+func (n *Nemesis) scheduled(index int) (healed func()) {
+	over := make(chan struct{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.over == nil {
+		n.over = map[int]chan struct{}{}
+	}
+	n.over[index] = over
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.over, index)
+		close(over)
+	}
+}
+
+// afterOthers waits for the end of what should have ended before the fault's time and is still in force. It reports false when ctx ends first.
+func (n *Nemesis) afterOthers(ctx context.Context, planned Planned, schedule []Planned) bool {
+	if n.Closing == nil {
+		return ctx.Err() == nil
+	}
+	for _, other := range schedule {
+		if other.Index == planned.Index || other.At == planned.At || other.At+other.For > planned.At {
+			continue
+		}
+		n.mu.Lock()
+		over := n.over[other.Index]
+		n.mu.Unlock()
+		if over == nil {
+			continue
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// untilClosing returns a context that also ends when nothing further can come: with Closing, or else at the time.
+func (n *Nemesis) untilClosing(ctx context.Context, at time.Duration) (context.Context, context.CancelFunc) {
+	if n.Closing == nil {
+		return context.WithTimeout(ctx, at-n.Clock.Now())
+	}
+	return until(ctx, n.Closing)
 }
 
 // healingContext bounds healing. It must also happen when the run is interrupted, so it outlives that, but not by much.

@@ -25,6 +25,9 @@ const leastSteady = 100 * time.Millisecond
 // breakThings carries out the schedule of faults, and what hands break meanwhile.
 func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
 	nemesis := r.nemesis()
+	closing, stop := r.closing(ctx, steady)
+	defer stop()
+	nemesis.Closing = closing
 	hands := r.options.Hands
 	if hands == nil {
 		return nemesis.Run(ctx, steady, r.plan.Faults)

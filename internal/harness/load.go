@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -23,10 +24,15 @@ const (
 
 // startLoad sends the plan's records, open loop, counted from base; the channel gets one value when all are acknowledged or given up. What
 // is neither in time is left to the judging, which demands a share of acknowledged records.
-func (r *run) startLoad(ctx context.Context, base time.Duration) <-chan error {
+//
+// While broken is not closed, what the plan has to spare is sent after it: the load lasts until the last fault has come to its end.
+func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		err := r.options.Hands.load(ctx, func(loading context.Context) error { return r.producer.Run(loading, base) }, r.clock)
+		if err == nil {
+			r.extendLoad(ctx, broken)
+		}
 		flushing, cancel := context.WithTimeout(ctx, flushLimit)
 		defer cancel()
 		if late := r.producer.Flush(flushing); late != nil && ctx.Err() == nil {
@@ -38,6 +44,74 @@ func (r *run) startLoad(ctx context.Context, base time.Duration) <-chan error {
 		done <- environment("driving the load", err)
 	}()
 	return done
+}
+
+func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
+	select {
+	case <-broken:
+		return
+	default:
+	}
+	extending, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		select {
+		case <-broken:
+			cancel()
+		case <-stop:
+		}
+	})
+	r.producer.Extend(extending)
+	close(stop)
+	group.Wait()
+}
+
+const (
+	// meetingLimit bounds how long after the steady phase faults wait for what they are to meet: longer than a session of 45 s, the default of
+	// most clients, and the rebalance after it.
+	meetingLimit = 75 * time.Second
+	// idleAfter is how long a subject that has caught up is given for something that faults may still meet.
+	idleAfter = 2 * time.Second
+)
+
+// closing returns a channel that is closed when faults need wait no longer: all records are sent, and the subject has caught up with them, or the limit
+// is reached. The second result ends the watching.
+func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{}, func()) {
+	if r.options.Hands != nil {
+		return nil, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	closed := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer close(closed)
+		over := steady + r.plan.Steady
+		if !faults.SleepUntil(ctx, r.clock, over) {
+			return
+		}
+		for busy := r.clock.Now(); r.clock.Now() < over+meetingLimit && r.clock.Now()-busy < idleAfter; {
+			if sent, _, _, _ := r.producer.Counts(); int(sent) < len(r.plan.Records) || r.live.triggers.lag() > 0 {
+				busy = r.clock.Now()
+			}
+			if !faults.SleepUntil(ctx, r.clock, r.clock.Now()+drainPoll) {
+				return
+			}
+		}
+	})
+	return closed, func() { cancel(); group.Wait() }
+}
+
+// settleLoad writes down how many of the spare records were sent: the others were never part of the run.
+func (r *run) settleLoad() error {
+	if r.plan.Spare == 0 {
+		return nil
+	}
+	sent, _, _, _ := r.producer.Counts()
+	header := r.header
+	header.Records = max(int(sent), r.plan.Due())
+	return environment("recording how long the load lasted", r.recorder.Amend(header))
 }
 
 // nemesis carries out the plan's faults with an injector for each kind.

@@ -30,6 +30,9 @@ func prepare(options Options) (_ *run, err error) {
 	if r.plan, err = plan.Make(r.scenario, seed); err != nil {
 		return nil, err
 	}
+	if options.Hands != nil { // people end the load themselves
+		r.plan.DropSpare()
+	}
 	if r.dir, err = newRunDir(options.Out, r.scenario.Name, time.Now()); err != nil {
 		return nil, environment("preparing the run", err)
 	}

@@ -78,16 +78,18 @@ func (r *run) loadAndBreak(ctx context.Context) error {
 	r.enter(history.PhaseWarmup)
 	warmUp := r.clock.Now()
 	r.loadedAt.Store(&warmUp)
-	load := r.startLoad(ctx, warmUp)
+	broken := make(chan struct{})
+	load := r.startLoad(ctx, warmUp, broken)
 	steady := warmUp + r.plan.WarmUp
 	if r.sleepUntil(ctx, steady) {
 		r.enter(history.PhaseSteady)
 	}
 	err := r.breakThings(ctx, steady)
+	close(broken)
 	if len(r.plan.Faults) > 0 || r.options.Hands.broke() {
 		r.enter(history.PhaseHeal)
 	}
-	err = errors.Join(environment("carrying out the schedule of faults", err), <-load, r.settleHands())
+	err = errors.Join(environment("carrying out the schedule of faults", err), <-load, r.settleHands(), r.settleLoad())
 	if err != nil || ctx.Err() != nil {
 		return err
 	}

@@ -39,12 +39,27 @@ type Plan struct {
 	Nodes [][]Record
 	// Store are the records as the workers of the dead-letter store have them answered, nil without a store.
 	Store []Record
+	// Spare is how many of Records, the last ones, lie behind the steady phase: they are sent only while a fault has not come to its end.
+	Spare int
 	// WarmUp and Steady are the lengths of the two load phases.
 	WarmUp, Steady time.Duration
 	// RetryAfter is what rate-limited answers say.
 	RetryAfter time.Duration
 	// ErrorText is the kind of error texts: plain, non-ascii, long, hostile.
 	ErrorText string
+}
+
+// Due is how many records are sent in any case.
+func (p *Plan) Due() int { return len(p.Records) - p.Spare }
+
+// DropSpare leaves the spare records out, of every view of them.
+func (p *Plan) DropSpare() {
+	due := p.Due()
+	p.Records, p.Spare = p.Records[:due], 0
+	for i := range p.Nodes {
+		p.Nodes[i] = p.Nodes[i][:min(due, len(p.Nodes[i]))]
+	}
+	p.Store = p.Store[:min(due, len(p.Store))]
 }
 
 // LargestRecord is how many bytes the largest record has at most, with its key and headers.

@@ -25,10 +25,35 @@ func (p *Plan) addBursts(bursts *scenarios.Bursts) {
 	}
 }
 
-// merge puts the records from index regular on, which are in the order of their times, among the ones before, which are too. At the same
+// The load behind the steady phase, while a fault has not come to its end: twice as long, within these bounds, and no denser than needed to give
+// faults something to meet, in records per second.
+const (
+	spareAtLeast, spareAtMost = 10 * time.Second, time.Minute
+	spareRate                 = 200
+)
+
+// addSpare appends the records behind the steady phase, evenly at the rate of its end. They draw after all others. Without faults there are none.
+func (p *Plan) addSpare(load scenarios.Workload) {
+	if len(p.Faults) == 0 {
+		return
+	}
+	rate := 0.0
+	for _, stretch := range load.Stretches() {
+		if stretch.Rate.PerSecond() > 0 {
+			rate = min(stretch.Rate.PerSecond(), spareRate)
+		}
+	}
+	length, times := min(max(2*p.Steady, spareAtLeast), spareAtMost), evenly(rate)
+	for at := times(); at < float64(length); at = times() {
+		p.Records = append(p.Records, Record{At: p.WarmUp + p.Steady + time.Duration(at), Key: history.None})
+		p.Spare++
+	}
+}
+
+// merge puts the records from index regular to due, which are in the order of their times, among the ones before, which are too. At the same
 // time the regular ones come first.
-func (p *Plan) merge(regular int) {
-	bursts := p.Records[regular:]
+func (p *Plan) merge(regular, due int) {
+	bursts, spare := p.Records[regular:due], p.Records[due:]
 	if len(bursts) == 0 {
 		return
 	}
@@ -40,7 +65,7 @@ func (p *Plan) merge(regular int) {
 		}
 		merged, bursts = append(merged, bursts[0]), bursts[1:]
 	}
-	p.Records = merged
+	p.Records = append(merged, spare...)
 }
 
 // failPartitions gives the records of failing partitions their outcome.

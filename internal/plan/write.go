@@ -75,6 +75,7 @@ type summary struct {
 	RetryAfter time.Duration    `json:"retry_after_ns"`
 	ErrorText  string           `json:"error_text"`
 	Records    int              `json:"records"`
+	Spare      int              `json:"spare,omitempty"`
 	Outcomes   map[string]int   `json:"outcomes"`
 	Healed     int              `json:"healed"`
 	FailAgain  int              `json:"fail_again"`
@@ -125,9 +126,9 @@ func (p *Plan) writeRecordsFile(path string) error {
 func (p *Plan) summarize() summary {
 	s := summary{
 		Format: 1, Seed: p.Seed, WarmUp: p.WarmUp, Steady: p.Steady, Phases: p.Phases(), RetryAfter: p.RetryAfter,
-		ErrorText: p.ErrorText, Records: len(p.Records), Outcomes: map[string]int{}, Faults: []plannedSummary{},
+		ErrorText: p.ErrorText, Records: p.Due(), Spare: p.Spare, Outcomes: map[string]int{}, Faults: []plannedSummary{},
 	}
-	for i := range p.Records {
+	for i := range p.Due() {
 		record := &p.Records[i]
 		s.Outcomes[record.Outcome.String()]++
 		if record.Healed {

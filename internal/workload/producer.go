@@ -94,16 +94,23 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}, nil
 }
 
-// Run hands every planned record over at its time, counted from base on the run's clock, and returns after the last one, or with
-// ctx's error. It must be called once.
+// Run hands every record that is due over at its time, counted from base on the run's clock, and returns after the last one, or with
+// ctx's error. It must be called once. The spare ones are Extend's.
 func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 	p.base = base
-	records := p.cfg.Plan.Records
+	records := p.cfg.Plan.Records[:p.cfg.Plan.Due()]
 	err := pace(ctx, p.cfg.Clock, base, len(records), func(i int) time.Duration { return records[i].At }, p.send)
 	if err != nil {
 		return fmt.Errorf("sending the workload: stopped after %d of %d records: %w", p.sent.Load(), len(records), err)
 	}
 	return nil
+}
+
+// Extend goes on after Run with the spare records of the plan until they are sent or ctx ends.
+func (p *Producer) Extend(ctx context.Context) {
+	due := p.cfg.Plan.Due()
+	spare := p.cfg.Plan.Records[due:]
+	_ = pace(ctx, p.cfg.Clock, p.base, len(spare), func(i int) time.Duration { return spare[i].At }, func(i int) { p.send(due + i) })
 }
 
 // Flush waits until every record handed over was acknowledged or given up.
