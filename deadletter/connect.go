@@ -1,10 +1,6 @@
 package deadletter
 
-import (
-	"strings"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-)
+import "github.com/twmb/franz-go/pkg/kgo"
 
 // ConnectName is the name of the dialect Connect.
 const ConnectName = "connect"
@@ -32,7 +28,7 @@ const connectPut = "TASK_PUT"
 // (of what was executed), exception.class.name, exception.message and exception.stacktrace, all in UTF-8, numbers in decimal.
 //
 // It knows no number of attempts. Connect leaves a header alone that the record has already, so that a record that fails again still tells of its first failure; here each failure takes the place of the one
-// before. The names are Connect's own: an application's header that begins so is not kept. A replay goes to the topic of __connect.errors.topic.
+// before. A replay goes to the topic of __connect.errors.topic.
 type Connect struct{}
 
 // Traits implements Dialect.
@@ -45,7 +41,7 @@ func (Connect) Traits() Traits {
 
 // Seal implements Sealer.
 func (Connect) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, Connect{}.IsFailureHeader, 10, 60+len(failure.Topic)+len(failure.Service)+len(failure.Instance)+len(failure.Handler)+
+	e := wrap(record, Connect{}, 10, 60+len(failure.Topic)+len(failure.Service)+len(failure.Instance)+len(failure.Handler)+
 		len(failure.Class)+len(failure.Reason)+len(failure.Stack))
 	stage := failure.Stage
 	if stage == "" {
@@ -102,4 +98,10 @@ func (Connect) Open(letter *kgo.Record) (Failure, []string) {
 func (Connect) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(Connect{}, letter) }
 
 // IsFailureHeader implements Opener.
-func (Connect) IsFailureHeader(name string) bool { return strings.HasPrefix(name, connectPrefix) }
+func (Connect) IsFailureHeader(name string) bool {
+	switch name {
+	case connectTopic, connectPartition, connectOffset, connectName, connectTask, connectStage, connectHandler, connectClass, connectReason, connectStack:
+		return true
+	}
+	return false
+}

@@ -88,7 +88,7 @@ type Opener interface {
 	// are as they were, as far as the dialect kept them, and what Seal added is gone. Most dialects give it back to the topic it came from, and
 	// Partition is then the source's (-1 if the letter doesn't say). The timestamp is not set. The letter is not changed; key, value and header values may be shared with it.
 	Prepare(letter *kgo.Record) *kgo.Record
-	// IsFailureHeader reports whether a record that was prepared for a replay has no header of this name: it belongs to the letter.
+	// IsFailureHeader reports whether letters say something in a header of this name. A record may have one of its own that is named so.
 	IsFailureHeader(name string) bool
 }
 
@@ -110,6 +110,8 @@ type Traits struct {
 	// Headers: a record prepared from the letter has the headers of its own that it had; where OnlyHeaders names some, these and no others.
 	Headers     bool
 	OnlyHeaders []string
+	// Before: what the letter says stands before the record's own headers, otherwise behind them.
+	Before bool
 	// JSON: the project that the dialect is of decodes the payload as JSON and encodes it again, so that spaces and the order of fields may differ.
 	JSON bool
 }

@@ -102,7 +102,7 @@ func anyFailure() *rapid.Generator[Failure] {
 // heldBy returns what of the failure a letter of the dialect tells, and what of the record's headers a replay gives back.
 func heldBy(name string, f Failure, record *kgo.Record, letter Failure) (Failure, []kgo.RecordHeader) {
 	utf8 := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-	own := without(record.Headers, func(string) bool { return false })
+	own := slices.Clone(record.Headers)
 	held := Failure{Topic: f.Topic, Partition: f.Partition, Offset: f.Offset, Epoch: -1, Time: f.Time, Reason: utf8(f.Reason)}
 	switch name {
 	case SpringName, SpringRetryableName:
@@ -162,11 +162,6 @@ func TestLettersTellWhatWasSealed(t *testing.T) {
 				if one.name != HexkitName && (back.Topic != said.Topic || back.Partition != want.Partition) {
 					t.Fatalf("prepared for %s-%d", back.Topic, back.Partition)
 				}
-				for _, kept := range back.Headers {
-					if one.dialect.IsFailureHeader(kept.Key) {
-						t.Fatalf("the header %q is left", kept.Key)
-					}
-				}
 				if dump(letter) != sealed {
 					t.Fatal("opening or preparing changed the letter")
 				}
@@ -214,6 +209,10 @@ func TestOpenNamesTheFieldThatIsDamaged(t *testing.T) {
 			without := &kgo.Record{Headers: slices.Delete(slices.Clone(whole.Headers), i, i+1)}
 			doubled := &kgo.Record{Headers: append(slices.Clone(whole.Headers), kgo.RecordHeader{Key: name, Value: []byte("\xff\xff\xff")})}
 			mended := &kgo.Record{Headers: append(slices.Clone(doubled.Headers), whole.Headers[i])}
+			if one.dialect.Traits().Before {
+				slices.Reverse(doubled.Headers)
+				slices.Reverse(mended.Headers)
+			}
 			for _, c := range []struct {
 				what   string
 				letter *kgo.Record

@@ -101,23 +101,67 @@ func last(headers []kgo.RecordHeader, name string) (header kgo.RecordHeader, fou
 }
 
 // backToSource prepares a replay for the dialects that keep a record as it was and give it back to the topic it came from.
-func backToSource(dialect Opener, letter *kgo.Record) *kgo.Record {
+func backToSource(dialect Dialect, letter *kgo.Record) *kgo.Record {
 	failure, _ := dialect.Open(letter)
 	return &kgo.Record{
-		Key: letter.Key, Value: letter.Value, Headers: without(letter.Headers, dialect.IsFailureHeader),
+		Key: letter.Key, Value: letter.Value, Headers: ownHeaders(letter.Headers, dialect),
 		Topic: failure.Topic, Partition: failure.Partition,
 	}
 }
 
-// without returns the headers that the dialect doesn't own.
-func without(headers []kgo.RecordHeader, owned func(string) bool) []kgo.RecordHeader {
+// ownHeaders returns the headers that a letter's record had: all but those that the envelope put on. A record may have headers of its own with the dialect's names, and an
+// envelope says each thing once; so of each name one is the envelope's, the last, or the first in a dialect that writes before the record's headers. A letter that was
+// put back as it was and failed again has several envelopes, as many as there are of every field that each has: all of them go.
+//
+// What can't be told is taken for the envelope's: a header whose name is that of a field which a letter may lack, and this one does.
+func ownHeaders(headers []kgo.RecordHeader, dialect Dialect) []kgo.RecordHeader {
 	kept := make([]kgo.RecordHeader, 0, len(headers))
-	for _, header := range headers {
-		if !owned(header.Key) {
-			kept = append(kept, header)
-		}
+	owned := func(header kgo.RecordHeader) bool { return dialect.IsFailureHeader(header.Key) }
+	if !slices.ContainsFunc(headers, owned) {
+		return append(kept, headers...)
 	}
+	traits, taken := dialect.Traits(), map[string]int{}
+	envelopes := max(countEnvelopes(headers, traits.Fields), 1)
+	take := func(header kgo.RecordHeader) {
+		if owned(header) && taken[header.Key] < envelopes {
+			taken[header.Key]++
+			return
+		}
+		kept = append(kept, header)
+	}
+	if traits.Before {
+		for _, header := range headers {
+			take(header)
+		}
+		return kept
+	}
+	for _, header := range slices.Backward(headers) {
+		take(header)
+	}
+	slices.Reverse(kept)
 	return kept
+}
+
+// countEnvelopes returns how often each of the fields is there.
+func countEnvelopes(headers []kgo.RecordHeader, fields []string) int {
+	counts := map[string]int{}
+	for i := range headers {
+		counts[headers[i].Key]++
+	}
+	least := len(headers)
+	for _, name := range fields {
+		least = min(least, counts[name])
+	}
+	return least
+}
+
+// sealed returns the headers that a letter of the record keeps: all of them, unless the record is a letter itself, put back without being prepared.
+func sealed(record *kgo.Record, dialect Dialect) []kgo.RecordHeader {
+	owned := func(header kgo.RecordHeader) bool { return dialect.IsFailureHeader(header.Key) }
+	if !slices.ContainsFunc(record.Headers, owned) || countEnvelopes(record.Headers, dialect.Traits().Fields) == 0 {
+		return record.Headers
+	}
+	return ownHeaders(record.Headers, dialect)
 }
 
 // envelope collects a letter's headers; the values it writes itself lie in one piece of memory.
@@ -126,20 +170,11 @@ type envelope struct {
 	text    []byte
 }
 
-// wrap begins with those of the record's headers that the dialect doesn't own, with room for so many more of so many bytes together.
-func wrap(record *kgo.Record, owned func(string) bool, more, bytes int) envelope {
+// wrap begins with the record's headers, with room for so many more of so many bytes together.
+func wrap(record *kgo.Record, dialect Dialect, more, bytes int) envelope {
 	e := envelope{headers: make([]kgo.RecordHeader, 0, len(record.Headers)+more), text: make([]byte, 0, bytes)}
-	e.keep(record.Headers, owned)
+	e.headers = append(e.headers, sealed(record, dialect)...)
 	return e
-}
-
-// keep appends those of the headers that the dialect doesn't own.
-func (e *envelope) keep(headers []kgo.RecordHeader, owned func(string) bool) {
-	for _, header := range headers {
-		if !owned(header.Key) {
-			e.headers = append(e.headers, header)
-		}
-	}
 }
 
 // end appends a header whose value is what was written since start.

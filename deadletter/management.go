@@ -35,7 +35,7 @@ const managementPending = "pending"
 // Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key the record's, and there are no headers.
 //
 // Of entries that this program writes, originalEvent.payload is the value where it is JSON that comes out of an encoder byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
-// originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic, partition, offset), who gave it its timestamp, and its headers, their values in base64. eventId is the
+// originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic, partition, offset), who gave it its timestamp, and its headers, their values in base64 (a name that is not UTF-8, as Kafka wants names to be, has U+FFFD for what is none). eventId is the
 // event's event_id header, where it has none its position; pattern its type header, where it has none its topic; subscriberId the group. error.type, code and stackTrace are the class of the error, its code and stack; error.context holds the service and the instance.
 // retryCount counts the attempts after the first, maxRetries how many of those there may be. The history of single retries is not known here, so retryHistory is empty.
 //

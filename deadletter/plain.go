@@ -1,9 +1,7 @@
 package deadletter
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,20 +24,12 @@ const (
 // MaxReason is the largest length of x-error-reason in bytes; a longer text is cut before the character that would pass it.
 const MaxReason = 1024
 
-// movedPrefix is put before the name of an original header that has the name of a failure header.
-const movedPrefix = "x-original-"
-
 // Plain keeps key, value and headers as they are and appends six headers: x-error-reason, x-retry-attempt, source-topic,
 // partition, offset, epoch. A null key stays null, a null value null, duplicate headers and their order stay.
 //
-// Each failure header is in a letter exactly once, so that a reader need not know which of two to believe, and a letter
-// doesn't grow when it fails again. What an original that already has headers of these names keeps depends on why it has them:
-//
-//   - It has all six and they decode: it is a letter that was put back without being restored. They describe an earlier
-//     failure and are replaced.
-//   - Otherwise they are the application's own (a header named "offset", say). They are kept under the name with
-//     "x-original-" before it, and Prepare gives them their name back. (A header that already is named so gets the prefix
-//     once more, hence Prepare undoes exactly what Seal did.)
+// An application may have headers of these names of its own (one named "offset", say). They stay where they are, before the six; of several headers of one name the last is
+// the letter's, as every Kafka client reads it, and Prepare takes that one off alone. A record that has all six is a letter that was put back without being restored: they
+// describe an earlier failure and are replaced, so that a letter doesn't grow when it fails again.
 //
 // The letter's timestamp is the time of the failure.
 type Plain struct{}
@@ -54,19 +44,8 @@ func (Plain) Traits() Traits {
 
 // Seal implements Sealer.
 func (Plain) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	_, missing := Plain{}.Open(record)
-	putBack := len(missing) == 0
 	headers := make([]kgo.RecordHeader, 0, len(record.Headers)+6)
-	for _, header := range record.Headers {
-		switch {
-		case !isMovable(header.Key):
-		case !putBack:
-			header.Key = movedPrefix + header.Key
-		case isFailureHeader(header.Key):
-			continue
-		}
-		headers = append(headers, header)
-	}
+	headers = append(headers, sealed(record, Plain{})...)
 	headers = append(headers,
 		kgo.RecordHeader{Key: HeaderReason, Value: reasonText(failure.Reason)},
 		kgo.RecordHeader{Key: HeaderAttempt, Value: decimal(int64(failure.Attempts))},
@@ -121,41 +100,15 @@ func (Plain) Open(letter *kgo.Record) (Failure, []string) {
 }
 
 // Prepare implements Opener.
-func (Plain) Prepare(letter *kgo.Record) *kgo.Record {
-	failure, _ := Plain{}.Open(letter)
-	headers := make([]kgo.RecordHeader, 0, len(letter.Headers))
-	for _, header := range letter.Headers {
-		if isFailureHeader(header.Key) {
-			continue
-		}
-		if isMovable(header.Key) {
-			header.Key = strings.TrimPrefix(header.Key, movedPrefix)
-		}
-		headers = append(headers, header)
-	}
-	return &kgo.Record{
-		Key: letter.Key, Value: letter.Value, Headers: slices.Clip(headers),
-		Topic: failure.Topic, Partition: failure.Partition,
-	}
-}
+func (Plain) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(Plain{}, letter) }
 
 // IsFailureHeader implements Opener.
-func (Plain) IsFailureHeader(name string) bool { return isFailureHeader(name) }
-
-func isFailureHeader(name string) bool {
+func (Plain) IsFailureHeader(name string) bool {
 	switch name {
 	case HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch:
 		return true
 	}
 	return false
-}
-
-// isMovable tells the names that Seal moves aside: those of the failure headers, and those that were moved before.
-func isMovable(name string) bool {
-	for strings.HasPrefix(name, movedPrefix) {
-		name = name[len(movedPrefix):]
-	}
-	return isFailureHeader(name)
 }
 
 // number decodes a decimal of at least least and at most bits bits; only the form that Seal writes is accepted ("+1", "01"

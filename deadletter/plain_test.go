@@ -141,15 +141,14 @@ func TestRestoreUndoesSealAndOpenTellsTheTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		record, said := records().Draw(t, "record"), failures().Draw(t, "failure")
 		before := dump(record)
-		_, missing := Plain{}.Open(record)
-		putBack := len(missing) == 0
+		putBack := countEnvelopes(record.Headers, Plain{}.Traits().Fields) > 0
 		letter := Plain{}.Seal(record, said)
 		if dump(record) != before {
 			t.Fatal("sealing changed the record")
 		}
 		for _, name := range []string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch} {
-			if n := countHeader(letter, name); n != 1 {
-				t.Fatalf("%d headers named %s", n, name)
+			if n, own := countHeader(letter, name), countHeader(record, name); n != own+1 && !putBack {
+				t.Fatalf("%d headers named %s, %d of the record's own", n, name, own)
 			}
 		}
 		opened, missing := Plain{}.Open(letter)

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"math"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -80,5 +79,9 @@ func (ShareGroup) Prepare(letter *kgo.Record) *kgo.Record {
 
 // IsFailureHeader implements Opener.
 func (ShareGroup) IsFailureHeader(name string) bool {
-	return strings.HasPrefix(name, shareGroupPrefix)
+	switch name {
+	case shareGroupTopic, shareGroupPartition, shareGroupOffset, shareGroupGroup, shareGroupDeliveries, shareGroupReason:
+		return true
+	}
+	return false
 }

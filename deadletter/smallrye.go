@@ -1,6 +1,10 @@
 package deadletter
 
-import "github.com/twmb/franz-go/pkg/kgo"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // SmallRyeName is the name of the dialect SmallRye.
 const SmallRyeName = "smallrye"
@@ -21,12 +25,12 @@ const (
 // dead-letter-topic, -partition and -offset, all in UTF-8, numbers in decimal.
 //
 // It knows no number of attempts. SmallRye puts the headers of an earlier failure, which are headers of the record like any other, behind those of the
-// new one, so that the last of a name speaks of the first failure; here they are dropped. A replay goes to the topic of dead-letter-topic.
+// new one; here they are dropped. A replay goes to the topic of dead-letter-topic.
 type SmallRye struct{}
 
 // Traits implements Dialect.
 func (SmallRye) Traits() Traits {
-	return Traits{Fields: []string{smallryeClass, smallryeReason, smallryeTopic, smallryePartition, smallryeOffset}, Position: true, Headers: true}
+	return Traits{Fields: []string{smallryeClass, smallryeReason, smallryeTopic, smallryePartition, smallryeOffset}, Position: true, Headers: true, Before: true}
 }
 
 // Seal implements Sealer.
@@ -44,14 +48,14 @@ func (SmallRye) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e.string(smallryeTopic, failure.Topic)
 	e.decimal(smallryePartition, int64(failure.Partition))
 	e.decimal(smallryeOffset, failure.Offset)
-	e.keep(record.Headers, SmallRye{}.IsFailureHeader)
+	e.headers = append(e.headers, sealed(record, SmallRye{})...)
 	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
 }
 
-// Open implements Opener.
+// Open implements Opener. Of several headers of one name the first counts: it is the one that SmallRye put before the others.
 func (SmallRye) Open(letter *kgo.Record) (Failure, []string) {
 	failure, found := unknownFailure(letter), fields(0)
-	for i := range letter.Headers {
+	for i := range slices.Backward(letter.Headers) {
 		value := letter.Headers[i].Value
 		switch letter.Headers[i].Key {
 		case smallryeClass:

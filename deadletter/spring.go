@@ -85,7 +85,7 @@ func (Spring) Traits() Traits {
 
 // Seal implements Sealer.
 func (Spring) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, Spring{}.IsFailureHeader, 11, springBytes(&failure))
+	e := wrap(record, Spring{}, 11, springBytes(&failure))
 	e.spring(springHeaders{
 		springPrefix + springTopic, springPrefix + springPartition, springPrefix + springOffset, springPrefix + springTimestamp,
 		springPrefix + springTimestampType, springPrefix + springGroup, springPrefix + springClass, springPrefix + springCause,
@@ -134,7 +134,7 @@ func (SpringRetryable) Traits() Traits {
 
 // Seal implements Sealer. The dead-letter topic has no delay: what is in it might be tried again at once.
 func (SpringRetryable) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, SpringRetryable{}.IsFailureHeader, 14, 20+springBytes(&failure))
+	e := wrap(record, SpringRetryable{}, 14, 20+springBytes(&failure))
 	e.spring(springHeaders{
 		springRetryablePrefix + springTopic, springRetryablePrefix + springPartition, springRetryablePrefix + springOffset, springRetryablePrefix + springTimestamp,
 		springRetryablePrefix + springTimestampType, springRetryablePrefix + springRetryableGroup, springRetryablePrefix + springClass, springRetryablePrefix + springCause,

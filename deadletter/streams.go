@@ -1,10 +1,6 @@
 package deadletter
 
-import (
-	"strings"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-)
+import "github.com/twmb/franz-go/pkg/kgo"
 
 // StreamsName is the name of the dialect Streams.
 const StreamsName = "streams"
@@ -23,8 +19,7 @@ const (
 // Streams is the dialect of Kafka Streams' dead-letter queue (KIP-1034), class ExceptionHandlerUtils. Key and value as they were read, the headers and the timestamp stay, so that a letter doesn't say
 // when the record failed. To the headers come, each beginning with "__streams.errors.": exception (its class), message, stacktrace, topic, partition and offset, all in UTF-8, numbers in decimal.
 //
-// It knows no number of attempts: Streams doesn't try again. Streams appends the headers of each further failure; here they take the place of the ones before. The names are Streams' own: an
-// application's header that begins so is not kept. A replay goes to the topic of __streams.errors.topic.
+// It knows no number of attempts: Streams doesn't try again. Streams appends the headers of each further failure; here they take the place of the ones before. A replay goes to the topic of __streams.errors.topic.
 type Streams struct{}
 
 // Traits implements Dialect.
@@ -37,7 +32,7 @@ func (Streams) Traits() Traits {
 
 // Seal implements Sealer.
 func (Streams) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, Streams{}.IsFailureHeader, 6, 40+len(failure.Class)+len(failure.Reason)+len(failure.Stack)+len(failure.Topic))
+	e := wrap(record, Streams{}, 6, 40+len(failure.Class)+len(failure.Reason)+len(failure.Stack)+len(failure.Topic))
 	e.string(streamsClass, failure.Class)
 	e.string(streamsReason, failure.Reason)
 	e.string(streamsStack, failure.Stack)
@@ -77,4 +72,10 @@ func (Streams) Open(letter *kgo.Record) (Failure, []string) {
 func (Streams) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(Streams{}, letter) }
 
 // IsFailureHeader implements Opener.
-func (Streams) IsFailureHeader(name string) bool { return strings.HasPrefix(name, streamsPrefix) }
+func (Streams) IsFailureHeader(name string) bool {
+	switch name {
+	case streamsClass, streamsReason, streamsStack, streamsTopic, streamsPartition, streamsOffset:
+		return true
+	}
+	return false
+}

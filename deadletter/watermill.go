@@ -28,7 +28,7 @@ func (Watermill) Traits() Traits {
 
 // Seal implements Sealer.
 func (Watermill) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, Watermill{}.IsFailureHeader, 4, len(failure.Reason)+len(failure.Topic)+len(failure.Service)+len(failure.Instance))
+	e := wrap(record, Watermill{}, 4, len(failure.Reason)+len(failure.Topic)+len(failure.Service)+len(failure.Instance))
 	e.string(watermillReason, failure.Reason)
 	e.string(watermillTopic, failure.Topic)
 	e.string(watermillHandler, failure.Service)
