@@ -82,7 +82,7 @@ func (d OwnHeaders) Traits() Traits {
 
 // Seal implements Sealer.
 func (d OwnHeaders) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, d.IsFailureHeader, len(d.headers), 64+len(failure.Reason)+len(failure.Class)+len(failure.Topic))
+	e := wrap(record, d, len(d.headers), 64+len(failure.Reason)+len(failure.Class)+len(failure.Topic))
 	for i, field := range d.fields {
 		switch name := d.headers[i]; field {
 		case "topic":

@@ -123,7 +123,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	if r.repeated(topic, record) {
 		event.Flags |= history.Repeated
 	}
-	originals := r.keptHeaders()
+	originals, own := r.keptHeaders(), workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
 	event.HeadersHash = workload.HashHeaders(record.Headers, originals)
 	event.Aux = record.Timestamp.UnixMilli()
 	if seq, found := findRecord(r.ids, record); found && int(seq) < len(r.plan.Records) {
@@ -132,7 +132,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	for _, header := range record.Headers {
 		event.HeaderCount++
 		event.HeaderBytes += int32(len(header.Key) + len(header.Value))
-		if dialect != nil && dialect.IsFailureHeader(header.Key) {
+		if dialect != nil && dialect.IsFailureHeader(header.Key) && !own(header.Key) { // of the record's own names the hash tells one too many
 			event.Flags |= history.FailureHeaders
 		}
 	}
