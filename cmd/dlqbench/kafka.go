@@ -13,7 +13,7 @@ import (
 func (a *app) kafkaCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "kafka", Short: "Install the Apache Kafka that brokers as processes are run from",
-		Example: "  dlqbench kafka install --version 4.1.0\n  dlqbench kafka list",
+		Example: "  dlqbench kafka install --version 4.4.0\n  dlqbench kafka list",
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return command.Help()

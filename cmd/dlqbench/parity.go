@@ -28,7 +28,7 @@ func (a *app) parityCommand() *cobra.Command {
 		Long: strings.TrimSpace(`
 Run scenarios (default: all that are shipped) with the reference consumer on each Kafka that --on names, one run after another, and print verdict and
 time of each. The reference consumer is correct, so everything must pass; the exit code is 1 if something does not.`),
-		Example: "  dlqbench parity smoke --on embedded --on process:4.1.0 --on process:3.9.1",
+		Example: "  dlqbench parity smoke --on embedded --on process:4.4.0 --on process:4.1.2 --on process:3.9.1",
 		RunE: func(command *cobra.Command, args []string) error {
 			on, err := kafkas(flags.on)
 			if err != nil {
@@ -54,7 +54,7 @@ func kafkas(words []string) ([]proof.On, error) {
 	for _, word := range words {
 		provider, version, _ := strings.Cut(word, ":")
 		if !slices.Contains(harness.Clusters(), provider) {
-			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.1.0", word, strings.Join(harness.Clusters(), ", "))
+			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.4.0", word, strings.Join(harness.Clusters(), ", "))
 		}
 		flags := clusterFlags{provider: provider}
 		switch provider {
