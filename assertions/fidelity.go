@@ -1,11 +1,15 @@
 package assertions
 
 // dlq-fidelity: a dead letter carries the record's own key and value, its headers where that is promised, and every field of its
-// dialect, and what the fields say is true.
+// dialect, and what the fields say is true: the place, the number of attempts, the reason, the times, the epoch, each of them once.
 
 import (
 	"fmt"
+	"maps"
+	"math/bits"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -57,16 +61,17 @@ func (c *fidelity) judge(one *letter) {
 			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition, one.offset) + fmt.Sprintf(format, args...)
 		}, moment{history.KindAuditRecord, one.at}))
 	}
+	more := one.claim.Beside()
 	if r.has(markSent) {
 		if !contract.ChangesValue && hash(one.valueHash) != r.valueHash {
-			say("payload-changed", "its value differs from the record's")
+			say("payload-changed", "its value differs from the record's%s", detail(more.Value))
 		}
 		if !contract.ChangesKey && hash(one.keyHash) != r.keyHash {
-			say("key-changed", "its key differs from the record's")
+			say("key-changed", "its key differs from the record's%s", detail(more.Key))
 		}
 	}
 	if contract.KeepsHeaders && r.has(markSent) && hash(one.headersHash) != r.headersHash {
-		say("headers-lost", "the record's own headers are not all there as they were")
+		say("headers-lost", "the record's own headers are not all there as they were%s", detail(more.Headers))
 	}
 	if one.claim.Missing != "" {
 		say("metadata-missing", "it lacks %s, or has it in a form that can't be decoded", one.claim.Missing)
@@ -75,6 +80,60 @@ func (c *fidelity) judge(one *letter) {
 		say("metadata-wrong", "it is in partition %d, the record came from partition %d", one.partition, r.partition)
 	}
 	c.judgeClaim(one, r, say)
+	c.judgeMore(one, r, &more, say)
+}
+
+// detail is what is known of a difference.
+func detail(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// clockSlack is how far the clocks of a subject's machine and of this one may be apart. Who takes seconds for milliseconds, or a local time for that of
+// another zone, is wrong by half an hour and more.
+const clockSlack = time.Minute
+
+// judgeMore judges what the audit found beside the position: the envelope's block is there once, epochs are ones that the partition had, times lie in the run.
+func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, say func(string, string, ...any)) {
+	if len(more.Twice) > 0 {
+		say("metadata-wrong", "it has more than one %s", strings.Join(more.Twice, ", "))
+	}
+	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && (*e < had[0] || *e > had[1]) {
+		say("metadata-wrong", "it says that the record was read with leader epoch %d; its batch has %d, its partition %d", *e, had[0], had[1])
+	}
+	for _, name := range slices.Sorted(maps.Keys(more.Times)) {
+		switch at := more.Times[name]; {
+		case at < -clockSlack:
+			say("metadata-wrong", "%s is %s before the run", name, near(-at))
+		case at > one.at+clockSlack:
+			say("metadata-wrong", "%s is %s after it was found", name, near(at-one.at))
+		}
+	}
+	c.judgeReason(one, r, more.Quotes, say)
+}
+
+// judgeReason: a text that quotes answers quotes the one to the attempt before the dead letter, among others perhaps.
+func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome, say func(string, string, ...any)) {
+	l := c.w.letters[one.number]
+	const silent = 1<<history.OutcomeNone | 1<<history.OutcomeTimeout | 1<<history.OutcomeReset // no answer to quote, so it may be of the one before
+	if len(quotes) == 0 || l == nil || l.lasts == 0 || l.lasts&silent != 0 || l.unsure || r.exempt() || r.several() || c.w.everDisrupted(one.number) || c.w.anonymous() {
+		return
+	}
+	if why, hidden := c.w.answersHidden(r.held.instance, l.from, l.until); hidden {
+		c.skip("reason: " + why)
+		return
+	}
+	var names []string
+	for _, outcome := range quotes {
+		if l.lasts&(1<<min(outcome, 15)) != 0 {
+			return
+		}
+		names = append(names, outcome.String())
+	}
+	last := history.Outcome(bits.TrailingZeros16(l.lasts))
+	say("metadata-wrong", "its reason is that of a failure that is %s; its last attempt was answered %s", strings.Join(names, ", "), last)
 }
 
 func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, ...any)) {

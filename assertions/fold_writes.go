@@ -60,6 +60,9 @@ type lettered struct {
 	life uint8
 	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
 	counts []countRange
+	// lasts are the outcomes of the record's latest attempts when its dead letters were asked for, as a set; unsure: one of them is not known.
+	lasts  uint16
+	unsure bool
 	// disturbed is how many more copies earlier lives justified.
 	disturbed int
 	// transactional: one was asked for in a transaction.
@@ -169,6 +172,11 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	}
 	l.until = one.at
 	l.asked = bump(l.asked)
+	if b := &one.before; b.any && b.ended && !b.gone && b.outcome < 16 {
+		l.lasts |= 1 << b.outcome
+	} else {
+		l.unsure = true
+	}
 	counts := countRange{one.inSeries, one.attempts}
 	if r.has(markMixed) {
 		counts.from = min(counts.from, 1) // some of the attempts may be those of another delivery

@@ -5,6 +5,7 @@ package assertions
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -118,7 +119,7 @@ func keysOf(v *Verdict) (wanted keys, until time.Duration) {
 // hear learns a key from what the workload sent.
 func (k keys) hear(e *history.Event) {
 	if _, wanted := k[e.Record]; wanted && e.Kind == history.KindSend && e.N >= 0 {
-		k[e.Record] = string(history.AppendKey(nil, e.N))
+		k[e.Record] = strings.ToValidUTF8(string(history.AppendKey(nil, e.N)), "\uFFFD")
 	}
 }
 

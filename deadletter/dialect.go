@@ -112,6 +112,8 @@ type Traits struct {
 	OnlyHeaders []string
 	// Before: what the letter says stands before the record's own headers, otherwise behind them.
 	Before bool
+	// Once: each field is in a letter exactly once, whatever became of the record before.
+	Once bool
 	// JSON: the project that the dialect is of decodes the payload as JSON and encodes it again, so that spaces and the order of fields may differ.
 	JSON bool
 }

@@ -38,7 +38,7 @@ type Plain struct{}
 func (Plain) Traits() Traits {
 	return Traits{
 		Fields:   []string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch},
-		Position: true, Attempts: true, Headers: true,
+		Position: true, Attempts: true, Headers: true, Once: true,
 	}
 }
 

@@ -143,6 +143,15 @@ func (c *words[T]) open(chunk parquet.ColumnChunk, rows int) error {
 	return nil
 }
 
+// absent makes it the column of a segment that does not have it: each word is the zero one.
+func (c *words[T]) absent(rows int) {
+	var zero T
+	c.paged = paged{constant: true}
+	c.meaning = append(c.meaning[:0], zero)
+	c.indexes = sized(c.indexes, rows)
+	clear(c.indexes)
+}
+
 func (c *words[T]) next(rows int) error {
 	if c.constant {
 		return nil
@@ -192,7 +201,7 @@ type columns struct {
 	kind                                              words[Kind]
 	outcome                                           words[Outcome]
 	flags                                             words[Flags]
-	text, claimMissing                                words[string]
+	text, claimMissing, claimMore                     words[string]
 }
 
 func newColumns(v *vocabulary) *columns {
@@ -200,7 +209,7 @@ func newColumns(v *vocabulary) *columns {
 	c.kind.parse = lookup(v.kinds, "kind")
 	c.outcome.parse = lookup(v.outcomes, "outcome")
 	c.flags.parse = v.parseFlags
-	c.text.parse, c.claimMissing.parse = decodeText, decodeText
+	c.text.parse, c.claimMissing.parse, c.claimMore.parse = decodeText, decodeText, decodeText
 	for _, column := range []*numbers[int64]{
 		&c.time, &c.offset, &c.op, &c.aux, &c.producerID, &c.claimOffset, &c.keyHash, &c.valueHash, &c.headersHash,
 	} {
@@ -240,8 +249,12 @@ func (c *columns) all() []named {
 		{"producer_id", &c.producerID}, {"producer_epoch", &c.producerEpoch}, {"sequence", &c.sequence},
 		{"claim_present", &c.claimPresent}, {"claim_topic", &c.claimTopic}, {"claim_partition", &c.claimPartition},
 		{"claim_offset", &c.claimOffset}, {"claim_attempts", &c.claimAttempts}, {"claim_missing", &c.claimMissing}, {"text", &c.text},
+		{claimMoreColumn, &c.claimMore},
 	}
 }
+
+// claimMoreColumn is not in histories of before it was recorded.
+const claimMoreColumn = "claim_more"
 
 // event puts row i of the current page together.
 func (c *columns) event(e *Event, i int) {
@@ -273,5 +286,6 @@ func (c *columns) event(e *Event, i int) {
 	e.Claim.Offset = c.claimOffset.values[i]
 	e.Claim.Attempts = c.claimAttempts.values[i]
 	e.Claim.Missing = c.claimMissing.meaning[c.claimMissing.indexes[i]]
+	e.Claim.More = c.claimMore.meaning[c.claimMore.indexes[i]]
 	e.Text = c.text.meaning[c.text.indexes[i]]
 }

@@ -249,6 +249,8 @@ type Claim struct {
 	Attempts  int32
 	// Missing lists the fields that the dialect requires and the dead letter lacks or has in undecodable form, comma-separated.
 	Missing string
+	// More is what else the audit found in the letter, a ClaimMore as JSON; "" where that is nothing.
+	More string
 }
 
 // Event is one observation. It is flat so that a history is a table; which fields mean something is said at its Kind.

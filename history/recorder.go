@@ -141,7 +141,7 @@ func (r *Recorder) Record(e Event) {
 		r.buffer = r.newBuffer()
 	}
 	r.buffer = append(r.buffer, e)
-	r.text += len(e.Text) + len(e.Claim.Missing)
+	r.text += len(e.Text) + len(e.Claim.Missing) + len(e.Claim.More)
 	if len(r.buffer) >= r.limit || r.text >= segmentText {
 		r.handOver()
 	}

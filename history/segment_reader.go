@@ -121,6 +121,10 @@ func (c *cursor) openColumns(file *parquet.File) (err error) {
 	chunks := file.RowGroups()[0].ColumnChunks()
 	for _, column := range c.all {
 		leaf, found := file.Schema().Lookup(column.name)
+		if !found && column.name == claimMoreColumn {
+			c.columns.claimMore.absent(len(c.page))
+			continue
+		}
 		if !found {
 			return fmt.Errorf("it has no column %s", column.name)
 		}

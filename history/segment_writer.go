@@ -44,6 +44,7 @@ type row struct {
 	ClaimAttempts int32  `parquet:"claim_attempts,dict"`
 	ClaimMissing  string `parquet:"claim_missing,dict"`
 	Text          string `parquet:"text,dict"`
+	ClaimMore     string `parquet:"claim_more,dict"`
 }
 
 // segmentWriter turns events into segments; it is used by one goroutine and keeps its buffers from segment to segment.
@@ -155,6 +156,9 @@ func (w *segmentWriter) fill(r *row, e *Event) {
 	}
 	if e.Claim.Missing != "" {
 		r.ClaimMissing = encodeText(e.Claim.Missing)
+	}
+	if e.Claim.More != "" {
+		r.ClaimMore = encodeText(e.Claim.More)
 	}
 	if e.Text != "" {
 		r.Text = encodeText(e.Text)

@@ -126,6 +126,8 @@ type Workload struct {
 	Garbage    units.Percent `json:"garbage,omitempty"`
 	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
 	Large *Large `json:"large,omitempty"`
+	// OddHeaders gives a share of the records headers that careless code breaks.
+	OddHeaders *OddHeaders `json:"odd_headers,omitempty"`
 	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup), outage (a circuit breaker is open).
 	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile,enum=outage"`
 }
@@ -158,6 +160,13 @@ type Large struct {
 	Size  units.Size    `json:"size" jsonschema:"required"`
 }
 
+// OddHeaders are a header whose value is not UTF-8, one with a null value, one with an empty value, and two of one name.
+type OddHeaders struct {
+	Share units.Percent `json:"share" jsonschema:"required"`
+	// OwnNames adds headers that the application has given names which the dead letters' envelope uses, too.
+	OwnNames bool `json:"own_names,omitempty"`
+}
+
 // Keys says how records are keyed.
 type Keys struct {
 	// Count of distinct keys, default 1000.
@@ -168,6 +177,8 @@ type Keys struct {
 	Hot units.Percent `json:"hot,omitempty"`
 	// Null is the share of records without a key.
 	Null units.Percent `json:"null,omitempty"`
+	// Binary is the share of the keyed records whose key is not UTF-8.
+	Binary units.Percent `json:"binary,omitempty"`
 }
 
 // Outcomes are the weights of what the plan makes of records; at least one is positive. Default: success 100.

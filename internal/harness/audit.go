@@ -45,8 +45,12 @@ func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record,
 	start := history.New(history.KindAuditStart, r.clock.Now())
 	start.Topic = index
 	r.live.Record(start)
+	if err := r.originals.begin(ctx, r, index); err != nil {
+		return fmt.Errorf("reading the epochs of %s: %w", topic, err)
+	}
 	return r.readTopic(ctx, topic, func(record *kgo.Record) {
 		event := r.auditEvent(record, index, dialect)
+		r.originals.keep(r, record, &event)
 		r.live.Record(event)
 		if see != nil {
 			see(record, event)
@@ -123,7 +127,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	if r.repeated(topic, record) {
 		event.Flags |= history.Repeated
 	}
-	originals, own := r.keptHeaders(), workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
+	originals, own := r.keptHeaders(), r.ownHeaders()
 	event.HeadersHash = workload.HashHeaders(record.Headers, originals)
 	event.Aux = record.Timestamp.UnixMilli()
 	if seq, found := findRecord(r.ids, record); found && int(seq) < len(r.plan.Records) {
@@ -145,6 +149,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		held := heldIn(dialect, record)
 		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashBytes(asWritten(dialect, held.Value))
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
+		event.Claim.More = r.beside(dialect, record, held, &event)
 	}
 	return event
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/faults"
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
@@ -30,16 +31,18 @@ import (
 
 // run is one run: what was planned, where it is recorded, and what has been started so far.
 type run struct {
-	options  Options
-	scenario *scenarios.Scenario
-	plan     *plan.Plan
-	dir      runDir
-	header   history.Header
-	clock    history.Clock
-	recorder *history.Recorder
-	live     *live
-	ops      atomic.Int64
-	ids      *history.IDs
+	// originals are what the audits found in the topics that the subject consumes.
+	originals originals
+	options   Options
+	scenario  *scenarios.Scenario
+	plan      *plan.Plan
+	dir       runDir
+	header    history.Header
+	clock     history.Clock
+	recorder  *history.Recorder
+	live      *live
+	ops       atomic.Int64
+	ids       *history.IDs
 
 	values scenarios.Values // of every instance, but for its own addresses
 
@@ -206,7 +209,7 @@ func (r *run) openProducer(context.Context) error {
 	var err error
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
-		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Kept: r.keptHeaders(), Node: r.entry(), Clock: r.clock, Sink: r.live,
+		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(), Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
 }
@@ -223,13 +226,31 @@ func (r *run) namedHeaders() []workload.NamedHeader {
 
 // keptHeaders tells which of the headers of a record its dead letter keeps, and a replay brings back: all of its own, unless the contract's dialect names some.
 func (r *run) keptHeaders() func(name string) bool {
-	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
+	own := r.ownHeaders()
 	dialect, err := r.dialect()
 	if err != nil || dialect == nil || len(dialect.Traits().OnlyHeaders) == 0 {
 		return own
 	}
 	only := dialect.Traits().OnlyHeaders
 	return func(name string) bool { return own(name) && slices.Contains(only, name) }
+}
+
+// ownHeaders tells which headers are the records' own.
+func (r *run) ownHeaders() func(name string) bool {
+	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
+	if r.scenario.Workload.OddHeaders != nil {
+		own = workload.OddHeaders(own, r.ownNames())
+	}
+	return own
+}
+
+// ownNames are names of the envelope's headers that odd headers have, too.
+func (r *run) ownNames() []string {
+	odd := r.scenario.Workload.OddHeaders
+	if odd == nil || !odd.OwnNames || r.header.Contract.Envelope != deadletter.PlainName {
+		return nil
+	}
+	return []string{deadletter.HeaderOffset, deadletter.HeaderEpoch}
 }
 
 // topic returns the name of the first topic with the role, "" if there is none.

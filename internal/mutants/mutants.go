@@ -3,6 +3,9 @@ package mutants
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
@@ -159,6 +162,25 @@ func letterMutants() []Mutant {
 		sealed("key-altered", "the key of a dead letter gets one byte more", "key-changed", addKeyByte),
 		sealed("header-dropped", "one of the original headers is left out of the dead letter", "headers-lost", dropHeader),
 		sealed("metadata-missing", "the dead letter doesn't say how often the record was tried", "metadata-missing", dropAttempts),
+		oddly("header-as-text", "a header's value is decoded as UTF-8 and encoded again", "headers-lost", asText),
+		oddly("null-header-emptied", "a header with a null value gets an empty one", "headers-lost", emptied),
+		oddly("empty-header-nulled", "a header with an empty value gets a null one", "headers-lost", nulled),
+		oddly("repeated-header-kept-once", "of two headers of one name the first is left out, as a map leaves it out", "headers-lost", keptOnce),
+		oddly("own-name-overwritten", "a header of the record's own that has the name of one of the envelope's is overwritten", "headers-lost", overwritten),
+		oddly("key-as-text", "the key is decoded as UTF-8 and encoded again", "key-changed", func(letter *kgo.Record) { letter.Key = utf8Of(letter.Key) }),
+		sealed("envelope-twice", "the envelope's headers are put into the dead letter twice", "metadata-wrong", twiceSealed),
+		sealedBy("reason-of-another", "a dead letter has the error text of the one before it", "mix", func(next deadletter.Sealer) deadletter.Sealer {
+			return &lastReason{Sealer: next}
+		}),
+		sealedBy("epoch-made-up", "a dead letter names a leader epoch that its partition never had", "mix", func(next deadletter.Sealer) deadletter.Sealer {
+			return failing{next, func(failure *deadletter.Failure) { failure.Epoch += 1000 }}
+		}),
+		sealedBy("time-in-the-future", "the time of the failure is in local time and called UTC", "timed", func(next deadletter.Sealer) deadletter.Sealer {
+			return failing{next, func(failure *deadletter.Failure) { failure.Time = failure.Time.Add(9 * time.Hour) }}
+		}),
+		sealedBy("time-of-1970", "the time of the failure is the beginning of 1970", "timed", func(next deadletter.Sealer) deadletter.Sealer {
+			return failing{next, func(failure *deadletter.Failure) { failure.Time = time.UnixMilli(1) }}
+		}),
 		{
 			Name: "metadata-wrong", What: "the dead letter names the offset after the record's", Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = offByOne{parts.Sealer} },

@@ -76,6 +76,7 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 		random     = p.stream("keys")
 		nullRandom = p.stream("null keys")
 		hotRandom  = p.stream("hot key")
+		binary     = p.stream("binary keys")
 		pick       = picker(random, keys)
 		hot        = among(keys.Hot.Share(), 1-keys.Null.Share())
 		next       int32
@@ -91,6 +92,9 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 			record.Partition = next
 			next = (next + 1) % int32(partitions)
 			continue
+		}
+		if binary.Float64() < keys.Binary.Share() {
+			key += history.BinaryKey
 		}
 		record.Key = key
 		text = AppendKey(text[:0], key)

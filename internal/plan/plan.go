@@ -25,6 +25,8 @@ type Record struct {
 	Size int32
 	// Tombstone: its value is null. Garbage: its value is random bytes.
 	Tombstone, Garbage bool
+	// OddHeaders: it carries headers that careless code breaks.
+	OddHeaders bool
 	// Healed: once dead-lettered it is selected for replay; FailsAgain: after the replay it is exhausted once more.
 	Healed, FailsAgain bool
 }

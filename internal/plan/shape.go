@@ -97,7 +97,11 @@ func (p *Plan) addValues(load scenarios.Workload) {
 		tombstones, garbage, large = p.stream("tombstones"), p.stream("garbage"), p.stream("large")
 		nulls, junk                = load.Tombstones.Share(), load.Garbage.Share()
 		share, size                = 0.0, int32(0)
+		odd, oddShare              = p.stream("odd headers"), 0.0
 	)
+	if load.OddHeaders != nil {
+		oddShare = load.OddHeaders.Share.Share()
+	}
 	if load.Large != nil {
 		share, size = load.Large.Share.Share(), int32(load.Large.Size)
 	}
@@ -105,6 +109,7 @@ func (p *Plan) addValues(load scenarios.Workload) {
 	for i := range p.Records {
 		record := &p.Records[i]
 		record.Size = int32(load.ValueSize)
+		record.OddHeaders = odd.Float64() < oddShare && !record.Warmup
 		one, two, three := tombstones.Float64() < nulls, garbage.Float64() < isJunk, large.Float64() < isLarge
 		switch {
 		case record.Warmup:

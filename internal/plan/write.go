@@ -199,6 +199,11 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 
 // value is the sort of the record's value: a message, a tombstone or garbage.
 func (r *Record) value() string {
+	if r.OddHeaders {
+		plain := *r
+		plain.OddHeaders = false
+		return plain.value() + "+odd-headers"
+	}
 	switch {
 	case r.Tombstone:
 		return "tombstone"

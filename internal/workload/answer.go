@@ -5,6 +5,7 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,21 +47,11 @@ type answer struct {
 
 // newAnswers prepares the answer to every outcome an attempt can have.
 func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome]answer, error) {
-	classes := map[history.Outcome]struct {
-		status      int
-		class, text string
-	}{
-		history.OutcomeTransient:   {fasthttp.StatusServiceUnavailable, "transient", "the stock service is overloaded"},
-		history.OutcomeRateLimited: {fasthttp.StatusTooManyRequests, "rate-limited", "too many requests for this customer"},
-		history.OutcomePermanent:   {fasthttp.StatusBadRequest, "permanent", "the order has no delivery address"},
-		history.OutcomeLogical:     {fasthttp.StatusUnprocessableEntity, "logical", "the order was cancelled"},
-		history.OutcomeUnknownID:   {fasthttp.StatusNotFound, "unknown-id", "the body carries no record id of this run"},
-	}
 	answers := map[history.Outcome]answer{
 		history.OutcomeSuccess: {status: fasthttp.StatusOK, body: []byte(`{"status":"processed"}`)},
 		history.OutcomeTimeout: {}, history.OutcomeReset: {},
 	}
-	for outcome, class := range classes {
+	for outcome, class := range failures() {
 		text, err := dress(class.text, errorText)
 		if err != nil {
 			return nil, err
@@ -78,6 +69,35 @@ func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome
 	limited.retryIn(retryAfter)
 	answers[history.OutcomeRateLimited] = limited
 	return answers, nil
+}
+
+// failed is an answer that is no success.
+type failed struct {
+	status      int
+	class, text string
+}
+
+// failures are the answers to the outcomes that are none. Each has a text that no other has part of, so that whoever quotes it names the outcome.
+func failures() map[history.Outcome]failed {
+	return map[history.Outcome]failed{
+		history.OutcomeTransient:   {fasthttp.StatusServiceUnavailable, "transient", "the stock service is overloaded"},
+		history.OutcomeRateLimited: {fasthttp.StatusTooManyRequests, "rate-limited", "too many requests for this customer"},
+		history.OutcomePermanent:   {fasthttp.StatusBadRequest, "permanent", "the order has no delivery address"},
+		history.OutcomeLogical:     {fasthttp.StatusUnprocessableEntity, "logical", "the order was cancelled"},
+		history.OutcomeUnknownID:   {fasthttp.StatusNotFound, "unknown-id", "the body carries no record id of this run"},
+	}
+}
+
+// Quoted returns the outcomes whose answers one of the texts quotes, in their order.
+func Quoted(texts ...string) []history.Outcome {
+	var quoted []history.Outcome
+	for outcome, one := range failures() {
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, one.text) }) {
+			quoted = append(quoted, outcome)
+		}
+	}
+	slices.Sort(quoted)
+	return quoted
 }
 
 // retryIn asks the client to wait. The header has whole seconds (RFC 9110, 10.2.3): rounded up, so that a client that waits as told never

@@ -38,6 +38,8 @@ type ProducerConfig struct {
 	Headers int
 	// Named are the headers that each record carries beside these.
 	Named []NamedHeader
+	// Odd are the names of the envelope's own that odd headers have, too.
+	Odd []string
 	// Kept tells which headers of a record are in the hash of its headers; nil: all of its own.
 	Kept func(name string) bool
 	// Node is the entry of a graph of nodes: values are PipeStreams on their way to it. "": they are plain messages.
@@ -88,10 +90,9 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	if cfg.Kept == nil {
 		cfg.Kept = OriginalHeaders(cfg.Headers, cfg.Named)
 	}
-	return &Producer{
-		cfg: cfg, client: client,
-		build: newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Inputs[0].Topic, cfg.Headers, cfg.Named...), hash: cfg.Kept,
-	}, nil
+	build := newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Inputs[0].Topic, cfg.Headers, cfg.Named...)
+	build.odd = cfg.Odd
+	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept}, nil
 }
 
 // Run hands every record that is due over at its time, counted from base on the run's clock, and returns after the last one, or with

@@ -43,7 +43,7 @@ func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
 
 // HashHeaders returns a hash of the headers that keep wants: of their names and values, and of their order among headers of one
 // name. The order of different names does not matter, because clients that keep headers in a map lose it and no promise is
-// broken by that. A null value hashes like an empty one. No headers hash to 0.
+// broken by that. A null value is another than an empty one. No headers hash to 0.
 func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64 {
 	var sum uint64
 	for i := range headers {
@@ -61,6 +61,9 @@ func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64
 		digest.Reset()
 		_, _ = digest.WriteString(header.Key) // a digest never fails
 		_, _ = digest.Write([]byte{0, nth})
+		if header.Value == nil {
+			_, _ = digest.Write([]byte{0xff}) // no value of one byte 0xff is in the workload
+		}
 		_, _ = digest.Write(header.Value)
 		sum += digest.Sum64()
 	}
@@ -82,6 +85,7 @@ type builder struct {
 	topic   string
 	names   []string
 	named   []NamedHeader
+	odd     []string // names of the dialect's own that odd headers have, too
 	slab    []byte
 	headers []kgo.RecordHeader
 	records []kgo.Record
@@ -111,7 +115,11 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 	default:
 		record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
 	}
-	record.Headers = b.nextHeaders()
+	var odd []kgo.RecordHeader
+	if planned.OddHeaders {
+		odd = oddHeaders(seq, b.odd)
+	}
+	record.Headers = b.nextHeaders(len(odd))
 	for i, name := range b.names {
 		record.Headers[i].Key = name
 		record.Headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, i, seq) })
@@ -121,12 +129,13 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 		header.Key = b.named[i].Name
 		header.Value = b.take(b.named[i].room(), func(dst []byte) []byte { return b.named[i].append(dst, b.seed, seq) })
 	}
+	copy(record.Headers[len(b.names)+len(b.named):], odd)
 	return record
 }
 
 // The most bytes that a key, an extra header's value, and a value without padding can take.
 const (
-	keyRoom       = len("key-") + len("2147483647")
+	keyRoom       = len("key-") + len("2147483647") + len("\xff\xfe\x80")
 	headerRoom    = history.IDLen + 16
 	smallestValue = 128
 )
@@ -142,7 +151,7 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 		dst = append(dst, `,"key":null`...)
 	} else {
 		dst = append(dst, `,"key":"`...)
-		dst = plan.AppendKey(dst, planned.Key)
+		dst = plan.AppendKey(dst, planned.Key%history.BinaryKey) // JSON is text
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"sent_at":"`...)
@@ -231,8 +240,8 @@ func (b *builder) nextRecord() *kgo.Record {
 	return record
 }
 
-func (b *builder) nextHeaders() []kgo.RecordHeader {
-	n := len(b.names) + len(b.named)
+func (b *builder) nextHeaders(more int) []kgo.RecordHeader {
+	n := len(b.names) + len(b.named) + more
 	if len(b.headers) < n {
 		b.headers = make([]kgo.RecordHeader, 64*n)
 	}

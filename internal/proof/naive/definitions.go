@@ -376,6 +376,9 @@ func (j *judge) letters(r *record) {
 		if e.Claim.Missing != "" {
 			j.saw("dlq-fidelity", "metadata-missing", r)
 		}
+		if j.untrue(r, e) {
+			j.saw("dlq-fidelity", "metadata-wrong", r)
+		}
 		elsewhere := e.Claim.Topic != r.topic
 		if e.Claim.Partition >= 0 && e.Claim.Offset >= 0 { // a dialect may name the topic alone
 			elsewhere = elsewhere || e.Claim.Partition != r.partition || e.Claim.Offset != r.offset
@@ -387,6 +390,30 @@ func (j *judge) letters(r *record) {
 			j.open("dlq-fidelity", "metadata-wrong", r) // how many attempts a process knew of is not known
 		}
 	}
+}
+
+// untrue: "reason fits the last answer, times lie in the run, epochs are real, the envelope's block is there exactly once".
+func (j *judge) untrue(r *record, e *history.Event) bool {
+	more := e.Claim.Beside()
+	for _, at := range more.Times {
+		if at < -time.Minute || at > e.Time+time.Minute {
+			return true
+		}
+	}
+	if more.Epoch != nil && more.Epochs != nil && (*more.Epoch < more.Epochs[0] || *more.Epoch > more.Epochs[1]) || len(more.Twice) > 0 {
+		return true
+	}
+	if r.disturbed || len(more.Quotes) == 0 || len(r.letters) == 0 {
+		return false
+	}
+	for _, l := range r.letters {
+		count, last := r.before(l.asked)
+		if count == 0 || last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout || last.outcome == history.OutcomeReset ||
+			slices.Contains(more.Quotes, last.outcome) {
+			return false
+		}
+	}
+	return true
 }
 
 // truth: as many attempts as the dead letter says had been made when it, or another of the record's, was asked for.

@@ -1,0 +1,41 @@
+package workload
+
+// Headers that Kafka takes and careless code breaks: every client can carry them, as bytes; a map of texts can't.
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The names of odd headers.
+const (
+	oddBytes = "x-bytes"
+	oddNull  = "x-null"
+	oddEmpty = "x-empty"
+	oddTwice = "x-twice"
+)
+
+// oddHeaders are those of record seq, and one of each further name.
+func oddHeaders(seq int32, names []string) []kgo.RecordHeader {
+	number := strconv.AppendInt(nil, int64(seq), 10)
+	headers := []kgo.RecordHeader{
+		{Key: oddBytes, Value: binary.BigEndian.AppendUint32([]byte{0xff, 0xfe, 0x00, 0x80}, uint32(seq))},
+		{Key: oddNull},
+		{Key: oddEmpty, Value: []byte{}},
+		{Key: oddTwice, Value: append([]byte("first-"), number...)},
+		{Key: oddTwice, Value: append([]byte("second-"), number...)},
+	}
+	for _, name := range names {
+		headers = append(headers, kgo.RecordHeader{Key: name, Value: append([]byte("the application's own "), number...)})
+	}
+	return headers
+}
+
+// OddHeaders adds the names of odd headers to those that are kept; further ones are those that the dead letters' envelope has, too.
+func OddHeaders(kept func(name string) bool, further []string) func(name string) bool {
+	names := append([]string{oddBytes, oddNull, oddEmpty, oddTwice}, further...)
+	return func(name string) bool { return slices.Contains(names, name) || kept(name) }
+}
