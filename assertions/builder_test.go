@@ -67,6 +67,15 @@ func newBuilder() *builder {
 	}
 }
 
+// joining has an instance join its group with the session timeout, in a history whose header says how long nothing may move.
+func (b *builder) joining(session time.Duration) *builder {
+	b.h.Expect.Patience, b.h.Expect.DrainLimit = time.Second, 0
+	e := b.event(history.KindJoining)
+	e.Instance, e.Aux = 0, int64(session)
+	b.put(e)
+	return b
+}
+
 func (b *builder) tick() time.Duration { b.now += ms; return b.now }
 
 func (b *builder) wait(d time.Duration) *builder { b.now += d; return b }
@@ -380,7 +389,7 @@ func (b *builder) keyHash(number int32) uint64 {
 
 func (b *builder) drain() *builder {
 	b.phase(history.PhaseHeal).phase(history.PhaseDrain)
-	return b.wait(b.h.Expect.DrainLimit)
+	return b.wait(max(b.h.Expect.DrainLimit, b.h.Expect.Patience))
 }
 
 // done lets the subject stop, audits everything, and seals.

@@ -47,6 +47,8 @@ type commit struct {
 	accepted bool
 	withheld bool
 	forged   bool
+	// further: it was accepted, and went further than all before.
+	further bool
 	// ack is how a share group's record was acknowledged (AckAccept …), 0 for a commit of offsets. What is acknowledged is named, and all there is.
 	ack int32
 	// stranger: its process neither had the partition nor ever fetched from it.
@@ -192,6 +194,7 @@ func (w *world) excuse(c *commit) {
 // advance moves the partition's marks to an accepted commit.
 func (w *world) advance(c *commit) {
 	p := c.partition
+	c.further = c.offset > p.covered || len(c.named) > len(p.named)
 	w.passHoles(c)
 	w.coverNamed(p, c)
 	p.committed, p.named = c.offset, c.named

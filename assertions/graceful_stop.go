@@ -234,7 +234,7 @@ func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*le
 	if !waiting || r.letterAsked >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) || !c.w.unfinished(number, r, at, letters) {
 		return false
 	}
-	return c.w.drainedWhole() || c.w.allExited(p.auditedAt)
+	return c.w.standsStill() || c.w.allExited(p.auditedAt)
 }
 
 // unjudged is the result of a checker that had nothing to judge: the run may pass without it, unless its scenario asks for this invariant.

@@ -3,10 +3,10 @@ package assertions
 // liveness: when everything is healed, the lag returns to zero within the allowance, no partition is left paused, and the group does not
 // rebalance over and over without a reason.
 //
-// stalled and paused-partition are judged by partition, at the end of a drain that was cut by its limit: the harness leaves a drain as soon as
-// everything is committed, so only one that took the whole limit shows that something is left. Where it was cut for another reason (an
-// interruption, a load that was off its schedule), or a fault was never healed, nothing is concluded. no-loss.stalled says of a record that
-// nobody finished it; stalled here says of a partition that its commits do not come to its end, which a subject can also manage with every record
+// stalled and paused-partition are judged by partition, at the end of a drain in which nothing moved any more (settled.go). Where it ended for another
+// reason (an interruption, a load that was off its schedule, a subject that still moves), or a fault was never healed, nothing is concluded.
+// no-loss.stalled says of a record that nobody finished it; stalled here says of a partition that its commits do not come to its end, which a subject can
+// also manage with every record
 // finished. Both may be true of one bug. A partition whose holder had it all through the drain and did not ask for its records is
 // reported as paused-partition instead.
 //
@@ -135,31 +135,18 @@ func (c *liveness) endDrain() {
 	}
 }
 
-// drainCut returns the last stretch in which the subject was given time to finish, and whether its limit ended it.
-func (w *world) drainCut() (from, to time.Duration, cut bool) {
-	from, to = w.phase(history.PhaseDrain)
-	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
-		from, to = replayed, until
-		if n := len(w.replays); n > 0 {
-			from = max(from, w.replays[n-1].at)
-		}
-	}
-	limit := w.header.Expect.DrainLimit
-	return from, to, from != never && to != never && limit > 0 && to-from >= limit
-}
-
 func (c *liveness) finish() Result {
-	from, to, cut := c.w.drainCut()
+	from, to := c.w.drain()
 	for topic := range c.parts {
 		for i := range c.parts[topic] {
-			c.judge(&c.w.parts[topic][i], &c.parts[topic][i], from, to, cut)
+			c.judge(&c.w.parts[topic][i], &c.parts[topic][i], from, to)
 		}
 	}
 	if s, raging := c.storm.judge(c.w); raging {
 		c.saw("rebalance-storm", s)
 	}
 	if c.open > 0 {
-		return c.done(Inconclusive, fmt.Sprintf("the drain ended before the subject had its whole time, with %d partitions behind", c.open))
+		return c.done(Inconclusive, fmt.Sprintf("%d partitions were behind: %s", c.open, c.w.unsettled()))
 	}
 	if c.result.Judged == 0 {
 		return c.w.unjudged(c.report, "no audit read a partition with records")
@@ -168,7 +155,7 @@ func (c *liveness) finish() Result {
 }
 
 // judge judges one partition.
-func (c *liveness) judge(p *partition, s *served, from, to time.Duration, cut bool) {
+func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	end := p.log.last + 1 // behind the last record; what lies beyond it (marks of transactions) is nobody's to process
 	if end <= 0 || !c.w.reads(p.topic) {
 		return
@@ -179,9 +166,10 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration, cut bo
 	}
 	at := c.uncommitted(p)
 	behind := at < end
-	onlyAtStop := !behind && cut && s.committed < end && p.committed >= end && len(p.named) == 0
+	_, _, enough := c.w.quiet()
+	onlyAtStop := !behind && enough && s.committed < end && p.committed >= end && len(p.named) == 0
 	if behind || onlyAtStop {
-		if why := c.excuse(s, from, to, cut); why != "" {
+		if why := c.excuse(s); why != "" {
 			c.skip(why)
 			c.open++
 			return
@@ -201,8 +189,8 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration, cut bo
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.story(p, max(s.committed, 0), func() string {
-			return fmt.Sprintf("%s-%d was committed up to %d of %d when the %s for the drain were over, and to its end only when the subject was told to stop",
-				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, c.w.header.Expect.DrainLimit)
+			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when the subject was told to stop",
+				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, near(c.w.patience()))
 		}))
 	}
 }
@@ -233,9 +221,10 @@ func (w *world) reads(topic int16) bool {
 }
 
 // excuse says why a partition that is behind proves nothing, "" if it does.
-func (c *liveness) excuse(s *served, from, to time.Duration, cut bool) string {
+func (c *liveness) excuse(s *served) string {
+	from, to, enough := c.w.quiet()
 	switch {
-	case !cut:
+	case !enough:
 		return "drain ended early"
 	case !c.w.healed():
 		return "a fault was never healed"
@@ -293,13 +282,14 @@ func (c *liveness) story(p *partition, at int64, say func() string) sighting {
 func aboutLiveness() Explanation {
 	return Explanation{
 		Promise: "When everything is healed, the subject catches up and settles down.",
-		Rule: "Within the scenario's drain limit after heal (longer by what stalls of the machine took of it) every consumed partition is committed to its end, without being told to stop; no " +
+		Rule: "After heal every consumed partition is committed to its end, without being told to stop, before nothing has moved for longer than the promised waits, the commit interval and " +
+			"the session timeout together; no " +
 			"partition is left unread by the living instance that has it; the group does not rebalance again and again without an instance " +
 			"starting or ending, a fault, or a stall of a second.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments and their generations",
 		Example: []string{
 			"5.000s  every fault is gone, the last record is sent", "5.100s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
-			"25.100s  the drain reaches its limit: in-2 ends at 130, and nothing was fetched from it since",
+			"25.100s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
 		},
 		Cause: "a partition is paused for a backoff and resumed by code that an exception skips, or that a rebalance makes forget it; a fetcher dies and " +
 			"nobody notices; a handler blocks for longer than the poll interval, so the group expels the member, again and again.",

@@ -2,9 +2,9 @@ package assertions
 
 // no-loss: after the drain every acknowledged record is finished, and what a broker acknowledged is there.
 //
-// lost: committed past and not finished, with nobody left who could finish it: the subject has ended, or had its whole time, or was still
-// for longer than its longest wait. stalled: neither finished nor committed though everything is healed and the subject had its whole
-// time. dropped-by-ack: the broker said yes and the audit finds no copy.
+// lost: committed past and not finished, with nobody left who could finish it: the subject has ended, or stands still (settled.go), or left the
+// record alone for longer than its longest wait. stalled: neither finished nor committed though everything is healed and the subject stands
+// still. dropped-by-ack: the broker said yes and the audit finds no copy.
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func (c *noLoss) observe(*history.Event) {}
 
 func (c *noLoss) finish() Result {
 	c.letters = c.w.lettersByRecord()
-	c.whole, c.healed = c.w.drainedWhole(), c.w.healed()
+	c.whole, c.healed = c.w.standsStill(), c.w.healed()
 	c.inputAudited, c.dlqAudited = c.w.audited(history.RoleInput), c.w.audited(history.RoleDLQ)
 	for number := range c.w.records.count {
 		c.judge(int32(number))
@@ -44,7 +44,7 @@ func (c *noLoss) finish() Result {
 		return c.done(Inconclusive, fmt.Sprintf("the broker gave up %d records after deliveries that faults cut off: no subject finishes what it is not handed; "+
 			"raise group.share.delivery.count.limit, or make the fault shorter", c.cut))
 	case c.early > 0:
-		return c.done(Inconclusive, fmt.Sprintf("the drain ended before the subject had its whole time, with %d records unfinished", c.early))
+		return c.done(Inconclusive, fmt.Sprintf("%d records were unfinished: %s", c.early, c.w.unsettled()))
 	}
 	if c.w.contract.WireOnly && c.result.Open > 0 {
 		return c.judgedOrNot(NotApplicable, "") // how a record ended that makes no dead letter is never seen of such a subject
@@ -90,7 +90,7 @@ func (c *noLoss) judge(number int32) {
 		c.sawLost(number, r, p)
 	case !committed && c.whole && c.healed:
 		c.saw("stalled", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and the subject had its whole time", c.w.reached(p))
+			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s", c.w.reached(p), near(c.w.patience()))
 		}).missingSince(c.w.drainedAt(), MissingDrained))
 	default:
 		c.early++
@@ -194,47 +194,6 @@ func (w *world) allExited(by time.Duration) bool {
 		}
 	}
 	return len(w.instances) > 0
-}
-
-// drainedWhole reports whether the subject was given its whole time after heal; after a replay, its whole time after that. A machine that stood
-// still for much of it gave it less.
-func (w *world) drainedWhole() bool {
-	from, to := w.phase(history.PhaseDrain)
-	if from == never || to == never {
-		return false
-	}
-	// The harness looks every tenth of a second, so it may leave a little before or after the limit.
-	enough := w.header.Expect.DrainLimit * 9 / 10
-	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
-		from, to = replayed, until
-		if n := len(w.replays); n > 0 {
-			from = max(from, w.replays[n-1].at)
-		}
-	}
-	return to != never && to-from >= enough && !w.stoodStill(from, to)
-}
-
-// stoodStill reports whether the harness or one of the instances did for so much of a stretch that it is open whether the subject had its time.
-func (w *world) stoodStill(from, to time.Duration) bool {
-	for instance := range w.instances {
-		if w.tookTime(instance, from, to) {
-			return true
-		}
-	}
-	return w.tookTime(none, from, to)
-}
-
-// tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too little of it. The harness gives
-// back what stalls take, so there may be more than the limit.
-func (w *world) tookTime(instance int16, from, to time.Duration) bool {
-	limit := min(w.header.Expect.DrainLimit, to-from)
-	return to-from-w.stalls.long(instance, from, to) < limit-limit/drainStallShare
-}
-
-// drainedAt is when the last stretch ended in which the subject was given time to finish.
-func (w *world) drainedAt() time.Duration {
-	_, to, _ := w.drainCut()
-	return to
 }
 
 // auditedAt is when the last audit of a partition ended, never if there was none.

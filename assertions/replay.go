@@ -266,5 +266,5 @@ func (w *world) unfinished(number int32, r *record, at place, letters []*letter)
 // forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had its whole time.
 func (w *world) forsaken(at place) bool {
 	p := w.partition(at.topic, at.partition)
-	return p != nil && p.audited && (w.drainedWhole() || p.committedAt(at.offset) && w.allExited(p.auditedAt))
+	return p != nil && p.audited && (w.standsStill() || p.committedAt(at.offset) && w.allExited(p.auditedAt))
 }

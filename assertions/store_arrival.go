@@ -153,7 +153,7 @@ func (c *storeLifecycle) judgeArrival() {
 		}
 	}
 	known := c.arrivals()
-	whole := c.w.drainedWhole() && c.w.healed() && c.routed()
+	whole := c.w.standsStill() && c.w.healed() && c.routed()
 	for i := range c.w.found {
 		one := &c.w.found[i]
 		if one.audit != c.w.audits[one.topic] || known.of(one) != nil {

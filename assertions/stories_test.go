@@ -264,6 +264,26 @@ func lossTales() []tale {
 			b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms)
 			return b.done()
 		}},
+		{"nobody takes the record up, but another is still being tried: the process may be at that one", nil, func(b *builder) history.Source {
+			b.h.Contract.Ordering = history.OrderingNone
+			b.begin().send(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900 * ms)
+			return b.attempt(1, history.OutcomeTransient).wait(900 * ms).done()
+		}},
+		{"nobody takes the record up, while another is tried without end", []string{"endless-redelivery", "stalled"}, func(b *builder) history.Source {
+			b.h.Contract.Ordering = history.OrderingNone
+			b.begin().send(0).send(1).fails(1, 3).phase(history.PhaseHeal).phase(history.PhaseDrain)
+			for range 4 {
+				b.wait(305*ms).attempt(1, history.OutcomeTransient)
+			}
+			return b.wait(305 * ms).done()
+		}},
+		{"nobody takes the record up, and the group may not have noticed yet that a member is gone", nil, func(b *builder) history.Source {
+			return b.joining(45 * time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1).drain().done()
+		}},
+		{"nobody takes the record up, and every session is over", []string{"stalled"}, func(b *builder) history.Source {
+			b.joining(45 * time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1)
+			return b.drain().wait(45 * time.Second).done()
+		}},
 		// A run at nice 10 beside three busy loops: in 30 s of drain the consumer came to 24 records, and liveness said so, but no-loss did not.
 		{"nobody takes the record up, but the machine stood still for much of the drain", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)

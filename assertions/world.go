@@ -79,6 +79,9 @@ type world struct {
 	earlier map[place]bool // where audits before the last found dead letters; made when asked for
 	store   *storeWorld
 
+	// session is the longest session timeout that a member asked for. moved is when something last moved, still that when the subject was told to stop.
+	session, moved, still time.Duration
+
 	// What the event at hand meant.
 	attempt *attempt
 	commit  *commit
@@ -113,7 +116,7 @@ func newWorld(header *history.Header) *world {
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
 		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{},
-		audits:    make([]int, len(header.Topics)), store: newStoreWorld(),
+		audits:    make([]int, len(header.Topics)), store: newStoreWorld(), moved: never, still: never,
 	}
 	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
 	w.hops = header.Contract.Retry == history.RetryTopics
@@ -146,9 +149,14 @@ func newWorld(header *history.Header) *world {
 // take folds one event in.
 func (w *world) take(e *history.Event) {
 	w.attempt, w.commit, w.write, w.ended = nil, nil, nil, w.ended[:0]
-	if w.takeStore(e) {
-		return
+	if !w.takeStore(e) {
+		w.takeOwn(e)
 	}
+	w.progress(e)
+}
+
+// takeOwn folds in what is no store's.
+func (w *world) takeOwn(e *history.Event) {
 	switch e.Kind {
 	case history.KindAttemptStart:
 		w.startAttempt(e)

@@ -39,8 +39,10 @@ type Contract struct {
 	SamePartition bool      `json:"same_partition"`
 	OnFailure     OnFailure `json:"on_failure"`
 	// AutoCommit declares weaker promises: commits follow time, not outcomes.
-	AutoCommit bool          `json:"auto_commit"`
-	StopGrace  time.Duration `json:"stop_grace_ns"`
+	AutoCommit bool `json:"auto_commit"`
+	// CommitInterval is the longest time between two commits while there is something to commit.
+	CommitInterval time.Duration `json:"commit_interval_ns,omitempty"`
+	StopGrace      time.Duration `json:"stop_grace_ns"`
 	// SkipsTombstones: records with a null value are committed unprocessed, by design.
 	SkipsTombstones bool `json:"skips_tombstones"`
 	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this format (MetadataRanges);
@@ -138,3 +140,33 @@ const (
 	OnFailureCrash OnFailure = "crash"
 	OnFailureRetry OnFailure = "retry"
 )
+
+// What a consumer may take beside what its contract says, before standing still means anything.
+const (
+	// patienceMargin is for joining again, for a fetch that waits for records, and for a commit on its way.
+	patienceMargin = 5 * time.Second
+	// patienceAttempt is for an attempt beside its wait: a client that seeks back waits for its next fetch (fetch.max.wait.ms, 500 ms by default).
+	patienceAttempt = time.Second
+	// patienceUnsaid is the longest wait between two attempts where the contract says nothing about them.
+	patienceUnsaid = 30 * time.Second
+	// patienceShare is Kafka's default session (group.share.session.timeout.ms); a delivery of a dead member comes back sooner.
+	patienceShare = 45 * time.Second
+	// patienceSeries bounds the number of waits that are added up.
+	patienceSeries = 64
+)
+
+// Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its commit interval, and what clients
+// take beside them. The session timeouts that are seen in a run come on top.
+func (c *Contract) Patience() time.Duration {
+	total := patienceMargin + c.CommitInterval
+	if c.Backoff.Initial <= 0 {
+		total += patienceUnsaid
+	}
+	for k := 1; k < min(max(c.MaxAttempts, 2), patienceSeries) && total < time.Hour; k++ {
+		total += min(c.Backoff.Wait(k), time.Hour) + c.Backoff.Jitter + c.Backoff.Late + patienceAttempt
+	}
+	if c.GroupType == GroupShare {
+		total += patienceShare
+	}
+	return total
+}

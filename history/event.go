@@ -151,6 +151,10 @@ const (
 	// or not that version of it. Instance, Run, Code = the API key, N = the version, Aux = the newest version that the tap reads (None: it does not read
 	// the API), Text = the API's name. Once for each API and version that a process uses.
 	KindUnreadable
+
+	// Joining: an instance asks to join its consumer group with another session timeout than the last time, or for the first time. Instance, Run,
+	// Aux = the session timeout in ns: for so long it may be gone before the group gives its partitions to others.
+	KindJoining
 )
 
 // How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).

@@ -58,8 +58,10 @@ type Expect struct {
 	// smallest share of the planned records that must have been sent and acknowledged.
 	MaxSlip time.Duration `json:"max_slip_ns"`
 	MinLoad float64       `json:"min_load"`
-	// DrainLimit is how long after heal the subject may take until every record is terminal and committed.
-	DrainLimit time.Duration `json:"drain_limit_ns"`
+	// Patience is how long nothing may move, beside the session timeouts that are seen, before standing still is proven; 0: DrainLimit.
+	Patience time.Duration `json:"patience_ns,omitempty"`
+	// DrainLimit is set in histories from before Patience: how long the drain lasted at most.
+	DrainLimit time.Duration `json:"drain_limit_ns,omitempty"`
 }
 
 // Header is what must be known to judge a run's events. It is written before the first event; it holds no secrets.

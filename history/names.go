@@ -28,7 +28,7 @@ func kindName(k Kind) string {
 		KindShareSessionEnd: "share-session-end",
 		KindStoreChange:     "store-change", KindStoreClock: "store-clock", KindStoreWatch: "store-watch", KindStoreEntry: "store-entry",
 		KindStoreAudited: "store-audited", KindStoreProbe: "store-probe",
-		KindSubjectLog: "subject-log", KindSubjectHealth: "subject-health", KindUnreadable: "unreadable",
+		KindSubjectLog: "subject-log", KindSubjectHealth: "subject-health", KindUnreadable: "unreadable", KindJoining: "joining",
 	}
 	if int(k) < len(names) {
 		return names[k]

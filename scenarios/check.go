@@ -178,7 +178,7 @@ func (c *checker) checkReference() {
 		c.at(base+"/assignor", "assignor belongs to the classic group protocol: with group_protocol: consumer the broker assigns; leave it out")
 	}
 	if waits && c.sound(base+"/max_retries", base+"/retry_jitter_ms") {
-		c.checkWaits(*reference, "/subject/reference/max_retries")
+		c.checkWaits(*reference)
 	}
 	// What the consumer itself would refuse, where nothing was said of it yet.
 	if err := reference.Validate(); err != nil && len(c.problems) == before && c.allSound(base) {
@@ -189,9 +189,9 @@ func (c *checker) checkReference() {
 // protocolConsumer is the group protocol of KIP-848, in which the broker assigns.
 const protocolConsumer = "consumer"
 
-// checkWaits refuses a drain in which a correct consumer could not finish: it would be judged to have stalled. retries is where it says how often it retries.
-func (c *checker) checkWaits(reference Reference, retries string) {
-	if !c.sound("/expect/drain") {
+// checkWaits refuses a bound on the drain that a correct consumer could not keep.
+func (c *checker) checkWaits(reference Reference) {
+	if !c.has("/expect/drain") || !c.sound("/expect/drain") {
 		return
 	}
 	contract := ReferenceContract(reference)
@@ -200,11 +200,7 @@ func (c *checker) checkWaits(reference Reference, retries string) {
 		longest += contract.Backoff.Wait(attempt) + contract.Backoff.Jitter
 	}
 	if drain := c.s.Expect.Drain.D(); longest > drain {
-		path := "/expect/drain"
-		if !c.has(path) {
-			path = retries
-		}
-		c.at(path, fmt.Sprintf("the waits of one record add up to %s, the drain ends after %s: a correct consumer could not finish; raise expect.drain or retry less", longest, drain))
+		c.at("/expect/drain", fmt.Sprintf("the waits of one record add up to %s, expect.drain is %s: a correct consumer could not keep it; raise it, leave it out, or retry less", longest, drain))
 	}
 }
 

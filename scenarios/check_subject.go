@@ -150,7 +150,7 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 	}{
 		{"ordering", "a share group hands records of one key to several members at once: it keeps no order", contract.Ordering != string(history.OrderingNone)},
 		{"retry", "share groups with retry topics can't be judged: write in-place or redelivery", contract.Retry == string(history.RetryTopics)},
-		{"commits", "a share group commits nothing by time: each record is acknowledged", contract.Commits == CommitsAuto},
+		{"commits", "a share group commits nothing by time: each record is acknowledged", contract.Commits.After == commitsTime},
 		{"offset_metadata", "a share group commits no offsets, so there is no metadata of theirs", contract.OffsetMetadata != ""},
 		{"isolation", "in a share group no record waits behind another, so there is no pace to promise", contract.Isolation.Share() > 0},
 		{"backoff/initial", "when a released record comes back is for the broker to say: no wait can be promised", redelivery && contract.Backoff.Initial > 0},
@@ -189,7 +189,7 @@ func (c *checker) checkExits(contract ContractSpec) {
 		switch {
 		case contract.DLQ.Enabled:
 			c.at(path, "what fails for good is dead-lettered: leave on_exhausted out, or say that there is no dead-letter topic (dlq: {enabled: false})")
-		case contract.Retry != string(history.RetryInPlace) || contract.GroupType == string(history.GroupShare) || contract.Commits == CommitsAuto:
+		case contract.Retry != string(history.RetryInPlace) || contract.GroupType == string(history.GroupShare) || contract.Commits.After == commitsTime:
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}
 	}

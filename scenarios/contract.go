@@ -23,6 +23,8 @@ const (
 	LogicalDeadLetter = "dead-letter"
 	CommitsOutcome    = "after-outcome"
 	CommitsAuto       = "auto"
+	commitsOutcome    = "outcome"
+	commitsTime       = "time"
 	PartitionAny      = "any"
 	PartitionSame     = "same"
 	SkipTombstone     = "tombstone"
@@ -31,6 +33,9 @@ const (
 	RetryAfterHonoured = "honoured"
 	RetryAfterIgnored  = "ignored"
 )
+
+// commitInterval is the longest default of the known client libraries.
+const commitInterval = 30 * time.Second
 
 // defaultSubject is what a subject holds before its file is decoded over it. Each default promises the least that anyone would
 // still call correct:
@@ -48,6 +53,7 @@ const (
 //	dlq.enabled true        what fails for good is dead-lettered, with key, value and headers as they were: who parks records says so
 //	dlq.envelope none       the metadata of dead letters is not judged, nor is their partition (any)
 //	dlq.on_failure halt     nothing is committed past a record that could not be dead-lettered: less would lose it
+//	commits.interval 30s    Kafka Streams commits no more often (commit.interval.ms), and nobody less
 //	commits after-outcome   offsets follow outcomes: less would lose records at every crash
 //	stop.grace 10s          as long as the common process managers wait
 //	skips                   nothing: every record is processed
@@ -63,7 +69,7 @@ func defaultSubject() SubjectFile {
 				Enabled: true, Topic: "{{.DLQTopic}}", Partition: PartitionAny, OnFailure: string(history.OnFailureHalt),
 				KeepsKey: true, KeepsValue: true, KeepsHeaders: true,
 			},
-			Commits: CommitsOutcome, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
+			Commits: Commits{After: commitsOutcome, Interval: units.Duration(commitInterval)}, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
 		},
 	}
 }
@@ -93,7 +99,7 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		LogicalDeadLetters: c.Logical == LogicalDeadLetter,
 		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
 		IgnoresRetryAfter: c.RetryAfter != RetryAfterHonoured,
-		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits == CommitsAuto, StopGrace: c.Stop.Grace.D(),
+		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime, CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),
 		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),
 		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
 	}
@@ -200,7 +206,7 @@ func ReferenceContract(r Reference) history.Contract {
 		MaxAttempts: r.MaxRetries, Counter: history.CounterMemory,
 		Retryable: classes[0], Permanent: classes[1], Logical: classes[2],
 		Ordering: history.Ordering(r.Ordering), Retry: history.Retry(r.Retry),
-		OnFailure: history.OnFailureHalt, StopGrace: r.StopGrace.D(), Isolation: referenceIsolation,
+		OnFailure: history.OnFailureHalt, StopGrace: r.StopGrace.D(), Isolation: referenceIsolation, CommitInterval: r.CommitInterval.D(),
 	}
 	late := referenceLate
 	if contract.Retry == history.RetryTopics {

@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 			Rate: 100, Duration: units.Duration(2 * time.Second), WarmUp: units.Duration(500 * time.Millisecond), Arrivals: "constant",
 			Keys: Keys{Count: 1000}, ValueSize: 256, Headers: 1, Outcomes: Outcomes{Success: 100}, ErrorText: "plain",
 		},
-		Expect: Expect{MaxSlip: units.Duration(250 * time.Millisecond), Drain: units.Duration(20 * time.Second)},
+		Expect: Expect{MaxSlip: units.Duration(250 * time.Millisecond)},
 	}
 	if have := mustParse(t, least); !reflect.DeepEqual(have, want) {
 		t.Errorf("have %+v\nwant %+v", have, want)

@@ -26,7 +26,7 @@ func defaultScenario() Scenario {
 			WarmUp: units.Duration(500 * time.Millisecond), Arrivals: ArrivalsConstant, Keys: Keys{Count: 1000},
 			ValueSize: 256, Headers: 1, ErrorText: ErrorTextPlain,
 		},
-		Expect: Expect{MaxSlip: units.Duration(250 * time.Millisecond), Drain: units.Duration(20 * time.Second)},
+		Expect: Expect{MaxSlip: units.Duration(250 * time.Millisecond)},
 	}
 }
 
@@ -155,6 +155,34 @@ func (Envelope) JSONSchema() *jsonschema.Schema {
 		OneOf: []*jsonschema.Schema{
 			{Type: "string", Enum: names},
 			{Type: "object", Properties: mapping, Required: []string{"topic"}, AdditionalProperties: jsonschema.FalseSchema},
+		},
+	}
+}
+
+// UnmarshalJSON reads after-outcome, auto, or a mapping.
+func (c *Commits) UnmarshalJSON(data []byte) error {
+	var word string
+	if json.Unmarshal(data, &word) == nil {
+		c.After = commitsOutcome
+		if word == CommitsAuto {
+			c.After = commitsTime
+		}
+		return nil
+	}
+	type plain Commits
+	return json.Unmarshal(data, (*plain)(c))
+}
+
+// JSONSchema describes both written forms.
+func (Commits) JSONSchema() *jsonschema.Schema {
+	mapping := jsonschema.NewProperties()
+	mapping.Set("after", &jsonschema.Schema{Type: "string", Enum: []any{commitsOutcome, commitsTime}, Default: commitsOutcome})
+	mapping.Set("interval", &jsonschema.Schema{Ref: "#/$defs/Duration", Description: "Longest time between two commits.", Default: "30s"})
+	return &jsonschema.Schema{
+		Description: "When offsets are committed: after-outcome (default), auto, or a mapping that also gives the interval.",
+		OneOf: []*jsonschema.Schema{
+			{Type: "string", Enum: []any{CommitsOutcome, CommitsAuto}},
+			{Type: "object", Properties: mapping, AdditionalProperties: jsonschema.FalseSchema},
 		},
 	}
 }

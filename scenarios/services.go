@@ -119,7 +119,7 @@ func (c *checker) checkService(i int) {
 			c.at(base+"/settings/"+key, "a service retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
 		}
 	}
-	c.checkWaits(service.reference(), base+"/settings/max_retries")
+	c.checkWaits(service.reference())
 	for name, failing := range c.s.Workload.Outcomes.failing() {
 		if path := "/workload/outcomes/" + name; failing.Weight > 0 && failing.Failures >= settings.MaxRetries && c.allSound(path) {
 			c.at(path, fmt.Sprintf("a record that fails %d times first never succeeds at %s: its max_retries allows %d executions in all; lower failures, or use exhausted",

@@ -228,7 +228,8 @@ type Expect struct {
 	Thresholds []string `json:"thresholds,omitempty"`
 	// MaxSlip bounds the p99 of (sent − intended); above it the run is inconclusive; default 250ms.
 	MaxSlip units.Duration `json:"max_slip,omitempty"`
-	// Drain bounds the time from heal until everything is finished; default 20s. What stalls of the machine take of it is given back, up to as much again.
+	// Drain bounds the time from heal until everything is finished and committed, as the threshold "recovery.drain <= DRAIN" does; default: no such
+	// bound. However long it takes, the run waits until everything is finished, or until the subject stands still for longer than its contract explains.
 	Drain units.Duration `json:"drain,omitempty"`
 }
 

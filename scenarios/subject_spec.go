@@ -81,8 +81,7 @@ type ContractSpec struct {
 	RetryAfter  string   `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`
 	RetryTopics TextList `json:"retry_topics,omitempty"`
 	DLQ         DLQSpec  `json:"dlq,omitempty"`
-	// Commits: after-outcome (default) or auto.
-	Commits string `json:"commits,omitempty" jsonschema:"enum=after-outcome,enum=auto"`
+	Commits     Commits  `json:"commits,omitempty"`
 	// OffsetMetadata: ranges, if commits carry the finished offsets beyond the committed one in their metadata ("1-3,7", relative to it).
 	OffsetMetadata string `json:"offset_metadata,omitempty" jsonschema:"enum=ranges"`
 	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, back off; without it nothing is promised.
@@ -146,6 +145,14 @@ type Envelope string
 
 // EnvelopeNone says that no metadata is promised.
 const EnvelopeNone = "none"
+
+// Commits says when offsets are committed: by a word (after-outcome, the default, or auto), or by a mapping.
+type Commits struct {
+	// After: outcome (default) or time.
+	After string `json:"after,omitempty"`
+	// Interval is the longest time between two commits while there is something to commit; default 30s, the longest that client libraries have.
+	Interval units.Duration `json:"interval,omitempty"`
+}
 
 // StopSpec promises how long an orderly stop takes at most.
 type StopSpec struct {

@@ -15,91 +15,82 @@ const (
 	drainPoll = 100 * time.Millisecond
 	// quietMargin is added to the longest promised wait: a subject that did nothing at all for longer has nothing left to do.
 	quietMargin = time.Second
+	// drainCap ends a drain in which something still moves: then the run says that it could not tell.
+	drainCap = 15 * time.Minute
+	// storeDrain is how long a dead-letter store may take to come to rest.
+	storeDrain = time.Minute
 	// adminLimit bounds one question to the brokers.
 	adminLimit = 5 * time.Second
 )
 
 // drain waits until the subject is done: every input and retry partition is committed to its end, and no record that failed is still waiting for
-// its next attempt or its dead letter. It gives up after the scenario's limit: what is unfinished then is for the checkers to name.
+// its next attempt or its dead letter. It goes on while something moves, and ends when the subject has stood still for longer than its contract, and the
+// session timeouts that were seen, explain: what is unfinished then is for the checkers to name.
 func (r *run) drain(ctx context.Context) error {
-	given := r.allow(r.drainLimit())
-	limit := time.NewTimer(given.limit)
-	defer limit.Stop()
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
-	watch := newQuiet(r.clock, r.quietAfter())
+	began, given, watch := r.clock.Now(), r.allow(), newQuiet(r.clock)
 	for {
 		committed, sure, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
 		now := r.live.figures()
-		still := watch.still(now, r.oracles.inFlight())
-		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still) {
+		still := watch.still(r.live.moved.Load(), now, r.oracles.inFlight())
+		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still > r.quietAfter()) {
+			return nil
+		}
+		if still > r.patience()+given.back() || r.clock.Now()-began > drainCap {
+			if asking != nil && ctx.Err() == nil {
+				return environment("asking the brokers how far the subject is", asking)
+			}
+			r.options.Log.Warn().Int64("lag", now.lag).Int64("retrying", now.retrying).Dur("still", still).
+				Msg("the drain ended before the subject had finished")
 			return nil
 		}
 		select {
 		case <-poll.C:
-		case <-limit.C:
-			if more := given.more(); more > 0 {
-				limit.Reset(more)
-				continue
-			}
-			if asking != nil && ctx.Err() == nil {
-				return environment("asking the brokers how far the subject is", asking)
-			}
-			r.options.Log.Warn().Int64("lag", now.lag).Int64("retrying", now.retrying).
-				Msg("the drain reached its limit before the subject had finished")
-			return nil
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// drainLimit is the scenario's, but half of it after a load that could not keep its schedule: a subject that is behind then may have the
-// machine to thank for it, and must not count as stalled when its time is over.
-func (r *run) drainLimit() time.Duration {
-	limit := r.scenario.Expect.Drain.D()
+// patience is how long nothing may move before the subject stands still: what the contract explains, and the longest session timeout that a member asked
+// for. After a load that could not keep its schedule it is half of that: a subject that is behind then may have the machine to thank for it, and must not
+// count as stalled.
+func (r *run) patience() time.Duration {
+	patience := r.header.Expect.Patience + time.Duration(r.live.session.Load())
 	if r.live.offSchedule() {
-		r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the rate, or give it more of the machine")
-		return limit / 2
+		r.offSchedule.Do(func() {
+			r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the rate, or give it more of the machine")
+		})
+		return patience / 2
 	}
-	return limit
+	return patience
 }
 
-// allowance is the time that the subject has for what is left. What the machine takes of it is given back, up to as much again: else a busy one would
-// leave open whether the subject was at fault.
+// allowance is what the machine took of the subject's time. It is given back, up to as much again: else a busy machine would leave open whether the
+// subject was at fault.
 type allowance struct {
-	live               *live
-	limit, compensated time.Duration
-	before             map[int16]time.Duration
+	live   *live
+	limit  time.Duration
+	before map[int16]time.Duration
 }
 
-func (r *run) allow(limit time.Duration) *allowance {
-	return &allowance{live: r.live, limit: limit, before: r.live.stalled()}
+func (r *run) allow() *allowance {
+	return &allowance{live: r.live, limit: r.header.Expect.Patience, before: r.live.stalled()}
 }
 
-// more returns by how much longer the subject may take when its time is over, 0 if it had all.
-func (a *allowance) more() time.Duration {
-	lost := min(a.lost(), a.limit)
-	more := lost - a.compensated
-	if more < drainPoll {
-		return 0
-	}
-	a.compensated = lost
-	return more
-}
-
-// lost is for how long the harness could not run since, and the instance that was worst off.
-func (a *allowance) lost() time.Duration {
+// back is for how long the harness could not run since, and the instance that was worst off.
+func (a *allowance) back() time.Duration {
 	most, now := time.Duration(0), a.live.stalled()
 	for instance, lasted := range now {
 		if instance != history.None {
 			most = max(most, lasted-a.before[instance])
 		}
 	}
-	return now[history.None] - a.before[history.None] + most
+	return min(now[history.None]-a.before[history.None]+most, a.limit)
 }
 
-// quietAfter is how long a subject with anything left to do may be still.
+// quietAfter is how long a subject that has committed everything may be still with a record that failed and was neither finished nor dead-lettered.
 func (r *run) quietAfter() time.Duration {
 	longest := time.Duration(0)
 	for _, contract := range r.contracts() {
@@ -109,24 +100,22 @@ func (r *run) quietAfter() time.Duration {
 	return longest + r.plan.RetryAfter + quietMargin
 }
 
-// quiet notices when nothing has happened for a while.
+// quiet measures for how long nothing has moved.
 type quiet struct {
 	clock history.Clock
-	after time.Duration
-	last  [3]int64
+	last  [4]int64
 	since time.Duration
 }
 
-func newQuiet(clock history.Clock, after time.Duration) *quiet {
-	return &quiet{clock: clock, after: after, since: clock.Now()}
-}
+func newQuiet(clock history.Clock) *quiet { return &quiet{clock: clock, since: clock.Now()} }
 
-func (q *quiet) still(figures figures, inFlight int64) bool {
-	now := [3]int64{figures.Processed, figures.DeadLetters, figures.Attempts}
+// still returns for how long nothing has moved; attempts are those that the contract promises.
+func (q *quiet) still(attempts int64, figures figures, inFlight int64) time.Duration {
+	now := [4]int64{figures.Processed, figures.DeadLetters, attempts, figures.lag}
 	if now != q.last || inFlight > 0 {
 		q.last, q.since = now, q.clock.Now()
 	}
-	return q.clock.Now()-q.since > q.after
+	return q.clock.Now() - q.since
 }
 
 // committedToEnd asks the brokers, directly, whether the group has committed every partition of the input and of the retry topics to its end. It is

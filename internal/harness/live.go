@@ -41,6 +41,9 @@ type live struct {
 
 	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
+	// moved counts the starts and ends of attempts that the contract promises; session is the longest session timeout that a member asked for, in ns.
+	moved, session atomic.Int64
+
 	records      *recordStates
 	partitions   *partitions
 	processes    *processes
@@ -113,8 +116,10 @@ func (l *live) count(event *history.Event) {
 	case history.KindFetched, history.KindShareAcquired:
 		l.processes.fetched(event)
 	case history.KindAttemptStart:
+		l.move(event)
 		l.attempt(event)
 	case history.KindAttemptEnd:
+		l.move(event)
 		l.processes.attempted(event.Instance)
 		if !ofStore {
 			l.attempted(event)
@@ -138,6 +143,17 @@ func (l *live) count(event *history.Event) {
 	}
 }
 
+// generous is how many times its number of attempts a record may be tried before more of them are taken for an endless loop: copies and deliveries that
+// a disruption justifies have attempts of their own.
+const generous = 8
+
+// move notes that something moves, as far as that is promised.
+func (l *live) move(event *history.Event) {
+	if limit := l.header.Contract.MaxAttempts; limit == 0 || int(event.N) <= generous*limit {
+		l.moved.Add(1)
+	}
+}
+
 // follow takes what comes now and then.
 func (l *live) follow(event *history.Event, ofStore bool) {
 	switch event.Kind {
@@ -149,6 +165,8 @@ func (l *live) follow(event *history.Event, ofStore bool) {
 		}
 	case history.KindRevoked:
 		l.partitions.own(event, false)
+	case history.KindJoining:
+		l.session.Store(max(l.session.Load(), event.Aux))
 	case history.KindInstanceExited:
 		l.partitions.disown(event.Instance)
 		l.processes.changed(event)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +109,7 @@ func (r *run) writeHeader() error {
 	r.writeGraph()
 	r.writeServices()
 	r.writeStore()
+	r.header.Expect.Patience = r.longestPatience()
 	if r.options.Hands != nil {
 		r.header.Instances += r.spare()
 		return nil // a fault is entered when it is injected
@@ -138,10 +140,22 @@ func (r *run) expect() history.Expect {
 	if expect.Allow.Duplicates != nil {
 		duplicates = expect.Allow.Duplicates.Share()
 	}
-	return history.Expect{
-		Invariants: expect.Invariants, DuplicateShare: duplicates, Thresholds: expect.Thresholds,
-		MaxSlip: expect.MaxSlip.D(), MinLoad: minLoad, DrainLimit: expect.Drain.D(),
+	thresholds := expect.Thresholds
+	if expect.Drain > 0 {
+		thresholds = append(slices.Clone(thresholds), fmt.Sprintf("recovery.drain <= %s", expect.Drain.D()))
 	}
+	return history.Expect{
+		Invariants: expect.Invariants, DuplicateShare: duplicates, Thresholds: thresholds, MaxSlip: expect.MaxSlip.D(), MinLoad: minLoad,
+	}
+}
+
+// longestPatience is that of the consumer that needs most.
+func (r *run) longestPatience() time.Duration {
+	longest := time.Duration(0)
+	for _, contract := range r.contracts() {
+		longest = max(longest, contract.Patience())
+	}
+	return longest + r.plan.RetryAfter
 }
 
 // environment describes the machine and the parts, for comparing runs. It names no user, host or path.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -210,11 +211,18 @@ func TestRunFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// A load that could not keep its schedule shortens the drain, so that a subject that is behind is never taken for one that stalled.
-func TestDrainLimit(t *testing.T) {
-	header := history.Header{Expect: history.Expect{MaxSlip: 250 * time.Millisecond}}
+// A session timeout that a member asked for adds to what standing still takes. A load that could not keep its schedule halves it, so that a subject that
+// is behind is never taken for one that stalled.
+func TestPatience(t *testing.T) {
+	header := history.Header{Expect: history.Expect{MaxSlip: 250 * time.Millisecond, Patience: 10 * time.Second}}
 	options := small(t)
-	r := &run{options: options, scenario: options.Scenario, live: newLive(discard{}, &header)}
+	r := &run{options: options, scenario: options.Scenario, header: header, live: newLive(discard{}, &header)}
+	want := func(patience time.Duration, when string) {
+		t.Helper()
+		if got := r.patience(); got != patience {
+			t.Errorf("%s: %v, want %v", when, got, patience)
+		}
+	}
 	sent := func(count int, late time.Duration) {
 		for range count {
 			event := history.New(history.KindSend, time.Second+late)
@@ -222,45 +230,70 @@ func TestDrainLimit(t *testing.T) {
 			r.live.Record(event)
 		}
 	}
+	want(10*time.Second, "nobody has joined")
+	for _, session := range []time.Duration{45 * time.Second, 10 * time.Second} {
+		event := history.New(history.KindJoining, time.Second)
+		event.Aux = int64(session)
+		r.live.Record(event)
+	}
+	want(55*time.Second, "the longest of two sessions")
 	sent(990, 250*time.Millisecond)
 	sent(10, 251*time.Millisecond)
-	if got := r.drainLimit(); got != 40*time.Second {
-		t.Errorf("one in a hundred too late: the limit is %v, want the scenario's", got)
-	}
+	want(55*time.Second, "one in a hundred too late")
 	sent(1, 251*time.Millisecond)
-	if got := r.drainLimit(); got != 20*time.Second {
-		t.Errorf("more than one in a hundred too late: the limit is %v, want half the scenario's", got)
-	}
+	want(55*time.Second/2, "more than one in a hundred too late")
 }
 
 func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
-	r := &run{live: newLive(discard{}, &history.Header{})}
+	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}}, live: newLive(discard{}, &history.Header{})}
 	stall := func(instance int16, lasted time.Duration) {
 		event := history.New(history.KindStall, time.Second)
 		event.Instance, event.Aux = instance, int64(lasted)
 		r.live.Record(event)
 	}
 	stall(0, time.Minute) // before the drain
-	given := r.allow(10 * time.Second)
-	more := func(want time.Duration, when string) {
+	given := r.allow()
+	back := func(want time.Duration, when string) {
 		t.Helper()
-		if got := given.more(); got != want {
-			t.Errorf("%s: %v more, want %v", when, got, want)
+		if got := given.back(); got != want {
+			t.Errorf("%s: %v back, want %v", when, got, want)
 		}
 	}
-	more(0, "nothing was taken")
-	stall(0, 50*time.Millisecond)
-	more(0, "no more than the harness takes for a look")
+	back(0, "nothing was taken")
 	stall(0, 2*time.Second)
 	stall(history.None, time.Second)
-	more(3050*time.Millisecond, "the harness and an instance stood still")
-	more(0, "all that was taken is given back")
+	back(3*time.Second, "the harness and an instance stood still")
 	stall(1, time.Second)
-	more(0, "another instance stood still, for less than the first")
+	back(3*time.Second, "another instance stood still, for less than the first")
 	stall(1, 40*time.Second)
-	more(6950*time.Millisecond, "up to as much again")
-	stall(0, time.Hour)
-	more(0, "and no more")
+	back(10*time.Second, "as much again, and no more")
+}
+
+// What is still moving is no standing still: attempts as promised, records that come to their end, commits; attempts without end are.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		header := history.Header{Records: 10, Contract: history.Contract{MaxAttempts: 2}, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
+		live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
+		attempt := func(n int32) {
+			event := history.New(history.KindAttemptStart, 0)
+			event.Record, event.N = 1, n
+			live.Record(event)
+		}
+		still := func(want time.Duration, inFlight int64, when string) {
+			t.Helper()
+			if got := watch.still(live.moved.Load(), live.figures(), inFlight); got != want {
+				t.Errorf("%s: still for %v, want %v", when, got, want)
+			}
+		}
+		time.Sleep(time.Second)
+		still(time.Second, 0, "nothing happens")
+		attempt(1)
+		still(0, 0, "an attempt")
+		time.Sleep(time.Second)
+		attempt(generous*2 + 1)
+		still(time.Second, 0, "an attempt far beyond the promise")
+		still(0, 1, "an attempt is being answered")
+	})
 }
 
 type discard struct{}

@@ -43,6 +43,8 @@ type run struct {
 	live      *live
 	ops       atomic.Int64
 	ids       *history.IDs
+	// offSchedule: it was said that the workload could not keep its schedule.
+	offSchedule sync.Once
 
 	values scenarios.Values // of every instance, but for its own addresses
 

@@ -421,9 +421,7 @@ func (r *run) drainStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
 	}
-	given := r.allow(r.drainLimit())
-	limit := time.NewTimer(given.limit)
-	defer limit.Stop()
+	began, given := r.clock.Now(), r.allow()
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for calm := 0; calm < 2; {
@@ -434,19 +432,16 @@ func (r *run) drainStore(ctx context.Context) error {
 		} else {
 			calm = 0
 		}
-		select {
-		case <-poll.C:
-		case <-limit.C:
-			if more := given.more(); more > 0 {
-				limit.Reset(more)
-				continue
-			}
+		if r.clock.Now()-began > storeDrain+given.back() {
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking how far the dead-letter store is", asking)
 			}
 			_, open := r.store.watcher.Figures() // what is kept is judged, too
 			r.options.Log.Warn().Int("open", open).Msg("the drain reached its limit before the dead-letter store had come to rest")
 			return nil
+		}
+		select {
+		case <-poll.C:
 		case <-ctx.Done():
 			return nil
 		}

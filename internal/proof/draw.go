@@ -188,11 +188,6 @@ func (d *drawing) scenario(faults string) string {
 	if d.mode.batches() { // a batch waits for its slowest record, and nothing is asked for meanwhile that a fault could hit
 		backoff, rare = 60, ", reset: 1"
 	}
-	// What a member of a share group was handed and lost comes back when its lock runs out, after 30 s.
-	drain := "40s"
-	if d.mode.shares() {
-		drain = "70s"
-	}
 	return fmt.Sprintf(`name: soundness
 description: The correct consumer in one of its modes, under faults drawn from the seed.
 cluster: {brokers: %d}
@@ -216,10 +211,10 @@ workload:
   warm_up: 300ms
   error_text: %s
 %s  outcomes: {%s%s}
-expect: {drain: %s, max_slip: 1s}
+expect: {max_slip: 1s}
 %sfaults:
 %s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
-		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, outcomes, rare, drain, d.replay(), faults)
+		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, outcomes, rare, d.replay(), faults)
 }
 
 // replay puts the dead letters back in one situation of three: also those that a fault has made two of.

@@ -74,7 +74,7 @@ graph:
   duration: 4500ms
   warm_up: 300ms
   error_text: %s
-expect: {drain: 40s, max_slip: 1s}
+expect: {max_slip: 1s}
 %sfaults:
 %s`, d.brokers, 1+d.random.IntN(3), nodes, 80+40*d.random.IntN(3), d.pick("plain", "non-ascii", "long", "hostile"), replay, faults)
 }

@@ -80,7 +80,7 @@ workload:
   error_text: %s
   outcomes: {%s}
 store:
-%sexpect: {drain: 40s, max_slip: 1s}
+%sexpect: {max_slip: 1s}
 %sfaults:
 %s`, 2+2*d.random.IntN(2), d.mode.instances, 2+d.random.IntN(2), d.mode.ordering, d.mode.retry, d.mode.protocol, rate, text, outcomes,
 		d.storeSection(), d.storeReplay(), faults)

@@ -83,11 +83,26 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 	return nil
 }
 
+// brokerSession is the session timeout of a group whose broker has it (KIP-848): the default of group.consumer.session.timeout.ms.
+const brokerSession = 45 * time.Second
+
+// joining notes the session timeout that a member asks for, if it is another than before; mu is held.
+func (p *process) joining(at time.Duration, session time.Duration) {
+	if session == p.session {
+		return
+	}
+	p.session = session
+	e := p.event(history.KindJoining, at)
+	e.Aux = int64(session)
+	p.tap.Sink.Record(e)
+}
+
 // join notes a JoinGroup: what the member does not say it keeps is given up.
 func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grouped = true
+	p.joining(at, time.Duration(r.SessionTimeoutMillis)*time.Millisecond)
 	m := p.members[memberID{r.Group, r.MemberID}]
 	if m == nil {
 		return
@@ -216,6 +231,9 @@ func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeart
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grouped = true
+	if r.MemberEpoch == 0 {
+		p.joining(at, brokerSession)
+	}
 	if m := p.members[id]; m != nil && r.MemberEpoch == 0 {
 		p.revoke(m, at, whyRejoin, func(partition) bool { return true })
 	}

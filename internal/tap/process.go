@@ -19,6 +19,7 @@ type process struct {
 	grouped  bool // it has used a group protocol
 	members  map[memberID]*member
 	leaves   map[memberID]int // how often a member has left
+	session  time.Duration    // the session timeout that it asked for last
 	sessions map[session]*fetchSession
 	asking   map[partition]*conn // which connection asks for a partition
 	refused  map[[2]int16]bool   // APIs and versions that were refused as unreadable

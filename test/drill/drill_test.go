@@ -34,7 +34,7 @@ cluster: {brokers: 3}
 topics: {input: {partitions: 6}}
 subject: {reference: {instances: 2, max_retries: 3, retry_backoff_ms: 100, retry_jitter_ms: 20}}
 workload: {rate: 100/s, duration: 10m, outcomes: {success: 92, transient: {weight: 4, failures: 2}, exhausted: 2, permanent: 2}}
-expect: {max_slip: 10s, drain: 90s}
+expect: {max_slip: 10s}
 `
 
 // going is a drill that goes on.

@@ -17,8 +17,9 @@ const (
 	retryTopic = int16(2)
 
 	partitions = 3
-	// drainLimit is what the scenario of a generated run grants.
+	// drainLimit is how long the drain of a generated run lasts, quietLimit how long nothing may move in it.
 	drainLimit = 10 * time.Second
+	quietLimit = 4 * time.Second
 	// eventLimit ends a simulation that would not end by itself.
 	eventLimit = 20_000
 )
@@ -163,7 +164,7 @@ func (s *simulation) drawHeader() history.Header {
 			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},
 			{Name: "generated.retry", Role: history.RoleRetry, Partitions: partitions},
 		},
-		Expect: history.Expect{DuplicateShare: -1, DrainLimit: drainLimit},
+		Expect: history.Expect{DuplicateShare: -1, Patience: quietLimit},
 	}
 }
 

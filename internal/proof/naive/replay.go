@@ -285,18 +285,51 @@ func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 	return false
 }
 
-// wholeTime: the subject had all the time that the scenario grants it, after the last that was given to it, and nothing stood still in it.
+// wholeTime: after the last time that the subject was given time nothing moved for as long as proves that nothing would have ("standing still is
+// proven"), and nothing stood still meanwhile.
 func (j *judge) wholeTime() bool {
+	patience := j.header.Expect.Patience
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindJoining && patience > 0 {
+			patience = max(patience, j.header.Expect.Patience+time.Duration(e.Aux))
+		}
+	}
+	if patience == 0 {
+		patience = j.header.Expect.DrainLimit
+	}
 	from := time.Duration(-1)
 	for i := range j.events {
 		e := &j.events[i]
 		drains := e.Kind == history.KindPhase && (e.Text == history.PhaseDrain || e.Text == history.PhaseReplay)
-		if drains || from >= 0 && e.Kind == history.KindProduceRequest && e.Instance == history.Replayer {
+		if drains || from >= 0 && (e.Kind == history.KindProduceRequest && e.Instance == history.Replayer || j.moves(i)) {
 			from = e.Time
 		}
 		if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
-			return from >= 0 && e.Time-from >= j.header.Expect.DrainLimit && !j.stoodStillIn(from, e.Time)
+			return from >= 0 && e.Time-from >= patience && !j.stoodStillIn(from, e.Time)
 		}
+	}
+	return false
+}
+
+// moves: an attempt, a dead letter or a retry copy that is acknowledged, a commit that goes further than all before of its partition, a record of a share
+// group that is done, an entry of the store that changes.
+func (j *judge) moves(at int) bool {
+	e := &j.events[at]
+	switch e.Kind {
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		return true
+	case history.KindProduceResponse:
+		return e.Instance >= 0 && accepted(e)
+	case history.KindTxnEndResponse:
+		return e.Code == 0
+	case history.KindStoreChange:
+		return true
+	case history.KindShareAckResponse:
+		return e.Code == 0 && (e.N == history.AckAccept || e.N == history.AckReject)
+	case history.KindCommitResponse:
+		return accepted(e) && !slices.ContainsFunc(j.events[:at], func(b history.Event) bool {
+			return b.Kind == history.KindCommitResponse && accepted(&b) && b.Topic == e.Topic && b.Partition == e.Partition && b.Offset >= e.Offset
+		})
 	}
 	return false
 }

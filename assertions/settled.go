@@ -1,0 +1,114 @@
+package assertions
+
+// What standing still means: a stretch at the end of the drain, longer than the contract's own waits, its commit interval and the session timeouts that
+// were seen, in which nothing moved though everything was healed. What still moves is late, not stalled.
+//
+//	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
+//
+// An attempt beyond the promised number moves nothing: an endless loop is no progress.
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// patience is how long nothing may move before standing still is proven.
+func (w *world) patience() time.Duration {
+	if w.header.Expect.Patience == 0 {
+		return w.header.Expect.DrainLimit
+	}
+	return w.header.Expect.Patience + w.session
+}
+
+// progress notes when something moved: an attempt as promised, a dead letter or a retry copy that was acknowledged, a commit that went further, an entry
+// of the store that changed.
+func (w *world) progress(e *history.Event) {
+	moved := false
+	switch e.Kind {
+	case history.KindJoining:
+		w.session = max(w.session, time.Duration(e.Aux))
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		limit := w.contract.MaxAttempts
+		moved = limit == 0 || w.attempt != nil && int(w.attempt.k) <= limit
+	case history.KindProduceResponse:
+		moved = w.write != nil && w.write.passed
+	case history.KindCommitResponse:
+		moved = w.commit != nil && w.commit.further
+	case history.KindTxnEndResponse:
+		moved = e.Code == 0
+	case history.KindShareAckResponse:
+		moved = e.Code == 0 && (e.N == history.AckAccept || e.N == history.AckReject)
+	case history.KindStoreChange:
+		moved = true
+	case history.KindPhase:
+		if e.Text == history.PhaseAudit && w.still == never {
+			w.still = w.moved // what moves from here on does so because the subject was told to stop
+		}
+	}
+	if moved {
+		w.moved = e.Time
+	}
+}
+
+// drain returns the last stretch in which the subject was given time to finish, never if there was none.
+func (w *world) drain() (from, to time.Duration) {
+	from, to = w.phase(history.PhaseDrain)
+	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
+		from, to = replayed, until
+		if n := len(w.replays); n > 0 {
+			from = max(from, w.replays[n-1].at)
+		}
+	}
+	return from, to
+}
+
+// quiet returns the stretch at the end of the drain in which nothing moved, and whether it is long enough to prove that nothing would have.
+func (w *world) quiet() (from, to time.Duration, enough bool) {
+	from, to = w.drain()
+	if from == never || to == never || w.patience() <= 0 {
+		return from, to, false
+	}
+	from = max(from, w.still)
+	return from, to, to-from >= w.patience()
+}
+
+// standsStill reports whether nothing moved any more at the end of the drain, for as long as it takes to prove it. A machine that stood still for much
+// of that proves nothing.
+func (w *world) standsStill() bool {
+	from, to, enough := w.quiet()
+	return enough && !w.stalledFor(from, to)
+}
+
+// unsettled says how long nothing had moved when the drain ended, and how long it would have had to.
+func (w *world) unsettled() string {
+	from, to, _ := w.quiet()
+	if from == never || to == never {
+		return "the drain never came to its end"
+	}
+	return fmt.Sprintf("the drain ended %s after something last moved, and standing still is proven after %s", near(to-from), near(w.patience()))
+}
+
+// stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open whether the subject had its time.
+func (w *world) stalledFor(from, to time.Duration) bool {
+	for instance := range w.instances {
+		if w.tookTime(instance, from, to) {
+			return true
+		}
+	}
+	return w.tookTime(none, from, to)
+}
+
+// tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too little of it. The harness gives
+// back what stalls take, so there may be more than it needs.
+func (w *world) tookTime(instance int16, from, to time.Duration) bool {
+	limit := min(w.patience(), to-from)
+	return to-from-w.stalls.long(instance, from, to) < limit-limit/drainStallShare
+}
+
+// drainedAt is when the last stretch ended in which the subject was given time to finish.
+func (w *world) drainedAt() time.Duration {
+	_, to := w.drain()
+	return to
+}
