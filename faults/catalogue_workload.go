@@ -66,7 +66,7 @@ func scheduleEntries() []Entry {
 		Does: `The fault starts when the event has come, after later. Events: first-retry (a record is tried for the second time), first-dead-letter (the broker has acknowledged the first dead ` +
 			`letter, and the subject has not read that yet), backoff (an attempt has failed and another is due), "lag > N" (records sent and not yet covered by a commit), "instance N assigned", ` +
 			`store-locked (a worker of the dead-letter store has an entry), store-republished (the broker has accepted what a worker writes back). ` +
-			`A fault for one instance waits for what that instance does. at is from when on the event counts (default 0s). An event that does not come by the end of the steady phase leaves the fault without effect.`,
+			`A fault for one instance waits for what that instance does. at is from when on the event counts (default 0s). An event that has not come when the consumer has caught up with the load leaves the fault without effect.`,
 		Made:    "The observers tell the schedule while they record; what was started when stands in the history like every other fault.",
 		Shows:   "What can't be hit by the clock: TERM during backoff, a kill between the dead letter and its commit, a fault while the group is behind.",
 		Effects: []string{"those of the fault"}, Keys: []string{"at", "when", "after"},

@@ -17,7 +17,7 @@ type Spec struct {
 	// first dead letter was acknowledged by the broker; the subject has not read that yet), "backoff" (an attempt has failed and another is due),
 	// "lag > N" (records sent and not yet covered by a commit), "instance N assigned", "store-locked" (a worker of the dead-letter store has an entry), "store-republished"
 	// (the broker has accepted what a worker writes back; the worker has not read that yet). An event that does not come by the end of the
-	// steady phase leaves the fault without effect.
+	// load, when the subject has caught up with it, leaves the fault without effect.
 	When string `json:"when,omitempty"`
 	// After is how long after that event the fault starts; it goes with When.
 	After units.Duration `json:"after,omitempty"`

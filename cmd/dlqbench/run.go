@@ -31,6 +31,7 @@ type runFlags struct {
 	quiet, json bool
 	tui         bool
 	keepData    bool
+	estimate    bool
 	parallel    int
 	cluster     clusterFlags
 	metrics     metricsFlag
@@ -60,6 +61,7 @@ to the newest. The worst verdict decides the exit code.`),
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
 	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run in the whole terminal: rates, lag, latency, processes, events")
 	command.Flags().IntVar(&flags.parallel, "parallel", 1, "scenarios at a time; those with a high rate or thresholds still run alone")
+	command.Flags().BoolVar(&flags.estimate, "estimate", false, "say how long the runs will take, part by part, and start nothing")
 	flags.cluster.add(command.Flags())
 	flags.metrics.add(command.Flags())
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
@@ -89,6 +91,9 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	}
 	if flags.parallel < 1 {
 		return usageError{fmt.Errorf("--parallel %d: write how many scenarios may run at a time, at least 1", flags.parallel)}
+	}
+	if flags.estimate {
+		return a.printEstimates(all)
 	}
 	stop, err := flags.metrics.serve(a)
 	if err != nil {
