@@ -89,6 +89,9 @@ func Explain(name string) []Explanation {
 // narrowed is the explanation of one anomaly of an invariant.
 func (e Explanation) narrowed(of string, a AnomalyNote) Explanation {
 	e.Promise = strings.ToUpper(a.Meaning[:1]) + a.Meaning[1:] + ". Promised is: " + e.Promise
+	if example := exampleOf(of, a.Name); example != nil {
+		e.Example = example
+	}
 	e.Name, e.Of, e.Anomalies = a.Name, of, nil
 	return e
 }
@@ -238,7 +241,8 @@ func aboutBackoff() Explanation {
 	return Explanation{
 		Promise: "The wait between two attempts is the promised one.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, initial·multiplier^(k−1)), 2 ms " +
-			"allowed for timers, and at most B(k) + jitter + late. After a 429 it is at least its Retry-After.",
+			"allowed for timers, and at most B(k) + jitter + late. After a 429 it is at least its Retry-After. Where late is a default, half of the gaps may be " +
+			"longer by half of the wait at most. With retry topics a gap is that of the copy whose coordinates the attempt names, else of the one that is due first.",
 		Evidence: "the oracle's stamps, which never make a gap shorter; stalls, faults and partitions that the instance had to give up in the window, which excuse " +
 			"late and never early",
 		Example: []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
@@ -260,7 +264,8 @@ func aboutFidelity() Explanation {
 	return Explanation{
 		Promise: "A dead letter carries the original record unchanged, and the truth about where it came from.",
 		Rule: "Key and value are byte-equal (or as the dialect re-encodes them), original headers are kept where promised, every field of the " +
-			"dialect is there, can be decoded, and is true: source topic, partition and offset, number of attempts, as far as the dialect can hold them.",
+			"dialect is there, can be decoded, and is true: source topic, partition and offset, number of attempts, as far as the dialect can hold them. A reason that " +
+			"quotes an answer quotes the last one, times lie in the run (a minute allowed for clocks), the epoch is one that the partition had, and the envelope is there once.",
 		Evidence: "the audit's dead letters against what the workload sent and where it was acknowledged",
 		Example: []string{
 			"1.000s  record 5 acknowledged at input-2 offset 31", "9.000s  the audit finds its dead letter: source offset 30",
