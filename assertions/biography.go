@@ -27,6 +27,9 @@ type story struct {
 	at []toldPlace
 	// ended is when its latest attempt ended.
 	ended time.Duration
+	// commits are the commits of the record that were asked for and not answered, by operation; moved, fenced and taken tell of the group.
+	commits map[int64]string
+	group   []string
 	// joined are the producers that have part of the story in an open transaction.
 	joined map[int64]bool
 }
@@ -62,7 +65,7 @@ func newNarrator(w *world) *narrator {
 
 // enter takes a story in, to be told.
 func (n *narrator) enter(s *story) {
-	s.owners, s.joined, s.ended = map[holder]bool{}, map[int64]bool{}, never
+	s.owners, s.joined, s.commits, s.ended = map[holder]bool{}, map[int64]bool{}, map[int64]string{}, never
 	n.stories = append(n.stories, s)
 	n.until = max(n.until, s.to)
 	s.witness.Command = n.w.showCommand(&s.sighting)
@@ -136,7 +139,7 @@ func (n *narrator) take(e *history.Event) error {
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError,
 		history.KindSubjectHealth:
 		for _, s := range n.stories {
-			if n.concerns(s, e) {
+			if n.concerns(s, e) && !n.ofAnother(s, e) {
 				n.add(s, e)
 			}
 		}
@@ -252,6 +255,7 @@ func (n *narrator) aroundPlace(s *story, one *toldPlace, e *history.Event) bool 
 			return false
 		}
 	}
+	n.noteGroup(s, e)
 	n.add(s, e)
 	return true
 }

@@ -140,6 +140,9 @@ func (r *report) saw(anomaly string, s sighting) {
 		r.order = append(r.order, anomaly)
 	}
 	r.counts[anomaly]++
+	if r.w.asked >= 0 && s.record == r.w.asked {
+		r.w.seen = append(r.w.seen, contradiction{r.result.Name, anomaly, s})
+	}
 	weight := r.weigh(&s)
 	r.place(anomaly, &s, weight)
 	list := r.kept[anomaly]

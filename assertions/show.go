@@ -12,7 +12,8 @@ import (
 // ErrNoRecord tells that the history has nothing of the record that was asked for.
 var ErrNoRecord = errors.New("the history has nothing of it")
 
-// Biography tells everything that the history has of a record: no line is left out and none is marked. Its times are those of the run's clock.
+// Biography tells everything that the history has of a record: no line of it is left out, those that contradict each other are marked, and the summary names
+// the anomalies and what happened in the group that may be their cause. Its times are those of the run's clock.
 // The error is ErrNoRecord where there is nothing, or what keeps the history from being read.
 func Biography(source history.Source, number int32) (Witness, error) {
 	header := source.Header()
@@ -38,18 +39,55 @@ func Biography(source history.Source, number int32) (Witness, error) {
 			number, header.RunID, header.Records-1, ErrNoRecord)
 	}
 	w := newWorld(&header)
+	seen, err := contradictions(source, number)
+	if err != nil {
+		return Witness{}, fmt.Errorf("judging record %d: %w", number, err)
+	}
 	told := Witness{Record: number, Partition: at.partition, Offset: at.offset, Biography: []Line{}}
 	if at.topic >= 0 && int(at.topic) < len(header.Topics) {
 		told.Topic = header.Topics[at.topic].Name
 	}
 	n := newNarrator(w)
-	n.enter(&story{
+	one := &story{
 		sighting: sighting{record: number, topic: at.topic, partition: at.partition, offset: at.offset, to: endless}, witness: &told, whole: true,
-	})
+	}
+	for i := range seen {
+		one.marks = append(one.marks, seen[i].marks...)
+		told.Summary += fmt.Sprintf("%s (%s): %s\n", seen[i].anomaly, seen[i].invariant, seen[i].say())
+	}
+	n.enter(one)
 	if err := n.walk(ordered{source}); err != nil {
 		return Witness{}, fmt.Errorf("telling of record %d: %w", number, err)
 	}
+	told.Summary += one.ofGroup()
 	return told, nil
+}
+
+// contradiction is a sighting of the record that was asked for.
+type contradiction struct {
+	invariant, anomaly string
+	sighting
+}
+
+// contradictions judges the history and returns what contradicts what in the record's story. A history of several consumers is judged elsewhere, by each.
+func contradictions(source history.Source, number int32) ([]contradiction, error) {
+	header := source.Header()
+	if header.Graph != nil || header.Services != nil {
+		return nil, nil
+	}
+	j, err := newJudge(header)
+	if err != nil {
+		return nil, err
+	}
+	j.world.asked = number
+	if err := (ordered{source}).Each(j.take); err != nil {
+		return nil, err
+	}
+	j.world.finish()
+	for _, one := range j.checkers {
+		one.finish()
+	}
+	return j.world.seen, nil
 }
 
 // RecordAt returns the number of the record that is at the offset of a topic's partition: the workload's, a retry copy or a dead letter. The topic

@@ -131,3 +131,39 @@ func TestEachAnomalyShowsItself(t *testing.T) {
 		}
 	}
 }
+
+// TestBiographyMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines are not.
+func TestBiographyMarksAndExplains(t *testing.T) {
+	b := newBuilder()
+	logs := func(text string) {
+		e := b.of(history.KindSubjectError)
+		e.Text = text
+		b.put(e)
+	}
+	b.begin().send(0).send(1).fails(0, 1)
+	logs("ERROR record " + history.NewIDs("run").Token(1) + " failed")
+	logs("ERROR cannot process in-0 offset=7")
+	logs("ERROR cannot process in-0 offset=0")
+	b.wait(20*ms).success(0).answerCommit(b.askCommit(0, 1), 16, 0).success(1).askCommit(0, 2)
+	told, err := Biography(b.commit(2).drain().done(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"backoff-early (backoff): gap 1 was", "NOT_COORDINATOR", "the group's coordinator had moved", "was never answered"} {
+		if !strings.Contains(told.Summary, want) {
+			t.Errorf("%q is not in the summary:\n%s", want, told.Summary)
+		}
+	}
+	var lines []string
+	for _, line := range told.Biography {
+		if line.Kind == history.KindSubjectError.String() {
+			lines = append(lines, line.Text)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "offset=0") {
+		t.Errorf("lines of the log: %q", lines)
+	}
+	if marked := markedOf(told); len(marked) != 2 {
+		t.Errorf("marked are %v", marked)
+	}
+}

@@ -70,7 +70,10 @@ type world struct {
 	nameless, exempt int64
 	sealed           bool
 	stories          []story
-	handovers        []handover
+	// asked is the record of which every sighting is kept in seen, none if there is none.
+	asked     int32
+	seen      []contradiction
+	handovers []handover
 	// share: the subject consumes through a share group (KIP-932), says its contract; sharing: and so does the history. committing: the history
 	// shows commits of a consumer group.
 	share, sharing, committing bool
@@ -112,7 +115,7 @@ const partitionLimit = 1 << 16
 
 func newWorld(header *history.Header) *world {
 	w := &world{
-		header: header, contract: &header.Contract,
+		header: header, contract: &header.Contract, asked: none,
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
 		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{},

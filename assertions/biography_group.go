@@ -1,0 +1,100 @@
+package assertions
+
+// What of a record's story lies in its group: the commits that got no answer or were refused, and the partitions that changed hands. And which lines of a
+// log are another record's.
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// noteGroup notes what happens in the group to a place of the record.
+func (n *narrator) noteGroup(s *story, e *history.Event) {
+	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
+	switch e.Kind {
+	case history.KindCommitRequest:
+		s.commits[e.Op] = fmt.Sprintf("The commit of %s up to offset %d that instance %d asked for at %s was never answered.", where, e.Offset, e.Instance, near(e.Time))
+	case history.KindCommitResponse:
+		delete(s.commits, e.Op)
+		switch {
+		case e.Flags.Has(history.Withheld):
+			s.tell(fmt.Sprintf("The answer to the commit of %s up to offset %d did not reach instance %d.", where, e.Offset, e.Instance))
+		case groupCause(e.Code) != "":
+			s.tell(fmt.Sprintf("The commit of %s up to offset %d was refused with %s at %s: %s.", where, e.Offset, errorName(e.Code), near(e.Time), groupCause(e.Code)))
+		}
+	case history.KindRevoked:
+		s.tell(fmt.Sprintf("Instance %d lost %s at %s (%s).", e.Instance, where, near(e.Time), e.Text))
+	}
+}
+
+// groupCause says what an error of a commit tells of the group; "" for an error of another sort.
+func groupCause(code int16) string {
+	switch code {
+	case kerr.NotCoordinator.Code:
+		return "the group's coordinator had moved"
+	case kerr.CoordinatorNotAvailable.Code, kerr.CoordinatorLoadInProgress.Code:
+		return "the group's coordinator was not there yet"
+	case kerr.RebalanceInProgress.Code, kerr.IllegalGeneration.Code, kerr.StaleMemberEpoch.Code:
+		return "the group was rebalanced meanwhile"
+	case kerr.UnknownMemberID.Code, kerr.FencedInstanceID.Code, kerr.FencedMemberEpoch.Code:
+		return "the group had put the member out"
+	case kerr.RequestTimedOut.Code:
+		return "the coordinator did not store it in time"
+	}
+	return ""
+}
+
+// groupLimit bounds what is told of the group.
+const groupLimit = 8
+
+func (s *story) tell(text string) {
+	if len(s.group) < groupLimit && !slices.Contains(s.group, text) {
+		s.group = append(s.group, text)
+	}
+}
+
+// ofGroup is what happened in the group to the record's places, "" if nothing did.
+func (s *story) ofGroup() string {
+	for _, op := range sortedOps(s.commits) {
+		s.tell(s.commits[op])
+	}
+	if len(s.group) == 0 {
+		return ""
+	}
+	return "In the group: " + strings.Join(s.group, " ") + "\n"
+}
+
+func sortedOps(commits map[int64]string) []int64 {
+	var ops []int64
+	for op := range commits {
+		ops = append(ops, op)
+	}
+	slices.Sort(ops)
+	return ops
+}
+
+// namedOffset finds an offset in a line of a log, as people write it: offset=7, "offset":7, offset 7.
+var namedOffset = regexp.MustCompile(`(?i)\boffset["']?\s*[=: ]\s*["']?(\d+)`)
+
+// ofAnother reports whether a line of a log is about another record: it has another's id, or names an offset that is none of this one's.
+func (n *narrator) ofAnother(s *story, e *history.Event) bool {
+	if e.Kind != history.KindSubjectError || s.record < 0 || s.tellsOf(e) {
+		return false
+	}
+	if number, found := n.ids.Find([]byte(e.Text)); found {
+		return number != s.record && !strings.Contains(e.Text, n.ids.Token(s.record))
+	}
+	offsets := namedOffset.FindAllStringSubmatch(e.Text, -1)
+	return len(offsets) > 0 && !slices.ContainsFunc(offsets, func(found []string) bool {
+		offset, err := strconv.ParseInt(found[1], 10, 64)
+		// A position is often told as the offset after it.
+		return err != nil || slices.ContainsFunc(s.at, func(one toldPlace) bool { return offset == one.offset || offset == one.offset+1 })
+	})
+}
