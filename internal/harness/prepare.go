@@ -176,7 +176,7 @@ func (r *run) keepInputs() error {
 	if err := subject.Claim(r.dir.path, r.dir.id); err != nil {
 		return err
 	}
-	if err := os.WriteFile(r.dir.file(fileScenario), r.options.Source, 0o644); err != nil {
+	if err := os.WriteFile(r.dir.file(fileScenario), r.options.Source, 0o600); err != nil {
 		return err
 	}
 	if r.options.SubjectFile != "" {
@@ -184,11 +184,20 @@ func (r *run) keepInputs() error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(r.dir.file(fileSubject), data, 0o644); err != nil {
+		if err := os.WriteFile(r.dir.file(fileSubject), subject.Redact(data, r.givenSecrets()), 0o600); err != nil {
 			return err
 		}
 	}
 	return r.plan.Write(r.dir.path)
+}
+
+// givenSecrets are what the subject file gives the subject: run directories are passed on, and its literal passwords must not be with them.
+func (r *run) givenSecrets() subject.Launch {
+	given := subject.Launch{Command: slices.Concat(r.options.Subject.Command, r.options.Subject.Args), Files: r.options.Subject.Files}
+	for name, value := range r.options.Subject.Env {
+		given.Env = append(given.Env, name+"="+value)
+	}
+	return given
 }
 
 // subjectDir is the folder that the subject file's paths are relative to.

@@ -34,7 +34,7 @@ type runDir struct {
 	id   string
 }
 
-// newRunDir makes runs/<time>-<scenario>/. Two runs started in the same second get different folders.
+// newRunDir makes runs/<time>-<scenario>/, for the user alone: payloads and logs are in it. Two runs started in the same second get different folders.
 func newRunDir(root, scenario string, now time.Time) (runDir, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return runDir{}, fmt.Errorf("making the folder for runs: %w (choose another with --out)", err)
@@ -45,7 +45,7 @@ func newRunDir(root, scenario string, now time.Time) (runDir, error) {
 		if try > 1 {
 			path = fmt.Sprintf("%s-%d", path, try)
 		}
-		err := os.Mkdir(path, 0o755)
+		err := os.Mkdir(path, 0o700)
 		switch {
 		case err == nil:
 			return runDir{path: path, id: filepath.Base(path) + "-" + randomSuffix()}, nil

@@ -133,7 +133,7 @@ func New(cfg Config) (*Group, error) {
 	if cfg.Grace <= 0 {
 		cfg.Grace = defaultGrace
 	}
-	if err := os.MkdirAll(cfg.LogDir, 0o755); err != nil {
+	if err := os.MkdirAll(cfg.LogDir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder for the subject's output: %w", err)
 	}
 	registry, err := newRegistry(filepath.Join(cfg.RunDir, RegistryFile), cfg.RunID)

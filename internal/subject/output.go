@@ -51,7 +51,7 @@ type output struct {
 
 // newOutput returns an output that appends to the file.
 func newOutput(path string, line, failure func([]byte)) (*output, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log for the subject's output: %w", err)
 	}

@@ -5,44 +5,8 @@ package subject
 
 import (
 	"bytes"
-	"cmp"
-	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 )
-
-// shortestSecret is the least length of a value that is masked, in bytes: shorter ones are parts of words, and guessed as fast as they are read.
-const shortestSecret = 6
-
-// masked stands in the place of a secret.
-const masked = "*****"
-
-var secretName = regexp.MustCompile(`(?i)pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key|access_?key|jaas`)
-
-// secretsIn returns the values of the variables (NAME=value) whose names say that they are secrets, and the passwords of addresses, longest first.
-func secretsIn(environment []string) [][]byte {
-	var out [][]byte
-	add := func(value string) {
-		if len(value) >= shortestSecret {
-			out = append(out, []byte(value))
-		}
-	}
-	for _, variable := range environment {
-		name, value, _ := strings.Cut(variable, "=")
-		if secretName.MatchString(name) {
-			add(value)
-		}
-		if address, err := url.Parse(value); err == nil && address.User != nil {
-			if password, set := address.User.Password(); set {
-				add(password)
-				add(url.QueryEscape(password))
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b []byte) int { return cmp.Or(len(b)-len(a), bytes.Compare(a, b)) })
-	return slices.CompactFunc(out, bytes.Equal)
-}
 
 // mask replaces secrets in a stream of bytes, wherever it is cut.
 type mask struct {

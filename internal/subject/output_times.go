@@ -26,7 +26,7 @@ type times struct {
 
 // keepTimes opens the file of times beside the log.
 func (o *output) keepTimes(clock history.Clock) error {
-	file, err := os.OpenFile(o.file.Name()+TimesSuffix, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(o.file.Name()+TimesSuffix, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the times of the subject's output: %w", err)
 	}

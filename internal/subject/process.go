@@ -62,7 +62,7 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.out.mask = newMask(secretsIn(append(os.Environ(), launch.Env...)))
+	p.out.mask = newMask(launch.secrets())
 	if err := p.out.keepTimes(g.cfg.Clock); err != nil {
 		return nil, errors.Join(err, p.out.close())
 	}
@@ -211,10 +211,13 @@ func (l Launch) fileMode() os.FileMode {
 	return 0o600
 }
 
+// folderMode is that of the folders with the files.
+func (l Launch) folderMode() os.FileMode { return l.fileMode() | l.fileMode()&0o444>>2 }
+
 // writeFiles writes the files that the instance is to find.
 func writeFiles(launch Launch) error {
 	if launch.WorkDir != "" {
-		if err := os.MkdirAll(launch.WorkDir, 0o755); err != nil {
+		if err := os.MkdirAll(launch.WorkDir, launch.folderMode()); err != nil {
 			return fmt.Errorf("making the folder of the instance: %w", err)
 		}
 	}
@@ -223,7 +226,7 @@ func writeFiles(launch Launch) error {
 			return fmt.Errorf("writing file %q: its path must stay below the instance's work folder", name)
 		}
 		path := filepath.Join(launch.WorkDir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), launch.folderMode()); err != nil {
 			return fmt.Errorf("making the folder for %s: %w", name, err)
 		}
 		if err := os.WriteFile(path, []byte(content), launch.fileMode()); err != nil {

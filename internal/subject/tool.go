@@ -32,7 +32,7 @@ func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last 
 	if err != nil {
 		return "", err
 	}
-	out.mask = newMask(secretsIn(append(os.Environ(), launch.Env...)))
+	out.mask = newMask(launch.secrets())
 	if err := out.keepTimes(g.cfg.Clock); err != nil {
 		return "", errors.Join(err, out.close())
 	}

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +45,18 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
+// private makes the file of a new database, which SQLite would let everybody read. What SQLite keeps beside it gets the same mode. A file that is there keeps its own.
+func private(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil // SQLite says what is wrong, if anything is
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 // SQLite opens the database in a file, which is made if there is none. The address is sqlite:PATH; parameters of the driver may follow, such as
 // ?_pragma=max_page_count(1000). Every commit is on the disk when it returns (WAL, synchronous=FULL).
 func SQLite(ctx context.Context, address string, options store.Options) (*DB, error) {
@@ -55,6 +69,9 @@ func SQLite(ctx context.Context, address string, options store.Options) (*DB, er
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + pragmas
 	if parameters != "" {
 		name += "&" + parameters
+	}
+	if err := private(path); err != nil {
+		return nil, fmt.Errorf("opening the dead-letter store %s: %w", path, err)
 	}
 	db := &DB{engine: sqliteEngine(), options: options}
 	var err error
