@@ -15,7 +15,8 @@ func (a *app) checkCommand() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use: "check RUN", Short: "Judge a stored run again", Args: takes(1, 1),
-		Long: `Judge the history in a run directory again and write its reports anew. The exit code is that of the verdict.
+		Long: `Judge the history in a run directory again and write its reports anew. The exit code is that of the verdict, also where the
+reports can't be written.
 A run that was killed is judged too, as far as its history goes.`,
 		Example:           "  dlqbench check runs/latest",
 		ValidArgsFunction: completeDirectories,
@@ -24,9 +25,8 @@ A run that was killed is judged too, as far as its history goes.`,
 			if judged.Verdict == nil {
 				return err
 			}
-			if err != nil { // the reports could not be written, but there is a verdict
-				a.complain(err)
-				a.code = exitEnvironment
+			if err != nil { // of a full disk, a verdict is as good: the history is there, and says the same tomorrow
+				a.complain(fmt.Errorf("the reports in the run directory are not renewed; the verdict stands: %w", err))
 			}
 			a.code = worst(a.code, verdictCode(judged.Verdict))
 			return a.print(judged, asJSON)

@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -353,5 +355,38 @@ func TestRunInterruptedInFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the subject file says literally is in no file of the run directory, whatever form it has; and nobody else may look into it.
+func TestLiteralSecretsReachNoRunDirectory(t *testing.T) {
+	options := small(t)
+	options.Subject, options.SubjectFile = subjectFile(t, `
+command: [sh, -c, 'env; cat "$0/client.properties"; echo "ERROR no way to jdbc:postgresql://me:canary-jdbc@db" >&2; exit 7', '{{.WorkDir}}', --password, canary-flag]
+env: {DB_PASSWORD: canary-env, JDBC_URL: 'jdbc:postgresql://me:canary-jdbc@db/x', MONGO: 'mongodb+srv://me:canary-mongo@db', MQ: 'amqp://me:canary-amqp@mq/v', PG: 'postgres://me:canary-pg@db'}
+files: {client.properties: 'sasl.jaas.config=PlainLoginModule required username="me" password="canary-jaas";'}`)
+	outcome, err := Run(t.Context(), options)
+	if err == nil || outcome == nil {
+		t.Fatalf("%v, %v", outcome, err)
+	}
+	if info, err := os.Stat(outcome.Dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the run directory has mode %v, %v", info.Mode(), err)
+	}
+	seen := 0
+	err = filepath.WalkDir(outcome.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte("canary-")) {
+			t.Errorf("%s holds a secret:\n%s", path, text)
+		}
+		if bytes.Contains(text, []byte("*****")) || bytes.Contains(text, []byte("MASKED")) {
+			seen++
+		}
+		return err
+	})
+	if err != nil || seen < 2 {
+		t.Errorf("%d files have something masked, want the log and the copy of the subject file; %v", seen, err)
 	}
 }
