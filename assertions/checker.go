@@ -50,6 +50,7 @@ func catalogue() []invariant {
 			history.KindFaultEnd}, newLiveness, aboutLiveness},
 		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest},
 			newGracefulStop, aboutGracefulStop},
+		{"stays-up", nil, newStaysUp, aboutStaysUp},
 		{"replay-round-trip", []history.Kind{history.KindProduceRequest}, newReplay, aboutReplay},
 		{graphConservation, nil, newGraphConservation, aboutGraphConservation},
 		{serviceSeparation, []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindProduceRequest}, newSeparation, aboutSeparation},

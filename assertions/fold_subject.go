@@ -17,10 +17,12 @@ func (w *world) assign(e *history.Event) {
 	}
 }
 
+// give gives the partition to a process. What that one is handed again is a disruption's doing, unless the one before ended by itself.
 func (w *world) give(p *partition, to holder, at time.Duration) {
-	if p.take(to, at) {
-		w.disturbances++
-		w.reopen(p)
+	before := p.held
+	if p.take(to, at) && !w.endedItself(before) {
+		w.disturb(p)
+		p.taken = p.disturbances
 	}
 }
 

@@ -267,7 +267,7 @@ func newPartition(topic int16, number int32) partition {
 	}
 }
 
-// take gives the partition to a process, unless that has it; it reports whether another delivery is thereby justified.
+// take gives the partition to a process, unless that has it; it reports whether it was another's.
 func (p *partition) take(by holder, at time.Duration) bool {
 	if p.has && p.held == by {
 		return false
@@ -276,12 +276,7 @@ func (p *partition) take(by holder, at time.Duration) bool {
 	p.know(by)
 	p.held, p.has, p.since = by, true, at
 	p.epoch++
-	if p.epoch == 1 {
-		return false // nobody had it before, so nothing is delivered again
-	}
-	p.disturbances++
-	p.taken = p.disturbances
-	return true
+	return p.epoch > 1 // otherwise nobody had it before, so nothing is delivered again
 }
 
 func (p *partition) know(by holder) {

@@ -25,6 +25,7 @@ func TestStories(t *testing.T) {
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(), leastTales(),
+		stayTales(),
 	} {
 		all = append(all, some...)
 	}

@@ -59,6 +59,8 @@ type world struct {
 	told     map[int32]time.Duration // Retry-After of the latest 429, by record
 
 	instances    map[int16]*instance
+	living       map[int16]*life // the latest process of each instance
+	lives        []*life
 	faults       []faultState
 	stalls       spans
 	surface      surface
@@ -118,8 +120,8 @@ func newWorld(header *history.Header) *world {
 		header: header, contract: &header.Contract, asked: none,
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
 		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
-		instances: map[int16]*instance{},
-		audits:    make([]int, len(header.Topics)), store: newStoreWorld(), moved: never, still: never,
+		instances: map[int16]*instance{}, living: map[int16]*life{},
+		audits: make([]int, len(header.Topics)), store: newStoreWorld(), moved: never, still: never,
 	}
 	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
 	w.hops = header.Contract.Retry == history.RetryTopics
@@ -184,6 +186,7 @@ func (w *world) takeOwn(e *history.Event) {
 	default:
 		w.takeRare(e)
 	}
+	w.follow(e)
 }
 
 func (w *world) takeRare(e *history.Event) {

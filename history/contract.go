@@ -43,6 +43,11 @@ type Contract struct {
 	// CommitInterval is the longest time between two commits while there is something to commit.
 	CommitInterval time.Duration `json:"commit_interval_ns,omitempty"`
 	StopGrace      time.Duration `json:"stop_grace_ns"`
+	// StopCodes are the exit codes with which a process may end that was told to stop, 128 + n for an end by signal n. Without any it is 0, or 128 + the number of
+	// that signal where its end by it was an orderly one.
+	StopCodes []int `json:"stop_codes,omitempty"`
+	// ExitsOnError: an error that the process can't handle ends it with a code above 0, and a supervisor starts it again.
+	ExitsOnError bool `json:"exits_on_error,omitempty"`
 	// SkipsTombstones: records with a null value are committed unprocessed, by design.
 	SkipsTombstones bool `json:"skips_tombstones"`
 	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this format (MetadataRanges);

@@ -155,6 +155,10 @@ const (
 	// Joining: an instance asks to join its consumer group with another session timeout than the last time, or for the first time. Instance, Run,
 	// Aux = the session timeout in ns: for so long it may be gone before the group gives its partitions to others.
 	KindJoining
+
+	// Membership: the number of group members that an instance is has changed: a JoinGroup, or a first ConsumerGroupHeartbeat, was answered, or one of them
+	// left or was refused. Instance, Run, N = how many they are now; Text = why, as in Revoked, where one is gone.
+	KindMembership
 )
 
 // How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).

@@ -259,7 +259,7 @@ func TestEveryKindHasAWordOfItsOwn(t *testing.T) {
 		if other, taken := seen[word]; taken {
 			t.Errorf("kinds %d and %d are both %q", other, kind, word)
 		}
-		if kind <= KindJoining == strings.HasPrefix(word, "kind(") {
+		if kind <= KindMembership == strings.HasPrefix(word, "kind(") {
 			t.Errorf("kind %d is %q", kind, word)
 		}
 		seen[word] = kind

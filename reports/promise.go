@@ -40,6 +40,8 @@ func promise(invariant string) string {
 		return "Once everything is healed, the backlog is worked off."
 	case "graceful-stop":
 		return "Asked to stop, the consumer ends in time and drops nothing."
+	case "stays-up":
+		return "The consumer keeps running, and ends in order when it is told to."
 	case "replay-round-trip":
 		return "A replayed dead letter goes back once, restored to what it was, and is processed."
 	case "store-lifecycle":

@@ -27,6 +27,7 @@ const (
 	commitsTime       = "time"
 	PartitionAny      = "any"
 	PartitionSame     = "same"
+	ErrorExit         = "exit"
 	SkipTombstone     = "tombstone"
 	OrderOfAttempts   = "attempts"
 
@@ -56,6 +57,8 @@ const commitInterval = 30 * time.Second
 //	commits.interval 30s    Kafka Streams commits no more often (commit.interval.ms), and nobody less
 //	commits after-outcome   offsets follow outcomes: less would lose records at every crash
 //	stop.grace 10s          as long as the common process managers wait
+//	stop.codes []           0; 143, with which a JVM ends; or an end by TERM itself, once the group was left
+//	on_error stay           no error ends a process by itself
 //	skips                   nothing: every record is processed
 func defaultSubject() SubjectFile {
 	return SubjectFile{
@@ -102,6 +105,7 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime, CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),
 		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),
 		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
+		StopCodes: c.Stop.Codes, ExitsOnError: c.OnError == ErrorExit,
 	}
 	if c.DLQ.Enabled {
 		c.DLQ.promise(&contract)

@@ -114,8 +114,9 @@ func promises(c history.Contract) []string {
 	}[c.Retry])
 	list = append(list, deadLetterPromises(c)...)
 	list = append(list, progressPromise(c))
+	list = append(list, staysPromise(c))
 	if c.StopGrace > 0 {
-		list = append(list, fmt.Sprintf("After TERM it ends within %s.", c.StopGrace))
+		list = append(list, fmt.Sprintf("After TERM it ends within %s, with %s.", c.StopGrace, stopCodes(c)))
 	}
 	if c.SkipsTombstones {
 		list = append(list, "Records without a value are skipped and committed, by design.")
@@ -223,6 +224,26 @@ func kept(c history.Contract) string {
 	default:
 		return "the record's " + strings.Join(parts[:last], ", ") + " and " + parts[last]
 	}
+}
+
+// staysPromise says when a process may end by itself.
+func staysPromise(c history.Contract) string {
+	switch {
+	case c.ExitsOnError:
+		return "A process ends by itself only with an error; it is then started again."
+	case c.ExitsExhausted:
+		return "A process ends by itself only when a record has failed for good."
+	case c.OnFailure == history.OnFailureCrash:
+		return "A process ends by itself only when a dead letter can't be written; it is then started again."
+	}
+	return "A process never ends by itself, and stays in its group."
+}
+
+func stopCodes(c history.Contract) string {
+	if len(c.StopCodes) == 0 {
+		return "code 0, or 143 as a JVM does"
+	}
+	return fmt.Sprintf("one of the codes %v", c.StopCodes)
 }
 
 func either(yes bool, a, b string) string {

@@ -76,7 +76,9 @@ type ContractSpec struct {
 	// OnExhausted, without a dead-letter topic: finish (default), if a record that fails for good is given up and its offset committed; exit, if the process
 	// ends with an error and commits nothing past it. It is then started again, as by a supervisor.
 	OnExhausted string `json:"on_exhausted,omitempty" jsonschema:"enum=finish,enum=exit"`
-	Retry       string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
+	// OnError: stay (default), or exit, if an error that the process can't handle ends it with a code above 0. It is then started again, as by a supervisor.
+	OnError string `json:"on_error,omitempty" jsonschema:"enum=stay,enum=exit"`
+	Retry   string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
 	// RetryAfter: honoured, if no attempt begins before the time that a 429 gave in Retry-After; ignored (default), if that is not promised.
 	RetryAfter  string   `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`
 	RetryTopics TextList `json:"retry_topics,omitempty"`
@@ -157,4 +159,7 @@ type Commits struct {
 // StopSpec promises how long an orderly stop takes at most.
 type StopSpec struct {
 	Grace units.Duration `json:"grace,omitempty"`
+	// Codes are the exit codes of an orderly end after TERM; an end by the signal itself is 143. Default: 0 or 143, and an end by the signal after the group was
+	// left.
+	Codes []int `json:"codes,omitempty"`
 }

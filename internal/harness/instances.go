@@ -215,7 +215,7 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 // supervise starts instances again that ended by themselves, a second later, as a supervisor would, if the contract says that the subject
 // may crash. What a fault ends is the fault's to bring back.
 func (r *run) supervise(ctx context.Context) (stop func()) {
-	if r.header.Contract.OnFailure != history.OnFailureCrash && !r.header.Contract.ExitsExhausted {
+	if c := &r.header.Contract; c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted && !c.ExitsOnError {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -155,7 +155,7 @@ func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	p := c.process
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.member(memberID{s.id.group, r.MemberID})
+	m := p.admit(memberID{s.id.group, r.MemberID}, at)
 	p.replace(m, s.static, at)
 	m.generation = r.Generation
 	if r.Protocol != nil {
@@ -277,21 +277,29 @@ func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Dur
 	if p.leaves[s.id] != s.leaves {
 		return
 	}
-	m := p.member(id)
+	m := p.admit(id, at)
 	m.generation = r.MemberEpoch
 	if r.Assignment != nil {
 		p.assign(m, at, given)
 	}
 }
 
-// member returns the member, new if it is not known; mu is held.
-func (p *process) member(id memberID) *member {
+// admit returns the member, new if it is not known; mu is held.
+func (p *process) admit(id memberID, at time.Duration) *member {
 	m := p.members[id]
 	if m == nil {
 		m = &member{memberID: id}
 		p.members[id] = m
+		p.noteMembership(at, "")
 	}
 	return m
+}
+
+// noteMembership notes how many members the process is now; mu is held.
+func (p *process) noteMembership(at time.Duration, why string) {
+	e := p.event(history.KindMembership, at)
+	e.N, e.Text = int32(len(p.members)), why
+	p.tap.Sink.Record(e)
 }
 
 // replace notes that a static member takes the place of the one that had its group.instance.id before; mu is held. That one leaves without a word
@@ -302,6 +310,7 @@ func (p *process) replace(m *member, static string, at time.Duration) {
 		if static != "" && other != m && other.group == m.group && other.static == static {
 			p.revoke(other, at, whyFenced, func(partition) bool { return true })
 			delete(p.members, id)
+			p.noteMembership(at, whyFenced)
 		}
 	}
 }
@@ -374,5 +383,6 @@ func (p *process) drop(id memberID, at time.Duration, why string) {
 	if m := p.members[id]; m != nil {
 		p.revoke(m, at, why, func(partition) bool { return true })
 		delete(p.members, id)
+		p.noteMembership(at, why)
 	}
 }

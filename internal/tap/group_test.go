@@ -382,7 +382,7 @@ func TestWhichFetchShowsThatAProcessIsReady(t *testing.T) {
 	} {
 		p := newProcess(newRig(t, nil, nil).Tap, 0, 0)
 		p.grouped = c.grouped
-		p.assign(p.member(memberID{"g", "m"}), 1, c.held)
+		p.assign(p.admit(memberID{"g", "m"}, 1), 1, c.held)
 		p.becomesReady(map[partition]int64{c.fetched: 0})
 		ready := false
 		select {
@@ -426,7 +426,7 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 				r, s, subject, kafka := scripted(t, actions)
 				p := r.process(r.instance(0), 0)
 				p.mu.Lock()
-				p.assign(p.member(memberID{"g", "m"}), 1, []partition{{input, 3}})
+				p.assign(p.admit(memberID{"g", "m"}, 1), 1, []partition{{input, 3}})
 				p.mu.Unlock()
 				subject.request(1, request)
 				if withheld {

@@ -218,7 +218,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	beat.Group, beat.MemberID = "g", "m-1"
 	p := r.process(r.instance(0), 0)
 	p.mu.Lock()
-	p.assign(p.member(memberID{"g", "m-1"}), 1, []partition{{input, 3}})
+	p.assign(p.admit(memberID{"g", "m-1"}, 1), 1, []partition{{input, 3}})
 	p.mu.Unlock()
 	subject.request(1, beat)
 	if got := decodeAnswer(t, subject.receive(), 1, kmsg.NewPtrHeartbeatResponse(), 4); got.ErrorCode != codeUnknownMemberID {

@@ -44,7 +44,7 @@ func TestSeedsAgree(t *testing.T) {
 	if testing.Short() || failed > 0 {
 		return
 	}
-	for _, one := range slices.Concat(histories.Corruptions(), histories.GraphCorruptions(), histories.StoreCorruptions()) {
+	for _, one := range slices.Concat(histories.Corruptions(), histories.LifeCorruptions(), histories.GraphCorruptions(), histories.StoreCorruptions()) {
 		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
 	}
 	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records, all.Compared)

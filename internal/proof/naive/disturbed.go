@@ -290,7 +290,7 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 		end = min(end, covered)
 	}
 	handed := min(seen, j.handed(s.record, until))
-	first := true
+	var last *history.Event
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Time > until {
@@ -298,13 +298,17 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 		}
 		switch {
 		case e.Kind == history.KindAssigned && e.Topic == s.topic && e.Partition == s.partition:
-			if !first && e.Time > seen && e.Time < end {
+			fell, open := false, false
+			if last != nil && j.firstEnd(last) != nil && j.firstEnd(last).Time <= e.Time {
+				fell, open = j.fell(j.firstEnd(last)) // an end of one's own excuses nothing
+			}
+			if last != nil && !fell && !open && e.Time > seen && e.Time < end {
 				least++
 			}
-			if !first && e.Time >= handed && e.Time <= end {
+			if last != nil && !fell && e.Time >= handed && e.Time <= end {
 				most++
 			}
-			first = false
+			last = e
 		case e.Kind == history.KindStall, e.Kind == history.KindInstanceSignal && e.Text == "CONT":
 			most++ // who is told to stop may have been in the middle of something
 		}

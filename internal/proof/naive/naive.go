@@ -64,7 +64,7 @@ func (o *Opinion) Records() int64 {
 
 // Invariants lists the invariants that are transcribed.
 func Invariants() []string {
-	return append(ofRecords(), roundTrip, halting, graceful, live, isolates, conservation, lifecycle)
+	return append(ofRecords(), roundTrip, halting, graceful, staying, live, isolates, conservation, lifecycle)
 }
 
 // ofRecords lists those that are judged of each record.
@@ -141,6 +141,7 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	}
 	j.disturbances()
 	j.stops()
+	j.stays()
 	j.catchesUp()
 	j.isolation()
 	return j.opinion

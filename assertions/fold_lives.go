@@ -1,0 +1,281 @@
+package assertions
+
+// The fold, part: the lives of processes, and what their ends are put down to.
+//
+// A process ends because the harness asked it to (a fault's signal, a restart, a stop at the end of the run), because its contract says so, or by itself. Only
+// what comes before the end can be its cause, so each end is judged when it is seen; what comes of it, such as a partition that another process takes over, is
+// judged by that (see give). The contract's causes:
+//
+//	on_failure: crash     a record failed for good in the process, and its dead letter was not acknowledged to it; or no dead letter could be written
+//	on_exhausted: exit    a record failed for good in it
+//	on_error: exit        any, with a code above 0
+//
+// And one is Kafka's: after some answers a client is of no more use, and its documentation leaves nothing but to close it. A process that ends after one of
+// them does what every Kafka client's manual asks for (fatalAnswer).
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// cause is what the end of a process is put down to.
+type cause uint8
+
+const (
+	causeNone     cause = iota // nothing explains it
+	causeAsked                 // the harness sent it TERM, INT or KILL
+	causeContract              // its contract says that it ends so
+	causeFatal                 // Kafka told its client that it can't go on
+	causeNotUp                 // it never came up, as a fault was in force
+)
+
+// life is what is known of one process.
+type life struct {
+	by holder
+	// up: it has shown that it works; ended: it is over.
+	up, ended bool
+	cause     cause
+	code      int16
+	signal    string
+	// noted is the time of the event that tells of its end, which may be later than exited.
+	exited, noted time.Duration
+	// asked is when it was first told to stop, with which signal; killed when it was killed. never if it wasn't.
+	asked, killed time.Duration
+	told          string
+	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after that.
+	member, acted bool
+	// left is since when it is in no group, never if it is in one, or nothing is known of that; active is when it last did anything.
+	left, active time.Duration
+	// out is when the drain ended and it had left before, never if it hadn't; quiet is since when it had done nothing then.
+	out, quiet time.Duration
+	// failing are records that failed for good in it and whose dead letters it has not got acknowledged; blind: it made attempts that carried no id.
+	failing map[int32]bool
+	blind   bool
+	// fatal is the code of an answer that its client can't go on from, 0 for none.
+	fatal int16
+	// lastError is the latest line in which it reported an error, panicked the first since its stop that tells of an exception that nobody caught.
+	lastError, panicked string
+}
+
+// follow notes what an event says of the life of a process.
+func (w *world) follow(e *history.Event) {
+	if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
+		w.endLives(e.Time)
+	}
+	if e.Instance < 0 {
+		return
+	}
+	switch e.Kind {
+	case history.KindStall, history.KindFaultEffect, history.KindFetching, history.KindSubjectLog, history.KindSubjectHealth, history.KindUnreadable:
+		return
+	}
+	l := w.life(holder{e.Instance, e.Run})
+	if l.ended {
+		return
+	}
+	switch e.Kind {
+	case history.KindInstanceSignal:
+		w.tellLife(l, e)
+	case history.KindInstanceExited:
+		w.endLife(l, e)
+	case history.KindInstanceReady:
+		l.up = true
+	case history.KindSubjectError:
+		l.hear(e.Text)
+	case history.KindMembership:
+		l.acted, l.left = l.acted || l.asked != never, never
+		if e.N == 0 {
+			l.left = e.Time
+		}
+	case history.KindRevoked:
+		l.acted = l.acted || l.asked != never && e.Text == "leave"
+	default:
+		w.work(l, e)
+	}
+}
+
+// life returns what is known of a process. Those of one instance follow each other.
+func (w *world) life(by holder) *life {
+	if l := w.living[by.instance]; l != nil && l.by == by {
+		return l
+	}
+	for _, l := range w.lives {
+		if l.by == by {
+			return l // one that is over, of which something is told late
+		}
+	}
+	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never, failing: map[int32]bool{}}
+	w.living[by.instance] = l
+	w.lives = append(w.lives, l)
+	return l
+}
+
+func (w *world) tellLife(l *life, e *history.Event) {
+	switch e.Text {
+	case "TERM", "SIGTERM", "INT", "SIGINT":
+		if l.asked != never {
+			return
+		}
+		l.asked, l.told = e.Time, strings.TrimPrefix(e.Text, "SIG")
+		for topic := range w.parts {
+			for i := range w.parts[topic] {
+				p := &w.parts[topic][i]
+				l.member = l.member || p.has && p.held == l.by
+			}
+		}
+	case "KILL", "SIGKILL":
+		if l.killed == never {
+			l.killed = e.Time
+		}
+	}
+}
+
+// hear notes a line that reports an error.
+func (l *life) hear(line string) {
+	l.lastError = line
+	if l.asked != never && l.panicked == "" && tellsPanic(line) {
+		l.panicked = line
+	}
+}
+
+// tellsPanic reports whether a runtime wrote the line because of an exception that nobody caught: Go, Java and Python (for a thread), Rust.
+func tellsPanic(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "Exception in thread ") ||
+		strings.HasPrefix(line, "thread '") && strings.Contains(line, " panicked at ")
+}
+
+// work notes what a process does with records, and what it is answered.
+func (w *world) work(l *life, e *history.Event) {
+	l.up, l.active = l.up || e.Kind != history.KindInstanceStarting, e.Time
+	switch e.Kind {
+	case history.KindAttemptStart:
+		l.blind = l.blind || w.record(e.Record) == nil
+	case history.KindAttemptEnd:
+		w.noteFailing(l)
+	case history.KindProduceRequest:
+		l.acted = l.acted || l.asked != never
+		if w.write != nil && w.write.letter {
+			l.failing[e.Record] = true
+		}
+	case history.KindProduceResponse:
+		if w.write != nil && w.write.letter && w.write.passed {
+			delete(l.failing, e.Record)
+		}
+		l.answered(e)
+	case history.KindCommitRequest, history.KindTxnEndRequest, history.KindShareAckRequest, history.KindShareSessionEnd:
+		l.acted = l.acted || l.asked != never
+	case history.KindCommitResponse, history.KindTxnEndResponse:
+		l.answered(e)
+	}
+}
+
+// noteFailing notes that an attempt leaves its record with nothing but a dead letter to come, or may do so.
+func (w *world) noteFailing(l *life) {
+	a, c := w.attempt, w.contract
+	if a == nil || c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted {
+		return
+	}
+	switch w.classes[a.outcome] {
+	case classPermanent:
+		l.failing[a.number] = true
+	case classLogical:
+		l.failing[a.number] = c.LogicalDeadLetters
+	case classRetryable:
+		if c.MaxAttempts > 0 && (a.stray || w.mayBeAttempt(a) >= c.MaxAttempts) {
+			l.failing[a.number] = true
+		}
+	case classSuccess:
+		delete(l.failing, a.number)
+	}
+	if !l.failing[a.number] {
+		delete(l.failing, a.number)
+	}
+}
+
+// answered notes an answer from which a client can't go on.
+func (l *life) answered(e *history.Event) {
+	if l.fatal == 0 && !e.Flags.Has(history.Withheld) && fatalAnswer(e.Code) {
+		l.fatal = e.Code
+	}
+}
+
+// fatalAnswer reports whether an error leaves a Kafka client nothing but to be closed: its transactional or group instance id is another's now, or its producer id
+// or sequence is gone. (Java's KafkaProducer: "the only option is to call close"; librdkafka raises a fatal error.)
+func fatalAnswer(code int16) bool {
+	switch code {
+	case 45, // OUT_OF_ORDER_SEQUENCE_NUMBER
+		47, // INVALID_PRODUCER_EPOCH
+		49, // INVALID_PRODUCER_ID_MAPPING
+		53, // TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+		59, // UNKNOWN_PRODUCER_ID
+		82, // FENCED_INSTANCE_ID
+		90: // PRODUCER_FENCED
+		return true
+	}
+	return false
+}
+
+func (w *world) endLife(l *life, e *history.Event) {
+	l.ended, l.code, l.signal, l.noted = true, e.Code, e.Text, e.Time
+	l.exited = e.Time - time.Duration(max(e.Aux, 0))
+	l.cause = w.causeOf(l, e.Flags.Has(history.Expected))
+}
+
+func (w *world) causeOf(l *life, asked bool) cause {
+	atStart := func(f *history.PlannedFault) bool { return f.Kind != "subject" }
+	switch {
+	case asked:
+		return causeAsked
+	case w.endsByContract(l):
+		return causeContract
+	case l.fatal != 0:
+		return causeFatal
+	case !l.up && w.faulted(atStart, l.exited, l.exited):
+		return causeNotUp
+	}
+	return causeNone
+}
+
+// endsByContract reports whether the contract says that the process ends so. Whether it ends with an error is halt-on-dlq-failure's to judge.
+func (w *world) endsByContract(l *life) bool {
+	c := w.contract
+	failed := len(l.failing) > 0 || l.blind || c.WireOnly
+	switch {
+	case c.ExitsOnError && l.code > 0:
+		return true
+	case c.ExitsExhausted && (failed || w.exempt > 0):
+		return true
+	case c.OnFailure == history.OnFailureCrash:
+		return failed || w.faulted(stopsDeadLetters, l.exited-c.StopGrace-endingTime, l.exited)
+	}
+	return false
+}
+
+// endedItself reports whether the process ended though nothing explains that: then its end excuses nothing.
+func (w *world) endedItself(by holder) bool {
+	l := w.living[by.instance]
+	for i := len(w.lives) - 1; i >= 0 && (l == nil || l.by != by); i-- {
+		l = w.lives[i]
+	}
+	return l != nil && l.by == by && l.ended && l.cause == causeNone
+}
+
+// endLives notes who had left its group when the drain ended, and works all the same.
+func (w *world) endLives(at time.Duration) {
+	for _, l := range w.lives {
+		if one := w.instances[l.by.instance]; !l.ended && l.asked == never && l.killed == never && l.left != never && one != nil && one.alive {
+			l.out, l.quiet = at, max(l.left, l.active)
+		}
+	}
+}
+
+// ending says how a process ended.
+func (l *life) ending() string {
+	if l.signal != "" {
+		return "by signal " + l.signal
+	}
+	return fmt.Sprintf("with code %d", l.code)
+}

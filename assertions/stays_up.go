@@ -1,0 +1,201 @@
+package assertions
+
+// stays-up: no process ends, and none leaves its group for good, unless a fault, the harness or the contract caused it; one that is told to stop ends in order.
+//
+// crashed. A process that ends though nobody asked it to, with whatever code: also with 0, as nobody is there any more who consumes. What explains an end is
+// in fold_lives.go. Faults on brokers, links and the downstream are not among it: to outlast them is what a consumer is for. What did not come up while one of
+// them was in force has not stayed down; it is not judged.
+//
+// unclean-exit. TERM ends a process with code 0, or as the signal itself would have. The JVM runs its shutdown hooks and then exits with 128 + 15 = 143,
+// whatever they did, so 143 tells nothing bad of anyone. kafkajs' manual has a program leave the group and then send the signal to itself; a shell around the
+// program reports the same. So an end by the signal itself is in order when the process did something in its group after it was told, or had nothing to do there;
+// if it had partitions and did nothing, the signal's default action ended it, in the middle of its work, and the group waits for its session to end. An
+// exception that nobody caught is no orderly end with any code. Contracts name other codes with stop.codes. What was killed when its grace was over is
+// graceful-stop's to judge, and says nothing here.
+//
+// gave-up. A process that is alive at the end of the drain, was not told to stop, and is no member of its group any more: the last of its members left, or was
+// refused by the broker and did not join again. A consumer that is in a backoff for longer than its poll interval leaves the group, too, and comes
+// back; so does one that makes its client anew. Until then it has the time that the scenario gives the drain, or its longest promised wait if that is longer, in
+// which nothing was in force and it made no attempt. A member that stays in the group and fetches nothing is liveness' to judge (paused-partition, stalled).
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+type staysUp struct {
+	*report
+}
+
+func newStaysUp(w *world) checker { return &staysUp{report: newReport(w, "stays-up", "processes")} }
+
+func (c *staysUp) observe(*history.Event) {}
+
+func (c *staysUp) finish() Result {
+	for _, l := range c.w.lives {
+		c.judge(l)
+	}
+	return c.judgedOrNot(NotApplicable, "no process of the subject was observed")
+}
+
+func (c *staysUp) judge(l *life) {
+	switch {
+	case !l.ended:
+		c.judgeMember(l)
+	case l.cause == causeNone:
+		c.result.Judged++
+		c.sawCrash(l)
+	case l.cause == causeFatal:
+		c.skip("Kafka told its client that it can't go on")
+	case l.cause == causeNotUp:
+		c.skip("did not come up while a fault was in force")
+	case l.cause == causeAsked && l.asked != never && (l.killed == never || l.exited <= l.killed):
+		c.judgeStop(l)
+	default:
+		c.judgeMember(l)
+	}
+}
+
+func (c *staysUp) sawCrash(l *life) {
+	s := c.ofProcess(max(0, l.exited-lookBack), l.noted, func() string {
+		return fmt.Sprintf("instance %d ended %s, and neither a fault nor the harness nor the contract caused it%s", l.by.instance, l.ending(), l.hint())
+	})
+	s.marks = []moment{{history.KindInstanceExited, l.noted}}
+	c.saw("crashed", s)
+}
+
+// lookBack is how much of what came before an end its trace shows.
+const lookBack = 2 * time.Second
+
+// hint is what the process said last, or who else may have ended it.
+func (l *life) hint() string {
+	const most = 160
+	switch line := l.lastError; {
+	case l.signal == "KILL":
+		return " (the system kills so what needs too much memory)"
+	case line == "":
+		return ""
+	case len(line) > most:
+		return fmt.Sprintf("; it had logged %q…", line[:most])
+	default:
+		return fmt.Sprintf("; it had logged %q", line)
+	}
+}
+
+// ofProcess is a sighting of a process.
+func (c *staysUp) ofProcess(from, to time.Duration, say func() string) sighting {
+	return sighting{record: none, topic: none, partition: none, offset: none, from: from, to: to, say: say}
+}
+
+// judgeStop judges how a process ended that was told to stop.
+func (c *staysUp) judgeStop(l *life) {
+	if l.signal != "" && l.signal == l.told && c.w.faulted(anyFault, l.asked, l.exited) && !l.acted {
+		c.skip("a fault was in force while it stopped")
+		return
+	}
+	c.judgeMember(l)
+	why := c.unclean(l)
+	if why == "" {
+		return
+	}
+	s := c.ofProcess(l.asked, l.noted, func() string {
+		return fmt.Sprintf("instance %d was told to stop with %s and ended %s %s later: %s", l.by.instance, l.told, l.ending(), near(l.exited-l.asked), why)
+	})
+	s.marks = []moment{{history.KindInstanceSignal, l.asked}, {history.KindInstanceExited, l.noted}}
+	c.saw("unclean-exit", s)
+}
+
+// unclean says why an end after a signal is not in order, "" if it is.
+func (c *staysUp) unclean(l *life) string {
+	bySignal := map[string]int{"TERM": 128 + 15, "INT": 128 + 2}[l.told]
+	code := int(l.code)
+	if l.signal != "" {
+		code = bySignal
+		if l.signal != l.told {
+			return "another signal ended it"
+		}
+	}
+	if l.panicked != "" {
+		return fmt.Sprintf("an exception ended one of its threads: %q", l.panicked)
+	}
+	if codes := c.w.contract.StopCodes; len(codes) > 0 {
+		for _, legal := range codes {
+			if code == legal {
+				return ""
+			}
+		}
+		return fmt.Sprintf("its contract promises one of the codes %v", codes)
+	}
+	switch {
+	case l.signal != "" && l.member && !l.acted && !c.w.contract.WireOnly:
+		return "it did nothing about the signal, neither committed nor left its group"
+	case code == 0 || code == bySignal:
+		return ""
+	}
+	return fmt.Sprintf("promised is code 0 (or %d, as the JVM ends)", bySignal)
+}
+
+// judgeMember judges whether a process that did not end by itself is still a member of its group.
+func (c *staysUp) judgeMember(l *life) {
+	if l.out == never {
+		c.result.Judged++
+		return
+	}
+	since := l.quiet
+	for i := range c.w.faults {
+		if f := &c.w.faults[i]; f.injected {
+			since = max(since, f.to)
+		}
+	}
+	quiet := l.out - since
+	switch {
+	case !c.w.healed():
+		c.skip("a fault was never healed")
+	case quiet < c.patience():
+		c.skip("left its group shortly before the end")
+	case c.w.tookTime(l.by.instance, since, l.out):
+		c.skip("stall")
+	default:
+		c.result.Judged++
+		s := c.ofProcess(l.left, l.out, func() string {
+			return fmt.Sprintf("instance %d left its group and did not come back in %s, though it still ran and everything was healed", l.by.instance, near(quiet))
+		})
+		s.missing, s.gone = MissingDrained, l.out
+		c.saw("gave-up", s)
+	}
+}
+
+// patience is how long a process may stay out of its group and do nothing.
+func (c *staysUp) patience() time.Duration {
+	b := &c.w.contract.Backoff
+	longest := time.Duration(0)
+	for k := 1; k < min(max(c.w.contract.MaxAttempts, 2), 64); k++ {
+		longest = max(longest, b.Wait(k)+b.Jitter+b.Late)
+	}
+	// The harness looks every tenth of a second, so it may end a drain a little before its limit.
+	return max(c.w.header.Expect.DrainLimit*9/10, longest, settling)
+}
+
+func aboutStaysUp() Explanation {
+	return Explanation{
+		Promise: "The consumer keeps running, and ends in order when it is told to.",
+		Rule: "No process ends, and none leaves its group for good, unless the harness, a fault on the process or the contract (on_failure: crash, on_exhausted: " +
+			"exit, on_error: exit) caused it. An end by TERM has code 0, or one of the contract's stop.codes. Without stop.codes it may be 143 " +
+			"as well, with which a JVM ends after its shutdown hooks, or be an end by the signal itself after the group was left.",
+		Evidence: "signals and exits of the processes, their error lines, and when they joined and left their group. An end is not held against a process that was told by Kafka that " +
+			"its client can't go on (PRODUCER_FENCED, FENCED_INSTANCE_ID and the like), nor one that had not come up while a fault was in force. Its end excuses no repeats.",
+		Example: []string{
+			"2.000s  instance 0 fetches in-1 offsets 40 to 60", "2.003s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
+			"2.010s  instance 0 ends with code 2",
+		},
+		Cause: "a payload that can't be decoded is an exception that nobody catches; an error of the client library ends the loop or the process; a handler for " +
+			"SIGTERM is missing, or throws; a consumer's run method returns after an error and nobody looks at what it returned.",
+		Anomalies: []AnomalyNote{
+			{"crashed", "a process ended and nobody asked it to"},
+			{"unclean-exit", "a process that was told to stop ended with an error, or by the signal's default action"},
+			{"gave-up", "a process left its group and did not come back, though it still ran"},
+		},
+	}
+}

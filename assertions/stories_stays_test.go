@@ -1,0 +1,185 @@
+package assertions
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// falls has the process end by itself.
+func (b *builder) falls(code int16, signal string) *builder {
+	e := b.of(history.KindInstanceExited)
+	e.Code, e.Text = code, signal
+	b.put(e)
+	return b
+}
+
+// endsBy has the process end by a signal that it was sent.
+func (b *builder) endsBy(signal string) *builder {
+	e := b.of(history.KindInstanceExited)
+	e.Code, e.Text, e.Flags = -1, signal, history.Expected
+	b.put(e)
+	return b
+}
+
+// members notes how many members the process is now.
+func (b *builder) members(count int32, why string) *builder {
+	e := b.of(history.KindMembership)
+	e.N, e.Text = count, why
+	b.put(e)
+	return b
+}
+
+func (b *builder) logs(line string) *builder {
+	e := b.of(history.KindSubjectError)
+	e.Text = line
+	b.put(e)
+	return b
+}
+
+// afterAll tells of the end of a run in which everything went well.
+func afterAll(name string, want []string, tell func(*builder)) tale {
+	return tale{name, want, func(b *builder) history.Source {
+		b.begin().send(0).success(0).commitAll().phase(history.PhaseHeal).phase(history.PhaseDrain)
+		b.wait(b.h.Expect.DrainLimit).phase(history.PhaseAudit)
+		tell(b)
+		return b.sealed()
+	}}
+}
+
+// falling tells of a process that ends by itself, and of the next one, which finds everything done.
+func falling(name string, want []string, tell func(*builder)) tale {
+	return tale{name, want, func(b *builder) history.Source {
+		b.begin()
+		tell(b)
+		b.as(0, b.run+1).up().assign(0, 1, 2, 3)
+		return b.drain().done()
+	}}
+}
+
+func stayTales() []tale {
+	done := func(b *builder) *builder { return b.send(0).success(0).commitAll() }
+	tales := []tale{
+		falling("a process panics", []string{"crashed"}, func(b *builder) { done(b).logs("panic: boom").falls(2, "") }),
+		falling("a process ends as if all were well", []string{"crashed"}, func(b *builder) { done(b).falls(0, "") }),
+		falling("the system kills a process", []string{"crashed"}, func(b *builder) { done(b).falls(-1, "KILL") }),
+		falling("the harness kills a process", nil, func(b *builder) { done(b).kill() }),
+		falling("a process ends by its contract", nil, func(b *builder) {
+			b.h.Contract.ExitsOnError = true
+			done(b).falls(1, "")
+		}),
+		falling("its contract says that it ends with errors, and it ends without", []string{"crashed"}, func(b *builder) {
+			b.h.Contract.ExitsOnError = true
+			done(b).falls(0, "")
+		}),
+		falling("Kafka tells a client that it can't go on", nil, func(b *builder) {
+			done(b).answerCommit(b.askCommit(0, 1), 82, 0).falls(1, "")
+		}),
+		falling("Kafka tells a client to wait", []string{"crashed"}, func(b *builder) {
+			done(b).answerCommit(b.askCommit(0, 1), 14, 0).falls(1, "")
+		}),
+		falling("a process does not come up while a broker is down", nil, func(b *builder) {
+			f := b.fault("broker", "broker 0", "broker stopped")
+			done(b).kill().breaks(f).as(0, 1).up().falls(1, "").heals(f)
+		}),
+		falling("a process ends while a broker is down", []string{"crashed"}, func(b *builder) {
+			f := b.fault("broker", "broker 0", "broker stopped")
+			done(b).breaks(f).falls(1, "").heals(f)
+		}),
+	}
+	return append(append(append(tales, repeatingTales()...), refusedTales()...), append(stopCodeTales(), leavingTales()...)...)
+}
+
+// repeatingTales: a process that ends by itself excuses nobody.
+func repeatingTales() []tale {
+	again := func(b *builder) *builder { return b.as(0, 1).up().assign(0, 1, 2, 3).fetch(0) }
+	begin := func(tell func(*builder)) func(*builder) history.Source {
+		return func(b *builder) history.Source {
+			b.begin().send(0)
+			tell(b)
+			return b.commitAll().drain().done()
+		}
+	}
+	return []tale{
+		{"after a crash a record succeeds again", []string{"crashed", "duplicate"}, begin(func(b *builder) { again(b.success(0).falls(1, "")).success(0) })},
+		{"after a kill a record succeeds again", nil, begin(func(b *builder) { again(b.success(0).kill()).success(0) })},
+		{"after a crash a record is dead-lettered again", []string{"crashed", "dlq-duplicate"}, begin(func(b *builder) {
+			again(b.fails(0, 3).letter(0).falls(1, "")).fails(0, 3).letter(0)
+		})},
+	}
+}
+
+// refusedTales: a process ends when a dead letter can't be written.
+func refusedTales() []tale {
+	crashing := func(name string, want []string, tell func(*builder)) tale {
+		return falling(name, want, func(b *builder) {
+			b.h.Contract.OnFailure = history.OnFailureCrash
+			tell(b)
+			b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 3).letter(0).commitAll().kill()
+		})
+	}
+	refused := func(b *builder) *builder { return b.send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0) }
+	return []tale{
+		crashing("a dead letter is refused, and the process ends by contract", nil, func(b *builder) { refused(b).falls(1, "") }),
+		crashing("no dead letter was due", []string{"crashed"}, func(b *builder) { b.send(0).fails(0, 1).falls(1, "") }),
+		crashing("a dead letter too large for its client", nil, func(b *builder) { b.send(0).fails(0, 3).falls(1, "") }),
+	}
+}
+
+func stopCodeTales() []tale {
+	bad := []string{"unclean-exit"}
+	coded := func(codes ...int) func(*builder) *builder {
+		return func(b *builder) *builder { b.h.Contract.StopCodes = codes; return b }
+	}
+	return []tale{
+		afterAll("TERM ends it with code 1", bad, func(b *builder) { b.signal("TERM").exit(1) }),
+		afterAll("a JVM ends", nil, func(b *builder) { b.signal("TERM").exit(143) }),
+		afterAll("INT ends it as TERM would", bad, func(b *builder) { b.signal("INT").exit(143) }),
+		afterAll("the signal's default action", bad, func(b *builder) { b.signal("TERM").endsBy("TERM") }),
+		afterAll("it leaves its group and sends the signal to itself", nil, func(b *builder) {
+			b.signal("TERM").members(0, "leave").endsBy("TERM")
+		}),
+		afterAll("it has nothing and the signal ends it", nil, func(b *builder) { b.revoke(0, 1, 2, 3).signal("TERM").endsBy("TERM") }),
+		afterAll("a segmentation fault at its end", bad, func(b *builder) { b.signal("TERM").endsBy("SEGV") }),
+		afterAll("a thread dies of an exception at its end", bad, func(b *builder) {
+			b.signal("TERM").logs(`Exception in thread "shutdown" java.lang.IllegalStateException`).exit(143)
+		}),
+		afterAll("its contract names the code", nil, func(b *builder) { coded(0, 1)(b).signal("TERM").exit(1) }),
+		afterAll("its contract says that the signal ends it", nil, func(b *builder) { coded(143)(b).signal("TERM").endsBy("TERM") }),
+		afterAll("its contract names another code", bad, func(b *builder) { coded(0)(b).signal("TERM").exit(143) }),
+		afterAll("it is killed when its grace is over", nil, func(b *builder) { b.signal("TERM").wait(6 * time.Second).kill() }),
+	}
+}
+
+// leavingTales: an instance leaves its group; another goes on with what it had.
+func leavingTales() []tale {
+	late := false
+	leaving := func(name string, want []string, tell func(*builder)) tale {
+		return tale{name, want, func(b *builder) history.Source {
+			late = false
+			b.begin().members(1, "").send(0).success(0).commitAll()
+			tell(b)
+			b.as(1, 0).up().members(1, "").assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1).commitAll()
+			b.drain().phase(history.PhaseAudit)
+			b.as(0, 0).signal("TERM")
+			if late {
+				b.start(1)
+			}
+			b.exit(0).as(1, 0).signal("TERM").exit(0)
+			return b.sealed()
+		}}
+	}
+	leaves := func(b *builder) *builder {
+		return b.partitions(history.KindRevoked, "leave", []int32{0, 1, 2, 3}).members(0, "leave")
+	}
+	return []tale{
+		leaving("an instance leaves its group for good", []string{"gave-up"}, func(b *builder) { leaves(b).wait(4 * time.Second) }),
+		leaving("an instance leaves its group for good, and stirs when it is told to stop", []string{"gave-up"}, func(b *builder) {
+			leaves(b).wait(4 * time.Second)
+			late = true
+		}),
+		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) { leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second) }),
+		leaving("an instance left its group just now", nil, func(b *builder) { leaves(b) }),
+		leaving("one of the members that an instance is leaves", nil, func(b *builder) { b.members(2, "").members(1, "leave").wait(4 * time.Second) }),
+	}
+}

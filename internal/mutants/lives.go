@@ -1,0 +1,90 @@
+package mutants
+
+// Bugs in how a consumer's process lives and ends.
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+)
+
+func lifeMutants() []Mutant {
+	lives := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
+		return Mutant{Name: name, What: what, Invariant: "stays-up", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
+	}
+	return []Mutant{
+		lives("panics-at-garbage", "a value that is not text is an exception that nobody catches", "crashed", "lives", looked(func(_ int64, record *kgo.Record) {
+			if !utf8.Valid(record.Value) {
+				panic("decoding the record: invalid character")
+			}
+		})),
+		lives("panics-after-a-while", "the two-hundredth record that a process takes in makes it panic", "crashed", "lives", looked(func(n int64, _ *kgo.Record) {
+			if n == 200 {
+				panic("assignment to entry in nil map")
+			}
+		})),
+		lives("ends-after-a-while", "the loop returns after the two-hundredth record, and the program ends as if it had been told to", "crashed", "lives",
+			looked(func(n int64, _ *kgo.Record) {
+				if n == 200 {
+					os.Exit(0)
+				}
+			})),
+		lives("ends-with-an-error-at-term", "TERM ends the process with code 1", "unclean-exit", "lives", atTerm(func() { os.Exit(1) })),
+		lives("panics-at-term", "what was stopped is closed a second time", "unclean-exit", "lives", atTerm(func() {
+			stopped := make(chan struct{})
+			close(stopped)
+			close(stopped)
+		})),
+		lives("ignores-the-signal", "TERM is left to its default action", "unclean-exit", "lives", func(*consumer.Config, *consumer.Parts) {
+			signal.Reset(syscall.SIGTERM)
+		}),
+		lives("leaves-for-good", "after a while the subscription ends, and the program waits for records that never come", "gave-up", "stuck",
+			func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Committer = &partingCommitter{Committer: parts.Committer}
+			}),
+	}
+}
+
+// looked looks at each record when it is taken in, before anything catches what goes wrong with it; n counts the process's records from 1.
+func looked(look func(n int64, record *kgo.Record)) func(*consumer.Config, *consumer.Parts) {
+	return func(_ *consumer.Config, parts *consumer.Parts) {
+		taken, next := int64(0), parts.Lane
+		parts.Lane = func(record *kgo.Record) (uint64, bool) {
+			taken++
+			look(taken, record)
+			return next(record)
+		}
+	}
+}
+
+// atTerm does something as soon as TERM comes.
+func atTerm(do func()) func(*consumer.Config, *consumer.Parts) {
+	return func(*consumer.Config, *consumer.Parts) {
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, syscall.SIGTERM)
+		go func() {
+			<-told
+			do()
+		}()
+	}
+}
+
+// partingCommitter leaves the group after a few commits.
+type partingCommitter struct {
+	consumer.Committer
+	commits int
+}
+
+func (c *partingCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
+	failed := c.Committer.Commit(ctx, client, own)
+	if c.commits++; c.commits == 8 {
+		go client.LeaveGroup()
+	}
+	return failed
+}
