@@ -124,6 +124,9 @@ func (g *graphWalk) attempted(e *history.Event) {
 		return
 	}
 	delete(g.attempt, e.Op)
+	if known {
+		g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref // of two that run side by side, a write follows the one that has ended
+	}
 	if !known || e.Flags.Has(history.ClientGone) || g.class(node, e.Outcome) != classSuccess && g.class(node, e.Outcome) != classLogical {
 		return
 	}
@@ -147,7 +150,7 @@ func (g *graphWalk) class(node int, outcome history.Outcome) class {
 	return classUnknown
 }
 
-// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one that the instance attempted last.
+// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one of which the instance began or ended an attempt last.
 func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
 	list := g.of[node][e.Record]
 	if len(list) == 1 {
