@@ -114,6 +114,13 @@ func letterExamples() map[string][]string {
 
 func groupExamples() map[string][]string {
 	return map[string][]string{
+		"stays-up unclean-exit": {
+			"9.000s  instance 0 gets TERM", "9.004s  instance 0 logs: panic: send on closed channel", "9.010s  instance 0 ends with code 2; promised is 0",
+		},
+		"stays-up gave-up": {
+			"2.000s  instance 0 joins its group", "5.100s  instance 0 leaves its group after an error of its own",
+			"        ... it still runs at the end of the drain, and has not joined again",
+		},
 		"liveness paused-partition": {
 			"4.000s  instance 0 leaves input-1 out of its fetches", "9.000s  every fault is lifted", "        ... instance 0 has input-1 until the end and never asks for it again",
 		},
