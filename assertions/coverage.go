@@ -23,31 +23,73 @@ type Coverage struct {
 }
 
 // Coverage returns how much of what was promised the verdict is about.
-func (v *Verdict) Coverage() Coverage {
-	var c Coverage
-	for _, r := range v.Invariants {
-		switch {
-		case r.Unjudged == Inapplicable:
+func (v *Verdict) Coverage() Coverage { return Together(v) }
+
+// Together returns how much of what was promised several runs of a subject are about: what was judged in one of them was judged. Nil verdicts are
+// passed over.
+func Together(verdicts ...*Verdict) Coverage {
+	best := map[string]Result{}
+	var names []string
+	for _, v := range verdicts {
+		if v == nil {
 			continue
-		case r.Status == Pass || r.Status == Fail:
-			c.Judged++
-			if r.Partial() {
-				c.Parts = append(c.Parts, r)
-			}
-		default:
-			c.Gaps = append(c.Gaps, r)
 		}
-		c.Promises++
+		for _, r := range v.Invariants {
+			if r.Unjudged == Inapplicable {
+				continue
+			}
+			known, met := best[r.Name]
+			if !met {
+				names = append(names, r.Name)
+			}
+			if !met || r.known() > known.known() {
+				best[r.Name] = r
+			}
+		}
+	}
+	c := Coverage{Promises: len(names)}
+	for _, name := range names {
+		switch r := best[name]; {
+		case !r.decided():
+			c.Gaps = append(c.Gaps, r)
+		case r.Partial():
+			c.Parts = append(c.Parts, r)
+			fallthrough
+		default:
+			c.Judged++
+		}
 	}
 	return c
 }
 
+func (r Result) decided() bool { return r.Status == Pass || r.Status == Fail }
+
+// known ranks results of an invariant by how much they tell of it: judged, in part, not yet, and by no run of such a subject.
+func (r Result) known() int {
+	switch {
+	case r.decided() && !r.Partial():
+		return 4
+	case r.decided():
+		return 3
+	case r.Status == Inconclusive:
+		return 2
+	case r.Unjudged == Unexercised:
+		return 1
+	}
+	return 0
+}
+
+// Extent says the numbers: "12 of 14 promises judged".
+func (c Coverage) Extent() string {
+	if c.Promises == 1 {
+		return fmt.Sprintf("%d of 1 promise judged", c.Judged)
+	}
+	return fmt.Sprintf("%d of %d promises judged", c.Judged, c.Promises)
+}
+
 // String says it in a line: "12 of 14 promises judged; not judged: ordering (the contract promises no order)".
 func (c Coverage) String() string {
-	out := fmt.Sprintf("%d of %d promises judged", c.Judged, c.Promises)
-	if c.Promises == 1 {
-		out = fmt.Sprintf("%d of 1 promise judged", c.Judged)
-	}
+	out := c.Extent()
 	if len(c.Parts) > 0 {
 		var parts []string
 		for _, r := range c.Parts {
@@ -134,4 +176,9 @@ func Outlook(header history.Header) []Result {
 		all = append(all, result)
 	}
 	return all
+}
+
+// ByContract reports whether no run of such a subject can judge the invariant, whatever its scenario.
+func (r Result) ByContract() bool {
+	return r.Unjudged == Unpromised || r.Unjudged == Unseen
 }

@@ -142,7 +142,7 @@ func aboutCommitAfterDLQ() Explanation {
 		},
 		Cause: "the write is asynchronous and its future or callback is not waited for; the offset is marked done when the write is handed to " +
 			"the producer; a flush that timed out is taken for one that succeeded.",
-		Contract: "a dead-letter topic (dlq), and commits: after-outcome",
+		Contract: "dlq: {enabled: true}, and commits: after-outcome",
 		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"commit-before-dlq", "the commit was sent before the dead letter was acknowledged"},
@@ -188,7 +188,7 @@ func aboutHalt() Explanation {
 		},
 		Cause: "the error of the write is logged and treated as success; the recoverer's exception is swallowed so that the partition goes on; " +
 			"a client retries for ever and says nothing.",
-		Contract: "a dead-letter topic (dlq), and commits: after-outcome",
+		Contract: "dlq: {enabled: true}, and commits: after-outcome",
 		Scenario: "dead-letter writes that fail (dlq-publish-failure)",
 		Anomalies: []AnomalyNote{
 			{"commit-advanced-while-dlq-down", "a commit passed an undeliverable record during the outage"},
@@ -272,7 +272,7 @@ func aboutFidelity() Explanation {
 		},
 		Cause: "the payload is decoded and encoded again; headers are rebuilt and the unknown ones dropped; the position is that of the " +
 			"consumer, already one further; text that is not ASCII breaks a header.",
-		Contract: "a dead-letter topic (dlq)",
+		Contract: "dlq: {enabled: true}",
 		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"payload-changed", "the value is not the record's"},
@@ -292,7 +292,7 @@ func aboutDLQOnce() Explanation {
 		Evidence: "the audit's dead letters; assignments, signals, answers",
 		Example:  []string{"1.000s  the dead letter of record 4 is accepted", "1.010s  record 4 is written to the dead-letter topic again, and accepted"},
 		Cause:    "a retry wraps a write that had succeeded; two layers dead-letter the same failure; the record is dead-lettered but not marked done.",
-		Contract: "a dead-letter topic (dlq)",
+		Contract: "dlq: {enabled: true}",
 		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"dlq-duplicate", "more dead letters than what happened explains"},

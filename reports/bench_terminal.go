@@ -23,7 +23,7 @@ const (
 // BenchTerminal writes the end of a bench; dir is its folder, "" where nothing was written. Lines are cut at 80 columns, except for commands and paths that are
 // meant to be copied. Without color it writes no escape sequence.
 func BenchTerminal(w io.Writer, bench Bench, dir string, color bool) error {
-	s := &screen{color: color}
+	s := &screen{color: color, width: screenWidth}
 	s.benchBanner(bench)
 	s.benchCells(bench)
 	s.benchNoise(bench)

@@ -18,7 +18,7 @@ import (
 // CompareTerminal writes the comparison, lines cut at 80 columns except for commands that are meant to be copied. Without color it writes no escape
 // sequence.
 func CompareTerminal(w io.Writer, c Comparison, color bool) error {
-	s := &screen{color: color}
+	s := &screen{color: color, width: screenWidth}
 	for i, of := range c.Cases {
 		if i > 0 {
 			s.lines = append(s.lines, "")

@@ -350,7 +350,7 @@ func TestBaselineRoundTrip(t *testing.T) {
 func TestReadCompared(t *testing.T) {
 	verdict := render(t, passRun(), JSON)
 	runs, err := ReadCompared([]byte(verdict), "runs/x")
-	if err != nil || len(runs) != 1 || runs[0].Case != "dlq-publish-failure" || runs[0].Label != "runs/x" || len(runs[0].Invariants) != 12 {
+	if err != nil || len(runs) != 1 || runs[0].Case != "dlq-publish-failure" || runs[0].Label != "runs/x" || len(runs[0].Invariants) != 13 {
 		t.Fatalf("a verdict: %+v, %v", runs, err)
 	}
 	bench := renderBench(t, searchBench(), BenchJSON)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,8 @@ func passRun() Run {
 	}
 	v.Invariants = append(v.Invariants,
 		assertions.Result{Name: "backoff", Status: assertions.Pass, Judged: 4210, Of: "gaps", NotJudged: map[string]int64{"the machine stalled": 31}},
-		assertions.Result{Name: "replay-round-trip", Status: assertions.NotApplicable, Of: "dead letters", Why: "the scenario has no replay phase"})
+		assertions.Result{Name: "replay-round-trip", Status: assertions.NotApplicable, Unjudged: assertions.Unexercised, Of: "dead letters", Why: "the scenario has no replay phase"},
+		assertions.Result{Name: "store-lifecycle", Status: assertions.NotApplicable, Unjudged: assertions.Inapplicable, Of: "changes of entries", Why: "the run has no dead-letter store"})
 	withFigures(v, m)
 	return Run{Verdict: v, Measurements: m, Header: fixtureHeader(), Dir: "runs/20260314-150926-dlq-publish-failure"}
 }
@@ -237,6 +239,9 @@ func missedRun() Run {
 		{Expression: "latency.success.p99 < 100ms", Met: false, Actual: "212ms"}, {Expression: "recovery.drain < 10s", Met: true, Actual: "2.8s"},
 	}
 	v.Reasons = []string{"the threshold \"latency.success.p99 < 100ms\" was missed: it was 212ms"}
+	v.Invariants = slices.Clone(v.Invariants)
+	v.Invariants[0].Judged, v.Invariants[0].Open = 353, 2740
+	v.Invariants[0].NotJudged = map[string]int64{"outcome not observable": 2739, "no audit": 1}
 	run.Verdict = &v
 	return run
 }

@@ -29,7 +29,9 @@ const (
 type invariantView struct {
 	Name, Promise, Judged, NotJudged, Why string
 	Status                                assertions.Status
-	Anomalies                             []*anomalyView
+	// Tone and Word are the status as it looks and as it is said: one that held and was judged in part only gets no tick.
+	Tone, Word string
+	Anomalies  []*anomalyView
 }
 
 type anomalyView struct {
@@ -84,9 +86,16 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 	var anomalies []*telling
 	held, applicable, logs := int64(0), int64(0), logBudget
 	for i, r := range ranked(v) {
+		if r.Unjudged == assertions.Inapplicable {
+			continue
+		}
 		iv := invariantView{
-			Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: counted(r.Judged, text(r.Of)),
+			Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: judgedOf(r),
 			NotJudged: notJudged(r), Why: text(r.Why),
+		}
+		iv.Tone, iv.Word = string(r.Status), string(r.Status)
+		if r.Status == assertions.Pass && r.Partial() {
+			iv.Tone, iv.Word = string(assertions.Inconclusive), "in part"
 		}
 		for k, a := range r.Anomalies {
 			av := &anomalyView{Name: name(a.Name), Count: count(a.Count), Logs: logViews(v, r.Name, a.Name, &logs)}

@@ -17,6 +17,7 @@ type view struct {
 	Word     string
 	Scenario string
 	Headline string
+	Coverage string
 	Reasons  []string
 	Meta     []string
 	Rerun    string
@@ -70,7 +71,7 @@ type thresholdView struct {
 func newView(run Run) view {
 	v := run.Verdict
 	out := view{
-		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Meta: metaLine(run),
+		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Coverage: coverage(v), Meta: metaLine(run),
 		Rerun: visible(v.Rerun, 4096), Facts: headFacts(run), Latencies: latencyViews(v), Ledger: newLedgerView(v.Ledger),
 		Faults: faultViews(v), Health: healthFacts(v.Health, v.Ledger), Details: detailFacts(run),
 	}

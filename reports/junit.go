@@ -40,6 +40,7 @@ type junitSuite struct {
 	Timestamp  string          `xml:"timestamp,attr,omitempty"`
 	Properties []junitProperty `xml:"properties>property"`
 	Cases      []junitCase     `xml:"testcase"`
+	Output     string          `xml:"system-out,omitempty"`
 }
 
 type junitProperty struct {
@@ -64,7 +65,7 @@ type junitProblem struct {
 }
 
 // JUnit writes one test suite with a test case for each invariant (a failure where it is violated, an error where it is inconclusive,
-// skipped where it does not apply), one for each threshold, and one for the faults' effects.
+// skipped where it was not judged, or in part only), one for each threshold, and one for the faults' effects.
 func JUnit(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
@@ -97,11 +98,14 @@ func writeJUnit(w io.Writer, took string, all ...junitSuite) error {
 func junitRun(run Run, label string, waived func(assertions.Result) *junitProblem) junitSuite {
 	v := run.Verdict
 	class := "dlqbench." + label
-	suite := junitSuite{Name: label, Properties: junitProperties(run)}
+	suite := junitSuite{Name: label, Properties: junitProperties(run), Output: coverage(v)}
 	if !v.Started.IsZero() {
 		suite.Timestamp = v.Started.UTC().Format(time.RFC3339)
 	}
 	for _, r := range v.Invariants {
+		if r.Unjudged == assertions.Inapplicable {
+			continue
+		}
 		testCase := junitInvariant(class+".invariants", r)
 		if waived != nil && testCase.Failure != nil {
 			if skipped := waived(r); skipped != nil {
@@ -143,7 +147,7 @@ func (s *junitSuite) add(c junitCase) {
 func junitProperties(run Run) []junitProperty {
 	v := run.Verdict
 	out := []junitProperty{
-		{"verdict", string(v.Verdict)}, {"run_id", name(v.RunID)}, {"seed", fmt.Sprint(v.Seed)}, {"subject", name(v.Subject)},
+		{"verdict", string(v.Verdict)}, {"coverage", coverage(v)}, {"run_id", name(v.RunID)}, {"seed", fmt.Sprint(v.Seed)}, {"subject", name(v.Subject)},
 		{"rerun", visible(v.Rerun, 4096)},
 	}
 	if run.Dir != "" {
@@ -157,15 +161,18 @@ func junitProperties(run Run) []junitProperty {
 
 func junitInvariant(class string, r assertions.Result) junitCase {
 	out := junitCase{Class: class, Name: name(r.Name)}
-	judged := counted(r.Judged, text(r.Of)) + " judged"
+	judged := judgedOf(r) + " judged"
 	if more := notJudged(r); more != "" {
 		judged += "; " + more
 	}
 	switch r.Status {
 	case assertions.Pass:
 		out.Output = judged
+		if r.Partial() { // it held, as far as it was judged, and gets no tick
+			out.Skipped = &junitProblem{Message: "held, and was judged in part only: " + judged, Type: "partial"}
+		}
 	case assertions.NotApplicable:
-		out.Skipped = &junitProblem{Message: "not applicable: " + text(r.Why)}
+		out.Skipped = &junitProblem{Message: "not judged: " + text(r.Why), Type: string(r.Unjudged)}
 	case assertions.Fail:
 		out.Failure = &junitProblem{Message: anomalyCounts(r), Type: "violated", Text: judged + "\n" + junitStories(r)}
 	default:

@@ -27,7 +27,7 @@ func Markdown(w io.Writer, run Run) error {
 	v := run.Verdict
 	var b strings.Builder
 	sign := map[standing]string{standsPass: "✅", standsFail: "❌", standsMissed: "⚠️", standsInconclusive: "❔"}[stands(v)]
-	fmt.Fprintf(&b, "## %s %s: %s\n\n%s\n\n", sign, stands(v).word(), md(name(v.Scenario)), md(headline(v)))
+	fmt.Fprintf(&b, "## %s %s: %s\n\n%s\n\n%s\n\n", sign, stands(v).word(), md(name(v.Scenario)), md(headline(v)), md(coverage(v)))
 	fmt.Fprintf(&b, "%s\n", md(strings.Join(facts(run), " · ")))
 	markdownInvariants(&b, v)
 	markdownFaults(&b, v)
@@ -53,8 +53,13 @@ func markdownInvariants(b *strings.Builder, v *assertions.Verdict) {
 	b.WriteString("\n| | invariant | judged | anomalies and remarks |\n|---|---|---:|---|\n")
 	for _, r := range ranked(v) {
 		sign := map[assertions.Status]string{assertions.Pass: "✅", assertions.Fail: "❌", assertions.NotApplicable: "➖"}[r.Status]
-		if sign == "" {
+		switch {
+		case r.Unjudged == assertions.Inapplicable:
+			continue
+		case sign == "":
 			sign = "❔"
+		case r.Status == assertions.Pass && r.Partial():
+			sign = "🟡"
 		}
 		var remarks []string
 		for _, a := range r.Anomalies {
@@ -65,7 +70,7 @@ func markdownInvariants(b *strings.Builder, v *assertions.Verdict) {
 				remarks = append(remarks, md(more))
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", sign, md(name(r.Name)), md(counted(r.Judged, text(r.Of))), strings.Join(remarks, "; "))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", sign, md(name(r.Name)), md(judgedOf(r)), strings.Join(remarks, "; "))
 	}
 }
 

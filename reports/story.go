@@ -72,7 +72,7 @@ func headline(v *assertions.Verdict) string {
 		return "The run does not show enough to judge it either way."
 	case standsMissed:
 		first := missed(v)[0]
-		return fmt.Sprintf("Every promise was kept, but %s not met: %s.", wasMissed(v), thresholdText(first))
+		return fmt.Sprintf("Every promise that was judged was kept, but %s not met: %s.", wasMissed(v), thresholdText(first))
 	}
 	return passedHeadline(v)
 }
@@ -105,24 +105,29 @@ func failedHeadline(v *assertions.Verdict) string {
 }
 
 func passedHeadline(v *assertions.Verdict) string {
-	held, silent := int64(0), int64(0)
+	held := int64(0)
 	for _, r := range v.Invariants {
-		switch r.Status {
-		case assertions.Pass:
+		if r.Status == assertions.Pass {
 			held++
-		case assertions.NotApplicable:
-			silent++
 		}
 	}
 	out := fmt.Sprintf("%s held over %s", plural(held, "invariant", "invariants"), counted(v.Ledger.Acknowledged, "records"))
 	if len(v.Faults) > 0 {
 		out += " while " + tookEffect(v)
 	}
-	// A pass says nothing about what was not judged, and a subject that promises little is judged little.
-	if silent > 0 {
-		out += fmt.Sprintf("; %s not apply", plural(silent, "more does", "more do"))
-	}
 	return out + "."
+}
+
+// coverage says how much of what was promised a verdict is about: a pass says nothing about what was not judged, and a subject that promises little is
+// judged little.
+func coverage(v *assertions.Verdict) string { return visible(v.Coverage().String(), maxCoverage) }
+
+// judgedOf says how much of what it met an invariant judged: "3,093 records", "353 of 3,093 records" where that is a part.
+func judgedOf(r assertions.Result) string {
+	if r.Partial() {
+		return count(r.Judged) + " of " + counted(r.Judged+r.Open, text(r.Of))
+	}
+	return counted(r.Judged, text(r.Of))
 }
 
 // tookEffect counts the faults that did what they were there for, and those that did not: a run may pass without these, but nobody shall think that it

@@ -45,7 +45,9 @@ type Suite struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 	Runs    []SuiteRun    `json:"runs"`
 	Waivers []SuiteWaiver `json:"waivers"`
-	LeftOut []SuiteLeft   `json:"left_out"`
+	// Required are the invariants that must be judged, by subject; they are looked at when all runs are over.
+	Required []SuiteRequirement `json:"required,omitempty"`
+	LeftOut  []SuiteLeft        `json:"left_out"`
 }
 
 // SuiteRun is one run of a suite.
@@ -171,7 +173,7 @@ func (s Suite) Counts() string {
 	return out[2:]
 }
 
-// SuiteJSON writes gate.json.
+// SuiteJSON writes gate.json: the suite, and how much of what was promised it is about.
 func SuiteJSON(w io.Writer, suite Suite) error {
 	suite.Schema = SuiteSchema
 	suite.Runs = slices.Clone(suite.Runs)
@@ -179,7 +181,10 @@ func SuiteJSON(w io.Writer, suite Suite) error {
 	for i := range suite.Runs {
 		suite.Runs[i].Reasons, suite.Runs[i].Waived = orEmpty(suite.Runs[i].Reasons), orEmpty(suite.Runs[i].Waived)
 	}
-	text, err := json.MarshalIndent(suite, "", "  ")
+	text, err := json.MarshalIndent(struct {
+		Suite
+		Coverage []SuiteCoverage `json:"coverage"`
+	}{suite, suite.Coverage()}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the gate's findings: %w", err)
 	}

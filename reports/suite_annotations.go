@@ -38,6 +38,13 @@ func Annotations(w io.Writer, suite Suite, root string) error {
 			all = append(all, annotation{annotationWarning, "waiver", remark, waiver.Where})
 		}
 	}
+	for _, one := range suite.unmet() {
+		level := annotationError
+		if one.Elsewhere {
+			level = annotationWarning
+		}
+		all = append(all, annotation{level, "required: " + one.Invariant, one.Remark(), one.Where})
+	}
 	levels := []string{annotationError, annotationWarning, annotationNotice}
 	slices.SortStableFunc(all, func(a, b annotation) int { return slices.Index(levels, a.level) - slices.Index(levels, b.level) })
 	for _, one := range all {

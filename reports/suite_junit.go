@@ -18,7 +18,29 @@ func SuiteJUnit(w io.Writer, suite Suite) error {
 	for _, run := range suite.Runs {
 		all = append(all, junitOf(run))
 	}
+	if len(suite.Required) > 0 {
+		all = append(all, junitRequired(suite))
+	}
 	return writeJUnit(w, inSeconds(suite.Elapsed), all...)
+}
+
+// junitRequired is a test suite of what must be judged.
+func junitRequired(suite Suite) junitSuite {
+	const label = "required"
+	out := junitSuite{Name: label, Time: "0", Output: strings.Join(suite.coverageLines(), "\n")}
+	for _, one := range suite.Required {
+		testCase := junitCase{Class: "dlqbench." + label, Name: fmt.Sprintf("%s of %s is judged", name(one.Invariant), name(one.Subject))}
+		switch problem := (&junitProblem{Message: text(one.Remark()), Type: "not-judged"}); {
+		case one.Reason == "":
+			testCase.Output = plural(int64(one.Judged), "run has", "runs have") + " judged it"
+		case one.Elsewhere:
+			testCase.Skipped = problem
+		default:
+			testCase.Error = problem
+		}
+		out.add(testCase)
+	}
+	return out
 }
 
 func inSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

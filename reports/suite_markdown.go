@@ -21,6 +21,12 @@ func SuiteMarkdown(w io.Writer, suite Suite) error {
 		about = append(about, "shard "+suite.Shard)
 	}
 	fmt.Fprintf(&b, "%s\n", md(text(strings.Join(append(about, duration(suite.Elapsed)), " · "))))
+	for _, line := range suite.coverageLines() {
+		fmt.Fprintf(&b, "\n%s\n", md(line))
+	}
+	for _, one := range suite.unmet() {
+		fmt.Fprintf(&b, "\n%s %s\n", requirementSign(one), md(text(one.Remark())))
+	}
 	suiteTable(&b, suite)
 	suiteWaivers(&b, suite)
 	if len(suite.LeftOut) > 0 {
@@ -55,8 +61,24 @@ func suiteTable(b *strings.Builder, suite Suite) {
 		if run.Elapsed > 0 {
 			took = duration(run.Elapsed)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", suiteSign(run.Standing), md(name(run.Label)), suiteWord(run.Standing), strings.Join(why, "<br>"), took)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", suiteSign(run.Standing), md(name(run.Label)), stood(run), strings.Join(why, "<br>"), took)
 	}
+}
+
+// stood is how a run stands, and how much of what was promised it is about.
+func stood(run SuiteRun) string {
+	if extent := run.Extent(); extent != "" {
+		return suiteWord(run.Standing) + "<br>" + md(extent)
+	}
+	return suiteWord(run.Standing)
+}
+
+// requirementSign is what a requirement that is not met makes of the gate.
+func requirementSign(r SuiteRequirement) string {
+	if r.Elsewhere {
+		return "⚠️"
+	}
+	return suiteSign(StandingInconclusive)
 }
 
 func suiteWaivers(b *strings.Builder, suite Suite) {

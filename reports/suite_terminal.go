@@ -16,6 +16,9 @@ func SuiteLine(w io.Writer, run SuiteRun) error {
 		fmt.Fprintf(&b, "  %s", visible(run.Dir, 4096))
 	}
 	b.WriteString("\n")
+	if extent := run.Extent(); extent != "" {
+		fmt.Fprintf(&b, "    %s\n", extent)
+	}
 	for _, reason := range run.Reasons {
 		fmt.Fprintf(&b, "    %s\n", text(reason))
 	}
@@ -57,12 +60,18 @@ func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 			fmt.Fprintf(&b, "%s:%d: %s\n", visible(waiver.Where.File, 4096), waiver.Where.Line, text(remark))
 		}
 	}
+	for _, one := range suite.unmet() {
+		fmt.Fprintf(&b, "%s:%d: %s\n", visible(one.Where.File, 4096), one.Where.Line, text(one.Remark()))
+	}
 	writeNotRun(&b, suite)
 	shard := ""
 	if suite.Shard != "" {
 		shard = ", shard " + suite.Shard
 	}
 	fmt.Fprintf(&b, "\nGATE %s%s: %s in %s\n", suiteWord(suite.Verdict), shard, suite.Counts(), duration(suite.Elapsed))
+	for _, line := range suite.coverageLines() {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
 	fmt.Fprintf(&b, "Artifacts  %s\n", visible(artifacts, 4096))
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -21,6 +21,11 @@ func fixtureSuite() Suite {
 			{Anomaly: "stuck", Reason: "T-3", Until: "2026-01-31", Where: SuitePlace{"ci/dlqbench.yaml", 22, 5}, Expired: true},
 			{Invariant: "ordering", Scenario: "smoke", Reason: "T-4", Until: "2026-12-31", Where: SuitePlace{"ci/dlqbench.yaml", 23, 5}, NeedlessNow: true},
 		},
+		Required: []SuiteRequirement{
+			{Invariant: "no-loss", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 12, 3}, Judged: 5},
+			{Invariant: "ordering", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 13, 3}, Reason: "the contract promises no order; write ordering: key " + hostile},
+			{Invariant: "graceful-stop", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 14, 3}, Reason: "no instance was told to stop", Elsewhere: true},
+		},
 		LeftOut: []SuiteLeft{{Scenario: "min-isr-lost", Why: "it needs a real Kafka " + hostile}},
 	}
 	add := func(label string, standing Standing, judged Run, reasons ...string) *SuiteRun {
@@ -165,7 +170,7 @@ func TestAnnotationsAreOneCommandEach(t *testing.T) {
 	suite.Runs[0].Where.File = "a,b:c%.yaml"
 	command := regexp.MustCompile(`^::(error|warning|notice) file=[^,:\s]+,line=[0-9]+,col=[0-9]+,title=[^,:]*::[^\r\n]*$`)
 	lines := strings.Split(strings.TrimSuffix(renderSuite(t, suite, suiteFormats()["annotations"]), "\n"), "\n")
-	if len(lines) != 10 { // 7 runs that do not simply pass, 3 waivers with a remark
+	if len(lines) != 12 { // 7 runs that do not simply pass, 3 waivers with a remark, 2 requirements that are not met
 		t.Errorf("there are %d lines", len(lines))
 	}
 	for _, line := range lines {

@@ -20,6 +20,8 @@ import (
 
 const (
 	screenWidth = 80
+	// narrowScreen is the least width that lines are made for.
+	narrowScreen = 40
 	// A screen has no room for every fault and reason of a long run; the report does.
 	screenFaults  = 8
 	screenReasons = 4
@@ -38,20 +40,25 @@ func UseColor(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// screen collects the lines of a terminal report.
+// screen collects the lines of a terminal report of so many columns.
 type screen struct {
 	lines []string
 	color bool
+	width int
 }
 
 // Terminal writes the end of a run: verdict, invariants with their evidence, faults and how long it took to be rid of them, latencies, ledger, drain,
-// the harness's health, thresholds, reasons, where the report is and how to run it again. Lines are cut at 80 columns, except for paths and commands that are meant to be
-// copied. Without color it writes no escape sequence.
+// the harness's health, thresholds, reasons, where the report is and how to run it again. Lines are cut at 80 columns, or at fewer where the terminal has
+// fewer, except for paths and commands that are meant to be copied. Without color it writes no escape sequence.
 func Terminal(w io.Writer, run Run, color bool) error {
+	return writeTerminal(w, run, color, Columns(w))
+}
+
+func writeTerminal(w io.Writer, run Run, color bool, columns int) error {
 	if run.Verdict == nil {
 		return errNoVerdict
 	}
-	s := &screen{color: color}
+	s := &screen{color: color, width: min(max(columns, narrowScreen), screenWidth)}
 	s.banner(run)
 	s.invariants(run.Verdict)
 	s.faults(run.Verdict)
@@ -69,12 +76,12 @@ func Terminal(w io.Writer, run Run, color bool) error {
 // add appends a line cut to the screen.
 func (s *screen) add(format string, args ...any) {
 	line := strings.TrimRight(fmt.Sprintf(format, args...), " ")
-	s.lines = append(s.lines, ansi.Truncate(line, screenWidth, "…"))
+	s.lines = append(s.lines, ansi.Truncate(line, s.width, "…"))
 }
 
 // addWrapped appends words broken into lines that are indented.
 func (s *screen) addWrapped(indent int, words string) {
-	for line := range strings.SplitSeq(ansi.Wordwrap(words, screenWidth-indent, ""), "\n") {
+	for line := range strings.SplitSeq(ansi.Wordwrap(words, s.width-indent, ""), "\n") {
 		s.add("%s%s", strings.Repeat(" ", indent), strings.TrimSpace(line))
 	}
 }
@@ -84,7 +91,7 @@ func (s *screen) addAtMost(lines, indent int, words string) {
 	before := len(s.lines)
 	s.addWrapped(indent, words)
 	if limit := before + lines; len(s.lines) > limit {
-		last := ansi.Truncate(s.lines[limit-1], screenWidth-2, "")
+		last := ansi.Truncate(s.lines[limit-1], s.width-2, "")
 		s.lines = append(s.lines[:limit-1], last+" …")
 	}
 }
@@ -128,6 +135,9 @@ func (s *screen) mark(status assertions.Status) string {
 	return s.style("?", "3", true)
 }
 
+// partial is the sign of what held, and was judged in part only.
+func (s *screen) partial() string { return s.style("~", "3", true) }
+
 func (s *screen) banner(run Run) {
 	v := run.Verdict
 	stand := stands(v)
@@ -141,6 +151,7 @@ func (s *screen) banner(run Run) {
 	}
 	s.add("%s %s", badge, s.bold(name(v.Scenario)))
 	s.addWrapped(1, headline(v))
+	s.addWrapped(1, coverage(v))
 	s.add("%s", s.faint(" "+strings.Join(facts(run), " · ")))
 }
 
@@ -158,6 +169,12 @@ func facts(run Run) []string {
 	return append(out, fmt.Sprintf("seed %d", v.Seed))
 }
 
+// The tables of faults and latencies leave out columns where the terminal is narrower than this.
+const (
+	widestFault   = 67
+	widestLatency = 77
+)
+
 // Where everything is well the invariants stand side by side; their cells are this wide. Names that don't fit, those of a graph have their node's
 // before them, have a line each.
 const (
@@ -171,7 +188,6 @@ func (s *screen) invariants(v *assertions.Verdict) {
 		return
 	}
 	s.heading("Invariants")
-	var notApplicable []string
 	var quiet []assertions.Result
 	all, width := ranked(v), 24
 	for _, r := range all {
@@ -179,16 +195,18 @@ func (s *screen) invariants(v *assertions.Verdict) {
 	}
 	for _, r := range all {
 		switch {
-		case r.Status == assertions.NotApplicable:
-			notApplicable = append(notApplicable, name(r.Name))
-		case r.Status == assertions.Pass && len(r.Anomalies) == 0 && width <= 24:
+		case r.Status == assertions.NotApplicable: // the banner has it
+		case r.Status == assertions.Pass && len(r.Anomalies) == 0 && width <= 24 && !r.Partial():
 			quiet = append(quiet, r)
 		default:
 			s.invariant(r, width)
 		}
 	}
-	// Down the first column, then down the second.
-	rows, widest := (len(quiet)+1)/2, 0
+	// Down the first column, then down the second, if there is room for one.
+	rows, widest := len(quiet), 0
+	if s.width > 2*cellWidth {
+		rows = (rows + 1) / 2
+	}
 	for _, r := range quiet {
 		widest = max(widest, len(count(r.Judged)))
 	}
@@ -200,9 +218,6 @@ func (s *screen) invariants(v *assertions.Verdict) {
 		s.add("%s", line)
 	}
 	s.leftOpen(quiet)
-	if len(notApplicable) > 0 {
-		s.addWrapped(1, s.mark(assertions.NotApplicable)+" not applicable: "+strings.Join(notApplicable, ", "))
-	}
 }
 
 // leftOpen says what is to be known about invariants that held: a busy machine leaves something open of nearly each of them. Where there is no
@@ -224,7 +239,7 @@ func (s *screen) leftOpen(held []assertions.Result) {
 	if len(remarks) == 0 {
 		return
 	}
-	words, room := strings.Join(remarks, "; "), screenRemarks*(screenWidth-remarkIndent)
+	words, room := strings.Join(remarks, "; "), screenRemarks*(s.width-remarkIndent)
 	if ansi.StringWidth(words) > room {
 		words = "not judged (why: report): " + strings.Join(counts, ", ")
 	}
@@ -252,6 +267,11 @@ func (s *screen) invariant(r assertions.Result, width int) {
 	if s.heldInPart(r, width) {
 		return
 	}
+	if r.Status == assertions.Pass && r.Partial() {
+		s.add(" %s %s %s", s.partial(), cell(name(r.Name), width), judgedOf(r)+" judged")
+		s.addWrapped(5, notJudged(r))
+		return
+	}
 	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged), unit(r))
 	if more := remark(r); more != "" {
 		s.addWrapped(5, more)
@@ -270,7 +290,7 @@ func (s *screen) invariant(r assertions.Result, width int) {
 // heldInPart tells of an invariant that held in one line, with what was not judged, where that has room; it reports whether it did.
 func (s *screen) heldInPart(r assertions.Result, width int) bool {
 	told := fmt.Sprintf("%9s %s; %s", count(r.Judged), unit(r), remark(r))
-	if r.Status != assertions.Pass || remark(r) == "" || 4+width+ansi.StringWidth(told) > screenWidth {
+	if r.Status != assertions.Pass || r.Partial() || remark(r) == "" || 4+width+ansi.StringWidth(told) > s.width {
 		return false
 	}
 	s.add(" %s %s %s", s.mark(r.Status), cell(name(r.Name), width), told)
@@ -297,7 +317,12 @@ func (s *screen) faults(v *assertions.Verdict) {
 	if len(v.Faults) == 0 {
 		return
 	}
-	s.heading("Faults                 in force       noticed  lag back    steady")
+	wide := s.width >= widestFault
+	if wide {
+		s.heading("Faults                 in force       noticed  lag back    steady")
+	} else {
+		s.heading("Faults                 in force          steady")
+	}
 	for i, f := range v.Faults {
 		if i == screenFaults {
 			s.add("   %s more in the report", count(int64(len(v.Faults)-i)))
@@ -315,8 +340,11 @@ func (s *screen) faults(v *assertions.Verdict) {
 			did = strings.TrimSuffix(string(state)+": "+did, ": ") + "; planned " + window(f.Planned)
 		}
 		line := fmt.Sprintf(" %s %s %s", mark, cell(faultName(f), 19), cell(observed, 14))
+		if f.Observed.Injected && wide {
+			line += s.span(f.Recovery.Detect) + s.span(f.Recovery.CatchUp)
+		}
 		if f.Observed.Injected {
-			line += s.span(f.Recovery.Detect) + s.span(f.Recovery.CatchUp) + s.span(f.Recovery.Steady)
+			line += s.span(f.Recovery.Steady)
 		}
 		s.add("%s", line)
 		s.addWrapped(5, s.faint(did))
@@ -353,12 +381,20 @@ func (s *screen) latencies(v *assertions.Verdict) {
 			continue
 		}
 		title, _ := latencyTitle(key)
-		rows = append(rows, fmt.Sprintf(" %s%s%s%s%s%s", cell(title, 21), right(q.P50), right(q.P90), right(q.P99), right(q.P999), right(q.Max)))
+		figures := right(q.P50) + right(q.P90) + right(q.P99) + right(q.P999) + right(q.Max)
+		if s.width < widestLatency {
+			figures = right(q.P50) + right(q.P99) + right(q.Max)
+		}
+		rows = append(rows, " "+cell(title, 21)+figures)
 	}
 	if len(rows) == 0 {
 		return
 	}
-	s.heading(fmt.Sprintf("%-22s%11s%11s%11s%11s%11s", "Latency", "p50", "p90", "p99", "p99.9", "max"))
+	if s.width < widestLatency {
+		s.heading(fmt.Sprintf("%-22s%11s%11s%11s", "Latency", "p50", "p99", "max"))
+	} else {
+		s.heading(fmt.Sprintf("%-22s%11s%11s%11s%11s%11s", "Latency", "p50", "p90", "p99", "p99.9", "max"))
+	}
 	for _, row := range rows {
 		s.add("%s", row)
 	}
@@ -394,7 +430,7 @@ func (s *screen) figures(v *assertions.Verdict) {
 // labelled appends words after a label, wrapped beside it.
 func (s *screen) labelled(label, words string) {
 	const indent = 8
-	for i, line := range strings.Split(ansi.Wordwrap(words, screenWidth-indent, ""), "\n") {
+	for i, line := range strings.Split(ansi.Wordwrap(words, s.width-indent, ""), "\n") {
 		head := strings.Repeat(" ", indent)
 		if i == 0 {
 			head = s.bold(label) + strings.Repeat(" ", indent-len(label))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -99,5 +100,25 @@ func TestUseColorOnlyOnTerminals(t *testing.T) {
 	defer file.Close()
 	if UseColor(file) {
 		t.Error("a file is no terminal")
+	}
+}
+
+// On a narrow terminal nothing is wider than it, and each figure that is shown is whole.
+func TestTerminalNarrow(t *testing.T) {
+	for name, run := range fixtures() {
+		var out strings.Builder
+		if err := writeTerminal(&out, run, false, 60); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			copied := strings.HasPrefix(line, "Report") || strings.HasPrefix(line, "Rerun")
+			if ansi.StringWidth(line) > 60 && !copied {
+				t.Errorf("%s: a line is too wide: %s", name, line)
+			}
+		}
+		if name == "missed" {
+			compareGolden(t, filepath.Join("testdata", "narrow.txt"), out.String())
+		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 const (
 	maxText = 600
 	maxName = 120
+	// What was not judged, and why, is told whole.
+	maxCoverage = 4096
 )
 
 // visible returns s as text of one line that shows everything it holds: control characters, bytes that are no UTF-8, and the

@@ -103,10 +103,10 @@ func TestShorten(t *testing.T) {
 
 func TestHeadlines(t *testing.T) {
 	for name, want := range map[string]string{
-		"pass":         "11 invariants held over 30,000 records while 3 faults took effect; 1 more does not apply.",
+		"pass":         "11 invariants held over 30,000 records while 3 faults took effect.",
 		"fail":         "commit-after-dlq is violated: 14 records were committed past before their dead letter was acknowledged.",
 		"inconclusive": "The fault dlq-refuses never took effect: no Produce to the DLQ arrived while it was in force.",
-		"missed":       "Every promise was kept, but 1 threshold was not met: latency.success.p99 < 100ms (was 212ms).",
+		"missed":       "Every promise that was judged was kept, but 1 threshold was not met: latency.success.p99 < 100ms (was 212ms).",
 	} {
 		if got := headline(fixtures()[name].Verdict); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -295,14 +295,14 @@ func (a *app) printRun(judged reports.Run, flags runFlags) error {
 	return a.print(judged, flags.json)
 }
 
-// printBriefly shows the verdict in one line, and why it is no pass in one more for each reason.
+// printBriefly shows the verdict in one line, what it is about in another, and why it is no pass in one more for each reason.
 func (a *app) printBriefly(judged reports.Run) error {
 	verdict := judged.Verdict
 	word := string(verdict.Verdict)
 	if verdict.Verdict == assertions.Pass && verdict.ThresholdsMissed {
 		word = "threshold"
 	}
-	_, err := fmt.Fprintf(a.stdout, "%-12s  %-24s  %s\n", strings.ToUpper(word), verdict.Scenario, judged.Dir)
+	_, err := fmt.Fprintf(a.stdout, "%-12s  %-24s  %s\n    %s\n", strings.ToUpper(word), verdict.Scenario, judged.Dir, verdict.Coverage())
 	for _, reason := range verdict.Reasons {
 		if err == nil {
 			_, err = fmt.Fprintf(a.stdout, "    %s\n", reason)

@@ -27,7 +27,9 @@ type Suite struct {
 	// LeftOut are scenarios that a pattern names and that can't be run here.
 	LeftOut []LeftOut
 	Waivers []Exemption
-	Cluster Cluster
+	// Required are the invariants that must be judged.
+	Required []Requirement
+	Cluster  Cluster
 	// Budget is how long the whole may take; 0 is without limit.
 	Budget time.Duration
 }
@@ -111,6 +113,7 @@ func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
 	}
 	l.dropRepeated()
 	l.readWaivers()
+	l.readRequired()
 	if err := l.Err(); err != nil {
 		return nil, err
 	}

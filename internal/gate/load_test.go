@@ -156,6 +156,7 @@ func TestProblems(t *testing.T) {
 		{"no pattern", "scenarios: ['smok[']", []string{":1:13: \"smok[\" is no pattern"}},
 		{"one twice", "scenarios: [smoke, consumer-kill, smoke]", []string{":1:35: smoke is here twice: line 1 names it already"}},
 		{"a seed twice", "scenarios: [smoke]\nseeds: [4, 4]", []string{"smoke (seed 4) is here twice"}},
+		{"an unknown invariant is required", "scenarios: [smoke]\nrequire: [no-los, ordering, ordering]", []string{":2:11: there is no invariant \"no-los\"", "did you mean no-loss?", ":2:29: ordering is here twice"}},
 		{"no seed", "scenarios: [smoke]\nseeds: [-1, x]", []string{":2:9: seeds[0] must be at least 0", ":2:13: seeds[1] must be a whole number"}},
 		{"a subject that is not there", "scenarios: [smoke]\nsubjects: [good.yaml, none.yaml]", []string{":2:23: there is no file", "none.yaml"}},
 		{"a subject twice", "scenarios: [smoke]\nsubjects: [good.yaml, ./good.yaml]", []string{":2:23: ./good.yaml is here twice"}},

@@ -68,6 +68,7 @@ func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error
 		told.Verdict = reports.StandingInterrupted
 	}
 	s.finish(told, began, options)
+	s.require(told, len(entries) < len(s.Entries))
 	return told, errors.Join(errs...)
 }
 

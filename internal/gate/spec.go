@@ -35,6 +35,8 @@ type Config struct {
 	Cluster    Cluster  `json:"cluster,omitempty"`
 	// Budget is how long the whole may take; what does not fit in is not run, and the gate is then inconclusive at best. Default: no limit.
 	Budget units.Duration `json:"budget,omitempty"`
+	// Require lists invariants that must be judged: one that no run of a subject has judged makes the gate inconclusive.
+	Require []string `json:"require,omitempty"`
 	// Waive lists known failures.
 	Waive []Waiver `json:"waive,omitempty"`
 }

@@ -1,0 +1,152 @@
+package gate
+
+// What must be judged: a gate that passes because nobody looked has shown nothing.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// Requirement is an invariant that must be judged, and where dlqbench.yaml says so.
+type Requirement struct {
+	Invariant string
+	Where     Place
+}
+
+// readRequired checks the names of what must be judged.
+func (l *loader) readRequired() {
+	known := assertions.Names()
+	for i, name := range l.config.Require {
+		path := fmt.Sprintf("/require/%d", i)
+		switch {
+		case !l.Sound(path):
+		case !slices.Contains(known, name):
+			l.Unknown(path, fmt.Sprintf("there is no invariant %q", name), name, known)
+		case slices.Contains(l.config.Require[:i], name):
+			l.Complain(path, name+" is here twice", "")
+		default:
+			l.suite.Required = append(l.suite.Required, Requirement{name, l.where(path)})
+		}
+	}
+}
+
+// require tells of each subject whether what must be judged was judged in at least one of its runs: not every scenario puts everything to the test. What
+// no run has judged makes the suite inconclusive; in a part of a suite only where no other part can have judged it either.
+func (s *Suite) require(told *reports.Suite, part bool) {
+	var subjects []string
+	for _, run := range told.Runs {
+		if !slices.Contains(subjects, run.Subject) {
+			subjects = append(subjects, run.Subject)
+		}
+	}
+	for _, required := range s.Required {
+		for _, subject := range subjects {
+			one := s.judgedOf(told.Runs, required, subject, part)
+			if one.Reason != "" && !one.Elsewhere {
+				told.Verdict = worse(told.Verdict, reports.StandingInconclusive)
+			}
+			told.Required = append(told.Required, one)
+		}
+	}
+}
+
+// judgedOf says how many runs of a subject have judged what is required, and why none has.
+func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject string, part bool) reports.SuiteRequirement {
+	out := reports.SuiteRequirement{Invariant: required.Invariant, Subject: subject, Where: reports.SuitePlace(required.Where)}
+	var open []assertions.Result
+	missing := 0
+	for _, run := range runs {
+		if run.Subject != subject {
+			continue
+		}
+		result, judged := resultIn(run, required.Invariant)
+		switch {
+		case judged:
+			out.Judged++
+		case result == nil:
+			missing++
+		default:
+			open = append(open, *result)
+		}
+	}
+	if out.Judged > 0 {
+		return out
+	}
+	byContract := len(open) > 0 && !slices.ContainsFunc(open, func(r assertions.Result) bool { return !r.ByContract() })
+	out.Reason, out.Elsewhere = s.whyOpen(required.Invariant, subject, open, missing), part && !byContract
+	return out
+}
+
+// resultIn finds what a run says of an invariant, in a graph or of several services that of the first that has judged it; judged tells whether one has.
+func resultIn(run reports.SuiteRun, invariant string) (found *assertions.Result, judged bool) {
+	if run.Judged.Verdict == nil {
+		return nil, false
+	}
+	for i := range run.Judged.Verdict.Invariants {
+		result := &run.Judged.Verdict.Invariants[i]
+		if result.Name != invariant && !strings.HasSuffix(result.Name, "/"+invariant) {
+			continue
+		}
+		if result.Status == assertions.Pass || result.Status == assertions.Fail {
+			return result, true
+		}
+		found = result
+	}
+	return found, false
+}
+
+// whyOpen says why nothing was judged, and what to do about it.
+func (s *Suite) whyOpen(invariant, subject string, open []assertions.Result, missing int) string {
+	about := assertions.Explain(invariant)[0] // the names were checked
+	var reason string
+	switch most := worstOpen(open); {
+	case most == nil:
+		return fmt.Sprintf("of its runs %d ended without a judgement of it; see what kept them from it", missing)
+	case most.Status == assertions.Inconclusive:
+		reason = most.Why
+	case most.Unjudged == assertions.Unexercised && about.Scenario != "":
+		reason = most.Why + "; add a scenario with " + about.Scenario
+	case most.Unjudged == assertions.Unpromised && about.Contract != "":
+		reason = fmt.Sprintf("%s; write %s into the contract%s, or take it out of require", most.Why, about.Contract, s.fileOf(subject))
+	case most.Unjudged == assertions.Inapplicable:
+		reason = most.Why + "; take it out of require"
+	default:
+		reason = most.Why
+	}
+	if missing > 0 {
+		reason += fmt.Sprintf(" (%d of its runs were not judged)", missing)
+	}
+	return reason
+}
+
+// worstOpen is the result that was nearest to a judgement: inconclusive, not put to the test, then what no run of such a subject can judge.
+func worstOpen(open []assertions.Result) *assertions.Result {
+	rank := func(r assertions.Result) int {
+		switch {
+		case r.Status == assertions.Inconclusive:
+			return 0
+		case !r.ByContract():
+			return 1
+		}
+		return 2
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	nearest := slices.MinFunc(open, func(a, b assertions.Result) int { return rank(a) - rank(b) })
+	return &nearest
+}
+
+// fileOf names the file of a subject, "" where the scenarios judge their own.
+func (s *Suite) fileOf(subject string) string {
+	for _, entry := range s.Entries {
+		if entry.SubjectName == subject && entry.Subject != "" {
+			return " of " + entry.Subject
+		}
+	}
+	return ""
+}
