@@ -19,7 +19,8 @@ func (a *app) initCommand() *cobra.Command {
 		Use: "init [DIR]", Short: "Write a dlqbench.yaml, a subject.yaml and a workflow to begin with", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
 Look at what the repository in DIR (default: here) is built with and write files to begin with: dlqbench.yaml, the suite; subject.yaml, how the consumer
-is built and started and what it promises, with the questions as comments; .github/workflows/dlqbench.yml. A file that is there is left as it is.`),
+is built and started and what it promises, with the questions as comments; .github/workflows/dlqbench.yml. A file that is there is left as it is.
+What runs leave behind is added to .gitignore.`),
 		Example:           "  dlqbench init\n  dlqbench init services/orders --force",
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -65,6 +66,13 @@ func (a *app) initialise(dir string, force bool) error {
 		}
 		fmt.Fprintf(a.stdout, "wrote  %s\n", path)
 	}
+	ignored, err := scaffold.Ignore(dir)
+	if err != nil {
+		return err
+	}
+	if len(ignored) > 0 {
+		fmt.Fprintf(a.stdout, "added  %s to %s\n", strings.Join(ignored, ", "), filepath.Join(dir, ".gitignore"))
+	}
 	if proposal.File != "" {
 		fmt.Fprintf(a.stdout, "\nFound %s: started as %s\n", proposal.File, strings.Join(proposal.Command, " "))
 	}
@@ -72,7 +80,7 @@ func (a *app) initialise(dir string, force bool) error {
 		fmt.Fprintf(a.stdout, "Look at it: %s\n", note)
 	}
 	subject := filepath.Join(dir, "subject.yaml")
-	fmt.Fprintf(a.stdout, "\nNext: keep .dlqbench/, gate/ and runs/ out of version control, answer the questions in %s, then\n", subject)
+	fmt.Fprintf(a.stdout, "\nNext: answer the questions in %s, then\n", subject)
 	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject, filepath.Join(dir, "dlqbench.yaml"))
 	return nil
 }

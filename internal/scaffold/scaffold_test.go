@@ -52,6 +52,7 @@ func repositories() map[string][]string {
 		"cargo-workspace":  {"Cargo.toml", "[workspace]\nmembers = [\"a\"]\n"},
 		"dotnet":           {"Shop.Orders.csproj", "<Project><PropertyGroup></PropertyGroup></Project>"},
 		"dotnet-named":     {"Orders.csproj", "<Project><PropertyGroup><AssemblyName>consumer</AssemblyName></PropertyGroup></Project>", "Other.csproj", ""},
+		"maven-spring":     {"pom.xml", `<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency><artifactId>spring-kafka</artifactId></dependency></dependencies></project>`},
 		"hostile":          {"package.json", `{"name": "a\"; rm -rf {{.X}}\n#", "main": "x\"{{.Y}}: \\ # 'y'\u0000"}`},
 	}
 }
@@ -88,8 +89,9 @@ func TestGolden(t *testing.T) {
 			if name == "hostile" { // its braces are no template: the user is told where
 				return
 			}
-			if _, err := scenarios.LoadSubject(filepath.Join(dir, "subject.yaml")); err != nil {
-				t.Errorf("the subject does not decode: %v", err)
+			subject, err := scenarios.LoadSubject(filepath.Join(dir, "subject.yaml"))
+			if err != nil {
+				t.Fatalf("the subject does not decode: %v", err)
 			}
 			checkWorkflow(t, filepath.Join(dir, ".github", "workflows", "dlqbench.yml"))
 			if name != "go" && name != "nothing" {
@@ -100,8 +102,54 @@ func TestGolden(t *testing.T) {
 			}
 			if suite, err := gate.Load(filepath.Join(dir, gate.ConfigFile), everything); err != nil || len(suite.Entries) < 3 {
 				t.Errorf("the suite does not decode: %v", err)
+			} else {
+				checkRequired(t, suite, subject)
 			}
 		})
+	}
+}
+
+// checkRequired: what the suite requires, the contract has judged.
+func checkRequired(t *testing.T, suite *gate.Suite, subject *scenarios.SubjectFile) {
+	t.Helper()
+	contract, err := subject.HistoryContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := map[string]bool{}
+	for _, one := range scenarios.DescribeContract(contract, false).Judged {
+		judged[one.Invariant] = true
+	}
+	if len(suite.Required) == 0 {
+		t.Error("it requires nothing")
+	}
+	for _, required := range suite.Required {
+		if !judged[required.Invariant] {
+			t.Errorf("%s is required, and the contract does not have it judged", required.Invariant)
+		}
+	}
+}
+
+// What is ignored is added once, and what is there stays.
+func TestIgnore(t *testing.T) {
+	for _, test := range []struct{ before, after string }{
+		{"", "/.dlqbench/\n/gate/\n/runs/\n"}, {"bin\nruns", "bin\nruns\n/.dlqbench/\n/gate/\n"}, {"/runs/\ngate/\n.dlqbench\n", "/runs/\ngate/\n.dlqbench\n"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, ".gitignore")
+		if test.before != "" {
+			if err := os.WriteFile(path, []byte(test.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if _, err := Ignore(dir); err != nil {
+				t.Fatal(err)
+			}
+			if data, _ := os.ReadFile(path); string(data) != test.after {
+				t.Errorf("of %q it makes %q, want %q", test.before, data, test.after)
+			}
+		}
 	}
 }
 

@@ -68,6 +68,40 @@ func list(words []string) (string, error) {
 	return "[" + strings.Join(parts, ", ") + "]", nil
 }
 
+// Ignore adds to the .gitignore of the folder what dlqbench writes there, and returns what it has added. What is there is never changed.
+func Ignore(dir string) (added []string, err error) {
+	path := filepath.Join(dir, ".gitignore")
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	there := map[string]bool{}
+	for line := range strings.Lines(string(before)) {
+		there[strings.Trim(strings.TrimSpace(line), "/")] = true
+	}
+	text := ""
+	for _, folder := range []string{".dlqbench/", "gate/", "runs/"} {
+		if !there[strings.Trim(folder, "/")] {
+			added, text = append(added, folder), text+"/"+folder+"\n"
+		}
+	}
+	if len(added) == 0 {
+		return nil, nil
+	}
+	if len(before) > 0 && before[len(before)-1] != '\n' {
+		text = "\n" + text
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("adding to %s: %w", path, err)
+	}
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("adding to %s: %w", path, err)
+	}
+	return added, nil
+}
+
 // Write writes the file below the folder; it reports false, and leaves it as it is, where there is one already, unless force is set.
 func Write(dir string, file File, force bool) (written bool, err error) {
 	path := filepath.Join(dir, filepath.FromSlash(file.Path))
