@@ -236,6 +236,9 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 
 // idleWhy says why an injected fault probably did nothing.
 func (w *world) idleWhy(f *faultState) string {
+	if cause := w.trueCause(f); cause != "" {
+		return cause
+	}
 	lasted := near(f.to - f.from).String()
 	switch planned := &f.planned; planned.Kind {
 	case "network":

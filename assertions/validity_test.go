@@ -60,6 +60,24 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.put(e)
 			return b.heals(f).done()
 		}, Inconclusive, "had no effect: nothing of what it breaks came over that link"},
+		{"no member owned a partition while the fault was in force", func(b *builder) history.Source {
+			f := b.fault("kafka", "group", "OffsetCommit answered COORDINATOR_LOAD_IN_PROGRESS")
+			fine(b).revoke(0, 1, 2, 3).wait(time.Second)
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			return b.wait(3*time.Second).heals(f).wait(2*time.Second).assign(0, 1, 2, 3).done()
+		}, Inconclusive, "had no effect: no member owned a partition from"},
+		{"the first dead letter came after the fault", func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+			b.h.Records = 1
+			b.begin().send(0)
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			b.wait(time.Second).heals(f).wait(4*time.Second).fails(0, 3)
+			return b.letter(0).commit(1).drain().done()
+		}, Inconclusive, "had no effect: its window closed at"},
 		{"nobody asked the health probe", func(b *builder) history.Source {
 			f := b.fault("store", "health probe", "the workers' health probe says that something is wrong: cpu")
 			fine(b)

@@ -64,6 +64,7 @@ type world struct {
 	faults       []faultState
 	stalls       spans
 	surface      surface
+	activity     activity
 	disturbances uint32
 	phases       []phase
 	audits       []int // number of audits begun, by topic
@@ -162,6 +163,7 @@ func (w *world) take(e *history.Event) {
 
 // takeOwn folds in what is no store's.
 func (w *world) takeOwn(e *history.Event) {
+	w.activity.observe(w, e)
 	switch e.Kind {
 	case history.KindAttemptStart:
 		w.startAttempt(e)

@@ -1,0 +1,100 @@
+package assertions
+
+// What the group and the subject did while a fault met nothing: the reason that a reader can act on.
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// activity is when any member owned a partition, and when dead letters were written.
+type activity struct {
+	owned map[place]holder
+	// since is when the last partition was given up, never while one is owned; unowned are the stretches without an owner.
+	since   time.Duration
+	unowned []stretch
+	// seen: an assignment was seen at all. letters are the first writes of dead letters, one for each second at most.
+	seen    bool
+	letters []time.Duration
+}
+
+func (a *activity) observe(w *world, e *history.Event) {
+	where := place{topic: e.Topic, partition: e.Partition}
+	switch e.Kind {
+	case history.KindAssigned:
+		if a.owned == nil {
+			a.owned = map[place]holder{}
+		}
+		if a.seen && len(a.owned) == 0 {
+			a.unowned = append(a.unowned, stretch{a.since, e.Time})
+		}
+		a.seen, a.owned[where] = true, holder{e.Instance, e.Run}
+	case history.KindRevoked:
+		if a.owned[where] == (holder{e.Instance, e.Run}) {
+			a.drop(where, e.Time)
+		}
+	case history.KindInstanceExited:
+		for where, by := range a.owned {
+			if by == (holder{e.Instance, e.Run}) {
+				a.drop(where, e.Time)
+			}
+		}
+	case history.KindProduceRequest:
+		letter := e.Instance >= 0 && int(e.Topic) < len(w.header.Topics) && e.Topic >= 0 && w.header.Topics[e.Topic].Role == history.RoleDLQ
+		if n := len(a.letters); letter && (n == 0 || e.Time-a.letters[n-1] >= time.Second) {
+			a.letters = append(a.letters, e.Time)
+		}
+	}
+}
+
+func (a *activity) drop(where place, at time.Duration) {
+	delete(a.owned, where)
+	if len(a.owned) == 0 {
+		a.since = at
+	}
+}
+
+// without returns the longest stretch in which no member owned a partition and that meets the window, if it takes half of that at least.
+func (a *activity) without(from, to time.Duration) (stretch, bool) {
+	all := a.unowned
+	if a.seen && len(a.owned) == 0 {
+		all = append(all[:len(all):len(all)], stretch{a.since, endless})
+	}
+	longest, most := stretch{}, (to-from)/2
+	found := false
+	for _, one := range all {
+		if common := min(one.to, to) - max(one.from, from); common > 0 && common >= most {
+			longest, most, found = one, common, true
+		}
+	}
+	return longest, found
+}
+
+// trueCause says what of the group's or the subject's doing kept a fault from meeting anything, and what helps; "" if nothing of it did.
+func (w *world) trueCause(f *faultState) string {
+	if f.planned.Kind == "subject" || f.planned.Kind == "broker" {
+		return ""
+	}
+	if none, is := w.activity.without(f.from, f.to); is {
+		until := "to the end of the run"
+		if none.to != endless {
+			until = "to " + near(none.to).String()
+		}
+		return fmt.Sprintf("no member owned a partition from %s %s; let the fault begin later, or shorten the session time-out or the start of the consumer",
+			near(none.from), until)
+	}
+	if f.planned.Kind != "kafka" || !strings.Contains(f.planned.Target, "dlq") {
+		return ""
+	}
+	for _, at := range w.activity.letters {
+		if at <= f.to {
+			continue
+		}
+		return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s; let it begin later, "+
+			"or plan records that end there sooner (permanent)", near(f.to), near(f.from), near(at))
+	}
+	return ""
+}
