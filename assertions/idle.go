@@ -13,7 +13,8 @@ import (
 // activity is when any member owned a partition, and when dead letters were written.
 type activity struct {
 	owned map[place]holder
-	// since is when the last partition was given up, never while one is owned; unowned are the stretches without an owner.
+	// since is when the last partition was given up, never while one is owned; unowned are the stretches without an
+	// owner.
 	since   time.Duration
 	unowned []stretch
 	// seen: an assignment was seen at all. letters are the first writes of dead letters, one for each second at most.
@@ -57,7 +58,8 @@ func (a *activity) drop(where place, at time.Duration) {
 	}
 }
 
-// without returns the longest stretch in which no member owned a partition and that meets the window, if it takes half of that at least.
+// without returns the longest stretch in which no member owned a partition and that meets the window, if it takes half
+// of that at least.
 func (a *activity) without(from, to time.Duration) (stretch, bool) {
 	all := a.unowned
 	if a.seen && len(a.owned) == 0 {
@@ -73,7 +75,8 @@ func (a *activity) without(from, to time.Duration) (stretch, bool) {
 	return longest, found
 }
 
-// trueCause says what of the group's or the subject's doing kept a fault from meeting anything, and what helps; "" if nothing of it did.
+// trueCause says what of the group's or the subject's doing kept a fault from meeting anything, and what helps; "" if
+// nothing of it did.
 func (w *world) trueCause(f *faultState) string {
 	if f.planned.Kind == "subject" || f.planned.Kind == "broker" {
 		return ""

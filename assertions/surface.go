@@ -13,8 +13,8 @@ import (
 type surface struct {
 	// errors are the moments of lines that report an error and of ends with one.
 	errors []time.Duration
-	// ill are the stretches in which an instance said that it is unhealthy, mute those of processes that wrote lines and stated
-	// a level in none of them: if they reported an error, nobody could tell.
+	// ill are the stretches in which an instance said that it is unhealthy, mute those of processes that wrote lines
+	// and stated a level in none of them: if they reported an error, nobody could tell.
 	ill, mute []stretch
 	// began is when a process started, sick since when its health is bad.
 	began, sick map[holder]time.Duration
@@ -70,7 +70,8 @@ func (s *surface) told(from, to time.Duration) bool {
 	return meets(s.ill, from, to) || slices.ContainsFunc(s.errors, func(at time.Duration) bool { return at >= from && at <= to })
 }
 
-// unreadable reports whether a process that was there between the two times wrote a log of which nobody can tell what it reports.
+// unreadable reports whether a process that was there between the two times wrote a log of which nobody can tell what
+// it reports.
 func (s *surface) unreadable(from, to time.Duration) bool { return meets(s.mute, from, to) }
 
 // meets reports whether any of the stretches has a moment between the two times.

@@ -18,8 +18,8 @@ type Estimate struct {
 	Parts    []EstimatedPart
 }
 
-// EstimatedPart is one part of a run: how long it takes when all goes well, how long at most, and why. A subject that is judged to fail often takes
-// longer than Usual.
+// EstimatedPart is one part of a run: how long it takes when all goes well, how long at most, and why. A subject that
+// is judged to fail often takes longer than Usual.
 type EstimatedPart struct {
 	Name        string
 	Usual, Most time.Duration
@@ -34,7 +34,8 @@ func (e Estimate) Total() (usual, most time.Duration) {
 	return usual, most
 }
 
-// EstimateRun tells how long a run with the options will take. It starts nothing, and leaves nothing. The error is that of the plan or the contract.
+// EstimateRun tells how long a run with the options will take. It starts nothing, and leaves nothing. The error is that
+// of the plan or the contract.
 func EstimateRun(options Options) (Estimate, error) {
 	s, seed := options.Scenario, options.Scenario.Seed
 	if options.Seed != nil {
@@ -113,7 +114,8 @@ func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Cont
 	}
 }
 
-// seriesOf is how long the attempts of a record that keeps failing take by the contract, without the time of the attempts themselves.
+// seriesOf is how long the attempts of a record that keeps failing take by the contract, without the time of the
+// attempts themselves.
 func seriesOf(contract history.Contract) time.Duration {
 	const mostCounted, longest = 64, time.Hour
 	total := time.Duration(0)

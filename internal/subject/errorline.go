@@ -1,12 +1,14 @@
 package subject
 
-// Which lines of a log report an error. A level that the line states decides; only where it states none do the words of the message.
+// Which lines of a log report an error. A level that the line states decides; only where it states none do the words of
+// the message.
 //
-// How libraries state levels is in loglevel.go. Without one, a line reports an error if it is what runtimes write when a program fails, if it
-// says "error: " or "failed: ", or if it names one of Kafka's errors.
+// How libraries state levels is in loglevel.go. Without one, a line reports an error if it is what runtimes write when
+// a program fails, if it says "error: " or "failed: ", or if it names one of Kafka's errors.
 //
-// A warning counts if it names one of Kafka's errors: that is how clients tell of a write that is refused while they still try it again by themselves
-// (Java: "Got error produce response …, retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS"), long before the program hears of it.
+// A warning counts if it names one of Kafka's errors: that is how clients tell of a write that is refused while they
+// still try it again by themselves (Java: "Got error produce response …, retrying (2147483646 attempts left). Error:
+// NOT_ENOUGH_REPLICAS"), long before the program hears of it.
 
 import (
 	"bytes"
@@ -44,8 +46,8 @@ func readLine(line []byte) (reports, stated bool) {
 	return namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line) || namesKafkaError(line), false
 }
 
-// namesException reports whether a line is what runtimes write when a program fails: a known beginning, or the name of an exception
-// with a message or nothing after it.
+// namesException reports whether a line is what runtimes write when a program fails: a known beginning, or the name of
+// an exception with a message or nothing after it.
 func namesException(line []byte) bool {
 	for _, start := range []string{"panic: ", "fatal error: ", "fatal: ", "Traceback (most recent call last)", "Exception in thread "} {
 		if bytes.HasPrefix(line, []byte(start)) {
@@ -62,8 +64,8 @@ func namesException(line []byte) bool {
 	return false
 }
 
-// saysFailed reports whether a line without a level has "error: ", "failed: " or "failure: " in it, as errors that were wrapped have, and
-// something after it that is not nothing: "failed: 0" and "error: null" tell of none.
+// saysFailed reports whether a line without a level has "error: ", "failed: " or "failure: " in it, as errors that were
+// wrapped have, and something after it that is not nothing: "failed: 0" and "error: null" tell of none.
 func saysFailed(line []byte) bool {
 	for rest := line; ; {
 		at := bytes.Index(rest, []byte(": "))
@@ -97,8 +99,9 @@ func saysNothing(rest []byte) bool {
 	return false
 }
 
-// namesKafkaError reports whether one of the errors of the protocol or of a client stands in a line: by its code's name (NOT_ENOUGH_REPLICAS), by
-// the class that a client has for it (NotEnoughReplicasException, NotEnoughReplicasError), or in the client's words.
+// namesKafkaError reports whether one of the errors of the protocol or of a client stands in a line: by its code's name
+// (NOT_ENOUGH_REPLICAS), by the class that a client has for it (NotEnoughReplicasException, NotEnoughReplicasError), or
+// in the client's words.
 func namesKafkaError(line []byte) bool {
 	for _, words := range kafkaWords() {
 		if bytes.Contains(line, []byte(words)) {
@@ -113,7 +116,8 @@ func namesKafkaError(line []byte) bool {
 	return false
 }
 
-// kafkaWords lists what clients write of errors in place of a code's name: first what precedes any error, then sentences about writes.
+// kafkaWords lists what clients write of errors in place of a code's name: first what precedes any error, then
+// sentences about writes.
 func kafkaWords() []string {
 	return []string{
 		"org.apache.kafka.common.errors.",       // Java
@@ -131,8 +135,8 @@ func kafkaWords() []string {
 // lastErrorCode lies beyond every error code of the protocol.
 const lastErrorCode = 200
 
-// isErrorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a class
-// (RequestTimedOutError), or of librdkafka's own (_MSG_TIMED_OUT).
+// isErrorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a
+// class (RequestTimedOutError), or of librdkafka's own (_MSG_TIMED_OUT).
 func isErrorName(word string) bool {
 	switch word {
 	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL",
@@ -152,8 +156,8 @@ func isErrorName(word string) bool {
 	return false
 }
 
-// sameName reports whether a code's name and a class's are the same words: NOT_ENOUGH_REPLICAS and NotEnoughReplicas. One word alone is no code's
-// own (FencedException, of what?).
+// sameName reports whether a code's name and a class's are the same words: NOT_ENOUGH_REPLICAS and NotEnoughReplicas.
+// One word alone is no code's own (FencedException, of what?).
 func sameName(code, class string) bool {
 	return strings.Contains(code, "_") && strings.EqualFold(strings.ReplaceAll(code, "_", ""), class)
 }

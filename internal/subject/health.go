@@ -19,8 +19,8 @@ const (
 	healthLimit = 2 * time.Second
 )
 
-// watchHealth asks until the process has ended, or was told to end, and records what changes. What never was healthy has not turned unhealthy: it is
-// not ready yet. A process that was stopped by a signal can't answer, and is not asked.
+// watchHealth asks until the process has ended, or was told to end, and records what changes. What never was healthy
+// has not turned unhealthy: it is not ready yet. A process that was stopped by a signal can't answer, and is not asked.
 func (g *Group) watchHealth(p *process) {
 	healthy := false
 	ticker := time.NewTicker(healthEvery)

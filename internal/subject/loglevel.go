@@ -1,7 +1,7 @@
 package subject
 
-// How a line of a log states its level. One table, levelWords, has the words; the rest is where in a line they stand. loglevel_test.go has a
-// line of each library.
+// How a line of a log states its level. One table, levelWords, has the words; the rest is where in a line they stand.
+// loglevel_test.go has a line of each library.
 
 import (
 	"bytes"
@@ -161,23 +161,27 @@ func stepped(number, warning, failure float64) level {
 	return levelLesser
 }
 
-// textForms are the places where libraries put a level in a line of text; the first group is the level. They are tried in this order before
-// words in capitals are.
-var textForms = []*regexp.Regexp{
+var (
 	// klog and glog: E1122 18:28:47.123456   12345 main.go:42] …
-	regexp.MustCompile(`^([IWEF])\d{4} \d\d:\d\d:`),
+	glogForm = regexp.MustCompile(`^([IWEF])\d{4} \d\d:\d\d:`)
 	// Ruby's Logger: E, [2026-11-22T18:28:47.123456 #1234] ERROR -- : …
-	regexp.MustCompile(`^([DIWEFA]), \[\d{4}-`),
+	rubyForm = regexp.MustCompile(`^([DIWEFA]), \[\d{4}-`)
 	// logfmt: level=error; logrus, slog, go-kit
-	regexp.MustCompile(`(?i)(?:^|\s)(?:level|lvl|severity|log\.level|loglevel)="?([a-z]+)`),
+	logfmtForm = regexp.MustCompile(`(?i)(?:^|\s)(?:level|lvl|severity|log\.level|loglevel)="?([a-z]+)`)
 	// Monolog: [2026-11-22T18:28:47.123456+00:00] orders.ERROR: …
-	regexp.MustCompile(`^\[[^\]]+\] [\w-]+\.([A-Z]+): `),
+	monologForm = regexp.MustCompile(`^\[[^\]]+\] [\w-]+\.([A-Z]+): `)
 	// .NET's console: fail: Orders.Worker[0]; a time may stand before it
-	regexp.MustCompile(`^(?:\S+ ){0,3}(trce|dbug|info|warn|fail|crit): \S+\[\d+\](?: |$)`),
+	dotnetForm = regexp.MustCompile(`^(?:\S+ ){0,3}(trce|dbug|info|warn|fail|crit): \S+\[\d+\](?: |$)`)
 	// winston's simple form: info: …; a time may stand before it. What "error: " says is for saysFailed to tell.
-	regexp.MustCompile(`^(?:\[?\d[\dTZ:.,/+ -]*\]?:? )?(silly|debug|verbose|info|warn): `),
+	winstonForm = regexp.MustCompile(`^(?:\[?\d[\dTZ:.,/+ -]*\]?:? )?(silly|debug|verbose|info|warn): `)
 	// zap's console: 2026-11-22T18:28:47.123Z	error	main.go:42	…
-	regexp.MustCompile(`^\S+\t([a-z]+)\t`),
+	zapForm = regexp.MustCompile(`^\S+\t([a-z]+)\t`)
+)
+
+// textForms are the places where libraries put a level in a line of text; the first group is the level. They are tried
+// in this order before words in capitals are.
+func textForms() []*regexp.Regexp {
+	return []*regexp.Regexp{glogForm, rubyForm, logfmtForm, monologForm, dotnetForm, winstonForm, zapForm}
 }
 
 // priority is that of syslog (RFC 5424, RFC 3164) and of .NET's console for systemd: <11>.
@@ -196,7 +200,7 @@ func textLevel(line []byte) level {
 		return syslogLevel(number % 8)
 	}
 	head := line[:min(len(line), levelWithin)]
-	for _, form := range textForms {
+	for _, form := range textForms() {
 		if match := form.FindSubmatch(head); match != nil {
 			if found := levelWords(strings.ToLower(string(match[1]))); found != levelUnstated {
 				return found
@@ -212,8 +216,9 @@ func textLevel(line []byte) level {
 	return levelUnstated
 }
 
-// words returns the level of the first word that is one and stands in capitals, or in brackets, perhaps padded (structlog, Elixir, spdlog, nginx:
-// "[error    ]"). A word with a dot, dash or digit in it is a name, not a level, and so is one that is given a value ("ERROR=null").
+// words returns the level of the first word that is one and stands in capitals, or in brackets, perhaps padded
+// (structlog, Elixir, spdlog, nginx: "[error    ]"). A word with a dot, dash or digit in it is a name, not a level, and
+// so is one that is given a value ("ERROR=null").
 func words(head []byte) level {
 	for start := 0; start < len(head); {
 		if !isWordByte(head[start]) {
