@@ -59,8 +59,8 @@ type encounter struct {
 	scenario string
 }
 
-// encounters lists every stranger in every shipped scenario that applies to it, in an order in which neighbours differ in both: so many runs as there are
-// strangers show each of them, and in the whole every pair comes up once.
+// encounters lists every stranger in every shipped scenario that applies to it. Neighbours differ in both, each stranger
+// comes up once before any comes up again, and in the whole every pair comes up once.
 func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
 	var names []string
 	shipped := map[string]*scenarios.Scenario{}
@@ -86,8 +86,8 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 	return all, nil
 }
 
-// ordinary reports whether a scenario is about what any consumer with a dead-letter topic does: not about stores, graphs, services, retry topics,
-// transactions, share groups, the group protocol of KIP-848 or an envelope of somebody's.
+// ordinary reports whether a scenario is about what any consumer with a dead-letter topic does: not about stores, graphs,
+// services, retry topics, transactions, share groups, the group protocol of KIP-848 or a framework's envelope.
 func ordinary(s *scenarios.Scenario) bool {
 	r := s.Subject.Reference
 	return s.Store == nil && s.Graph == nil && len(s.Services) == 0 && s.Drill == nil && s.Subject.File == "" &&
@@ -101,9 +101,11 @@ func replayable(subject *scenarios.SubjectFile) bool {
 	return subject.Contract.DLQ.Envelope != "" && err == nil
 }
 
-// ProveStrangers runs strangers in shipped scenarios: so many runs, from number first on. Numbers go round: those after the last pair begin again, with
-// other seeds.
-func (c *Config) ProveStrangers(ctx context.Context, strangers []Stranger, cluster harness.ClusterOptions, first uint64, runs int) (*Soundness, error) {
+// ProveStrangers runs strangers in shipped scenarios: so many runs, from number first on. Numbers go round: those after the
+// last pair begin again, with other seeds.
+func (c *Config) ProveStrangers(
+	ctx context.Context, strangers []Stranger, cluster harness.ClusterOptions, first uint64, runs int,
+) (*Soundness, error) {
 	all, err := encounters(strangers, func(s *scenarios.Scenario) bool { return cluster.Fits(s) == nil })
 	if err != nil {
 		return nil, err
@@ -121,9 +123,11 @@ func (c *Config) ProveStrangers(ctx context.Context, strangers []Stranger, clust
 
 // meet runs one stranger in one scenario; the number is the seed, too.
 func (c *Config) meet(
-	ctx context.Context, table *Soundness, e encounter, number uint64, cluster harness.ClusterOptions, builds *builds, mu *sync.Mutex,
+	ctx context.Context, table *Soundness, e encounter, number uint64, cluster harness.ClusterOptions, builds *builds,
+	mu *sync.Mutex,
 ) {
-	result := sounded{seed: number, mode: e.stranger.Subject.Name, faults: []string{e.scenario}, what: e.stranger.Subject.Name + " in " + e.scenario}
+	name := e.stranger.Subject.Name
+	result := sounded{seed: number, mode: name, faults: []string{e.scenario}, what: name + " in " + e.scenario}
 	if result.err = builds.build(ctx, e.stranger); result.err == nil {
 		rerun := fmt.Sprintf("dlqbench run %s --seed %%d --subject %s --set %s", e.scenario, e.stranger.File, strangerSlip)
 		if cluster.Provider != "" && cluster.Provider != harness.ClusterEmbedded {
@@ -134,7 +138,7 @@ func (c *Config) meet(
 		subject.Build = nil // it is built
 		text, _ := scenarios.Shipped(e.scenario)
 		result.outcome, result.err = c.run(ctx, trial{
-			name: "strangers-" + e.stranger.Subject.Name + "-" + e.scenario, scenario: text, seed: number, rerun: rerun, cluster: cluster,
+			name: "strangers-" + name + "-" + e.scenario, scenario: text, seed: number, rerun: rerun, cluster: cluster,
 			sets: []string{strangerSlip}, subject: &subject, subjectFile: e.stranger.File,
 		})
 	}

@@ -1,5 +1,6 @@
 package com.example.orders;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -12,8 +13,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -42,7 +41,7 @@ public final class OrdersService implements Runnable {
   private static final Logger log = LoggerFactory.getLogger(OrdersService.class);
   private static final int MAX_ATTEMPTS = 3;
   private static final long FIRST_BACKOFF_MS = 100;
-  private static final Pattern ERROR = Pattern.compile("\"error\"\\s*:\\s*\"((?:[^\"\\\\]|\\\\.)*)\"");
+  private static final ObjectMapper JSON = new ObjectMapper();
 
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final KafkaProducer<byte[], byte[]> producer;
@@ -167,8 +166,11 @@ public final class OrdersService implements Runnable {
   }
 
   private static String reason(HttpResponse<byte[]> response) {
-    Matcher matcher = ERROR.matcher(new String(response.body(), StandardCharsets.UTF_8));
-    return matcher.find() ? matcher.group(1) : "HTTP " + response.statusCode();
+    try {
+      return JSON.readTree(response.body()).path("error").asText("HTTP " + response.statusCode());
+    } catch (IOException e) {
+      return "HTTP " + response.statusCode();
+    }
   }
 
   /** Returns true when the dead letter is acknowledged. Tries until then, or until the service is to stop. */
