@@ -23,6 +23,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.WakeupException;
@@ -68,9 +69,7 @@ public final class OrdersService implements Runnable {
     Thread main = Thread.currentThread();
     Runtime.getRuntime().addShutdownHook(new Thread(() -> {
       log.info("Shutting down");
-      service.stopping = true;
-      service.consumer.wakeup();
-      main.interrupt();
+      service.stop(main);
       try {
         main.join();
       } catch (InterruptedException e) {
@@ -78,6 +77,13 @@ public final class OrdersService implements Runnable {
       }
     }));
     service.run();
+  }
+
+  /** Whole or not at all before the consumer is closed: an interrupt while it leaves its group would be an error. */
+  private synchronized void stop(Thread main) {
+    stopping = true;
+    consumer.wakeup();
+    main.interrupt();
   }
 
   @Override
@@ -96,12 +102,14 @@ public final class OrdersService implements Runnable {
         }
         commit(done);
       }
-    } catch (WakeupException e) {
+    } catch (WakeupException | InterruptException e) {
       if (!stopping) {
         throw e;
       }
     } finally {
-      Thread.interrupted(); // closing takes its time
+      synchronized (this) {
+        Thread.interrupted(); // closing takes its time
+      }
       consumer.close();
       producer.close();
       log.info("Closed");
@@ -114,7 +122,7 @@ public final class OrdersService implements Runnable {
         Thread.interrupted();
         consumer.commitSync(offsets);
         return;
-      } catch (WakeupException e) {
+      } catch (WakeupException | InterruptException e) {
         // Told to stop meanwhile: the commit is done all the same, once more.
       } catch (CommitFailedException | RebalanceInProgressException e) {
         log.warn("Offsets not committed, the group rebalances: {}", e.getMessage());
@@ -179,7 +187,7 @@ public final class OrdersService implements Runnable {
       try {
         producer.send(new ProducerRecord<>(dlqTopic, null, record.key(), record.value(), headers(record, attempts, reason))).get();
         return true;
-      } catch (InterruptedException | org.apache.kafka.common.errors.InterruptException e) {
+      } catch (InterruptedException | InterruptException e) {
         return false;
       } catch (ExecutionException e) {
         log.error("Dead letter of {}-{}@{} failed", record.topic(), record.partition(), record.offset(), e.getCause());
