@@ -76,6 +76,17 @@ func (b *builder) joining(session time.Duration) *builder {
 	return b
 }
 
+// unnamed makes an attempt in which the downstream finds no id, at the place that the subject says.
+func (b *builder) unnamed(topic int16, partition int32, offset int64) *builder {
+	b.op++
+	e := b.of(history.KindAttemptStart)
+	e.Op, e.Topic, e.Partition, e.Offset = b.op, topic, partition, offset
+	b.put(e)
+	e.Kind, e.Time, e.Outcome, e.Code = history.KindAttemptEnd, b.tick(), history.OutcomeUnknownID, 404
+	b.put(e)
+	return b
+}
+
 func (b *builder) tick() time.Duration { b.now += ms; return b.now }
 
 func (b *builder) wait(d time.Duration) *builder { b.now += d; return b }

@@ -146,8 +146,8 @@ type former struct {
 
 func (w *world) startAttempt(e *history.Event) {
 	r := w.record(e.Record)
-	if r == nil && e.Instance >= 0 && !w.ofExempt(e) {
-		w.nameless++
+	if r == nil && e.Instance >= 0 {
+		w.startUnnamed(e)
 	}
 	if r == nil || e.Instance < 0 {
 		return
@@ -203,14 +203,51 @@ func (w *world) startAttempt(e *history.Event) {
 	w.attempt = &w.oneAttempt
 }
 
-// ofExempt reports whether an attempt without an id is certainly one of a tombstone or of garbage: its place says so.
-func (w *world) ofExempt(e *history.Event) bool {
-	p := w.partition(e.Topic, e.Partition)
-	if p == nil {
-		return false
+// unnamed is an attempt in which the downstream found no id; its place is what the subject said of it.
+type unnamed struct {
+	place
+	at time.Duration
+}
+
+// startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may hear only later which record lies there.
+func (w *world) startUnnamed(e *history.Event) {
+	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
+	if r := w.exemptAt(one.place); r != nil {
+		r.attempts = bump(r.attempts)
+		return
 	}
-	number := p.log.at(e.Offset)
-	return number != none && w.records.at(int(number)).exempt()
+	w.nameless++
+	w.unnamed = append(w.unnamed, one)
+}
+
+// placeUnnamed attributes the attempts without an id whose places are known by now.
+func (w *world) placeUnnamed() {
+	w.unnamed = slices.DeleteFunc(w.unnamed, func(one unnamed) bool {
+		r := w.exemptAt(one.place)
+		if r != nil {
+			r.attempts = bump(r.attempts)
+			w.nameless--
+		}
+		return r != nil
+	})
+}
+
+// exemptAt returns the record at the place if it is one that has no id, nil otherwise.
+func (w *world) exemptAt(at place) *record {
+	p := w.partition(at.topic, at.partition)
+	if p == nil {
+		return nil
+	}
+	if number := p.log.at(at.offset); number != none && w.records.at(int(number)).exempt() {
+		return w.records.at(int(number))
+	}
+	return nil
+}
+
+// perhapsTried reports whether an attempt that can't be attributed may have been one of a record without an id, since it was there.
+func (w *world) perhapsTried(r *record) bool {
+	last := len(w.unnamed) - 1 // they are in the order of time
+	return last >= 0 && w.unnamed[last].at >= r.born
 }
 
 // anonymous reports whether records may have been attempted without the oracle finding out which. Tombstones and garbage, which have no id that

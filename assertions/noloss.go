@@ -8,6 +8,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -20,7 +21,9 @@ type noLoss struct {
 	whole, healed bool
 	inputAudited  bool
 	dlqAudited    bool
-	early, cut    int64
+	// stray: a dead letter was found of which nobody can say whose it is.
+	stray      bool
+	early, cut int64
 }
 
 // quietMargin is added to the longest promised wait.
@@ -33,6 +36,7 @@ func (c *noLoss) observe(*history.Event) {}
 func (c *noLoss) finish() Result {
 	c.letters = c.w.lettersByRecord()
 	c.whole, c.healed = c.w.standsStill(), c.w.healed()
+	c.stray = slices.ContainsFunc(c.w.found, func(one letter) bool { return one.number == none })
 	c.inputAudited, c.dlqAudited = c.w.audited(history.RoleInput), c.w.audited(history.RoleDLQ)
 	for number := range c.w.records.count {
 		c.judge(int32(number))
@@ -81,6 +85,8 @@ func (c *noLoss) judge(number int32) {
 	switch {
 	case c.w.unknowable(r) && committed:
 		c.withdraw("outcome not observable")
+	case committed && r.exempt() && (c.w.perhapsTried(r) || c.stray):
+		c.withdraw("has no id, and attempts or dead letters that name no position may be its")
 	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
 		c.withdraw("commits follow time, by contract")
 	case committed && c.cutOff(number, r, p):
@@ -169,9 +175,13 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	if !c.w.unfinished(number, r, at, c.letters[number]) {
 		return false
 	}
-	if r.exempt() || c.w.contract.WireOnly {
-		// Whether it was processed is not seen; that it was not committed is.
-		return !p.committedAt(at.offset)
+	switch committed := p.committedAt(at.offset); {
+	case c.w.contract.WireOnly, r.has(markLeft):
+		return !committed // whether it was processed is not seen
+	case r.exempt():
+		// The downstream can't tell what it is asked about, so any attempt may have been its last. Without one nobody processed it.
+		byContract := r.has(markTombstone) && c.w.contract.SkipsTombstones
+		return !committed || r.attempts == 0 && !byContract
 	}
 	return true
 }

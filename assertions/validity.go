@@ -108,6 +108,9 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 	if !judged {
 		open = append(open, "none of the invariants applies, so nothing was judged")
 	}
+	if reason := unbalanced(measured); reason != "" && len(failed) == 0 {
+		open = append(open, reason)
+	}
 	open = append(j.invalid(measured), open...)
 	for _, t := range v.Thresholds {
 		if !t.Met {
@@ -124,6 +127,23 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 		v.Verdict = Pass
 	}
 	v.Reasons = append(append(append(v.Reasons, failed...), open...), missed...)
+}
+
+// unbalanced says of how many records nobody can tell how they ended, "" if the ledger balances: sent = succeeded + dead-lettered + skipped by contract.
+func unbalanced(measured *measure.Measurements) string {
+	left := measured.Ledger.Unfinished
+	if left == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended; where they are tombstones or garbage, name topic, "+
+		"partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), or say skips: [tombstone]", counted(left))
+}
+
+func counted(n int64) string {
+	if n == 1 {
+		return "one record was"
+	}
+	return fmt.Sprintf("%d records were", n)
 }
 
 // example tells of the shortest story of the anomaly in one sentence.

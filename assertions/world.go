@@ -71,8 +71,10 @@ type world struct {
 	acked        int64
 	// nameless counts the attempts in which the oracle found no id; exempt the records in which it can't find one.
 	nameless, exempt int64
-	sealed           bool
-	stories          []story
+	// unnamed are the nameless attempts whose places tell nothing yet.
+	unnamed []unnamed
+	sealed  bool
+	stories []story
 	// asked is the record of which every sighting is kept in seen, none if there is none.
 	asked     int32
 	seen      []contradiction
@@ -231,6 +233,7 @@ func (w *world) takeRare(e *history.Event) {
 
 // finish settles what only the end of the history settles.
 func (w *world) finish() {
+	w.placeUnnamed()
 	pending := w.finishTransactions()
 	for _, c := range w.commits {
 		if !c.transaction && c.ack != history.AckRelease {

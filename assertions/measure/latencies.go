@@ -168,6 +168,7 @@ func (m *Measurer) Finish() *Measurements {
 	if n := len(m.out.Phases); n > 0 {
 		m.out.Phases[n-1].To = m.now
 	}
+	m.placeUnnamed()
 	m.out.Histograms = m.latencies.named()
 	m.out.LagEnd = m.lag
 	m.closeSlot()

@@ -17,6 +17,7 @@ type Measurer struct {
 	out        Measurements
 	records    records
 	partitions partitions
+	unnamed    []unnamed
 	replays    map[int32]time.Duration // records whose dead letter went back and that are not terminal again, by when it was sent
 	latencies  latencies
 	series     *series
@@ -224,6 +225,9 @@ func (m *Measurer) acknowledged(e *history.Event) {
 // attempted notes the start of an attempt and how long the wait before it was, where the contract promises one.
 func (m *Measurer) attempted(e *history.Event) {
 	r := m.records.at(e.Record)
+	if r == nil && e.Instance >= 0 && e.Offset >= 0 {
+		m.unnamed = append(m.unnamed, unnamed{place{e.Topic, e.Partition}, e.Offset})
+	}
 	if r == nil {
 		return
 	}
@@ -422,7 +426,7 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 
 // ended reports whether nothing more is owed for a record, commits apart.
 func (m *Measurer) ended(r *record) bool {
-	return r.terminal != none || r.has(skipped) || m.header.Contract.WireOnly
+	return r.terminal != none || r.has(skipped|tried) || m.header.Contract.WireOnly
 }
 
 func (m *Measurer) role(topic int16) history.Role {

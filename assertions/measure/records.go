@@ -29,6 +29,7 @@ const (
 	skipped  // by contract
 	retrying // has failed and is not finished yet
 	returned // a worker of the dead-letter store has written it back
+	tried    // by its place: the downstream could not tell which record it was
 )
 
 // record is the state of one record; there are as many as the run has records, so every byte counts.
@@ -274,8 +275,35 @@ func (m *Measurer) follow(p *partition) {
 // record's replay, so it changes nothing.
 func (m *Measurer) auditedRecord(e *history.Event) {
 	r := m.records.at(e.Record)
+	if r == nil && e.Claim.Present { // a dead letter without an id is whose it says
+		r = m.lying(e.Claim.Topic, e.Claim.Partition, e.Claim.Offset)
+	}
 	if r == nil || m.role(e.Topic) != history.RoleDLQ || r.has(dead) {
 		return
 	}
 	m.died(r)
+}
+
+// lying returns the record at a place, nil if none is known there.
+func (m *Measurer) lying(topic int16, number int32, offset int64) *record {
+	index, known := m.partitions.at[place{topic, number}]
+	if !known || offset < 0 || offset >= int64(len(m.partitions.all[index].records)) {
+		return nil
+	}
+	return m.records.at(m.partitions.all[index].records[offset])
+}
+
+// unnamed is an attempt in which the downstream found no id; its place is what the subject said of it.
+type unnamed struct {
+	place
+	offset int64
+}
+
+// placeUnnamed attributes the attempts without an id to the records at their places: a tombstone, or garbage.
+func (m *Measurer) placeUnnamed() {
+	for _, one := range m.unnamed {
+		if r := m.lying(one.topic, one.partition, one.offset); r != nil {
+			r.set(tried)
+		}
+	}
 }
