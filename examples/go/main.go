@@ -36,6 +36,9 @@ type consumer struct {
 	workers map[int32]*worker
 }
 
+// maxLetter is the default of message.max.bytes.
+const maxLetter = 1048588
+
 func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	c := &consumer{
@@ -58,6 +61,10 @@ func main() {
 		kgo.OnPartitionsRevoked(c.revoked), kgo.OnPartitionsLost(c.lost),
 		// Dead letters: idempotent, acknowledged by all replicas (both are the defaults), sent again soon when no answer comes.
 		kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(2*time.Second),
+		// As large as the broker takes by default (message.max.bytes): a dead letter is larger than its record, by the headers.
+		kgo.ProducerBatchMaxBytes(maxLetter),
+		// Whoever reads dead letters need not have franz-go's default codec, snappy.
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }), kgo.MetadataMinAge(250*time.Millisecond),
 	)
 	if err != nil {
