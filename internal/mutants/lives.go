@@ -24,6 +24,18 @@ func lifeMutants() []Mutant {
 				panic("decoding the record: invalid character")
 			}
 		})),
+		{
+			Name: "garbage-dropped", What: "a value that is not text is committed, and nothing else", Invariant: "no-loss", Anomaly: "lost", Scenario: "lives",
+			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				next := config.Handler
+				config.Handler = func(ctx context.Context, record *kgo.Record) error {
+					if !utf8.Valid(record.Value) {
+						return nil
+					}
+					return next(ctx, record)
+				}
+			},
+		},
 		lives("panics-after-a-while", "the two-hundredth record that a process takes in makes it panic", "crashed", "lives", looked(func(n int64, _ *kgo.Record) {
 			if n == 200 {
 				panic("assignment to entry in nil map")
