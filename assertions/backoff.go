@@ -75,7 +75,9 @@ type gap struct {
 	length                  time.Duration
 	least, most             time.Duration
 	from, ended             time.Duration
-	start, since            time.Duration
+	// doubted is since when an attempt that missed the oracle would be another explanation.
+	doubted      time.Duration
+	start, since time.Duration
 }
 
 func newBackoff(w *world) checker {
@@ -182,7 +184,7 @@ func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) t
 func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	return gap{
 		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end, least: of.least, most: endless,
-		from: of.start, ended: of.end, start: a.start, since: r.born, unanswered: of.unanswered,
+		from: of.start, ended: of.end, start: a.start, since: r.born, doubted: r.born, unanswered: of.unanswered,
 	}
 }
 
@@ -208,7 +210,7 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	}
 	g := gap{
 		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least, most: most + c.b.Jitter + c.b.Late,
-		from: b.start, ended: b.end, start: a.start, since: r.born,
+		from: b.start, ended: b.end, start: a.start, since: r.born, doubted: b.start,
 	}
 	g.unanswered = b.gone || b.outcome == history.OutcomeTimeout || b.outcome == history.OutcomeReset
 	return g
@@ -315,7 +317,7 @@ func (c *backoff) judge(g *gap) {
 
 // nameEarly: later gaps as short as the first one is allowed to be, while the first is kept, are a wait that does not grow.
 func (c *backoff) nameEarly(g *gap) (name, why string) {
-	if c.w.faulted(onDownstreamLink, g.from, g.start) {
+	if c.w.faulted(onDownstreamLink, g.doubted, g.start) {
 		return "", "fault on the link to the oracle"
 	}
 	for _, instance := range []int16{g.instance, g.failedAt} {

@@ -23,6 +23,8 @@ type promise struct {
 	// by is the process that met the failure, k the number of the attempt that failed: at least, as one may have missed the oracle.
 	by holder
 	k  uint16
+	// tries is how many attempts the copy is known to count: k, or less where it may be of another failure.
+	tries uint16
 	// start and end are the failed attempt's, unanswered that the subject may have given up on it at any time between them.
 	start, end time.Duration
 	unanswered bool
@@ -37,19 +39,42 @@ func (p *promise) due() time.Duration {
 	return p.end + p.least
 }
 
+// or returns the least of what two failures promise of a copy that may be of either.
+func (p *promise) or(other *promise) promise {
+	least := *p
+	if other.due() < p.due() {
+		least = *other
+	}
+	least.tries = min(p.tries, other.tries)
+	return least
+}
+
+// failure is an attempt that did not succeed, or is under way, of which no written copy or dead letter is known.
+type failure struct {
+	promise
+	op   int64
+	open bool
+}
+
+// failureLimit is how many failures of a record are told apart.
+const failureLimit = 64
+
 // chain is what is known of the copies of one record.
+//
+// Which failure a copy is of is not seen. A write that was refused, or whose answer was withheld, is asked for again, at any later time: then other
+// copies of the record may have failed as well. So a copy may be of any failure of its process before its request that is not settled, and is promised the
+// least of what those promise. A failure is settled when its copy or dead letter was acknowledged. Where acknowledged ones may be of several failures,
+// those are settled when as many were acknowledged.
 type chain struct {
-	// open are the numbers of the attempts that have not ended, by operation.
-	open map[int64]uint16
-	// failed are retryable failures of which neither copy nor dead letter was asked for yet; taken counts those that were since the list had
-	// more than one, when which of them a write is for is not known.
-	failed []promise
-	taken  int
-	// asked are copies without a known place, by operation; placed those with one. last is the latest of each process: what it writes again is for
-	// the same failure.
+	failures []failure
+	// acked are, by process, when acknowledged writes were first asked for that may be of several failures, in that order.
+	acked map[holder][]time.Duration
+	// any is the least that all failures of a process promise; crowded: the oldest of them are not told apart any more.
+	any     map[holder]promise
+	crowded bool
+	// asked are copies without a known place, by operation; placed those with one.
 	asked  map[int64]promise
 	placed map[place]*copyWait
-	last   map[holder]promise
 	// by are the processes that attempted it.
 	by []holder
 }
@@ -61,7 +86,64 @@ type copyWait struct {
 }
 
 func newChain() *chain {
-	return &chain{open: map[int64]uint16{}, asked: map[int64]promise{}, placed: map[place]*copyWait{}, last: map[holder]promise{}}
+	return &chain{acked: map[holder][]time.Duration{}, any: map[holder]promise{}, asked: map[int64]promise{}, placed: map[place]*copyWait{}}
+}
+
+// add notes an attempt that failed, or may.
+func (c *chain) add(f *failure) {
+	c.failures = append(c.failures, *f)
+	if len(c.failures) > failureLimit {
+		c.failures, c.crowded = slices.Delete(c.failures, 0, 1), true
+	}
+}
+
+// settle forgets the failures of a process whose copies or dead letters were acknowledged.
+func (c *chain) settle(by holder) {
+	var own []time.Duration
+	for i := range c.failures {
+		if c.failures[i].by == by {
+			own = append(own, c.failures[i].start)
+		}
+	}
+	slices.Sort(own)
+	for n := 0; n <= len(own); n++ {
+		// These are for none but the first n failures.
+		acked := len(c.acked[by])
+		if n < len(own) {
+			if n > 0 && own[n] == own[n-1] {
+				continue
+			}
+			acked, _ = slices.BinarySearch(c.acked[by], own[n])
+		}
+		if acked < n {
+			continue
+		}
+		c.acked[by] = slices.Delete(c.acked[by], 0, acked)
+		if n > 0 {
+			last := own[n-1]
+			c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.by == by && f.start <= last })
+			own, n = own[n:], -1
+		}
+	}
+}
+
+// promised returns the least that a copy may be promised which the process first asked for at the time.
+func (c *chain) promised(by holder, at time.Duration) (least promise, known bool) {
+	c.settle(by)
+	for i := range c.failures {
+		f := &c.failures[i]
+		switch {
+		case f.by != by || f.start > at:
+		case known:
+			least = least.or(&f.promise)
+		default:
+			least, known = f.promise, true
+		}
+	}
+	if !known || c.crowded {
+		least, known = c.any[by]
+	}
+	return least, known
 }
 
 // chains follows the copies of all records.
@@ -92,63 +174,80 @@ func (cs *chains) observe(e *history.Event) {
 			cs.ask(one)
 		}
 	case history.KindProduceResponse:
-		one := cs.byName[e.Record]
-		if one == nil {
-			return
-		}
-		wait, known := one.asked[e.Op]
-		if known && e.Code == 0 && e.Offset >= 0 && !e.Flags.Has(history.Forged) {
-			delete(one.asked, e.Op)
-			at := place{e.Topic, e.Partition, e.Offset}
-			if one.placed[at] == nil {
-				one.placed[at] = &copyWait{promise: wait}
-			}
+		if one := cs.w.write; one != nil && one.by.instance >= 0 && one.op == e.Op {
+			cs.answer(one, e)
 		}
 	}
 }
 
-// end notes a failure that is to be retried.
+// end notes a failure. One that is not to be retried promises a copy no wait.
 func (cs *chains) end(a *attempt, e *history.Event) {
-	k := uint16(1)
-	if one := cs.byName[a.number]; one != nil {
-		k = max(one.open[a.op], 1)
-		delete(one.open, a.op)
+	c := cs.byName[a.number]
+	f := failure{promise: promise{by: a.by, k: 1, start: a.start}, op: a.op}
+	if c != nil {
+		if i := slices.IndexFunc(c.failures, func(f failure) bool { return f.open && f.op == a.op }); i >= 0 {
+			f = c.failures[i]
+			c.failures = slices.Delete(c.failures, i, i+1)
+		}
 	}
-	if cs.w.classes[a.outcome] != classRetryable {
+	class := cs.w.classes[a.outcome]
+	if class == classSuccess && !a.gone || class != classRetryable && c == nil {
 		return
 	}
-	one := cs.of(a.number)
-	one.tried(a.by)
-	one.failed = append(one.failed, promise{
-		by: a.by, k: k, start: a.start, end: a.end, unanswered: a.gone || a.outcome == history.OutcomeTimeout || a.outcome == history.OutcomeReset,
-		least: cs.least(k, a.outcome, time.Duration(e.Aux)),
-	})
+	c = cs.of(a.number)
+	c.tried(a.by)
+	f.open, f.tries, f.end, f.least = false, f.k, a.end, 0
+	f.unanswered = a.gone || a.outcome == history.OutcomeTimeout || a.outcome == history.OutcomeReset
+	if f.unanswered || class == classRetryable {
+		f.least = cs.least(f.k, a.outcome, time.Duration(e.Aux))
+	}
+	all, known := c.any[a.by]
+	if known {
+		all = all.or(&f.promise)
+	} else {
+		all = f.promise
+	}
+	c.any[a.by] = all
+	c.add(&f)
 }
 
-// ask notes a copy, with the promise of the failure that it is for; of several failures of its process, the one that is due first.
+// ask notes the request of a copy.
 func (cs *chains) ask(one *write) {
+	c := cs.byName[one.record]
+	if c == nil || one.letter {
+		return
+	}
+	if wait, known := c.promised(one.by, one.first); known {
+		c.asked[one.op] = wait
+	}
+}
+
+// answer notes where a copy is, and that a failure is settled: unless its writer may have given up on the answer, and asks again.
+func (cs *chains) answer(one *write, e *history.Event) {
 	c := cs.byName[one.record]
 	if c == nil {
 		return
 	}
-	var own []int
-	for i := range c.failed {
-		if c.failed[i].by == one.by {
-			own = append(own, i)
+	wait, known := c.asked[e.Op]
+	if known && e.Code == 0 && e.Offset >= 0 && !e.Flags.Has(history.Forged) {
+		delete(c.asked, e.Op)
+		at := place{e.Topic, e.Partition, e.Offset}
+		if c.placed[at] == nil {
+			c.placed[at] = &copyWait{promise: wait}
 		}
 	}
-	wait, known := c.last[one.by]
-	if len(own) > 0 {
-		first := slices.MinFunc(own, func(a, b int) int { return int(c.failed[a].due() - c.failed[b].due()) })
-		wait, known = c.failed[first], true
-		if c.taken++; c.taken >= len(own) {
-			c.failed = slices.DeleteFunc(c.failed, func(f promise) bool { return f.by == one.by })
-			c.taken = 0
-		}
+	if !one.passed || e.Time-one.at >= slowAck {
+		return
 	}
-	if known && !one.letter {
-		c.asked[one.op], c.last[one.by] = wait, wait
+	first := one.first
+	if one.letter {
+		first = one.at
 	}
+	before, found := slices.BinarySearch(c.acked[one.by], first)
+	if !found || one.letter || one.first == one.at { // else it repeats one that was acknowledged
+		c.acked[one.by] = slices.Insert(c.acked[one.by], before, first)
+	}
+	c.settle(one.by)
 }
 
 // attempt notes an attempt, and returns the copy that it is of, nil where that is not known or where it is of none. certain: it is one that waited for
@@ -161,12 +260,14 @@ func (cs *chains) attempt(a *attempt, e *history.Event) (of *promise, certain bo
 	known := c.placed[place{e.Topic, e.Partition, e.Offset}]
 	k := uint16(1)
 	if known != nil {
-		k = bump(known.k)
+		k = bump(known.tries)
 	}
 	if cs.w.memory {
 		k = min(k, max(a.k, 1))
 	}
-	c.open[a.op] = k
+	c.add(&failure{op: a.op, open: true, promise: promise{
+		by: a.by, k: k, tries: k, start: a.start, end: a.start, unanswered: true, least: cs.least(k, history.OutcomeTimeout, 0),
+	}})
 	switch {
 	case known != nil && !known.tried:
 		known.tried, of, certain = true, &known.promise, true

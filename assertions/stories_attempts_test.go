@@ -103,20 +103,34 @@ func headerCounter(b *builder) {
 	b.h.Contract.Backoff = history.Backoff{}
 }
 
-// retryCopy writes the record to the retry topic, alternating between two partitions.
+// retryCopy writes the record to the retry topic, and fetches it from there.
 func (b *builder) retryCopy(number int32) *builder {
+	return b.answerCopy(b.askCopy(number), 0, 0).fetch(number)
+}
+
+// askCopy and answerCopy are the two halves of writing a retry copy.
+func (b *builder) askCopy(number int32) history.Event {
 	b.op++
 	e := b.of(history.KindProduceRequest)
 	e.Op, e.Record, e.Topic, e.Partition = b.op, number, retry, 0
-	b.put(e)
-	e.Kind, e.Time, e.Offset = history.KindProduceResponse, b.tick(), b.next[7]
+	return *b.put(e)
+}
+
+func (b *builder) answerCopy(asked history.Event, code int16, flags history.Flags) *builder {
+	e := asked
+	e.Kind, e.Time, e.Code, e.Flags = history.KindProduceResponse, b.tick(), code, flags
+	if code != 0 {
+		b.put(e)
+		return b
+	}
+	e.Offset = b.next[7]
 	b.next[7]++
 	b.put(e)
 	audit := history.New(history.KindAuditRecord, 0)
-	audit.Record, audit.Topic, audit.Partition, audit.Offset = number, retry, 0, e.Offset
+	audit.Record, audit.Topic, audit.Partition, audit.Offset = e.Record, retry, 0, e.Offset
 	b.inTopics = append(b.inTopics, audit)
-	b.where[number] = place{retry, 0, e.Offset}
-	return b.fetch(number)
+	b.where[e.Record] = place{retry, 0, e.Offset}
+	return b
 }
 
 func (b *builder) commitCopies(int32) *builder {

@@ -12,15 +12,6 @@ import (
 )
 
 func copyTales() []tale {
-	// restarted has record 0 fail once, waits in a copy, and starts its process anew.
-	restarted := func(b *builder, committed bool) *builder {
-		b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
-		b.begin().send(0).fails(0, 1).retryCopy(0)
-		if committed {
-			b.commit(1)
-		}
-		return b.kill().as(0, 1).up().assign(0, 1, 2, 3)
-	}
 	unnamed := func(b *builder, number int32, outcome history.Outcome) *builder {
 		op := b.start(number)
 		start := &b.events[len(b.events)-1]
@@ -74,6 +65,72 @@ func copyTales() []tale {
 		}},
 		{"an attempt after a restart does not say whether it is the source's", nil, func(b *builder) history.Source {
 			unnamed(restarted(b, false), 0, history.OutcomeSuccess).commit(1).wait(100 * ms).fetch(0).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+	}
+}
+
+// restarted has record 0 fail once, waits in a copy, and starts its process anew.
+func restarted(b *builder, committed bool) *builder {
+	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	b.begin().send(0).fails(0, 1).retryCopy(0)
+	if committed {
+		b.commit(1)
+	}
+	return b.kill().as(0, 1).up().assign(0, 1, 2, 3)
+}
+
+// refused has the source fail once more after a restart, its copy refused, and asked for again when the first copy has failed too.
+func refused(b *builder) (first, second place) {
+	restarted(b, false).wait(100 * ms)
+	copied := b.where[0]
+	b.where[0] = place{input, 0, 0}
+	b.fetch(0).fails(0, 1).answerCopy(b.askCopy(0), 19, 0)
+	b.where[0] = copied
+	b.fetch(0).fails(0, 1).retryCopy(0)
+	second = b.where[0]
+	b.retryCopy(0).commit(1)
+	return b.where[0], second
+}
+
+// withheld has record 0 fail, its copy written without a word of it, and that fail after the wait. It returns the copy of this.
+func withheld(b *builder, wait time.Duration) place {
+	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Withheld).wait(wait).fetch(0).fails(0, 1).retryCopy(0)
+	return b.where[0]
+}
+
+// repeatedTales are of copies that are asked for again: of which failure they are is not seen.
+func repeatedTales() []tale {
+	return []tale{
+		{"a refused copy is asked for again after another failure, and is tried when its own is due", nil, func(b *builder) history.Source {
+			first, second := refused(b)
+			b.where[0] = first
+			b.wait(100 * ms).success(0).wait(100 * ms)
+			b.where[0] = second
+			b.success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a refused copy is asked for again after another failure, and is tried early", []string{"backoff-early"}, func(b *builder) history.Source {
+			first, second := refused(b)
+			b.where[0] = first
+			b.wait(50 * ms).success(0).wait(150 * ms)
+			b.where[0] = second
+			b.success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"a copy is asked for again, as no word came of it, after it has failed", nil, func(b *builder) history.Source {
+			second := withheld(b, 100*ms)
+			b.retryCopy(0).success(0).wait(200 * ms) // of the first failure, too, which is long due
+			b.where[0] = second
+			b.success(0).commitCopies(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a copy of which no word came is tried early", []string{"backoff-early"}, func(b *builder) history.Source {
+			second := withheld(b, 50*ms)
+			b.retryCopy(0).wait(200 * ms).success(0)
+			b.where[0] = second
+			b.success(0).commitCopies(0).commit(1)
 			return b.drain().done()
 		}},
 	}

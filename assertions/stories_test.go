@@ -24,8 +24,8 @@ func TestStories(t *testing.T) {
 	for _, some := range [][]tale{
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(), leastTales(),
-		stayTales(),
+		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(),
+		repeatedTales(), leastTales(), stayTales(),
 	} {
 		all = append(all, some...)
 	}
