@@ -309,9 +309,12 @@ func TestKeysAndPartitionsAgree(t *testing.T) {
 			t.Fatalf("record %d with key %d is on %d, not %d", i, r.Key, r.Partition, want)
 		}
 	}
-	for index, want := range map[int32]string{0: "key-000000", 42: "key-000042", 999999: "key-999999", 1000000: "key-1000000", math.MaxInt32: "key-2147483647"} {
+	for index, want := range map[int32]string{
+		0: "key-000000", 42: "key-000042", 999999: "key-999999", 1000000: "key-1000000", history.BinaryKey - 1: "key-1073741823",
+		history.BinaryKey: "key-000000\xff\xfe\x80", math.MaxInt32: "key-1073741823\xff\xfe\x80",
+	} {
 		if have := string(AppendKey([]byte("x"), index)); have != "x"+want {
-			t.Errorf("key %d is %s", index, have)
+			t.Errorf("key %d is %q", index, have)
 		}
 	}
 }
