@@ -3,6 +3,7 @@ package stats
 import (
 	"encoding/json"
 	"math"
+	"math/big"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -215,10 +216,15 @@ func TestCompareHoldsTogether(t *testing.T) {
 			t.Fatalf("no probability: %+v", d)
 		case d.Real && (d.Needed > 0 || d.Adjusted > Alpha || max(d.Ratio, 1/d.Ratio) <= 1+d.Noise):
 			t.Fatalf("called one against its own rules: %+v", d)
-		case (d.CountA < 4 || d.CountB < 4) && d.Real:
+		case d.Real && deals(d.CountA, d.CountB) < 2/Alpha: // even if the sides were as far apart as can be, chance makes that too often
 			t.Fatalf("called one with too few repetitions: %+v", d)
 		}
 	})
+}
+
+// deals is the number of ways to deal n+m values to sides of n and m.
+func deals(n, m int) float64 {
+	return float64(new(big.Int).Binomial(int64(n+m), int64(n)).Int64())
 }
 
 // Both sides come from the same distribution, thousands of times: no more than Alpha of them may be called different, whatever the sizes.
