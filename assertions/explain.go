@@ -242,7 +242,8 @@ func aboutBackoff() Explanation {
 		Promise: "The wait between two attempts is the promised one.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, initial·multiplier^(k−1)), 2 ms " +
 			"allowed for timers, and at most B(k) + jitter + late. After a 429 it is at least its Retry-After. Where late is a default, half of the gaps may be " +
-			"longer by half of the wait at most. With retry topics a gap is that of the copy whose coordinates the attempt names, else of the one that is due first.",
+			"longer by half of the wait at most. With retry topics a gap is that of the copy whose coordinates the attempt names, else of the one that is due first. " +
+			"A copy whose write was asked for again may be of several failures; then it is promised the least of what they promise.",
 		Evidence: "the oracle's stamps, which never make a gap shorter; stalls, faults and partitions that the instance had to give up in the window, which excuse " +
 			"late and never early",
 		Example: []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
