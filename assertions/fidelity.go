@@ -29,14 +29,19 @@ func newFidelity(w *world) checker {
 func (c *fidelity) observe(*history.Event) {}
 
 func (c *fidelity) finish() Result {
-	seen := map[place]bool{}
+	type found struct {
+		place
+		number int32
+	}
+	seen := map[found]bool{}
 	// Backwards: where several audits found the same dead letter, the last one speaks.
 	for i := len(c.w.found) - 1; i >= 0; i-- {
 		one := &c.w.found[i]
-		if seen[one.place] || one.repeated {
+		this := found{one.place, one.number}
+		if seen[this] || one.repeated {
 			continue
 		}
-		seen[one.place] = true
+		seen[this] = true
 		if one.number == none {
 			c.skip("no id and no position that would tell whose it is")
 			continue

@@ -79,7 +79,6 @@ func (r *Report) check(c histories.Choices) error {
 	case 2:
 		errs = append(errs, r.other("a dead-letter store", histories.GenerateStore, histories.StoreCorruptions(), c))
 	}
-	errs = append(errs, r.corrupt(h, c, histories.LifeCorruptions()))
 	return errors.Join(errs...)
 }
 

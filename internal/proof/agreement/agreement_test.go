@@ -44,7 +44,7 @@ func TestSeedsAgree(t *testing.T) {
 	if testing.Short() || failed > 0 {
 		return
 	}
-	for _, one := range slices.Concat(histories.Corruptions(), histories.LifeCorruptions(), histories.GraphCorruptions(), histories.StoreCorruptions()) {
+	for _, one := range slices.Concat(histories.Corruptions(), histories.GraphCorruptions(), histories.StoreCorruptions()) {
 		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
 	}
 	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records, all.Compared)
@@ -61,6 +61,9 @@ func TestSeedsAgree(t *testing.T) {
 // TestSeedsThatDisagreedAgree: what was mended stays mended. What a seed stands for changes with the generator, and the later seeds replace it then.
 func TestSeedsThatDisagreedAgree(t *testing.T) {
 	for seed, what := range map[uint64]string{
+		167:   "an audit reads the dead letters of two records at one place",
+		471:   "a refused retry copy is asked for again when the next has failed",
+		629:   "a retry copy of which no word came is asked for again when the next has failed",
 		1813:  "two copies of a record are replayed, and the second is written while the first is being tried",
 		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on its way",
 	} {

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// LifeCorruptions lists those of how processes live and end, which apply to nearly every history.
-func LifeCorruptions() []Corruption {
+// lifeCorruptions are those of how processes live and end, which apply to nearly every history.
+func lifeCorruptions() []Corruption {
 	up := func(anomaly string) Promise { return Promise{"stays-up", anomaly} }
 	return []Corruption{
 		{Name: "an instance ends by itself", Promise: up("crashed"), apply: falls},
