@@ -105,8 +105,9 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 	if len(more.Twice) > 0 {
 		say("metadata-wrong", "it has more than one %s", strings.Join(more.Twice, ", "))
 	}
-	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && (*e < had[0] || *e > had[1]) {
-		say("metadata-wrong", "it says that the record was read with leader epoch %d; its batch has %d, its partition %d", *e, had[0], had[1])
+	// Which epoch is meant is for the subject to say: that of the leader, or that of its own assignment (pyrallel-consumer).
+	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && *e != had[0] && (*e < 0 || *e > max(had[1], c.w.assigned)) {
+		say("metadata-wrong", "it says that the record was read in epoch %d; its batch has leader epoch %d, its partition %d, and no assignment came to it", *e, had[0], had[1])
 	}
 	for _, name := range slices.Sorted(maps.Keys(more.Times)) {
 		switch at := more.Times[name]; {

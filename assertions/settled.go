@@ -5,7 +5,7 @@ package assertions
 //
 //	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
 //
-// An attempt beyond the promised number moves nothing: an endless loop is no progress.
+// An attempt beyond the promised number moves nothing, nor does one in the ninth series of a record: an endless loop is no progress.
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func (w *world) progress(e *history.Event) {
 		w.session = max(w.session, time.Duration(e.Aux))
 	case history.KindAttemptStart, history.KindAttemptEnd:
 		limit := w.contract.MaxAttempts
-		moved = limit == 0 || w.attempt != nil && int(w.attempt.k) <= limit
+		moved = limit == 0 || w.attempt != nil && int(w.attempt.k) <= limit && w.contract.Progress(e.N)
 	case history.KindProduceResponse:
 		moved = w.write != nil && w.write.passed
 	case history.KindCommitResponse:

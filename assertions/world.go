@@ -71,6 +71,8 @@ type world struct {
 	acked        int64
 	// nameless counts the attempts in which the oracle found no id; exempt the records in which it can't find one.
 	nameless, exempt int64
+	// assigned is no less than any epoch that an assignment can have: their number so far, and their generation.
+	assigned int32
 	// unnamed are the nameless attempts whose places tell nothing yet.
 	unnamed []unnamed
 	sealed  bool
@@ -200,6 +202,7 @@ func (w *world) takeRare(e *history.Event) {
 	case history.KindTxnEndResponse:
 		w.answerEnd(e)
 	case history.KindAssigned:
+		w.assigned = max(w.assigned+1, e.N)
 		w.assign(e)
 	case history.KindRevoked:
 		w.revoke(e)

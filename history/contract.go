@@ -160,6 +160,13 @@ const (
 	patienceSeries = 64
 )
 
+// generous is how many times its number of attempts a record may be tried before more of them are taken for an endless loop: deliveries and copies
+// that a disruption justifies have attempts of their own.
+const generous = 8
+
+// Progress reports whether the n-th attempt of a record (from 1) can be one on the way to its end; beyond that a consumer goes round in circles.
+func (c *Contract) Progress(n int32) bool { return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts }
+
 // Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its commit interval, and what clients
 // take beside them. The session timeouts that are seen in a run come on top.
 func (c *Contract) Patience() time.Duration {

@@ -426,7 +426,8 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 
 // ended reports whether nothing more is owed for a record, commits apart.
 func (m *Measurer) ended(r *record) bool {
-	return r.terminal != none || r.has(skipped|tried) || m.header.Contract.WireOnly
+	givenUp := !m.header.Contract.HasDLQ() && r.has(attempted)
+	return givenUp || r.terminal != none || r.has(skipped|tried) || m.header.Contract.WireOnly
 }
 
 func (m *Measurer) role(topic int16) history.Role {

@@ -143,13 +143,9 @@ func (l *live) count(event *history.Event) {
 	}
 }
 
-// generous is how many times its number of attempts a record may be tried before more of them are taken for an endless loop: copies and deliveries that
-// a disruption justifies have attempts of their own.
-const generous = 8
-
 // move notes that something moves, as far as that is promised.
 func (l *live) move(event *history.Event) {
-	if limit := l.header.Contract.MaxAttempts; limit == 0 || int(event.N) <= generous*limit {
+	if l.header.Contract.Progress(event.N) {
 		l.moved.Add(1)
 	}
 }

@@ -400,7 +400,7 @@ func (j *judge) untrue(r *record, e *history.Event) bool {
 			return true
 		}
 	}
-	if more.Epoch != nil && more.Epochs != nil && (*more.Epoch < more.Epochs[0] || *more.Epoch > more.Epochs[1]) || len(more.Twice) > 0 {
+	if more.Epoch != nil && more.Epochs != nil && *more.Epoch != more.Epochs[0] && (*more.Epoch < 0 || *more.Epoch > max(more.Epochs[1], j.assigned())) || len(more.Twice) > 0 {
 		return true
 	}
 	if r.disturbed || len(more.Quotes) == 0 || len(r.letters) == 0 {
@@ -490,4 +490,15 @@ func (j *judge) previous(r *record, records map[int32]*record) (before *record, 
 		}
 	}
 	return before, open
+}
+
+// assigned is no less than any epoch that an assignment can have: how many there were, or their generation.
+func (j *judge) assigned() int32 {
+	most := int32(0)
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindAssigned {
+			most = max(most+1, e.N)
+		}
+	}
+	return most
 }

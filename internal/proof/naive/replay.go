@@ -317,7 +317,7 @@ func (j *judge) moves(at int) bool {
 	e := &j.events[at]
 	switch e.Kind {
 	case history.KindAttemptStart, history.KindAttemptEnd:
-		return true
+		return j.header.Contract.Progress(e.N)
 	case history.KindProduceResponse:
 		return e.Instance >= 0 && accepted(e)
 	case history.KindTxnEndResponse:
