@@ -18,6 +18,13 @@ FAILURE = ("x-error-reason", "x-retry-attempt", "source-topic", "partition", "of
 logger = logging.getLogger("worker")
 
 
+def own_headers(message):
+    """Returns what the application wrote: all headers, but for the last of each in FAILURE if the message comes back from the dead-letter topic with all of them."""
+    last = {name: index for index, (name, _) in enumerate(message.headers) if name in FAILURE}
+    drop = set(last.values()) if len(last) == len(FAILURE) else ()
+    return [header for index, header in enumerate(message.headers) if index not in drop]
+
+
 class Refused(Exception):
     def __init__(self, reason, status=None, retry_after=0.0):
         super().__init__(reason)
@@ -105,7 +112,7 @@ class Worker(ConsumerRebalanceListener):
 
     async def dead_letter(self, message, attempts, reason):
         """Returns when the dead letter is acknowledged."""
-        headers = [header for header in message.headers if header[0] not in FAILURE] + [
+        headers = own_headers(message) + [
             ("x-error-reason", reason.encode("utf-8", "replace")),
             ("x-retry-attempt", str(attempts).encode()),
             ("source-topic", message.topic.encode()),

@@ -167,7 +167,8 @@ func (s *service) deadLetter(ctx context.Context, record *kgo.Record, attempts i
 	}
 }
 
-// headers returns the record's own headers and those of its failure; a record that comes back from the dead-letter topic does not keep old ones.
+// headers returns the record's own headers and those of its failure. A record that comes back from the dead-letter topic has all of the latter, and does not
+// keep them; one that has some of these names has them from its application.
 func headers(record *kgo.Record, attempts int, reason error) []kgo.RecordHeader {
 	failure := []kgo.RecordHeader{
 		{Key: "x-error-reason", Value: []byte(strings.ToValidUTF8(reason.Error(), "?"))},
@@ -177,9 +178,18 @@ func headers(record *kgo.Record, attempts int, reason error) []kgo.RecordHeader 
 		{Key: "offset", Value: []byte(strconv.FormatInt(record.Offset, 10))},
 		{Key: "epoch", Value: []byte(strconv.Itoa(int(record.LeaderEpoch)))},
 	}
-	own := slices.DeleteFunc(slices.Clone(record.Headers), func(h kgo.RecordHeader) bool {
-		return slices.ContainsFunc(failure, func(f kgo.RecordHeader) bool { return f.Key == h.Key })
-	})
+	latest := map[string]int{}
+	for i, header := range record.Headers {
+		if slices.ContainsFunc(failure, func(f kgo.RecordHeader) bool { return f.Key == header.Key }) {
+			latest[header.Key] = i
+		}
+	}
+	var own []kgo.RecordHeader
+	for i, header := range record.Headers {
+		if at, ours := latest[header.Key]; !ours || at != i || len(latest) < len(failure) {
+			own = append(own, header)
+		}
+	}
 	return append(own, failure...)
 }
 

@@ -24,6 +24,24 @@ func (l letters) options() []kgo.Opt {
 	return options
 }
 
+// ownHeaders returns the headers without the last of each of these names if all of them are there: then the record comes back from the dead-letter topic.
+// One that has a few of them has them from its application.
+func ownHeaders(headers []kgo.RecordHeader, names []string) []kgo.RecordHeader {
+	latest := map[string]int{}
+	for i, header := range headers {
+		if slices.Contains(names, header.Key) {
+			latest[header.Key] = i
+		}
+	}
+	var own []kgo.RecordHeader
+	for i, header := range headers {
+		if at, ours := latest[header.Key]; !ours || at != i || len(latest) < len(names) {
+			own = append(own, header)
+		}
+	}
+	return own
+}
+
 // letter is the dead letter of a record: its key, value and headers, and those of its failure.
 func letter(l letters, record *kgo.Record, attempts int, failed *failure) *kgo.Record {
 	values := []string{
@@ -35,10 +53,8 @@ func letter(l letters, record *kgo.Record, attempts int, failed *failure) *kgo.R
 		names = []string{"failed-because", "failed-attempts", "failed-topic", "failed-partition", "failed-offset", "failed-epoch"}
 	}
 	out := &kgo.Record{Topic: os.Getenv("KAFKA_DLQ_TOPIC"), Key: record.Key, Value: record.Value}
-	for _, header := range record.Headers {
-		if !l.bare && !slices.Contains(names, header.Key) { // it may come back from the dead-letter topic
-			out.Headers = append(out.Headers, header)
-		}
+	if !l.bare {
+		out.Headers = ownHeaders(record.Headers, names)
 	}
 	for i, name := range names {
 		out.Headers = append(out.Headers, kgo.RecordHeader{Key: name, Value: []byte(values[i])})

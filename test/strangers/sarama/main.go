@@ -169,9 +169,16 @@ func letter(topic string, message *sarama.ConsumerMessage, attempts int, failed 
 		"offset":          strconv.FormatInt(message.Offset, 10),
 		"epoch":           "-1", // sarama does not tell it
 	}
+	latest := map[string]int{}
+	for i, header := range message.Headers {
+		if _, ours := added[string(header.Key)]; ours {
+			latest[string(header.Key)] = i
+		}
+	}
 	var headers []sarama.RecordHeader
-	for _, header := range message.Headers {
-		if _, ours := added[string(header.Key)]; !ours { // it may come back from the dead-letter topic
+	for i, header := range message.Headers {
+		// One that comes back from the dead-letter topic has all of them; one that has a few has them from its application.
+		if at, ours := latest[string(header.Key)]; !ours || at != i || len(latest) < len(added) {
 			headers = append(headers, *header)
 		}
 	}
