@@ -83,9 +83,12 @@ func (w *world) standsStill() bool {
 
 // unsettled says how long nothing had moved when the drain ended, and how long it would have had to.
 func (w *world) unsettled() string {
-	from, to, _ := w.quiet()
-	if from == never || to == never {
+	from, to, enough := w.quiet()
+	switch {
+	case from == never || to == never:
 		return "the drain never came to its end"
+	case enough:
+		return fmt.Sprintf("nothing moved for %s at the end of the drain, but the machine stood still for much of that", near(to-from))
 	}
 	return fmt.Sprintf("the drain ended %s after something last moved, and standing still is proven after %s", near(to-from), near(w.patience()))
 }
