@@ -34,13 +34,19 @@ async function call(topic, partition, message) {
   throw error
 }
 
+// kafkajs reads headers without a value, but can't write them: such a value becomes an empty one.
+function writable(headers) {
+  const filled = (value) => (Array.isArray(value) ? value.map(filled) : value ?? '')
+  return Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => [name, filled(value)]))
+}
+
 // Resolves when the dead letter is acknowledged. Tries until then, or until the service is to stop.
 async function deadLetter(topic, partition, message, attempts, error) {
   const letter = {
     key: message.key,
     value: message.value,
     headers: {
-      ...message.headers,
+      ...writable(message.headers),
       'original-topic': topic,
       'original-partition': String(partition),
       'original-offset': message.offset,
