@@ -165,7 +165,9 @@ const (
 const generous = 8
 
 // Progress reports whether the n-th attempt of a record (from 1) can be one on the way to its end; beyond that a consumer goes round in circles.
-func (c *Contract) Progress(n int32) bool { return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts }
+func (c *Contract) Progress(n int32) bool {
+	return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts
+}
 
 // Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its commit interval, and what clients
 // take beside them. The session timeouts that are seen in a run come on top.

@@ -33,6 +33,7 @@ func newStory(records int) *story {
 			{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ}, {Name: "retry", Role: history.RoleRetry},
 		},
 		Contract: history.Contract{
+			DeadLetters: true,
 			MaxAttempts: 3, Counter: history.CounterMemory,
 			Backoff:   history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 10 * time.Second},
 			Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout},
@@ -440,8 +441,13 @@ func TestWhatIsOwedDependsOnTheContract(t *testing.T) {
 			s.header.Contract.LogicalDeadLetters = true
 			s.attempt(0, 5*ms, 6*ms, history.OutcomeLogical, nil)
 		}},
-		"only in a retry topic": {1, func(s *story) { s.produced(0, 10*ms, retryTopic, 0, 0, 0) }},
-		"dead letter forged":    {1, func(s *story) { s.produced(0, 10*ms, dlq, 0, 0, history.Forged) }},
+		"failed for good, and given up by contract": {0, func(s *story) {
+			s.header.Contract.DeadLetters = false
+			s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil)
+		}},
+		"failed for good, and committed before its dead letter": {1, func(s *story) { s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil) }},
+		"only in a retry topic":                                 {1, func(s *story) { s.produced(0, 10*ms, retryTopic, 0, 0, 0) }},
+		"dead letter forged":                                    {1, func(s *story) { s.produced(0, 10*ms, dlq, 0, 0, history.Forged) }},
 		"dead letter found by audit": {0, func(s *story) {
 			s.add(history.KindAuditRecord, time.Second, func(e *history.Event) { e.Record, e.Topic = 0, dlq })
 		}},

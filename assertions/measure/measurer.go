@@ -426,8 +426,9 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 
 // ended reports whether nothing more is owed for a record, commits apart.
 func (m *Measurer) ended(r *record) bool {
-	givenUp := !m.header.Contract.HasDLQ() && r.has(attempted)
-	return givenUp || r.terminal != none || r.has(skipped|tried) || m.header.Contract.WireOnly
+	contract := &m.header.Contract
+	givenUp := !contract.HasDLQ() && !contract.ExitsExhausted && r.has(attempted)
+	return givenUp || r.terminal != none || r.has(skipped|tried) || contract.WireOnly
 }
 
 func (m *Measurer) role(topic int16) history.Role {
