@@ -278,6 +278,10 @@ class Service:
             self.offsets.pop(partition.partition, None)
 
     def drop(self, partitions):
+        # librdkafka keeps a partition paused beyond its assignment: it would still be paused when it comes back to this process.
+        paused = [p for p in partitions if p.partition in self.workers and self.workers[p.partition].paused]
+        if paused:
+            self.consumer.resume(paused)
         workers = [worker for worker in (self.workers.pop(p.partition, None) for p in partitions) if worker]
         for worker in workers:
             worker.stop()
