@@ -6,6 +6,8 @@ export CGO_ENABLED = 0
 GO       ?= go
 SCENARIO ?= dlq-publish-failure
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # With PARTS=n, the targets that say so do every n-th piece of their work, other ones for each commit: CI has little time, and sees all of it in n
@@ -22,7 +24,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs strangers strangers-short fuzz bench schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-suite strangers strangers-short corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 build:
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
@@ -30,8 +32,9 @@ build:
 run: build
 	./dlqbench run $(SCENARIO)
 
-# The quick tests, the program's own scripts included. The proof (make prove) and the shipped scenarios (make scenarios) take minutes
-# and are run apart.
+# The quick tests, the program's own scripts included. They need Go alone: they install and download nothing but Go
+# modules, and skip what needs a program that is not here. The proof (make prove) and the shipped scenarios
+# (make scenarios) take minutes and are run apart.
 test:
 	$(GO) test -short ./...
 	@echo "not run here: the modules beside (make test-modules), the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
@@ -56,7 +59,7 @@ test-docker: build
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
 ON_KAFKA ?= dlq-publish-failure share-group \
-	producer-fenced min-isr-lost coordinator-reload leader-epochs frozen-broker rolling-brokers dlq-broker-killed
+	producer-fenced min-isr-lost coordinator-reload leader-epochs frozen-broker rolling-brokers dlq-broker-killed share-broker-letters
 scenarios-kafka: build
 	./dlqbench run --quiet --cluster process --set cluster.brokers=3 $(ON_KAFKA)
 
@@ -83,11 +86,21 @@ scenarios: build
 # That verdicts can be trusted: planted bugs are caught, correct consumers never accused, those that others wrote among them, checkers agree with their
 # definitions. It takes hours; docs/proof.md has the tables. Longer still: PROVE="soundness --first 100000 --runs 100000 --for 8h".
 prove: build
+	$(if $(PROVE),,./dlqbench prove completeness --suite default)
 	./dlqbench prove $(or $(PROVE),--strangers test/strangers)
 
+# Which planted bugs of ordinary consumers the suite of dlqbench init names, in PARTS. The same of all shipped scenarios takes many hours, so it goes on
+# from what it knows: ./dlqbench prove completeness --suite library --for 1h --resume runs/library.json --json runs/library.json
+SUITE_SEEDS ?= 5
+prove-suite: build
+	./dlqbench prove completeness --suite default --quiet --parallel 4 --first $$(($(SLICE) * 5)) --seeds $(SUITE_SEEDS) \
+		$$(./dlqbench mutant | $(PART) | awk '{print "--mutant", $$1}')
+
 # Correct consumers in Go, Python, Java and JavaScript that know nothing of dlqbench, in the shipped scenarios. What this machine can't build is told as SKIPPED.
+# Before them, one that is told to make mistakes.
 STRANGERS ?= --runs 600
 strangers: build
+	$(GO) test -count=1 -timeout 30m -run TestBugsOfAStrangerAreNamed ./internal/proof
 	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
 
 # Six of those runs, the next ones with each commit.
@@ -99,8 +112,21 @@ prove-short: prove-oracle prove-runs
 prove-oracle: build
 	./dlqbench prove oracle --quiet --histories 4000
 prove-runs: build
-	./dlqbench prove completeness soundness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 --runs 10000 --for 30s \
+	./dlqbench prove completeness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 \
 		$$(./dlqbench mutant | $(PART) | awk '{print "--mutant", $$1}')
+	./dlqbench prove soundness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --runs 10000 --for 30s
+
+# The net under a redesign of the judges. `make corpus-runs` with a build that is trusted fills the corpus: every shipped scenario,
+# every planted bug, soundness's modes. It takes about half an hour and 150 MB. `make corpus` then judges all of it in seconds, with
+# the code as it stands, and tells each verdict, count or example that changed.
+CORPUS ?= runs/corpus
+corpus-runs: build
+	rm -rf $(CORPUS)
+	-./dlqbench run --quiet --parallel 4 --out $(CORPUS)/scenarios $$(./dlqbench list --cluster embedded | awk '{print $$1}')
+	-./dlqbench prove completeness soundness --quiet --keep-runs --out $(CORPUS)/proof --parallel 4 --seeds 1 --runs 100
+	$(GO) run ./internal/corpus -accept $(CORPUS)
+corpus:
+	$(GO) run ./internal/corpus $(CORPUS)
 
 # Some fuzzing for everything that decodes what comes from outside. A number of inputs, not a time: at the end of a time, Go before 1.27 now and then
 # reports "context deadline exceeded" as a failure of the target (go.dev/issue/75804).
@@ -115,6 +141,29 @@ fuzz:
 # What dlqbench costs, as ratios measured in turns: see docs/performance.md. For example BENCH="-only 1,5 -json figures.json".
 bench: build
 	$(GO) run ./internal/cost -dlqbench ./dlqbench $(BENCH)
+
+# go install of a version works with nothing of ours on the machine: from a module proxy made of this commit.
+test-install:
+	ci/test-install.sh
+
+# The licences of all modules in the binary are permissive, and NOTICE repeats their notices. Release archives contain
+# the file that this writes.
+licenses:
+	ci/licenses.sh dist/THIRD_PARTY_LICENSES
+
+# The workflows in .github are what GitHub takes.
+workflows:
+	$(GO) run $(ACTIONLINT) -color=false
+
+# Lines of code, modules, and the size of the binary; docs/development.md has them.
+figures: build
+	ci/figures.sh
+
+# The release, without publishing it: dist/ gets archives, checksums and SBOMs. Building goreleaser takes minutes the
+# first time. SNAPSHOT=--skip=... leaves out what this machine can't do.
+SNAPSHOT ?= $(if $(shell command -v syft),,--skip=sbom) $(if $(shell docker buildx version 2>/dev/null),,--skip=docker)
+snapshot:
+	$(GO) run $(GORELEASER) release --snapshot --clean $(SNAPSHOT)
 
 schemas:
 	$(GO) generate ./scenarios ./reports ./internal/gate ./internal/bench

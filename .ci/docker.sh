@@ -14,17 +14,8 @@ skip() {
 	exit 77
 }
 
-have() { command -v "$1" >/dev/null 2>&1; }
-
-install() { # install COMMAND PACKAGE…: Debian packages, where the machine lets us
-	have "$1" && return 0
-	have apt-get && [ "$(id -u)" = 0 ] || return 1
-	local wanted=$1
-	shift
-	printf 'installing %s\n' "$*"
-	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } </dev/null >/dev/null 2>&1
-	have "$wanted"
-}
+. .ci/install.sh
+apt_options=--no-install-recommends
 
 work=
 daemon=
@@ -54,7 +45,7 @@ trap 'exit 143' TERM
 
 answers() { timeout 5 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
-install docker docker.io iptables || skip 'there is no docker command; install Docker, or run as root where apt-get can install docker.io'
+install docker docker.io iptables || skip 'there is no docker command; install Docker, or let docker.io be installed (DLQBENCH_INSTALL=yes, as root)'
 if ! answers; then
 	[ "$(uname)" = Linux ] || skip 'no engine answers; start Docker'
 	[ "$(id -u)" = 0 ] || skip 'no engine answers, and only root can start dockerd'

@@ -16,10 +16,11 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// gateScript is the one script that every CI runs, and the folder of the repository that it is in.
+// gateScript is the one script that every CI runs, actionScript has the steps of the GitHub Action around it.
 const (
 	repositoryRoot = "../.."
 	gateScript     = "ci/gate.sh"
+	actionScript   = "ci/action.sh"
 )
 
 // shell runs the script in a folder with nothing in its environment but what is given; the PATH gets what any system has.
@@ -169,6 +170,10 @@ type action struct {
 		Description string  `yaml:"description"`
 		Default     *string `yaml:"default"`
 	} `yaml:"inputs"`
+	Outputs map[string]struct {
+		Description string `yaml:"description"`
+		Value       string `yaml:"value"`
+	} `yaml:"outputs"`
 	Runs struct {
 		Using string       `yaml:"using"`
 		Steps []actionStep `yaml:"steps"`
@@ -176,6 +181,7 @@ type action struct {
 }
 
 type actionStep struct {
+	ID    string            `yaml:"id"`
 	Name  string            `yaml:"name"`
 	If    string            `yaml:"if"`
 	Shell string            `yaml:"shell"`
@@ -212,6 +218,18 @@ func TestAction(t *testing.T) {
 			t.Errorf("the input %s is not described, has no default or is not used", name)
 		}
 	}
+	var scripts []byte
+	for _, name := range []string{gateScript, actionScript} {
+		text, err := os.ReadFile(filepath.Join(repositoryRoot, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts = append(scripts, text...)
+		if info, err := os.Stat(filepath.Join(repositoryRoot, name)); err != nil || info.Mode()&0o111 == 0 {
+			t.Errorf("%s can't be executed (%v)", name, err)
+		}
+	}
+	pinned := regexp.MustCompile(`^[a-z-]+/[a-z-]+@[0-9a-f]{40}$`)
 	for _, step := range one.Runs.Steps {
 		if (step.Run == "") == (step.Uses == "") || step.Run != "" && step.Shell == "" {
 			t.Errorf("the step %s needs run and shell, or uses", step.Name)
@@ -219,19 +237,22 @@ func TestAction(t *testing.T) {
 		if strings.Contains(step.Run, "${{") {
 			t.Errorf("what somebody else writes gets into the command of %s", step.Name)
 		}
-	}
-	settings := regexp.MustCompile(`DLQBENCH_[A-Z_]+`)
-	text, err := os.ReadFile(script(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range one.Runs.Steps[0].Env {
-		if !slices.Contains(settings.FindAllString(string(text), -1), name) {
-			t.Errorf("the script does not know %s", name)
+		if step.Run != "" && !strings.Contains(step.Run, "$GITHUB_ACTION_PATH/"+actionScript) {
+			t.Errorf("the step %s does not run %s", step.Name, actionScript)
+		}
+		if step.Uses != "" && !pinned.MatchString(step.Uses) {
+			t.Errorf("the step %s uses %s, which is not pinned to a commit", step.Name, step.Uses)
+		}
+		for name := range step.Env {
+			if !strings.Contains(string(scripts), name) && name != "GH_TOKEN" {
+				t.Errorf("the scripts do not know %s", name)
+			}
 		}
 	}
-	if info, err := os.Stat(script(t)); err != nil || info.Mode()&0o111 == 0 || !strings.Contains(one.Runs.Steps[0].Run, gateScript) {
-		t.Errorf("the action does not run %s, or it can't be executed (%v)", gateScript, err)
+	for name, output := range one.Outputs {
+		if output.Description == "" || !strings.Contains(output.Value, "steps.gate.outputs."+name) {
+			t.Errorf("the output %s is not described or not that of the gate", name)
+		}
 	}
 }
 

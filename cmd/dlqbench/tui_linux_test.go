@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
@@ -178,6 +179,11 @@ func TestTUINeedsATerminal(t *testing.T) {
 // A terminal that goes away ends the run in order, as it does without the view.
 func TestTUIHangup(t *testing.T) {
 	t.Parallel()
+	// Under nohup the tests are started with SIGHUP ignored, and the program would take that over and mean it. What is handled here
+	// is not ignored there.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--set", "workload.duration=5m")
 	x.waitForScreen("phase      steady")
 	if err := x.command.Process.Signal(syscall.SIGHUP); err != nil {

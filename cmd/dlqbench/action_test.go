@@ -1,0 +1,202 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// job is a job of GitHub Actions as far as the scripts of action.yml see it.
+type job struct {
+	*testing.T
+	dir, bin    string
+	environment []string
+}
+
+// newJob returns a job whose PATH has no dlqbench; fake programs are given as name and script.
+func newJob(t *testing.T, programs ...string) *job {
+	t.Helper()
+	j := &job{T: t, dir: t.TempDir(), bin: t.TempDir()}
+	path := []string{j.bin}
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(folder, "dlqbench")); err != nil {
+			path = append(path, folder)
+		}
+	}
+	for i := 0; i < len(programs); i += 2 {
+		j.program(programs[i], programs[i+1])
+	}
+	j.environment = append(os.Environ(), "PATH="+strings.Join(path, string(os.PathListSeparator)), "RUNNER_TEMP="+j.dir,
+		"GITHUB_OUTPUT="+j.file("output"), "GITHUB_PATH="+j.file("path"), "DLQBENCH_FOLDER="+j.file("bin"),
+		"DLQBENCH_RELEASES="+j.file("releases"), "GITHUB_REPOSITORY=shop/orders", "CALLS="+j.file("calls"))
+	return j
+}
+
+func (j *job) file(name string) string { return filepath.Join(j.dir, name) }
+
+func (j *job) program(name, script string) {
+	j.Helper()
+	if err := os.WriteFile(filepath.Join(j.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		j.Fatal(err)
+	}
+}
+
+func (j *job) write(name, text string) {
+	j.Helper()
+	if err := os.MkdirAll(filepath.Dir(j.file(name)), 0o755); err != nil {
+		j.Fatal(err)
+	}
+	if err := os.WriteFile(j.file(name), []byte(text), 0o600); err != nil {
+		j.Fatal(err)
+	}
+}
+
+func (j *job) read(name string) string {
+	data, _ := os.ReadFile(j.file(name)) // a file that is not there is empty
+	return string(data)
+}
+
+// step runs a step and checks its exit code and what a file, or its log (""), has then.
+func (j *job) step(name string, code int, file, want string, settings ...string) {
+	j.Helper()
+	script, err := filepath.Abs(filepath.Join(repositoryRoot, actionScript))
+	if err != nil {
+		j.Fatal(err)
+	}
+	for _, one := range []string{"output", "path", "calls"} {
+		_ = os.Remove(j.file(one))
+	}
+	got, out := shell(j.T, script, j.dir, append(j.environment[:len(j.environment):len(j.environment)], settings...), name)
+	text := out
+	if file != "" {
+		text = j.read(file)
+	}
+	if got != code || !strings.Contains(text, want) {
+		j.Errorf("%s %v: exit code %d, want %d and %q in %q:\n%s%s", name, settings, got, code, want, file, j.read(file), out)
+	}
+}
+
+// dlqbench comes from the PATH, a release, or a build whose key in the cache changes with what is built.
+func TestActionPlan(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	j.step("plan", 0, "output", "mode=release\n", "DLQBENCH_VERSION=v1.2.3-rc.1")
+	j.step("plan", 0, "output", "mode=release\n", "DLQBENCH_REF=v1.2.3")
+	j.step("plan", 0, "output", "mode=source\n", "DLQBENCH_REF=v1")
+	j.step("plan", 0, "output", "mode=source\n", "DLQBENCH_VERSION=main", "DLQBENCH_REF=v1.2.3")
+	j.step("plan", 0, "output", "-main-", "DLQBENCH_VERSION=main")
+	j.step("plan", 0, "output", "key=", "DLQBENCH_REF=main")
+	first := j.read("output")
+	j.step("plan", 0, "output", first, "DLQBENCH_REF=main")
+	j.program("dlqbench", "exit 0")
+	j.step("plan", 0, "output", "mode=path\n")
+	j.step("plan", 0, "output", "mode=release\n", "DLQBENCH_VERSION=v1.2.3")
+}
+
+// An archive is used if its checksum is right. One that is not there is built, but never where a checksum was given.
+func TestActionGet(t *testing.T) {
+	t.Parallel()
+	switch runtime.GOARCH {
+	case "amd64", "arm64":
+	default:
+		t.Skip("there are no releases for this platform")
+	}
+	j := newJob(t,
+		"curl", `while [ $# -gt 1 ]; do [ "$1" != --output ] || to=$2; shift; done; cp "$1" "$to"`,
+		"go", `echo "go $*" >>"$CALLS"; printf '#!/bin/sh\necho built' >"$GOBIN/dlqbench" && chmod +x "$GOBIN/dlqbench"`)
+	archive := archived(t, "#!/bin/sh\necho released\n")
+	name := fmt.Sprintf("dlqbench_1.2.3_%s_%s.tar.gz", runtime.GOOS, runtime.GOARCH)
+	sum := fmt.Sprintf("%x", sha256.Sum256(archive))
+	j.write("releases/v1.2.3/"+name, string(archive))
+	j.write("releases/v1.2.3/checksums.txt", "0000  other.tar.gz\n"+sum+"  "+name+"\n")
+
+	release := func(more ...string) []string { return append(more, "DLQBENCH_MODE=release", "DLQBENCH_VERSION=v1.2.3") }
+	j.step("get", 0, "", "released\n", release()...)
+	j.step("get", 0, "path", j.file("bin")+"\n", release("DLQBENCH_CHECKSUM="+sum)...)
+	if err := os.Remove(j.file("bin/dlqbench")); err != nil {
+		t.Fatal(err)
+	}
+	j.step("get", 3, "", "it is not used", release("DLQBENCH_CHECKSUM=00")...)
+	j.write("releases/v1.2.3/checksums.txt", "")
+	j.step("get", 3, "", "none was expected", release()...)
+	j.step("get", 3, "calls", "", "DLQBENCH_MODE=release", "DLQBENCH_VERSION=v9.9.9", "DLQBENCH_CHECKSUM="+sum)
+	if calls := j.read("calls") + j.read("bin/dlqbench"); calls != "" {
+		t.Errorf("something else was installed: %s", calls)
+	}
+	j.step("get", 0, "calls", "go install github.com/dlqbench/dlqbench/cmd/dlqbench@v9.9.9\n",
+		"DLQBENCH_MODE=release", "DLQBENCH_VERSION=v9.9.9")
+	j.step("get", 0, "", "built", "DLQBENCH_MODE=source") // from the cache
+	if calls := j.read("calls"); calls != "" {
+		t.Errorf("a build from the cache was built again: %s", calls)
+	}
+	if err := os.Remove(j.file("bin/dlqbench")); err != nil {
+		t.Fatal(err)
+	}
+	j.step("get", 0, "calls", "go install -trimpath ./cmd/dlqbench\n", "DLQBENCH_MODE=source")
+}
+
+// archived returns an archive as a release has it, with this script as the program.
+func archived(t *testing.T, script string) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	packed := gzip.NewWriter(&buffer)
+	archive := tar.NewWriter(packed)
+	for name, text := range map[string]string{"LICENSE": "", "dlqbench": script} {
+		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+// The verdict and the report are outputs, whatever the verdict is.
+func TestActionGate(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	for code, verdict := range map[int]string{
+		exitPass: "pass", exitViolated: "fail", exitUsage: "usage", exitEnvironment: "environment",
+		exitInconclusive: "inconclusive", exitThreshold: "threshold", exitInterrupted: "interrupted",
+	} {
+		j.program("dlqbench", fmt.Sprintf("exit %d", code))
+		j.step("gate", code, "output", "verdict="+verdict+"\n")
+	}
+	if strings.Contains(j.read("output"), "report=") {
+		t.Error("there is a report, though nothing was run")
+	}
+	j.write("kept/index.html", "")
+	j.program("dlqbench", "exit 1")
+	j.step("gate", exitViolated, "output", "/kept/index.html\n", "DLQBENCH_ARTIFACTS=kept")
+}
+
+// A pull request has one comment. Where none may be written, that is a notice and no failure.
+func TestActionComment(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "gh", `echo "$*" >>"$CALLS"
+case "$*" in *--paginate*) echo "$KNOWN" ;; *) cat "${6#body=@}" >>"$CALLS" ;; esac
+[ -z "$REFUSED" ] || { echo "HTTP 403" >&2; exit 1; }`)
+	pull := "GITHUB_REF=refs/pull/12/merge"
+	j.step("comment", 0, "", "no comment is written", pull)
+	j.write("gate/summary.md", "# What was judged\n")
+	j.step("comment", 0, "", "no comment is written", "GITHUB_REF=refs/heads/main")
+	j.step("comment", 0, "calls", "--method POST repos/shop/orders/issues/12/comments -F body=@", pull)
+	j.step("comment", 0, "calls", "<!-- dlqbench gate: dlqbench -->\n# What was judged\n", pull)
+	j.step("comment", 0, "calls", "--method PATCH repos/shop/orders/issues/comments/345 -F body=@", pull, "KNOWN=345")
+	j.step("comment", 0, "calls", `startswith("<!-- dlqbench gate: part_1 -->")`, pull, "DLQBENCH_COMMENT=part 1")
+	j.step("comment", 0, "", `::notice::dlqbench wrote no comment: HTTP 403`, pull, "REFUSED=1")
+}
