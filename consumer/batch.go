@@ -242,7 +242,7 @@ func (b *batch) onAttempt(t *task, result outcome) {
 }
 
 func (b *batch) deadLetter(t *task, cause error) {
-	if !b.config.Settings.DLQEnabled {
+	if !b.config.Settings.WritesDLQ() {
 		b.discard(t, cause)
 		b.conclude(t, deadLettered)
 		return

@@ -29,9 +29,15 @@ type Settings struct {
 	Envelope string `json:"envelope,omitempty" jsonschema:"default=plain,enum=plain,enum=pipestream,enum=hexkit,enum=management,enum=spring,enum=spring-retryable-topic,enum=smallrye,enum=connect,enum=streams,enum=share-group,enum=watermill"`
 	// DLQEnabled dead-letters what fails for good; otherwise it is logged and committed.
 	DLQEnabled bool `json:"dlq_enabled" jsonschema:"default=true"`
+	// DLQWrittenBy says who writes the dead letters: consumer, or broker (share groups of Kafka 4.4 and later, KIP-1191: a record that fails for good is rejected,
+	// and the broker writes its dead letter, in the dialect share-group).
+	DLQWrittenBy string `json:"dlq_written_by,omitempty" jsonschema:"default=consumer,enum=consumer,enum=broker"`
 	// OnExhausted is what becomes of a record that fails for good without dead-lettering: finish (it is logged and committed) or exit (the consumer commits what is
 	// finished before it and ends with ErrRetriesExhausted; whoever starts it again meets the record again).
 	OnExhausted string `json:"on_exhausted,omitempty" jsonschema:"default=finish,enum=finish,enum=exit"`
+	// DLQOnFailure is what follows when a dead letter is refused: halt or retry (it is tried again and again; the promises differ, see docs/subjects.md), or
+	// crash (the consumer commits what is finished and ends with ErrLetterRefused).
+	DLQOnFailure string `json:"dlq_on_failure,omitempty" jsonschema:"default=halt,enum=halt,enum=retry,enum=crash"`
 	// StopGrace bounds the orderly stop after TERM.
 	StopGrace units.Duration `json:"stop_grace,omitempty" jsonschema:"default=5s"`
 	// Retry is in-place (a record waits in memory and its offset is not committed until it is done), topics (the first failure hands the record
@@ -61,7 +67,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,
 		Ordering: "key", MaxInFlight: 2000, AttemptTimeout: units.Duration(2e9), CommitInterval: units.Duration(1e8),
-		Envelope: "plain", DLQEnabled: true, OnExhausted: "finish", StopGrace: units.Duration(5e9), Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
-		TransactionTimeout: units.Duration(1e10),
+		Envelope: "plain", DLQEnabled: true, DLQWrittenBy: WrittenByConsumer, OnExhausted: "finish", DLQOnFailure: "halt", StopGrace: units.Duration(5e9),
+		Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky", TransactionTimeout: units.Duration(1e10),
 	}
 }

@@ -174,6 +174,38 @@ func TestAtStopDecides(t *testing.T) {
 	}
 }
 
+func TestAtRevokeDecides(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[Action]struct {
+		committed      int64
+		again, letters int
+	}{Retry: {0, 10, 0}, Finish: {10, 0, 0}, DeadLetter: {10, 0, 10}} {
+		b := newBench(t, 2)
+		b.produce(0, 10, 10)
+		b.produce(1, 10, 10)
+		settings := testSettings()
+		settings.RetryBackoffMS, settings.MaxRetryBackoffMS = 60_000, 60_000
+		parts := DefaultParts(settings)
+		parts.AtRevoke = func(*kgo.Record) Action { return action }
+		fails := func(seen *calls) Handler {
+			return func(_ context.Context, record *kgo.Record) error { seen.add(record); return errors.New("down") }
+		}
+		var before, after calls
+		first := b.start(b.config(settings, fails(&before)), parts)
+		b.eventually("all are in backoff", func() bool { return before.total() == 20 && first.Health().Waiting == 20 })
+		second := b.start(b.config(settings, fails(&after)), parts)
+		b.eventually("a partition has moved", func() bool { return len(second.Health().Assigned) == 1 })
+		b.eventually("what was left is tried again", func() bool { return after.total() == want.again })
+		moved := second.Health().Assigned[0].Partition
+		if at, letters := max(0, b.committed(moved)), len(b.letters()); at != want.committed || letters != want.letters {
+			t.Errorf("%d: committed %d with %d letters, want %+v", action, at, letters, want)
+		}
+		if err := errors.Join(first.stop(), second.stop()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestStopAwaitsRunningAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)

@@ -329,7 +329,7 @@ func (l *loop) retry(t *task, due time.Time) {
 	case !t.home.draining:
 		l.schedule.later(t, waiting, due)
 	case l.stopping:
-		l.atStop(t)
+		l.relinquish(t, l.parts.AtStop(t.record))
 	}
 }
 
@@ -361,12 +361,19 @@ func (l *loop) deadLetter(t *task, cause error) {
 
 // discard tells the log of a record that failed for good and leaves nothing behind.
 func (l *loop) discard(t *task, cause error) {
+	end := "dead-lettering is off, so it is finished"
+	if l.config.Settings.DLQEnabled {
+		end = "it is rejected, so that the broker dead-letters it"
+	}
 	l.config.Logger.Warn().Err(cause).Str("topic", t.record.Topic).Int32("partition", t.record.Partition).
-		Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; dead-lettering is off, so it is finished")
+		Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; " + end)
 }
 
 // ErrRetriesExhausted is returned by Run when a record failed for good and Settings.OnExhausted says exit.
 var ErrRetriesExhausted = errors.New("all retries are exhausted")
+
+// ErrLetterRefused is returned by Run when a dead letter was refused and Settings.DLQOnFailure says crash.
+var ErrLetterRefused = errors.New("the dead letter was refused")
 
 // giveUp begins the consumer's end. The record stays unfinished, so that nothing is committed past it.
 func (l *loop) giveUp(t *task, cause error) {
@@ -425,6 +432,9 @@ func (l *loop) onPublished(t *task, err error) {
 	}
 	t.tries++
 	l.complain(t, err.Error())
+	if l.config.Settings.DLQOnFailure == FailureCrash && l.exhausted == nil {
+		l.exhausted = fmt.Errorf("dead-lettering %s-%d offset %d: %w: %w", t.record.Topic, t.record.Partition, t.record.Offset, ErrLetterRefused, err)
+	}
 	if !t.home.draining {
 		l.schedule.later(t, refused, time.Now().Add(l.parts.Policy.Republish(t.tries)))
 	}
@@ -446,13 +456,15 @@ func (l *loop) expire(now time.Time) {
 				reason += ", and the partition has been taken away meanwhile: whoever gets it is given the record again"
 			}
 			l.complain(t, reason)
+			l.schedule.later(t, publishing, now.Add(patience)) // and again, for as long as it lasts
 		case queued, running:
 		}
 	}
 }
 
-// surfaceEvery is the time between two reports of one partition's trouble.
-const surfaceEvery = 5 * time.Second
+// surfaceEvery is the time between two reports of one partition's trouble. It is no longer than patience: so whoever waits for a word
+// of a letter that is not acknowledged has one within patience, be it of another letter.
+const surfaceEvery = patience
 
 // complain notes that a dead letter or a retry copy can't be published. The first one of a partition is reported, then the halt, then the same
 // every few seconds: not each try of each record.

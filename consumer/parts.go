@@ -31,6 +31,8 @@ type Parts struct {
 	// AtStop says what becomes of a record that is in backoff when the consumer stops. Retry leaves it, unfinished and
 	// uncommitted, to whoever is given the partition next.
 	AtStop func(record *kgo.Record) Action
+	// AtRevoke says the same of a record whose partition is taken away.
+	AtRevoke func(record *kgo.Record) Action
 	// Surface reports dead letters and retry copies that can't be published.
 	Surface func(log zerolog.Logger, trouble Trouble)
 }
@@ -46,6 +48,7 @@ func DefaultParts(settings Settings) Parts {
 		NewTracker: func() Tracker { return NewPrefixTracker() },
 		Committer:  GroupCommitter{},
 		AtStop:     func(*kgo.Record) Action { return Retry },
+		AtRevoke:   func(*kgo.Record) Action { return Retry },
 		Surface:    LogTrouble,
 	}
 }

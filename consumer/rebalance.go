@@ -78,6 +78,11 @@ func (l *loop) rebalance(event rebalance) {
 		}
 		close(event.done)
 	case revoked:
+		for _, at := range event.partitions {
+			if home := l.partitions[at]; home != nil {
+				l.release(home, l.parts.AtRevoke)
+			}
+		}
 		l.drain(event.partitions, revokeLimit, revokeLimit+commitLimit/3, event.done)
 	case lost:
 		// Another member has them by now: nothing may be committed.
@@ -192,21 +197,26 @@ func (l *loop) stop() {
 	var all []TopicPartition
 	for at, home := range l.partitions {
 		all = append(all, at)
-		held := l.schedule.inPhase(home, waiting)
-		home.draining = true
-		for _, t := range held {
-			l.schedule.cancel(t)
-			l.atStop(t)
-		}
+		l.release(home, l.parts.AtStop)
 	}
 	l.drain(all, l.grace(workShare), l.grace(commitShare), make(chan struct{}))
 }
 
+// release begins nothing more in a partition, and does with what is in backoff there what the part says.
+func (l *loop) release(home *partition, part func(*kgo.Record) Action) {
+	held := l.schedule.inPhase(home, waiting)
+	home.draining = true
+	for _, t := range held {
+		l.schedule.cancel(t)
+		l.relinquish(t, part(t.record))
+	}
+}
+
 var errStopped = errors.New("the consumer stopped while the record was in backoff")
 
-// atStop does with a task in backoff what the part says; by default it is left as it is.
-func (l *loop) atStop(t *task) {
-	switch l.parts.AtStop(t.record) {
+// relinquish ends a task that would be tried again; by default it is left as it is.
+func (l *loop) relinquish(t *task, action Action) {
+	switch action {
 	case Finish:
 		l.finish(t)
 	case DeadLetter:

@@ -274,6 +274,7 @@ func (x *transactor) publishAll(ctx context.Context, taken <-chan struct{}) (ref
 			for t := range pending {
 				x.complain(t, "the write is not acknowledged after "+patience.String())
 			}
+			late = time.After(patience)
 		case <-stop:
 			x.noteStop(ctx)
 			stop, grace = nil, time.After(time.Until(x.stopAt.Add(x.grace(workShare))))

@@ -25,9 +25,17 @@ const (
 	ExhaustedFinish = "finish"
 	ExhaustedExit   = "exit"
 
+	// FailureHalt, FailureRetry and FailureCrash are the values of Settings.DLQOnFailure.
+	FailureHalt  = "halt"
+	FailureRetry = "retry"
+	FailureCrash = "crash"
+
 	ProtocolClassic  = "classic"
 	ProtocolConsumer = "consumer"
 	ProtocolShare    = "share"
+
+	WrittenByConsumer = "consumer"
+	WrittenByBroker   = "broker"
 
 	AssignorCooperativeSticky = "cooperative-sticky"
 	AssignorRange             = "range"
@@ -68,6 +76,8 @@ func (s Settings) Validate() error {
 	_, err := deadletter.Named(s.Envelope)
 	check(err == nil, "envelope: %v", err)
 	s.checkExhausted(check)
+	s.checkWriter(check)
+	s.checkFailure(check)
 	s.checkShare(check)
 	s.checkTransactions(check)
 	return errors.Join(errs...)
@@ -80,6 +90,26 @@ func (s Settings) checkExhausted(check func(bool, string, ...any)) {
 	check(!exit || !s.DLQEnabled, "on_exhausted exit goes with dlq_enabled false: what fails for good is dead-lettered otherwise")
 	check(!exit || s.Retry == RetryInPlace && s.GroupProtocol != ProtocolShare && !s.Transactions,
 		"on_exhausted exit goes with retry in-place, in a consumer group and without transactions")
+}
+
+// checkWriter: brokers write dead letters for share groups only, and in one dialect.
+func (s Settings) checkWriter(check func(bool, string, ...any)) {
+	broker := s.DLQWrittenBy == WrittenByBroker
+	check(broker || s.DLQWrittenBy == WrittenByConsumer || s.DLQWrittenBy == "", "dlq_written_by is %q: it is consumer or broker", s.DLQWrittenBy)
+	check(!broker || s.GroupProtocol == ProtocolShare, "dlq_written_by broker goes with group_protocol share: brokers write dead letters for share groups only (KIP-1191)")
+	check(!broker || s.DLQEnabled, "dlq_written_by broker goes with dlq_enabled true")
+	check(!broker || s.Envelope == deadletter.ShareGroupName, "dlq_written_by broker goes with envelope share-group, as brokers write dead letters in no other dialect")
+}
+
+// WritesDLQ reports whether the consumer writes dead letters itself.
+func (s Settings) WritesDLQ() bool { return s.DLQEnabled && s.DLQWrittenBy != WrittenByBroker }
+
+// checkFailure: a process ends because of a dead letter only where it can leave the record uncommitted.
+func (s Settings) checkFailure(check func(bool, string, ...any)) {
+	crash := s.DLQOnFailure == FailureCrash
+	check(crash || s.DLQOnFailure == FailureHalt || s.DLQOnFailure == FailureRetry || s.DLQOnFailure == "", "dlq_on_failure is %q: it is halt, retry or crash", s.DLQOnFailure)
+	check(!crash || s.Retry == RetryInPlace && s.GroupProtocol != ProtocolShare && !s.Transactions,
+		"dlq_on_failure crash goes with retry in-place, in a consumer group and without transactions")
 }
 
 // deliveryLimit is how often brokers deliver a record of a share group at most, by default (group.share.delivery.count.limit): released once more, it is gone.
