@@ -170,6 +170,7 @@ func (r *rig) topics() []history.Topic {
 func (c *cluster) direct(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	options = append(append(c.running.ClientOptions(), kgo.DisableClientMetrics(),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // aiokafka and kafkajs have no codec of their own
 		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MetadataMinAge(100*time.Millisecond)), options...)
 	client, err := kgo.NewClient(options...)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 const MaxBrokers = 9
 
 // DefaultImage is what is started when no image is named.
-const DefaultImage = "apache/kafka:4.1.0"
+const DefaultImage = "apache/kafka:4.4.0"
 
 const (
 	// loopback is where brokers are published, and nowhere else.

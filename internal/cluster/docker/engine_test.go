@@ -23,7 +23,7 @@ import (
 
 // The tests of this file need a container engine and the image that testdata/image/build.sh assembles (or DLQBENCH_DOCKER_IMAGE).
 
-const testImage = "dlqbench-test/kafka:4.1.0"
+const testImage = "dlqbench-test/kafka:4.4.0"
 
 func needEngine(t *testing.T) {
 	t.Helper()

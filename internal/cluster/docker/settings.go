@@ -74,6 +74,7 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_GROUP_SHARE_SESSION_TIMEOUT_MS":           "6000",
 		"KAFKA_GROUP_SHARE_RECORD_LOCK_DURATION_MS":      "15000",
 		"KAFKA_GROUP_COORDINATOR_REBALANCE_PROTOCOLS":    "classic,consumer",
+		"KAFKA_ERRORS_DEADLETTERQUEUE_TOPIC_NAME_PREFIX": "", // a run's topics begin with its id (KIP-1191)
 		// Small: several brokers share a machine with what is measured.
 		"KAFKA_NUM_NETWORK_THREADS":               "1",
 		"KAFKA_NUM_IO_THREADS":                    "2",

@@ -69,7 +69,7 @@ func TestBadOptions(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	for image, want := range map[string]string{
-		"apache/kafka:4.1.0": "docker, apache/kafka:4.1.0, 3 brokers", "registry.example.org:5000/team/kafka:1": "docker, team/kafka:1, 3 brokers",
+		"apache/kafka:4.4.0": "docker, apache/kafka:4.4.0, 3 brokers", "registry.example.org:5000/team/kafka:1": "docker, team/kafka:1, 3 brokers",
 		"localhost/kafka:1": "docker, kafka:1, 3 brokers", "kafka": "docker, kafka, 3 brokers",
 	} {
 		k := &Kafka{options: Options{Image: image}, nodes: make([]*node, 3)}

@@ -433,7 +433,7 @@ func TestShareGroupsAreRemoved(t *testing.T) {
 	}
 	owner := theirs(t, c)
 	for _, group := range []string{prefix, "orders"} {
-		if err := admin.BeginShareGroup(within(t), owner.kafka, group, nil); err != nil {
+		if err := admin.BeginShareGroup(within(t), owner.kafka, group, "", false, nil); err != nil {
 			t.Fatal(err)
 		}
 		shares(t, c, group)

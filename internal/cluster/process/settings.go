@@ -121,6 +121,9 @@ func groupSettings(version install.Version) map[string]string {
 			"share.coordinator.state.topic.compression.codec": "0",
 		})
 	}
+	if version.AtLeast(4, 4) {
+		settings["errors.deadletterqueue.topic.name.prefix"] = "" // a run's topics begin with its id (KIP-1191)
+	}
 	return settings
 }
 

@@ -3,13 +3,13 @@
 # with the libraries that ldd names, and busybox as its shell. It is configured by Apache Kafka's own kafka.docker.KafkaDockerWrapper, as the public image
 # is, so it obeys the same KAFKA_ variables; it is another image all the same, and is named for what it is.
 #
-#	build.sh [VERSION]      default 4.1.0; the image is dlqbench-test/kafka:VERSION, and its name the last line of the output
+#	build.sh [VERSION]      default 4.4.0; the image is dlqbench-test/kafka:VERSION, and its name the last line of the output
 #	KAFKA_LIBS=DIR build.sh takes the jars of this directory instead of asking Maven
 #
 # It needs a Docker engine, a JDK of 17 or later with jlink, Maven (but for KAFKA_LIBS) and busybox-static. An image that is there is not built again.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-version=${1:-4.1.0}
+version=${1:-4.4.0}
 image=dlqbench-test/kafka:$version
 # A change of these files makes another image.
 recipe=$(cd "$here" && cat build.sh Dockerfile pom.xml run server.properties log4j2.yaml tools-log4j2.yaml | sha256sum | cut -c1-16)
