@@ -34,6 +34,7 @@ type shortfall struct {
 	instance int16
 	attempts uint16
 	from, at time.Duration
+	asked    moment
 }
 
 func newBoundedRetries(w *world) checker {
@@ -51,8 +52,8 @@ func (c *boundedRetries) observe(e *history.Event) {
 	if c.w.attempt != nil {
 		c.judgeAttempt(c.w.attempt)
 	}
-	if c.w.write != nil && e.Kind == history.KindProduceRequest && c.w.write.letter {
-		c.judgeLetter(c.w.write)
+	for _, one := range c.w.lettersAsked(e) {
+		c.judgeLetter(&one)
 	}
 }
 
@@ -104,7 +105,7 @@ func (c *boundedRetries) judgeLetter(one *write) {
 		made = one.inRun
 	}
 	if int(made) < c.w.contract.MaxAttempts {
-		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at})
+		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at, one.mark()})
 	}
 }
 
@@ -118,7 +119,7 @@ func (c *boundedRetries) finish() Result {
 		}
 		c.saw("under-retried", c.w.about(one.number, 0, one.at, func() string {
 			return fmt.Sprintf("dead-lettered after %d retryable failures; the contract promises %d attempts", one.attempts, c.w.contract.MaxAttempts)
-		}, moment{history.KindProduceRequest, one.at}))
+		}, one.asked))
 	}
 	if !c.w.contract.HasDLQ() {
 		c.judgeGivenUp()

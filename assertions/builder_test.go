@@ -176,6 +176,14 @@ func (b *builder) logError() *builder {
 	return b
 }
 
+// says writes a line to the log of the process that names an error of Kafka's, and does not state that it is an error.
+func (b *builder) says(line string, code int16) *builder {
+	e := b.of(history.KindSubjectError)
+	e.Text, e.Code = line, code
+	b.put(e)
+	return b
+}
+
 // health says what the health URL of the instance was seen to become.
 func (b *builder) health(healthy int32) *builder {
 	e := b.of(history.KindSubjectHealth)

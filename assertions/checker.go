@@ -34,8 +34,8 @@ func catalogue() []invariant {
 		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
 		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindAttemptEnd, history.KindInstanceSignal,
 			history.KindInstanceExited}, newHalt, aboutHalt},
-		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest}, newBoundedRetries, aboutBoundedRetries},
-		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest},
+		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest, history.KindShareAckRequest}, newBoundedRetries, aboutBoundedRetries},
+		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindShareAckRequest},
 			newClassification, aboutClassification},
 		{"backoff", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse},
 			newBackoff, aboutBackoff},
@@ -48,7 +48,7 @@ func catalogue() []invariant {
 		{"liveness", []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned, history.KindCommitRequest, history.KindInstanceStarting,
 			history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited, history.KindFaultStart, history.KindFaultEffect,
 			history.KindFaultEnd}, newLiveness, aboutLiveness},
-		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest},
+		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest, history.KindShareAckRequest},
 			newGracefulStop, aboutGracefulStop},
 		{"stays-up", nil, newStaysUp, aboutStaysUp},
 		{"replay-round-trip", []history.Kind{history.KindProduceRequest}, newReplay, aboutReplay},
@@ -84,6 +84,8 @@ type sighting struct {
 	// missing is about what never came, gone since when it is sure not to come; "" for what came.
 	missing Missing
 	gone    time.Duration
+	// leads: others follow from it, so that it is told before them, however long its story.
+	leads bool
 	// say makes the summary; it is called for the few that are kept.
 	say func() string
 }
@@ -165,6 +167,9 @@ func (r *report) weigh(s *sighting) int {
 	if one == nil {
 		return 0
 	}
+	if s.leads {
+		return -1
+	}
 	weight := 2*int(one.attempts) + int(one.failedWrites) + 8*int(one.lives)
 	if l := r.w.letters[s.record]; l != nil {
 		weight += 2 * int(l.asked)
@@ -197,7 +202,7 @@ func (r *report) done(otherwise Status, why string) Result {
 
 // tell fills a witness in but for its biography, which needs a second walk through the history.
 func (w *world) tell(to *Witness, k *kept) {
-	*to = Witness{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Biography: []Line{}}
+	*to = Witness{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Biography: []Line{}, leads: k.leads}
 	if k.topic >= 0 && int(k.topic) < len(w.header.Topics) {
 		to.Topic = w.header.Topics[k.topic].Name
 	}

@@ -44,8 +44,9 @@ func (c *classification) observe(e *history.Event) {
 		c.judgeRetry(c.w.attempt)
 	case e.Kind == history.KindAttemptEnd && c.w.attempt != nil:
 		c.judgeEnd(c.w.attempt)
-	case e.Kind == history.KindProduceRequest && c.w.write != nil && c.w.write.letter:
-		c.judgeLetter(c.w.write)
+	}
+	for _, one := range c.w.lettersAsked(e) {
+		c.judgeLetter(&one)
 	}
 }
 
@@ -109,7 +110,7 @@ func (c *classification) judgeLetter(one *write) {
 	if r.exempt() || b.any && !b.ended {
 		return
 	}
-	asked := moment{history.KindProduceRequest, one.at}
+	asked := one.mark()
 	class := c.w.classes[b.outcome]
 	answered := b.any && !b.gone
 	switch {

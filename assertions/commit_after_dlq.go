@@ -17,11 +17,16 @@ type commitAfterDLQ struct {
 	*report
 }
 
+// brokerWrites is why nothing is judged of how a subject writes dead letters.
+const brokerWrites = "the broker writes the dead letters, of records that the subject has rejected"
+
 func newCommitAfterDLQ(w *world) checker {
 	const name, of = "commit-after-dlq", "dead-lettered records"
 	switch {
 	case !w.contract.HasDLQ():
 		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
+	case !w.contract.WritesDLQ():
+		return unpromised{notApplicable(name, of, brokerWrites)}
 	case w.contract.AutoCommit:
 		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
 	}

@@ -69,24 +69,36 @@ func (c *commitAfterOutcome) judgeStranger(one *commit) {
 	}))
 }
 
-// judgeOrder: the earlier commit counts only if its answer had been passed on before the later one was read. Then the later one was made in
-// the knowledge of the earlier, whatever connections they took.
+// judgeOrder: the earlier commit counts only if its answer had been passed on before the later one was read. Then the
+// later one was made in the knowledge of the earlier, whatever connections they took; or it undoes what the partition's
+// owner had committed, and comes from a process that knows of its loss: it commits in a generation in which it has lost.
 func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	p := one.partition
 	last := &p.last
-	back := last.offset > one.offset && last.by == one.by && last.epoch == one.epoch && p.epoch == one.epoch && one.at >= last.answered
-	if back {
-		before := *last
-		s := c.aboutCommit(one, func() string {
-			return fmt.Sprintf("partition %d: offset %d was committed after offset %d, within one assignment", p.number(), one.offset, before.offset)
-		})
-		s.from = before.asked
-		s.marks = append(s.marks, moment{history.KindCommitRequest, before.asked})
-		c.saw("commit-regressed", s)
+	lost := last.by != one.by && p.assigned && p.has && p.held == last.by
+	same := last.epoch == one.epoch && p.epoch == one.epoch
+	if last.offset > one.offset && (last.by == one.by || lost) && same && one.at >= last.answered {
+		c.saw("commit-regressed", c.aboutOrder(one, *last, lost))
 	}
 	if !one.withheld {
 		*last = lastCommit{by: one.by, epoch: one.epoch, offset: one.offset, asked: one.at, answered: one.answered}
 	}
+}
+
+// aboutOrder tells of a commit below the one before it.
+func (c *commitAfterOutcome) aboutOrder(one *commit, before lastCommit, lost bool) sighting {
+	s := c.aboutCommit(one, func() string {
+		if lost {
+			return fmt.Sprintf("partition %d: instance %d, which has lost it, committed offset %d after instance %d, "+
+				"whose it is, had committed offset %d",
+				one.partition.number(), one.by.instance, one.offset, before.by.instance, before.offset)
+		}
+		return fmt.Sprintf("partition %d: offset %d was committed after offset %d, within one assignment",
+			one.partition.number(), one.offset, before.offset)
+	})
+	s.from = before.asked
+	s.marks = append(s.marks, moment{history.KindCommitRequest, before.asked})
+	return s
 }
 
 func (c *commitAfterOutcome) aboutCommit(one *commit, say func() string) sighting {

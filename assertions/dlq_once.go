@@ -16,8 +16,11 @@ type dlqOnce struct {
 
 func newDLQOnce(w *world) checker {
 	const name, of = "dlq-once", "dead-lettered records"
-	if !w.contract.HasDLQ() {
+	switch {
+	case !w.contract.HasDLQ():
 		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
+	case !w.contract.WritesDLQ():
+		return unpromised{notApplicable(name, of, "the broker writes the dead letters, and writes one again when it is not sure of it")}
 	}
 	return &dlqOnce{newReport(w, name, of)}
 }

@@ -42,8 +42,15 @@ func commitExamples() map[string][]string {
 			"1.000s  instance 0 commits input-0 up to offset 20", "1.200s  instance 0 commits input-0 up to offset 15; it has had the partition all along",
 		},
 		"halt-on-dlq-failure failure-not-surfaced": {
-			"4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS), and again every second",
+			"4.000s  the dead letter of record 9 is refused (TOPIC_AUTHORIZATION_FAILED), and again every second",
 			"9.000s  dead letters can be written again; until then no line of the log reports an error, and no process ended",
+		},
+		"halt-on-dlq-failure stopped-trying": {
+			"on_failure is retry", "4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)",
+			"        ... no attempt and no write of instance 0, which has the partition", "36.000s  instance 0 writes it again",
+		},
+		"halt-on-dlq-failure did-not-crash": {
+			"on_failure is crash", "4.000s  the dead letter of record 9 is refused (MESSAGE_TOO_LARGE)", "50.000s  instance 0 still runs",
 		},
 	}
 }

@@ -169,7 +169,8 @@ func aboutCommitAfterOutcome() Explanation {
 			{"commit-past-unfinished", "a commit covers a record that is still being worked on"},
 			{"commit-wrong-partition", "a process commits in a partition that it never had"},
 			{"commit-past-end", "a commit covers what nobody has fetched, or lies beyond the end of the log"},
-			{"commit-regressed", "a commit goes back within one assignment"},
+			{"commit-regressed", "a commit goes back within one assignment, be it the owner's or that of a process " +
+				"that has lost the partition"},
 		},
 	}
 }
@@ -177,10 +178,17 @@ func aboutCommitAfterOutcome() Explanation {
 func aboutHalt() Explanation {
 	return Explanation{
 		Promise: "While dead letters can't be written, commits stand still at the first of them, and the failure is made known.",
-		Rule: "In a window in which every dead-letter write fails, no accepted commit passes a record whose dead letter is outstanding. If error " +
-			"answers go on for more than three seconds, and more than twice the waits of a whole series, an error is logged (or a warning that names Kafka's error), a process ends with one, or the health that the contract names turns bad. " +
+		Rule: "In a window in which every dead-letter write fails, no accepted commit passes a record whose dead letter is outstanding. The failure is made known: an " +
+			"error is logged (or a warning that names the error of the write, or the dead-letter topic), a process ends with one, or the health that the contract names turns " +
+			"bad. That is owed once a process has been refused for good (TOPIC_AUTHORIZATION_FAILED) for more than three seconds, and more than twice the waits of a whole " +
+			"series. What may pass (NOT_ENOUGH_REPLICAS), or is not answered, clients try again by themselves: of that it is owed within the contract's dlq.surfaced_within, " +
+			"or within five minutes, librdkafka's message.timeout.ms. " +
 			"Of a log in which no line states a level nobody can tell; the invariant is then inconclusive. " +
-			"A subject that has no dead letters and promises to end instead (on_exhausted: exit) ends with an error after the last attempt of a series.",
+			"A subject that has no dead letters and promises to end instead (on_exhausted: exit) ends with an error after the last attempt of a series. " +
+			"on_failure says what a process does after a refusal. retry: it tries on; one that makes neither an attempt nor a write for 30 s and its longest promised " +
+			"wait has stopped trying. crash: it ends with a code above 0 within that time and its stop grace, once it was refused with an error that no client tries again " +
+			"by itself (MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED, INVALID_RECORD and the like). halt: it commits nothing past the record and says so. A process " +
+			"that promised halt or retry and ends has crashed (stays-up).",
 		Evidence: "the answers to dead-letter writes, the attempts, commits, log lines, exit codes, health",
 		Example: []string{
 			"4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)", "4.100s  instance 0 commits up to offset 10",
@@ -188,11 +196,13 @@ func aboutHalt() Explanation {
 		},
 		Cause: "the error of the write is logged and treated as success; the recoverer's exception is swallowed so that the partition goes on; " +
 			"a client retries for ever and says nothing.",
-		Contract: "dlq: {enabled: true}, and commits: after-outcome",
+		Contract: "dlq: {enabled: true}, and commits: after-outcome; surfaced_within: 10s, if you can promise it",
 		Scenario: "dead-letter writes that fail (dlq-publish-failure)",
 		Anomalies: []AnomalyNote{
 			{"commit-advanced-while-dlq-down", "a commit passed an undeliverable record during the outage"},
 			{"failure-not-surfaced", "dead letters failed for long and nothing told of it; or a process that promised to end went on, or ended as if nothing had happened"},
+			{"stopped-trying", "a process that promised to try on after a refusal did nothing any more (on_failure: retry)"},
+			{"did-not-crash", "a process that promised to end after a refusal ran on, or ended with code 0 (on_failure: crash)"},
 		},
 	}
 }

@@ -54,6 +54,12 @@ type life struct {
 	// failing are records that failed for good in it and whose dead letters it has not got acknowledged; blind: it made attempts that carried no id.
 	failing map[int32]bool
 	blind   bool
+	// refused are the records whose dead letters were refused to it, idle is since when it has neither made an attempt nor written anything.
+	refused map[int32]refusal
+	idle    time.Duration
+	// refusal is the record whose dead letter was refused to it first when it ended by itself, none if there was none, over what is known of that.
+	refusal int32
+	over    refusal
 	// fatal is the code of an answer that its client can't go on from, 0 for none.
 	fatal int16
 	// lastError is the latest line in which it reported an error, panicked the first since its stop that tells of an exception that nobody caught.
@@ -76,6 +82,7 @@ func (w *world) follow(e *history.Event) {
 	if l.ended {
 		return
 	}
+	w.refusals(l, e)
 	switch e.Kind {
 	case history.KindInstanceSignal:
 		w.tellLife(l, e)
@@ -107,7 +114,8 @@ func (w *world) life(by holder) *life {
 			return l // one that is over, of which something is told late
 		}
 	}
-	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never, failing: map[int32]bool{}}
+	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never, failing: map[int32]bool{},
+		refused: map[int32]refusal{}, refusal: none}
 	w.living[by.instance] = l
 	w.lives = append(w.lives, l)
 	return l
@@ -266,6 +274,7 @@ func (w *world) endedItself(by holder) bool {
 // endLives notes who had left its group when the drain ended, and works all the same.
 func (w *world) endLives(at time.Duration) {
 	for _, l := range w.lives {
+		w.leaveRefusals(l, at)
 		if one := w.instances[l.by.instance]; !l.ended && l.asked == never && l.killed == never && l.left != never && one != nil && one.alive {
 			l.out, l.quiet = at, max(l.left, l.active)
 		}

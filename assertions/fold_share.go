@@ -96,6 +96,7 @@ func (w *world) askAck(e *history.Event) {
 	}
 	switch e.N {
 	case history.AckAccept, history.AckReject:
+		w.askLetters(p, c)
 		w.scanNamed(p, c)
 	case history.AckRelease:
 		w.release(p, c)
@@ -110,6 +111,25 @@ func (w *world) askAck(e *history.Event) {
 	w.commits[commitKey{e.Op, e.Topic, e.Partition}] = c
 	if c.ack != history.AckRelease {
 		w.commit = c
+	}
+}
+
+// askLetters: where the broker writes the dead letters, a reject is what asks for them. That there is one is for the audit to tell: a broker that can't
+// write it archives the record all the same.
+func (w *world) askLetters(p *partition, c *commit) {
+	if c.ack != history.AckReject || !w.contract.BrokerLetters {
+		return
+	}
+	for offset := c.named[0].from; offset <= min(c.named[0].to, p.log.last); offset++ {
+		number := p.log.at(offset)
+		r := w.record(number)
+		if r == nil {
+			continue
+		}
+		one := w.newWrite(number, r, c.by)
+		one.op, one.topic, one.at, one.letter, one.rejected = c.op, p.topic, c.at, true, true
+		w.askLetter(&one, r)
+		w.rejected = append(w.rejected, one)
 	}
 }
 

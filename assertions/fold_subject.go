@@ -120,7 +120,7 @@ func (w *world) lifecycle(e *history.Event) {
 		one.alive, one.exited = false, e.Time
 		w.resume(e.Instance, one, e.Time)
 	}
-	w.surface.observe(e)
+	w.surface.observe(e, w.namesDLQ)
 }
 
 func (w *world) signal(e *history.Event, one *instance) {

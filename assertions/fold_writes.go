@@ -38,6 +38,8 @@ type write struct {
 	counted      bool
 	before       former
 	sameDelivery bool
+	// rejected: it is the broker's to write, and was asked for by a reject.
+	rejected bool
 	// Set by the answer.
 	passed bool  // acknowledged, and the acknowledgement was passed on
 	silent bool  // carried out or not, but no word of it reached the writer
@@ -54,8 +56,8 @@ type lettered struct {
 	forged uint16
 	// distinct counts the writes that were carried out and are no idempotent repeat of the one before.
 	distinct uint16
-	producer int64
-	sequence int32
+	// last is the latest write that was carried out. A producer that begins a new epoch begins its numbers anew.
+	last writeID
 	// life is that in which the latest of these was asked for.
 	life uint8
 	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
@@ -82,39 +84,23 @@ func (w *world) askWrite(e *history.Event) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
-	p := w.home(e.Record, r)
-	one := write{
-		op: e.Op, record: e.Record, by: by, topic: e.Topic, at: e.Time, life: r.lives, letter: role == history.RoleDLQ,
-		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(e.Record, r), producer: none,
-	}
+	one := w.newWrite(e.Record, r, by)
+	one.op, one.topic, one.at, one.letter = e.Op, e.Topic, e.Time, role == history.RoleDLQ
 	if e.Flags.Has(history.InTransaction) && e.ProducerID >= 0 {
 		one.producer = e.ProducerID
 		w.transaction(e) // a new epoch ends what the one before had open
-	}
-	same := p == nil || r.epoch == uint16(p.epoch)
-	if d := w.deliveryOf(e.Record, r); w.share {
-		same = d == nil || d.by == by && d.number == r.epoch
-		if d != nil {
-			one.deliveries, one.counted = int(d.count), w.contract.Counter == history.CounterDelivery
-		}
 	}
 	if one.letter && w.ofEarlierLife(e, r) {
 		one.life, one.at = r.lives-1, r.born-1
 		w.writes[writeKey{e.Op, e.Record}] = one
 		return
 	}
-	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && same
 	w.see(e.Record, r)
 	if !w.straggles(r, by) {
 		r.flags |= markUnsettled
 	}
 	if one.letter {
-		if r.letterAsked < 0 {
-			r.letterAsked = e.Time
-		}
-		l := w.letter(e.Record)
-		l.transactional = l.transactional || one.producer != none
-		l.ask(&one, r, w.startedAnew(e.Record, r), uint16(min(w.contract.MaxAttempts, 1<<15)))
+		w.askLetter(&one, r)
 	} else {
 		one.first = w.copiesOf(e.Record).ask(e)
 	}
@@ -123,17 +109,62 @@ func (w *world) askWrite(e *history.Event) {
 	w.write = &w.oneWrite
 }
 
+// newWrite is what is known of a record when the process asks for a dead letter or a retry copy of it.
+func (w *world) newWrite(number int32, r *record, by holder) write {
+	one := write{
+		record: number, by: by, life: r.lives, producer: none,
+		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(number, r),
+	}
+	p := w.home(number, r)
+	same := p == nil || r.epoch == uint16(p.epoch)
+	if d := w.deliveryOf(number, r); w.share {
+		same = d == nil || d.by == by && d.number == r.epoch
+		if d != nil {
+			// What a broker says of a dead letter is its own count.
+			one.deliveries, one.counted = int(d.count), w.contract.Counter == history.CounterDelivery || w.contract.BrokerLetters
+		}
+	}
+	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && same
+	return one
+}
+
+func (w *world) askLetter(one *write, r *record) {
+	if r.letterAsked < 0 {
+		r.letterAsked = one.at
+	}
+	l := w.letter(one.record)
+	l.transactional = l.transactional || one.producer != none
+	l.ask(one, r, w.startedAnew(one.record, r), uint16(min(w.contract.MaxAttempts, 1<<15)))
+}
+
+// lettersAsked are the dead letters that the event at hand asks for: a write of one, or a reject.
+func (w *world) lettersAsked(e *history.Event) []write {
+	if e.Kind == history.KindProduceRequest && w.write != nil && w.write.letter {
+		return []write{*w.write}
+	}
+	return w.rejected
+}
+
+// mark is the event that asked for it.
+func (one *write) mark() moment {
+	if one.rejected {
+		return moment{history.KindShareAckRequest, one.at}
+	}
+	return moment{history.KindProduceRequest, one.at}
+}
+
 // ofEarlierLife: an idempotent producer asks again for a dead letter whose acknowledgement it did not get, after that letter was written back to be
 // processed anew. It says nothing of the new life.
 func (w *world) ofEarlierLife(e *history.Event, r *record) bool {
 	l := w.letters[e.Record]
-	return l != nil && e.ProducerID >= 0 && e.Sequence >= 0 && l.producer == e.ProducerID && l.sequence == e.Sequence && l.life < r.lives
+	id, numbered := idOf(e)
+	return l != nil && numbered && l.last == id && l.life < r.lives
 }
 
 func (w *world) letter(number int32) *lettered {
 	l := w.letters[number]
 	if l == nil {
-		l = &lettered{producer: none, sequence: none}
+		l = &lettered{last: writeID{producer: none}}
 		w.letters[number] = l
 	}
 	return l
@@ -234,9 +265,9 @@ func (w *world) answerWrite(e *history.Event) {
 // answerLetter: an acknowledged dead letter ends the record's obligation.
 func (w *world) answerLetter(e *history.Event, r *record, one *write, stored bool) {
 	l := w.letter(e.Record)
-	if stored && (e.ProducerID < 0 || e.ProducerID != l.producer || e.Sequence != l.sequence) {
+	if id, _ := idOf(e); stored && (e.ProducerID < 0 || id != l.last) {
 		l.distinct = bump(l.distinct)
-		l.producer, l.sequence, l.life = e.ProducerID, e.Sequence, one.life
+		l.last, l.life = id, one.life
 	}
 	if one.life != r.lives {
 		if one.passed {

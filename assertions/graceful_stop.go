@@ -60,9 +60,9 @@ func (c *gracefulStop) observe(e *history.Event) {
 		if s := c.stopOf(holder{e.Instance, e.Run}); s != nil && s.exited == never {
 			s.exited, s.noted = e.Time-time.Duration(e.Aux), e.Time
 		}
-	case history.KindProduceRequest:
-		if len(c.stops) > 0 && c.w.write != nil && c.w.write.letter {
-			c.judgeLetter(c.w.write)
+	case history.KindProduceRequest, history.KindShareAckRequest:
+		for _, one := range c.w.lettersAsked(e) {
+			c.judgeLetter(&one)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 	attempts, asked, at, instance := one.attempts, s.asked, one.at, one.by.instance
 	c.early = append(c.early, suspect{
 		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
-		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, {history.KindProduceRequest, at}},
+		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, one.mark()},
 		say: func() string {
 			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, near(at-asked), instance)
 		},

@@ -150,21 +150,23 @@ func (g *graphWalk) class(node int, outcome history.Outcome) class {
 	return classUnknown
 }
 
-// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one of which the instance began or ended an attempt last.
+// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one of which the instance
+// began or ended an attempt last. One that a commit has covered is done with, while another is open: that one's attempts were not seen.
 func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
 	list := g.of[node][e.Record]
 	if len(list) == 1 {
 		return copyRef{node, list[0]}, true
 	}
-	if ref, known := g.latest[theirs{holder{e.Instance, e.Run}, e.Record}]; known {
+	ref, known := g.latest[theirs{holder{e.Instance, e.Run}, e.Record}]
+	if known && g.copies[ref.node][ref.number].covered == never {
 		return ref, true
 	}
 	for _, number := range slices.Backward(list) {
-		if g.copies[node][number].sent <= e.Time {
+		if one := &g.copies[node][number]; one.sent <= e.Time && (one.covered == never || !known) {
 			return copyRef{node, number}, true
 		}
 	}
-	return copyRef{}, false
+	return ref, known
 }
 
 // claimed is the copy that a dead letter says it was, if an audit has found it and it is one of the document at the node.

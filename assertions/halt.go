@@ -3,25 +3,38 @@ package assertions
 // halt-on-dlq-failure: while no dead letter can be written, no commit passes the first undeliverable record, and the failure shows.
 //
 // A window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next that succeeds; no
-// subject could have got a dead letter out in it. The contract does not say how often a write is tried before the failure is surfaced, so
-// silence is held against a subject only when error answers have come for longer than three seconds and than twice all the waits of a
-// whole series, and never in a window in which the brokers were merely silent for less than thirty seconds: a client's own delivery
-// timeout is longer than that, and until then the subject knows of nothing.
+// subject could have got a dead letter out in it. Silence about it is held against a subject from when its client must have handed the failure up:
+//
+//	answer                                     client                                    silence counts after
+//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once                   3 s, or twice all the waits of a series
+//	may pass (NOT_ENOUGH_REPLICAS), or none    tries again by itself, perhaps silently   the contract's dlq.surfaced_within, else 5 min
+//
+// Five minutes are librdkafka's message.timeout.ms, the longest delivery timeout that clients have by default (Java: 2 min). Both times run for one
+// process, from its first failed write in the window to the last sign that it still tries: so neither a process that has gone nor one that was stopped
+// owes a word.
 //
 // A failure shows in a line of the log that reports an error, in an end with one, or in the health that the contract names. A log in which
 // no line states a level may report anything: then nothing is held against the subject, and the invariant is inconclusive.
+//
+// What a process does after a refusal its contract says, too: stopped-trying is a process that promised to try on and does nothing, did-not-crash one that
+// promised to end with an error and runs on, or ends as if all were well. One that promised to stay and ends has crashed (stays-up). See fold_refused.go.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/dlqbench/dlqbench/history"
 )
 
 const (
+	// surfaceAtLeast: the application may try a few times before it says anything.
 	surfaceAtLeast = 3 * time.Second
-	surfaceSilent  = 30 * time.Second
+	// surfaceUnsaid is how long clients try by themselves where the contract does not say.
+	surfaceUnsaid = 5 * time.Minute
 	// surfaceGrace is how much later than the window the failure may show.
 	surfaceGrace = 2 * time.Second
 	// windowAtLeast is the shortest window that is kept: single failures among successes are no outage.
@@ -47,13 +60,17 @@ type halt struct {
 // outage is a stretch in which every dead-letter write failed.
 type outage struct {
 	from, to time.Duration
-	// answered is the first error answer, refused the last one, never if there was none.
-	answered time.Duration
-	refused  time.Duration
-	// records are those whose dead letters failed; owed is until when one of them had not come to its end.
-	records []int32
-	owed    time.Duration
-	writes  int64
+	writers  map[holder]*writer
+	// codes are the errors that writes were answered with.
+	codes  []int16
+	writes int64
+}
+
+// writer is a process whose dead letters fail.
+type writer struct {
+	// from is when it first asked for one of them, refused when one was first refused for good (never: none was), last when it was last seen to try.
+	from, refused, last time.Duration
+	records             map[int32]bool
 }
 
 func newHalt(w *world) checker {
@@ -63,6 +80,8 @@ func newHalt(w *world) checker {
 		return &exits{report: newReport(w, name, "exhausted series")}
 	case !w.contract.HasDLQ():
 		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
+	case !w.contract.WritesDLQ():
+		return unpromised{notApplicable(name, of, brokerWrites)}
 	case w.contract.AutoCommit:
 		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
 	}
@@ -80,11 +99,14 @@ func (c *halt) observe(e *history.Event) {
 	}
 	delete(c.pending, one.op)
 	if one.passed {
+		if by := c.now.writers[one.by]; by != nil && by.records[one.record] {
+			by.last = max(by.last, one.at)
+		}
 		c.close(e.Time)
 		c.got(e.Time, c.w.record(one.record))
 		return
 	}
-	c.fail(one.record, one.at, e.Time, !one.silent)
+	c.fail(one, e)
 }
 
 // got notes a dead letter that got through. With its link down a subject may not even be able to ask for a write, so that none is seen to
@@ -108,23 +130,46 @@ func (c *halt) got(at time.Duration, r *record) {
 
 // fail extends the window by a failed write, or begins one. A write that was asked for before the last success may fail after it; the
 // window then begins with its failure.
-func (c *halt) fail(number int32, asked, at time.Duration, answered bool) {
+func (c *halt) fail(one *write, e *history.Event) {
 	c.failed++
+	asked := one.at
 	if !c.open {
-		c.now, c.open = outage{from: at, to: at, answered: never, refused: never}, true
-		if n := len(c.windows); n == 0 || c.windows[n-1].to < asked {
-			c.now.from = asked
+		c.now, c.open = outage{from: asked, to: e.Time, writers: map[holder]*writer{}}, true
+		if n := len(c.windows); n > 0 && c.windows[n-1].to >= asked {
+			c.now.from = e.Time
 		}
 	}
 	c.now.writes++
-	c.now.to = max(c.now.to, at)
-	c.now.records = append(c.now.records, number)
-	if answered && c.now.answered == never {
-		c.now.answered = at
+	c.now.to = max(c.now.to, e.Time)
+	asked = max(asked, c.now.from)
+	by := c.now.writers[one.by]
+	if by == nil {
+		by = &writer{from: asked, refused: never, last: asked, records: map[int32]bool{}}
+		c.now.writers[one.by] = by
 	}
-	if answered {
-		c.now.refused = at
+	by.from, by.last, by.records[one.record] = min(by.from, asked), max(by.last, asked), true
+	if one.silent {
+		return
 	}
+	by.last = max(by.last, e.Time)
+	if !slices.Contains(c.now.codes, e.Code) {
+		c.now.codes = append(c.now.codes, e.Code)
+	}
+	if by.refused == never && final(e.Code) {
+		by.refused = e.Time
+	}
+}
+
+// final reports whether clients fail a write at once that is answered with the error: Kafka does not call it retriable, and it is not about the
+// producer's own state, which clients repair by themselves.
+func final(code int16) bool {
+	switch code {
+	case kerr.OutOfOrderSequenceNumber.Code, kerr.DuplicateSequenceNumber.Code, kerr.InvalidProducerEpoch.Code, kerr.UnknownProducerID.Code,
+		kerr.ProducerFenced.Code, kerr.InvalidProducerIDMapping.Code:
+		return false
+	}
+	known := kerr.TypedErrorForCode(code)
+	return known != nil && !known.Retriable
 }
 
 func (c *halt) close(at time.Duration) {
@@ -132,15 +177,10 @@ func (c *halt) close(at time.Duration) {
 		return
 	}
 	c.open = false
-	c.now.to, c.now.owed = at, 0
-	for _, number := range c.now.records {
-		until := at
-		if r := c.w.record(number); r != nil && r.lastTerminal.at() >= c.now.from {
-			until = min(at, r.lastTerminal.at())
-		}
-		c.now.owed = max(c.now.owed, until)
+	c.now.to = at
+	for _, by := range c.now.writers {
+		by.records = nil
 	}
-	c.now.records = nil
 	if c.now.to-c.now.from >= windowAtLeast {
 		c.windows = append(c.windows, c.now)
 	}
@@ -152,7 +192,7 @@ func (c *halt) finish() Result {
 	for i := range c.w.faults {
 		f := &c.w.faults[i]
 		if f.injected && len(f.effects) > 0 && !c.leaky[i] && stopsDeadLetters(&f.planned) && f.to-f.from >= 2*windowAtLeast {
-			c.planned = append(c.planned, outage{from: f.from + windowAtLeast, to: f.to, answered: never})
+			c.planned = append(c.planned, outage{from: f.from + windowAtLeast, to: f.to})
 		}
 	}
 	c.result.Judged = c.failed + c.waited
@@ -161,6 +201,9 @@ func (c *halt) finish() Result {
 	}
 	for i := range c.windows {
 		c.judgeSurface(&c.windows[i])
+	}
+	for i := range c.w.unkept {
+		c.judgeUnkept(&c.w.unkept[i])
 	}
 	if c.result.Judged == 0 && c.plannedOutage() {
 		return c.done(Inconclusive, "the plan breaks dead-letter writes, but no dead letter was due meanwhile")
@@ -190,7 +233,7 @@ func (c *halt) judgePass(p *pass) {
 	}
 }
 
-// patience is how long error answers must have come before silence about them counts.
+// patience is how long refusals that are final must have come before silence about them counts.
 func (c *halt) patience() time.Duration {
 	total := time.Duration(0)
 	b := &c.w.contract.Backoff
@@ -200,17 +243,26 @@ func (c *halt) patience() time.Duration {
 	return max(surfaceAtLeast, 2*total)
 }
 
-func (c *halt) judgeSurface(window *outage) {
-	known, needed := window.refused-window.answered, c.patience()
-	if window.answered == never || known < needed {
-		// After a last refusal a client may look for a leader for as long as it takes: from then on there is silence, while something is owed.
-		known, needed = window.owed-window.from, surfaceSilent
+// owed reports whether a process has known of the failure for long enough to have said so. While it was stopped it could not.
+func (c *halt) owed(window *outage) bool {
+	patience, unsaid := c.patience(), cmp.Or(c.w.contract.SurfacedWithin, surfaceUnsaid)
+	for by, w := range window.writers {
+		awake := func(since time.Duration) time.Duration {
+			return w.last - since - c.w.stalls.frozen(by.instance, since, w.last)
+		}
+		if awake(w.from) >= unsaid || w.refused != never && awake(w.refused) >= patience {
+			return true
+		}
 	}
-	if known < needed {
+	return false
+}
+
+func (c *halt) judgeSurface(window *outage) {
+	if !c.owed(window) {
 		c.remark("outage too short to tell whether it was surfaced")
 		return
 	}
-	if c.w.surface.told(window.from, window.to+surfaceGrace) {
+	if c.w.surface.told(window.from, window.to+surfaceGrace, window.codes) {
 		return
 	}
 	if c.w.surface.unreadable(window.from, window.to+surfaceGrace) {

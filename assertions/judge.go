@@ -126,12 +126,18 @@ func (j *judge) fold(e *history.Event) {
 	}
 }
 
-// shortestFirst sorts the witnesses of each anomaly by the length of their stories.
+// shortestFirst sorts the witnesses of each anomaly: first that from which the others follow, then by the length of their stories.
 func shortestFirst(v *Verdict) {
 	for i := range v.Invariants {
 		for k := range v.Invariants[i].Anomalies {
 			slices.SortStableFunc(v.Invariants[i].Anomalies[k].Witnesses, func(a, b Witness) int {
-				return len(a.Biography) - len(b.Biography)
+				switch {
+				case a.leads == b.leads:
+					return len(a.Biography) - len(b.Biography)
+				case a.leads:
+					return -1
+				}
+				return 1
 			})
 		}
 	}

@@ -24,12 +24,16 @@ type noLoss struct {
 	// stray: a dead letter was found of which nobody can say whose it is.
 	stray      bool
 	early, cut int64
+	// blockers are, by partition, the records that the others there wait for.
+	blockers map[*partition]int32
 }
 
 // quietMargin is added to the longest promised wait.
 const quietMargin = 2 * time.Second
 
-func newNoLoss(w *world) checker { return &noLoss{report: newReport(w, "no-loss", "records")} }
+func newNoLoss(w *world) checker {
+	return &noLoss{report: newReport(w, "no-loss", "records"), blockers: map[*partition]int32{}}
+}
 
 func (c *noLoss) observe(*history.Event) {}
 
@@ -95,13 +99,41 @@ func (c *noLoss) judge(number int32) {
 	case committed && c.abandoned(r, p):
 		c.sawLost(number, r, p)
 	case !committed && c.whole && c.healed:
-		c.saw("stalled", c.w.about(number, 0, endless, func() string {
+		s := c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s", c.w.reached(p), near(c.w.patience()))
-		}).missingSince(c.w.drainedAt(), MissingDrained))
+		}).missingSince(c.w.drainedAt(), MissingDrained)
+		s.leads = c.blocks(number, p)
+		c.saw("stalled", s)
 	default:
 		c.early++
 		c.withdraw("drain ended early")
 	}
+}
+
+// blocks reports whether the others of its partition wait for the record: it is the first that never came to its end.
+func (c *noLoss) blocks(number int32, p *partition) bool {
+	first, known := c.blockers[p]
+	if !known {
+		first, _ = c.w.blocker(p, max(p.auditCommits, p.log.first))
+		c.blockers[p] = first
+	}
+	return first == number
+}
+
+// blocker returns the first record of the partition, at the offset or behind it, that never came to its end.
+func (w *world) blocker(p *partition, from int64) (number int32, offset int64) {
+	for offset = from; offset <= min(p.log.last, from+holeLimit); offset++ {
+		number = p.log.at(offset)
+		if number == none {
+			continue
+		}
+		r := w.record(number)
+		if w.done(number, r, place{p.topic, p.number(), offset}, endless) || r.exempt() && w.perhapsTried(r) {
+			continue
+		}
+		return number, offset
+	}
+	return none, from
 }
 
 func (c *noLoss) sawLost(number int32, r *record, p *partition) {

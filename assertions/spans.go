@@ -80,6 +80,16 @@ func (s *spans) stalled(instance int16, from, to time.Duration) (total time.Dura
 	return total, stopped
 }
 
+// frozen returns for how long the instance was stopped by signals between from and to.
+func (s *spans) frozen(instance int16, from, to time.Duration) (total time.Duration) {
+	for i := range s.list {
+		if one := &s.list[i]; one.stopped && one.instance == instance {
+			total += max(min(one.to, to)-max(one.from, from), 0)
+		}
+	}
+	return total
+}
+
 // stoodStill reports whether the harness or the instance stood still, or had hardly any processor time, at any time between from and to for long
 // enough to make a client's timeout fire.
 func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {

@@ -59,11 +59,30 @@ func (c *staysUp) judge(l *life) {
 }
 
 func (c *staysUp) sawCrash(l *life) {
+	if l.refusal != none && l.exited-l.over.last < refusedLong {
+		c.sawCrashRefused(l)
+		return
+	}
 	s := c.ofProcess(max(0, l.exited-lookBack), l.noted, func() string {
 		return fmt.Sprintf("instance %d ended %s, and neither a fault nor the harness nor the contract caused it%s", l.by.instance, l.ending(), l.hint())
 	})
 	s.marks = []moment{{history.KindInstanceExited, l.noted}}
 	c.saw("crashed", s)
+}
+
+// sawCrashRefused: the process ended after a dead letter was refused to it, which its contract answers otherwise.
+func (c *staysUp) sawCrashRefused(l *life) {
+	promised := map[history.OnFailure]string{
+		history.OnFailureHalt:  "its contract promises to halt then (on_failure: halt)",
+		history.OnFailureRetry: "its contract promises to try on (on_failure: retry)",
+	}[c.w.contract.OnFailure]
+	if promised == "" {
+		promised = "its contract causes no such end"
+	}
+	c.saw("crashed", c.w.about(l.refusal, 0, l.noted, func() string {
+		return fmt.Sprintf("instance %d ended %s, %s after a dead letter was refused to it with %s: %s%s", l.by.instance, l.ending(), near(l.exited-l.over.last),
+			errorName(l.over.code), promised, l.hint())
+	}, moment{history.KindProduceResponse, l.over.last}, moment{history.KindInstanceExited, l.noted}))
 }
 
 // lookBack is how much of what came before an end its trace shows.
@@ -169,13 +188,18 @@ func (c *staysUp) judgeMember(l *life) {
 
 // patience is how long a process may stay out of its group and do nothing.
 func (c *staysUp) patience() time.Duration {
-	b := &c.w.contract.Backoff
+	// The harness looks every tenth of a second, so it may end a drain a little before its limit.
+	return max(c.w.header.Expect.DrainLimit*9/10, c.w.longestWait(), settling)
+}
+
+// longestWait is the longest promised wait before an attempt.
+func (w *world) longestWait() time.Duration {
+	b := &w.contract.Backoff
 	longest := time.Duration(0)
-	for k := 1; k < min(max(c.w.contract.MaxAttempts, 2), 64); k++ {
+	for k := 1; k < min(max(w.contract.MaxAttempts, 2), 64); k++ {
 		longest = max(longest, b.Wait(k)+b.Jitter+b.Late)
 	}
-	// The harness looks every tenth of a second, so it may end a drain a little before its limit.
-	return max(c.w.header.Expect.DrainLimit*9/10, longest, settling)
+	return longest
 }
 
 func aboutStaysUp() Explanation {

@@ -226,6 +226,12 @@ func backoffTales() []tale {
 		b.end(op, 0, outcome).Flags = history.ClientGone
 		return b
 	}
+	// stamped is an attempt that fails, and whose end the harness notes late as it stands still.
+	stamped := func(b *builder, late time.Duration) *builder {
+		op := b.start(0)
+		b.wait(late).stall(history.None, late).end(op, 0, history.OutcomeTransient)
+		return b
+	}
 	return []tale{
 		{"too early", []string{"backoff-early"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).wait(90 * ms).success(0).commit(1)
@@ -237,6 +243,18 @@ func backoffTales() []tale {
 		}},
 		{"too early is never excused by a stall of the subject", []string{"backoff-early"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).stall(0, 30*ms).wait(50 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early, and the subject had no processor for seconds", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).wait(50*ms).stall(0, 3*time.Second).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early by less than the harness stood still before it noted the end", nil, func(b *builder) history.Source {
+			stamped(b.begin().send(0), 60*ms).wait(50 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early by much more than the harness stood still", []string{"backoff-early"}, func(b *builder) history.Source {
+			stamped(b.begin().send(0), 20*ms).wait(50 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"after an attempt without an answer, counted from when the subject may have given up", nil, func(b *builder) history.Source {
@@ -321,6 +339,23 @@ func backoffTales() []tale {
 		}},
 		{"a wait that fits the count it brought along over a rebalance", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"after a rebalance the new owner tries at once, in a series of its own", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).wait(105 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"after a rebalance the new owner comes too early in its own series", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).wait(40 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"the same process tries what it had and what it is handed again, one right after the other", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(90*ms).fails(0, 1).wait(10 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early in what the same process is handed again, long after the rebalance", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).send(1).wait(1100 * ms).fetch(0)
+			b.success(0).fails(1, 1).wait(40 * ms).success(1).commit(2)
 			return b.drain().done()
 		}},
 		{"a wait that fits a smaller count than it can have", []string{"backoff-late"}, func(b *builder) history.Source {

@@ -198,6 +198,22 @@ func (b *builder) goBackTo(number int32, topic int16, partition int32) *history.
 	return &b.inTopics[len(b.inTopics)-1]
 }
 
+// numberedAsFirst writes the record's dead letter with the sequence of the first one, so many epochs of its producer later.
+func (b *builder) numberedAsFirst(number int32, later int16) *builder {
+	var first history.Event
+	for _, e := range b.events {
+		if e.Kind == history.KindProduceRequest && e.Record == number && e.Topic == dlq {
+			first = e
+			break
+		}
+	}
+	asked := b.askLetter(number)
+	asked.Sequence, asked.ProducerEpoch = first.Sequence, first.ProducerEpoch+later
+	last := &b.events[len(b.events)-1]
+	last.Sequence, last.ProducerEpoch = asked.Sequence, asked.ProducerEpoch
+	return b.answerLetter(asked, 0, 0)
+}
+
 func replayTales() []tale {
 	once := func(b *builder) { b.goBack(1, input) }
 	succeeds := func(b *builder) { b.success(1).commitAll() }
@@ -206,6 +222,18 @@ func replayTales() []tale {
 		replayed("a replay that fails again", nil, once, func(b *builder) {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()
+		}),
+		// Its producer has begun a new epoch since, as one does after an error, and its numbers with it.
+		replayed("a replay that fails again, whose dead letter has the number of the first one in another epoch", nil, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3)
+			b.numberedAsFirst(1, 1).commitAll()
+		}),
+		replayed("a replay that fails again, and only the first dead letter is asked for once more", []string{"commit-past-unfinished", "lost", "replay-lost"}, once, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3)
+			b.numberedAsFirst(1, 0).commitAll()
+			b.inTopics = b.inTopics[:len(b.inTopics)-1]
 		}),
 		replayed("a replay that fails again and grows", []string{"envelope-grew"}, once, func(b *builder) {
 			b.tries[1] = 0

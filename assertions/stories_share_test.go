@@ -85,7 +85,7 @@ const (
 )
 
 func shareTales() []tale {
-	return slices.Concat(shareAckTales(), shareDeliveryTales(), shareCountTales())
+	return slices.Concat(shareAckTales(), shareDeliveryTales(), shareCountTales(), brokerLetterTales())
 }
 
 // shareAckTales: what may be accepted and rejected, and when.
@@ -295,6 +295,80 @@ func shareCountTales() []tale {
 	}
 }
 
+// leavesLetters makes the subject a member of a share group whose broker writes the dead letters.
+func (b *builder) leavesLetters(counter history.Counter) *builder {
+	b.h.Contract.BrokerLetters = true
+	return b.shares(counter)
+}
+
+// writes: the broker has written the record's dead letter, with its count of deliveries.
+func (b *builder) writes(number int32) *builder {
+	b.inDLQ(number).Claim.Attempts = b.deliveries[number]
+	return b
+}
+
+// brokerLetterTales: the broker writes the dead letters (KIP-1191).
+func brokerLetterTales() []tale {
+	return []tale{
+		{"rejected after its last attempt, and the broker writes its dead letter", nil, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).fails(0, 3).reject(0).writes(0).drain().done()
+		}},
+		{"rejected after its last attempt, and the broker writes no dead letter", []string{"lost"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).fails(0, 3).reject(0).drain().done()
+		}},
+		{"what failed for good is accepted, so nobody writes a dead letter", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).fails(0, 3).accept(0).drain().done()
+		}},
+		{"rejected too early", []string{"under-retried"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).fails(0, 2).reject(0).writes(0).drain().done()
+		}},
+		{"rejected at its first failure", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).fails(0, 1).reject(0).writes(0).drain().done()
+		}},
+		{"rejected without an attempt", []string{"premature-dead-letter"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).reject(0).writes(0).drain().done()
+		}},
+		{"a permanent failure is rejected at once", nil, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).attempt(0, permanent).reject(0).writes(0).drain().done()
+		}},
+		{"rejected although it was processed", []string{"dual-terminal"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).success(0).reject(0).writes(0).drain().done()
+		}},
+		{"rejected in vain as its lock had run out, and processed in its next delivery", nil, func(b *builder) history.Source {
+			b.leavesLetters(inMemory).share(0).attempt(0, permanent)
+			b.answerAck(b.askAck(0, history.AckReject), invalidRecordState, 0)
+			return b.hand(0).success(0).accept(0).drain().done()
+		}},
+		{"the broker writes the dead letter twice, as it was not sure of the first", nil, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).attempt(0, permanent).reject(0).writes(0).writes(0).drain().done()
+		}},
+		{"the dead letter names a place that the record never was at", []string{"metadata-wrong"}, func(b *builder) history.Source {
+			b.leavesLetters(inMemory).share(0).attempt(0, permanent).reject(0)
+			b.inDLQ(0).Claim.Offset = 7
+			return b.drain().done()
+		}},
+		{"released until the broker gives it up and writes its dead letter", nil, func(b *builder) history.Source {
+			return b.releasedToTheEnd().writes(0).drain().done()
+		}},
+		{"released until the broker gives it up and writes none", []string{"lost"}, func(b *builder) history.Source {
+			return b.releasedToTheEnd().drain().done()
+		}},
+		{"rejected at a stop while it had attempts left", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
+			return b.leavesLetters(inMemory).share(0).fails(0, 1).signal("TERM").reject(0).exit(0).writes(0).drain().done()
+		}},
+	}
+}
+
+// releasedToTheEnd: each delivery is one attempt, and the broker gives the record up after the last one.
+func (b *builder) releasedToTheEnd() *builder {
+	b.h.Contract.MaxAttempts = 5
+	b.leavesLetters(byDelivery).share(0)
+	for range 4 {
+		b.attempt(0, transient).release(0).hand(0)
+	}
+	return b.attempt(0, transient).release(0).forget(0)
+}
+
 // TestShareGroupsAreJudged: each invariant that has a meaning for a share group is judged, the others say why they are not.
 func TestShareGroupsAreJudged(t *testing.T) {
 	b := newBuilder()
@@ -312,5 +386,26 @@ func TestShareGroupsAreJudged(t *testing.T) {
 	}
 	if v.Ledger.Succeeded != 2 || v.Ledger.DeadLettered != 1 {
 		t.Errorf("the ledger is %+v", v.Ledger)
+	}
+}
+
+// TestWhatTheBrokerWritesIsNotTheSubjects: how the dead letters are written is not judged where the broker writes them; that they are there and true, is.
+func TestWhatTheBrokerWritesIsNotTheSubjects(t *testing.T) {
+	b := newBuilder()
+	b.h.Records = 2
+	b.leavesLetters(inMemory).share(0).share(1).success(0).accept(0).fails(1, 3).reject(1).writes(1)
+	v := judged(t, b.drain().done())
+	if v.Verdict != Pass || v.Ledger.DeadLettered != 1 {
+		t.Errorf("the verdict is %s, %v; the ledger %+v", v.Verdict, v.Reasons, v.Ledger)
+	}
+	for _, name := range []string{"commit-after-dlq", "halt-on-dlq-failure", "dlq-once"} {
+		if r := resultOf(t, v, name); r.Status != NotApplicable {
+			t.Errorf("%s: %s (%s)", name, r.Status, r.Why)
+		}
+	}
+	for _, name := range []string{"no-loss", "commit-after-outcome", "bounded-retries", "classification", "dlq-fidelity"} {
+		if r := resultOf(t, v, name); r.Status != Pass {
+			t.Errorf("%s: %s (%s)", name, r.Status, r.Why)
+		}
 	}
 }

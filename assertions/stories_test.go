@@ -25,7 +25,7 @@ func TestStories(t *testing.T) {
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(),
-		repeatedTales(), leastTales(), stayTales(),
+		repeatedTales(), leastTales(), stayTales(), promiseTales(),
 	} {
 		all = append(all, some...)
 	}
@@ -216,6 +216,25 @@ func commitTales() []tale {
 			b.revoke(0).as(1, 0).up().assign(0).as(0, 0).commit(1)
 			return b.drain().done()
 		}},
+		{"one that has lost the partition commits less than its owner has", []string{"commit-regressed"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).success(0).success(1).commit(1).revoke(0)
+				b.as(1, 0).up().assign(0).commit(2).as(0, 0).commit(1).as(1, 0).commit(2)
+				return b.drain().done()
+			}},
+		{"one that has lost the partition commits less while its owner's commit is under way", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).success(0).success(1).commit(1).revoke(0)
+				b.as(1, 0).up().assign(0)
+				high := b.askCommit(0, 2)
+				b.as(0, 0).commit(1).as(1, 0).answerCommit(high, 0, 0)
+				return b.drain().done()
+			}},
+		{"one that is given the partition back commits less than the owner before it", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0).success(1).commit(1).revoke(0)
+			b.as(1, 0).up().assign(0).commit(2).revoke(0).as(0, 0).assign(0).commit(1).commit(2)
+			return b.drain().done()
+		}},
 		{"commit beyond the end of the log", []string{"commit-past-end"}, func(b *builder) history.Source {
 			b.begin().send(0).success(0).commit(7)
 			b.commits[0] = 1
@@ -388,14 +407,22 @@ func lossTales() []tale {
 }
 
 func haltTales() []tale {
-	down := func(b *builder, between func()) {
-		f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+	const final, passing, unrelated = 29, 19, 27 // TOPIC_AUTHORIZATION_FAILED, NOT_ENOUGH_REPLICAS, REBALANCE_IN_PROGRESS
+	downWith := func(b *builder, code int16, between func()) {
+		f := b.fault("kafka", "dlq", "Produce to dlq answered with an error")
 		b.begin().send(0).fails(0, 3).breaks(f)
 		for range 12 {
-			b.answerLetter(b.askLetter(0), 19, history.Forged).wait(400 * ms)
+			b.answerLetter(b.askLetter(0), code, history.Forged).wait(400 * ms)
 		}
 		between()
-		b.answerLetter(b.askLetter(0), 19, history.Forged).heals(f)
+		b.answerLetter(b.askLetter(0), code, history.Forged).heals(f)
+	}
+	down := func(b *builder, between func()) { downWith(b, final, between) }
+	// silently is an outage of five seconds of which nobody says a word.
+	silently := func(b *builder, code int16) history.Source {
+		downWith(b, code, func() {})
+		b.letter(0).commit(1)
+		return b.drain().done()
 	}
 	return []tale{
 		{"commits stand still while no dead letter can be written", nil, func(b *builder) history.Source {
@@ -488,8 +515,45 @@ func haltTales() []tale {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).wait(6 * time.Second).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"a dead letter is refused once, and nothing is heard for a minute", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).wait(time.Minute).letter(0).commit(1)
+		{"librdkafka tries by itself what may pass, without a word", nil, func(b *builder) history.Source { return silently(b, passing) }},
+		{"no word of what may pass, which the contract promises", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.h.Contract.SurfacedWithin = 3 * time.Second
+			return silently(b, passing)
+		}},
+		{"no word of what may pass, for longer than any client tries by default", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), passing, 0).wait(6 * time.Minute).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a dead letter is refused once, and nothing is heard for a minute", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), passing, 0).wait(time.Minute).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a dead letter is refused for good once, and nothing is heard for a minute", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).wait(time.Minute).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a dead letter is refused for good, then the process is stopped for a minute", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).signal("STOP").wait(time.Minute).signal("CONT").letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a dead letter is refused for good, the process is killed, and the next one writes it after a session", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).kill().wait(time.Minute)
+			b.as(0, 1).up().assign(0).fetch(0).fails(0, 3).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a line without a level names another error of Kafka's", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			down(b, func() { b.says("group: REBALANCE_IN_PROGRESS", unrelated) })
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a line without a level names the error of the write", nil, func(b *builder) history.Source {
+			down(b, func() { b.says("TOPIC_AUTHORIZATION_FAILED", final) })
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a line without a level names the dead-letter topic", nil, func(b *builder) history.Source {
+			down(b, func() { b.says(b.h.Topics[dlq].Name+"-0: REBALANCE_IN_PROGRESS", unrelated) })
+			b.letter(0).commit(1)
 			return b.drain().done()
 		}},
 		{"the brokers are silent for a while", nil, func(b *builder) history.Source {

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -11,8 +12,8 @@ import (
 
 // surface is what was seen of it in a run.
 type surface struct {
-	// errors are the moments of lines that report an error and of ends with one.
-	errors []time.Duration
+	// errors are lines that report an error, and ends with one.
+	errors []said
 	// ill are the stretches in which an instance said that it is unhealthy, mute those of processes that wrote lines
 	// and stated a level in none of them: if they reported an error, nobody could tell.
 	ill, mute []stretch
@@ -20,14 +21,26 @@ type surface struct {
 	began, sick map[holder]time.Duration
 }
 
-func (s *surface) observe(e *history.Event) {
+// said is that something was wrong. A line that is known for an error only by the name of one of Kafka's, code, tells of a dead letter that was answered
+// with that one, or if it names the dead-letter topic; 0: it tells of anything.
+type said struct {
+	at   time.Duration
+	code int16
+}
+
+// observe takes an event; names reports whether a text names a dead-letter topic.
+func (s *surface) observe(e *history.Event, names func(string) bool) {
 	if s.began == nil {
 		s.began, s.sick = map[holder]time.Duration{}, map[holder]time.Duration{}
 	}
 	by := holder{e.Instance, e.Run}
 	switch e.Kind {
 	case history.KindSubjectError:
-		s.errors = append(s.errors, e.Time)
+		one := said{e.Time, e.Code}
+		if names(e.Text) {
+			one.code = 0
+		}
+		s.errors = append(s.errors, one)
 	case history.KindInstanceStarting:
 		s.began[by] = e.Time
 	case history.KindSubjectHealth:
@@ -39,7 +52,7 @@ func (s *surface) observe(e *history.Event) {
 	case history.KindInstanceExited:
 		s.recover(by, e.Time)
 		if e.Code > 0 || e.Code < 0 && !e.Flags.Has(history.Expected) {
-			s.errors = append(s.errors, e.Time)
+			s.errors = append(s.errors, said{at: e.Time})
 		}
 	}
 }
@@ -60,14 +73,16 @@ func (s *surface) recover(by holder, at time.Duration) {
 	}
 }
 
-// told reports whether anything was made known between the two times.
-func (s *surface) told(from, to time.Duration) bool {
+// told reports whether, between the two times, a failure was made known of dead letters that were answered with the codes.
+func (s *surface) told(from, to time.Duration, codes []int16) bool {
 	for _, since := range s.sick {
 		if since <= to {
 			return true
 		}
 	}
-	return meets(s.ill, from, to) || slices.ContainsFunc(s.errors, func(at time.Duration) bool { return at >= from && at <= to })
+	return meets(s.ill, from, to) || slices.ContainsFunc(s.errors, func(one said) bool {
+		return one.at >= from && one.at <= to && (one.code == 0 || slices.Contains(codes, one.code))
+	})
 }
 
 // unreadable reports whether a process that was there between the two times wrote a log of which nobody can tell what
@@ -77,4 +92,11 @@ func (s *surface) unreadable(from, to time.Duration) bool { return meets(s.mute,
 // meets reports whether any of the stretches has a moment between the two times.
 func meets(all []stretch, from, to time.Duration) bool {
 	return slices.ContainsFunc(all, func(one stretch) bool { return one.from <= to && one.to >= from })
+}
+
+// namesDLQ reports whether a text names a dead-letter topic.
+func (w *world) namesDLQ(text string) bool {
+	return slices.ContainsFunc(w.header.Topics, func(topic history.Topic) bool {
+		return topic.Role == history.RoleDLQ && topic.Name != "" && strings.Contains(text, topic.Name)
+	})
 }

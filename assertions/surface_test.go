@@ -12,7 +12,7 @@ func TestSurfacingInALogThatCannotBeRead(t *testing.T) {
 	b := newBuilder()
 	b.begin().send(0).fails(0, 3)
 	for range 12 {
-		b.answerLetter(b.askLetter(0), 19, history.Forged).wait(400 * time.Millisecond)
+		b.answerLetter(b.askLetter(0), 29, history.Forged).wait(400 * time.Millisecond)
 	}
 	b.letter(0).commit(1).drain()
 	verdict, _, err := Judge(b.wrote(20, 0).done())

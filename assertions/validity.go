@@ -239,6 +239,12 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 		return "the run ended before its time, or it could not be made"
 	}
 	why := fmt.Sprintf("its event (%s) never came between %s after the start of the steady load and its end", f.When, f.At)
+	if before := w.heldUpBy(f); before != nil {
+		return fmt.Sprintf("its event (%s) never came after fault %s, whose end it waits for: that came only %s after the "+
+			"start of the steady load, when what it had ended was back (a killed member is replaced when its session "+
+			"expires); make the load longer (workload.duration) or the session shorter",
+			f.When, before.planned.Name, near(before.to-w.steadyFrom()))
+	}
 	switch {
 	case f.When == "first-retry" || f.When == "backoff":
 		return why + "; plan records that fail and are tried again (transient, exhausted)"
@@ -252,6 +258,25 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 		return why + "; it was given no partition then: wait from the start on, or let another fault cause a rebalance"
 	}
 	return why
+}
+
+// heldUpBy returns the fault that should have ended before this one's time, and ended the latest after it; nil if none did.
+func (w *world) heldUpBy(f *history.PlannedFault) *faultState {
+	var found *faultState
+	for i := range w.faults {
+		other := &w.faults[i]
+		before := other.injected && other.healed && other.planned.At+other.planned.For <= f.At
+		if before && other.to > w.steadyFrom()+f.At+faultGrace && (found == nil || other.to > found.to) {
+			found = other
+		}
+	}
+	return found
+}
+
+// steadyFrom is when the steady load began.
+func (w *world) steadyFrom() time.Duration {
+	from, _ := w.phase(history.PhaseSteady)
+	return max(from, 0)
 }
 
 // idleWhy says why an injected fault probably did nothing.

@@ -86,6 +86,20 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.put(e)
 			return b.heals(f).done()
 		}, Inconclusive, "had no effect: no worker asked the health probe"},
+		{"a fault waited for one that a session held up", func(b *builder) history.Source {
+			first, second := b.fault("subject", "instance 0", "KILL"), b.fault("subject", "instance 1", "KILL")
+			b.h.Faults[first].Name, b.h.Faults[first].For = "kill-one", time.Second
+			b.h.Faults[second].At, b.h.Faults[second].When = 2*time.Second, "first-dead-letter"
+			fine(b).breaks(first).wait(45 * time.Second)
+			return b.heals(first).done()
+		}, Inconclusive, "never came after fault kill-one, whose end it waits for"},
+		{"a fault waited for one that ended in time", func(b *builder) history.Source {
+			first, second := b.fault("subject", "instance 0", "KILL"), b.fault("subject", "instance 1", "KILL")
+			b.h.Faults[first].For, b.h.Faults[second].At = time.Second, 2*time.Second
+			b.h.Faults[second].When = "first-dead-letter"
+			fine(b).breaks(first).wait(time.Second)
+			return b.heals(first).done()
+		}, Inconclusive, "never came between 2s after the start of the steady load and its end"},
 		{"a fault had no effect, and may miss", func(b *builder) history.Source {
 			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
 			b.h.Faults[f].MayMiss = true

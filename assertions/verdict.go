@@ -160,6 +160,8 @@ type Witness struct {
 	Actors []Actor `json:"actors,omitempty"`
 	// Biography is the record's events in order; those marked contradict each other.
 	Biography []Line `json:"biography"`
+	// leads: what the others tell follows from it.
+	leads bool
 }
 
 // Line is one event of a biography in words.

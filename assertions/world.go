@@ -61,6 +61,7 @@ type world struct {
 	instances    map[int16]*instance
 	living       map[int16]*life // the latest process of each instance
 	lives        []*life
+	unkept       []unkept
 	faults       []faultState
 	stalls       spans
 	surface      surface
@@ -96,6 +97,8 @@ type world struct {
 	attempt *attempt
 	commit  *commit
 	write   *write
+	// rejected are the records of a reject for which the broker is to write dead letters.
+	rejected []write
 	// ended are the commits of which a transaction's end has told what became of them.
 	ended []*commit
 
@@ -158,7 +161,7 @@ func newWorld(header *history.Header) *world {
 
 // take folds one event in.
 func (w *world) take(e *history.Event) {
-	w.attempt, w.commit, w.write, w.ended = nil, nil, nil, w.ended[:0]
+	w.attempt, w.commit, w.write, w.ended, w.rejected = nil, nil, nil, w.ended[:0], w.rejected[:0]
 	if !w.takeStore(e) {
 		w.takeOwn(e)
 	}
@@ -209,7 +212,7 @@ func (w *world) takeRare(e *history.Event) {
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited:
 		w.lifecycle(e)
 	case history.KindSubjectError, history.KindSubjectLog, history.KindSubjectHealth:
-		w.surface.observe(e)
+		w.surface.observe(e, w.namesDLQ)
 	case history.KindStall:
 		w.stall(e)
 	case history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:

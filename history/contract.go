@@ -35,9 +35,15 @@ type Contract struct {
 	Service string `json:"service,omitempty"`
 	// KeepsHeaders promises that dead letters keep the original headers.
 	KeepsHeaders bool `json:"keeps_headers"`
+	// BrokerLetters: the subject is a member of a share group whose broker writes the dead letters (KIP-1191): of what a member rejects, and of what was delivered
+	// as often as the broker allows. A reject is then the request for a dead letter, and whether there is one only the audit can tell.
+	BrokerLetters bool `json:"broker_letters,omitempty"`
 	// SamePartition promises that a dead letter goes to the source's partition number.
 	SamePartition bool      `json:"same_partition"`
 	OnFailure     OnFailure `json:"on_failure"`
+	// SurfacedWithin is within what time the subject makes known that dead letters can't be written for a reason that may pass; 0 = it need not before the
+	// longest delivery timeout that clients have by default.
+	SurfacedWithin time.Duration `json:"surfaced_within_ns,omitempty"`
 	// AutoCommit declares weaker promises: commits follow time, not outcomes.
 	AutoCommit bool `json:"auto_commit"`
 	// CommitInterval is the longest time between two commits while there is something to commit.
@@ -69,6 +75,9 @@ type Contract struct {
 // HasDLQ reports whether what fails for good goes to a dead-letter topic; otherwise it is given up, which is its end. Histories from before
 // DeadLetters say it with an Envelope.
 func (c *Contract) HasDLQ() bool { return c.DeadLetters || c.Envelope != "" }
+
+// WritesDLQ reports whether the subject writes the dead letters itself.
+func (c *Contract) WritesDLQ() bool { return c.HasDLQ() && !c.BrokerLetters }
 
 // Backoff is the promised wait before attempt k+1: min(Cap, Initial·Multiplier^(k−1)), plus up to Jitter, plus at most Late
 // for scheduling. Initial 0 promises no wait.

@@ -73,7 +73,8 @@ const (
 	// InstanceExited: it ended. Code = exit code (-1 when ended by a signal, then Text = its name); Flags Expected when the
 	// harness asked for it. Aux = by how much, in ns, it was gone before Time: whoever waits for a process may hear of its end late.
 	KindInstanceExited
-	// SubjectError: the instance wrote a line to its log that reports an error. Text = the line, cut to 300 bytes.
+	// SubjectError: the instance wrote a line to its log that reports an error. Text = the line, cut to 300 bytes. Code is the one error of Kafka's that it
+	// names where nothing else shows that it reports one; 0 otherwise.
 	KindSubjectError
 
 	// FaultStart: planned fault Op (index in Header.Faults) was injected. Text = what exactly.

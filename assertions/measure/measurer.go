@@ -427,7 +427,7 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 // ended reports whether nothing more is owed for a record, commits apart.
 func (m *Measurer) ended(r *record) bool {
 	contract := &m.header.Contract
-	givenUp := !contract.HasDLQ() && !contract.ExitsExhausted && r.has(attempted)
+	givenUp := !contract.WritesDLQ() && !contract.ExitsExhausted && r.has(attempted)
 	return givenUp || r.terminal != none || r.has(skipped|tried) || contract.WireOnly
 }
 

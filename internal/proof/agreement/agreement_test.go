@@ -64,6 +64,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		167:   "an audit reads the dead letters of two records at one place",
 		471:   "a refused retry copy is asked for again when the next has failed",
 		629:   "a retry copy of which no word came is asked for again when the next has failed",
+		1070:  "a node of a graph dead-letters the second copy of a document whose first one is committed, and its attempts were not seen",
 		1813:  "two copies of a record are replayed, and the second is written while the first is being tried",
 		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on its way",
 	} {

@@ -115,6 +115,11 @@ func letterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 			return none, false
 		}
 		v.answerWith(f.attempts[0], outcome)
+		for _, i := range f.asLetter {
+			more := v.Events[i].Claim.Beside()
+			more.Quotes = nil // the reason was the answer's that it got before
+			v.Events[i].Claim.More = more.Encode()
+		}
 		return about(f)
 	}
 }

@@ -1,6 +1,10 @@
 package histories
 
-import "github.com/dlqbench/dlqbench/history"
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
 
 func letterCorruptions() []Corruption {
 	fidelity := func(anomaly string) Promise { return Promise{"dlq-fidelity", anomaly} }
@@ -16,6 +20,19 @@ func letterCorruptions() []Corruption {
 			e.Claim.Offset += 1000
 		})},
 		{Name: "a dead letter names another number of attempts", Promise: fidelity("metadata-wrong"), apply: wrongCount},
+		{Name: "a dead letter's envelope is there twice", Promise: fidelity("metadata-wrong"), apply: retold(func(_ *history.Event, m *history.ClaimMore) {
+			m.Twice = []string{"x-reason"}
+		})},
+		{Name: "a dead letter names an epoch that nobody had", Promise: fidelity("metadata-wrong"), apply: retold(func(_ *history.Event, m *history.ClaimMore) {
+			m.Epoch, m.Epochs = ptr(int32(1000)), &[2]int32{0, 2}
+		})},
+		{Name: "a dead letter was written before the run", Promise: fidelity("metadata-wrong"), apply: retold(func(_ *history.Event, m *history.ClaimMore) {
+			m.Times = map[string]time.Duration{"its time": -time.Hour}
+		})},
+		{Name: "a dead letter was written after it was found", Promise: fidelity("metadata-wrong"), apply: retold(func(e *history.Event, m *history.ClaimMore) {
+			m.Times = map[string]time.Duration{"its time": e.Time + time.Hour}
+		})},
+		{Name: "a dead letter gives the reason of another failure", Promise: fidelity("metadata-wrong"), apply: otherReason},
 		{Name: "a dead letter is in another partition", Promise: fidelity("metadata-wrong"), apply: elsewhere},
 		{Name: "a dead letter is written twice", Promise: Promise{"dlq-once", "dlq-duplicate"}, apply: letterTwice},
 		{
@@ -46,6 +63,40 @@ func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (i
 		}
 		return about(f)
 	}
+}
+
+func ptr[T any](value T) *T { return &value }
+
+// retold is the same with what a dead letter says besides its place.
+func retold(edit func(*history.Event, *history.ClaimMore)) func(*view) (int32, bool) {
+	return edited(tellsSome, func(e *history.Event) {
+		more := e.Claim.Beside()
+		edit(e, &more)
+		e.Claim.More = more.Encode()
+	})
+}
+
+// otherReason has a dead letter quote an answer that the record's last attempt did not get.
+func otherReason(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool {
+		if !v.lettered(f) || len(f.asLetter) != 1 || len(f.attempts) == 0 || !tellsSome(v) || v.Header.Replay {
+			return false
+		}
+		last := v.outcome(f.attempts[len(f.attempts)-1])
+		return last != history.OutcomeTimeout && last != history.OutcomeReset
+	})
+	if f == nil {
+		return none, false
+	}
+	last := v.outcome(f.attempts[len(f.attempts)-1])
+	e := &v.Events[f.asLetter[0]]
+	more := e.Claim.Beside()
+	more.Quotes = []history.Outcome{history.OutcomePermanent}
+	if last == history.OutcomePermanent {
+		more.Quotes = []history.Outcome{history.OutcomeTransient}
+	}
+	e.Claim.More = more.Encode()
+	return about(f)
 }
 
 func wrongCount(v *view) (int32, bool) {

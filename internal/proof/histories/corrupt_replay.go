@@ -2,6 +2,7 @@ package histories
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -80,14 +81,21 @@ func silence(v *view) (int32, bool) {
 		patience += b.Wait(k) + b.Jitter + b.Late
 	}
 	long := slices.ContainsFunc(v.records, func(f *facts) bool {
-		from, to, holds := v.outstanding(f)
-		return f.send != none && holds && to-from > max(3*time.Second, 2*patience)+100*ms
+		_, to, holds := v.outstanding(f)
+		if f.send == none || !holds {
+			return false
+		}
+		// From the first answer on it is known, and the last request but one was made by the same process.
+		known, code := to-v.time(f.letters[0].answer)-200*ms, v.Events[f.letters[0].answer].Code
+		within := v.Header.Contract.SurfacedWithin
+		return within > 0 && known > within || code == 29 && known > max(3*time.Second, 2*patience)
 	})
 	if !long || len(v.exited) > 0 {
 		return none, false
 	}
 	v.Events = slices.DeleteFunc(v.Events, func(e history.Event) bool {
-		return e.Kind == history.KindSubjectError || e.Kind == history.KindSubjectHealth
+		unrelated := e.Code == groupError && !strings.Contains(e.Text, "generated.dlq")
+		return e.Kind == history.KindSubjectError && !unrelated || e.Kind == history.KindSubjectHealth
 	})
 	return none, true
 }

@@ -26,9 +26,12 @@ const (
 // Crowd makes a larger history. Shows is what it shows, none if it is correct; known is false where that is not known.
 func Crowd(c Choices) (h *History, shows []Promise, known bool) {
 	s := &simulation{Choices: c, h: &History{Calm: true}, logs: map[spot]*topicLog{}, calm: true}
-	kind := c.Intn(5)
+	kind := c.Intn(8)
 	s.h.Header = s.drawHeader()
 	s.crowdHeader(kind < 3)
+	if kind >= 5 {
+		s.h.Header.Contract.Backoff.Late, s.h.Header.Contract.Backoff.Usual = time.Second, 20*ms
+	}
 	switch kind {
 	case 1:
 		s.manner, shows = blocks, []Promise{{"isolation", "head-of-line-blocked"}}
@@ -36,6 +39,12 @@ func Crowd(c Choices) (h *History, shows []Promise, known bool) {
 		s.manner = sometimes
 	case 4:
 		s.steady, shows = true, []Promise{{"backoff", "no-jitter"}}
+	case 5:
+		s.tardy = 2 // a pause hits one wait or another
+	case 6:
+		s.tardy, shows = 8, []Promise{{"backoff", "backoff-late"}}
+	case 7:
+		s.tardy = 5
 	}
 	s.setUp()
 	s.phase(history.PhaseWarmup)
@@ -52,7 +61,15 @@ func Crowd(c Choices) (h *History, shows []Promise, known bool) {
 	s.audit(inputTopic, dlqTopic, retryTopic)
 	s.auditOffsets()
 	s.phase(history.PhaseSeal)
-	return s.h, shows, s.manner != sometimes
+	return s.h, shows, s.manner != sometimes && s.tardy != 5
+}
+
+// delay is by how much a tardy consumer waits longer after the k-th attempt than is usual.
+func (s *simulation) delay(b history.Backoff, k int) time.Duration {
+	if s.tardy == 0 || s.Intn(10) >= s.tardy {
+		return 0
+	}
+	return b.Jitter + max(b.Usual, b.Wait(k)/2) + time.Duration(1+s.Intn(50))*ms
 }
 
 // crowdHeader: few fail and the others are promised to go on, or all fail and the waits are promised to be jittered.

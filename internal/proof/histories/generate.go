@@ -59,9 +59,12 @@ type simulation struct {
 	troubled bool
 	// linkDown: answers and requests on the way to the downstream are lost. dlqDown: no dead letter is acknowledged.
 	linkDown, dlqDown bool
-	// manner is how the consumer treats those who wait; steady: its waits are all alike.
+	// refusal is the error that writes are refused with: one that clients try again (19), or one that they give up at once (29).
+	refusal int16
+	// manner is how the consumer treats those who wait; steady: its waits are all alike. Of ten waits, tardy are longer than is usual.
 	manner manner
 	steady bool
+	tardy  int
 
 	// store is the dead-letter store, nil if there is none.
 	store *storeSide
@@ -134,17 +137,22 @@ func (s *simulation) drawHeader() history.Header {
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
 		LogicalDeadLetters: chance(s, 3), Ordering: pick(s, history.OrderingNone, history.OrderingKey, history.OrderingPartition),
-		Envelope: "plain", KeepsHeaders: !chance(s, 4), SamePartition: chance(s, 3), OnFailure: history.OnFailureRetry,
+		Envelope: "plain", KeepsHeaders: !chance(s, 4), SamePartition: chance(s, 3), OnFailure: pick(s, history.OnFailureRetry, history.OnFailureHalt),
 		StopGrace: 10 * time.Second, SkipsTombstones: chance(s, 3),
 		Backoff: history.Backoff{
 			Initial: pick(s, 40*ms, 100*ms), Multiplier: pick(s, 2.0, 1, 3), Cap: pick(s, 0, 150*ms, 300*ms), Jitter: pick(s, 20*ms, 0),
 			Late: 50 * ms,
 		},
 	}
+	if chance(s, 3) {
+		c.Backoff.Late, c.Backoff.Usual = time.Second, 20*ms // what holds where the contract leaves late open
+	}
 	if chance(s, 8) {
 		c.Backoff = history.Backoff{}
 	}
 	c.IgnoresRetryAfter = chance(s, 4)
+	c.SurfacedWithin = pick(s, 0, 3*time.Second, 4*time.Second)
+	s.refusal = pick[int16](s, 19, 29)
 	switch s.Intn(9) {
 	case 5:
 		c.DeadLetters, c.Envelope = true, "" // no metadata is promised

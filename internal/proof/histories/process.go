@@ -46,8 +46,9 @@ type work struct {
 	*assignment
 	record *planned
 	offset int64
-	// k is the number of attempts made.
+	// k is the number of attempts made; answers are the failures that were answered, as the process knows of them.
 	k       int
+	answers []history.Outcome
 	started bool
 	done    bool
 	asleep  bool
@@ -236,6 +237,9 @@ func (r *planned) answer() history.Outcome {
 func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	p := w.process
 	c := p.contract()
+	if answered := outcome != history.OutcomeTimeout && outcome != history.OutcomeReset; answered {
+		w.answers = append(w.answers, outcome)
+	}
 	switch {
 	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters:
 		w.succeed()
@@ -250,6 +254,7 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 		if c.Backoff.Jitter > 0 && !p.steady {
 			wait += time.Duration(p.Intn(int(c.Backoff.Jitter/ms))) * ms
 		}
+		wait += p.delay(c.Backoff, w.k)
 		if c.Retry == history.RetryTopics {
 			w.handOn(p.now + wait)
 			return
@@ -286,6 +291,7 @@ func (w *work) letterEntry() entry {
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
 	}
+	claim.More = w.tells()
 	switch w.process.contract().Envelope {
 	case "other":
 		claim.Partition, claim.Offset, claim.Attempts = none, none, none
@@ -293,6 +299,28 @@ func (w *work) letterEntry() entry {
 		claim = history.Claim{}
 	}
 	return entry{record: w.record.number, letter: claim, replays: w.replays}
+}
+
+// tells is what a dead letter says besides: the reason, which is the last answer and perhaps those before it; when it was written, by a clock that is not quite
+// the harness's; and an epoch, of the batch, of the leader since, or of the process's own assignment.
+func (w *work) tells() string {
+	p := w.process
+	var more history.ClaimMore
+	if n := len(w.answers); n > 0 && !chance(p, 3) {
+		more.Quotes = slices.Clone(w.answers[p.Intn(n):])
+		slices.Sort(more.Quotes)
+		more.Quotes = slices.Compact(more.Quotes)
+	}
+	if chance(p, 2) {
+		more.Times = map[string]time.Duration{"its time": p.now + time.Duration(p.Intn(100)-50)*time.Second}
+	}
+	if chance(p, 2) {
+		least := int32(p.Intn(3))
+		epochs := [2]int32{least, least + int32(p.Intn(3))}
+		epoch := pick(p.simulation, least, epochs[1], int32(p.Intn(int(epochs[1])+1)))
+		more.Epoch, more.Epochs = &epoch, &epochs
+	}
+	return more.Encode()
 }
 
 // origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the original.

@@ -79,9 +79,9 @@ func (w *work) written(to spot, one entry, ask history.Event, became fate, offse
 	e.Kind, e.Time, e.Offset = history.KindProduceResponse, p.now, offset
 	switch became {
 	case refused:
-		e.Code = 19
+		e.Code = p.refusal
 	case forged:
-		e.Code, e.Flags = 19, history.Forged
+		e.Code, e.Flags = p.refusal, history.Forged
 	case withheld:
 		e.Flags = history.Withheld
 	}
@@ -109,8 +109,11 @@ func (w *work) rewrite(to spot, one entry, ask *history.Event) {
 	w.write(to, one, nil)
 }
 
-// complain makes the failure known: in the log, or by a health that is bad for a while.
+// complain makes the failure known: in the log, or by a health that is bad for a while. Sometimes it writes of what has nothing to do with it, first.
 func (p *process) complain() {
+	if p.Intn(3) == 0 {
+		p.put(p.unrelated())
+	}
 	if p.Intn(4) == 0 {
 		e := p.event(history.KindSubjectHealth)
 		e.N, e.Text = 0, "it answers 503"
@@ -123,8 +126,24 @@ func (p *process) complain() {
 		return
 	}
 	e := p.event(history.KindSubjectError)
-	e.Text = "ERROR dead letter refused"
+	switch p.Intn(4) {
+	case 0:
+		e.Code, e.Text = p.refusal, "a write was refused, tried again"
+	case 1:
+		e.Code, e.Text = groupError, "generated.dlq-0: REBALANCE_IN_PROGRESS"
+	default:
+		e.Text = "ERROR dead letter refused"
+	}
 	p.put(e)
+}
+
+// groupError is what a member of a group is told whenever that rebalances (REBALANCE_IN_PROGRESS): no write is answered with it.
+const groupError = 27
+
+func (p *process) unrelated() history.Event {
+	e := p.event(history.KindSubjectError)
+	e.Code, e.Text = groupError, "WARN REBALANCE_IN_PROGRESS"
+	return e
 }
 
 func (a *assignment) commitSoon() {

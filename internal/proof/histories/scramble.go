@@ -86,7 +86,7 @@ func changeField(e *history.Event, c Choices) {
 		e.Outcome = pick(c, history.OutcomeSuccess, history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical)
 		e.Flags = 0
 	case history.KindAuditRecord:
-		switch c.Intn(7) {
+		switch c.Intn(8) {
 		case 0:
 			e.ValueHash++
 		case 1:
@@ -101,6 +101,8 @@ func changeField(e *history.Event, c Choices) {
 			e.Flags ^= history.FailureHeaders
 		case 6:
 			e.HeaderCount += 5
+		case 7:
+			retell(e, c)
 		}
 	case history.KindCommitRequest:
 		e.Offset += int64(c.Intn(4) - 1)
@@ -118,6 +120,29 @@ func changeField(e *history.Event, c Choices) {
 		e.Time += time.Duration(c.Intn(2)) * (drainLimit + 251*ms)
 		e.Aux = int64(time.Duration(c.Intn(3)) * drainLimit)
 	}
+}
+
+// retell changes what a dead letter says besides its place.
+func retell(e *history.Event, c Choices) {
+	if !e.Claim.Present {
+		return
+	}
+	more := e.Claim.Beside()
+	switch c.Intn(4) {
+	case 0:
+		more.Twice = []string{"x-reason"}
+	case 1:
+		if more.Epoch != nil {
+			*more.Epoch += int32(c.Intn(9) - 4)
+		}
+	case 2:
+		for name := range more.Times {
+			more.Times[name] += time.Duration(c.Intn(10)-5) * 20 * time.Second
+		}
+	case 3:
+		more.Quotes = []history.Outcome{pick(c, history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical)}
+	}
+	e.Claim.More = more.Encode()
 }
 
 // reroute has a write of a graph go to another topic.

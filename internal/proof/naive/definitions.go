@@ -386,8 +386,8 @@ func (j *judge) letters(r *record) {
 		switch {
 		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &e.Claim):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
-		case r.disturbed && e.Claim.Attempts >= 0:
-			j.open("dlq-fidelity", "metadata-wrong", r) // how many attempts a process knew of is not known
+		case r.disturbed && (e.Claim.Attempts >= 0 || len(e.Claim.Beside().Quotes) > 0):
+			j.open("dlq-fidelity", "metadata-wrong", r) // which attempts, and how many, a process knew of is not known
 		}
 	}
 }

@@ -2,6 +2,7 @@ package naive
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -13,11 +14,23 @@ const (
 	outageLeast = 200 * time.Millisecond
 )
 
-// outage is a stretch in which every write of a dead letter failed; answered is when the first error came, refused when the last did, -1 if none did.
-// records are those that one was written for.
+// outage is a stretch in which every write of a dead letter failed; failed are the answers of those writes, by their place in the history, next is the
+// success that ended it, -1 if none did.
 type outage struct {
-	from, to, answered, refused time.Duration
-	records                     []int32
+	from, to time.Duration
+	failed   []int
+	next     int
+}
+
+// asked is when the write was asked for that the event answers.
+func (j *judge) asked(answer *history.Event) time.Duration {
+	asked := answer.Time
+	for k := range j.events {
+		if a := &j.events[k]; a.Kind == history.KindProduceRequest && a.Op == answer.Op && a.Record == answer.Record {
+			asked = a.Time
+		}
+	}
+	return asked
 }
 
 // outages: "a window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next that succeeds". A
@@ -31,34 +44,22 @@ func (j *judge) outages() []outage {
 		if e.Kind != history.KindProduceResponse || j.role(e.Topic) != history.RoleDLQ || e.Instance < 0 {
 			continue
 		}
-		asked := e.Time
-		for k := range j.events {
-			if a := &j.events[k]; a.Kind == history.KindProduceRequest && a.Op == e.Op && a.Record == e.Record {
-				asked = a.Time
-			}
-		}
 		if accepted(e) {
 			if open {
-				all[len(all)-1].to = e.Time
+				all[len(all)-1].to, all[len(all)-1].next = e.Time, i
 			}
 			open, success = false, e.Time
 			continue
 		}
 		if !open {
-			one := outage{from: e.Time, to: e.Time, answered: -1, refused: -1}
-			if asked > success {
+			one := outage{from: e.Time, next: -1}
+			if asked := j.asked(e); asked > success {
 				one.from = asked
 			}
 			all, open = append(all, one), true
 		}
 		last := &all[len(all)-1]
-		last.to, last.records = e.Time, append(last.records, e.Record)
-		if last.answered < 0 && !e.Flags.Has(history.Withheld) {
-			last.answered = e.Time
-		}
-		if !e.Flags.Has(history.Withheld) {
-			last.refused = e.Time
-		}
+		last.to, last.failed = e.Time, append(last.failed, i)
 	}
 	return slices.DeleteFunc(all, func(o outage) bool { return o.to-o.from < outageLeast })
 }
@@ -133,27 +134,17 @@ func (j *judge) mute(from, to time.Duration) bool {
 	})
 }
 
-// surfaced: "the failure is surfaced (exit code, error log, health)", once errors have come for longer than three seconds and twice all waits of a
-// series, or, where none came, nothing was heard for half a minute.
+// surfaced: "the failure is surfaced (exit code, error log, health)", once a process knows of it for long enough.
 func (j *judge) surfaced() {
 	j.decide(OfPartition(halting, history.None, history.None))
-	b := j.header.Contract.Backoff
-	waits := time.Duration(0)
-	for k := 1; k < max(j.header.Contract.MaxAttempts, 3); k++ {
-		waits += b.Wait(k) + b.Jitter + b.Late
-	}
 	for _, o := range j.outages() {
-		known, needed := o.refused-o.answered, max(3*time.Second, 2*waits)
-		if o.answered < 0 || known < needed {
-			known, needed = j.owed(&o)-o.from, 30*time.Second
-		}
-		if known < needed {
+		if !slices.ContainsFunc(o.failed, func(i int) bool { return j.knows(&o, j.events[i].Instance, j.events[i].Run) }) {
 			continue
 		}
 		j.judged(halting)
 		shown := slices.ContainsFunc(j.events, func(e history.Event) bool {
 			failed := e.Kind == history.KindInstanceExited && (e.Code > 0 || e.Code < 0 && !e.Flags.Has(history.Expected))
-			return (failed || e.Kind == history.KindSubjectError) && e.Time >= o.from && e.Time <= o.to+2*time.Second
+			return (failed || e.Kind == history.KindSubjectError && j.concerns(&o, &e)) && e.Time >= o.from && e.Time <= o.to+2*time.Second
 		})
 		if !shown && !j.ill(o.from, o.to+2*time.Second) && !j.mute(o.from, o.to+2*time.Second) {
 			j.sawPartition(halting, "failure-not-surfaced", history.None, history.None)
@@ -161,21 +152,71 @@ func (j *judge) surfaced() {
 	}
 }
 
-// owed is until when, in the outage, one of the records had not come to its end.
-func (j *judge) owed(o *outage) time.Duration {
-	c := &j.header.Contract
-	until := time.Duration(0)
-	for _, number := range o.records {
-		last := o.to
-		for i := range j.events {
-			e := &j.events[i]
-			ends := e.Kind == history.KindAttemptEnd && (e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && !c.LogicalDeadLetters) ||
-				e.Kind == history.KindProduceResponse && e.Instance >= 0 && j.role(e.Topic) == history.RoleDLQ && accepted(e)
-			if ends && e.Record == number && e.Time >= o.from && e.Time <= o.to {
-				last = e.Time
+// knows: "three seconds, or twice all the waits of a series" after an error for which clients give up at once; else what the contract says, or five minutes.
+// Counted is the time from the process's first failed write to the last sign that it tries, without that for which a signal had stopped it.
+func (j *judge) knows(o *outage, instance int16, run uint16) bool {
+	b := j.header.Contract.Backoff
+	waits, unsaid := time.Duration(0), j.header.Contract.SurfacedWithin
+	for k := 1; k < max(j.header.Contract.MaxAttempts, 3); k++ {
+		waits += b.Wait(k) + b.Jitter + b.Late
+	}
+	if unsaid == 0 {
+		unsaid = 5 * time.Minute
+	}
+	first, refused, last := time.Duration(-1), time.Duration(-1), time.Duration(-1)
+	for _, i := range o.failed {
+		e := &j.events[i]
+		if e.Instance != instance || e.Run != run {
+			continue
+		}
+		asked := max(j.asked(e), o.from)
+		if first < 0 || asked < first {
+			first = asked
+		}
+		last = max(last, asked)
+		if !e.Flags.Has(history.Withheld) {
+			last = max(last, e.Time)
+			if refused < 0 && final(e.Code) {
+				refused = e.Time
 			}
 		}
-		until = max(until, last)
+		if o.next >= 0 && j.events[o.next].Record == e.Record && j.events[o.next].Instance == instance && j.events[o.next].Run == run {
+			last = max(last, j.asked(&j.events[o.next]))
+		}
 	}
-	return until
+	return last-first-j.stopped(instance, first, last) >= unsaid ||
+		refused >= 0 && last-refused-j.stopped(instance, refused, last) >= max(3*time.Second, 2*waits)
+}
+
+// final: an error of the protocol that Kafka does not call retriable, and that is not about a producer's own state; of those that histories have.
+func final(code int16) bool { return slices.Contains([]int16{-1, 10, 17, 29, 87}, code) }
+
+// stopped is for how long signals had stopped the instance between the two times.
+func (j *judge) stopped(instance int16, from, to time.Duration) time.Duration {
+	total, since := time.Duration(0), time.Duration(-1)
+	until := func(at time.Duration) {
+		if since >= 0 {
+			total += max(min(at, to)-max(since, from), 0)
+		}
+		since = -1
+	}
+	for i := range j.events {
+		e := &j.events[i]
+		switch {
+		case e.Instance != instance:
+		case e.Kind == history.KindInstanceSignal && e.Text == "STOP":
+			since = e.Time
+		case e.Kind == history.KindInstanceSignal && e.Text == "CONT", e.Kind == history.KindInstanceExited:
+			until(e.Time)
+		}
+	}
+	until(to)
+	return total
+}
+
+// concerns: "a line that is known for an error only by the name of one of Kafka's" tells of dead letters that were answered with it, or that it names.
+func (j *judge) concerns(o *outage, line *history.Event) bool {
+	return line.Code == 0 ||
+		slices.ContainsFunc(o.failed, func(i int) bool { return !j.events[i].Flags.Has(history.Withheld) && j.events[i].Code == line.Code }) ||
+		slices.ContainsFunc(j.header.Topics, func(t history.Topic) bool { return t.Role == history.RoleDLQ && strings.Contains(line.Text, t.Name) })
 }

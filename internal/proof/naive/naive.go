@@ -142,6 +142,7 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	j.disturbances()
 	j.stops()
 	j.stays()
+	j.refusals()
 	j.catchesUp()
 	j.isolation()
 	return j.opinion

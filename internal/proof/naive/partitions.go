@@ -148,7 +148,10 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 				last = before
 			}
 		}
-		if c.took() && last != nil && by(c.ask, last.ask) && c.ask.Offset < last.ask.Offset && !j.moved(c, last.ask.Time) {
+		if !c.took() || last == nil || c.ask.Offset >= last.ask.Offset {
+			continue
+		}
+		if by(c.ask, last.ask) && !j.moved(c, last.ask.Time) || j.lost(c, last) {
 			j.sawPartition(outcome, "commit-regressed", topic, partition)
 		}
 	}
@@ -161,6 +164,27 @@ func (j *judge) moved(c *asked, since time.Duration) bool {
 		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked && by(&e, c.ask)) && e.Topic == c.ask.Topic && e.Partition == c.ask.Partition &&
 			e.Time >= since && e.Time <= c.answer.Time
 	})
+}
+
+// lost: another process than the sender had been given the partition, made the last commit, and has the partition still.
+func (j *judge) lost(c, last *asked) bool {
+	holds := false
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Topic != last.ask.Topic || e.Partition != last.ask.Partition || e.Time > c.answer.Time {
+			continue
+		}
+		switch e.Kind {
+		case history.KindAssigned:
+			holds = by(e, last.ask)
+		case history.KindRevoked:
+			holds = holds && !by(e, last.ask)
+		}
+		if !holds && e.Time >= last.ask.Time && (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked) {
+			return false
+		}
+	}
+	return holds && !by(c.ask, last.ask)
 }
 
 // passed: a commit passes a record that is not terminal. One that nobody was handed lies beyond the end of what was there to be done; where only the

@@ -3,6 +3,7 @@ package naive
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -22,9 +23,9 @@ func (j *judge) stays() {
 			j.judged(staying)
 			switch fell, open := j.fell(e); {
 			case open:
-				j.opinion.Open[Finding{run, "crashed"}] = true
+				j.openFall()
 			case fell:
-				j.sawPartition(staying, "crashed", history.None, history.None)
+				j.sawFall(i)
 			case e.Flags.Has(history.Expected) && j.unclean(e):
 				j.sawPartition(staying, "unclean-exit", history.None, history.None)
 			}
@@ -32,6 +33,35 @@ func (j *judge) stays() {
 		if e.Kind == history.KindMembership && e.N == 0 && j.goneForGood(e) {
 			j.sawPartition(staying, "gave-up", history.None, history.None)
 		}
+	}
+}
+
+// openFall: whether a process fell, and what of, is not known.
+func (j *judge) openFall() {
+	j.opinion.Open[Finding{OfPartition(staying, history.None, history.None), "crashed"}] = true
+	for number := range int32(j.header.Records) {
+		j.opinion.Open[Finding{OfRecord(staying, number), "crashed"}] = true
+	}
+}
+
+// sawFall: the end is one of the process, or of the record whose dead letter was refused to it first, not long ago.
+func (j *judge) sawFall(at int) {
+	end := &j.events[at]
+	told := slices.ContainsFunc(j.events[:at], func(e history.Event) bool { return e.Kind == history.KindInstanceSignal && by(&e, end) })
+	owe := j.outstanding(end, at)
+	if len(owe) == 0 || told {
+		j.sawPartition(staying, "crashed", history.None, history.None)
+		return
+	}
+	first := slices.MinFunc(owe, func(a, b owed) int { return int(a.last - b.last) })
+	gone := end.Time - time.Duration(max(end.Aux, 0))
+	switch {
+	case j.unclear():
+		j.openFall()
+	case gone-first.last < silence:
+		j.opinion.Found[Finding{OfRecord(staying, first.number), "crashed"}] = true
+	default:
+		j.sawPartition(staying, "crashed", history.None, history.None)
 	}
 }
 

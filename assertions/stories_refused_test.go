@@ -1,0 +1,119 @@
+package assertions
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// refusedLetter has record 0 fail for good and its dead letter refused.
+func (b *builder) refusedLetter(code int16) *builder {
+	return b.fails(0, 3).answerLetter(b.askLetter(0), code, 0)
+}
+
+// promising tells of a subject that answers refusals as promised, or not. In the end it is healed, and goes on.
+func promising(name string, promise history.OnFailure, want []string, tell func(*builder)) tale {
+	return tale{name, want, func(b *builder) history.Source {
+		b.h.Contract.OnFailure, b.h.Contract.StopGrace = promise, time.Second
+		f := b.stops("kafka", "dlq", "dead letters are refused")
+		b.begin().breaks(f).send(0)
+		tell(b)
+		b.heals(f).drain()
+		return b.done()
+	}}
+}
+
+// stops plans a fault that stops dead letters.
+func (b *builder) stops(kind, target, what string) int64 {
+	f := b.fault(kind, target, what)
+	b.h.Faults[f].StopsDeadLetters = true
+	return f
+}
+
+const (
+	tooLarge = 10 // MESSAGE_TOO_LARGE
+	fewer    = 19 // NOT_ENOUGH_REPLICAS
+	longTime = 40 * time.Second
+)
+
+func promiseTales() []tale {
+	again := func(b *builder) *builder { return b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(0) }
+	ends := func(b *builder) { b.letter(0).commitAll() }
+	tries := func(b *builder) {
+		for range 4 {
+			b.wait(20*time.Second).answerLetter(b.askLetter(0), fewer, 0)
+		}
+	}
+	tales := []tale{
+		promising("it promised to try on, and does", history.OnFailureRetry, nil, func(b *builder) {
+			tries(b.refusedLetter(fewer).logError())
+			ends(b)
+		}),
+		promising("it promised to try on, and halts", history.OnFailureRetry, []string{"stopped-trying"}, func(b *builder) {
+			b.refusedLetter(fewer).logError().wait(longTime)
+			ends(b)
+		}),
+		promising("it promised to halt, and does", history.OnFailureHalt, nil, func(b *builder) {
+			b.refusedLetter(fewer).logError().wait(longTime)
+			ends(b)
+		}),
+		promising("it promised to halt, and tries on", history.OnFailureHalt, nil, func(b *builder) {
+			tries(b.refusedLetter(fewer).logError())
+			ends(b)
+		}),
+		promising("it promised to try on, and has other things to do first", history.OnFailureRetry, nil, func(b *builder) {
+			b.refusedLetter(fewer).logError()
+			for n := range int32(3) {
+				b.wait(25*time.Second).sendTo(1+n, 1, 1).success(1 + n)
+			}
+			ends(b.wait(25 * time.Second))
+		}),
+		promising("it promised to try on, and loses the partition", history.OnFailureRetry, nil, func(b *builder) {
+			b.refusedLetter(fewer).logError().revoke(0, 1, 2, 3).wait(longTime).assign(0, 1, 2, 3).fetch(0)
+			ends(b.fails(0, 3))
+		}),
+		promising("it promised to halt, and crashes", history.OnFailureHalt, []string{"crashed"}, func(b *builder) {
+			ends(again(b.refusedLetter(tooLarge).falls(1, "")).fails(0, 3))
+		}),
+		promising("it promised to try on, and crashes", history.OnFailureRetry, []string{"crashed"}, func(b *builder) {
+			ends(again(b.refusedLetter(fewer).falls(1, "")).fails(0, 3))
+		}),
+	}
+	return append(tales, crashTales(again, ends)...)
+}
+
+func crashTales(again func(*builder) *builder, ends func(*builder)) []tale {
+	missing := []string{"did-not-crash"}
+	return []tale{
+		promising("it promised to crash, and does", history.OnFailureCrash, nil, func(b *builder) {
+			ends(again(b.refusedLetter(tooLarge).wait(time.Second).falls(1, "")).fails(0, 3))
+		}),
+		promising("it promised to crash, and halts", history.OnFailureCrash, missing, func(b *builder) {
+			b.refusedLetter(tooLarge).logError().wait(longTime)
+			ends(b)
+		}),
+		promising("it promised to crash, and tries on", history.OnFailureCrash, missing, func(b *builder) {
+			b.refusedLetter(tooLarge).logError()
+			for range 8 {
+				b.wait(5*time.Second).answerLetter(b.askLetter(0), tooLarge, 0)
+			}
+			ends(b)
+		}),
+		promising("it promised to crash, and ends as if all were well", history.OnFailureCrash, missing, func(b *builder) {
+			ends(again(b.refusedLetter(tooLarge).logError().falls(0, "")).fails(0, 3))
+		}),
+		promising("it promised to crash, and its client is still trying", history.OnFailureCrash, nil, func(b *builder) {
+			b.refusedLetter(fewer).logError()
+			for range 8 {
+				b.wait(5*time.Second).answerLetter(b.askLetter(0), fewer, 0)
+			}
+			ends(b)
+		}),
+		promising("it promised to crash, and the dead letter gets through", history.OnFailureCrash, nil, func(b *builder) {
+			ends(b.refusedLetter(tooLarge).logError().wait(10 * time.Second))
+		}),
+		promising("it promised to crash, and is told to end", history.OnFailureCrash, nil, func(b *builder) {
+			ends(again(b.refusedLetter(tooLarge).signal("TERM").exit(0)).fails(0, 3))
+		}),
+	}
+}
