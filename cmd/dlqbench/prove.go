@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -15,11 +16,13 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/proof"
+	"github.com/dlqbench/dlqbench/internal/scaffold"
 )
 
 // proveFlags are the flags of `dlqbench prove`.
 type proveFlags struct {
-	mutants                []string
+	mutants, scenarios     []string
+	suite, resume          string
 	first                  uint64
 	seeds, runs, histories int
 	limit                  time.Duration
@@ -27,10 +30,14 @@ type proveFlags struct {
 	strangers              string
 	cluster                clusterFlags
 	out, markdown, json    string
-	quiet                  bool
+	quiet, keepRuns        bool
 }
 
-const proofStrangers = "strangers"
+const (
+	proofStrangers = "strangers"
+	// defaultSuiteSeeds is with how many seeds the default suite is measured.
+	defaultSuiteSeeds = 5
+)
 
 // proofParts are the parts in the order in which they are proved; the quickest comes first.
 func proofParts() []string { return []string{"oracle", "completeness", "soundness", proofStrangers} }
@@ -45,7 +52,9 @@ Prove the checkers, in four parts; without arguments the first three of them, an
   oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of the
                 definitions, which must agree
   completeness  consumers and replays with one planted bug each are run, seed after seed, and must be named by the right anomaly; the
-                correct consumer must pass the same scenarios
+                correct consumer must pass the same scenarios. By --suite: each in the scenario that was written for it (aimed), once in every
+                shipped scenario that applies to it and again in the two that name it best (library), or bugs of ordinary consumers in the
+                scenarios that dlqbench init writes, one after another until one names it (default: nine in ten must be named with every seed)
   soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode it has, under every
                 fault there is, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped where it is missing)
   strangers     correct consumers that others could have written, by their subject files, each in every shipped scenario that applies to it, must never
@@ -56,7 +65,9 @@ command that does it again.`),
 		Example: `  dlqbench prove
   dlqbench prove soundness --first 5000 --runs 100000 --for 8h
   dlqbench prove strangers --strangers test/strangers --first 200 --runs 12
-  dlqbench prove completeness --mutant commit-before-dlq-ack --seeds 20`,
+  dlqbench prove completeness --mutant commit-before-dlq-ack --seeds 20
+  dlqbench prove completeness --suite default
+  dlqbench prove completeness --suite library --for 1h --resume library.json --json library.json`,
 		ValidArgs: proofParts(),
 		RunE: func(command *cobra.Command, args []string) error {
 			for _, arg := range args {
@@ -70,33 +81,54 @@ command that does it again.`),
 					args = slices.DeleteFunc(args, func(part string) bool { return part == proofStrangers })
 				}
 			}
-			if slices.Contains(args, proofStrangers) == (flags.strangers == "") {
-				return usageError{errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, such as test/strangers")}
-			}
-			if flags.strangers == "" && flags.cluster.provider != harness.ClusterEmbedded {
-				return usageError{errors.New("--cluster goes with the proof strangers: the others run on the embedded Kafka")}
-			}
-			if min(flags.seeds, flags.runs, flags.histories, flags.parallel) < 1 || flags.limit < 0 {
-				return usageError{errors.New("--seeds, --runs, --histories and --parallel must be at least 1, and --for no less than 0")}
+			if err := flags.check(args, command.Flags().Changed("seeds")); err != nil {
+				return usageError{err}
 			}
 			return a.prove(command.Context(), args, flags)
 		},
 	}
 	f := command.Flags()
 	f.Uint64Var(&flags.first, "first", 1, "first seed; the others follow it")
-	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug")
+	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug; 5 unless given in the suite default")
+	f.StringVar(&flags.suite, "suite", proof.SuiteAimed, "completeness: the scenarios: "+strings.Join(proof.Suites(), ", "))
+	f.StringArrayVar(&flags.scenarios, "scenario", nil, "completeness: only this scenario of the suite library or default; may be repeated")
+	f.StringVar(&flags.resume, "resume", "", "completeness: count the runs in this file, which --json wrote, and don't do them again; it need not exist yet")
 	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
 	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
-	f.DurationVar(&flags.limit, "for", 0, "soundness: begin no run after this time (0: no limit)")
+	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: begin no run after this time (0: no limit)")
 	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories that both judge")
 	f.StringVar(&flags.strangers, "strangers", "", "strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
 	flags.cluster.add(f)
 	f.IntVar(&flags.parallel, "parallel", 4, "runs at a time")
 	f.StringVar(&flags.out, "out", "runs/proof", "folder for the runs that did not show what they should")
+	f.BoolVar(&flags.keepRuns, "keep-runs", false, "keep in --out the runs that showed what they should, too")
 	f.StringVar(&flags.markdown, "markdown", "", "also write the tables to this file")
 	f.StringVar(&flags.json, "json", "", "also write everything to this file, as JSON")
 	f.BoolVar(&flags.quiet, "quiet", false, "print only the tables")
 	return command
+}
+
+// check reports what does not go together, and fills in what follows from the suite.
+func (f *proveFlags) check(args []string, seedsGiven bool) error {
+	if slices.Contains(args, proofStrangers) == (f.strangers == "") {
+		return errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, such as test/strangers")
+	}
+	if f.strangers == "" && f.cluster.provider != harness.ClusterEmbedded {
+		return errors.New("--cluster goes with the proof strangers: the others run on the embedded Kafka")
+	}
+	if !slices.Contains(proof.Suites(), f.suite) {
+		return fmt.Errorf("there is no suite %q: write %s", f.suite, strings.Join(proof.Suites(), ", "))
+	}
+	if f.suite == proof.SuiteAimed && len(f.scenarios) > 0 {
+		return errors.New("--scenario goes with --suite library or default: in the suite aimed, each planted bug has its own scenario")
+	}
+	if f.suite == proof.SuiteDefault && !seedsGiven {
+		f.seeds = defaultSuiteSeeds
+	}
+	if min(f.seeds, f.runs, f.histories, f.parallel) < 1 || f.limit < 0 {
+		return errors.New("--seeds, --runs, --histories and --parallel must be at least 1, and --for no less than 0")
+	}
+	return nil
 }
 
 func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error {
@@ -106,6 +138,7 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 	}
 	config := &proof.Config{
 		Executable: executable, Dir: flags.out, Parallel: flags.parallel, Version: programVersion(), Log: a.logger(a.stderr),
+		KeepRuns: flags.keepRuns,
 	}
 	if !flags.quiet {
 		config.Progress = func(line string) { fmt.Fprintln(a.stderr, line) }
@@ -120,7 +153,7 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 		case "oracle":
 			result.Oracle, err = config.ProveOracle(ctx, flags.first, flags.histories)
 		case "completeness":
-			result.Completeness, err = config.ProveCompleteness(ctx, flags.mutants, flags.first, flags.seeds)
+			result.Completeness, err = proveCompleteness(ctx, config, flags)
 		case proofStrangers:
 			result.Strangers, err = a.proveStrangers(ctx, config, flags)
 		case "soundness":
@@ -134,6 +167,27 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 		}
 	}
 	return a.printProof(ctx, &result, flags)
+}
+
+func proveCompleteness(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Completeness, error) {
+	aim := proof.Aim{
+		Suite: flags.suite, Mutants: flags.mutants, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds, Limit: flags.limit,
+	}
+	if aim.Suite == proof.SuiteDefault && len(aim.Scenarios) == 0 {
+		aim.Scenarios = scaffold.Suite()
+	}
+	if flags.resume != "" {
+		var earlier proof.Result
+		text, err := os.ReadFile(flags.resume)
+		if err == nil {
+			err = json.Unmarshal(text, &earlier)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading the runs to go on from: %w", err)
+		}
+		aim.Earlier = earlier.Completeness
+	}
+	return config.ProveCompleteness(ctx, aim)
 }
 
 func (a *app) proveStrangers(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Soundness, error) {

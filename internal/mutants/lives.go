@@ -6,9 +6,11 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/consumer"
@@ -18,7 +20,7 @@ func lifeMutants() []Mutant {
 	lives := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
 		return Mutant{Name: name, What: what, Invariant: "stays-up", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
 	}
-	return []Mutant{
+	return append(refusalMutants(lives), []Mutant{
 		lives("panics-at-garbage", "a value that is not text is an exception that nobody catches", "crashed", "lives", looked(func(_ int64, record *kgo.Record) {
 			if !utf8.Valid(record.Value) {
 				panic("decoding the record: invalid character")
@@ -60,7 +62,57 @@ func lifeMutants() []Mutant {
 			func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Committer = &partingCommitter{Committer: parts.Committer}
 			}),
+	}...)
+}
+
+// refusalMutants do something else than they promise when a dead letter is refused.
+func refusalMutants(lives func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant) []Mutant {
+	unkept := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
+		return Mutant{Name: name, What: what, Invariant: "halt-on-dlq-failure", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
 	}
+	ends := func(code int) func(*consumer.Config, *consumer.Parts) {
+		return func(_ *consumer.Config, parts *consumer.Parts) {
+			report := parts.Surface
+			parts.Surface = func(log zerolog.Logger, trouble consumer.Trouble) {
+				report(log, trouble)
+				if trouble.State == consumer.Refused {
+					os.Exit(code)
+				}
+			}
+		}
+	}
+	return []Mutant{
+		lives("crashes-where-it-promised-to-halt", "a dead letter that is refused ends the process, which promised to halt", "crashed", "dlq-down", ends(1)),
+		lives("crashes-where-it-promised-to-retry", "a dead letter that is refused ends the process, which promised to try on", "crashed", "refused-retry", ends(1)),
+		unkept("halts-where-it-promised-to-retry", "a dead letter that was refused once is written again by nobody; the contract promises to try on",
+			"stopped-trying", "refused-retry", func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Parker = &haltingParker{Parker: parts.Parker}
+			}),
+		unkept("retries-where-it-promised-to-crash", "a dead letter that is refused is tried again and again; the contract promises that the process ends",
+			"did-not-crash", "refused-crash", func(config *consumer.Config, _ *consumer.Parts) {
+				config.Settings.DLQOnFailure = consumer.FailureRetry
+			}),
+		unkept("ends-as-if-all-were-well", "a dead letter that is refused ends the process with code 0; the contract promises an error",
+			"did-not-crash", "refused-crash", ends(0)),
+	}
+}
+
+// haltingParker publishes nothing any more once a letter was refused.
+type haltingParker struct {
+	consumer.Parker
+	halted atomic.Bool
+}
+
+func (p *haltingParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	if p.halted.Load() {
+		return
+	}
+	p.Parker.Park(ctx, publisher, letter, func(err error) {
+		if err != nil {
+			p.halted.Store(true)
+		}
+		done(err)
+	})
 }
 
 // looked looks at each record when it is taken in, before anything catches what goes wrong with it; n counts the process's records from 1.

@@ -73,7 +73,7 @@ func Named(name string) (Mutant, error) {
 }
 
 func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), lifeMutants(), groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), lifeMutants(), libraryMutants(), groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
 }
 
 func concat(lists ...[]Mutant) []Mutant {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -93,7 +94,7 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	rerun := "dlqbench run " + name + " --seed %d"
 	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun, cluster: on.Cluster})
 	switch {
-	case errors.Is(err, harness.ErrNoShareGroups):
+	case errors.Is(err, harness.ErrNoShareGroups), errors.Is(err, admin.ErrNoShareDLQ):
 		return ParityCell{}, nil
 	case err != nil:
 		return ParityCell{Why: []string{err.Error()}}, ctx.Err()
@@ -129,7 +130,7 @@ func (p *Parity) Page(command string) string {
 Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each cell: the verdict, the time of the whole run,
 its tax, which is what goes by besides the planned load (starting brokers and consumers, draining, restarting, auditing, judging, ending everything), and how much of that went by before
 the load began. What the harness costs a consumer while it runs is in [performance](performance.md). A dash stands where a scenario is about what only a real Kafka shows, or about
-what that one does not have (share groups came with 4.1); [where the embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
+what that one does not have (share groups came with 4.1, dead letters by the broker with 4.4); [where the embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 
 %s`, command, p.Markdown())
 }

@@ -112,24 +112,30 @@ func TestWhatDoesNotHold(t *testing.T) {
 		result Result
 		holds  bool
 	}{
-		"caught":                {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{passed}}}, true},
-		"missed once":           {Result{Completeness: &Completeness{Mutants: []MutantRow{missed}, Controls: []ControlRow{passed}}}, false},
-		"control accused":       {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{accused}}}, false},
-		"a run failed":          {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Errors: []string{"x"}}}, false},
-		"no runs of a mutant":   {Result{Completeness: &Completeness{Mutants: []MutantRow{{Mutant: "m"}}}}, false},
-		"no mutants":            {Result{Completeness: &Completeness{}}, false},
-		"sound":                 {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
-		"accused":               {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
-		"too much inconclusive": {Result{Soundness: &Soundness{Runs: 100, Passed: 94, Inconclusive: 6}}, false},
-		"few runs":              {Result{Soundness: &Soundness{Runs: 40, Passed: 37, Inconclusive: 3}}, true},
-		"too much of few runs":  {Result{Soundness: &Soundness{Runs: 40, Passed: 36, Inconclusive: 4}}, false},
-		"half of hardly any":    {Result{Soundness: &Soundness{Runs: 4, Passed: 2, Inconclusive: 2}}, false},
-		"no runs":               {Result{Soundness: &Soundness{}}, false},
-		"a stranger accused":    {Result{Strangers: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
-		"agreed":                {Result{Oracle: &Oracle{Seeds: 5}}, true},
-		"disagreed":             {Result{Oracle: &Oracle{Seeds: 5, Disagreements: 1}}, false},
-		"no histories":          {Result{Oracle: &Oracle{}}, false},
-		"one of two":            {Result{Oracle: &Oracle{Seeds: 5}, Soundness: &Soundness{Runs: 1, Accused: 1}}, false},
+		"caught":                           {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{passed}}}, true},
+		"missed once":                      {Result{Completeness: &Completeness{Mutants: []MutantRow{missed}, Controls: []ControlRow{passed}}}, false},
+		"control accused":                  {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{accused}}}, false},
+		"a run failed":                     {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Errors: []string{"x"}}}, false},
+		"no runs of a mutant":              {Result{Completeness: &Completeness{Mutants: []MutantRow{{Mutant: "m"}}}}, false},
+		"no mutants":                       {Result{Completeness: &Completeness{}}, false},
+		"sound":                            {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
+		"accused":                          {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
+		"too much inconclusive":            {Result{Soundness: &Soundness{Runs: 100, Passed: 94, Inconclusive: 6}}, false},
+		"few runs":                         {Result{Soundness: &Soundness{Runs: 40, Passed: 37, Inconclusive: 3}}, true},
+		"too much of few runs":             {Result{Soundness: &Soundness{Runs: 40, Passed: 36, Inconclusive: 4}}, false},
+		"half of hardly any":               {Result{Soundness: &Soundness{Runs: 4, Passed: 2, Inconclusive: 2}}, false},
+		"no runs":                          {Result{Soundness: &Soundness{}}, false},
+		"a stranger accused":               {Result{Strangers: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
+		"agreed":                           {Result{Oracle: &Oracle{Seeds: 5}}, true},
+		"disagreed":                        {Result{Oracle: &Oracle{Seeds: 5, Disagreements: 1}}, false},
+		"no histories":                     {Result{Oracle: &Oracle{}}, false},
+		"one of two":                       {Result{Oracle: &Oracle{Seeds: 5}, Soundness: &Soundness{Runs: 1, Accused: 1}}, false},
+		"nine in ten of the default suite": {Result{Completeness: suiteOf(SuiteDefault, 9, 1)}, true},
+		"all but one of a few of it":       {Result{Completeness: suiteOf(SuiteDefault, 3, 1)}, true},
+		"two of three of it":               {Result{Completeness: suiteOf(SuiteDefault, 2, 1)}, false},
+		"eight in ten of it":               {Result{Completeness: suiteOf(SuiteDefault, 8, 2)}, false},
+		"nine in ten of the library":       {Result{Completeness: suiteOf(SuiteLibrary, 9, 1)}, false},
+		"all of the library":               {Result{Completeness: suiteOf(SuiteLibrary, 10, 0)}, true},
 	} {
 		if got := c.result.Holds(); got != c.holds {
 			t.Errorf("%s: holds %v, want %v", name, got, c.holds)
@@ -160,8 +166,9 @@ func TestTables(t *testing.T) {
 		},
 		Soundness: &Soundness{
 			First: 10, Runs: 2, Passed: 1, Accused: 1, Modes: map[string]int{"key": 2}, Faults: map[string]int{"broker.kill": 2}, Judged: map[string]int{"no-loss": 2},
-			Alarms: []Alarm{{Seed: 11, What: "key under broker.kill", Reasons: []string{"no-loss is violated"}, Rerun: "dlqbench prove soundness --first 11 --runs 1"}},
-			Open:   map[string]int{}, Skipped: map[string]int{"no PostgreSQL": 3},
+			Verdicts: map[string]map[assertions.Status]int{"key": {assertions.Pass: 1, assertions.Fail: 1}},
+			Alarms:   []Alarm{{Seed: 11, What: "key under broker.kill", Reasons: []string{"no-loss is violated"}, Rerun: "dlqbench prove soundness --first 11 --runs 1"}},
+			Open:     map[string]int{}, Skipped: map[string]int{"no PostgreSQL": 3},
 		},
 		Oracle: &Oracle{
 			First: 1, Seeds: 3, Report: agreement.Report{Corrupted: map[string]int64{"lost": 2}}, Disagreements: 1, Stories: []string{"history 2: they differ"},
@@ -174,6 +181,7 @@ func TestTables(t *testing.T) {
 		"| eager       | commit-after-dlq: commit-before-dlq | 1/2    | no-loss: lost 2/2 |",
 		"- missed, again with: dlqbench prove completeness --mutant eager --first 7 --seeds 1\n",
 		"- accused: key under broker.kill: no-loss is violated; again with: dlqbench prove soundness --first 11 --runs 1\n",
+		"| 2    | 1      | 0            | 1       |",
 		"## Soundness: the correct consumer, seeds 10 to 14\n", "| lost       | 2              |", "- history 2: they differ\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -20,6 +20,8 @@ type Config struct {
 	Executable string
 	// Dir keeps the runs that did not show what they should; the others are removed.
 	Dir string
+	// KeepRuns keeps these others, too: they are a corpus then.
+	KeepRuns bool
 	// Parallel is how many runs go on at a time, at least 1. Their loads are small, and stalls are measured and excused.
 	Parallel int
 	// Version of dlqbench, for the record.
@@ -76,7 +78,7 @@ func (c *Config) run(ctx context.Context, t trial) (*harness.Outcome, error) {
 
 // discard removes the folder of a trial that showed what it should.
 func (c *Config) discard(outcome *harness.Outcome) {
-	if outcome == nil {
+	if outcome == nil || c.KeepRuns {
 		return
 	}
 	if err := os.RemoveAll(filepath.Dir(outcome.Dir)); err != nil {

@@ -31,6 +31,8 @@ type Soundness struct {
 	Modes  map[string]int `json:"modes"`
 	Faults map[string]int `json:"faults"`
 	Judged map[string]int `json:"judged"`
+	// Verdicts count the runs by the consumer's mode, then by verdict.
+	Verdicts map[string]map[assertions.Status]int `json:"verdicts,omitempty"`
 	// Alarms tell of each accusation: what, and the command that shows it again.
 	Alarms []Alarm `json:"alarms,omitempty"`
 	// Open say why runs were inconclusive, by reason.
@@ -44,6 +46,7 @@ type Soundness struct {
 func newSoundness(first uint64) *Soundness {
 	return &Soundness{
 		First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{}, Skipped: map[string]int{},
+		Verdicts: map[string]map[assertions.Status]int{},
 	}
 }
 
@@ -126,6 +129,10 @@ func (c *Config) count(ctx context.Context, table *Soundness, run sounded, mu *s
 			table.Judged[result.Name]++
 		}
 	}
+	if table.Verdicts[run.mode] == nil {
+		table.Verdicts[run.mode] = map[assertions.Status]int{}
+	}
+	table.Verdicts[run.mode][verdict.Verdict]++
 	switch verdict.Verdict {
 	case assertions.Pass:
 		table.Passed++

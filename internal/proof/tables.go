@@ -5,6 +5,8 @@ package proof
 import (
 	"fmt"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
 )
 
 // Result is what was proved; a part that was not asked for is nil.
@@ -56,8 +58,15 @@ func (r *Result) Summary() string {
 		for _, row := range c.Controls {
 			passed, controls = passed+row.Passed, controls+row.Seeds
 		}
-		rows = append(rows, []string{"completeness", fmt.Sprintf("%d planted bugs in %d runs; the correct consumer in %d", len(c.Mutants), runs, controls),
-			fmt.Sprintf("%s caught by name; the correct one passed %s", share(caught, runs), share(passed, controls))})
+		name := "completeness"
+		result := share(caught, runs) + " caught by name"
+		full, bugs := c.named()
+		if !c.aimed() {
+			name += ", " + c.Suite
+			result = fmt.Sprintf("%s named with %d of %d seeds", share(full, bugs), c.Wanted, c.Wanted)
+		}
+		rows = append(rows, []string{name, fmt.Sprintf("%d planted bugs in %d runs; the correct consumer in %d", bugs, runs, controls),
+			fmt.Sprintf("%s; the correct one passed %s", result, share(passed, controls))})
 	}
 	if s := r.Soundness; s != nil {
 		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
@@ -105,6 +114,9 @@ func share(part, whole int) string {
 }
 
 func (c *Completeness) markdown() string {
+	if !c.aimed() {
+		return c.suiteMarkdown()
+	}
 	var b strings.Builder
 	b.WriteString("\n## Completeness: planted bug × anomaly\n\n")
 	rows := [][]string{{"planted bug", "must be named as", "caught", "also named", "what is wrong"}}
@@ -127,10 +139,51 @@ func (c *Completeness) markdown() string {
 	for _, row := range c.Mutants {
 		list(&b, "missed, again with: ", row.Missed)
 	}
+	c.failures(&b)
+	return b.String()
+}
+
+// failures lists what went wrong besides the bugs.
+func (c *Completeness) failures(b *strings.Builder) {
 	for _, row := range c.Controls {
-		list(&b, "accused on "+row.Scenario+": ", row.Failed)
+		list(b, "accused on "+row.Scenario+": ", row.Failed)
 	}
-	list(&b, "could not be run: ", c.Errors)
+	list(b, "could not be run: ", c.Errors)
+}
+
+// suiteMarkdown says of each bug which scenarios of the suite name it.
+func (c *Completeness) suiteMarkdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## Completeness, %s: planted bug × scenario\n\n", c.Suite)
+	rows := [][]string{{"planted bug", "must be named as", "named", "by", "by none of", "what is wrong"}}
+	for _, one := range c.bugs() {
+		var by, none []string
+		for _, row := range one.rows {
+			switch {
+			case row.Caught > 0:
+				by = append(by, fmt.Sprintf("%s %d/%d", row.Scenario, row.Caught, row.Seeds))
+			case row.Seeds > 0:
+				none = append(none, row.Scenario)
+			}
+		}
+		missed := fmt.Sprint(len(none))
+		if len(by) == 0 {
+			missed = strings.Join(none, ", ")
+		}
+		rows = append(rows, []string{one.Mutant, one.Invariant + ": " + one.Anomaly, fmt.Sprintf("%d/%d", one.named, one.tried), strings.Join(by, ", "), missed, one.What})
+	}
+	b.WriteString(table(rows))
+	fmt.Fprintf(&b, "\nThe correct consumer on these scenarios, %.0f s one after the other:\n\n", c.round())
+	rows = [][]string{{"scenario", "passed", "seconds"}}
+	for _, row := range c.Controls {
+		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds), fmt.Sprintf("%.1f", meanSeconds(row.Runs))})
+	}
+	b.WriteString(table(rows))
+	list(&b, "no scenario of the suite applies to ", c.Untried)
+	for name, why := range c.Skipped {
+		list(&b, "skipped "+name+": ", []string{why})
+	}
+	c.failures(&b)
 	return b.String()
 }
 
@@ -145,9 +198,13 @@ func (s *Soundness) last() uint64 {
 
 func (s *Soundness) markdown(mode, fault string) string {
 	var b strings.Builder
-	rows := [][]string{{mode, "runs"}}
+	rows := [][]string{{mode, "runs", "passed", "inconclusive", "accused"}}
 	for _, name := range sorted(s.Modes) {
-		rows = append(rows, []string{name, fmt.Sprint(s.Modes[name])})
+		of := s.Verdicts[name]
+		rows = append(rows, []string{
+			name, fmt.Sprint(s.Modes[name]), fmt.Sprint(of[assertions.Pass]), fmt.Sprint(of[assertions.Inconclusive]),
+			fmt.Sprint(of[assertions.Fail]),
+		})
 	}
 	b.WriteString(table(rows) + "\n")
 	rows = [][]string{{fault, "runs"}}

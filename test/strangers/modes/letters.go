@@ -107,6 +107,7 @@ func (w *writer) write(ctx context.Context, all ...*kgo.Record) bool {
 	for ctx.Err() == nil {
 		left, err := w.try(ctx, all)
 		if err == nil {
+			w.log.Well()
 			return true
 		}
 		w.log.Error(fmt.Sprintf("%d dead letters were not written: %v", len(left), err))

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,7 +16,11 @@ type logger struct {
 	format string
 	mu     sync.Mutex
 	out    io.Writer
+	failed atomic.Bool // in the format "health", where errors show in nothing else
 }
+
+// healthOnly is the format of a log that has no errors: they show in the health.
+const healthOnly = "health"
 
 func newLogger(format string) *logger { return &logger{format: format, out: os.Stderr} }
 
@@ -24,8 +30,24 @@ func logFormats() []string {
 	}
 }
 
-func (l *logger) Info(text string)  { l.line(false, text) }
-func (l *logger) Error(text string) { l.line(true, text) }
+func (l *logger) Info(text string) { l.line(false, text) }
+func (l *logger) Error(text string) {
+	if l.format == healthOnly {
+		l.failed.Store(true)
+		return
+	}
+	l.line(true, text)
+}
+
+// Well is said when what failed succeeds.
+func (l *logger) Well() { l.failed.Store(false) }
+
+// ServeHTTP tells the health: 503 while something fails.
+func (l *logger) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if l.failed.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
 
 func (l *logger) line(bad bool, text string) {
 	l.mu.Lock()
@@ -61,7 +83,7 @@ func (l *logger) rendered(bad bool, text string, at time.Time) string {
 		return fmt.Sprintf("[%s] orders.%s: %s [] []", at.Format("2006-01-02T15:04:05.000000Z07:00"), word, text)
 	case "tracing":
 		return fmt.Sprintf("%s %5s orders::worker: %s", at.UTC().Format("2006-01-02T15:04:05.000000Z"), word, text)
-	case "text":
+	case "text", healthOnly:
 		return fmt.Sprintf("%s %s %s", at.Format("2006/01/02 15:04:05"), word, text)
 	}
 	encoded, err := json.Marshal(l.fields(bad, text, at))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -42,6 +43,9 @@ func run(name string) error {
 	defer stop()
 	sleep(ctx, s.slowStart)
 	log := newLogger(s.log)
+	if s.log == healthOnly {
+		go func() { log.Info(fmt.Sprint(http.ListenAndServe("127.0.0.1:"+os.Getenv("HEALTH_PORT"), log))) }()
+	}
 	var members []*member
 	for i := range s.members {
 		m, err := newMember(s, i, log)

@@ -187,7 +187,7 @@ func processingModes() []mode {
 }
 
 func logModes() []mode {
-	var all []mode
+	all := []mode{{"health-only", "failures show in its health alone", func(s *settings) { s.log = healthOnly }}}
 	for _, format := range logFormats() {
 		all = append(all, mode{"log-" + format, "its log looks like that of " + format, func(s *settings) { s.log = format }})
 	}

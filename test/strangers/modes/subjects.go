@@ -35,7 +35,7 @@ env:
   KAFKA_TOPIC: "{{.InputTopic}}"
   KAFKA_DLQ_TOPIC: "{{.DLQTopic}}"
   DOWNSTREAM_URL: "{{.OracleURL}}"
-contract:
+%scontract:
   attempts: {max: %d, counter: memory}
 %s%s%s  retry: in-place
 %s  dlq:
@@ -43,7 +43,7 @@ contract:
     on_failure: halt
 %s  commits: after-outcome
   stop: {grace: %s}
-%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, s.retries.attempts, backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s))
+%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), s.retries.attempts, backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
 }
 
 func backoff(s settings) string {
@@ -89,6 +89,9 @@ func envelope(s settings) string {
 	if s.letters.own {
 		text = "    envelope: {topic: failed-topic, partition: failed-partition, offset: failed-offset, attempts: failed-attempts, reason: failed-because}\n"
 	}
+	if s.log == healthOnly {
+		text += "    surfaced_within: 5s\n"
+	}
 	for name, changed := range map[string]bool{"key": s.letters.rekeyed, "value": s.letters.wrapped, "headers": s.letters.bare} {
 		if changed {
 			text += fmt.Sprintf("    keeps_%s: false\n", name)
@@ -109,4 +112,18 @@ func skips(s settings) string {
 		return "  skips: [tombstone]\n"
 	}
 	return ""
+}
+
+func healthPort(s settings) string {
+	if s.log != healthOnly {
+		return ""
+	}
+	return "  HEALTH_PORT: \"{{.Port}}\"\n"
+}
+
+func health(s settings) string {
+	if s.log != healthOnly {
+		return ""
+	}
+	return "  health: \"http://127.0.0.1:{{.Port}}/\"\n"
 }
