@@ -123,7 +123,7 @@ func (s Spec) trigger(setting Setting) []Defect {
 	case retries && reference != nil && reference.MaxAttempts == 1:
 		return at("with max_retries: 1 nothing is tried again, so this event never comes")
 	case trigger.Event == TriggerFirstDeadLetter && reference != nil && !reference.DeadLetters:
-		return at("with dlq_enabled: false nothing is dead-lettered, so this event never comes")
+		return at("with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this event never comes")
 	case (trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished) && setting.StoreProcesses["worker"] == 0:
 		return at("the run has no dead-letter store with workers, so this event never comes: add store")
 	case trigger.Event == TriggerAssigned && setting.MaxInstances > 0 && trigger.Instance >= setting.MaxInstances:

@@ -126,7 +126,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 	}
 	setting.NoRetryTopics = len(RetryTopics(*reference, "input")) == 0
 	setting.Reference = &faults.ReferenceSetting{
-		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, DeadLetters: reference.DLQEnabled, MaxAttempts: reference.MaxRetries,
+		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, DeadLetters: reference.WritesDLQ(), MaxAttempts: reference.MaxRetries,
 		Static: reference.StaticMembership,
 	}
 }

@@ -139,6 +139,9 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 		if delivery {
 			c.at(base+"attempts/counter", "delivery is the delivery count of a share group: it goes with group_type: share")
 		}
+		if contract.DLQ.WrittenBy == WrittenByBroker {
+			c.at(base+"dlq/written_by", "brokers write the dead letters of share groups only (KIP-1191): it goes with group_type: share")
+		}
 		return
 	}
 	if delivery != redelivery && contract.Attempts.Counter != string(history.CounterStore) {

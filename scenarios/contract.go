@@ -3,6 +3,7 @@ package scenarios
 // From what a subject file or the reference's settings say to the contract that invariants hold the subject to.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,7 +54,9 @@ const commitInterval = 30 * time.Second
 //	retry_after ignored     a 429's Retry-After need not be waited for
 //	dlq.enabled true        what fails for good is dead-lettered, with key, value and headers as they were: who parks records says so
 //	dlq.envelope none       the metadata of dead letters is not judged, nor is their partition (any)
+//	dlq.written_by consumer the broker writes dead letters only where a share group is set up for it
 //	dlq.on_failure halt     nothing is committed past a record that could not be dead-lettered: less would lose it
+//	dlq.surfaced_within     5m where it may pass: librdkafka's message.timeout.ms, the longest that clients try by themselves by default
 //	commits.interval 30s    Kafka Streams commits no more often (commit.interval.ms), and nobody less
 //	commits after-outcome   offsets follow outcomes: less would lose records at every crash
 //	stop.grace 10s          as long as the common process managers wait
@@ -69,7 +72,7 @@ func defaultSubject() SubjectFile {
 			Logical: LogicalTerminal, Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
 			RetryAfter: RetryAfterIgnored,
 			DLQ: DLQSpec{
-				Enabled: true, Topic: "{{.DLQTopic}}", Partition: PartitionAny, OnFailure: string(history.OnFailureHalt),
+				Enabled: true, Topic: "{{.DLQTopic}}", WrittenBy: WrittenByConsumer, Partition: PartitionAny, OnFailure: string(history.OnFailureHalt),
 				KeepsKey: true, KeepsValue: true, KeepsHeaders: true,
 			},
 			Commits: Commits{After: commitsOutcome, Interval: units.Duration(commitInterval)}, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
@@ -129,7 +132,8 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 
 // promise writes down what is promised of dead letters. What the dialect can't hold is not.
 func (d DLQSpec) promise(to *history.Contract) {
-	to.DeadLetters, to.Envelope, to.SamePartition = true, string(d.Envelope), d.Partition == PartitionSame
+	to.DeadLetters, to.Envelope, to.SamePartition, to.SurfacedWithin = true, string(d.Envelope), d.Partition == PartitionSame, d.SurfacedWithin.D()
+	to.BrokerLetters = d.WrittenBy == WrittenByBroker
 	to.ChangesKey, to.ChangesValue, to.KeepsHeaders = !d.KeepsKey, !d.KeepsValue, d.KeepsHeaders
 	if dialect, err := deadletter.Named(to.Envelope); err == nil {
 		to.KeepsHeaders = to.KeepsHeaders && dialect.Traits().Headers
@@ -194,6 +198,9 @@ func (s StatusOrName) outcome() (history.Outcome, error) {
 const (
 	// referenceLate is how much later than promised the reference consumer may begin an attempt.
 	referenceLate = 250 * time.Millisecond
+	// referenceSurfaces is within what time the reference consumer makes known that dead letters can't be written: it reports each refusal, and silence after
+	// two seconds.
+	referenceSurfaces = 3 * time.Second
 	// referenceIsolation is the share of the fault-free pace that records keep which need not wait for those that fail.
 	referenceIsolation = 0.5
 	// isolationRoom is the least max_in_flight with which that can be promised: a record in backoff keeps its place among those in flight, and with
@@ -210,7 +217,7 @@ func ReferenceContract(r Reference) history.Contract {
 		MaxAttempts: r.MaxRetries, Counter: history.CounterMemory,
 		Retryable: classes[0], Permanent: classes[1], Logical: classes[2],
 		Ordering: history.Ordering(r.Ordering), Retry: history.Retry(r.Retry),
-		OnFailure: history.OnFailureHalt, StopGrace: r.StopGrace.D(), Isolation: referenceIsolation, CommitInterval: r.CommitInterval.D(),
+		OnFailure: history.OnFailure(cmp.Or(r.DLQOnFailure, consumer.FailureHalt)), StopGrace: r.StopGrace.D(), Isolation: referenceIsolation, CommitInterval: r.CommitInterval.D(),
 	}
 	late := referenceLate
 	if contract.Retry == history.RetryTopics {
@@ -243,7 +250,10 @@ func ReferenceContract(r Reference) history.Contract {
 	}
 	contract.ExitsExhausted = r.OnExhausted == consumer.ExhaustedExit
 	if r.DLQEnabled {
-		contract.DeadLetters, contract.Envelope = true, r.Envelope
+		contract.DeadLetters, contract.Envelope, contract.BrokerLetters = true, r.Envelope, !r.WritesDLQ()
+		if contract.WritesDLQ() {
+			contract.SurfacedWithin = referenceSurfaces
+		}
 		if dialect, err := deadletter.Named(r.Envelope); err == nil { // a name that is none was reported when the settings were checked
 			contract.KeepsHeaders = dialect.Traits().Headers
 		}

@@ -35,7 +35,7 @@ func TestContractOfASubject(t *testing.T) {
 		Permanent: []history.Outcome{history.OutcomePermanent, history.OutcomeRateLimited},
 		Logical:   []history.Outcome{history.OutcomeLogical}, LogicalDeadLetters: true,
 		Ordering: history.OrderingKey, Retry: history.RetryTopics, DeadLetters: true, Envelope: "plain", KeepsHeaders: true, SamePartition: true,
-		OnFailure: history.OnFailureRetry, StopGrace: 5 * time.Second, SkipsTombstones: true, IgnoresRetryAfter: true, CommitInterval: 30 * time.Second,
+		OnFailure: history.OnFailureRetry, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second, SkipsTombstones: true, IgnoresRetryAfter: true, CommitInterval: 30 * time.Second,
 	}
 	if !reflect.DeepEqual(contract, want) {
 		t.Errorf("have %+v\nwant %+v", contract, want)
@@ -82,7 +82,7 @@ func TestContractOfTheReference(t *testing.T) {
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
 		Ordering: history.OrderingKey, Retry: history.RetryInPlace, DeadLetters: true, Envelope: "plain", KeepsHeaders: true,
-		OnFailure: history.OnFailureHalt, StopGrace: 5 * time.Second, Isolation: 0.5, CommitInterval: 100 * time.Millisecond,
+		OnFailure: history.OnFailureHalt, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second, Isolation: 0.5, CommitInterval: 100 * time.Millisecond,
 	}
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("have %+v\nwant %+v", have, want)

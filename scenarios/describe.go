@@ -187,6 +187,9 @@ func deadLetterPromises(c history.Contract) []string {
 	if c.ExitsExhausted {
 		return []string{"When a record has failed for good it ends with an error, and commits nothing past that record; it is then started again."}
 	}
+	if c.HasDLQ() && !c.WritesDLQ() {
+		return append([]string{"What has failed for good it rejects; the broker then writes the dead letter."}, letterPromises(c)...)
+	}
 	list := []string{map[history.OnFailure]string{
 		history.OnFailureHalt:  "When a dead letter can't be written it commits nothing past that record, and says so.",
 		history.OnFailureCrash: "When a dead letter can't be written it ends with an error, and commits nothing past that record.",
@@ -195,7 +198,15 @@ func deadLetterPromises(c history.Contract) []string {
 	if !c.HasDLQ() {
 		return []string{"There is no dead-letter topic: what fails for good is given up."}
 	}
-	list = append(list, fmt.Sprintf("Dead letters keep %s.", kept(c)))
+	if c.SurfacedWithin > 0 {
+		list = append(list, fmt.Sprintf("It makes that known within %s, also where the reason may pass.", c.SurfacedWithin))
+	}
+	return append(list, letterPromises(c)...)
+}
+
+// letterPromises are about what is in a dead letter.
+func letterPromises(c history.Contract) []string {
+	list := []string{fmt.Sprintf("Dead letters keep %s.", kept(c))}
 	if c.Envelope != "" {
 		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope, notHeld(c.Envelope)))
 	}

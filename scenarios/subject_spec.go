@@ -1,6 +1,9 @@
 package scenarios
 
-import "github.com/dlqbench/dlqbench/internal/units"
+import (
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
 
 // Kinds of subjects.
 const (
@@ -132,10 +135,15 @@ type DLQSpec struct {
 	Topic   string `json:"topic,omitempty"`
 	// Envelope governs the metadata of the dead letters, and nothing else.
 	Envelope Envelope `json:"envelope,omitempty"`
+	// WrittenBy: consumer (default), or broker: a share group whose broker writes the dead letters, of what is rejected or was delivered too often (KIP-1191).
+	WrittenBy string `json:"written_by,omitempty" jsonschema:"enum=consumer,enum=broker"`
 	// Partition: any (default) or same.
 	Partition string `json:"partition,omitempty" jsonschema:"enum=any,enum=same"`
 	// OnFailure: halt, crash or retry.
 	OnFailure string `json:"on_failure,omitempty" jsonschema:"enum=halt,enum=crash,enum=retry"`
+	// SurfacedWithin is within what time it is made known (log, exit code, health) that dead letters can't be written for a reason that may pass, such as
+	// NOT_ENOUGH_REPLICAS, or for which nobody answers. Without it 5m: librdkafka tries for that long by itself, silently.
+	SurfacedWithin units.Duration `json:"surfaced_within,omitempty"`
 	// KeepsKey, KeepsValue and KeepsHeaders: false, if a dead letter does not carry the record's own key, value or headers.
 	KeepsKey     bool `json:"keeps_key,omitempty"`
 	KeepsValue   bool `json:"keeps_value,omitempty"`
@@ -144,6 +152,12 @@ type DLQSpec struct {
 
 // Envelope is the name of a dialect (see docs/envelopes.md), or that of one made from headers of the subject's own; "" for none.
 type Envelope string
+
+// Who writes dead letters.
+const (
+	WrittenByConsumer = consumer.WrittenByConsumer
+	WrittenByBroker   = consumer.WrittenByBroker
+)
 
 // EnvelopeNone says that no metadata is promised.
 const EnvelopeNone = "none"

@@ -33,16 +33,18 @@ func pages() map[string]string {
 
 func invariantPage(about assertions.Explanation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n## Rule\n\n%s\n\n## Evidence\n\n%s\n\n## Anomalies\n\n| anomaly | meaning |\n|---|---|\n",
+	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n## Rule\n\n%s\n\n## Evidence\n\n%s\n\n## Anomalies\n",
 		about.Name, about.Promise, about.Rule, about.Evidence)
 	for _, anomaly := range about.Anomalies {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", anomaly.Name, anomaly.Meaning)
+		fmt.Fprintf(&b, "\n### %s\n\n%s%s.\n\n```\n", anomaly.Name, strings.ToUpper(anomaly.Meaning[:1]), anomaly.Meaning[1:])
+		for _, one := range assertions.Explain(anomaly.Name) {
+			if one.Of == about.Name {
+				b.WriteString(strings.Join(one.Example, "\n") + "\n")
+			}
+		}
+		b.WriteString("```\n")
 	}
-	b.WriteString("\n## A violation\n\n```\n")
-	for _, line := range about.Example {
-		b.WriteString(line + "\n")
-	}
-	fmt.Fprintf(&b, "```\n\n## How such bugs come about\n\n%s\n", about.Cause)
+	fmt.Fprintf(&b, "\n## How such bugs come about\n\n%s\n", about.Cause)
 	if needs := about.Needs(); needs != "" {
 		fmt.Fprintf(&b, "\n## What it takes\n\nTo be judged, it takes %s.\n", needs)
 	}

@@ -42,6 +42,7 @@ Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environm
 99 a threshold was missed, 130 interrupted.`),
 		Example: `  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml`,
+		Version:      versionLine(),
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if a.logFormat != "text" && a.logFormat != "json" {
@@ -57,6 +58,7 @@ Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environm
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(wrongFlag)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "format of the log on stderr: text or json")
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "least level that is logged: debug, info, warn, error")
 	root.AddCommand(

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,17 +83,6 @@ removes every run directory that was not renamed.`,
 	kafka.addExternal(command.Flags())
 	command.Flags().BoolVar(&all, "all", false, "also remove the run directories themselves, reports included")
 	return command
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: noArgs,
-		Example: "  dlqbench version",
-		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(a.stdout, "dlqbench %s %s %s/%s\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
-		},
-	}
 }
 
 // guardCommand is the process that ends the subject's processes when dlqbench has gone, whatever ended it.

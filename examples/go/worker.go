@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,18 +160,25 @@ func letter(topic string, record *kgo.Record, attempts int, reason string) *kgo.
 		{Key: "offset", Value: []byte(strconv.FormatInt(record.Offset, 10))},
 		{Key: "epoch", Value: []byte(strconv.Itoa(int(record.LeaderEpoch)))},
 	}
-	names := map[string]bool{}
-	for _, header := range added {
-		names[header.Key] = true
-	}
-	// A letter that was put back and fails again must not carry two failures.
-	var headers []kgo.RecordHeader
-	for _, header := range record.Headers {
-		if !names[header.Key] {
-			headers = append(headers, header)
+	return &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value, Headers: append(ownHeaders(record.Headers, added), added...)}
+}
+
+// ownHeaders are the application's. A letter that was put back and fails again must not carry two failures: it has all of the added headers, and the last of
+// each is left out. A record that has only some of the names has them from its application.
+func ownHeaders(headers, added []kgo.RecordHeader) []kgo.RecordHeader {
+	last := map[string]int{}
+	for i, header := range headers {
+		if slices.ContainsFunc(added, func(one kgo.RecordHeader) bool { return one.Key == header.Key }) {
+			last[header.Key] = i
 		}
 	}
-	return &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value, Headers: append(headers, added...)}
+	var own []kgo.RecordHeader
+	for i, header := range headers {
+		if at, named := last[header.Key]; !named || at != i || len(last) < len(added) {
+			own = append(own, header)
+		}
+	}
+	return own
 }
 
 // sleep waits, or returns early when the worker is to stop.

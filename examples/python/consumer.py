@@ -82,11 +82,35 @@ class Downstream:
         )
 
 
+class Letters:
+    """The producer of dead letters. One that met a fatal error never writes again (an idempotent producer whose sequence the broker does not know), so that
+    another takes its place."""
+
+    def __init__(self, config):
+        self.config, self.producer, self.replacing = config, Producer(config), threading.Lock()
+
+    def poll(self, producer):
+        """Waits a while for acknowledgements. A producer that was replaced sends nothing any more, but what it has sent may still be acknowledged."""
+        try:
+            producer.poll(0.05)
+        except KafkaException as error:  # raised in any thread, not only in that of the letter that it is about
+            self.failed(producer, error.args[0])
+        if producer is not self.producer:
+            producer.purge(in_flight=False)
+
+    def failed(self, producer, error):
+        log.error("the producer of dead letters: %s", error)
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            with self.replacing:
+                if producer is self.producer:
+                    self.producer = Producer(self.config)
+
+
 class Worker:
     """Processes one partition, in order, in a thread of its own."""
 
-    def __init__(self, url, dlq_topic, producer, finished):
-        self.downstream, self.dlq_topic, self.producer, self.finished = Downstream(url), dlq_topic, producer, finished
+    def __init__(self, url, dlq_topic, letters, finished):
+        self.downstream, self.dlq_topic, self.letters, self.finished = Downstream(url), dlq_topic, letters, finished
         self.records, self.paused = queue.Queue(), False
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -133,19 +157,22 @@ class Worker:
     def write(self, record, headers):
         """Produces and waits for the acknowledgement; returns the error. The client sends again by itself for as long as that may help; that
         no answer has come yet is an error to be seen all the same."""
-        answers = []
+        answers, producer = [], self.letters.producer
         try:
-            self.producer.produce(
+            producer.produce(
                 self.dlq_topic, key=record.key(), value=record.value(), headers=headers,
                 on_delivery=lambda error, _: answers.append(error),
             )
-        except (BufferError, KafkaException) as error:
+        except KafkaException as error:
+            self.letters.failed(producer, error.args[0])
+            return error
+        except BufferError as error:
             return error
         waited = 0
         while not answers:
             if self.stopping.is_set():
                 return "stopped before it was acknowledged"
-            self.producer.poll(0.05)
+            self.letters.poll(producer)
             waited += 1
             if waited % 10 == 0:
                 log.error("the dead letter of offset %d is not acknowledged yet, nothing is committed past it", record.offset())
@@ -157,10 +184,18 @@ def backoff(n):
     return min(FIRST_BACKOFF * 2 ** (n - 1), MAX_BACKOFF) + random.uniform(0, BACKOFF_JITTER)
 
 
+def own_headers(headers):
+    """The application's headers. A letter that was put back and fails again must not carry two failures: it has all FAILURE_HEADERS, and the last of each
+    is left out. A record that has only some of these names has them from its application."""
+    last = {name: index for index, (name, _) in enumerate(headers) if name in FAILURE_HEADERS}
+    out = set(last.values()) if len(last) == len(FAILURE_HEADERS) else ()
+    return [header for index, header in enumerate(headers) if index not in out]
+
+
 def dead_letter_headers(record, attempts, reason):
-    """The record's own headers, and six more. A letter that was put back and fails again must not carry two failures."""
+    """The record's own headers, and six more."""
     epoch = record.leader_epoch()
-    return [header for header in record.headers() or [] if header[0] not in FAILURE_HEADERS] + [
+    return own_headers(record.headers() or []) + [
         ("x-error-reason", reason.encode("utf-8", "replace")),
         ("x-retry-attempt", str(attempts).encode()),
         ("source-topic", record.topic().encode()),
@@ -183,9 +218,10 @@ class Service:
             "bootstrap.servers": environment["DLQBENCH_BOOTSTRAP_SERVERS"], "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.fast.interval.ms": 100, "enable.metrics.push": False,
         }
-        # A lost acknowledgement is asked for again after request.timeout.ms; the broker drops an idempotent producer's repeats.
-        self.producer = Producer({
-            **brokers, "enable.idempotence": True, "linger.ms": 0, "retry.backoff.max.ms": 200,
+        # A lost acknowledgement is asked for again after request.timeout.ms; the broker drops an idempotent producer's repeats. A dead letter is larger than
+        # its record, by the headers, so it may be larger than the client's default of 1 MB: how large it may be is for the broker to say.
+        self.letters = Letters({
+            **brokers, "enable.idempotence": True, "linger.ms": 0, "retry.backoff.max.ms": 200, "message.max.bytes": 10_000_000,
             "request.timeout.ms": 1000, "socket.timeout.ms": 3000,
         })
         self.consumer = Consumer({
@@ -218,7 +254,7 @@ class Service:
 
     def assigned(self, _, partitions):
         for partition in partitions:
-            self.workers[partition.partition] = Worker(self.url, self.dlq_topic, self.producer, self.finished)
+            self.workers[partition.partition] = Worker(self.url, self.dlq_topic, self.letters, self.finished)
 
     def hand(self, record):
         """Gives a record to its worker; a partition whose worker is far behind is not fetched for a while, so the others go on."""

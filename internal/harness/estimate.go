@@ -66,8 +66,8 @@ func EstimateRun(options Options) (Estimate, error) {
 		})
 	}
 	e.Parts = append(e.Parts, EstimatedPart{
-		Name: "drain", Usual: seriesOf(contract) + drainPoll, Most: max(s.Expect.Drain.D(), seriesOf(contract)),
-		Why: "the waits of the last record that fails; at most expect.drain",
+		Name: "drain", Usual: seriesOf(contract) + drainPoll, Most: seriesOf(contract) + contract.Patience(),
+		Why: fmt.Sprintf("the waits of the last record that fails; longer while something moves, until nothing has for %s and the session timeout", contract.Patience()),
 	})
 	if s.Replay != nil {
 		e.Parts = append(e.Parts, replayPart(s, planned, contract))
@@ -109,7 +109,7 @@ func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Cont
 	took := time.Duration(float64(letters) / max(s.Replay.Rate.PerSecond(), 1) * float64(time.Second))
 	rounds := time.Duration(max(s.Replay.Rounds, 1))
 	return EstimatedPart{
-		Name: "replay", Usual: rounds * (took + seriesOf(contract) + time.Second), Most: rounds * (took + s.Expect.Drain.D() + time.Second),
+		Name: "replay", Usual: rounds * (took + seriesOf(contract) + time.Second), Most: rounds * (took + seriesOf(contract) + contract.Patience() + time.Second),
 		Why: fmt.Sprintf("%d dead letters at %s, and their drain", letters, s.Replay.Rate),
 	}
 }

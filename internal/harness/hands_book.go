@@ -352,7 +352,7 @@ func (r *run) writeRecording(steady time.Duration) error {
 			return err
 		}
 	}
-	text, err := scenarios.Record(fileScenario, r.options.Source, scenarios.Recording{
+	text, err := scenarios.Record(fileScenario, r.withoutSecrets(r.options.Source), scenarios.Recording{
 		Head: []string{
 			"What was done in " + r.dir.id + ", the scenario's own faults and what was broken by hand alike,",
 			"as a scenario that does it again: dlqbench run " + fileRecorded,

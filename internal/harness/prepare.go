@@ -74,7 +74,7 @@ func (r *run) writeHeader() error {
 	}
 	r.header = history.Header{
 		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
-		Rerun: fmt.Sprintf(r.options.Rerun, r.plan.Seed), Subject: "reference", Instances: r.scenario.MaxInstances(),
+		Rerun: string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference", Instances: r.scenario.MaxInstances(),
 		Group: values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil, Foreign: r.scenario.Topics.DLQ.Foreign,
 		Environment: r.environment(),
 	}
@@ -176,7 +176,7 @@ func (r *run) keepInputs() error {
 	if err := subject.Claim(r.dir.path, r.dir.id); err != nil {
 		return err
 	}
-	if err := os.WriteFile(r.dir.file(fileScenario), r.options.Source, 0o600); err != nil {
+	if err := os.WriteFile(r.dir.file(fileScenario), r.withoutSecrets(r.options.Source), 0o600); err != nil {
 		return err
 	}
 	if r.options.SubjectFile != "" {
@@ -184,20 +184,24 @@ func (r *run) keepInputs() error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(r.dir.file(fileSubject), subject.Redact(data, r.givenSecrets()), 0o600); err != nil {
+		if err := os.WriteFile(r.dir.file(fileSubject), r.withoutSecrets(data), 0o600); err != nil {
 			return err
 		}
 	}
 	return r.plan.Write(r.dir.path)
 }
 
-// givenSecrets are what the subject file gives the subject: run directories are passed on, and its literal passwords must not be with them.
-func (r *run) givenSecrets() subject.Launch {
+// withoutSecrets returns a text without what the subject file gives the subject as a secret, and without what looks like one: run directories are passed on,
+// and literal passwords must not be with them.
+func (r *run) withoutSecrets(text []byte) []byte {
+	if r.options.Subject == nil {
+		return subject.Redact(text, subject.Launch{})
+	}
 	given := subject.Launch{Command: slices.Concat(r.options.Subject.Command, r.options.Subject.Args), Files: r.options.Subject.Files}
 	for name, value := range r.options.Subject.Env {
 		given.Env = append(given.Env, name+"="+value)
 	}
-	return given
+	return subject.Redact(text, given)
 }
 
 // subjectDir is the folder that the subject file's paths are relative to.

@@ -32,7 +32,19 @@ func (r *run) beginShareGroup(ctx context.Context, client *kgo.Client) error {
 	if err := r.canShare(ctx); err != nil {
 		return err
 	}
-	return admin.BeginShareGroup(ctx, client, r.header.Group, r.cluster.Brokers())
+	contract, dlq := &r.header.Contract, ""
+	if contract.BrokerLetters {
+		dlq = r.topic(history.RoleDLQ)
+	}
+	return admin.BeginShareGroup(ctx, client, r.header.Group, dlq, !contract.ChangesKey || !contract.ChangesValue, r.cluster.Brokers())
+}
+
+// takesLetters are the settings of the DLQ topic: one to which brokers write needs leave for that.
+func (r *run) takesLetters(ctx context.Context, client *kgo.Client, dlq string) (map[string]string, error) {
+	if !r.header.Contract.BrokerLetters {
+		return nil, nil
+	}
+	return map[string]string{admin.TakesShareDLQ: "true"}, admin.CanDeadLetter(ctx, client, dlq, r.cluster.Brokers())
 }
 
 // canShare tells whether the brokers have share groups, and have them turned on.

@@ -26,13 +26,15 @@ func (p *Plan) addBursts(bursts *scenarios.Bursts) {
 }
 
 // The load behind the steady phase, while a fault has not come to its end: twice as long, within these bounds, and no denser than needed to give
-// faults something to meet, in records per second.
+// faults something to meet, in records per second. After that it is thin: what is awaited then are sessions that expire (45 s by default, one after another
+// where members are killed one after another) and runtimes that start, and the faults after them must still meet something.
 const (
 	spareAtLeast, spareAtMost = 10 * time.Second, time.Minute
 	spareRate                 = 200
+	thinFor, thinRate         = 4 * time.Minute, 10
 )
 
-// addSpare appends the records behind the steady phase, evenly at the rate of its end. They draw after all others. Without faults there are none.
+// addSpare appends the records behind the steady phase, evenly at the rate of its end, then thinly. They draw after all others. Without faults there are none.
 func (p *Plan) addSpare(load scenarios.Workload) {
 	if len(p.Faults) == 0 {
 		return
@@ -43,9 +45,16 @@ func (p *Plan) addSpare(load scenarios.Workload) {
 			rate = min(stretch.Rate.PerSecond(), spareRate)
 		}
 	}
-	length, times := min(max(2*p.Steady, spareAtLeast), spareAtMost), evenly(rate)
+	length := min(max(2*p.Steady, spareAtLeast), spareAtMost)
+	p.spare(p.WarmUp+p.Steady, length, rate)
+	p.spare(p.WarmUp+p.Steady+length, thinFor, min(rate, thinRate))
+}
+
+// spare appends records from a time on, for so long.
+func (p *Plan) spare(from, length time.Duration, rate float64) {
+	times := evenly(rate)
 	for at := times(); at < float64(length); at = times() {
-		p.Records = append(p.Records, Record{At: p.WarmUp + p.Steady + time.Duration(at), Key: history.None})
+		p.Records = append(p.Records, Record{At: from + time.Duration(at), Key: history.None})
 		p.Spare++
 	}
 }

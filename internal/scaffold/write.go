@@ -35,7 +35,8 @@ func Files(proposal Proposal, version string) ([]File, error) {
 	values := struct {
 		Proposal
 		Version string
-	}{proposal, version}
+		Suite   []string
+	}{proposal, version, Suite()}
 	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine}).ParseFS(templates, "templates/*.tmpl")
 	if err != nil {
 		return nil, fmt.Errorf("reading the files to begin with: %w", err)
@@ -51,6 +52,15 @@ func Files(proposal Proposal, version string) ([]File, error) {
 		files = append(files, File{Path: one.path, Text: []byte(text.String())})
 	}
 	return files, nil
+}
+
+// Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement (dlqbench prove completeness, docs/proof.md):
+// poison-mix, hostile-payloads and dlq-publish-failure name most planted bugs of ordinary consumers; of the others, transient-downstream names the
+// missing jitter, consumer-kill what is lost at a crash, consumer-rolling-restart what is at a stop. smoke is the quickest, and comes first.
+func Suite() []string {
+	return []string{
+		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill", "consumer-rolling-restart",
+	}
 }
 
 // list writes a command as YAML has it in one line; JSON is YAML.

@@ -29,21 +29,34 @@ func plain(line []byte) []byte {
 	return colours.ReplaceAll(line, nil)
 }
 
-// readLine tells whether a line of a log, without colours, reports an error, and whether it states a level at all.
-func readLine(line []byte) (reports, stated bool) {
+// reading is what a line of a log tells.
+type reading struct {
+	// reports: it reports an error; stated: it states a level.
+	reports, stated bool
+	// code is the one error of Kafka's that a line names which does not state that it is an error: such a line may tell of something else, what
+	// the consumer's group or another topic meets all the time. 0: it names none, or several, or one that says nothing about where it was met.
+	code int16
+}
+
+// readLine reads a line of a log, without colours.
+func readLine(line []byte) reading {
 	line = bytes.TrimLeft(line, " \t")
 	if len(line) == 0 {
-		return false, false
+		return reading{}
 	}
-	switch levelOf(line) {
+	level := levelOf(line)
+	switch level {
 	case levelError:
-		return true, true
-	case levelWarning:
-		return namesKafkaError(line), true
+		return reading{reports: true, stated: true}
 	case levelLesser:
-		return false, true
+		return reading{stated: true}
+	case levelWarning, levelUnstated:
 	}
-	return namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line) || namesKafkaError(line), false
+	code, named := kafkaError(line)
+	if level == levelWarning {
+		return reading{reports: named, stated: true, code: code}
+	}
+	return reading{reports: named || namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line), code: code}
 }
 
 // namesException reports whether a line is what runtimes write when a program fails: a known beginning, or the name of
@@ -99,61 +112,92 @@ func saysNothing(rest []byte) bool {
 	return false
 }
 
-// namesKafkaError reports whether one of the errors of the protocol or of a client stands in a line: by its code's name
-// (NOT_ENOUGH_REPLICAS), by the class that a client has for it (NotEnoughReplicasException, NotEnoughReplicasError), or
-// in the client's words.
-func namesKafkaError(line []byte) bool {
-	for _, words := range kafkaWords() {
-		if bytes.Contains(line, []byte(words)) {
-			return true
+// kafkaError reports whether errors of the protocol or of a client stand in a line: by their codes' names (NOT_ENOUGH_REPLICAS), by the class that a client
+// has for one (NotEnoughReplicasException, NotEnoughReplicasError), or in the client's words. code is that of the only one, 0 if it has none.
+func kafkaError(line []byte) (code int16, named bool) {
+	var found codes
+	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r >= 0x80 || !isWordByte(byte(r)) || r == '.' || r == '-' }) {
+		if code, is := errorName(string(word)); is {
+			found.add(code)
 		}
 	}
-	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r >= 0x80 || !isWordByte(byte(r)) || r == '.' || r == '-' }) {
-		if isErrorName(string(word)) {
-			return true
+	for words, code := range kafkaWords() {
+		if bytes.Contains(line, []byte(words)) {
+			found.add(code)
 		}
+	}
+	for _, anyError := range []string{"org.apache.kafka.common.errors.", "kafka server: "} { // Java, sarama
+		if !found.any && bytes.Contains(line, []byte(anyError)) {
+			found.any = true
+		}
+	}
+	return found.only, found.any
+}
+
+// codes are the error codes that stand in a line; only is 0 if there are several.
+type codes struct {
+	any  bool
+	only int16
+}
+
+func (c *codes) add(code int16) {
+	if anywhere(code) || c.any && c.only != code {
+		code = 0
+	}
+	c.any, c.only = true, code
+}
+
+// anywhere reports whether a client meets an error also before it can ask for what it wants, while it looks for a leader or waits for an answer: then its
+// name does not tell of what.
+func anywhere(code int16) bool {
+	switch code {
+	case kerr.UnknownServerError.Code, kerr.UnknownTopicOrPartition.Code, kerr.LeaderNotAvailable.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code,
+		kerr.BrokerNotAvailable.Code, kerr.ReplicaNotAvailable.Code, kerr.NetworkException.Code, kerr.ListenerNotFound.Code, kerr.FencedLeaderEpoch.Code,
+		kerr.UnknownLeaderEpoch.Code, kerr.UnknownTopicID.Code:
+		return true
 	}
 	return false
 }
 
-// kafkaWords lists what clients write of errors in place of a code's name: first what precedes any error, then
-// sentences about writes.
-func kafkaWords() []string {
-	return []string{
-		"org.apache.kafka.common.errors.",       // Java
-		"kafka server: ", "kafka: Failed to pr", // sarama (errors.go)
-		"Local: Message timed out", "Local: Broker transport failure", "Local: All broker connections are down", // librdkafka (rd_kafka_err_descs)
-		"Local: Queue full", "Local: Unknown topic", "Local: Unknown partition", "Local: Timed out", "Local: Purged in ",
-		"ot enough in-sync replicas", "insufficient number of in-sync replicas", "fewer in-sync replicas than required", "There are not enough in-sync replicas",
-		"Broker: Request timed out", "Broker: Message size too large", "Broker: Not leader for partition", "Broker: Leader not available",
-		"Broker: Unknown topic or partition", "Broker: Topic authorization failed", "Broker: Broker not available", "Broker: Policy violation",
-		"Broker: Disk error", "Broker: Producer attempted", "Broker: Replica not available", "Broker: Broker failed to validate record",
-		"has passed since batch creation", "not present in metadata after ", // Java's TimeoutException
+// kafkaWords lists what clients write of errors in place of a code's name, with the code, 0 for errors of their own: sentences about writes.
+func kafkaWords() map[string]int16 {
+	replicas := kerr.NotEnoughReplicas.Code
+	return map[string]int16{
+		"kafka: Failed to pr":      0,                                                                                    // sarama (errors.go)
+		"Local: Message timed out": 0, "Local: Broker transport failure": 0, "Local: All broker connections are down": 0, // librdkafka (rd_kafka_err_descs)
+		"Local: Queue full": 0, "Local: Unknown topic": 0, "Local: Unknown partition": 0, "Local: Timed out": 0, "Local: Purged in ": 0,
+		"ot enough in-sync replicas": replicas, "insufficient number of in-sync replicas": replicas, "fewer in-sync replicas than required": replicas,
+		"Broker: Request timed out": 0, "Broker: Message size too large": kerr.MessageTooLarge.Code, "Broker: Not leader for partition": 0,
+		"Broker: Leader not available": 0, "Broker: Unknown topic or partition": 0, "Broker: Topic authorization failed": kerr.TopicAuthorizationFailed.Code,
+		"Broker: Broker not available": 0, "Broker: Policy violation": kerr.PolicyViolation.Code, "Broker: Disk error": kerr.KafkaStorageError.Code,
+		"Broker: Producer attempted": kerr.InvalidProducerEpoch.Code, "Broker: Replica not available": 0,
+		"Broker: Broker failed to validate record": kerr.InvalidRecord.Code,
+		"has passed since batch creation":          0, "not present in metadata after ": 0, // Java's TimeoutException
 	}
 }
 
 // lastErrorCode lies beyond every error code of the protocol.
 const lastErrorCode = 200
 
-// isErrorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a
-// class (RequestTimedOutError), or of librdkafka's own (_MSG_TIMED_OUT).
-func isErrorName(word string) bool {
+// errorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a class (RequestTimedOutError), with its
+// code, or of a client's own (_MSG_TIMED_OUT).
+func errorName(word string) (code int16, is bool) {
 	switch word {
 	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL",
 		"KafkaTimeoutError", "KafkaConnectionError", "KafkaStorageException", "Local_MsgTimedOut", "Local_Transport", "Local_AllBrokersDown":
-		return true
+		return 0, true
 	}
 	class := strings.TrimSuffix(strings.TrimSuffix(word, "Exception"), "Error")
 	if class == word && strings.IndexByte(word, '_') <= 0 {
-		return false
+		return 0, false
 	}
 	for code := int16(-1); code <= lastErrorCode; code++ {
 		known := kerr.TypedErrorForCode(code)
 		if known != nil && (known.Message == word || class != word && sameName(known.Message, class)) {
-			return true
+			return code, true
 		}
 	}
-	return false
+	return 0, false
 }
 
 // sameName reports whether a code's name and a class's are the same words: NOT_ENOUGH_REPLICAS and NotEnoughReplicas.

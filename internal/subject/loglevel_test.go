@@ -149,8 +149,8 @@ func TestKafkaErrorsWithoutALevel(t *testing.T) {
 		{"zero", "sent: 12, failed: 0", false},
 		{"one", "sent: 12, failed: 1", true},
 	} {
-		if got, stated := readLine([]byte(test.line)); got != test.want || stated {
-			t.Errorf("%s: %v (a level is stated: %v), want %v: %s", test.what, got, stated, test.want, test.line)
+		if got := readLine([]byte(test.line)); got.reports != test.want || got.stated {
+			t.Errorf("%s: %+v, want %v: %s", test.what, got, test.want, test.line)
 		}
 	}
 }

@@ -31,9 +31,10 @@ const (
 type output struct {
 	file *os.File
 	left int64
-	// line is given every line, failure those that report an error; both may be nil.
-	line, failure func([]byte)
-	failed        error
+	// line is given every line, failure those that report an error, with the code that they are known by (see reading); both may be nil.
+	line    func([]byte)
+	failure func(line []byte, code int16)
+	failed  error
 	// mask takes passwords out; times notes when what was written. Both may be nil.
 	mask  *mask
 	times *times
@@ -50,7 +51,7 @@ type output struct {
 }
 
 // newOutput returns an output that appends to the file.
-func newOutput(path string, line, failure func([]byte)) (*output, error) {
+func newOutput(path string, line func([]byte), failure func([]byte, int16)) (*output, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log for the subject's output: %w", err)
@@ -126,15 +127,15 @@ func (o *output) see(line []byte) {
 		return
 	}
 	line = plain(line)
-	reports, stated := readLine(line)
+	read := readLine(line)
 	if len(bytes.TrimSpace(line)) > 0 {
 		o.lines.Add(1)
 	}
-	if stated {
+	if read.stated {
 		o.stated.Add(1)
 	}
-	if reports && o.mayReport(time.Now()) {
-		o.failure(line)
+	if read.reports && o.mayReport(time.Now()) {
+		o.failure(line, read.code)
 	}
 }
 

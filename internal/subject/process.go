@@ -58,7 +58,7 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 		return nil, err
 	}
 	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{})}
-	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte) { g.noteError(p, line) })
+	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte, code int16) { g.noteError(p, line, code) })
 	if err != nil {
 		return nil, err
 	}
@@ -190,9 +190,9 @@ func (g *Group) watchLines(p *process) func([]byte) {
 	}
 }
 
-func (g *Group) noteError(p *process, line []byte) {
+func (g *Group) noteError(p *process, line []byte, code int16) {
 	event := p.event(history.KindSubjectError, g.cfg.Clock.Now())
-	event.Text = cutText(line, errorText)
+	event.Code, event.Text = code, cutText(line, errorText)
 	g.cfg.Sink.Record(event)
 }
 

@@ -29,6 +29,9 @@ var (
 		`("[^"\n]*"|'[^'\n]*'|[^\s,;&"'})]+)`)
 	// secretInAddress is the password of an address, whatever its scheme is and what is before that (jdbc:postgresql://); it may have a slash in it, or an @.
 	secretInAddress = regexp.MustCompile(`(://[^\s/:@"'<>]*:)([^\s/"'<>]+|[^@\s"'<>]+)@`)
+	// secretInHeader is what authorizes a request, in a header or where one is said.
+	secretInHeader = regexp.MustCompile(`(?i)(\bbearer[ \t]+|\bauthorization["']?[ \t]*[=:][ \t]*["']?(?:(?:bearer|basic|digest|token|apikey)[ \t]+)?)` +
+		`([\w.~+/=-]{6,})`)
 )
 
 // secrets returns what must not be seen of what the process is given, longest first.
@@ -65,6 +68,9 @@ func secretsIn(environment []string, texts ...string) [][]byte {
 				add(plain)
 			}
 		}
+		for _, found := range secretInHeader.FindAllStringSubmatch(text, -1) {
+			add(found[2])
+		}
 		for _, found := range secretPair.FindAllStringSubmatch(text, -1) {
 			if value := strings.Trim(found[2], `"'`); strings.Trim(value, "0123456789") != "" { // a limit of tokens is no token
 				add(value)
@@ -80,12 +86,13 @@ func isTemplate(value string) bool {
 	return strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "${")
 }
 
-// Redact returns the text of a file that says how the process is started, without the secrets that it is given.
+// Redact returns the text of a file that says how the process is started or what is done to it, without the secrets that it is given and without what has the
+// form of one.
 func Redact(text []byte, given Launch) []byte {
 	for _, secret := range given.secrets() {
 		text = bytes.ReplaceAll(text, secret, []byte(maskedText))
 	}
-	for _, form := range []*regexp.Regexp{secretInAddress, secretPair} {
+	for _, form := range []*regexp.Regexp{secretInAddress, secretInHeader, secretPair} {
 		text = form.ReplaceAllFunc(text, func(found []byte) []byte {
 			parts := form.FindSubmatch(found)
 			value := parts[2]

@@ -14,6 +14,7 @@ func canaries() (given Launch, secrets []string) {
 		Env: []string{
 			"DB_PASSWORD=canary-env", "JDBC_URL=jdbc:postgresql://me:canary-jdbc@db:5432/orders", "PARAMS=jdbc:mysql://db/orders?user=me&password=canary-param",
 			"MONGO=mongodb+srv://me:canary-mongo@cluster.example/db", "BROKER=amqp://me:canary%2Famqp@mq/vhost", "AT=redis://me:canary-a@b@cache:6379/0", "ADO=Server=db;Pwd=canary-ado;",
+			"UPSTREAM=Authorization: Bearer canary.bearer", "HEADERS={\"Authorization\": \"Basic Y2FuYXJ5OmJhc2lj\"}", "CURL=-H Authorization:canary-bare",
 		},
 		Files: map[string]string{
 			"client.properties": "sasl.jaas.config=org.apache.kafka.PlainLoginModule required username=\"me\" password=\"canary-jaas\";\nssl.keystore.password=canary-store\n",
@@ -22,7 +23,7 @@ func canaries() (given Launch, secrets []string) {
 	}
 	return given, []string{
 		"canary-flag", "canary-arg", "canary-define", "canary-env", "canary-jdbc", "canary-param", "canary-mongo", "canary%2Famqp", "canary/amqp", "canary-a@b", "canary-ado", "canary-jaas",
-		"canary-store", "canary-json", "canary-key",
+		"canary-store", "canary-json", "canary-key", "canary.bearer", "Y2FuYXJ5OmJhc2lj", "canary-bare",
 	}
 }
 
@@ -67,11 +68,15 @@ func TestRedact(t *testing.T) {
 
 // What the repository's own subject files hold is no secret, and stays.
 func TestRedactLeavesOrdinaryFilesAlone(t *testing.T) {
-	files, err := filepath.Glob("../../examples/*/subject.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	subjects, err := filepath.Glob("../../examples/*/subject.yaml")
+	if err != nil || len(subjects) == 0 {
+		t.Fatal(subjects, err)
 	}
-	for _, path := range files {
+	shipped, err := filepath.Glob("../../scenarios/library/*.yaml")
+	if err != nil || len(shipped) == 0 {
+		t.Fatal(shipped, err)
+	}
+	for _, path := range append(subjects, shipped...) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

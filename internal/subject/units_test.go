@@ -78,7 +78,7 @@ func TestReportsError(t *testing.T) {
 		{"empty", "", false},
 		{"broken JSON", `{"level":"error"`, false},
 	} {
-		if got, _ := readLine([]byte(test.line)); got != test.want {
+		if got := readLine([]byte(test.line)).reports; got != test.want {
 			t.Errorf("%s: %v, want %v: %s", test.what, got, test.want, test.line)
 		}
 	}
@@ -109,7 +109,11 @@ func TestCutText(t *testing.T) {
 
 func newTestOutput(t *testing.T, line, failure func([]byte)) *output {
 	t.Helper()
-	out, err := newOutput(filepath.Join(t.TempDir(), "log"), line, failure)
+	report := func(line []byte, _ int16) { failure(line) }
+	if failure == nil {
+		report = nil
+	}
+	out, err := newOutput(filepath.Join(t.TempDir(), "log"), line, report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +222,7 @@ func BenchmarkReportsError(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if reports, _ := readLine([]byte(line)); reports {
+				if readLine([]byte(line)).reports {
 					b.Fatal("no error")
 				}
 			}
