@@ -127,7 +127,7 @@ func (w *world) scan(p *partition, c *commit) {
 			continue
 		}
 		r := w.records.at(int(number))
-		if w.done(number, r, place{p.topic, p.place.partition, offset}, c.at) {
+		if w.perhapsDone(number, r, place{p.topic, p.place.partition, offset}, c.at) {
 			if prefix {
 				p.settled = offset + 1
 			}
@@ -226,7 +226,7 @@ func (w *world) passHoles(c *commit) {
 		if number := p.log.at(offset); number != none {
 			r := w.records.at(int(number))
 			at := place{p.topic, p.place.partition, offset}
-			if !c.joined[number] && !w.done(number, r, at, by) {
+			if !c.joined[number] && !w.perhapsDone(number, r, at, by) {
 				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched, ack: c.ack})
 			}
 			continue

@@ -82,7 +82,7 @@ func (w *world) learn(at place, number int32, r *record) {
 	passed, hole := p.holes[at.offset]
 	if hole {
 		delete(p.holes, at.offset)
-		if !w.done(number, r, at, passed) {
+		if !w.perhapsDone(number, r, at, passed) {
 			one := pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched}
 			if w.share {
 				one.ack = history.AckAccept
@@ -195,6 +195,7 @@ func (w *world) startAttempt(e *history.Event) {
 		r.flags |= markMixed
 	}
 	r.flags &^= markOver | markUnsettled | markEnded | markGone
+	delete(w.perhaps, e.Record)
 	r.attempts, r.inSeries, r.inRun = bump(r.attempts), bump(r.inSeries), bump(r.inRun)
 	r.held, r.epoch, r.lastStart = by, epoch, e.Time
 	a.k = r.inSeries

@@ -11,7 +11,8 @@ package assertions
 // commits it is acknowledged when the EndTxn's answer is passed on.
 //
 //	commit refused      nothing took effect; the client asks again, or aborts
-//	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or not
+//	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or not,
+//	                    and later commits may rely on them until their records are tried again
 //	abort               as soon as it is asked for, unless a commit was asked for before and is still unanswered
 //	new epoch           of the same producer id (InitProducerId fences the one before): what the one before had open is aborted
 //	no end              the coordinator aborts it in time
@@ -22,6 +23,7 @@ package assertions
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -45,6 +47,7 @@ type joinedWrite struct {
 // ending is an EndTxn that asks to commit and has no answer yet.
 type ending struct {
 	op      int64
+	at      time.Duration
 	commits []*commit
 }
 
@@ -106,7 +109,7 @@ func (w *world) askEnd(e *history.Event) {
 			joined[t.writes[i].record] = true
 		}
 	}
-	end := ending{op: e.Op}
+	end := ending{op: e.Op, at: e.Time}
 	for i, c := range t.commits {
 		later := func(other *commit) bool { return other.partition == c.partition }
 		if slices.ContainsFunc(t.commits[i+1:], later) {
@@ -176,24 +179,31 @@ func (w *world) abort(t *transaction) {
 	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 {
 		return
 	}
-	surely := len(t.endings) == 0
+	since := endless
+	if len(t.endings) > 0 {
+		since = t.endings[0].at
+	}
 	for i := range t.writes {
-		w.takeBack(&t.writes[i], surely)
+		w.takeBack(&t.writes[i], since)
 	}
 	w.leaveUnknown(t)
 	t.commits, t.writes, t.endings = nil, nil, nil
 	w.disturbHeld(t.by.instance)
 }
 
-// takeBack: a write that was aborted has failed, and left no copy that anyone can read.
-func (w *world) takeBack(one *joinedWrite, surely bool) {
+// takeBack: a write that was aborted has failed, and left no copy that anyone can read; unless its end was asked for, at that time. Then it may have
+// taken effect, for as long as its record was not tried again.
+func (w *world) takeBack(one *joinedWrite, ended time.Duration) {
 	r := w.record(one.record)
 	if one.life != r.lives {
 		return
 	}
 	r.flags &^= markJoined
 	r.failedWrites = bump(r.failedWrites)
-	if one.letter && surely {
+	switch {
+	case ended < endless && r.lastStart < ended:
+		w.perhaps[one.record] = true
+	case ended == endless && one.letter:
 		l := w.letter(one.record)
 		l.forged = bump(l.forged)
 	}

@@ -118,7 +118,7 @@ func (w *world) scanNamed(p *partition, c *commit) {
 			}
 			return
 		}
-		if !w.done(number, w.records.at(int(number)), place{p.topic, p.place.partition, offset}, c.at) {
+		if !w.perhapsDone(number, w.records.at(int(number)), place{p.topic, p.place.partition, offset}, c.at) {
 			c.open = append(c.open, openPlace{number: number, offset: offset, named: true})
 		}
 	})

@@ -193,6 +193,29 @@ func transactionTales() []tale {
 			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
 			return b.drain().done()
 		}},
+		{"the end took effect, is never answered, and a successor commits further", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
+			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+			return b.drain().done()
+		}},
+		{"the end is never answered, took no effect, and a successor begins behind it all the same", []string{"lost"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+			b.takeBack(1, 0)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
+			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+			return b.drain().done()
+		}},
+		{"the end is never answered, took no effect, and the record that comes again is passed", []string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+			b.takeBack(1, 0)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 1).sendTo(1, 0, 1).success(1)
+			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+			return b.drain().done()
+		}},
 		{"the end is never answered, and a dead letter outside of it comes later", []string{"commit-before-dlq"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			asked := b.askLetter(0)

@@ -51,6 +51,7 @@ type world struct {
 	letters  map[int32]*lettered
 	txns     map[int64]*transaction // the open one of each producer id
 	unknown  []*commit              // commits of transactions whose end was asked for, and never answered
+	perhaps  map[int32]bool         // records whose dead letter or retry copy is in such a transaction, and not tried since
 	found    []letter               // dead letters found by audits
 	replays  []replayWrite
 	selected []selection
@@ -127,7 +128,7 @@ func newWorld(header *history.Header) *world {
 	w := &world{
 		header: header, contract: &header.Contract, asked: none,
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
-		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
+		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), store: newStoreWorld(), moved: never, still: never,
 	}
@@ -471,6 +472,12 @@ func (r *record) outlived(life uint8, began, ended time.Duration) {
 	if r.firstTerminal < 0 {
 		r.firstTerminal = ended
 	}
+}
+
+// perhapsDone is what a commit may rely on: the record is done, or its dead letter or retry copy is in a transaction of which nobody knows whether
+// it took effect. If it did not, the record is handed out again, and tried.
+func (w *world) perhapsDone(number int32, r *record, at place, by time.Duration) bool {
+	return w.perhaps[number] || w.done(number, r, at, by)
 }
 
 // done reports whether the record's obligation at the place was met by the time, as far as the history has come.
