@@ -178,17 +178,17 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	c.result.Judged++
 	switch {
 	case behind && c.paused(p, s, at, from, to):
-		c.saw("paused-partition", c.story(p, at, func() string {
+		c.saw("paused-partition", c.story(p, at, endless, func() string {
 			return fmt.Sprintf("instance %d had %s-%d all through the drain and did not ask for its records: it is committed up to %d of %d",
 				s.held.instance, c.w.topicName(p.topic), p.number(), at, end)
 		}))
 	case behind:
-		c.saw("stalled", c.story(p, at, func() string {
+		c.saw("stalled", c.story(p, at, endless, func() string {
 			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent",
 				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end, near(to-from))
 		}))
 	case onlyAtStop:
-		c.saw("stalled", c.story(p, max(s.committed, 0), func() string {
+		c.saw("stalled", c.story(p, max(s.committed, 0), to, func() string {
 			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when the subject was told to stop",
 				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, near(c.w.patience()))
 		}))
@@ -208,9 +208,9 @@ func (s *spans) long(instance int16, from, to time.Duration) (total time.Duratio
 
 // uncommitted returns the first offset with a record that the group's offsets, as the audit found them, do not say is done; the end if there is none.
 func (c *liveness) uncommitted(p *partition) int64 {
-	at := max(p.auditCommits, p.log.first)
-	for at <= p.log.last && (p.log.at(at) == none || p.committedAt(at)) {
-		at++
+	at := p.log.next(p.auditCommits)
+	for at <= p.log.last && p.committedAt(at) {
+		at = p.log.next(at + 1)
 	}
 	return at
 }
@@ -266,17 +266,17 @@ func (c *liveness) asksElsewhere(by holder) bool {
 	return false
 }
 
-// story tells of the first record that is not committed.
-func (c *liveness) story(p *partition, at int64, say func() string) sighting {
-	for offset := at; offset <= min(p.log.last, at+holeLimit); offset++ {
-		if number := p.log.at(offset); number != none {
-			s := c.w.about(number, 0, endless, say).missingSince(c.w.drainedAt(), MissingDrained)
-			s.topic, s.partition, s.offset = p.topic, p.number(), offset
-			return s
-		}
+// story tells of the record that the others wait for: the first, at the offset or behind it, that had not come to its end by the time. Where all had,
+// the first of them is only not committed.
+func (c *liveness) story(p *partition, at int64, by time.Duration, say func() string) sighting {
+	number, offset := c.w.blocker(p, at, by)
+	if number == none {
+		offset = p.log.next(at)
+		number = p.log.at(offset)
 	}
-	s := sighting{record: none, topic: p.topic, partition: p.number(), offset: at, to: endless, say: say}
-	return s.missingSince(c.w.drainedAt(), MissingDrained)
+	s := c.w.about(number, 0, endless, say).missingSince(c.w.drainedAt(), MissingDrained)
+	s.topic, s.partition, s.offset = p.topic, p.number(), offset
+	return s
 }
 
 func aboutLiveness() Explanation {

@@ -114,21 +114,21 @@ func (c *noLoss) judge(number int32) {
 func (c *noLoss) blocks(number int32, p *partition) bool {
 	first, known := c.blockers[p]
 	if !known {
-		first, _ = c.w.blocker(p, max(p.auditCommits, p.log.first))
+		first, _ = c.w.blocker(p, max(p.auditCommits, p.log.first), endless)
 		c.blockers[p] = first
 	}
 	return first == number
 }
 
-// blocker returns the first record of the partition, at the offset or behind it, that never came to its end.
-func (w *world) blocker(p *partition, from int64) (number int32, offset int64) {
+// blocker returns the first record of the partition, at the offset or behind it, that had not come to its end by the time, none if all had.
+func (w *world) blocker(p *partition, from int64, by time.Duration) (number int32, offset int64) {
 	for offset = from; offset <= min(p.log.last, from+holeLimit); offset++ {
 		number = p.log.at(offset)
-		if number == none {
+		if number == none || by >= p.auditedAt && p.committedAt(offset) {
 			continue
 		}
 		r := w.record(number)
-		if w.done(number, r, place{p.topic, p.number(), offset}, endless) || r.exempt() && w.perhapsTried(r) {
+		if w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) {
 			continue
 		}
 		return number, offset

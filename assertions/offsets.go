@@ -62,3 +62,12 @@ func (o *offsets) at(offset int64) int32 {
 	}
 	return o.page[offset&(pageSize-1)] - 1
 }
+
+// next returns the first offset from on, or beyond it, at which a record is known to lie; the one after the last record if there is none.
+func (o *offsets) next(from int64) int64 {
+	from = max(from, o.first)
+	for from <= o.last && o.at(from) == none {
+		from++
+	}
+	return from
+}

@@ -655,11 +655,13 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 // TestStalledNamesWhatBlocks: record 0 is finished and not committed, record 1 is tried and never finished, the others wait for it.
 func TestStalledNamesWhatBlocks(t *testing.T) {
 	b := newBuilder()
-	b.begin().send(0).success(0).send(1).fails(1, 2).unread(2, 0, 0).unread(3, 0, 0)
+	b.begin().asks(0, 1).send(0).success(0).send(1).fails(1, 2).unread(2, 0, 0).unread(3, 0, 0)
 	verdict := judged(t, b.drain().done())
-	found := resultOf(t, verdict, "no-loss").Anomalies
-	if len(found) != 1 || found[0].Name != "stalled" || found[0].Count != 3 || found[0].Witnesses[0].Record != 1 {
-		t.Errorf("no-loss finds %+v; record 1 is what blocks the others", found)
+	for name, count := range map[string]int64{"no-loss": 3, "liveness": 1} {
+		found := resultOf(t, verdict, name).Anomalies
+		if len(found) != 1 || found[0].Name != "stalled" || found[0].Count != count || found[0].Witnesses[0].Record != 1 || found[0].Witnesses[0].Offset != 1 {
+			t.Errorf("%s finds %+v; record 1 is what blocks the others", name, found)
+		}
 	}
 }
 

@@ -74,9 +74,6 @@ func stuck(v *view) (int32, bool) {
 			gone = append(gone, one.answer)
 		}
 	}
-	if max(committed, 0) != v.offset(f) {
-		return none, false // then the partition is behind from an earlier record on
-	}
 	v.offsets(at).Aux = committed
 	v.remove(gone...)
 	return about(f)

@@ -130,15 +130,78 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) || j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
 		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they had the partition, or one
 		// did before it had it. Which of the two it is, is open.
-		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
-		j.opinion.Open[Finding{OfRecord(live, lies[behind]), "stalled"}] = true
+		for _, number := range lies {
+			j.opinion.Open[Finding{OfRecord(live, number), "paused-partition"}] = true
+			j.opinion.Open[Finding{OfRecord(live, number), "stalled"}] = true
+		}
 	case behind >= 0 && j.paused(topic, partition, lies, behind):
-		j.opinion.Found[Finding{OfRecord(live, lies[behind]), "paused-partition"}] = true
+		j.stands("paused-partition", j.waitedFor(lies, behind, forever))
 	case behind >= 0:
-		j.opinion.Found[Finding{OfRecord(live, lies[behind]), "stalled"}] = true
+		j.stands("stalled", j.waitedFor(lies, behind, forever))
 	case onlyAtStop:
-		j.opinion.Found[Finding{OfRecord(live, lies[at]), "stalled"}] = true
+		j.stands("stalled", j.waitedFor(lies, at, to))
 	}
+}
+
+// stands: the partition does not go on. It is told of one record; where several may be meant, it is open which.
+func (j *judge) stands(anomaly string, candidates []int32) {
+	for _, number := range candidates {
+		if one := (Finding{OfRecord(live, number), anomaly}); len(candidates) > 1 {
+			j.opinion.Open[one] = true
+		} else {
+			j.opinion.Found[one] = true
+		}
+	}
+}
+
+// waitedFor returns the record that the others behind the offset wait for: the first that was not terminal by the time, and where all were, the first. They are
+// several where of some it can't be said.
+func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (candidates []int32) {
+	unsure := false
+	for offset := from; offset >= 0; offset = firstFrom(lies, offset+1) {
+		terminal, known := j.terminalBy(lies[offset], by)
+		if known && terminal {
+			continue
+		}
+		candidates = append(candidates, lies[offset])
+		if unsure = unsure || !known; known {
+			return candidates
+		}
+	}
+	if len(candidates) == 0 || unsure {
+		candidates = append(candidates, lies[from])
+	}
+	return candidates
+}
+
+// terminalBy: the record was terminal by the time. Of one with several copies, or that the downstream can't identify, it is not known which of its
+// attempts and dead letters are whose.
+func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool) {
+	if !slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Record == number && j.mayEnd(&e) }) {
+		return false, !j.nameless()
+	}
+	if j.header.Replay {
+		return false, false
+	}
+	var at time.Duration
+	if r := j.gather(number); r != nil && !j.disturbed() {
+		at = j.terminal(r)
+	} else if s := j.story(number); s != nil && j.header.Contract.HasDLQ() {
+		at = j.finished(s)
+	} else {
+		return false, false
+	}
+	return at >= 0 && at <= by, true
+}
+
+// mayEnd: the event may have brought its record to an end.
+func (j *judge) mayEnd(e *history.Event) bool {
+	return e.Kind == history.KindAttemptEnd && e.Outcome != history.OutcomeNone || e.Kind == history.KindProduceResponse
+}
+
+// nameless: somebody attempted what the downstream could not identify.
+func (j *judge) nameless() bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == history.KindAttemptStart && e.Record < 0 })
 }
 
 // firstFrom is the first offset from at on at which something lies, -1 if there is none.
