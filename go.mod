@@ -138,6 +138,7 @@ require (
 )
 
 tool (
+	github.com/dlqbench/dlqbench/cmd/dlqbench
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	google.golang.org/protobuf/cmd/protoc-gen-go
 )

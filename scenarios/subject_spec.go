@@ -20,7 +20,7 @@ type SubjectFile struct {
 	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container"`
 	// Image is what a container is made of; it is pulled if the engine does not have it.
 	Image string `json:"image,omitempty"`
-	// Dir is where commands run, relative to the file; default ".".
+	// Dir is where commands run: absolute, or relative to the file; default ".".
 	Dir string `json:"dir,omitempty"`
 	// Build is run once before the first instance starts.
 	Build []string `json:"build,omitempty"`

@@ -206,5 +206,8 @@ func (r *run) withoutSecrets(text []byte) []byte {
 
 // subjectDir is the folder that the subject file's paths are relative to.
 func (r *run) subjectDir() string {
+	if filepath.IsAbs(r.options.Subject.Dir) {
+		return r.options.Subject.Dir
+	}
 	return filepath.Join(filepath.Dir(r.options.SubjectFile), r.options.Subject.Dir)
 }

@@ -1,0 +1,182 @@
+package dlqtest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench"
+	"github.com/dlqbench/dlqbench/dlqtest"
+)
+
+const promises = `
+attempts: {max: 3, counter: memory}
+classes: {retryable: [503, 429, timeout, reset], permanent: [400], logical: [422]}
+logical: terminal
+dlq: {on_failure: crash}
+`
+
+// consumer takes a batch at a time: each record is tried three times, dead-lettered if that was in vain, and then the batch is committed.
+type consumer struct {
+	client *kgo.Client
+	env    dlqtest.Env
+	// forgetful commits without having written the dead letter.
+	forgetful bool
+}
+
+// run ends with the context's error, or with what it can't go on after.
+func (c *consumer) run(ctx context.Context) error {
+	for {
+		fetches := c.client.PollRecords(ctx, 100)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, record := range fetches.Records() {
+			if err := c.handle(ctx, record); err != nil {
+				return err
+			}
+		}
+		if err := c.client.CommitRecords(ctx, fetches.Records()...); err != nil && ctx.Err() == nil {
+			fmt.Println("error: committing:", err)
+		}
+		c.client.AllowRebalance()
+	}
+}
+
+func (c *consumer) handle(ctx context.Context, record *kgo.Record) error {
+	for range 3 {
+		switch status, err := c.attempt(ctx, record); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && (status == http.StatusOK || status == http.StatusUnprocessableEntity):
+			return nil
+		case err == nil && status == http.StatusBadRequest:
+			return c.deadLetter(ctx, record)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return c.deadLetter(ctx, record)
+}
+
+func (c *consumer) attempt(ctx context.Context, record *kgo.Record) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.env.Downstream+"/v1/attempt", bytes.NewReader(record.Value))
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	response.Body.Close()
+	return response.StatusCode, nil
+}
+
+func (c *consumer) deadLetter(ctx context.Context, record *kgo.Record) error {
+	if c.forgetful {
+		return nil
+	}
+	letter := &kgo.Record{Topic: c.env.DLQTopic, Key: record.Key, Value: record.Value, Headers: record.Headers}
+	return c.client.ProduceSync(ctx, letter).FirstErr()
+}
+
+// consuming is the consumer as a function to be judged.
+func consuming(forgetful bool) func(context.Context, dlqtest.Env) error {
+	return func(ctx context.Context, env dlqtest.Env) error {
+		client, err := kgo.NewClient(
+			kgo.SeedBrokers(env.Brokers...), kgo.ConsumerGroup(env.Group), kgo.ConsumeTopics(env.Topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		)
+		if err != nil {
+			return err
+		}
+		defer client.CloseAllowingRebalance()
+		if err := (&consumer{client, env, forgetful}).run(ctx); !errors.Is(err, ctx.Err()) {
+			return err
+		}
+		return nil
+	}
+}
+
+// quick is little enough to be judged in a few seconds.
+var quick = []dlqtest.Option{dlqtest.Set("workload.duration", "2s"), dlqtest.Set("workload.rate", "100/s")}
+
+// listener hears how a test fails, in its place.
+type listener struct {
+	testing.TB
+	said []string
+}
+
+func (l *listener) Error(args ...any) { l.said = append(l.said, fmt.Sprint(args...)) }
+
+// A busy machine may make the run inconclusive; that fails a test, too, and is no accusation.
+func TestACorrectConsumerIsNotAccused(t *testing.T) {
+	t.Parallel()
+	l := &listener{TB: t}
+	verdict := dlqtest.Run(l, "smoke", append(quick,
+		dlqtest.Func(consuming(false)), dlqtest.Contract(promises), dlqtest.Out(t.TempDir()))...)
+	if passed := verdict.Status == dlqbench.Pass; verdict.Status == dlqbench.Fail || passed != (len(l.said) == 0) {
+		t.Errorf("%s, and the test said %q", verdict.Status, l.said)
+	}
+	again, err := dlqbench.Judge(t.Context(), verdict.Dir)
+	if err != nil || again.Status != verdict.Status || again.RunID != verdict.RunID {
+		t.Errorf("judged again it is %+v, %v", again, err)
+	}
+}
+
+func TestALossFailsTheTestWithItsTrace(t *testing.T) {
+	t.Parallel()
+	l := &listener{TB: t}
+	verdict := dlqtest.Run(l, "poison-mix", append(quick,
+		dlqtest.Func(consuming(true)), dlqtest.Contract(promises), dlqtest.Seed(7), dlqtest.Out(t.TempDir()))...)
+	if verdict.Status != dlqbench.Fail || verdict.Seed != 7 || len(l.said) != 1 {
+		t.Fatalf("%s with seed %d, and the test said %q", verdict.Status, verdict.Seed, l.said)
+	}
+	for _, want := range []string{"no-loss: lost, ", "asks to commit", "> ", verdict.Dir + "/report.html", "DLQTEST_SEED=7 go test -run '^TestALoss"} {
+		if !strings.Contains(l.said[0], want) {
+			t.Errorf("the failure lacks %q:\n%s", want, l.said[0])
+		}
+	}
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		options dlqbench.Options
+		want    string
+	}{
+		{dlqbench.Options{Scenario: "no-such"}, "no-such"},
+		{dlqbench.Options{Scenario: "smoke", Subject: "nowhere.yaml"}, "nowhere.yaml"},
+		{dlqbench.Options{Scenario: "smoke", Set: []string{"workload.rat=1/s"}}, "workload.rat"},
+	} {
+		if _, err := dlqbench.Run(t.Context(), one.options); err == nil || !strings.Contains(err.Error(), one.want) {
+			t.Errorf("%+v: %v, want %q in it", one.options, err, one.want)
+		}
+	}
+}
+
+func TestARunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for begun := []string(nil); len(begun) == 0 && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			begun, _ = filepath.Glob(filepath.Join(out, "*", "logs", "*"))
+		}
+		cancel()
+	}()
+	verdict, err := dlqbench.Run(ctx, dlqbench.Options{Scenario: "smoke", Set: []string{"workload.duration=5m"}, Out: out})
+	if !errors.Is(err, context.Canceled) || verdict == nil || verdict.Status == dlqbench.Pass {
+		t.Errorf("%+v, %v", verdict, err)
+	}
+}
