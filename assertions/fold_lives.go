@@ -75,7 +75,8 @@ func (w *world) follow(e *history.Event) {
 		return
 	}
 	switch e.Kind {
-	case history.KindStall, history.KindFaultEffect, history.KindFetching, history.KindSubjectLog, history.KindSubjectHealth, history.KindUnreadable:
+	case history.KindStall, history.KindFaultEffect, history.KindFetching, history.KindSubjectLog, history.KindSubjectHealth, history.KindUnreadable,
+		history.KindSample:
 		return
 	}
 	l := w.life(holder{e.Instance, e.Run})

@@ -205,9 +205,9 @@ func (s serviceHistory) concerns(e *history.Event) bool {
 	own := s.index.header.ServiceOf(e.Instance) == s.service
 	ofOwn := s.index.homes.of(e.Record) == s.service
 	switch e.Kind {
-	case history.KindPhase, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd, history.KindSample:
+	case history.KindPhase, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:
 		return true
-	case history.KindStall:
+	case history.KindStall, history.KindSample:
 		return e.Instance < 0 || own
 	case history.KindSend, history.KindAcked, history.KindReplaySelected:
 		return ofOwn

@@ -30,6 +30,14 @@ func (b *builder) members(count int32, why string) *builder {
 	return b
 }
 
+// used reads what the process uses.
+func (b *builder) used() *builder {
+	e := b.of(history.KindSample)
+	e.Text, e.Aux = history.SampleInstanceRSS, 1<<20
+	b.put(e)
+	return b
+}
+
 func (b *builder) logs(line string) *builder {
 	e := b.of(history.KindSubjectError)
 	e.Text = line
@@ -177,6 +185,11 @@ func leavingTales() []tale {
 		leaving("an instance leaves its group for good, and stirs when it is told to stop", []string{"gave-up"}, func(b *builder) {
 			leaves(b).wait(4 * time.Second)
 			late = true
+		}),
+		leaving("what an instance uses that left its group is read all along", []string{"gave-up"}, func(b *builder) {
+			for leaves(b); b.now < 8*time.Second; {
+				b.wait(time.Second).used()
+			}
 		}),
 		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) { leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second) }),
 		leaving("an instance left its group just now", nil, func(b *builder) { leaves(b) }),

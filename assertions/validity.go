@@ -22,7 +22,7 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 		Reasons: []string{}, Invariants: []Result{}, Faults: j.world.faultResults(), Thresholds: []measure.Threshold{},
 		Latency: measured.Latencies(), Throughput: measured.Throughput, Ledger: measured.Ledger, Health: measured.Health,
 		Phases: measured.Phases, Environment: h.Environment, Conservation: measured.Conservation, Drain: measured.Drain(),
-		Percentiles: measured.Percentiles(), Series: measured.Series, HeatMap: measured.HeatMap,
+		Percentiles: measured.Percentiles(), Series: measured.Series, HeatMap: measured.HeatMap, Usage: measured.Usage,
 	}
 	for i := range min(len(v.Faults), len(measured.Recoveries)) {
 		v.Faults[i].Recovery = measured.Recoveries[i]

@@ -70,6 +70,8 @@ type Verdict struct {
 	Percentiles map[string]measure.PercentileCurves `json:"percentiles"`
 	Series      measure.Series                      `json:"series"`
 	HeatMap     measure.HeatMap                     `json:"heat_map"`
+	// Usage is what the instances of the subject used.
+	Usage measure.Usage `json:"usage"`
 	// ThresholdsMissed tells that a threshold was missed; they are no part of Verdict, and verdict.json has each of them.
 	ThresholdsMissed bool `json:"-"`
 }

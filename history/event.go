@@ -99,7 +99,7 @@ const (
 	// ReplaySelected: the plan says that this dead letter goes back. Record, Topic, Partition, Offset of the dead letter.
 	KindReplaySelected
 
-	// Sample: a periodic reading of the harness. Text = what (SampleBacklog …), Aux = value.
+	// Sample: a periodic reading of the harness, or of an instance (then Instance, Run). Text = what (SampleBacklog …), Aux = value.
 	KindSample
 
 	// Fetching: an instance began (N = 1) or ceased (N = 0) to ask for a partition in its Fetch requests; only the changes are recorded.
@@ -189,6 +189,10 @@ const (
 const (
 	SampleBacklog = "recorder-backlog" // events that wait to be written to the history; the recorder gives up at a million of them
 	SampleCPU     = "harness-cpu"      // processor time that the harness has used since it began, in ns
+
+	// What the processes of an instance use together: the one that was started, its process group, and what descends from them.
+	SampleInstanceCPU = "instance-cpu" // processor time since they began, in ns; less where one has ended that nobody waited for
+	SampleInstanceRSS = "instance-rss" // resident memory in bytes; what processes share counts in each
 )
 
 // Phase names, in order.

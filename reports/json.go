@@ -4,6 +4,7 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -93,6 +94,7 @@ func completeFigures(v *assertions.Verdict) {
 	}
 	v.HeatMap.Counts = counts
 	v.Health.CPU, v.Health.CPUMax = finite(v.Health.CPU), finite(v.Health.CPUMax)
+	v.Usage.Instances = orEmpty(v.Usage.Instances)
 }
 
 func completeEntries(entries []measure.Entry) []measure.Entry {
@@ -235,7 +237,23 @@ func verdictComment(t reflect.Type, field string) string {
 	if told, ok := comments[t.Name()+"."+field]; ok {
 		return told
 	}
-	return storyComment(t.Name() + "." + field)
+	return cmp.Or(storyComment(t.Name()+"."+field), usageComment(t.Name()+"."+field))
+}
+
+// usageComment says it of what the subject used.
+func usageComment(key string) string {
+	return map[string]string{
+		"Verdict.Usage":        "What the instances of the subject used: all processes of each together, read once a second.",
+		"Usage.Instances":      "Those that were measured; none where they can't be, or in histories of older versions.",
+		"Usage.Busiest":        "The record with the most attempts within one second; absent where no attempt was seen.",
+		"InstanceUsage.RSSMax": "The most resident memory over the whole run, in bytes. What processes share counts in each.",
+		"InstanceUsage.RSSGrowth": "By how many bytes one of its processes grew under load: the median of the last third of its readings in the phases " +
+			"steady and fault, from when it was ready, less that of the first third. Absent with less than ten such readings.",
+		"InstanceUsage.CPUMean": "Processors used on average over the phases steady and fault; absent where they were not read.",
+		"InstanceUsage.CPUMax":  "Processors used between those two readings in these phases between which it used most.",
+		"BusiestRecord.At":      "The end of that second, on the run's clock, in ns.",
+		"Series.Instances":      "What each instance used; null where it was not running, or not measured.",
+	}[key]
 }
 
 // storyComment says it of the keys that tell where and when something was violated.

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -16,6 +17,7 @@ type environment struct {
 	Recovery   recoveryNames   `expr:"recovery"`
 	Count      countNames      `expr:"count"`
 	Share      shareNames      `expr:"share"`
+	Subject    subjectNames    `expr:"subject"`
 }
 
 type latencyNames struct {
@@ -91,6 +93,21 @@ type shareNames struct {
 	Succeeded    float64 `expr:"succeeded"`
 }
 
+// subjectNames are of the instance that used most, and of the record that was attempted most often.
+type subjectNames struct {
+	RSS struct {
+		Max    int64 `expr:"max" unit:"size"`
+		Growth int64 `expr:"growth" unit:"size"`
+	} `expr:"rss"`
+	CPU struct {
+		Mean float64 `expr:"mean"`
+		Max  float64 `expr:"max"`
+	} `expr:"cpu"`
+	AttemptsPerSecond struct {
+		Max int64 `expr:"max"`
+	} `expr:"attempts_per_second"`
+}
+
 // environment returns the values.
 func (m *Measurements) environment(latencies map[string]Latency) environment {
 	l := &m.Ledger
@@ -111,8 +128,49 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded, Logical: l.Logical,
 			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Attempts: l.Attempts, Duplicates: l.Duplicates, Replayed: l.Replayed,
 		},
-		Share: shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered), Succeeded: share(l.Succeeded)},
+		Share:   shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered), Succeeded: share(l.Succeeded)},
+		Subject: m.Usage.names(),
 	}
+}
+
+// names are the highest values of all instances; those that are missing are 0.
+func (u *Usage) names() (out subjectNames) {
+	var growths []int64
+	for _, one := range u.Instances {
+		out.RSS.Max = max(out.RSS.Max, one.RSSMax)
+		if one.RSSGrowth != nil {
+			growths = append(growths, *one.RSSGrowth)
+		}
+		if one.CPUMean != nil {
+			out.CPU.Mean, out.CPU.Max = max(out.CPU.Mean, *one.CPUMean), max(out.CPU.Max, *one.CPUMax)
+		}
+	}
+	if len(growths) > 0 {
+		out.RSS.Growth = slices.Max(growths)
+	}
+	if u.Busiest != nil {
+		out.AttemptsPerSecond.Max = u.Busiest.Attempts
+	}
+	return out
+}
+
+// missing says why there is no value for subject.NAME, "" if there is one.
+func (u *Usage) missing(path []string) string {
+	growth := func(one InstanceUsage) bool { return one.RSSGrowth != nil }
+	busy := func(one InstanceUsage) bool { return one.CPUMean != nil }
+	switch {
+	case path[1] == "attempts_per_second":
+		if u.Busiest == nil {
+			return "not measured: no attempt of a record was seen"
+		}
+	case len(u.Instances) == 0:
+		return "not measured: the history has no samples of the subject's processes, which are taken on Linux, of processes that dlqbench starts"
+	case path[2] == "growth" && !slices.ContainsFunc(u.Instances, growth):
+		return fmt.Sprintf("not measured: no process was under load for %d s after it was ready", growthReadings)
+	case path[1] == "cpu" && !slices.ContainsFunc(u.Instances, busy):
+		return "not measured: no instance was sampled twice under load"
+	}
+	return ""
 }
 
 func namePhases(l Latency) phaseNames {
@@ -149,6 +207,8 @@ func (m *Measurements) missing(latencies map[string]Latency, path []string) stri
 		if m.Ledger.Acknowledged == 0 {
 			return "no samples: no record was acknowledged"
 		}
+	case "subject":
+		return m.Usage.missing(path)
 	case "recovery":
 		if path[1] != "drain" {
 			return m.unrecovered(path[1])

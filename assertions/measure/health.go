@@ -6,9 +6,11 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// sampled takes a reading of the harness.
+// sampled takes a reading of the harness, or of an instance.
 func (m *Measurer) sampled(e *history.Event) {
 	switch e.Text {
+	case history.SampleInstanceRSS, history.SampleInstanceCPU:
+		m.usage.sampled(e, m.phaseAt(e.Time).loaded)
 	case history.SampleBacklog:
 		m.slot.backlog, m.slot.sampled = max(m.slot.backlog, e.Aux), true
 		m.out.Health.BacklogMax = max(m.out.Health.BacklogMax, e.Aux)

@@ -176,6 +176,7 @@ func (m *Measurer) Finish() *Measurements {
 	m.out.Recoveries = m.recoveries.finish()
 	m.finishThroughput()
 	m.finishHealth()
+	m.finishUsage()
 	m.finishDrain()
 	m.conserve()
 	return &m.out

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Thresholds are written with "500ms" and "2%", which the expression language doesn't know. They are translated before it reads them;
-// origins lead the place of an error back to what the user wrote.
+// Thresholds are written with "500ms", "64MiB" and "2%", which the expression language doesn't know. They are translated before it reads
+// them; origins lead the place of an error back to what the user wrote.
 
 // word matches what could be a name or a number; names are matched so that the digits in p99 aren't taken for a number.
 var word = regexp.MustCompile(`[\pL_$][\pL\pN_$]*|[0-9][\pL0-9_.]*%?`)
@@ -20,11 +21,13 @@ type translated struct {
 	text string
 	// origins holds, for every rune of text, the column (from 0) in the user's expression.
 	origins []int
+	// sizes are the places of the numbers that were sizes.
+	sizes map[int]bool
 }
 
-// translate rewrites the literals: 500ms becomes duration("500ms"), 2% becomes 0.02.
+// translate rewrites the literals: 500ms becomes duration("500ms"), 2% becomes 0.02, 64MiB its bytes.
 func translate(expression string) translated {
-	var t translated
+	t := translated{sizes: map[int]bool{}}
 	column, rest := 0, expression
 	for rest != "" {
 		at := word.FindStringIndex(rest)
@@ -34,12 +37,16 @@ func translate(expression string) translated {
 		column = t.keep(rest[:at[0]], column)
 		token := rest[at[0]:at[1]]
 		rest = rest[at[1]:]
-		if literal, ok := translateLiteral(token, rest); ok {
-			t.put(literal, column)
-			column += utf8.RuneCountInString(token)
-		} else {
+		literal, size, ok := translateLiteral(token, rest)
+		if !ok {
 			column = t.keep(token, column)
+			continue
 		}
+		if size {
+			t.sizes[len(t.origins)] = true
+		}
+		t.put(literal, column)
+		column += utf8.RuneCountInString(token)
 	}
 	return t
 }
@@ -73,18 +80,64 @@ func (t *translated) origin(place int) int {
 	return t.origins[place] + 1
 }
 
-func translateLiteral(token, rest string) (string, bool) {
+func translateLiteral(token, rest string) (literal string, size, ok bool) {
 	if number, percent := strings.CutSuffix(token, "%"); percent {
 		next, _ := utf8.DecodeRuneInString(rest)
 		if unicode.IsLetter(next) || unicode.IsDigit(next) || next == '(' {
-			return "", false // 7%2 is the remainder
+			return "", false, false // 7%2 is the remainder
 		}
 		share, err := strconv.ParseFloat(number, 64)
-		return strconv.FormatFloat(share/100, 'f', -1, 64), err == nil
+		return strconv.FormatFloat(share/100, 'f', -1, 64), false, err == nil
 	}
 	if !strings.ContainsFunc(token, unicode.IsLetter) || token[0] < '0' || token[0] > '9' {
-		return "", false
+		return "", false, false
+	}
+	if bytes, is := parseSize(token); is {
+		return strconv.FormatInt(bytes, 10), true, true
 	}
 	d, err := time.ParseDuration(token)
-	return `duration("` + d.String() + `")`, err == nil
+	return `duration("` + d.String() + `")`, false, err == nil
+}
+
+// mostBytes bounds sizes: up to it, a number with a fraction is exact to the byte.
+const mostBytes = 1 << 53
+
+// parseSize reads 64MiB, 1.5GiB and 200MB: a unit with an i counts in 1024, one without in 1000.
+func parseSize(token string) (int64, bool) {
+	at := strings.IndexFunc(token, unicode.IsLetter)
+	factor, known := map[string]float64{
+		"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+	}[token[at:]]
+	number, err := strconv.ParseFloat(token[:at], 64)
+	bytes := math.Round(number * factor)
+	return int64(bytes), known && err == nil && bytes <= mostBytes
+}
+
+// roughSize prints bytes as they are written, in the unit that leaves one to four digits before the point: 151.2MiB.
+func roughSize(bytes float64) string {
+	unit := "B"
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if math.Abs(bytes) < 1024 {
+			break
+		}
+		bytes, unit = bytes/1024, next
+	}
+	return strconv.FormatFloat(math.Round(bytes*10)/10, 'f', -1, 64) + unit
+}
+
+// unit matches a number that is followed by letters, which are none of its own: 0xff is one, and 1e5 goes on after its letter.
+var unit = regexp.MustCompile(`^(?:[0-9]|[0-9][0-9._]*[0-9])(\pL+)$`)
+
+// unknownUnit returns what is no unit, and its place in the text; "" if everything is.
+func (t *translated) unknownUnit() (int, string) {
+	for _, at := range word.FindAllStringIndex(t.text, -1) {
+		token := t.text[at[0]:at[1]]
+		if at[0] > 0 && t.text[at[0]-1] == '"' || strings.HasPrefix(token, "0x") {
+			continue // a duration that was translated has quotes
+		}
+		if found := unit.FindStringSubmatch(token); found != nil {
+			return utf8.RuneCountInString(t.text[:at[0]]), found[1]
+		}
+	}
+	return 0, ""
 }

@@ -558,7 +558,8 @@ func anyEvents(t *rapid.T, most int) []history.Event {
 			Instance: int16(extreme(t, "instance")), Topic: int16(extreme(t, "topic")), Partition: int32(extreme(t, "partition")),
 			Record: int32(extreme(t, "record")), Code: rapid.Int16Range(-1, 1).Draw(t, "code"), N: int32(extreme(t, "n")),
 			Offset: extreme(t, "offset"), Aux: extreme(t, "aux"), Op: extreme(t, "op"),
-			Text: rapid.SampledFrom([]string{"", history.PhaseSteady, history.PhaseDrain, history.PhaseReplay, "x", history.SampleCPU, history.SampleBacklog}).Draw(t, "text"),
+			Text: rapid.SampledFrom([]string{"", history.PhaseSteady, history.PhaseDrain, history.PhaseReplay, "x", history.SampleCPU, history.SampleBacklog,
+				history.SampleInstanceCPU, history.SampleInstanceRSS}).Draw(t, "text"),
 		}
 	})
 	return rapid.SliceOfN(anyEvent, 0, most).Draw(t, "events")

@@ -26,6 +26,8 @@ type Measurer struct {
 	slot       *slot // the present one
 	recoveries *recoveries
 	cpu        cpu
+	usage      usage
+	recent     recentAttempts
 
 	now time.Duration
 	lag int64
@@ -42,7 +44,7 @@ func New(header history.Header) *Measurer {
 	m := &Measurer{
 		header: header, records: records{limit: header.Records}, partitions: newPartitions(),
 		replays: map[int32]time.Duration{}, series: newSeries(), slots: newSlots(), recoveries: newRecoveries(header.Faults),
-		cpu: cpu{at: none},
+		cpu: cpu{at: none}, usage: usage{at: map[holder]*process{}},
 	}
 	m.slot = m.slots.present()
 	m.latencies.init()
@@ -97,6 +99,8 @@ func (m *Measurer) Observe(e *history.Event) {
 		m.recoveries.ended(e.Op, e.Time, m.lag)
 	case history.KindSubjectError:
 		m.recoveries.noticed(signError, e.Time)
+	case history.KindInstanceReady:
+		m.usage.of(e).ready = true
 	case history.KindInstanceExited:
 		if !e.Flags.Has(history.Expected) {
 			m.recoveries.noticed(signEnded, e.Time)
@@ -227,10 +231,12 @@ func (m *Measurer) attempted(e *history.Event) {
 	r := m.records.at(e.Record)
 	if r == nil && e.Instance >= 0 && e.Offset >= 0 {
 		m.unnamed = append(m.unnamed, unnamed{place{e.Topic, e.Partition}, e.Offset})
+		m.recent.attempted(&m.records, m.lying(e.Topic, e.Partition, e.Offset), e.Time)
 	}
 	if r == nil {
 		return
 	}
+	m.recent.attempted(&m.records, e.Record, e.Time)
 	m.out.Ledger.Attempts++
 	m.slot.counts[attemptSeries]++
 	if r.has(attempted) {

@@ -42,6 +42,7 @@ type record struct {
 	// begun is the start of the first attempt; none before it, and again from when its dead letter is sent back.
 	begun    time.Duration
 	holder   holder
+	recent   int32  // attempts within the last second, as far as recentAttempts knows
 	attempts uint16 // in the current series
 	facts    facts
 	// home is the partition that the record was sent to.
@@ -276,7 +277,7 @@ func (m *Measurer) follow(p *partition) {
 func (m *Measurer) auditedRecord(e *history.Event) {
 	r := m.records.at(e.Record)
 	if r == nil && e.Claim.Present { // a dead letter without an id is whose it says
-		r = m.lying(e.Claim.Topic, e.Claim.Partition, e.Claim.Offset)
+		r = m.records.at(m.lying(e.Claim.Topic, e.Claim.Partition, e.Claim.Offset))
 	}
 	if r == nil || m.role(e.Topic) != history.RoleDLQ || r.has(dead) {
 		return
@@ -284,13 +285,13 @@ func (m *Measurer) auditedRecord(e *history.Event) {
 	m.died(r)
 }
 
-// lying returns the record at a place, nil if none is known there.
-func (m *Measurer) lying(topic int16, number int32, offset int64) *record {
+// lying returns the number of the record at a place, None if none is known there.
+func (m *Measurer) lying(topic int16, number int32, offset int64) int32 {
 	index, known := m.partitions.at[place{topic, number}]
 	if !known || offset < 0 || offset >= int64(len(m.partitions.all[index].records)) {
-		return nil
+		return history.None
 	}
-	return m.records.at(m.partitions.all[index].records[offset])
+	return m.partitions.all[index].records[offset]
 }
 
 // unnamed is an attempt in which the downstream found no id; its place is what the subject said of it.
@@ -302,7 +303,7 @@ type unnamed struct {
 // placeUnnamed attributes the attempts without an id to the records at their places: a tombstone, or garbage.
 func (m *Measurer) placeUnnamed() {
 	for _, one := range m.unnamed {
-		if r := m.lying(one.topic, one.partition, one.offset); r != nil {
+		if r := m.records.at(m.lying(one.topic, one.partition, one.offset)); r != nil {
 			r.set(tried)
 		}
 	}

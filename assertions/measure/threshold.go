@@ -25,12 +25,17 @@ type threshold struct {
 	comparisons []comparison
 	// paths are the measurements that it names.
 	paths [][]string
+	// sizes are the nodes that stand for bytes, literals the places of such numbers.
+	sizes    map[ast.Node]bool
+	literals map[int]bool
 }
 
 // comparison is one comparison in a threshold, its sides compiled for themselves.
 type comparison struct {
 	left                  string
 	leftValue, rightValue *vm.Program
+	// size tells that bytes are compared.
+	size bool
 }
 
 // CompileThreshold checks an expression such as "latency.success.p99 < 500ms and share.duplicates <= 2%". Unknown names, types that
@@ -44,6 +49,9 @@ type comparison struct {
 //	recovery.{detect,catch_up,steady}     of the slowest fault for which that can be told; see Recovery
 //	count.{planned,sent,acknowledged,late,succeeded,logical,dead_lettered,unfinished,attempts,duplicates,replayed}
 //	share.{duplicates,dead_lettered,succeeded}   of the acknowledged records
+//	subject.rss.{max,growth}              memory of the instance with most, a size such as 200MB or 64MiB; see InstanceUsage
+//	subject.cpu.{mean,max}                processors that the busiest instance used over the phases steady and fault
+//	subject.attempts_per_second.max       the most attempts of one record within one second
 //
 // A phase is setup, warm_up, steady, fault, heal, drain, replay or audit.
 func CompileThreshold(expression string) error {
@@ -59,11 +67,14 @@ func compile(expression string) (*threshold, error) {
 	if at := strings.IndexAny(expression, "\"'`"); at >= 0 {
 		return nil, fmt.Errorf("threshold %q, column %d: texts have no place in a threshold", expression, len([]rune(expression[:at]))+1)
 	}
+	if place, unit := source.unknownUnit(); unit != "" {
+		return nil, fail(place, "there is no unit %s: a duration is written like 500ms or 2m, a size like 64MiB or 200MB", unit)
+	}
 	tree, err := parser.Parse(source.text)
 	if err != nil {
 		return nil, explain(err, fail)
 	}
-	t := &threshold{}
+	t := &threshold{sizes: map[ast.Node]bool{}, literals: source.sizes}
 	// The names first: the compiler's own error shows Go types.
 	if err := t.inspect(tree.Node, fail); err != nil {
 		return nil, err
@@ -84,7 +95,7 @@ func compile(expression string) (*threshold, error) {
 
 // compileSides compiles the sides of a comparison for themselves, to tell their values.
 func (t *threshold) compileSides(node *ast.BinaryNode) (err error) {
-	c := comparison{left: node.Left.String()}
+	c := comparison{left: node.Left.String(), size: t.sizes[node.Left]}
 	if c.leftValue, err = expr.Compile(c.left, options()...); err != nil {
 		return err
 	}
@@ -124,6 +135,7 @@ func (t *threshold) inspect(node ast.Node, fail func(int, string, ...any) error)
 	place := node.Location().From
 	switch n := node.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		t.sizes[node] = t.literals[place]
 		return nil
 	case *ast.BuiltinNode:
 		if n.Name == "duration" {
@@ -131,16 +143,13 @@ func (t *threshold) inspect(node ast.Node, fail func(int, string, ...any) error)
 		}
 		return fail(place, "there are no functions in thresholds")
 	case *ast.UnaryNode:
-		return t.inspect(n.Node, fail)
+		err := t.inspect(n.Node, fail)
+		t.sizes[node] = t.sizes[n.Node]
+		return err
 	case *ast.BinaryNode:
 		return t.inspectBinary(n, fail)
 	case *ast.MemberNode, *ast.IdentifierNode:
-		path, err := namedPath(node, fail)
-		if err != nil {
-			return err
-		}
-		t.paths = append(t.paths, path)
-		return nil
+		return t.inspectName(node, fail)
 	case *ast.CallNode:
 		return fail(place, "there are no functions in thresholds")
 	}
@@ -160,15 +169,45 @@ func (t *threshold) inspectBinary(n *ast.BinaryNode, fail func(int, string, ...a
 	if err := t.inspect(n.Left, fail); err != nil {
 		return err
 	}
-	return t.inspect(n.Right, fail)
+	if err := t.inspect(n.Right, fail); err != nil {
+		return err
+	}
+	return t.inspectSizes(n, fail)
 }
 
-// namedPath returns the names that lead to a measurement, such as [latency success p99].
-func namedPath(node ast.Node, fail func(int, string, ...any) error) ([]string, error) {
-	var (
-		path   []string
-		places []int
-	)
+// inspectSizes finds out whether an operation gives bytes, and refuses to compare or add them with what is none.
+func (t *threshold) inspectSizes(n *ast.BinaryNode, fail func(int, string, ...any) error) error {
+	left, right := t.sizes[n.Left], t.sizes[n.Right]
+	switch n.Operator {
+	case "and", "&&", "or", "||":
+		return nil
+	case "*":
+		t.sizes[n] = left || right
+		return nil
+	case "/":
+		t.sizes[n] = left && !right
+		return nil
+	case "+", "-", "%":
+		t.sizes[n] = left
+	}
+	if left != right {
+		return fail(n.Location().From, "a size is compared with one that has a unit, such as 64MiB, and with nothing else")
+	}
+	return nil
+}
+
+func (t *threshold) inspectName(node ast.Node, fail func(int, string, ...any) error) error {
+	path, places, err := namedPath(node, fail)
+	if err != nil {
+		return err
+	}
+	unit, err := unitOf(path, places, fail)
+	t.paths, t.sizes[node] = append(t.paths, path), unit == "size"
+	return err
+}
+
+// namedPath returns the names that lead to a measurement, such as [latency success p99], and their places.
+func namedPath(node ast.Node, fail func(int, string, ...any) error) (path []string, places []int, err error) {
 	for {
 		places = append(places, node.Location().From)
 		if root, ok := node.(*ast.IdentifierNode); ok {
@@ -177,47 +216,47 @@ func namedPath(node ast.Node, fail func(int, string, ...any) error) ([]string, e
 		}
 		member, ok := node.(*ast.MemberNode)
 		if !ok {
-			return nil, fail(node.Location().From, "a measurement is named like latency.success.p99")
+			return nil, nil, fail(node.Location().From, "a measurement is named like latency.success.p99")
 		}
 		name, ok := member.Property.(*ast.StringNode)
 		if !ok || member.Optional {
-			return nil, fail(node.Location().From, "a measurement is named like latency.success.p99")
+			return nil, nil, fail(node.Location().From, "a measurement is named like latency.success.p99")
 		}
 		path = append(path, name.Value)
 		node = member.Node
 	}
 	slices.Reverse(path)
 	slices.Reverse(places)
-	return path, checkPath(path, places, fail)
+	return path, places, nil
 }
 
-// checkPath looks the names up in the environment's type.
-func checkPath(path []string, places []int, fail func(int, string, ...any) error) error {
+// unitOf looks the names up in the environment's type, and returns the unit of what they name, "" if it has none.
+func unitOf(path []string, places []int, fail func(int, string, ...any) error) (unit string, err error) {
 	group := reflect.TypeFor[environment]()
 	for i, name := range path {
 		if group.Kind() != reflect.Struct {
-			return fail(places[i], "%s is a value and has no %s", strings.Join(path[:i], "."), name)
+			return "", fail(places[i], "%s is a value and has no %s", strings.Join(path[:i], "."), name)
 		}
 		fields := namesIn(group)
 		field, known := fields[name]
 		if !known {
-			return fail(places[i], "there is no %s; there is %s", strings.Join(path[:i+1], "."),
+			return "", fail(places[i], "there is no %s; there is %s", strings.Join(path[:i+1], "."),
 				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
-		group = field
+		group, unit = field.Type, field.Tag.Get("unit")
 	}
 	if group.Kind() == reflect.Struct {
-		return fail(places[len(path)-1], "%s is no value; it has %s", strings.Join(path, "."),
+		return "", fail(places[len(path)-1], "%s is no value; it has %s", strings.Join(path, "."),
 			strings.Join(slices.Sorted(maps.Keys(namesIn(group))), ", "))
 	}
-	return nil
+	return unit, nil
 }
 
-func namesIn(group reflect.Type) map[string]reflect.Type {
-	names := map[string]reflect.Type{}
+func namesIn(group reflect.Type) map[string]reflect.StructField {
+	names := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(group) {
 		if name := field.Tag.Get("expr"); name != "" {
-			names[name] = field.Type
+			names[name] = field
 		}
 	}
 	return names
@@ -265,11 +304,11 @@ func (m *Measurements) evaluate(result *Threshold, latencies map[string]Latency,
 func (t *threshold) actual(env environment) (string, error) {
 	var values []string
 	for _, c := range t.comparisons {
-		left, err := sideValue(c.leftValue, env)
+		left, err := sideValue(c.leftValue, env, c.size)
 		if err != nil {
 			return "", err
 		}
-		if _, err := sideValue(c.rightValue, env); err != nil {
+		if _, err := sideValue(c.rightValue, env, c.size); err != nil {
 			return "", err
 		}
 		if len(t.comparisons) == 1 {
@@ -280,15 +319,21 @@ func (t *threshold) actual(env environment) (string, error) {
 	return strings.Join(values, ", "), nil
 }
 
-func sideValue(program *vm.Program, env environment) (string, error) {
+func sideValue(program *vm.Program, env environment, size bool) (string, error) {
 	value, err := expr.Run(program, env)
 	if err != nil {
 		return "", fmt.Errorf("evaluating it: %w", err)
+	}
+	if bytes := reflect.ValueOf(value); size && bytes.CanInt() {
+		return roughSize(float64(bytes.Int())), nil
 	}
 	switch v := value.(type) {
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return "", errors.New("evaluating it: it divides by zero")
+		}
+		if size {
+			return roughSize(v), nil
 		}
 		return strconv.FormatFloat(v, 'g', 6, 64), nil
 	case time.Duration:

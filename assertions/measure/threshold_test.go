@@ -98,7 +98,7 @@ func TestThresholdMistakesAreFoundWithTheirPlace(t *testing.T) {
 		"latency.success.p95 < 500ms":             "column 17: there is no latency.success.p95; there is audit, count",
 		"latency.success < 500ms":                 "column 9: latency.success is no value; it has audit, count",
 		"latency.success.p99.x < 500ms":           "column 21: latency.success.p99 is a value and has no x",
-		"tps > 5":                                 "column 1: there is no tps; there is count, lag, latency, recovery, share, throughput",
+		"tps > 5":                                 "column 1: there is no tps; there is count, lag, latency, recovery, share, subject, throughput",
 		"500ms > 2s and latency.success.p90 < 10": "column 36: invalid operation: < (mismatched types duration and int): a duration is compared with one that has a unit",
 		"latency.success.p99 < 500":               "column 21: invalid operation",
 		"lag.max < 5s":                            "column 9: invalid operation",
@@ -119,7 +119,20 @@ func TestThresholdMistakesAreFoundWithTheirPlace(t *testing.T) {
 		"lag?.max < 3":                            "a threshold is made of",
 		"lag[0] < 3":                              "named like",
 		"latency.success.p99 < 5 ms":              "column 25: unexpected token",
-		"latency.success.p99 < 5min":              "column",
+		"latency.success.p99 < 5min":              "column 23: there is no unit min: a duration is written like 500ms or 2m",
+		"subject.rss.max < 200mb":                 "column 19: there is no unit mb: a duration is written like 500ms or 2m, a size like 64MiB or 200MB",
+		"subject.rss.max < 1.5M":                  "column 19: there is no unit M",
+		"lag.max < 3 or subject.rss.max < 64M":    "column 34: there is no unit M",
+		"subject.rss.max < 200":                   "column 17: a size is compared with one that has a unit, such as 64MiB",
+		"subject.rss.growth <= 0":                 "column 20: a size is compared with one that has a unit",
+		"subject.rss.max < 500ms":                 "column 17: a size is compared with one that has a unit",
+		"subject.cpu.max < 64MiB":                 "column 17: a size is compared with one that has a unit",
+		"lag.max + 1 < 64MiB":                     "column 13: a size is compared with one that has a unit",
+		"subject.rss.max + 1 < 64MiB":             "column 17: a size is compared with one that has a unit",
+		"subject.rss.max / 64MiB < 2MiB":          "column 25: a size is compared with one that has a unit",
+		"subject.rss < 64MiB":                     "column 9: subject.rss is no value; it has growth, max",
+		"subject.attempts_per_second.max":         "expected bool",
+		"64MiB < 65MiB":                           "names no measurement",
 		"latency.success.p99 < duration(5)":       "column",
 		"share.duplicates < 2% 3":                 "unexpected token",
 		"latency.success.p99 < 500ms ; true":      "a threshold is made of",
@@ -136,6 +149,7 @@ func TestAnyThresholdIsSurvived(t *testing.T) {
 	m := wholeRun().measure(t)
 	pieces := rapid.SampledFrom([]string{
 		"latency", ".", "success", "p99", "<", ">=", "==", "500ms", "2%", "7", " ", "lag.max", "and", "not ", "(", ")", "share.duplicates", "%", "\n",
+		"subject.rss.max", "64MiB", "1.5GB", "5x", "subject.attempts_per_second.max", "*", "+",
 		"é", "\xff", "count.sent", "/", "0", "-", "1e309", "9999999999999999999h",
 	})
 	rapid.Check(t, func(t *rapid.T) {

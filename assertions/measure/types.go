@@ -123,6 +123,8 @@ type Measurements struct {
 	LagEnd  int64
 	Series  Series
 	HeatMap HeatMap
+	// Usage is what the instances of the subject used.
+	Usage Usage
 }
 
 // Drain is how the run came to its end.
@@ -173,6 +175,8 @@ type Series struct {
 	Stalled Curve `json:"stalled_ms"`
 	Backlog Curve `json:"backlog"`
 	CPU     Curve `json:"cpu"`
+	// Instances have what those of the subject used.
+	Instances []InstanceCurves `json:"instances,omitempty"`
 }
 
 // HeatMap counts the successes by when they ended and how long they took since their intended send time. What it counts in all is the number of

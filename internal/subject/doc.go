@@ -4,7 +4,7 @@
 //
 //	Render(instance, run) ──▶ Launch ──▶ child (own process group) ──▶ its output ──▶ instance-N.log, SubjectError
 //	                                       │
-//	                                       ├─▶ events: Starting, Ready, Signal, Exited, Stall
+//	                                       ├─▶ events: Starting, Ready, Signal, Exited, Stall, Sample
 //	                                       ├─▶ guard: a process that kills the group when this one is gone
 //	                                       └─▶ processes.json, for Sweep
 //

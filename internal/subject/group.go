@@ -148,7 +148,7 @@ func New(cfg Config) (*Group, error) {
 	g := &Group{
 		cfg: cfg, spawner: newSpawner(), guard: guard, registry: registry, sampling: cancel, slots: make([]slot, cfg.Instances),
 	}
-	g.watching.Go(func() { g.sampleStalls(ctx) })
+	g.watching.Go(func() { g.sampleProcesses(ctx) })
 	return g, nil
 }
 

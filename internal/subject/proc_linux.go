@@ -10,34 +10,43 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// status is what /proc/PID/stat tells.
-type status struct {
-	state byte
-	group int
-	start string
-}
+// clockTick is the unit in which the kernel tells processor times: USER_HZ is 100 wherever Go runs.
+const clockTick = time.Second / 100
 
-// readStatus reads /proc/PID/stat (proc(5)): the fields after the name, which is in brackets and may hold anything.
+// readStatus reads /proc/PID/stat.
 func readStatus(pid int) (status, bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return status{}, false
 	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) < 20 {
-		return status{}, false
-	}
-	group, err := strconv.Atoi(string(fields[2]))
-	return status{state: fields[0][0], group: group, start: string(fields[19])}, err == nil
+	return parseStatus(data)
 }
 
-func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
+// parseStatus takes the fields of /proc/PID/stat (proc(5)) after the name, which is in brackets and may hold anything.
+func parseStatus(data []byte) (status, bool) {
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 22 {
+		return status{}, false
+	}
+	whole := true
+	number := func(field int) int64 { // numbered from 1, as in proc(5), where the state is the third
+		value, err := strconv.ParseInt(string(fields[field-3]), 10, 64)
+		whole = whole && err == nil
+		return value
+	}
+	found := status{state: fields[0][0], parent: int(number(4)), group: int(number(5)), start: string(fields[22-3])}
+	// Children that have ended and were waited for count for their parent: what they used stays used.
+	found.cpu = time.Duration(number(14)+number(15)+number(16)+number(17)) * clockTick
+	found.rss = number(24) * int64(os.Getpagesize())
+	return found, whole
+}
 
 // startToken identifies the process that has this id now; "" when there is none. Ids are used again, tokens are not: a process's
 // start in clock ticks, and the boot they are counted from.
@@ -64,16 +73,16 @@ func members(group int) []int {
 	})
 }
 
-// processGroups returns the running processes of every group.
-func processGroups() map[int][]int {
-	groups := map[int][]int{}
+// allProcesses returns what is known of every running process, by its id.
+func allProcesses() map[int]status {
+	found := map[int]status{}
 	processes(func(pid int) bool {
-		if found, ok := readStatus(pid); ok && !found.dead() {
-			groups[found.group] = append(groups[found.group], pid)
+		if one, ok := readStatus(pid); ok && !one.dead() {
+			found[pid] = one
 		}
 		return false
 	})
-	return groups
+	return found
 }
 
 func stopped(pid int) bool {

@@ -41,16 +41,16 @@ func TestSampleNotesTheLongestDelay(t *testing.T) {
 	g, sink := group(t, nil, "obedient")
 	g.up(t, 0)
 	p, s := g.process(0), &sampler{}
-	g.sample(p, nil, s)
+	g.sample(p, s)
 	if len(s.delays) == 0 {
 		t.Fatal("no run delays were read")
 	}
-	g.sample(p, nil, s)
+	g.sample(p, s)
 	for thread := range s.delays {
 		s.delays[thread] -= int64(stallNoted) * 3
 	}
 	before := len(sink.of(history.KindStall))
-	g.sample(p, nil, s)
+	g.sample(p, s)
 	stalls := sink.of(history.KindStall)[before:]
 	if len(stalls) == 0 || stalls[0].Instance != 0 || stalls[0].Aux < 3*int64(stallNoted) {
 		t.Errorf("a delay of 60ms was noted as %+v", stalls)
@@ -58,11 +58,11 @@ func TestSampleNotesTheLongestDelay(t *testing.T) {
 	// Another process's figures say nothing of this one.
 	s.process = nil
 	before = len(sink.of(history.KindStall))
-	g.sample(p, nil, s)
+	g.sample(p, s)
 	if got := sink.of(history.KindStall)[before:]; len(got) != 0 && got[0].Aux >= 3*int64(stallNoted) {
 		t.Errorf("noted %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	g.sampleStalls(ctx)
+	g.sampleProcesses(ctx)
 }

@@ -75,7 +75,9 @@ func play(role string) {
 		<-term
 	case "stand-in":
 		playStandIn()
-	case "wrapper", "orphaning", "escaping":
+	case "hungry":
+		playHungry()
+	case "wrapper", "orphaning", "escaping", "launching":
 		playParent(role)
 	case "chatty":
 		line := strings.Repeat("x", 1023) + "\n"
@@ -99,10 +101,10 @@ func onTerm() <-chan os.Signal {
 func playParent(role string) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), roleVariable+"="+map[string]string{
-		"wrapper": "slow", "orphaning": "stubborn", "escaping": "stubborn",
+		"wrapper": "slow", "orphaning": "stubborn", "escaping": "stubborn", "launching": "hungry",
 	}[role])
 	child.Stdout = os.Stdout
-	child.SysProcAttr = &syscall.SysProcAttr{Setsid: role == "escaping"}
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: role == "escaping" || role == "launching"}
 	if err := child.Start(); err != nil {
 		fmt.Println("FATAL", err)
 		os.Exit(1)
@@ -116,6 +118,25 @@ func playParent(role string) {
 		select {}
 	}
 	<-onTerm()
+}
+
+// What the hungry role has used when it says that it is up.
+const (
+	hungryMemory = 64 << 20
+	hungryTime   = 100 * time.Millisecond
+)
+
+// playHungry is a subject that uses memory and processor time before it is ready, and none after.
+func playHungry() {
+	memory := make([]byte, hungryMemory)
+	for usage := (syscall.Rusage{}); time.Duration(usage.Utime.Nano()) < hungryTime; _ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) {
+		for at := range memory {
+			memory[at]++
+		}
+	}
+	fmt.Println("up and running")
+	<-onTerm()
+	fmt.Println("used", len(memory))
 }
 
 // playHarness is a run with two instances, one of which has a child of its own; it says when all are up, and waits to be killed.

@@ -1,7 +1,7 @@
 package subject
 
 // The noise of the machine, as the subject feels it: how long its threads waited for a processor. A subject that was late because
-// it could not run has broken no promise.
+// it could not run has broken no promise. What it uses itself is read at the same time.
 
 import (
 	"context"
@@ -17,37 +17,48 @@ const StallWindow = 100 * time.Millisecond
 // stallNoted is the growth of one thread's run delay within a window from which on it is noted.
 const stallNoted = 20 * time.Millisecond
 
-// groupsEvery is after how many windows the processes of the instances' groups are looked up anew: reading all of /proc is dear.
-const groupsEvery = 10
+// usageEvery is after how many windows the processes of the instances are looked up anew, and what they use is noted: reading all of
+// /proc is dear.
+const usageEvery = 10
 
-// sampler remembers the run delays of one process's threads.
+// sampler remembers the processes of an instance, as they were last looked up, and the run delays of their threads.
 type sampler struct {
 	process *process
+	members []int
 	delays  map[int]int64
 }
 
-// sampleStalls notes when a thread of an instance could not run: its run delay grew by more than 20 ms in 100 ms. It returns when ctx
-// ends. (Only Linux tells run delays.)
-func (g *Group) sampleStalls(ctx context.Context) {
+// sampleProcesses notes when a thread of an instance could not run: its run delay grew by more than 20 ms in 100 ms. Once a second it notes
+// what each instance uses. It returns when ctx ends. (Only Linux tells either.)
+func (g *Group) sampleProcesses(ctx context.Context) {
 	samplers := make([]sampler, len(g.slots))
-	var groups map[int][]int
 	for window := 0; pause(ctx, StallWindow); window++ {
-		if window%groupsEvery == 0 {
-			groups = processGroups()
+		var all map[int]status
+		if window%usageEvery == 0 {
+			all = allProcesses()
 		}
 		for instance := range samplers {
-			if p := g.process(instance); p.alive() && p.work() > 0 {
-				g.sample(p, groups[p.work()], &samplers[instance])
+			p, s := g.process(instance), &samplers[instance]
+			if !p.alive() || p.work() == 0 {
+				continue
 			}
+			if s.process != p {
+				*s = sampler{}
+			}
+			if all != nil {
+				s.members = family(all, p.work())
+				g.noteUsage(p, all, s.members)
+			}
+			g.sample(p, s)
 		}
 	}
 }
 
-func (g *Group) sample(p *process, members []int, s *sampler) {
+func (g *Group) sample(p *process, s *sampler) {
 	before, first := s.delays, s.process != p
 	s.process, s.delays = p, make(map[int]int64, len(before))
 	runDelays(p.work(), s.delays)
-	for _, pid := range members {
+	for _, pid := range s.members {
 		if pid != p.work() {
 			runDelays(pid, s.delays)
 		}

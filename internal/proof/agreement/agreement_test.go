@@ -214,3 +214,35 @@ func TestSameSeedSameHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestUsageChangesNoVerdict: what the processes use is measured, and judged by thresholds alone.
+func TestUsageChangesNoVerdict(t *testing.T) {
+	judged := func(h *histories.History) []byte {
+		v, _, err := assertions.Judge(h.Source())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal([]any{v.Verdict, v.Reasons, v.Invariants, v.Faults, v.Thresholds, v.Latency, v.Ledger, v.Conservation, v.Drain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for seed := range seeds() / 5 {
+		choices := histories.NewSeeded(seed)
+		for _, generate := range []func(histories.Choices) *histories.History{histories.Generate, histories.GenerateGraph, histories.GenerateStore} {
+			with := generate(choices)
+			if seed%2 == 1 {
+				with = histories.Scramble(with, choices)
+			}
+			without := with.Clone()
+			without.Events = slices.DeleteFunc(without.Events, func(e history.Event) bool { return e.Kind == history.KindSample })
+			if len(without.Events) == len(with.Events) {
+				t.Fatalf("seed %d: nothing was read", seed)
+			}
+			if got, want := judged(with), judged(without); !bytes.Equal(got, want) {
+				t.Errorf("seed %d: with readings\n%s\nwithout\n%s", seed, got, want)
+			}
+		}
+	}
+}

@@ -128,6 +128,7 @@ func (s *simulation) run() *History {
 	s.audit(s.topics()...)
 	s.auditOffsets()
 	s.phase(history.PhaseSeal)
+	s.h.sampled()
 	return s.h
 }
 

@@ -1,0 +1,65 @@
+package subject
+
+// What an instance uses: memory and processor time of all its processes together. The first one is often only a wrapper (a shell, npm, uv, mvn),
+// and the consumer is somewhere below it.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// status is what the system tells of a process.
+type status struct {
+	state         byte
+	parent, group int
+	// start tells it from another one that has its id later.
+	start string
+	// cpu is the processor time that it and its ended children have used, rss its resident memory in bytes.
+	cpu time.Duration
+	rss int64
+}
+
+func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// family returns the processes that do the work of the one with this id, by id: itself, those of its group, and those that descend from one of
+// them, whatever group they are in now.
+func family(all map[int]status, first int) []int {
+	belongs := map[int]bool{}
+	var of func(pid int) bool
+	of = func(pid int) bool {
+		if known, seen := belongs[pid]; seen {
+			return known
+		}
+		belongs[pid] = false // all was not read in one moment: its parents may go in a circle
+		one, there := all[pid]
+		belongs[pid] = there && (pid == first || one.group == first || of(one.parent))
+		return belongs[pid]
+	}
+	var found []int
+	for pid := range all {
+		if of(pid) {
+			found = append(found, pid)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// noteUsage notes what the processes of an instance use together.
+func (g *Group) noteUsage(p *process, all map[int]status, members []int) {
+	if len(members) == 0 {
+		return
+	}
+	var cpu time.Duration
+	var rss int64
+	for _, pid := range members {
+		cpu, rss = cpu+all[pid].cpu, rss+all[pid].rss
+	}
+	event := p.event(history.KindSample, g.cfg.Clock.Now())
+	event.Text, event.Aux = history.SampleInstanceCPU, int64(cpu)
+	g.cfg.Sink.Record(event)
+	event.Text, event.Aux = history.SampleInstanceRSS, rss
+	g.cfg.Sink.Record(event)
+}

@@ -1,0 +1,101 @@
+package subject
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func TestParseStatus(t *testing.T) {
+	const rest = " 1 4194304 100 200 0 0 250 50 30 20 20 0 4 0 987654 1234567 321 18446744073709551615"
+	want := status{state: 'S', parent: 7, group: 42, start: "987654", cpu: 3500 * time.Millisecond, rss: 321 * int64(os.Getpagesize())}
+	sleeping, dead := want, want
+	dead.state = 'Z'
+	for line, expected := range map[string]*status{
+		"42 (java) S 7 42 1 0 -1" + rest[2:]:                                &sleeping,
+		"42 (tmux: client) S 7 42 1 0 -1" + rest[2:]:                        &sleeping,
+		"42 (a) R 9 9 (b) S 7 42 1 0 -1" + rest[2:] + "\n":                  &sleeping,
+		"42 (sh) Z 7 42 1 0 -1" + rest[2:]:                                  &dead,
+		"42 (java) S 7 42 1 0 -1":                                           nil,
+		"42 (java) S seven 42 1 0 -1" + rest[2:]:                            nil,
+		strings.Replace("42 (x) S 7 42 1 0 -1"+rest[2:], " 321 ", " - ", 1): nil,
+		"":  nil,
+		")": nil,
+	} {
+		got, ok := parseStatus([]byte(line))
+		if ok != (expected != nil) || ok && got != *expected {
+			t.Errorf("%q: %+v, %v", line, got, ok)
+		}
+	}
+}
+
+func TestFamily(t *testing.T) {
+	all := map[int]status{
+		1:  {parent: 0, group: 1},
+		10: {parent: 1, group: 10}, // another instance
+		11: {parent: 10, group: 10},
+		20: {parent: 1, group: 20}, // the one that was started
+		21: {parent: 20, group: 20},
+		22: {parent: 21, group: 22}, // in a group of its own, and its child
+		23: {parent: 22, group: 22},
+		24: {parent: 1, group: 20},  // its parent has ended
+		30: {parent: 31, group: 30}, // read while ids changed hands
+		31: {parent: 30, group: 30},
+	}
+	for first, want := range map[int][]int{20: {20, 21, 22, 23, 24}, 10: {10, 11}, 23: {23}, 99: nil, 0: nil} {
+		if got := family(all, first); !reflect.DeepEqual(got, want) {
+			t.Errorf("the family of %d is %v, want %v", first, got, want)
+		}
+	}
+}
+
+// The consumer is often below what is started, and sometimes in a process group of its own.
+func TestUsageIsThatOfTheWholeFamily(t *testing.T) {
+	g, sink := group(t, nil, "obedient", "launching")
+	g.up(t, 0)
+	g.up(t, 1)
+	all := allProcesses()
+	used := func(instance int) (cpu time.Duration, rss int64) {
+		p := g.process(instance)
+		before := len(sink.of(history.KindSample))
+		g.noteUsage(p, all, family(all, p.work()))
+		for _, event := range sink.of(history.KindSample)[before:] {
+			switch {
+			case int(event.Instance) != instance: // noted by the group itself meanwhile
+			case event.Text == history.SampleInstanceCPU:
+				cpu = time.Duration(event.Aux)
+			case event.Text == history.SampleInstanceRSS:
+				rss = event.Aux
+			}
+		}
+		return cpu, rss
+	}
+	if cpu, rss := used(1); cpu < hungryTime-2*clockTick || rss < hungryMemory {
+		t.Errorf("what was launched used %s and %d bytes", cpu, rss)
+	}
+	if _, rss := used(0); rss == 0 || rss > hungryMemory {
+		t.Errorf("the other instance used %d bytes", rss)
+	}
+	before := len(sink.of(history.KindSample))
+	g.noteUsage(g.process(0), all, nil)
+	for _, event := range sink.of(history.KindSample)[before:] {
+		if event.Text == history.SampleInstanceRSS && event.Aux == 0 {
+			t.Errorf("an instance without processes used %+v", event)
+		}
+	}
+}
+
+func TestUsageIsNotedAsTimeGoesBy(t *testing.T) {
+	g, sink := group(t, nil, "obedient")
+	g.up(t, 0)
+	await(t, "two readings of an instance", func() bool { return len(sink.of(history.KindSample)) >= 4 })
+	for _, event := range sink.of(history.KindSample) {
+		if event.Instance != 0 || event.Aux < 0 || event.Text == history.SampleInstanceRSS && event.Aux == 0 {
+			t.Errorf("%+v", event)
+		}
+	}
+}
