@@ -247,22 +247,22 @@ func (w *world) unjudged(r *report, why string) Result {
 
 func aboutGracefulStop() Explanation {
 	return Explanation{
-		Promise: "Told to stop, an instance ends in time and leaves to others what it has not finished.",
-		Rule: "From TERM to its end an instance takes no longer than its grace. After its TERM it neither commits past a record that it still had to " +
+		Promise: "An instance that is told to stop ends within its grace period and leaves unfinished records to others.",
+		Rule: "An instance ends within its grace period after TERM. After TERM it neither commits past a record that it still had to " +
 			"retry nor dead-letters one that had attempts left.",
-		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls and STOP signals, which " +
-			"excuse a late end; faults don't",
+		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls and STOP signals " +
+			"excuse a late end, faults do not",
 		Example: []string{
 			"attempts.max is 3, the grace is 5s", "4.000s  attempt 1 of record 12 is answered transient", "4.050s  instance 0 gets TERM",
 			"4.060s  instance 0 writes record 12 to the dead-letter topic",
 		},
-		Cause: "the shutdown hook flushes everything that is in memory, as committed or as dead letters; a retry timer or a producer without a timeout " +
-			"is waited for; the thread that sleeps out a backoff is never interrupted.",
+		Cause: "The shutdown hook flushes everything in memory, as commits or as dead letters. Shutdown waits for a retry timer, or for a producer " +
+			"without a timeout. The thread that sleeps through a backoff is never interrupted.",
 		Scenario: "an instance that gets TERM (consumer-rolling-restart)",
 		Anomalies: []AnomalyNote{
-			{"stop-timeout", "an instance was still there when its grace was over"},
-			{"lost", "a stopping instance committed past what it still had to retry, and nobody finished it"},
-			{"premature-dead-letter", "a stopping instance dead-lettered what had attempts left"},
+			{"stop-timeout", "an instance was still running when its grace period was over"},
+			{"lost", "a stopping instance committed past a record that it still had to retry, and no instance finished it"},
+			{"premature-dead-letter", "a stopping instance dead-lettered a record that had attempts left"},
 		},
 	}
 }

@@ -221,29 +221,30 @@ func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 
 func aboutGraphConservation() Explanation {
 	return Explanation{
-		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, and it takes the way that its id says.",
-		Rule: "Each copy of a document in a node's input has one exit: it is passed on by the one edge that its id chooses, or dead-lettered to the node's own topic, or quarantined " +
-			"there once it was replayed as often as the graph allows. Further exits are justified by disruptions, as for duplicates, and by writes that had to be repeated; a copy that a disruption or a " +
-			"replay made has an exit of its own. The commit that covers a processed copy comes after its exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
+		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, and takes the path that its id determines.",
+		Rule: "Each copy of a document in a node's input has one exit: it is forwarded along the edge that its id selects, dead-lettered to the node's own " +
+			"topic, or quarantined there once it was replayed as often as the graph allows. Disruptions justify further exits, as they justify duplicates, and " +
+			"so do writes that had to be repeated; a copy made by a disruption or a replay has an exit of its own. The commit that covers a processed copy " +
+			"comes after its exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
 		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, and audits of all topics and committed offsets",
 		Example: []string{
 			"2.000s  node parse: the module answers, success", "2.010s  node parse commits past the document", "2.030s  the write into the next input is acknowledged",
 		},
-		Cause: "the write into the next topic is not awaited before the commit; a failure is both passed on and dead-lettered; topic names are made from the wrong node; the edge is chosen " +
-			"by something that changes between two tries.",
+		Cause: "The write to the next topic is not awaited before the commit. A failed document is both forwarded and dead-lettered. Topic names are built " +
+			"from the wrong node. The edge is selected by something that changes between two attempts.",
 		Anomalies: []AnomalyNote{
-			{"lost-in-graph", "committed past at a node, and neither in the next topic nor dead-lettered"},
-			{"commit-before-forward", "the commit came before the acknowledgement that the next topic has it"},
-			{"dual-exit", "one copy was passed on and dead-lettered"},
-			{"forwarded-twice", "one copy was passed on more often than disruptions explain"},
-			{"forwarded-unprocessed", "passed on before the module had processed it"},
-			{"skipped-node", "written to another topic than the one its edge leads to"},
-			{"wrong-node-dlq", "dead-lettered to another node's topic"},
-			{"quarantine-missed", "dead-lettered although it was replayed as often as allowed"},
-			{"quarantined-early", "quarantined although it might have been replayed again"},
-			{"replayed-to-wrong-node", "a dead letter was put back to another node's input"},
-			{"replay-missing", "a selected dead letter was not put back"},
-			{"replayed-twice", "a selected dead letter was put back more than once"},
+			{"lost-in-graph", "a node committed past the document, and it is neither in the next topic nor dead-lettered"},
+			{"commit-before-forward", "the commit came before the next topic acknowledged the document"},
+			{"dual-exit", "one copy was forwarded and dead-lettered"},
+			{"forwarded-twice", "one copy was forwarded more often than disruptions explain"},
+			{"forwarded-unprocessed", "the document was forwarded before the module had processed it"},
+			{"skipped-node", "the document was written to a topic that its edge does not lead to"},
+			{"wrong-node-dlq", "the document was dead-lettered to another node's topic"},
+			{"quarantine-missed", "the document was dead-lettered although it had been replayed as often as allowed"},
+			{"quarantined-early", "the document was quarantined although a replay was still allowed"},
+			{"replayed-to-wrong-node", "a dead letter was replayed to another node's input"},
+			{"replay-missing", "a selected dead letter was not replayed"},
+			{"replayed-twice", "a selected dead letter was replayed more than once"},
 		},
 	}
 }

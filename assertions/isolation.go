@@ -643,20 +643,20 @@ func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
 
 func aboutIsolation() Explanation {
 	return Explanation{
-		Promise: "A record that backs off does not hold up those that need not wait for it.",
-		Rule: "Of the backoffs during which another record was ready for its first attempt, at least the promised share of the fault-free pace let one " +
-			"start in their middle half. Fault-free pace: of the time that records wait while nothing of their instance backs off and nothing is " +
-			"broken, the share that lies in waits of less than half of the first backoff. It is asked of the whole instance and of the record's own partition; the order that the contract " +
-			"promises may hold records up.",
-		Evidence: "the oracle's attempts; 16 backoffs with others waiting, and 16 records in fault-free time of the same run, without a fault, a rebalance, a stall, " +
-			"all workers busy, or an attempt under way meanwhile",
+		Promise: "A record in backoff does not hold up records that need not wait for it.",
+		Rule: "Consider the backoffs during which another record was ready for its first attempt. The share of them in whose middle half such a record " +
+			"started must be at least the promised share of the fault-free pace. The fault-free pace is measured while nothing of the instance is in " +
+			"backoff and no fault is in force: it is the share of all waiting time that lies in waits shorter than half of the first backoff. Both the " +
+			"whole instance and the record's own partition are judged. Records may wait for the order that the contract promises.",
+		Evidence: "the attempts at the downstream stub; at least 16 backoffs with other records waiting and 16 records in fault-free time of the same run, none " +
+			"of them during a fault, a rebalance, a stall, while all workers were busy, or while another attempt was under way",
 		Example: []string{
 			"isolation is 50%", "1.000s  attempt 1 of record 7, key A, is answered transient", "1.010s  instance 0 fetches record 8, key B",
 			"1.100s  attempt 2 of record 7 starts, and no other was started in between", "1.110s  attempt 1 of record 8 starts",
-			"likewise in 58 of 60 backoffs, where otherwise 98% of the waiting is over within 50ms",
+			"the same in 58 of 60 backoffs, although without backoffs 98% of the waiting time lies in waits shorter than 50ms",
 		},
-		Cause: "the handler sleeps out the backoff in the poll loop, or in the one thread that its partition has; a failed record is sought back to and " +
-			"fetched again before anything else is; the retry topic is consumed by the same thread and waits for its delay there.",
+		Cause: "The handler sleeps through the backoff in the poll loop, or in the only thread of its partition. The consumer seeks back to a failed " +
+			"record and fetches it before anything else. The thread that processes new records also consumes the retry topic and waits for its delay.",
 		Contract: "isolation: 50%, with your share",
 		Scenario: "records that back off while others wait (hot-key)",
 		Anomalies: []AnomalyNote{

@@ -281,22 +281,21 @@ func (c *liveness) story(p *partition, at int64, by time.Duration, say func() st
 
 func aboutLiveness() Explanation {
 	return Explanation{
-		Promise: "When everything is healed, the subject catches up and settles down.",
-		Rule: "After heal every consumed partition is committed to its end, without being told to stop, before nothing has moved for longer than the promised waits, the commit interval and " +
-			"the session timeout together; no " +
-			"partition is left unread by the living instance that has it; the group does not rebalance again and again without an instance " +
-			"starting or ending, a fault, or a stall of a second.",
+		Promise: "When all faults are lifted, the subject catches up and its group settles.",
+		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It has stalled if nothing moves for longer " +
+			"than the promised waits, the commit interval and the session timeout together. No partition is left unread by the living instance that owns " +
+			"it. The group does not rebalance repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments and their generations",
 		Example: []string{
 			"5.000s  every fault is gone, the last record is sent", "5.100s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
 			"25.100s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
 		},
-		Cause: "a partition is paused for a backoff and resumed by code that an exception skips, or that a rebalance makes forget it; a fetcher dies and " +
-			"nobody notices; a handler blocks for longer than the poll interval, so the group expels the member, again and again.",
+		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or loses track of it in a rebalance. A fetcher " +
+			"dies unnoticed. A handler blocks for longer than the poll interval, so the group expels the member again and again.",
 		Anomalies: []AnomalyNote{
 			{"stalled", "the lag of a partition did not return to zero within the allowance"},
-			{"paused-partition", "an instance had a partition and did not ask for its records any more"},
-			{"rebalance-storm", "the group rebalanced over and over with nothing to explain it"},
+			{"paused-partition", "an instance owned a partition and stopped fetching from it"},
+			{"rebalance-storm", "the group rebalanced repeatedly and nothing explains it"},
 		},
 	}
 }

@@ -77,16 +77,18 @@ func (c *separation) finish() Result {
 
 func aboutSeparation() Explanation {
 	return Explanation{
-		Promise: "Services that share a dead-letter topic keep apart: each has to do with its own records only.",
-		Rule: "A record is of the service whose input topic the workload sent it to. No instance of another service calls the downstream with it or writes a dead letter of it, unless the replay had put it " +
-			"into a topic which that service reads: that is held against the replay (replay-round-trip, replay-wrong-topic).",
+		Promise: "Services that share a dead-letter topic stay separate: each handles only its own records.",
+		Rule: "A record belongs to the service to whose input topic the workload sent it. No instance of another service calls the downstream with it or " +
+			"dead-letters it, unless the replay wrote it to a topic which that service reads; that counts against the replay (replay-round-trip, " +
+			"replay-wrong-topic).",
 		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the replay tool",
 		Example: []string{
 			"2.000s  the workload sends record 7 to input.orders", "2.010s  an instance of billing calls the downstream with record 7",
 		},
-		Cause: "a service subscribes to a pattern that fits another's topics, or takes its retry topic's name from a letter, or from a setting that was copied; two services have one name.",
+		Cause: "A service subscribes to a pattern that matches another's topics. The name of its retry topic comes from a dead letter, or from a copied " +
+			"setting. Two services have the same name.",
 		Anomalies: []AnomalyNote{
-			{"another-services-record", "a service attempted or dead-lettered a record of another's, which no replay had given to it"},
+			{"another-services-record", "a service attempted or dead-lettered a record of another service that no replay had given to it"},
 		},
 	}
 }

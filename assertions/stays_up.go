@@ -204,22 +204,23 @@ func (w *world) longestWait() time.Duration {
 
 func aboutStaysUp() Explanation {
 	return Explanation{
-		Promise: "The consumer keeps running, and ends in order when it is told to.",
-		Rule: "No process ends, and none leaves its group for good, unless the harness, a fault on the process or the contract (on_failure: crash, on_exhausted: " +
-			"exit, on_error: exit) caused it. An end by TERM has code 0, or one of the contract's stop.codes. Without stop.codes it may be 143 " +
-			"as well, with which a JVM ends after its shutdown hooks, or be an end by the signal itself after the group was left.",
-		Evidence: "signals and exits of the processes, their error lines, and when they joined and left their group. An end is not held against a process that was told by Kafka that " +
-			"its client can't go on (PRODUCER_FENCED, FENCED_INSTANCE_ID and the like), nor one that had not come up while a fault was in force. Its end excuses no repeats.",
+		Promise: "The consumer keeps running, and ends in an orderly way when it is told to.",
+		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the contract (on_failure: crash, on_exhausted: " +
+			"exit, on_error: exit) causes it. After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
+			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after leaving the group.",
+		Evidence: "signals and exits of the processes, their error lines, and when they joined and left their group. An end does not count against a process that " +
+			"Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor against one that had not come up while a " +
+			"fault was in force. A process that ends by itself does not excuse repeats",
 		Example: []string{
 			"2.000s  instance 0 fetches in-1 offsets 40 to 60", "2.003s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
 			"2.010s  instance 0 ends with code 2",
 		},
-		Cause: "a payload that can't be decoded is an exception that nobody catches; an error of the client library ends the loop or the process; a handler for " +
-			"SIGTERM is missing, or throws; a consumer's run method returns after an error and nobody looks at what it returned.",
+		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client library ends the loop or the process. A " +
+			"handler for SIGTERM is missing, or throws. A consumer's run method returns after an error and the result is ignored.",
 		Anomalies: []AnomalyNote{
-			{"crashed", "a process ended and nobody asked it to"},
+			{"crashed", "a process ended although nothing asked it to"},
 			{"unclean-exit", "a process that was told to stop ended with an error, or by the signal's default action"},
-			{"gave-up", "a process left its group and did not come back, though it still ran"},
+			{"gave-up", "a process left its group and did not return, although it was still running"},
 		},
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var docs string
 	command := &cobra.Command{
-		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain what is judged or what can be broken", Args: takes(0, 1),
+		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain an invariant, an anomaly or a fault", Args: takes(0, 1),
 		Example: `  dlqbench explain commit-after-dlq
   dlqbench explain network.latency
   dlqbench explain commit-before-dlq`,
@@ -52,9 +52,9 @@ func explanation(name string) (string, bool) {
 		text.WriteString(explained.String())
 	}
 	for _, entry := range faults.Lookup(name) {
-		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is made: %s\n\nWhat it shows: %s\n\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
+		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is injected: %s\n\nWhat it reveals: %s\n\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
 		if len(entry.Effects) > 0 {
-			fmt.Fprintf(&text, "What it reports: %s\n\n", strings.Join(entry.Effects, ", "))
+			fmt.Fprintf(&text, "Reported effects: %s\n\n", strings.Join(entry.Effects, ", "))
 		}
 		fmt.Fprintf(&text, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimRight(entry.YAML(), "\n"), "\n", "\n  "))
 	}
@@ -63,9 +63,9 @@ func explanation(name string) (string, bool) {
 
 func unknownExplanation(name string) error {
 	if near := scenarios.Closest(name, explained()); near != "" {
-		return fmt.Errorf("there is nothing called %q; did you mean %q?", name, near)
+		return fmt.Errorf("nothing is called %q; did you mean %q?", name, near)
 	}
-	return fmt.Errorf("there is nothing called %q; dlqbench explain lists what there is", name)
+	return fmt.Errorf("nothing is called %q; dlqbench explain lists all names", name)
 }
 
 // explained lists everything that can be explained.

@@ -15,14 +15,14 @@ import (
 // pages returns every page by its path below docs.
 func pages() map[string]string {
 	all := map[string]string{}
-	index := "# Invariants\n\nWhat a run is held to. Each page is what `dlqbench explain NAME` prints.\n\n| invariant | promise |\n|---|---|\n"
+	index := "# Invariants\n\nThe rules that a run is judged by. Each page is what `dlqbench explain NAME` prints.\n\n| invariant | promise |\n|---|---|\n"
 	for _, name := range assertions.Names() {
 		about := assertions.Explain(name)[0] // it is an invariant
 		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, about.Promise)
 		all[filepath.Join("invariants", name+".md")] = invariantPage(about)
 	}
 	all[filepath.Join("invariants", "README.md")] = index
-	index = "# Faults\n\nWhat can be broken. Each page is what `dlqbench explain NAME` prints.\n\n| fault | what breaks |\n|---|---|\n"
+	index = "# Faults\n\nThe faults that can be injected. Each page is what `dlqbench explain NAME` prints.\n\n| fault | effect |\n|---|---|\n"
 	for _, entry := range faults.Catalogue() {
 		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", entry.Name, entry.Name, entry.Summary)
 		all[filepath.Join("faults", entry.Name+".md")] = faultPage(entry)
@@ -34,9 +34,9 @@ func pages() map[string]string {
 func invariantPage(about assertions.Explanation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n## Rule\n\n%s\n\n## Evidence\n\n%s\n\n## Anomalies\n",
-		about.Name, about.Promise, about.Rule, about.Evidence)
+		about.Name, about.Promise, about.Rule, sentence(about.Evidence))
 	for _, anomaly := range about.Anomalies {
-		fmt.Fprintf(&b, "\n### %s\n\n%s%s.\n\n```\n", anomaly.Name, strings.ToUpper(anomaly.Meaning[:1]), anomaly.Meaning[1:])
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```\n", anomaly.Name, sentence(anomaly.Meaning))
 		for _, one := range assertions.Explain(anomaly.Name) {
 			if one.Of == about.Name {
 				b.WriteString(strings.Join(one.Example, "\n") + "\n")
@@ -44,22 +44,27 @@ func invariantPage(about assertions.Explanation) string {
 		}
 		b.WriteString("```\n")
 	}
-	fmt.Fprintf(&b, "\n## How such bugs come about\n\n%s\n", about.Cause)
+	fmt.Fprintf(&b, "\n## Typical causes\n\n%s\n", about.Cause)
 	if needs := about.Needs(); needs != "" {
-		fmt.Fprintf(&b, "\n## What it takes\n\nTo be judged, it takes %s.\n", needs)
+		fmt.Fprintf(&b, "\n## Preconditions\n\nTo be judged, it needs %s.\n", needs)
 	}
 	return b.String()
 }
 
+// sentence makes a sentence of a phrase: a capital first, a full stop last.
+func sentence(phrase string) string {
+	return strings.ToUpper(phrase[:1]) + strings.TrimSuffix(phrase[1:], ".") + "."
+}
+
 func faultPage(entry faults.Entry) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n%s\n\n## How it is made\n\n%s\n\n## What it shows\n\n%s\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
+	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n%s\n\n## How it is injected\n\n%s\n\n## What it reveals\n\n%s\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
 	if len(entry.Effects) > 0 {
-		b.WriteString("\n## What it reports\n\n")
+		b.WriteString("\n## Reported effects\n\n")
 		for _, effect := range entry.Effects {
 			fmt.Fprintf(&b, "- %s\n", effect)
 		}
-		b.WriteString("\nA planned fault that reports nothing had no effect, and the run is inconclusive.\n")
+		b.WriteString("\nIf a planned fault reports none of this, it had no effect and the run is inconclusive.\n")
 	}
 	b.WriteString("\n## Keys\n\n")
 	for _, key := range entry.Keys {
