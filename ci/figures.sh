@@ -23,7 +23,7 @@ row() { printf '| %-32s | %8s |\n' "$1" "$2"; }
 
 row figure value
 row '--------------------------------' -------:
-for folder in $(files | cut -d / -f 1 | sort -u); do
+for folder in $(files | grep / | cut -d / -f 1 | sort -u); do
 	row "lines of code in $folder" "$(files | grep "^$folder/" | grep -v '_test\.go$' | code)"
 done
 row 'lines of code, core' "$(files | grep -v '_test\.go$' | code)"
