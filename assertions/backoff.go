@@ -31,20 +31,8 @@ import (
 )
 
 const (
-	// earlySlack is for clocks and timers that count in milliseconds.
-	earlySlack = 2 * time.Millisecond
-	// catchUpShare: a gap looks shorter than it was by as much as its beginning was stamped late. The client has its answer, or gives
-	// up, and begins to wait, while the harness stands still; then the harness works off what came meanwhile, which takes it no
-	// longer than that again. No stall of a client's shortens its wait.
-	catchUpShare = 2
-	// jitterGaps is how many gaps it takes to say that there is no jitter, jitterLeast the smallest promise that can be told from none.
-	jitterGaps  = 200
-	jitterLeast = 5 * time.Millisecond
 	// jitterBins divides the promised jitter.
 	jitterBins = 64
-	// usualGaps is how many gaps it takes to say how long a wait usually is, usualShare the part of the promised wait by which it may be longer.
-	usualGaps  = 20
-	usualShare = 2
 )
 
 type backoff struct {

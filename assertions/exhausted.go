@@ -11,9 +11,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// endingTime is what a process may take for its end beside its stop grace: for the failure to reach whoever ends it, and for its end to be seen.
-const endingTime = 5 * time.Second
-
 type exits struct {
 	*report
 	exhausted []exhaustion

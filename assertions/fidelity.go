@@ -9,7 +9,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -95,10 +94,6 @@ func detail(text string) string {
 	}
 	return ": " + text
 }
-
-// clockSlack is how far the clocks of a subject's machine and of this one may be apart. Who takes seconds for milliseconds, or a local time for that of
-// another zone, is wrong by half an hour and more.
-const clockSlack = time.Minute
 
 // judgeMore judges what the audit found beside the position: the envelope's block is there once, epochs are ones that the partition had, times lie in the run.
 func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, say func(string, string, ...any)) {

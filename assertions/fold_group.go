@@ -20,14 +20,6 @@ import (
 )
 
 const (
-	// settling is how long after its cause a rebalance may come: one heartbeat interval of Kafka's clients (3 s) and a little.
-	settling = 3500 * time.Millisecond
-	// expelling is how many rebalances a member justifies that is expelled later: a cooperative change.
-	expelling = 2
-	// stormLeast is how many rebalances that nothing explains make a storm.
-	stormLeast = 4
-	// sessionStall is how long a stall must be to have cost a session.
-	sessionStall = time.Second
 	// stormLimit bounds what is kept of a storm.
 	stormLimit = 1 << 12
 )

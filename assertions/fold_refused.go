@@ -20,10 +20,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// refusedLong is how long after a refusal nothing may follow. kafkajs waits up to thirty seconds before it tries again or starts its consumer anew
-// (retry.maxRetryTime); no other client waits as long.
-const refusedLong = 30 * time.Second
-
 // refusal is a record whose dead letter was refused to a process, and is outstanding.
 type refusal struct {
 	// last is when it was refused, first when it was for the first time with an error that no client tries again, never if it wasn't.

@@ -9,9 +9,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// slowAck is how late an acknowledgement may be and still have reached a client that was waiting for it.
-const slowAck = time.Second
-
 type writeKey struct {
 	op     int64
 	record int32

@@ -24,16 +24,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-const (
-	// exitPrecision is how late a process's end may be noticed.
-	exitPrecision = 250 * time.Millisecond
-	// reserveShare is the part of its grace that a stop must keep in reserve for not being scheduled, reserveLeast the least.
-	reserveShare = 20
-	reserveLeast = 50 * time.Millisecond
-	// harnessNoise is the length up to which a stall of the harness says nothing of the instance.
-	harnessNoise = 50 * time.Millisecond
-)
-
 type gracefulStop struct {
 	*report
 	stops []stop

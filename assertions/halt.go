@@ -30,17 +30,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-const (
-	// surfaceAtLeast: the application may try a few times before it says anything.
-	surfaceAtLeast = 3 * time.Second
-	// surfaceUnsaid is how long clients try by themselves where the contract does not say.
-	surfaceUnsaid = 5 * time.Minute
-	// surfaceGrace is how much later than the window the failure may show.
-	surfaceGrace = 2 * time.Second
-	// windowAtLeast is the shortest window that is kept: single failures among successes are no outage.
-	windowAtLeast = 200 * time.Millisecond
-)
-
 type halt struct {
 	*report
 	windows []outage

@@ -45,7 +45,7 @@ func (a *activity) observe(w *world, e *history.Event) {
 		}
 	case history.KindProduceRequest:
 		letter := e.Instance >= 0 && int(e.Topic) < len(w.header.Topics) && e.Topic >= 0 && w.header.Topics[e.Topic].Role == history.RoleDLQ
-		if n := len(a.letters); letter && (n == 0 || e.Time-a.letters[n-1] >= time.Second) {
+		if n := len(a.letters); letter && (n == 0 || e.Time-a.letters[n-1] >= letterStep) {
 			a.letters = append(a.letters, e.Time)
 		}
 	}

@@ -42,19 +42,6 @@ import (
 )
 
 const (
-	// shortestBackoff is the least that can be told from the noise of a machine.
-	shortestBackoff = 40 * time.Millisecond
-	// shortSilence is from when on a pause between first attempts is noted; it must be less than half of the shortest backoff.
-	shortSilence = 10 * time.Millisecond
-	// burst is within what time records that were let go together are started.
-	burst = 5 * time.Millisecond
-	// settled is how long after a change of its assignment a process is left alone.
-	settled = time.Second
-	// isolationLeast is how many of each it takes to blame someone. A consumer that lets others go does so in nearly all backoffs, one that
-	// doesn't in nearly none, so there is no need of many.
-	isolationLeast = 16
-	// promptLeast is the fault-free share below which nothing is concluded: who is that slow by itself lets nobody go quickly anyway.
-	promptLeast = 0.5
 	// heldLimit bounds the backoffs that are kept as having held something up.
 	heldLimit = 1 << 16
 	// queueLimit bounds the backoffs of a lane that are not decided yet.

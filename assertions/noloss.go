@@ -28,9 +28,6 @@ type noLoss struct {
 	blockers map[*partition]int32
 }
 
-// quietMargin is added to the longest promised wait.
-const quietMargin = 2 * time.Second
-
 func newNoLoss(w *world) checker {
 	return &noLoss{report: newReport(w, "no-loss", "records"), blockers: map[*partition]int32{}}
 }

@@ -11,23 +11,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-const (
-	// faultGrace is how long after its end a fault still explains what is late or missing: connections come back, queues drain.
-	faultGrace = time.Second
-	// answerStall is how long something must have stood still for an answer to have missed a client's timeout. Clients wait 500 ms
-	// and more.
-	answerStall = 200 * time.Millisecond
-	// starvedStall within starvedWindow is as much, in many short waits for a processor: who gets less than half of one for as long as clients wait
-	// reads its answers too late, though none of its waits is long.
-	starvedStall, starvedWindow = 250 * time.Millisecond, 500 * time.Millisecond
-	// catchUp is how long the harness may need after a stall for what came meanwhile:
-	//
-	//	client sends a request ─▶ (harness stands still; client gives up) ─▶ harness reads it, stamps its start, answers ─▶ client sends it again
-	catchUp = time.Second
-	// sampling is how often an instance's run delay is read: a stall of it lies somewhere in so much more than it lasted.
-	sampling = 100 * time.Millisecond
-)
-
 // span is a stretch of time in which an instance (none: the harness) could not run for as long as lasted says.
 type span struct {
 	from, to time.Duration

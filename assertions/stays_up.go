@@ -85,9 +85,6 @@ func (c *staysUp) sawCrashRefused(l *life) {
 	}, moment{history.KindProduceResponse, l.over.last}, moment{history.KindInstanceExited, l.noted}))
 }
 
-// lookBack is how much of what came before an end its trace shows.
-const lookBack = 2 * time.Second
-
 // hint is what the process said last, or who else may have ended it.
 func (l *life) hint() string {
 	const most = 160

@@ -16,9 +16,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// clockGrain is what a table's times may be off by rounding: databases keep milliseconds, and the two ends of a wait are rounded each for itself.
-const clockGrain = 2 * time.Millisecond
-
 type storeLifecycle struct {
 	*report
 	s        *storeWorld

@@ -243,9 +243,6 @@ func (c *storeLifecycle) couldHave(who string, from, to, need time.Duration) boo
 	return false
 }
 
-// startUp is what a worker may take from its start until it looks for work.
-const startUp = time.Second
-
 // disturbances are the times in which a worker's connections, or the machine, were not in order.
 func (c *storeLifecycle) disturbances() []span {
 	var all []span
@@ -275,9 +272,6 @@ func (c *storeLifecycle) disturbances() []span {
 	}
 	return append(all, c.s.lost...)
 }
-
-// slowTable is how late a change may be seen: later, and the database or the machine can't keep up, and neither can workers.
-const slowTable = 100 * time.Millisecond
 
 // holding are the times in which a worker had an entry locked: then it is busy. One that lost its lock because its lease was over goes on with the entry until it
 // notices; that it has is seen when it takes another.
