@@ -168,3 +168,22 @@ func TestBrowserDrawsChartsInTheThemesColours(t *testing.T) {
 		t.Error("on paper the charts are not as they are in the light")
 	}
 }
+
+// What each instance used is drawn on the same time axis, and read at the cursor.
+func TestBrowserDrawsInstances(t *testing.T) {
+	b := openCharts(t, withInstances(failRun(), 2))
+	if got := len(browsertest.Eval[[]string](b, timeCanvases)); got != 7 {
+		t.Errorf("%d charts on the time axis", got)
+	}
+	browsertest.Eval[bool](b, `(() => {
+		const over = document.querySelector('[data-chart="memory"] .u-over'), box = over.getBoundingClientRect();
+		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: box.left + box.width * 0.25, clientY: box.top + 9, movementX: 1}));
+		return `+settled+`;
+	})()`)
+	for chart, want := range map[string]string{"memory": `^instance 015\d MiBinstance 115\d MiB$`, "processors": `^instance 00\.10?instance 10\.20?$`} {
+		if got := b.Text(`[data-chart="` + chart + `"] .legend`); !regexp.MustCompile(want).MatchString(strings.ReplaceAll(got, "\n", "")) {
+			t.Errorf("at the cursor %s reads %q", chart, got)
+		}
+	}
+	quiet(t, b, "charts")
+}

@@ -3,6 +3,7 @@ package reports
 // What the fixtures' verdicts hold for the report to draw.
 
 import (
+	"math"
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -14,7 +15,7 @@ func withFigures(v *assertions.Verdict, m *measure.Measurements) {
 	m.Drained = true
 	m.HeatMap = fixtureHeatMap()
 	v.Drain, v.Percentiles, v.Series, v.HeatMap = m.Drain(), m.Percentiles(), m.Series, m.HeatMap
-	v.Conservation = fixtureConservation(v.Ledger)
+	v.Conservation, v.Usage = fixtureConservation(v.Ledger), fixtureUsage()
 	known := func(after time.Duration, by string) measure.Span {
 		return measure.Span{State: measure.SpanKnown, Time: after, Note: by}
 	}
@@ -35,6 +36,37 @@ func withFigures(v *assertions.Verdict, m *measure.Measurements) {
 	} {
 		v.Faults[i].Recovery = recovery
 	}
+}
+
+// fixtureUsage is that of two instances, the second of which was killed before it had run for long.
+func fixtureUsage() measure.Usage {
+	growth, mean, most, small, peak := int64(3<<20), 0.41, 0.98, 0.2, 1.1
+	return measure.Usage{
+		Instances: []measure.InstanceUsage{
+			{Instance: 0, RSSMax: 187 << 20, RSSGrowth: &growth, CPUMean: &mean, CPUMax: &most},
+			{Instance: 1, RSSMax: 203 << 20, CPUMean: &small, CPUMax: &peak},
+		},
+		Busiest: &measure.BusiestRecord{Record: 4711, Attempts: 4, At: 8212 * ms},
+	}
+}
+
+// withInstances draws what so many instances used: the memory of each grows by 1 MiB a step, and the second one was away for a while.
+func withInstances(run Run, instances int) Run {
+	v := *run.Verdict
+	v.Series.Instances = nil
+	for instance := range instances {
+		one := measure.InstanceCurves{Instance: int16(instance)}
+		for step := range v.Series.Sent {
+			rss, cpu := float64((100+step)<<20), 0.1*float64(instance+1)
+			if instance == 1 && step >= 100 && step < 112 {
+				rss, cpu = math.NaN(), math.NaN()
+			}
+			one.RSS, one.CPU = append(one.RSS, rss), append(one.CPU, cpu)
+		}
+		v.Series.Instances = append(v.Series.Instances, one)
+	}
+	run.Verdict = &v
+	return run
 }
 
 // fixtureConservation fits the ledger.

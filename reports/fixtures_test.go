@@ -124,6 +124,7 @@ func failRun() Run {
 		}},
 	}...)
 	v.Ledger.DeadLettered, v.Ledger.Unfinished = 876, 14
+	v.Usage.Busiest = &measure.BusiestRecord{Record: 9, Attempts: 1841, At: 9731 * ms}
 	v.Conservation = fixtureConservation(v.Ledger)
 	v.Logs = []assertions.LogExcerpt{{
 		Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Process: "instance 0", File: "logs/instance-0.log", At: 7410 * ms, LeftOut: 3,

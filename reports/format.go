@@ -52,6 +52,21 @@ func significant(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
+// size prints bytes in the unit that leaves one to four digits before the point: 53.6 MiB.
+func size(bytes int64) string {
+	value, unit := float64(bytes), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if math.Abs(value) < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if unit == "B" {
+		return count(bytes) + " B"
+	}
+	return significant(value) + " " + unit
+}
+
 // count prints n with its thousands grouped: 30,000.
 func count(n int64) string {
 	digits := strconv.FormatInt(n, 10)

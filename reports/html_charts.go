@@ -18,6 +18,8 @@ const (
 	maxPoints = 600
 	// maxMarks is how many violations are marked on the time axis.
 	maxMarks = 300
+	// maxInstances is how many instances are drawn: there are as many colours.
+	maxInstances = 8
 )
 
 // figure is a number in JSON; what is no number (nothing was there to measure) becomes null, which is a gap in the curve.
@@ -44,6 +46,8 @@ type chartData struct {
 	Marks []chartMark `json:"marks"`
 	// Percentiles by latency, in the order in which they are offered.
 	Percentiles []chartLatency `json:"percentiles"`
+	// Instances have the curves rssN, in MiB, and cpuN, where N is their index here.
+	Instances []string `json:"instances"`
 }
 
 type chartWindow struct {
@@ -97,7 +101,7 @@ func newChartData(run Run) chartData {
 	v := run.Verdict
 	out := chartData{
 		End: seconds(ended(v)), Curves: map[string][]figure{}, Faults: chartFaults(v), Phases: []chartWindow{}, Marks: chartMarks(v),
-		Percentiles: chartPercentiles(v), Time: []figure{}, Heat: newChartHeat(v.HeatMap),
+		Percentiles: chartPercentiles(v), Time: []figure{}, Heat: newChartHeat(v.HeatMap), Instances: []string{},
 	}
 	for _, p := range v.Phases {
 		out.Phases = append(out.Phases, chartWindow{Name: name(p.Name), From: seconds(p.From), To: seconds(p.To)})
@@ -174,21 +178,29 @@ func newChartHeat(heat measure.HeatMap) chartHeat {
 	return out
 }
 
+// chartCurve is a curve of the run, how several of its values become one point, and what a point is multiplied by.
+type chartCurve struct {
+	name   string
+	values []float64
+	merge  func([]float64) float64
+	factor float64
+}
+
 func (d *chartData) addCurves(s measure.Series) {
 	if s.Step <= 0 {
 		return
 	}
 	perSecond := 1 / s.Step.Seconds()
-	curves := []struct {
-		name   string
-		values []float64
-		merge  func([]float64) float64
-		factor float64
-	}{
+	curves := []chartCurve{
 		{"sent", s.Sent, mean, perSecond}, {"acknowledged", s.Acknowledged, mean, perSecond}, {"processed", s.Processed, mean, perSecond},
 		{"deadLetters", s.DeadLetters, mean, perSecond}, {"retries", s.Retries, mean, perSecond}, {"duplicates", s.Duplicates, mean, perSecond},
 		{"inRetry", s.InRetry, highest, 1}, {"lag", s.Lag, highest, 1}, {"p50", s.SuccessP50, mean, 1}, {"p99", s.SuccessP99, highest, 1},
 		{"slip", s.Slip, highest, 1}, {"stalled", s.Stalled, total, 1}, {"backlog", s.Backlog, highest, 1}, {"cpu", s.CPU, mean, 1},
+	}
+	for i, one := range s.Instances[:min(len(s.Instances), maxInstances)] {
+		number := strconv.Itoa(i)
+		d.Instances = append(d.Instances, "instance "+strconv.Itoa(int(one.Instance)))
+		curves = append(curves, chartCurve{"rss" + number, one.RSS, highest, 1.0 / (1 << 20)}, chartCurve{"cpu" + number, one.CPU, mean, 1})
 	}
 	length := 0
 	for _, c := range curves {

@@ -33,13 +33,14 @@ type view struct {
 	// anchors are where the stories of records are.
 	anchors map[int32]string
 
-	HasCurves, HasPercentiles bool
+	HasCurves, HasPercentiles, HasUsage bool
 
 	Latencies  []latencyView
 	Ledger     ledgerView
 	Account    accountView
 	Faults     []faultView
 	Thresholds []thresholdView
+	Usage      []fact
 	Health     []fact
 	Details    []fact
 }
@@ -73,7 +74,7 @@ func newView(run Run) view {
 	out := view{
 		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Coverage: coverage(v), Meta: metaLine(run),
 		Rerun: visible(v.Rerun, 4096), Facts: headFacts(run), Latencies: latencyViews(v), Ledger: newLedgerView(v.Ledger),
-		Faults: faultViews(v), Health: healthFacts(v.Health, v.Ledger), Details: detailFacts(run),
+		Faults: faultViews(v), Usage: usageFacts(v.Usage), Health: healthFacts(v.Health, v.Ledger), Details: detailFacts(run),
 	}
 	for _, reason := range furtherReasons(v) {
 		out.Reasons = append(out.Reasons, text(reason))
@@ -91,7 +92,7 @@ func newView(run Run) view {
 			out.Pin.Anchor = out.anchors[first.Record]
 		}
 	}
-	out.HasCurves, out.HasPercentiles = hasCurves(v), len(v.Percentiles) > 0
+	out.HasCurves, out.HasPercentiles, out.HasUsage = hasCurves(v), len(v.Percentiles) > 0, len(v.Series.Instances) > 0
 	return out
 }
 

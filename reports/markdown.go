@@ -128,6 +128,9 @@ func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
 		fmt.Fprintf(b, "; drained in %s, lag at most %s", duration(v.Drain.Time), count(v.Drain.LagMax))
 	}
 	b.WriteString(".\n")
+	if remark := remarkOnRetries(v.Usage); remark != "" {
+		fmt.Fprintf(b, "\nRetries: %s.\n", md(remark))
+	}
 	names := latencyNames(v.Latency)
 	if len(names) == 0 {
 		return

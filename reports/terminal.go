@@ -416,6 +416,9 @@ func (s *screen) figures(v *assertions.Verdict) {
 		}
 		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, count(v.Drain.LagMax), count(v.Drain.LagEnd)))
 	}
+	if remark := remarkOnRetries(v.Usage); remark != "" {
+		s.labelled("Retries", remark)
+	}
 	h := v.Health
 	words := fmt.Sprintf("slip p99 %s, %s", duration(h.SlipP99), plural(h.Stalls, "stall", "stalls"))
 	if h.Stalls > 0 {

@@ -375,6 +375,11 @@
     return (data.curves[name] || []).some((v) => v);
   }
 
+  // instances are the curves of this name of all instances.
+  function instances(name) {
+    return data.instances.map((label, i) => curve(name + i, label, "c" + i));
+  }
+
   function timeCharts() {
     const bounds = rowBounds();
     const failures = [curve("retries", "retries", "retries"), curve("deadLetters", "dead letters", "dead", { area: true })];
@@ -392,6 +397,8 @@
       },
       lag: { height: 150, unit: "", series: [curve("lag", "lag", "lag", { area: true }), curve("inRetry", "retries in flight", "retries", { dash: [6, 3] })] },
       failures: { height: 150, unit: "/s", series: failures },
+      memory: { height: 130, unit: "MiB", series: instances("rss") },
+      processors: { height: 110, unit: "", series: instances("cpu") },
       harness: { height: 120, unit: "ms", series: harness, right: has("cpu") },
     };
   }
@@ -472,7 +479,7 @@
       ["sent", "Sent/s", mean], ["processed", "Processed/s", mean], ["p50", "p50 ms", mean], ["p99", "p99 ms", most], ["lag", "Lag", most],
       ["inRetry", "In retry", most], ["retries", "Retries/s", mean], ["deadLetters", "Dead letters/s", mean], ["duplicates", "Duplicates/s", mean],
       ["slip", "Latest send ms", most], ["stalled", "Stood still ms", most], ["backlog", "Unwritten events", most], ["cpu", "Processors", mean],
-    ].filter((c) => data.curves[c[0]]);
+    ].concat(data.instances.flatMap((label, i) => [["rss" + i, label + ", MiB", most], ["cpu" + i, label + ", processors", mean]])).filter((c) => data.curves[c[0]]);
   }
 
   function addTable(holder) {

@@ -1,0 +1,67 @@
+package reports
+
+// What every format tells of what the consumer used.
+
+import (
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+// busyRecord is the number of attempts of one record within a second from which on every format remarks on it.
+const busyRecord = 100
+
+// usageFacts are about the instances that used most, and the record that was attempted most often.
+func usageFacts(u measure.Usage) []fact {
+	out := []fact{{Label: "Memory", Value: "n/a", Note: "not measured"}}
+	if len(u.Instances) > 0 {
+		out = instanceFacts(u.Instances)
+	}
+	if u.Busiest != nil {
+		busiest := fact{
+			Label: "Attempts of one record", Value: count(u.Busiest.Attempts),
+			Note: fmt.Sprintf("at most, within one second: record %d at %s", u.Busiest.Record, moment(u.Busiest.At)),
+		}
+		if u.Busiest.Attempts >= busyRecord {
+			busiest.Tone = "warn"
+		}
+		out = append(out, busiest)
+	}
+	return out
+}
+
+func instanceFacts(instances []measure.InstanceUsage) []fact {
+	of := func(instance int16) string { return fmt.Sprintf("instance %d", instance) }
+	most, grown, busy := instances[0], instances[0], instances[0]
+	for _, one := range instances[1:] {
+		if one.RSSMax > most.RSSMax {
+			most = one
+		}
+		if one.RSSGrowth != nil && (grown.RSSGrowth == nil || *one.RSSGrowth > *grown.RSSGrowth) {
+			grown = one
+		}
+		if one.CPUMean != nil && (busy.CPUMean == nil || *one.CPUMean > *busy.CPUMean) {
+			busy = one
+		}
+	}
+	growth := fact{Label: "Growth", Value: "n/a", Note: "no process was under load for long enough"}
+	if grown.RSSGrowth != nil {
+		growth = fact{Label: "Growth", Value: size(*grown.RSSGrowth), Note: "of its memory under load, at most: " + of(grown.Instance)}
+	}
+	out := []fact{{Label: "Memory", Value: size(most.RSSMax), Note: "at most: " + of(most.Instance)}, growth}
+	if busy.CPUMean != nil {
+		out = append(out, fact{
+			Label: "Processors", Value: significant(*busy.CPUMean),
+			Note: fmt.Sprintf("under load; at most %s: %s", significant(*busy.CPUMax), of(busy.Instance)),
+		})
+	}
+	return out
+}
+
+// remarkOnRetries is told without being asked for where one record was attempted very often; "" where none was.
+func remarkOnRetries(u measure.Usage) string {
+	if u.Busiest == nil || u.Busiest.Attempts < busyRecord {
+		return ""
+	}
+	return fmt.Sprintf("record %d was attempted %s times within one second, at %s", u.Busiest.Record, count(u.Busiest.Attempts), moment(u.Busiest.At))
+}

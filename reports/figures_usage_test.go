@@ -1,0 +1,72 @@
+package reports
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/assertions/measure"
+)
+
+func TestSizes(t *testing.T) {
+	for bytes, want := range map[int64]string{
+		0: "0 B", 1023: "1,023 B", 1024: "1.00 KiB", 53_600_000: "51.1 MiB", 187 << 20: "187 MiB", 5 << 30: "5.00 GiB", -28 << 20: "-28.0 MiB",
+	} {
+		if got := size(bytes); got != want {
+			t.Errorf("%d is written %s, want %s", bytes, got, want)
+		}
+	}
+}
+
+func TestUsageIsDrawnByInstance(t *testing.T) {
+	page := parsePage(t, render(t, withInstances(passRun(), 2), HTML))
+	var data struct {
+		chartPoints
+		Instances []string
+	}
+	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(data.Instances, ", ") != "instance 0, instance 1" {
+		t.Errorf("drawn are %q", data.Instances)
+	}
+	for name, want := range map[string]float64{"rss0": 150, "cpu0": 0.1, "rss1": 150, "cpu1": 0.2} {
+		if v := data.Curves[name][50]; v == nil || *v != want {
+			t.Errorf("%s is not %v", name, want)
+		}
+	}
+	if data.Curves["rss1"][105] != nil || data.Curves["cpu1"][105] != nil || data.Curves["rss0"][105] == nil {
+		t.Error("there is a curve of a process that was not there, or none of one that was")
+	}
+	if !strings.Contains(page.words, "Memory of each instance (MiB)") || !strings.Contains(page.words, "203 MiB") || !strings.Contains(page.words, "3.00 MiB") {
+		t.Error("the memory is missing")
+	}
+	if got := newChartData(withInstances(passRun(), 30)); len(got.Instances) != maxInstances {
+		t.Errorf("%d instances are drawn", len(got.Instances))
+	}
+}
+
+func TestUsageThatWasNotMeasured(t *testing.T) {
+	run := passRun()
+	run.Verdict.Usage = measure.Usage{}
+	page := parsePage(t, render(t, run, HTML))
+	if strings.Contains(page.words, "Memory of each instance") || !strings.Contains(page.words, "not measured") {
+		t.Error("there is a chart of nothing, or nothing says why there is none")
+	}
+}
+
+// A record that is attempted very often is told without being asked for, and only then.
+func TestHotLoopIsRemarkedOn(t *testing.T) {
+	const remark = "was attempted 1,841 times within one second"
+	plain := func(run Run) string { return strings.Join(strings.Fields(render(t, run, plainTerminal)), " ") }
+	for name, text := range map[string]string{"terminal": plain(failRun()), "summary": render(t, failRun(), Markdown)} {
+		if !strings.Contains(text, remark) {
+			t.Errorf("%s says nothing of the loop", name)
+		}
+	}
+	for name, text := range map[string]string{"terminal": plain(passRun()), "summary": render(t, passRun(), Markdown)} {
+		if strings.Contains(text, "within one second") {
+			t.Errorf("%s remarks on four attempts", name)
+		}
+	}
+}
