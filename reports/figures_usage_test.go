@@ -70,3 +70,11 @@ func TestHotLoopIsRemarkedOn(t *testing.T) {
 		}
 	}
 }
+
+func TestOneOfAThing(t *testing.T) {
+	for several, one := range map[string]string{"processes": "1 process", "records": "1 record"} {
+		if got := counted(1, several); got != one {
+			t.Errorf("one of %s is %q, want %q", several, got, one)
+		}
+	}
+}

@@ -105,5 +105,13 @@ func plural(n int64, one, many string) string {
 
 // counted prints n of a thing whose name is given in the plural, as Result.Of is: "1 record", "612 commits".
 func counted(n int64, of string) string {
-	return plural(n, strings.TrimSuffix(of, "s"), of)
+	return plural(n, singular(of), of)
+}
+
+// singular is the name of one thing, such as record or process, from that of several.
+func singular(of string) string {
+	if one, sibilant := strings.CutSuffix(of, "sses"); sibilant {
+		return one + "ss"
+	}
+	return strings.TrimSuffix(of, "s")
 }

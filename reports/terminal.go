@@ -300,7 +300,7 @@ func (s *screen) heldInPart(r assertions.Result, width int) bool {
 // unit is the name of what an invariant has looked at, as it follows the number.
 func unit(r assertions.Result) string {
 	if r.Judged == 1 {
-		return strings.TrimSuffix(name(r.Of), "s")
+		return singular(name(r.Of))
 	}
 	return name(r.Of)
 }
