@@ -168,6 +168,8 @@ type BenchRun struct {
 	Recovery []BenchRecovery `json:"recovery"`
 	// Health is that of the harness while it measured.
 	Health measure.Health `json:"health"`
+	// Usage is what the instances of the subject used.
+	Usage measure.Usage `json:"usage,omitzero"`
 }
 
 // BenchInvariant is what an invariant said of a run.

@@ -18,6 +18,7 @@ const (
 	BenchUnitTime  BenchUnit = "s"
 	BenchUnitShare BenchUnit = "share"
 	BenchUnitCount BenchUnit = "count"
+	BenchUnitSize  BenchUnit = "bytes"
 )
 
 // BenchFigure is a figure that each repetition has.

@@ -23,7 +23,7 @@ func NewBenchRun(run Run, elapsed, setUp time.Duration) (BenchRun, error) {
 	}
 	out := BenchRun{
 		Verdict: v.Verdict, Reasons: slices.Clone(v.Reasons), Thresholds: slices.Clone(v.Thresholds), Started: v.Started.UTC(), Elapsed: elapsed, SetUp: setUp,
-		Dir: run.Dir, Command: v.Rerun, Throughput: v.Throughput, Latency: map[string]BenchLatency{}, Ledger: v.Ledger, Health: v.Health,
+		Dir: run.Dir, Command: v.Rerun, Throughput: v.Throughput, Latency: map[string]BenchLatency{}, Ledger: v.Ledger, Health: v.Health, Usage: v.Usage,
 	}
 	for _, result := range v.Invariants {
 		out.Invariants = append(out.Invariants, benchInvariant(result))

@@ -71,6 +71,7 @@ func comparedFigures() []comparedFigure {
 		{"latency.success.p999", "success p99.9", false}, {"latency.dead_letter.p99", "dead letter p99", false}, {"latency.commit_delay.p99", "commit delay p99", false},
 		{"recovery.steady", "longest recovery", true}, {"recovery.drain", "drain", true}, {"share.duplicates", "duplicates", true},
 		{"share.dead_lettered", "dead letters", true}, {"count.attempts", "attempts", false},
+		{"subject.rss.max", "memory", false}, {"subject.cpu.mean", "processors", false},
 	}
 	all := slices.Concat(figuresOfMode(BenchMaxThroughput), figuresOfMode(BenchStep), figuresOfMode(BenchSoak), BenchFigures(BenchFixed), figuresOfRun())
 	var out []comparedFigure
@@ -100,7 +101,28 @@ func figuresOfRun() []BenchFigure {
 		{Name: "count.attempts", Unit: BenchUnitCount, Of: func(r BenchRepetition) (float64, bool) {
 			return float64(r.Run.Ledger.Attempts), r.Run.Ledger.Acknowledged > 0
 		}},
+		{Name: "subject.rss.max", Unit: BenchUnitSize, Of: func(r BenchRepetition) (float64, bool) {
+			return ofInstances(r, func(one measure.InstanceUsage) (float64, bool) { return float64(one.RSSMax), true })
+		}},
+		{Name: "subject.cpu.mean", Unit: BenchUnitCount, Of: func(r BenchRepetition) (float64, bool) {
+			return ofInstances(r, func(one measure.InstanceUsage) (float64, bool) {
+				if one.CPUMean == nil {
+					return 0, false
+				}
+				return *one.CPUMean, true
+			})
+		}},
 	}
+}
+
+// ofInstances is the highest of what the instances used.
+func ofInstances(r BenchRepetition, value func(measure.InstanceUsage) (float64, bool)) (highest float64, found bool) {
+	for _, one := range r.Run.Usage.Instances {
+		if v, known := value(one); known {
+			highest, found = max(highest, v), true
+		}
+	}
+	return highest, found
 }
 
 // valuesOf returns what a figure was in the runs that have it.

@@ -172,6 +172,8 @@ func inUnit(unit BenchUnit, v float64) string {
 		return rate(v)
 	case BenchUnitShare:
 		return percent(v)
+	case BenchUnitSize:
+		return size(int64(v))
 	}
 	if v == math.Trunc(v) {
 		return count(int64(v))

@@ -78,3 +78,21 @@ func TestOneOfAThing(t *testing.T) {
 		}
 	}
 }
+
+func TestUsageIsCompared(t *testing.T) {
+	run, err := RunOfVerdict(passRun().Verdict, "a run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Figures["subject.rss.max"] != 203<<20 || run.Figures["subject.cpu.mean"] != 0.41 {
+		t.Errorf("%v", run.Figures)
+	}
+	v := *passRun().Verdict
+	v.Usage = measure.Usage{}
+	if run, err = RunOfVerdict(&v, "an older run"); err != nil {
+		t.Fatal(err)
+	}
+	if _, known := run.Figures["subject.rss.max"]; known {
+		t.Errorf("what was not measured is compared: %v", run.Figures)
+	}
+}
