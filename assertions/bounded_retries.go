@@ -34,6 +34,7 @@ type shortfall struct {
 	instance int16
 	attempts uint16
 	from, at time.Duration
+	rush     bool
 	asked    moment
 }
 
@@ -105,7 +106,7 @@ func (c *boundedRetries) judgeLetter(one *write) {
 		made = one.inRun
 	}
 	if int(made) < c.w.contract.MaxAttempts {
-		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at, one.mark()})
+		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at, c.w.rushed(one, c.w.contract.MaxAttempts), one.mark()})
 	}
 }
 
@@ -113,7 +114,7 @@ func (c *boundedRetries) finish() Result {
 	c.judgeOver()
 	for i := range c.under {
 		one := &c.under[i]
-		if why, hidden := c.w.answersHidden(one.instance, one.from, one.at); hidden {
+		if why, hidden := c.w.attemptsHidden(one.instance, one.from, one.at, one.rush); hidden {
 			c.withdraw(why)
 			continue
 		}

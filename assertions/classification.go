@@ -24,6 +24,8 @@ type suspect struct {
 	number   int32
 	instance int16
 	from, to time.Duration
+	// rush: nor can there have been an attempt that the oracle did not see.
+	rush bool
 	// answered and told are the beginning and the end of the attempt on whose answer it rests, equal where it rests on none.
 	answered, told time.Duration
 	marks          []moment
@@ -158,6 +160,7 @@ func (c *classification) judgePremature(one *write, asked moment) {
 		}
 		return fmt.Sprintf("dead-lettered after %d of %d attempts, though its failure was retryable", attempts, limit)
 	}, asked)
+	c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, limit)
 }
 
 func (c *classification) finish() Result {
@@ -169,7 +172,7 @@ func (c *classification) finish() Result {
 func (r *report) accuse(suspects []suspect) {
 	for i := range suspects {
 		s := &suspects[i]
-		if why, hidden := r.w.answersHidden(s.instance, s.from, s.to); hidden {
+		if why, hidden := r.w.attemptsHidden(s.instance, s.from, s.to, s.rush); hidden {
 			r.remark(why)
 			continue
 		}

@@ -6,7 +6,6 @@ package assertions
 import (
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -115,26 +114,40 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 	c.judgeReason(one, r, more.Quotes, say)
 }
 
-// judgeReason: a text that quotes answers quotes the one to the attempt before the dead letter, among others perhaps.
+// judgeReason: a text that quotes answers quotes the one to the attempt before the dead letter, among others perhaps. Where it is not known which that was, it
+// is one that the record got at some time.
 func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
-	const silent = 1<<history.OutcomeNone | 1<<history.OutcomeTimeout | 1<<history.OutcomeReset // no answer to quote, so it may be of the one before
-	if len(quotes) == 0 || l == nil || l.lasts == 0 || l.lasts&silent != 0 || l.unsure || r.exempt() || r.several() || c.w.everDisrupted(one.number) || c.w.anonymous() {
-		return
-	}
-	if why, hidden := c.w.answersHidden(r.held.instance, l.from, l.until); hidden {
-		c.skip("reason: " + why)
-		return
-	}
-	var names []string
-	for _, outcome := range quotes {
-		if l.lasts&(1<<min(outcome, 15)) != 0 {
+	quoted := setOf(quotes...)
+	switch {
+	case quoted == 0 || r.answers == 0:
+		return // no reason, or no attempt, of which classification tells
+	case l == nil || l.asked == 0:
+		c.remark("reason: nobody was seen to write the dead letter")
+	case r.exempt() || c.w.anonymous():
+		c.remark("reason: attempts without an id")
+	case quoted&r.answers == 0:
+		say("metadata-wrong", "its reason is that of a failure that is %s; the record was only ever answered %s", quoted, r.answers)
+	case quoted&l.lasts != 0:
+	default:
+		if why := c.lastUnknown(one.number, r, l); why != "" {
+			c.remark("reason: " + why)
 			return
 		}
-		names = append(names, outcome.String())
+		say("metadata-wrong", "its reason is that of a failure that is %s; its last attempt was answered %s", quoted, l.lasts)
 	}
-	last := history.Outcome(bits.TrailingZeros16(l.lasts))
-	say("metadata-wrong", "its reason is that of a failure that is %s; its last attempt was answered %s", strings.Join(names, ", "), last)
+}
+
+// lastUnknown says why it is not known which answer the dead letters' processes had last, "" if it is.
+func (c *fidelity) lastUnknown(number int32, r *record, l *lettered) string {
+	switch {
+	case l.unsure:
+		return "its last attempt is not known, or got no answer"
+	case r.several(), c.w.hops && c.w.everDisrupted(number):
+		return "several copies"
+	}
+	why, _ := c.w.answersHidden(r.held.instance, l.lastFrom, l.until)
+	return why
 }
 
 func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, ...any)) {
@@ -198,23 +211,56 @@ func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
 // at which a dead letter was asked for. Where attempts may have missed the oracle, the subject knows better.
 func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
-	undecodable := one.claim.Attempts == 0 && one.claim.Missing != ""
-	if one.claim.Attempts < 0 || undecodable || l == nil || len(l.counts) == 0 || c.w.contract.WireOnly || r.exempt() || c.w.anonymous() {
+	claim := int(one.claim.Attempts)
+	undecodable := claim == 0 && one.claim.Missing != ""
+	if claim < 0 || undecodable || c.w.contract.WireOnly {
 		return
 	}
-	if why, hidden := c.w.answersHidden(r.held.instance, l.from, l.until); hidden {
-		c.remark("attempts: " + why)
+	if l == nil || len(l.counts) == 0 {
+		c.remark("attempts: nobody was seen to write the dead letter")
+		return
+	}
+	if r.exempt() || c.w.anonymous() {
+		c.remark("attempts: some without an id")
 		return
 	}
 	severalCopies := c.w.hops && c.w.everDisrupted(one.number)
+	few, many := false, false
 	for _, counts := range l.counts {
 		if severalCopies {
 			counts.from = min(counts.from, 1) // each copy carries its own count
 		}
-		if one.claim.Attempts >= int32(counts.from) && one.claim.Attempts <= int32(counts.to) {
+		if claim >= int(counts.from) && claim <= int(counts.to) {
 			return
 		}
+		few, many = few || claim < int(counts.from), many || claim > int(counts.to)
+	}
+	if why := c.miscounted(r, l, claim, few, many); why != "" {
+		c.remark("attempts: " + why)
+		return
 	}
 	counts := l.counts[len(l.counts)-1]
-	say("metadata-wrong", "it says that there were %d attempts; %d were seen", one.claim.Attempts, counts.from)
+	say("metadata-wrong", "it says that there were %d attempts; %d were seen", claim, counts.from)
+}
+
+// miscounted says why the subject may have counted fewer or more attempts than the oracle has seen, "" if it can't have. In a stall it may make attempts that never
+// come to the oracle, if the promised waits leave it the time. But what the oracle has seen it has made; only after a stall so long that the write of a dead letter
+// can fail does it begin anew, or where the record changes hands.
+func (c *fidelity) miscounted(r *record, l *lettered, claim int, few, many bool) string {
+	instance := r.held.instance
+	if !l.parted {
+		instance = l.by.instance
+	}
+	rush := !l.parted
+	if lasted, stopped := c.w.stalls.stalled(instance, l.from-catchUp, l.until); few && (stopped || lasted >= slowAck) {
+		rush = false
+	}
+	if many && !c.w.takesLonger(claim, l.until-l.from) {
+		rush = false
+	}
+	why, hidden := c.w.attemptsHidden(instance, l.from, l.until, rush)
+	if !hidden {
+		return ""
+	}
+	return why
 }

@@ -286,6 +286,7 @@ func (w *world) endAttempt(e *history.Event) {
 		return
 	}
 	delete(w.open, e.Op)
+	r.answers |= setOf(e.Outcome)
 	a.end, a.outcome, a.gone = e.Time, e.Outcome, e.Flags.Has(history.ClientGone)
 	w.oneAttempt = a
 	w.attempt = &w.oneAttempt

@@ -35,6 +35,8 @@ type write struct {
 	counted      bool
 	before       former
 	sameDelivery bool
+	// whole: it had the record in one delivery only, in which it counts for itself, and waits as promised after each attempt.
+	whole bool
 	// rejected: it is the broker's to write, and was asked for by a reject.
 	rejected bool
 	// Set by the answer.
@@ -59,9 +61,14 @@ type lettered struct {
 	life uint8
 	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
 	counts []countRange
-	// lasts are the outcomes of the record's latest attempts when its dead letters were asked for, as a set; unsure: one of them is not known.
-	lasts  uint16
-	unsure bool
+	// lasts are the outcomes of the latest attempts of its processes when they asked for its dead letters, begun at the earliest when lastFrom says; unsure:
+	// one of them is not known, or was not answered in words that a reason could quote, or may have missed its process.
+	lasts    outcomes
+	lastFrom time.Duration
+	unsure   bool
+	// by is the process that asked for it in one delivery, and alone; parted: there is none such.
+	by     holder
+	parted bool
 	// disturbed is how many more copies earlier lives justified.
 	disturbed int
 	// transactional: one was asked for in a transaction.
@@ -122,6 +129,7 @@ func (w *world) newWrite(number int32, r *record, by holder) write {
 		}
 	}
 	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && same
+	one.whole = one.sameDelivery && w.memory && !w.hops && !w.share && r.lives == 0 && (p == nil || !p.regained)
 	return one
 }
 
@@ -131,7 +139,21 @@ func (w *world) askLetter(one *write, r *record) {
 	}
 	l := w.letter(one.record)
 	l.transactional = l.transactional || one.producer != none
+	l.parted = l.parted || !one.whole || l.asked > 0 && l.by != one.by
+	l.by = one.by
 	l.ask(one, r, w.startedAnew(one.record, r), uint16(min(w.contract.MaxAttempts, 1<<15)))
+	w.noteLast(l, one)
+}
+
+// noteLast notes which answer its process had last when it asked for a dead letter.
+func (w *world) noteLast(l *lettered, one *write) {
+	const wordless = 1<<history.OutcomeNone | 1<<history.OutcomeTimeout | 1<<history.OutcomeReset
+	b := &one.before
+	l.lasts |= setOf(b.outcome)
+	l.lastFrom = min(l.lastFrom, b.start)
+	// Of what was disturbed before, a worker of an earlier delivery may still be at an attempt of its own.
+	disturbed := !one.sameDelivery || w.everDisrupted(one.record)
+	l.unsure = l.unsure || disturbed || !b.ended || b.gone || l.lasts&wordless != 0 || w.missed(b.start, b.end)
 }
 
 // lettersAsked are the dead letters that the event at hand asks for: a write of one, or a reject.
@@ -161,7 +183,7 @@ func (w *world) ofEarlierLife(e *history.Event, r *record) bool {
 func (w *world) letter(number int32) *lettered {
 	l := w.letters[number]
 	if l == nil {
-		l = &lettered{last: writeID{producer: none}}
+		l = &lettered{last: writeID{producer: none}, lastFrom: endless}
 		w.letters[number] = l
 	}
 	return l
@@ -200,11 +222,6 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	}
 	l.until = one.at
 	l.asked = bump(l.asked)
-	if b := &one.before; b.any && b.ended && !b.gone && b.outcome < 16 {
-		l.lasts |= 1 << b.outcome
-	} else {
-		l.unsure = true
-	}
 	counts := countRange{one.inSeries, one.attempts}
 	if r.has(markMixed) {
 		counts.from = min(counts.from, 1) // some of the attempts may be those of another delivery

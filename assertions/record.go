@@ -84,18 +84,20 @@ type record struct {
 	// born is when its present life began: it was sent, or a replay of it was asked for.
 	born                                                time.Duration
 	lastTerminal, seriesStart, lastSuccess, letterAcked stamp
-	topic                                               int16
-	epoch                                               uint16 // as much of the partition's as tells one from the next
-	flags                                               mark
-	keyHash, valueHash, headersHash                     hash
-	partition                                           int32
-	prev, next                                          int32
-	disturbedFrom                                       uint32
-	disturbedTo                                         uint32
-	held                                                holder
-	attempts                                            uint16
-	inSeries                                            uint16
-	inRun                                               uint16
+	// answers are the outcomes of all its attempts, of earlier lives too, as a set.
+	answers                         outcomes
+	topic                           int16
+	epoch                           uint16 // as much of the partition's as tells one from the next
+	flags                           mark
+	keyHash, valueHash, headersHash hash
+	partition                       int32
+	prev, next                      int32
+	disturbedFrom                   uint32
+	disturbedTo                     uint32
+	held                            holder
+	attempts                        uint16
+	inSeries                        uint16
+	inRun                           uint16
 	// These count up to 255.
 	successes, failedWrites, excuses uint8
 	hops                             uint8

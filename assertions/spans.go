@@ -140,3 +140,27 @@ func (w *world) answersHidden(instance int16, from, to time.Duration) (why strin
 	}
 	return "", false
 }
+
+// attemptsHidden is answersHidden, where only more attempts than the oracle saw would be an excuse. In a rush there was no time for them, by the waits that
+// the contract promises: a stall hides attempts, and does not shorten what lies between them.
+func (w *world) attemptsHidden(instance int16, from, to time.Duration, rush bool) (why string, hidden bool) {
+	why, hidden = w.answersHidden(instance, from, to)
+	return why, hidden && (!rush || w.faulted(onDownstreamLink, from, to))
+}
+
+// waitsLimit is of how many waits it is asked whether there was time for them.
+const waitsLimit = 1000
+
+// takesLonger reports whether so many attempts, of which each but the last is followed by its promised wait, take longer than that.
+func (w *world) takesLonger(attempts int, than time.Duration) bool {
+	least := time.Duration(0)
+	for k := 1; k < min(attempts, waitsLimit) && least <= than; k++ {
+		least += max(w.contract.Backoff.Wait(k)-earlySlack, 0)
+	}
+	return least > than
+}
+
+// rushed reports whether the process that asks for the dead letter can't have made so many attempts: what it does not get an answer to is retryable, too.
+func (w *world) rushed(one *write, attempts int) bool {
+	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable && w.takesLonger(attempts, one.at-w.record(one.record).born)
+}

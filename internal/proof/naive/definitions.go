@@ -386,6 +386,8 @@ func (j *judge) letters(r *record) {
 		switch {
 		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &e.Claim):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
+		case r.disturbed && len(e.Claim.Beside().Quotes) > 0 && len(r.letters) > 0 && !j.everAnswered(r, e.Claim.Beside().Quotes):
+			j.saw("dlq-fidelity", "metadata-wrong", r)
 		case r.disturbed && (e.Claim.Attempts >= 0 || len(e.Claim.Beside().Quotes) > 0):
 			j.open("dlq-fidelity", "metadata-wrong", r) // which attempts, and how many, a process knew of is not known
 		}
@@ -403,17 +405,32 @@ func (j *judge) untrue(r *record, e *history.Event) bool {
 	if more.Epoch != nil && more.Epochs != nil && *more.Epoch != more.Epochs[0] && (*more.Epoch < 0 || *more.Epoch > max(more.Epochs[1], j.assigned())) || len(more.Twice) > 0 {
 		return true
 	}
-	if r.disturbed || len(more.Quotes) == 0 || len(r.letters) == 0 {
-		return false
+	return !r.disturbed && len(r.letters) > 0 && !j.mayQuote(r, more.Quotes)
+}
+
+// mayQuote: the process that wrote one of the dead letters may have had one of these answers last.
+func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
+	if len(quotes) == 0 {
+		return true
 	}
-	for _, l := range r.letters {
+	return slices.ContainsFunc(r.letters, func(l written) bool {
 		count, last := r.before(l.asked)
-		if count == 0 || last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout || last.outcome == history.OutcomeReset ||
-			slices.Contains(more.Quotes, last.outcome) {
-			return false
+		silent := last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout || last.outcome == history.OutcomeReset
+		return count == 0 || slices.Contains(quotes, last.outcome) || silent && j.everAnswered(r, quotes)
+	})
+}
+
+// everAnswered: an attempt of the record was, or it was never answered.
+func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
+	answered := false
+	for i := range r.attempts {
+		if a := &r.attempts[i]; a.end >= 0 {
+			if answered = true; slices.Contains(quotes, a.outcome) {
+				return true
+			}
 		}
 	}
-	return true
+	return !answered
 }
 
 // truth: as many attempts as the dead letter says had been made when it, or another of the record's, was asked for.
