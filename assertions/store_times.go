@@ -341,6 +341,7 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 	case keep <= 0 || before.made == never || one.made == never:
 		return
 	}
+	c.judgeOverstay(entry, before, one.made, changeMark(one))
 	if kept := one.made - before.made; kept+clockGrain < keep && one.made-entry.preceding(before)+clockGrain < keep {
 		c.saw("retention-early", c.of(entry, one.seen, func() string {
 			return fmt.Sprintf("entry %d was %s for %s when it was taken away; it must be kept for %s", entry.number, one.From, near(kept), near(keep))
@@ -396,15 +397,25 @@ func (c *storeLifecycle) judgeEnd(entry *storeEntry, last *storeChange) {
 		}
 		c.judgeTaken(entry, last, min(ended, c.s.auditedAt), changeMark(last))
 	}
+	c.judgeOverstay(entry, last, ended)
+}
+
+// judgeOverstay: an entry that came to its end is not kept until the time, if the keeper could have taken it away long before.
+func (c *storeLifecycle) judgeOverstay(entry *storeEntry, last *storeChange, until time.Duration, marks ...moment) {
 	keep, ends := c.keeps(last.To)
 	if c.contract.Retention == nil || !ends || keep <= 0 || last.made == never {
 		return
 	}
 	due := last.made + keep
 	patience := 2*c.contract.Retention.Sweep + c.contract.Late
-	if over := ended - due; over > patience && c.couldHave("keeper", due, ended, patience) {
-		c.saw("retention-late", c.of(entry, c.s.until, func() string {
-			return fmt.Sprintf("entry %d has been %s since %s, and may be kept for %s", entry.number, last.To, near(last.made), near(keep))
-		}, changeMark(last)))
+	if until-due <= patience || !c.couldHave("keeper", due, until, patience) {
+		return
 	}
+	at := c.s.until
+	if len(marks) > 0 {
+		at = marks[0].at
+	}
+	c.saw("retention-late", c.of(entry, at, func() string {
+		return fmt.Sprintf("entry %d was %s for %s, and may be kept for %s", entry.number, last.To, near(until-last.made), near(keep))
+	}, append(marks, changeMark(last))...))
 }

@@ -660,6 +660,19 @@ func storeTimeTales() []tale {
 			b.stores().dead(0).ingest(0).change(history.StoreAbsent)
 			return b.settled()
 		}},
+		{"resolved and removed long after its time", []string{"retention-late"}, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+			b.wait(6 * time.Second)
+			e.change(history.StoreAbsent)
+			return b.settled()
+		}},
+		{"resolved and removed late, as the database could not be reached when it was due", nil, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+			gone := b.fault("network", "store", "the link to the database is down")
+			b.wait(2 * time.Second).breaks(gone).wait(3900 * ms).heals(gone).wait(100 * ms)
+			e.change(history.StoreAbsent)
+			return b.settled()
+		}},
 		{"resolved and kept for ever", []string{"retention-late"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			b.wait(6 * time.Second)

@@ -22,6 +22,7 @@ func StoreCorruptions() []Corruption {
 		{Name: "a worker puts an entry into the archive", Promise: promise("illegal-transition"), apply: shelved},
 		{Name: "another worker takes what is locked", Promise: promise("double-lock"), apply: takenOver},
 		{Name: "a resolved entry is removed before its time", Promise: promise("retention-early"), apply: removedEarly},
+		{Name: "a resolved entry is removed long after its time", Promise: promise("retention-late"), apply: removedLate},
 		{Name: "a resolved entry is kept for ever", Promise: promise("retention-late"), apply: keptForEver},
 	}
 }
@@ -246,6 +247,27 @@ func removedEarly(v *view) (int32, bool) {
 	_, resolved := v.change(one, -2)
 	_, removed := v.change(one, -1)
 	removed.Aux, removed.Time = resolved.Aux+int64(200*ms), resolved.Time+200*ms
+	return one.record, true
+}
+
+func removedLate(v *view) (int32, bool) {
+	retention := v.Header.Store.Retention
+	if retention == nil {
+		return none, false
+	}
+	last := v.phase(history.PhaseAudit) - 10*ms
+	one := v.anyEntry(func(r *rows) bool {
+		if v.goes(r, history.StoreAbsent) < 1 {
+			return false
+		}
+		_, resolved := v.change(r, -2)
+		return last-time.Duration(resolved.Aux) > retention.Resolved+2*retention.Sweep+v.Header.Store.Late+100*ms
+	})
+	if one == nil {
+		return none, false
+	}
+	_, removed := v.change(one, -1)
+	removed.Aux, removed.Time = int64(last), last
 	return one.record, true
 }
 

@@ -284,6 +284,7 @@ func (j *judge) retained(r *record, l *life, i int) {
 	if one.To != history.StoreAbsent && (one.From != history.StoreFailed || one.To != history.StoreArchived) {
 		return
 	}
+	j.overdue(r, before, one.made)
 	keep, ends := j.keeps(one.From)
 	switch began := before.made; {
 	case !ends:
@@ -317,21 +318,28 @@ func (j *judge) keeps(state history.StoreState) (keep time.Duration, ends bool) 
 // overstays: what is at its end is not kept for longer than the retention says, and what is due is taken.
 func (j *judge) overstays(r *record, last *step) {
 	drained := j.since(history.PhaseAudit)
-	keep, ends := j.keeps(last.To)
-	if retention := j.header.Store.Retention; retention != nil && ends && keep > 0 {
-		allowed := 2*retention.Sweep + j.header.Store.Late
-		switch over := drained - last.made - keep; {
-		case over > allowed-margin && over <= allowed+margin:
-			j.open(lifecycle, "retention-late", r)
-		case over > allowed:
-			j.saw(lifecycle, "retention-late", r)
-		}
-	}
+	j.overdue(r, last, drained)
 	switch {
 	case last.To == history.StorePending && last.Next != history.None:
 		j.late(r, max(last.Next, last.made), drained)
 	case last.To == history.StoreProcessing:
 		j.open(lifecycle, "orphaned-lock", r)
+	}
+}
+
+// overdue: an entry that has come to its end is gone at the time when the retention is over, with an allowance.
+func (j *judge) overdue(r *record, last *step, until time.Duration) {
+	keep, ends := j.keeps(last.To)
+	retention := j.header.Store.Retention
+	if retention == nil || !ends || keep <= 0 {
+		return
+	}
+	allowed := 2*retention.Sweep + j.header.Store.Late
+	switch over := until - last.made - keep; {
+	case over > allowed-margin && over <= allowed+margin:
+		j.open(lifecycle, "retention-late", r)
+	case over > allowed:
+		j.saw(lifecycle, "retention-late", r)
 	}
 }
 
