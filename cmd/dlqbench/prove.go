@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -52,8 +51,8 @@ Prove the checkers, in four parts; without arguments the first three of them, an
   oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of the
                 definitions, which must agree
   completeness  consumers and replays with one planted bug each are run, seed after seed, and must be named by the right anomaly; the
-                correct consumer must pass the same scenarios. By --suite: each in the scenario that was written for it (aimed), once in every
-                shipped scenario that applies to it and again in the two that name it best (library), or bugs of ordinary consumers in the
+                correct consumer must pass the same scenarios. By --suite: each in the scenario that was written for it (aimed); in a shipped
+                scenario that names it, then once in every one that applies to it (library); or bugs of ordinary consumers in the
                 scenarios that dlqbench init writes, one after another until one names it (default: nine in ten must be named with every seed)
   soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode it has, under every
                 fault there is, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped where it is missing)
@@ -67,7 +66,7 @@ command that does it again.`),
   dlqbench prove strangers --strangers test/strangers --first 200 --runs 12
   dlqbench prove completeness --mutant commit-before-dlq-ack --seeds 20
   dlqbench prove completeness --suite default
-  dlqbench prove completeness --suite library --for 1h --resume library.json --json library.json`,
+  dlqbench prove completeness --suite library --for 1h --resume library.json`,
 		ValidArgs: proofParts(),
 		RunE: func(command *cobra.Command, args []string) error {
 			for _, arg := range args {
@@ -92,7 +91,7 @@ command that does it again.`),
 	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug; 5 unless given in the suite default")
 	f.StringVar(&flags.suite, "suite", proof.SuiteAimed, "completeness: the scenarios: "+strings.Join(proof.Suites(), ", "))
 	f.StringArrayVar(&flags.scenarios, "scenario", nil, "completeness: only this scenario of the suite library or default; may be repeated")
-	f.StringVar(&flags.resume, "resume", "", "completeness: count the runs in this file, which --json wrote, and don't do them again; it need not exist yet")
+	f.StringVar(&flags.resume, "resume", "", "completeness: go on from the runs in this file of the suite library or default, and add the new ones to it; it need not exist yet")
 	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
 	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
 	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: begin no run after this time (0: no limit)")
@@ -121,6 +120,9 @@ func (f *proveFlags) check(args []string, seedsGiven bool) error {
 	}
 	if f.suite == proof.SuiteAimed && len(f.scenarios) > 0 {
 		return errors.New("--scenario goes with --suite library or default: in the suite aimed, each planted bug has its own scenario")
+	}
+	if f.suite == proof.SuiteAimed && f.resume != "" {
+		return errors.New("--resume goes with --suite library or default: its file has runs in shipped scenarios")
 	}
 	if f.suite == proof.SuiteDefault && !seedsGiven {
 		f.seeds = defaultSuiteSeeds
@@ -153,7 +155,7 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 		case "oracle":
 			result.Oracle, err = config.ProveOracle(ctx, flags.first, flags.histories)
 		case "completeness":
-			result.Completeness, err = proveCompleteness(ctx, config, flags)
+			result.Completeness, err = a.proveCompleteness(ctx, config, flags)
 		case proofStrangers:
 			result.Strangers, err = a.proveStrangers(ctx, config, flags)
 		case "soundness":
@@ -169,25 +171,30 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 	return a.printProof(ctx, &result, flags)
 }
 
-func proveCompleteness(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Completeness, error) {
+func (a *app) proveCompleteness(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Completeness, error) {
 	aim := proof.Aim{
 		Suite: flags.suite, Mutants: flags.mutants, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds, Limit: flags.limit,
 	}
 	if aim.Suite == proof.SuiteDefault && len(aim.Scenarios) == 0 {
 		aim.Scenarios = scaffold.Suite()
 	}
-	if flags.resume != "" {
-		var earlier proof.Result
-		text, err := os.ReadFile(flags.resume)
-		if err == nil {
-			err = json.Unmarshal(text, &earlier)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("reading the runs to go on from: %w", err)
-		}
-		aim.Earlier = earlier.Completeness
+	if flags.resume == "" {
+		return config.ProveCompleteness(ctx, aim)
 	}
-	return config.ProveCompleteness(ctx, aim)
+	measured, err := proof.ReadMeasured(flags.resume)
+	if err != nil {
+		return nil, err
+	}
+	aim.Earlier = measured
+	table, err := config.ProveCompleteness(ctx, aim)
+	if table != nil {
+		measured.Add(table)
+		err = errors.Join(err, a.writeFile(flags.resume, func(w io.Writer) error {
+			_, err := measured.WriteTo(w)
+			return err
+		}))
+	}
+	return table, err
 }
 
 func (a *app) proveStrangers(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Soundness, error) {

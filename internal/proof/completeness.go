@@ -32,7 +32,7 @@ type MutantRow struct {
 	Invariant string `json:"invariant"`
 	Anomaly   string `json:"anomaly"`
 	Scenario  string `json:"scenario"`
-	// Digest tells the scenario's text from an earlier one.
+	// Digest tells the bug and the scenario from earlier forms.
 	Digest string `json:"digest,omitempty"`
 	// Caught of Seeds runs were judged to violate Invariant by Anomaly.
 	Caught int `json:"caught"`
@@ -105,61 +105,75 @@ type matrix struct {
 
 // ProveCompleteness runs planted bugs, and the correct consumer, in the scenarios of a suite.
 func (c *Config) ProveCompleteness(ctx context.Context, aim Aim) (*Completeness, error) {
-	bugs, of, err := aim.aims()
+	m, bugs, err := c.table(aim)
 	if err != nil {
 		return nil, err
 	}
-	if len(bugs) == 0 {
-		return nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench mutant lists all", strings.Join(aim.Mutants, " or "), aim.Suite)
-	}
-	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim, texts: map[string][]byte{}, begin: ctx}
+	m.begin = ctx
 	if aim.Limit > 0 {
 		var stop context.CancelFunc
 		m.begin, stop = context.WithTimeout(ctx, aim.Limit)
 		defer stop()
 	}
-	m.rows(bugs, of)
 	switch aim.Suite {
 	case SuiteLibrary:
+		m.inTurn(ctx, bugs, 1)
+		m.best(ctx, 1)
 		m.survey(ctx)
-		m.best(ctx)
+		m.best(ctx, again)
 	case SuiteDefault:
-		m.inTurn(ctx, bugs)
+		m.inTurn(ctx, bugs, aim.Seeds)
 	default:
 		m.everySeed(ctx)
 	}
 	return m.Completeness, ctx.Err()
 }
 
-// rows are made before anything is run; what an earlier proof knows of them is taken over.
+// table has all rows of an aim, with what is known of them before anything is run.
+func (c *Config) table(aim Aim) (*matrix, []mutants.Mutant, error) {
+	bugs, of, err := aim.aims()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(bugs) == 0 {
+		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench mutant lists all", strings.Join(aim.Mutants, " or "), aim.Suite)
+	}
+	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim, texts: map[string][]byte{}}
+	m.rows(bugs, of)
+	return m, bugs, nil
+}
+
+// rows are made before anything is run; what was measured of them earlier is taken over.
 func (m *matrix) rows(bugs []mutants.Mutant, of map[string][]target) {
+	earlier := cmp.Or(m.aim.Earlier, &Measured{})
 	for _, mutant := range bugs {
 		if len(of[mutant.Name]) == 0 {
 			m.Untried = append(m.Untried, mutant.Name)
 		}
 		for _, at := range of[mutant.Name] {
 			row := MutantRow{
-				Mutant: mutant.Name, What: mutant.What, Invariant: mutant.Invariant, Anomaly: mutant.Anomaly, Scenario: at.name, Digest: at.digest, Named: map[string]int{},
+				Mutant: mutant.Name, What: mutant.What, Invariant: mutant.Invariant, Anomaly: mutant.Anomaly, Scenario: at.name,
+				Digest: rowDigest(mutant, at), Runs: earlier.find(earlier.Bugs, mutant.Name, at.name), Named: map[string]int{},
 			}
-			control := ControlRow{Scenario: at.name, Digest: row.Digest, beside: mutant.Name}
-			if earlier := m.aim.Earlier; earlier != nil {
-				for _, known := range earlier.Mutants {
-					if known.Mutant == row.Mutant && known.Scenario == row.Scenario && known.Digest == row.Digest {
-						row = known
-					}
-				}
-				for _, known := range earlier.Controls {
-					if known.Scenario == control.Scenario && known.Digest == control.Digest {
-						control, control.beside = known, mutant.Name
-					}
-				}
-			}
+			row.Caught, row.Seeds = shown(row.Runs), len(row.Runs)
 			m.Mutants = append(m.Mutants, row)
 			if m.texts[at.name] == nil {
+				control := ControlRow{Scenario: at.name, Digest: at.digest, beside: mutant.Name, Runs: earlier.find(earlier.Correct, "", at.name)}
+				control.Passed, control.Seeds = shown(control.Runs), len(control.Runs)
 				m.Controls, m.texts[at.name] = append(m.Controls, control), at.text
 			}
 		}
 	}
+}
+
+// shown counts the runs that showed what they should.
+func shown(runs []SeedRun) (n int) {
+	for _, run := range runs {
+		if run.Shown {
+			n++
+		}
+	}
+	return n
 }
 
 // everySeed runs everything with each seed.
@@ -198,8 +212,8 @@ func (m *matrix) survey(ctx context.Context) {
 	})
 }
 
-// best runs the scenarios that named a bug best with all seeds; of those that named it as well as each other, the quickest.
-func (m *matrix) best(ctx context.Context) {
+// best runs so many scenarios that named a bug best with all seeds; of those that named it as well as each other, the quickest.
+func (m *matrix) best(ctx context.Context, n int) {
 	of := map[string][]*MutantRow{}
 	for i := range m.Mutants {
 		if row := &m.Mutants[i]; row.Caught > 0 {
@@ -209,7 +223,7 @@ func (m *matrix) best(ctx context.Context) {
 	var rows []*MutantRow
 	for _, all := range of {
 		slices.SortFunc(all, better)
-		rows = append(rows, all[:min(again, len(all))]...)
+		rows = append(rows, all[:min(n, len(all))]...)
 	}
 	slices.SortFunc(rows, func(a, b *MutantRow) int { return cmp.Compare(a.Mutant, b.Mutant) })
 	m.each(m.begin, m.aim.Seeds*len(rows), func(i int) {
@@ -222,10 +236,10 @@ func better(a, b *MutantRow) int {
 	return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(meanSeconds(a.Runs), meanSeconds(b.Runs)), cmp.Compare(a.Scenario, b.Scenario))
 }
 
-// inTurn runs, with each seed, each bug in one scenario after another until one of them names it.
-func (m *matrix) inTurn(ctx context.Context, bugs []mutants.Mutant) {
+// inTurn runs, with each of so many seeds, each bug in one scenario after another until one of them names it.
+func (m *matrix) inTurn(ctx context.Context, bugs []mutants.Mutant, seeds int) {
 	all := len(m.Controls) + len(bugs)
-	m.each(m.begin, m.aim.Seeds*all, func(i int) {
+	m.each(m.begin, seeds*all, func(i int) {
 		seed, which := m.aim.First+uint64(i/all), i%all
 		if which < len(m.Controls) {
 			m.control(ctx, &m.Controls[which], seed)
@@ -239,16 +253,20 @@ func (m *matrix) inTurn(ctx context.Context, bugs []mutants.Mutant) {
 	})
 }
 
-// likeliest are the rows of a bug, first those that have named it most often.
+// likeliest are the rows of a bug, first those that have named it most often, then those whose scenarios have named most bugs.
 func (m *matrix) likeliest(mutant string) (rows []*MutantRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	caught := map[string]int{}
 	for i := range m.Mutants {
-		if m.Mutants[i].Mutant == mutant {
-			rows = append(rows, &m.Mutants[i])
+		row := &m.Mutants[i]
+		if caught[row.Scenario] += row.Caught; row.Mutant == mutant {
+			rows = append(rows, row)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *MutantRow) int { return cmp.Compare(b.Caught, a.Caught) })
+	slices.SortStableFunc(rows, func(a, b *MutantRow) int {
+		return cmp.Or(cmp.Compare(b.Caught, a.Caught), cmp.Compare(caught[b.Scenario], caught[a.Scenario]))
+	})
 	return rows
 }
 

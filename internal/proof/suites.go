@@ -27,7 +27,8 @@ var aimed embed.FS
 const (
 	// SuiteAimed runs each bug in the one scenario of testdata that was written for it.
 	SuiteAimed = "aimed"
-	// SuiteLibrary runs each bug once in every shipped scenario that applies to it, and then again in the two that name it best.
+	// SuiteLibrary looks for a shipped scenario that names the bug and runs that one with all seeds, then each bug once in every scenario that applies to
+	// it, then the two that name it best with all seeds: a measurement that ends early knows something of every bug.
 	SuiteLibrary = "library"
 	// SuiteDefault runs the bugs of ordinary consumers in the scenarios that dlqbench init writes, one after the other until one names the bug.
 	SuiteDefault = "default"
@@ -49,9 +50,12 @@ type Aim struct {
 	Seeds int
 	// Limit is the time after which no run begins; 0: none.
 	Limit time.Duration
-	// Earlier runs count, and are not done again, unless their scenario has changed since; nil: there are none.
-	Earlier *Completeness
+	// Earlier runs in shipped scenarios count, and are not done again; nil: there are none.
+	Earlier *Measured
 }
+
+// digestLength is how many hexadecimal digits of a digest are kept.
+const digestLength = 12
 
 // target is a scenario in which bugs are run.
 type target struct {
@@ -76,7 +80,7 @@ func readTarget(name string, text []byte) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("encoding the scenario %s: %w", name, err)
 	}
-	return target{name: name, text: text, scenario: scenario, digest: fmt.Sprintf("%x", sha256.Sum256(meaning))[:12]}, nil
+	return target{name: name, text: text, scenario: scenario, digest: fmt.Sprintf("%x", sha256.Sum256(meaning))[:digestLength]}, nil
 }
 
 func aimedAt(mutant mutants.Mutant) (target, error) {
@@ -119,13 +123,17 @@ func (a *Aim) aims() (bugs []mutants.Mutant, of map[string][]target, err error) 
 		}
 	}
 	of = map[string][]target{}
+	owns := map[string]target{}
 	for _, mutant := range mutants.All() {
 		if len(a.Mutants) > 0 && !slices.Contains(a.Mutants, mutant.Name) {
 			continue
 		}
-		own, err := aimedAt(mutant)
-		if err != nil {
-			return nil, nil, err
+		own, known := owns[mutant.Scenario]
+		if !known {
+			if own, err = aimedAt(mutant); err != nil {
+				return nil, nil, err
+			}
+			owns[mutant.Scenario] = own
 		}
 		if a.Suite == SuiteDefault && (mutant.Kind() != "consume" || !ordinary(own.scenario)) {
 			continue
@@ -170,6 +178,8 @@ func parts(s *scenarios.Scenario) (has []string) {
 		"offset metadata": s.Subject.Reference != nil && s.Subject.Reference.OffsetMetadata,
 		"health probe":    s.Store != nil && s.Store.Probe,
 		"retention":       s.Store != nil && s.Store.Retention != nil,
+		"retry promised":  s.Subject.Reference != nil && s.Subject.Reference.DLQOnFailure == consumer.FailureRetry,
+		"crash promised":  s.Subject.Reference != nil && s.Subject.Reference.DLQOnFailure == consumer.FailureCrash,
 	} {
 		if there {
 			has = append(has, part)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
 )
 
@@ -60,6 +59,8 @@ func TestApplies(t *testing.T) {
 		{SuiteLibrary, "store-probe-ignored", []string{"store-conditional"}, []string{"store-lifecycle"}},
 		{SuiteLibrary, "store-republishes-twice", []string{"store-republish-crash"}, []string{"store-lifecycle"}},
 		{SuiteLibrary, "names-another-service", []string{"hexkit-shared-dlq"}, []string{"smoke"}},
+		{SuiteLibrary, "ends-as-if-all-were-well", []string{"dlq-refused-for-good"}, []string{"smoke", "dlq-long-outage"}},
+		{SuiteLibrary, "halts-where-it-promised-to-retry", []string{"dlq-long-outage"}, []string{"smoke", "dlq-refused-for-good"}},
 		{SuiteLibrary, "time-of-1970", []string{"management-envelope"}, []string{"smoke", "management-store"}},
 		{SuiteDefault, "drop-on-term", scaffold.Suite(), nil},
 	} {
@@ -87,26 +88,29 @@ func TestApplies(t *testing.T) {
 	}
 }
 
-// What an earlier proof knows is taken over, unless the scenario was another one then.
-func TestResume(t *testing.T) {
-	aim := Aim{Suite: SuiteDefault, Mutants: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"}, First: 1, Seeds: 1}
-	bugs, of, err := aim.aims()
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := func(earlier *Completeness) *matrix {
-		aim.Earlier = earlier
-		m := &matrix{Completeness: &Completeness{}, aim: aim, texts: map[string][]byte{}}
-		m.rows(bugs, of)
-		return m
-	}
-	first := made(nil)
-	first.Mutants[0].count(1, 4, &assertions.Verdict{})
-	first.Mutants[1].count(1, 4, &assertions.Verdict{})
-	first.Mutants[1].Digest = "of another text"
-	second := made(first.Completeness)
-	if len(second.Mutants) != 2 || second.Mutants[0].Seeds != 1 || second.Mutants[1].Seeds != 0 {
-		t.Errorf("taken over: %+v", second.Mutants)
+// A bug to which no scenario of the default suite applies is told, and counts as one; but it is none that the suite missed.
+func TestHoldsLeavesOutUntriedBugs(t *testing.T) {
+	for _, c := range []struct {
+		suite                 string
+		always, once, untried int
+		holds                 bool
+	}{
+		{SuiteDefault, 18, 2, 0, true}, {SuiteDefault, 18, 2, 5, true}, {SuiteDefault, 18, 3, 0, false},
+		// Untried bugs don't excuse missed ones: of 21 tried, two may be missed; of 31, it would be three.
+		{SuiteDefault, 18, 3, 10, false},
+		{SuiteDefault, 0, 0, 3, false}, // nothing was tried at all
+		{SuiteLibrary, 5, 0, 0, true}, {SuiteLibrary, 5, 0, 1, false},
+	} {
+		table := suiteOf(c.suite, c.always, c.once)
+		for n := range c.untried {
+			table.Untried = append(table.Untried, fmt.Sprint("untried", n))
+		}
+		if table.Holds() != c.holds {
+			t.Errorf("%s with %d bugs named, %d missed and %d untried: it holds: %v", c.suite, c.always, c.once, c.untried, !c.holds)
+		}
+		if _, all := table.named(); all != c.always+c.once+c.untried {
+			t.Errorf("%d bugs are counted, want %d", all, c.always+c.once+c.untried)
+		}
 	}
 }
 

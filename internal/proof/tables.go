@@ -4,6 +4,8 @@ package proof
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -151,10 +153,14 @@ func (c *Completeness) failures(b *strings.Builder) {
 	list(b, "could not be run: ", c.Errors)
 }
 
-// suiteMarkdown says of each bug which scenarios of the suite name it.
 func (c *Completeness) suiteMarkdown() string {
+	return fmt.Sprintf("\n## Completeness, %s: planted bug × scenario\n\n%s", c.Suite, c.suiteTables())
+}
+
+// suiteTables say of each bug which scenarios of the suite name it.
+func (c *Completeness) suiteTables() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## Completeness, %s: planted bug × scenario\n\n", c.Suite)
+	b.WriteString(c.counts() + "\n\n")
 	rows := [][]string{{"planted bug", "must be named as", "named", "by", "by none of", "what is wrong"}}
 	for _, one := range c.bugs() {
 		var by, none []string
@@ -180,11 +186,39 @@ func (c *Completeness) suiteMarkdown() string {
 	}
 	b.WriteString(table(rows))
 	list(&b, "no scenario of the suite applies to ", c.Untried)
-	for name, why := range c.Skipped {
-		list(&b, "skipped "+name+": ", []string{why})
+	for _, name := range slices.Sorted(maps.Keys(c.Skipped)) {
+		list(&b, "skipped "+name+": ", []string{c.Skipped[name]})
 	}
 	c.failures(&b)
 	return b.String()
+}
+
+// counts says in a sentence how much was measured, and what was named.
+func (c *Completeness) counts() string {
+	full, all := c.named()
+	once, pairs, tried, runs, unnamed := 0, 0, 0, 0, []string(nil)
+	for _, one := range c.bugs() {
+		if slices.ContainsFunc(one.rows, func(row *MutantRow) bool { return row.Caught > 0 }) {
+			once++
+		} else {
+			unnamed = append(unnamed, one.Mutant)
+		}
+		for _, row := range one.rows {
+			pairs, runs = pairs+1, runs+row.Seeds
+			if row.Seeds > 0 {
+				tried++
+			}
+		}
+	}
+	text := fmt.Sprintf("Of %d planted bugs, %d were named at least once, and %d with each of %d seeds. Of %d pairs of a bug and a scenario that applies to it, %d were run, in %d runs.",
+		all, once, full, c.Wanted, pairs, tried, runs)
+	if n := len(c.Untried); n > 0 {
+		text += fmt.Sprintf(" To %d bugs none applies.", n)
+	}
+	if len(unnamed) > 0 {
+		text += " Named by none so far: " + strings.Join(unnamed, ", ") + "."
+	}
+	return text
 }
 
 // last is the number of the last run.
