@@ -1,6 +1,10 @@
 package histories
 
-import "github.com/dlqbench/dlqbench/history"
+import (
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
 
 func lossCorruptions() []Corruption {
 	loss := func(anomaly string) Promise { return Promise{"no-loss", anomaly} }
@@ -74,9 +78,19 @@ func stuck(v *view) (int32, bool) {
 			gone = append(gone, one.answer)
 		}
 	}
+	if v.endedByCommit(at, committed, v.offset(f)) {
+		return none, false
+	}
 	v.offsets(at).Aux = committed
 	v.remove(gone...)
 	return about(f)
+}
+
+// endedByCommit: of a record between the two offsets nothing but a commit says that it is finished.
+func (v *view) endedByCommit(at spot, from, to int64) bool {
+	return slices.ContainsFunc(v.records, func(f *facts) bool {
+		return f.acked != none && v.home(f) == at && v.offset(f) >= from && v.offset(f) < to && v.Events[f.send].Flags != 0
+	})
 }
 
 func dropped(v *view) (int32, bool) {

@@ -49,7 +49,7 @@ func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 // Corruptions lists them, those of one invariant together.
 func Corruptions() []Corruption {
 	return slices.Concat(commitCorruptions(), lossCorruptions(), attemptCorruptions(), backoffCorruptions(), letterCorruptions(),
-		outageCorruptions(), replayCorruptions(), groupCorruptions(), lifeCorruptions())
+		outageCorruptions(), replayCorruptions(), refusedCorruptions(), groupCorruptions(), lifeCorruptions())
 }
 
 // about turns a record, nil for no place, into what apply returns.
