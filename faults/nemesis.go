@@ -162,7 +162,7 @@ func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned
 		return 0, false, err
 	}
 	if waits && n.Triggers == nil {
-		return 0, false, fmt.Errorf("it waits for %q, and nobody tells when that happens", planned.Spec.When)
+		return 0, false, fmt.Errorf("trigger %q is not available in this run", planned.Spec.When)
 	}
 	start = steady + planned.At
 	if !SleepUntil(ctx, n.Clock, start) || !n.afterOthers(ctx, planned, schedule) {

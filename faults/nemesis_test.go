@@ -140,7 +140,7 @@ func TestNemesisErrors(t *testing.T) {
 	for want, planned := range map[string]Planned{
 		`no injector for kind "magic"`:       {PlannedFault: history.PlannedFault{Kind: "magic"}},
 		`"tea time" is nothing that a fault`: {Spec: Spec{When: "tea time"}, PlannedFault: history.PlannedFault{Kind: "network"}},
-		"nobody tells when that happens":     {Spec: Spec{When: "backoff"}, PlannedFault: history.PlannedFault{Kind: "network"}},
+		"is not available in this run":       {Spec: Spec{When: "backoff"}, PlannedFault: history.PlannedFault{Kind: "network"}},
 	} {
 		nemesis := Nemesis{Injectors: map[string]Injector{"network": d}, Sink: d, Clock: d}
 		if err := nemesis.Run(t.Context(), 0, []Planned{planned}); err == nil || !strings.Contains(err.Error(), want) {

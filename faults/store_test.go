@@ -72,7 +72,7 @@ func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
 		"two":              {"{at: 1s, for: 1s, store: {crash: true, process: worker 0, clock_ahead: 1s}}", setting, "exclude each other"},
 		"both ways":        {"{at: 1s, for: 1s, store: {process: worker 0, clock_ahead: 1s, clock_behind: 2s}}", setting, "exclude each other"},
 		"whose clock":      {"{at: 1s, for: 1s, store: {clock_ahead: 1s}}", setting, "say whose clock is wrong"},
-		"a router's":       {"{at: 1s, for: 1s, store: {process: router 0, clock_ahead: 1s}}", setting, "a router goes by no clock"},
+		"a router's":       {"{at: 1s, for: 1s, store: {process: router 0, clock_ahead: 1s}}", setting, "a router does not use a clock"},
 		"no such worker":   {"{at: 1s, for: 1s, store: {process: worker 2, clock_ahead: 1s}}", setting, "there is no worker 2"},
 		"nobody's":         {"{at: 1s, store: {process: worker 0, restart: true}}", setting, "leave it out"},
 		"for ever":         {"{at: 1s, store: {crash: true}}", setting, "needs a duration"},

@@ -62,7 +62,7 @@ func (k Kafka) validate(setting Setting) []Defect {
 		defects = append(defects, Defect{Path: "/probability", Message: "at 0% this fault could have no effect"})
 	}
 	if k.Nth > 0 && k.EveryNth > 0 {
-		defects = append(defects, Defect{Path: "/every_nth", Message: "nth and every_nth exclude each other: nth hits one request, every_nth one in so many"})
+		defects = append(defects, Defect{Path: "/every_nth", Message: "nth and every_nth exclude each other: nth selects one request, every_nth every n-th request"})
 	}
 	defects = append(defects, k.topic(setting)...)
 	defects = append(defects, k.partition(setting)...)
@@ -128,7 +128,7 @@ func (k Kafka) topic(setting Setting) []Defect {
 	case !k.hasTopics():
 		return at(fmt.Sprintf("a %s names no topic: leave topic out", k.API))
 	case commits && k.Topic == roleDLQ:
-		return at("nobody commits offsets of the DLQ topic, so this fault could have no effect: use topic: input, or leave topic out")
+		return at("no consumer commits offsets of the DLQ topic, so this fault could have no effect: use topic: input, or leave topic out")
 	case k.API == apiFetch && k.Topic == roleDLQ:
 		return at("the subject does not read the DLQ topic, so this fault could have no effect: use topic: input, or leave topic out")
 	case k.API == apiProduce && k.Topic == roleInput:

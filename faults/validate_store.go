@@ -39,7 +39,7 @@ func (s Store) clock(setting Setting) []Defect {
 	case s.Process == "":
 		return []Defect{{Message: "say whose clock is wrong: add process, such as process: worker 0"}}
 	case strings.HasPrefix(s.Process, "router "):
-		return []Defect{{Path: "/process", Message: "a router goes by no clock: write worker N, N from 0"}}
+		return []Defect{{Path: "/process", Message: "a router does not use a clock: write worker N, N from 0"}}
 	}
 	return storeProcess(s.Process, setting)
 }

@@ -191,7 +191,7 @@ func (c *checker) checkExits(contract ContractSpec) {
 	if contract.OnExhausted == consumer.ExhaustedExit {
 		switch {
 		case contract.DLQ.Enabled:
-			c.at(path, "what fails for good is dead-lettered: leave on_exhausted out, or say that there is no dead-letter topic (dlq: {enabled: false})")
+			c.at(path, "records that fail for good are dead-lettered: leave on_exhausted out, or say that there is no dead-letter topic (dlq: {enabled: false})")
 		case contract.Retry != string(history.RetryInPlace) || contract.GroupType == string(history.GroupShare) || contract.Commits.After == commitsTime:
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}

@@ -123,7 +123,7 @@ func firstInvalid(text string) (line, column int, ok bool) {
 func parseYAML(text string) (file *ast.File, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			err = errors.New("the file is no YAML")
+			err = errors.New("the file is not YAML")
 		}
 	}()
 	return parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
@@ -134,7 +134,7 @@ func (d *document) syntax(err error) Problem {
 	if !errors.As(err, &positioned) || positioned.GetToken() == nil {
 		return Problem{File: d.name, Message: err.Error()}
 	}
-	return d.tokenPlace(positioned.GetToken()).problem("this is no YAML: " + positioned.GetMessage())
+	return d.tokenPlace(positioned.GetToken()).problem("this is not YAML: " + positioned.GetMessage())
 }
 
 func (d *document) place(line, column int) place {
@@ -274,7 +274,7 @@ func (d *document) scalar(n *node, from ast.Node) {
 			refuse("this number is too large")
 		}
 	case *ast.InfinityNode, *ast.NanNode:
-		refuse("this is no number that can be used here")
+		refuse("this is not a number that can be used here")
 	case *ast.AnchorNode, *ast.AliasNode:
 		refuse("anchors and aliases are not read here: write the value out")
 	case *ast.TagNode:

@@ -205,7 +205,7 @@ func (s *StatusOrName) UnmarshalJSON(data []byte) error {
 // JSONSchema describes both written forms; which of them the oracle can answer is checked when the contract is made.
 func (StatusOrName) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
-		Description: "An HTTP status code that the oracle answers (200, 400, 422, 429, 503), or timeout or reset.",
+		Description: "An HTTP status code of the downstream stub (200, 400, 422, 429, 503), or timeout or reset.",
 		OneOf: []*jsonschema.Schema{
 			{Type: "integer", Minimum: "100", Maximum: "599"},
 			{Type: "string"},

@@ -62,7 +62,7 @@ func (c *checker) checkServices() {
 		return
 	}
 	if len(c.s.Services) == 1 {
-		c.at("/services", "one service shares its dead-letter topic with nobody: write it as subject, or add another")
+		c.at("/services", "a single service shares its dead-letter topic with no other: write it as subject, or add another service")
 	}
 	for path, why := range map[string]string{
 		"/subject":             "the services are the subject: they have their own instances and settings; leave subject out",

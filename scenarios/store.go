@@ -163,7 +163,7 @@ func (c *checker) checkStore() {
 		c.at("/store", "with dlq_enabled: false there are no dead letters to keep: leave store out")
 	}
 	if _, err := time.LoadLocation(s.OffPeakZone); err != nil {
-		c.at("/store/off_peak_zone", fmt.Sprintf("%q is no time zone: write one such as Europe/Berlin", s.OffPeakZone))
+		c.at("/store/off_peak_zone", fmt.Sprintf("%q is not a time zone: write one such as Europe/Berlin", s.OffPeakZone))
 	}
 	for i, hour := range s.OffPeakHours {
 		if hour < 0 || hour > 23 {

@@ -44,7 +44,7 @@ func TestWhatIsWrongWithAStore(t *testing.T) {
 		"{engine: oracle}":                                 "engine",
 		"{workers: 17}":                                    "17",
 		"{off_peak_hours: [24]}":                           "24 is no hour of the day",
-		"{off_peak_zone: Atlantis/Capital}":                "is no time zone",
+		"{off_peak_zone: Atlantis/Capital}":                "is not a time zone",
 		"{url: postgres://x/y}":                            "a url goes with engine: postgres",
 		"{time_scale: 60000}":                              "raise poll_interval",
 		"{time_scale: 5000, lease: 1m, poll_interval: 5m}": "raise lease",

@@ -29,11 +29,12 @@ type benchFlags struct {
 func (a *app) benchCommand() *cobra.Command {
 	flags := benchFlags{}
 	command := &cobra.Command{
-		Use: "bench [NAME|FILE]", Short: "Measure a consumer under several settings, and judge it in each", Args: takes(0, 1),
+		Use: "bench [NAME|FILE]", Short: "Measure a consumer under several settings and judge every run", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
-Run one scenario with every combination of settings that a bench's file names, each several times in turns, and say which differences are real. In every
-run the invariants are judged: settings that break a promise are marked broken, not fast. The folder of artifacts holds results.json, results.csv,
-cells.csv and the reports; it is written after each run, so that an interrupted bench goes on where it was when it is started again.`),
+Run one scenario with every combination of the settings in a bench file, several times each and in turns, and show which
+differences are significant. Every run is judged: settings that break a promise are marked broken, not fast. The
+artifacts folder holds results.json, results.csv, cells.csv and the reports. It is written after each run, so an
+interrupted bench continues where it stopped when it is started again.`),
 		Example: `  dlqbench bench --list
   dlqbench bench concurrency
   dlqbench bench my-settings.yaml --artifacts bench/monday`,
@@ -46,9 +47,9 @@ cells.csv and the reports; it is written after each run, so that an interrupted 
 	}
 	command.Flags().StringVar(&flags.artifacts, "artifacts", "", "folder for the results (default bench/NAME)")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
-	command.Flags().StringVar(&flags.resume, "resume", "", "go on with the bench whose results are in this folder")
-	command.Flags().BoolVar(&flags.fresh, "fresh", false, "remove what an earlier execution left, and measure anew")
-	command.Flags().BoolVar(&flags.list, "list", false, "say what would be run, and run nothing; without a bench: name those that are shipped")
+	command.Flags().StringVar(&flags.resume, "resume", "", "continue the bench whose results are in this folder")
+	command.Flags().BoolVar(&flags.fresh, "fresh", false, "remove the results of an earlier bench and start over")
+	command.Flags().BoolVar(&flags.list, "list", false, "list the runs of the bench without starting them; without a bench, list the shipped ones")
 	flags.metrics.add(command.Flags())
 	return command
 }
@@ -109,7 +110,7 @@ func resumed(arg string, flags *benchFlags) (string, error) {
 	case flags.resume == "":
 		return arg, nil
 	case flags.artifacts != "" || flags.fresh:
-		return "", errors.New("--resume goes on with what is in its folder: it goes with neither --artifacts nor --fresh")
+		return "", errors.New("--resume continues the results in its folder: leave out --artifacts and --fresh")
 	}
 	earlier, err := bench.Earlier(flags.resume)
 	if err != nil {
@@ -127,7 +128,7 @@ func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.
 	standing := runner.plan.Standing(results)
 	switch {
 	case found && standing.Done == standing.All:
-		a.say("all %d repetitions are in %s already: nothing is run (--fresh measures anew)", standing.All, flags.artifacts)
+		a.say("all %d repetitions are in %s already: nothing to run (--fresh starts over)", standing.All, flags.artifacts)
 	case found:
 		a.say("going on with %s: %d of %d repetitions are there", flags.artifacts, standing.Done, standing.All)
 	}

@@ -43,13 +43,13 @@ func (a *app) listCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess, "list what runs on this Kafka: "+strings.Join(harness.Clusters(), ", "))
+	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess, "list the scenarios that run on this Kafka: "+strings.Join(harness.Clusters(), ", "))
 	return command
 }
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Print a shipped scenario, to read or to start one's own from", Args: takes(1, 1),
+		Use: "show NAME", Short: "Print a shipped scenario, to read it or to copy it", Args: takes(1, 1),
 		Example:           "  dlqbench show dlq-publish-failure > mine.yaml",
 		ValidArgsFunction: completeScenarios,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ func (a *app) showCommand() *cobra.Command {
 
 func (a *app) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE…", Short: "Check scenario files and say everything that is wrong with them", Args: takes(1, anyNumber),
+		Use: "validate FILE…", Short: "Check scenario files and list every problem", Args: takes(1, anyNumber),
 		Example: "  dlqbench validate mine.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			var errs []error
@@ -90,7 +90,7 @@ func (a *app) validateCommand() *cobra.Command {
 
 func (a *app) schemaCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "schema [scenario|subject|gate|bench|verdict]", Short: "Print the JSON Schema of scenario files, subject files, dlqbench.yaml, benches or verdict.json",
+		Use: "schema [scenario|subject|gate|bench|verdict]", Short: "Print a JSON Schema: scenario, subject, gate, bench or verdict",
 		Args:      takes(0, 1),
 		ValidArgs: []string{"scenario", "subject", "gate", "bench", "verdict"},
 		Example: `  dlqbench schema > scenario.schema.json

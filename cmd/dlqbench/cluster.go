@@ -23,15 +23,15 @@ type clusterFlags struct {
 
 func (c *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.provider, "cluster", harness.ClusterEmbedded, "the Kafka to run against: "+strings.Join(harness.Clusters(), ", "))
-	flags.StringVar(&c.version, "kafka-version", "", "process: version of Apache Kafka (default: what KAFKA_HOME holds, else "+install.DefaultVersion+")")
+	flags.StringVar(&c.version, "kafka-version", "", "process: version of Apache Kafka (default: the one in KAFKA_HOME, otherwise "+install.DefaultVersion+")")
 	flags.StringVar(&c.image, "image", "", "docker: image of the brokers (default "+docker.DefaultImage+")")
 	c.addExternal(flags)
 	flags.BoolVar(&c.keep, "keep", false, "external: leave the run's topics and groups on the cluster")
 }
 
 func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
-	flags.StringVar(&c.bootstrap, "bootstrap", "", "external: brokers, host:port,host:port (default: bootstrap.servers of --kafka-config)")
-	flags.StringVar(&c.config, "kafka-config", "", "external: properties file with TLS and SASL settings, as librdkafka or the Java clients have it")
+	flags.StringVar(&c.bootstrap, "bootstrap", "", "external: brokers as host:port,host:port (default: bootstrap.servers of --kafka-config)")
+	flags.StringVar(&c.config, "kafka-config", "", "external: properties file with TLS and SASL settings, as for librdkafka or the Java clients")
 }
 
 // options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say what of a properties file

@@ -25,15 +25,16 @@ type compareFlags struct {
 func (a *app) compareCommand() *cobra.Command {
 	flags := compareFlags{}
 	command := &cobra.Command{
-		Use: "compare BEFORE… -- AFTER…", Short: "Say what changed from some runs to others",
+		Use: "compare BEFORE… -- AFTER…", Short: "Compare two sets of runs",
 		Long: strings.TrimSpace(`
-Compare runs: which invariants are newly violated or hold again, and which latencies, rates, recoveries and counts changed by more than what identical
-runs differ by. A run is a run directory or its verdict.json; the results.json of a bench stands for all its repetitions. Several runs of one scenario on one
-side are repetitions of each other, and only repetitions can show that a figure changed: 5 on each side are a good number, one against one shows invariants
-only. Runs of another scenario, workload, seed's plan or environment are refused, with the reason.
+Show which invariants are newly violated or hold again, and which latencies, rates, recoveries and counts changed by more
+than identical runs differ. A run is a run directory or its verdict.json; the results.json of a bench stands for all its
+repetitions. Several runs of one scenario on one side are repetitions. Only repetitions can show that a figure changed,
+and five on each side are a good number; one against one compares invariants only. Runs that differ in scenario, workload,
+plan or environment are refused, with the reason.
 
-Exit codes: 0 no regression was shown, 1 an invariant is newly violated, 2 the runs can't be compared, 4 an invariant that held before was not judged,
-99 a watched figure is worse by more than the noise.`),
+Exit codes: 0 no regression was found, 1 an invariant is newly violated, 2 the runs cannot be compared, 4 an invariant that
+held before was not judged, 99 a watched figure is worse by more than the noise.`),
 		Example: `  dlqbench compare runs/before runs/after
   dlqbench compare runs/main-* -- runs/change-*
   dlqbench compare before/results.json after/results.json
@@ -44,11 +45,11 @@ Exit codes: 0 no regression was shown, 1 an invariant is newly violated, 2 the r
 			return a.compare(args, command.ArgsLenAtDash(), flags)
 		},
 	}
-	command.Flags().StringArrayVar(&flags.baselines, "baseline", nil, "what to compare with: a file that --save wrote, a run, or a bench; can be given several times")
-	command.Flags().StringVar(&flags.save, "save", "", "write what is compared of these runs to this file, as a baseline for later, and compare nothing")
+	command.Flags().StringArrayVar(&flags.baselines, "baseline", nil, "baseline to compare with: a file written by --save, a run, or a bench; may be repeated")
+	command.Flags().StringVar(&flags.save, "save", "", "write the figures of these runs to this file as a baseline, and compare nothing")
 	command.Flags().StringVar(&flags.markdown, "markdown", "", "write Markdown to this file; - is stdout")
 	command.Flags().BoolVar(&flags.asJSON, "json", false, "print JSON on stdout instead of the summary")
-	command.Flags().BoolVar(&flags.evenSo, "even-so", false, "compare runs of the same scenario although their workload or environment differ, and say how")
+	command.Flags().BoolVar(&flags.evenSo, "even-so", false, "compare runs of one scenario even if their workload or environment differs, and list the differences")
 	return command
 }
 

@@ -19,13 +19,14 @@ import (
 // dlqCommand groups what works on a dead-letter store.
 func (a *app) dlqCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "dlq", Short: "Keep dead letters in a database, look at them, and try them again",
+		Use: "dlq", Short: "Run a dead-letter store: keep dead letters in a database and retry them",
 		Long: strings.TrimSpace(`
-Work on a dead-letter store: a router takes dead letters from Kafka into a database, workers try them again, and people list, replay, edit,
-discard and purge them. --store names the database: sqlite:PATH, postgres://USER:PASSWORD@HOST/DB or mongodb://HOST/DB.
+Run and manage a dead-letter store. A router copies dead letters from Kafka to a database, workers retry them, and people
+list, replay, edit, discard and purge them. --store names the database: sqlite:PATH, postgres://USER:PASSWORD@HOST/DB or
+mongodb://HOST/DB.
 
-DLQBENCH_STORE_URL can give the store, too. Every flag of router and worker has such a variable: --poll-interval is DLQBENCH_POLL_INTERVAL.
-A flag wins.`),
+DLQBENCH_STORE_URL sets the store, too. Every flag of router and worker has such a variable: --poll-interval is
+DLQBENCH_POLL_INTERVAL. Flags take precedence.`),
 		Example: `  dlqbench dlq migrate --store sqlite:letters.db
   dlqbench dlq router --store sqlite:letters.db --bootstrap localhost:9092 --dlq-topic orders.dlq
   dlqbench dlq worker --store sqlite:letters.db --bootstrap localhost:9092
@@ -39,8 +40,8 @@ A flag wins.`),
 	}
 	command.AddCommand(
 		a.dlqListCommand(), a.dlqShowCommand(), a.dlqStatsCommand(), a.dlqReplayCommand(),
-		a.decideCommand("discard", "Give dead letters up: they are kept, and never tried again", "discarded", store.Archived),
-		a.decideCommand("resolve", "Note that dead letters were dealt with in another way", "resolved", store.Resolved),
+		a.decideCommand("discard", "Mark dead letters as given up: kept, and never retried", "discarded", store.Archived),
+		a.decideCommand("resolve", "Mark dead letters as resolved by other means", "resolved", store.Resolved),
 		a.dlqEditCommand(), a.dlqPurgeCommand(), a.dlqRetainCommand(), a.dlqArchiveCommand(), a.dlqMigrateCommand(), a.dlqRouterCommand(nil), a.dlqWorkerCommand(nil),
 	)
 	return command
@@ -114,11 +115,11 @@ func (a *app) dlqMigrateCommand() *cobra.Command {
 		options store.Options
 	)
 	command := &cobra.Command{
-		Use: "migrate", Short: "Make or update the tables of a dead-letter store", Args: noArgs,
+		Use: "migrate", Short: "Create or update the tables of a dead-letter store", Args: noArgs,
 		Long: strings.TrimSpace(`
-Bring the schema of the store up to date. It may be called again at any time: a migration that was interrupted is completed.
+Bring the schema of the store up to date. It is safe to repeat: an interrupted migration is completed.
 
---vocabulary is only asked of a new store: it decides which words its status column has.`),
+--vocabulary applies to a new store only and sets the words in its status column.`),
 		Example: `  dlqbench dlq migrate --store sqlite:letters.db
   dlqbench dlq migrate --store postgres://dlq@localhost/dlq --vocabulary management`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -130,7 +131,7 @@ Bring the schema of the store up to date. It may be called again at any time: a 
 	}
 	flags.add(command.Flags())
 	command.Flags().StringVar(&options.Vocabulary, "vocabulary", "", "status words of a new store: "+store.VocabularyLifecycle+" or "+store.VocabularyManagement)
-	command.Flags().BoolVar(&options.Audit, "audit", false, "also keep every change of state, for those who watch from outside")
+	command.Flags().BoolVar(&options.Audit, "audit", false, "also record every change of state in an audit table, for observers")
 	return command
 }
 

@@ -18,7 +18,7 @@ import (
 // dlqArchiveCommand looks at what the retention has archived, and puts it back.
 func (a *app) dlqArchiveCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "archive", Short: "List what the retention has archived, and put it back",
+		Use: "archive", Short: "List archived dead letters and restore them",
 		Example: `  dlqbench dlq archive list --archive /var/lib/dead-letters --error-type TIMEOUT_ERROR
   dlqbench dlq archive restore --archive /var/lib/dead-letters --event-pattern 'payment.*' --dry-run`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -40,7 +40,7 @@ type archiveFlags struct {
 
 func (f *archiveFlags) add(command *cobra.Command) {
 	f.filter.add(command.Flags())
-	command.Flags().StringVar(&f.folder, "archive", "", "folder of the archive, as dlqbench dlq retain has it (also DLQBENCH_ARCHIVE)")
+	command.Flags().StringVar(&f.folder, "archive", "", "folder of the archive, as given to dlqbench dlq retain (also DLQBENCH_ARCHIVE)")
 }
 
 // selected are the entries of the archive that flags and ids select, by the time that it is.
@@ -81,8 +81,8 @@ func (a *app) archiveListCommand() *cobra.Command {
 		},
 	}
 	flags.add(command)
-	command.Flags().IntVar(&limit, "limit", 50, "list at most so many (0: all)")
-	command.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line, with everything that is known of an entry")
+	command.Flags().IntVar(&limit, "limit", 50, "maximum number of entries (0: no limit)")
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line with all fields of an entry")
 	return command
 }
 
@@ -127,8 +127,9 @@ func (a *app) archiveRestoreCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "restore [ID…]", Short: "Put archived dead letters back into the store", Args: cobra.ArbitraryArgs,
 		Long: strings.TrimSpace(`
-Put entries of an archive back into the store as failed: with their ids, histories and counts, tried again by nobody until somebody replays them.
-What the store has already is left as it is, so that it may be killed and started again. It wants ids or a filter.`),
+Copy entries of an archive back to the store as failed, with their ids, histories and counts. No worker retries them; replay
+them by hand. Entries that the store already has are left unchanged, so the command can be interrupted and repeated. Ids
+or a filter are required.`),
 		Example: `  dlqbench dlq archive restore --archive /var/lib/dead-letters --start-date 2026-01-01 --end-date 2026-02-01
   dlqbench dlq archive restore --archive /var/lib/dead-letters 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77`,
 		RunE: func(command *cobra.Command, ids []string) error {
@@ -152,7 +153,7 @@ What the store has already is left as it is, so that it may be killed and starte
 	}
 	there.add(command.Flags())
 	flags.add(command)
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be restored, and change nothing")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "list the entries that would be restored, and change nothing")
 	return command
 }
 

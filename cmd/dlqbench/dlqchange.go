@@ -33,8 +33,8 @@ type changeFlags struct {
 func (c *changeFlags) add(f *pflag.FlagSet) {
 	c.store.add(f)
 	c.filter.add(f)
-	f.BoolVar(&c.dryRun, "dry-run", false, "say which entries it would be, and change nothing")
-	f.BoolVar(&c.asJSON, "json", false, "the report as JSON")
+	f.BoolVar(&c.dryRun, "dry-run", false, "list the selected entries, and change nothing")
+	f.BoolVar(&c.asJSON, "json", false, "print the report as JSON")
 }
 
 // selected is the query of ids and filters; without either a command that changes entries would change all of them.
@@ -106,8 +106,8 @@ func (a *app) decideCommand(use, short, verb string, state store.State) *cobra.C
 		},
 	}
 	flags.add(command.Flags())
-	command.Flags().StringVar(&flags.notes, "notes", "", "why, for those who come after")
-	command.Flags().StringVar(&flags.by, "by", flags.by, "who decides")
+	command.Flags().StringVar(&flags.notes, "notes", "", "reason, kept in the audit trail")
+	command.Flags().StringVar(&flags.by, "by", flags.by, "name of the person who decides, kept in the audit trail")
 	return command
 }
 
@@ -121,7 +121,7 @@ func userName() string {
 func (a *app) dlqPurgeCommand() *cobra.Command {
 	flags := changeFlags{}
 	command := &cobra.Command{
-		Use: "purge [ID…]", Short: "Remove dead letters from the store for good", Args: cobra.ArbitraryArgs,
+		Use: "purge [ID…]", Short: "Delete dead letters from the store permanently", Args: cobra.ArbitraryArgs,
 		Example: `  dlqbench dlq purge --status resolved --end-date 2026-01-01 --dry-run
   dlqbench dlq purge --status resolved --end-date 2026-01-01 --yes`,
 		RunE: func(command *cobra.Command, ids []string) error {
@@ -139,7 +139,7 @@ func (a *app) dlqPurgeCommand() *cobra.Command {
 		},
 	}
 	flags.add(command.Flags())
-	command.Flags().BoolVar(&flags.yes, "yes", false, "do it")
+	command.Flags().BoolVar(&flags.yes, "yes", false, "confirm the removal")
 	return command
 }
 
@@ -151,8 +151,8 @@ func (a *app) dlqEditCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "edit ID", Short: "Replace the value of a dead letter", Args: oneID,
 		Long: strings.TrimSpace(`
-Replace the value of an entry by a file (--file -: by the input), or edit it with $EDITOR. It stays in its state; replay it afterwards. An entry
-that a worker has locked, or that was changed meanwhile, is not touched.`),
+Replace the value of an entry with the contents of a file (--file -: with stdin), or edit it with $EDITOR. The state does
+not change; replay the entry afterwards. An entry that a worker has locked, or that has changed meanwhile, is left alone.`),
 		Example: `  dlqbench dlq edit 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77 --file fixed.json --notes 'amount was negative'`,
 		RunE: func(command *cobra.Command, ids []string) error {
 			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
@@ -176,8 +176,8 @@ that a worker has locked, or that was changed meanwhile, is not touched.`),
 		},
 	}
 	there.add(command.Flags())
-	command.Flags().StringVar(&file, "file", "", "file with the new value; - is the input")
-	command.Flags().StringVar(&notes, "notes", "", "why, for those who come after")
+	command.Flags().StringVar(&file, "file", "", "file with the new value; - is stdin")
+	command.Flags().StringVar(&notes, "notes", "", "reason, kept in the audit trail")
 	return command
 }
 
@@ -234,13 +234,13 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 	flags := replayStoreFlags{}
 	flags.by = userName()
 	command := &cobra.Command{
-		Use: "replay [ID…]", Short: "Put dead letters of a store back to their topics", Args: cobra.ArbitraryArgs,
+		Use: "replay [ID…]", Short: "Replay dead letters of a store to their topics", Args: cobra.ArbitraryArgs,
 		Long: strings.TrimSpace(`
-Produce the selected entries (by default what is pending or waits for a person) to the topics that their dialects name, batch by batch in
-transactions, and resolve them. It can be killed at any moment: the same command goes on, and nothing is replayed twice. An entry that is
-refused, because its topic is gone for example, stays as it was.
+Produce the selected entries (by default those that are pending or wait for a person) to the topics that their dialects
+name, batch by batch in transactions, and resolve them. The command can be interrupted at any moment: when repeated, it
+continues, and nothing is replayed twice. An entry that is refused, for example because its topic is gone, is unchanged.
 
---health-check asks --health-url first, and replays nothing unless circuit breaker, CPU, memory and connections are as they should be.`),
+--health-check asks --health-url first, and replays nothing unless circuit breaker, CPU, memory and connections are healthy.`),
 		Example: `  dlqbench dlq replay --error-type TIMEOUT_ERROR --start-date 2026-02-10 --end-date 2026-02-11 --dry-run
   dlqbench dlq replay --bootstrap localhost:9092 --event-pattern 'payment.*' --max-age 24h --rate 50/s`,
 		RunE: func(command *cobra.Command, ids []string) error {
@@ -252,14 +252,14 @@ refused, because its topic is gone for example, stays as it was.
 	flags.add(command.Flags())
 	f := command.Flags()
 	f.StringVar(&flags.bootstrap, "bootstrap", "", "brokers, comma-separated (also DLQBENCH_BOOTSTRAP_SERVERS)")
-	f.StringVar(&flags.replay.To, "to", "", "topic to produce to (default: the one that each letter's dialect names)")
-	f.IntVar(&flags.replay.BatchSize, "batch-size", manage.DefaultBatch, "entries that are replayed in one transaction")
-	f.IntVar(&flags.replay.Concurrency, "concurrency", worker.DefaultSettings().Concurrency, "entries that are locked or resolved at a time")
-	f.TextVar(&flags.rate, "rate", units.Rate(0), "entries at most, such as 50/s (0/s: as fast as it goes)")
-	f.StringVar(&flags.replay.Name, "name", "default", "a replay goes on with what one of the same name left; give those that run at the same time different ones")
-	f.StringVar(&flags.by, "by", flags.by, "who decides")
-	f.BoolVar(&flags.check, "health-check", false, "replay nothing unless --health-url says that all is well")
-	f.StringVar(&flags.health, "health-url", "", "health probe: GET answers JSON")
+	f.StringVar(&flags.replay.To, "to", "", "topic to produce to (default: the topic that each dead letter names)")
+	f.IntVar(&flags.replay.BatchSize, "batch-size", manage.DefaultBatch, "number of entries replayed in one transaction")
+	f.IntVar(&flags.replay.Concurrency, "concurrency", worker.DefaultSettings().Concurrency, "number of entries locked or resolved at a time")
+	f.TextVar(&flags.rate, "rate", units.Rate(0), "maximum rate, such as 50/s (0/s: no limit)")
+	f.StringVar(&flags.replay.Name, "name", "default", "name of the replay: one with the same name continues where it stopped; concurrent replays need different names")
+	f.StringVar(&flags.by, "by", flags.by, "name of the person who decides, kept in the audit trail")
+	f.BoolVar(&flags.check, "health-check", false, "replay nothing unless --health-url reports that all is well")
+	f.StringVar(&flags.health, "health-url", "", "health probe, a URL that answers GET with JSON")
 	return command
 }
 

@@ -24,17 +24,17 @@ type filterFlags struct{ manage.Filter }
 func (s *filterFlags) add(f *pflag.FlagSet) {
 	s.Filter = manage.NewFilter()
 	f.StringSliceVar(&s.ErrorTypes, "error-type", nil, "only errors of these types, comma-separated, such as TIMEOUT_ERROR")
-	f.StringVar(&s.Start, "start-date", "", "only what was dead-lettered then or later: 2026-02-11 or 2026-02-11T12:00:00Z")
-	f.StringVar(&s.End, "end-date", "", "only what was dead-lettered before")
-	f.DurationVar(&s.MaxAge, "max-age", 0, "only what was dead-lettered so long ago or less, such as 24h")
-	f.IntVar(&s.MinRetries, "min-retries", -1, "only entries that workers have tried so often or more")
-	f.IntVar(&s.MaxRetries, "max-retries", -1, "only entries that workers have tried so often or less")
+	f.StringVar(&s.Start, "start-date", "", "only entries dead-lettered at or after this time: 2026-02-11 or 2026-02-11T12:00:00Z")
+	f.StringVar(&s.End, "end-date", "", "only entries dead-lettered before this time")
+	f.DurationVar(&s.MaxAge, "max-age", 0, "only entries not older than this, such as 24h")
+	f.IntVar(&s.MinRetries, "min-retries", -1, "only entries with at least this many retries by workers")
+	f.IntVar(&s.MaxRetries, "max-retries", -1, "only entries with at most this many retries by workers")
 	f.StringVar(&s.Source, "source", "", "only entries of this service")
 	f.StringSliceVar(&s.Patterns, "event-pattern", nil, "only events of these patterns, comma-separated, * for any text, such as 'payment.*'")
 	f.StringSliceVar(&s.Statuses, "status", nil, "only these states, comma-separated: pending, processing, resolved, failed, manual, archived")
-	f.IntVar(&s.Priority, "priority", -1, "only this priority or a higher one")
-	f.StringVar(&s.OrderBy, "order-by", s.OrderBy, "createdAt, updatedAt or priority")
-	f.StringVar(&s.Direction, "direction", s.Direction, "asc or desc")
+	f.IntVar(&s.Priority, "priority", -1, "only entries of at least this priority")
+	f.StringVar(&s.OrderBy, "order-by", s.OrderBy, "sort by createdAt, updatedAt or priority")
+	f.StringVar(&s.Direction, "direction", s.Direction, "sort direction, asc or desc")
 }
 
 // query is what the flags and the ids ask the store for.
@@ -74,8 +74,8 @@ func (a *app) dlqListCommand() *cobra.Command {
 	}
 	there.add(command.Flags())
 	filter.add(command.Flags())
-	command.Flags().IntVar(&limit, "limit", 50, "list at most so many (0: all)")
-	command.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line, with everything that is known of an entry")
+	command.Flags().IntVar(&limit, "limit", 50, "maximum number of entries (0: no limit)")
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line with all fields of an entry")
 	return command
 }
 
@@ -131,7 +131,7 @@ func (a *app) dlqShowCommand() *cobra.Command {
 		asJSON bool
 	)
 	command := &cobra.Command{
-		Use: "show ID…", Short: "Show everything that is known of dead letters", Args: needIDs,
+		Use: "show ID…", Short: "Show all fields of dead letters", Args: needIDs,
 		Example: `  dlqbench dlq show 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77`,
 		RunE: func(command *cobra.Command, ids []string) error {
 			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
@@ -154,7 +154,7 @@ func (a *app) dlqShowCommand() *cobra.Command {
 		},
 	}
 	there.add(command.Flags())
-	command.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return command
 }
 
@@ -197,7 +197,7 @@ func (a *app) dlqStatsCommand() *cobra.Command {
 		},
 	}
 	there.add(command.Flags())
-	command.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return command
 }
 

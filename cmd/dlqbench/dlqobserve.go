@@ -26,7 +26,7 @@ type observeFlags struct{ address, webhook string }
 
 func (o *observeFlags) add(f *pflag.FlagSet) {
 	o.addMetrics(f)
-	f.StringVar(&o.webhook, "webhook", "", "POST a notification to this URL for each entry that has failed or needs a person (a secret: better given as DLQBENCH_WEBHOOK)")
+	f.StringVar(&o.webhook, "webhook", "", "URL to notify (POST) of each entry that has failed or needs a person; keep it secret by setting DLQBENCH_WEBHOOK instead")
 }
 
 // addMetrics is add for a router, which has nobody to notify: it is workers that give entries up.
@@ -51,7 +51,7 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 	if o.webhook != "" {
 		webhook, err := notify.New(notify.Options{URL: o.webhook, Failed: func(id string, err error) {
 			counts.NotificationFailed()
-			log.Error().Err(err).Str("entry", id).Msg("nobody could be notified of a dead letter")
+			log.Error().Err(err).Str("entry", id).Msg("no notification of a dead letter could be delivered")
 		}})
 		if err != nil {
 			return nil, end, usageError{err}
@@ -106,11 +106,11 @@ func (a *app) dlqRetainCommand() *cobra.Command {
 	)
 	policy := retention.DefaultPolicy()
 	command := &cobra.Command{
-		Use: "retain", Short: "Apply the retention: delete what is resolved, archive what has failed", Args: noArgs,
+		Use: "retain", Short: "Apply retention: delete resolved entries, archive failed ones", Args: noArgs,
 		Long: strings.TrimSpace(`
-Delete entries that were resolved 30 days ago, put those that failed 90 days ago into Parquet files in --archive and remove them from the store
-after another year. What is pending, in process or waits for a person stays for ever. It may be killed at any moment and started again: an entry
-is removed only after it is in a complete file.`),
+Delete entries resolved 30 days ago, write those that failed 90 days ago to Parquet files in --archive, and remove them from
+the store after another year. Entries that are pending, in process or waiting for a person are kept for ever. The command
+can be interrupted at any moment and repeated: an entry is removed only after it is in a complete file.`),
 		Example: `  dlqbench dlq retain --archive /var/lib/dead-letters --dry-run
   dlqbench dlq retain --archive /var/lib/dead-letters --every 24h`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -131,10 +131,10 @@ is removed only after it is in a complete file.`),
 	f.DurationVar(&policy.Resolved, "keep-resolved", policy.Resolved, "how long resolved entries are kept")
 	f.DurationVar(&policy.Failed, "keep-failed", policy.Failed, "how long failed entries are kept before they are archived")
 	f.DurationVar(&policy.Archived, "keep-archived", policy.Archived, "how long archived entries are kept in the store")
-	f.Float64Var(&policy.Scale, "time-scale", 1, "how much faster than real these times go")
-	f.DurationVar(&every, "every", 0, "do it again and again, so often, until TERM; scaled by --time-scale (0s: once)")
-	f.BoolVar(&policy.DryRun, "dry-run", false, "say what would be done, and change nothing")
-	f.BoolVar(&asJSON, "json", false, "the report as JSON")
+	f.Float64Var(&policy.Scale, "time-scale", 1, "factor by which these times are shortened")
+	f.DurationVar(&every, "every", 0, "repeat at this interval until TERM; scaled by --time-scale (0s: run once)")
+	f.BoolVar(&policy.DryRun, "dry-run", false, "list the changes without making them")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return command
 }
 

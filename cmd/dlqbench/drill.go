@@ -29,14 +29,15 @@ type drillFlags struct {
 func (a *app) drillCommand() *cobra.Command {
 	flags := drillFlags{}
 	command := &cobra.Command{
-		Use: "drill SCENARIO", Short: "Break and heal a running consumer by hand, together, and judge it", Args: takes(1, 1),
+		Use: "drill SCENARIO", Short: "Inject faults into a running consumer by hand, and judge it", Args: takes(1, 1),
 		Long: strings.TrimSpace(`
-Run one scenario as a drill: its load goes on, and people break and heal things on a web page. The drill measures how long it takes to notice,
-to heal and to drain, and leaves a debrief (debrief.html, debrief.md, drill.json) beside the usual reports, with the full verdict. Everything
-that was broken is recorded as a scenario of its own: dlqbench run runs/latest/recorded.yaml does it again, without hands.
+Run one scenario as a drill: while its load continues, people inject and lift faults on a web page. The drill measures how long
+it takes to notice, heal and drain, and writes a debrief (debrief.html, debrief.md, drill.json) beside the usual reports and
+the full verdict. Every injected fault is recorded as a scenario: dlqbench run runs/latest/recorded.yaml repeats it
+automatically.
 
-The load lasts as long as the scenario says, or until it is ended on the page or with Ctrl-C; with --open-ended until then, at most --limit. Either way
-everything is healed, the consumer may finish its work, and the verdict is that of a whole run.`),
+The load lasts as long as the scenario says, or until the drill is ended on the page or with Ctrl-C; with --open-ended, until it is
+ended, at most --limit. Then all faults are lifted, the consumer may finish its work, and the verdict is that of a whole run.`),
 		Example: `  dlqbench drill smoke --open-ended
   dlqbench drill on-call.yaml --scripted --subject examples/python/subject.yaml`,
 		ValidArgsFunction: completeScenarios,
@@ -45,20 +46,20 @@ everything is healed, the consumer may finish its work, and the verdict is that 
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&flags.addr, "addr", "127.0.0.1:8480", "where the page is served; port 0 takes any free one, any other address than loopback asks for a token")
-	set.StringVar(&flags.tokenFile, "token-file", "", "tokens of your own: the injector's in the first line, the responder's in the second (or "+environmentInjectorToken+", "+environmentResponderToken+")")
-	set.BoolVar(&flags.openEnded, "open-ended", false, "go on until the drill is ended by hand, at most for --limit")
-	set.DurationVar(&flags.limit, "limit", time.Hour, "the longest that the load may last")
-	set.DurationVar(&flags.away, "away", 30*time.Second, "end the drill when everybody who looked at it has been gone for so long")
-	set.DurationVar(&flags.linger, "linger", 30*time.Second, "how long the page stays after the drill for those who still look at it")
-	set.BoolVar(&flags.scripted, "scripted", false, "nobody breaks anything by hand: only the scenario and its script do")
-	set.BoolVar(&flags.responder, "responder", false, "somebody is on call: the injector's page needs its token")
-	set.BoolVar(&flags.foreign, "i-own-this-cluster", false, "allow breaking things while the load goes through an external cluster")
+	set.StringVar(&flags.addr, "addr", "127.0.0.1:8480", "address of the page; port 0 takes any free port, and addresses other than loopback need a token")
+	set.StringVar(&flags.tokenFile, "token-file", "", "file with your own tokens: the injector's in line 1, the responder's in line 2 (or "+environmentInjectorToken+", "+environmentResponderToken+")")
+	set.BoolVar(&flags.openEnded, "open-ended", false, "continue until the drill is ended by hand, at most for --limit")
+	set.DurationVar(&flags.limit, "limit", time.Hour, "maximum duration of the load")
+	set.DurationVar(&flags.away, "away", 30*time.Second, "end the drill when no viewer has been connected for this long")
+	set.DurationVar(&flags.linger, "linger", 30*time.Second, "how long the page is served after the drill to viewers still connected")
+	set.BoolVar(&flags.scripted, "scripted", false, "inject only the faults of the scenario and its script, none by hand")
+	set.BoolVar(&flags.responder, "responder", false, "serve a page for a person on call; the injector's page then needs its token")
+	set.BoolVar(&flags.foreign, "i-own-this-cluster", false, "allow faults while the load goes through an external cluster")
 	set.StringVar(&flags.subject, "subject", "", "subject.yaml of the consumer to judge (default: what the scenario names)")
-	set.StringVar(&flags.seed, "seed", "", "seed of every random choice (default: the scenario's)")
-	set.StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario: path=value, may be repeated")
+	set.StringVar(&flags.seed, "seed", "", "seed of all random choices (default: the scenario's)")
+	set.StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario, as path=value; may be repeated")
 	set.StringVar(&flags.out, "out", "runs", "folder for run directories")
-	set.BoolVar(&flags.tui, "tui", false, "show the drill in the whole terminal, with keys for what the page has buttons for")
+	set.BoolVar(&flags.tui, "tui", false, "show the drill full-screen in the terminal, with keys for the page's buttons")
 	set.BoolVar(&flags.quiet, "quiet", false, "print no progress")
 	set.BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
 	set.BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
@@ -176,7 +177,7 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	}
 	fmt.Fprintf(a.stderr, "heal everything: %s\n", server.HealCommand())
 	if flags.anothers() {
-		fmt.Fprintln(a.stderr, "nothing can be broken: this Kafka is not dlqbench's own; if it is yours to break, say --i-own-this-cluster")
+		fmt.Fprintln(a.stderr, "no fault can be injected: this Kafka is not dlqbench's own; if you may disturb it, add --i-own-this-cluster")
 	}
 	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
 }

@@ -30,23 +30,23 @@ type gateFlags struct {
 func (a *app) gateCommand() *cobra.Command {
 	flags := gateFlags{}
 	command := &cobra.Command{
-		Use: "gate", Short: "Run the suite of dlqbench.yaml, as a CI does", Args: noArgs,
+		Use: "gate", Short: "Run the suite of dlqbench.yaml and give one verdict", Args: noArgs,
 		Long: strings.TrimSpace(`
-Run every scenario that dlqbench.yaml names and judge the consumer in each. The artifacts folder holds one junit.xml, one summary.md, gate.json,
-index.html and the verdict and report of each run. Failures that dlqbench.yaml waives are shown, and don't count until their date has passed.
-The worst verdict decides the exit code. In GitHub Actions the summary goes to the job's page, and annotations to the files. Nothing is run twice: a
-run that proves nothing is inconclusive, and the gate with it.`),
+Run every scenario that dlqbench.yaml names and judge the consumer in each. The artifacts folder holds junit.xml, summary.md,
+gate.json, index.html and the verdict and report of each run. Failures that dlqbench.yaml waives are shown and do not count
+until their last day has passed. The worst verdict decides the exit code. In GitHub Actions the summary appears on the job's
+page, and annotations in the files. Runs are never repeated: one that proves nothing makes the gate inconclusive.`),
 		Example: `  dlqbench gate
   dlqbench gate --list
   dlqbench gate --config ci/dlqbench.yaml --shard 2/3 --fail-fast`,
 		RunE: func(command *cobra.Command, _ []string) error { return a.gate(command.Context(), flags) },
 	}
 	command.Flags().StringVar(&flags.config, "config", gate.ConfigFile, "the suite to run")
-	command.Flags().StringVar(&flags.artifacts, "artifacts", "gate", "folder for what a CI keeps; what an earlier gate left there is removed")
+	command.Flags().StringVar(&flags.artifacts, "artifacts", "gate", "folder for the results that CI keeps; those of an earlier gate are removed")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
-	command.Flags().StringVar(&flags.shard, "shard", "", "run only part i of n, such as 2/3; all parts together are the whole, each run in one of them")
+	command.Flags().StringVar(&flags.shard, "shard", "", "run only part i of n, such as 2/3; each run is in exactly one part")
 	command.Flags().BoolVar(&flags.failFast, "fail-fast", false, "stop after the first run that does not pass")
-	command.Flags().BoolVar(&flags.list, "list", false, "say what would be run, and run nothing")
+	command.Flags().BoolVar(&flags.list, "list", false, "list the runs without starting them")
 	flags.metrics.add(command.Flags())
 	return command
 }

@@ -16,11 +16,11 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var force bool
 	command := &cobra.Command{
-		Use: "init [DIR]", Short: "Write a dlqbench.yaml, a subject.yaml and a workflow to begin with", Args: takes(0, 1),
+		Use: "init [DIR]", Short: "Write dlqbench.yaml, subject.yaml and a workflow for this repository", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
-Look at what the repository in DIR (default: here) is built with and write files to begin with: dlqbench.yaml, the suite; subject.yaml, how the consumer
-is built and started and what it promises, with the questions as comments; .github/workflows/dlqbench.yml. A file that is there is left as it is.
-What runs leave behind is added to .gitignore.`),
+Look at the build files of the repository in DIR (default: the current folder) and write a first version of dlqbench.yaml (the
+suite), subject.yaml (how the consumer is built and started and what it promises, with open questions as comments) and
+.github/workflows/dlqbench.yml. Existing files are not changed. Folders that runs create are added to .gitignore.`),
 		Example:           "  dlqbench init\n  dlqbench init services/orders --force",
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -31,7 +31,7 @@ What runs leave behind is added to .gitignore.`),
 			return a.initialise(dir, force)
 		},
 	}
-	command.Flags().BoolVar(&force, "force", false, "write over files that are there")
+	command.Flags().BoolVar(&force, "force", false, "overwrite existing files")
 	return command
 }
 

@@ -31,12 +31,14 @@ type inspectFlags struct {
 func (a *app) inspectCommand() *cobra.Command {
 	flags := inspectFlags{}
 	command := &cobra.Command{
-		Use: "inspect", Short: "Show the dead letters in a topic, whatever wrote them", Args: noArgs,
+		Use: "inspect", Short: "Decode and show the dead letters in a topic", Args: noArgs,
 		Long: strings.TrimSpace(`
-Read a topic to its present end and show each dead letter in it: a line of a table, cut to its width, or with --json everything it holds as one line of JSON. Nothing is changed.
+Read a topic to its current end and show each dead letter as a line of a table, or with --json as one line of JSON with all
+its contents. Nothing is changed.
 
-The dialect of each letter is detected, unless --dialect names it; a letter that is in none is shown as raw. --where selects as for replay: by an expression over
-topic, partition, offset, key, value, headers, reason, class, attempts, service, group, dialect, source and timestamp.`),
+The dialect of each dead letter is detected unless --dialect names it; one that matches none is shown as raw. As for replay,
+--where is an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group,
+dialect, source and timestamp.`),
 		Example: `  dlqbench inspect --bootstrap localhost:9092 --topic orders.dlq
   dlqbench inspect --bootstrap localhost:9092 --topic dlq --where 'service == "billing" && reason contains "timeout"' --json`,
 		RunE: func(command *cobra.Command, _ []string) error { return a.inspect(command, flags) },
@@ -48,10 +50,10 @@ topic, partition, offset, key, value, headers, reason, class, attempts, service,
 func (i *inspectFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&i.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
 	f.StringVar(&i.topic, "topic", "", "dead-letter topic (required)")
-	f.StringVar(&i.where, "where", "", "show only the letters for which this expression is true")
-	f.StringVar(&i.dialect, "dialect", "", "how the dead letters are written: "+strings.Join(deadletter.Names(), ", ")+" (default: detect it, letter by letter)")
-	f.BoolVar(&i.json, "json", false, "write one JSON object a line, with key, value and headers")
-	f.IntVar(&i.limit, "limit", 0, "show at most so many (0: all)")
+	f.StringVar(&i.where, "where", "", "show only dead letters for which this expression is true")
+	f.StringVar(&i.dialect, "dialect", "", "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", ")+" (default: detected for each)")
+	f.BoolVar(&i.json, "json", false, "print one JSON object per line, with key, value and headers")
+	f.IntVar(&i.limit, "limit", 0, "maximum number of dead letters (0: no limit)")
 }
 
 func (a *app) inspect(command *cobra.Command, flags inspectFlags) error {

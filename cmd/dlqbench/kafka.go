@@ -12,7 +12,7 @@ import (
 
 func (a *app) kafkaCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "kafka", Short: "Install the Apache Kafka that brokers as processes are run from",
+		Use: "kafka", Short: "Install Apache Kafka for --cluster process",
 		Example: "  dlqbench kafka install --version 4.4.0\n  dlqbench kafka list",
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -31,8 +31,9 @@ func (a *app) kafkaInstallCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "install", Short: "Download a version of Apache Kafka with Maven", Args: noArgs,
 		Long: strings.TrimSpace(`
-Have Maven resolve the jars of an Apache Kafka version into the user's cache, about 45 MB, from which runs with brokers as processes take it. What is
-installed already and whole is left as it is. Java is needed too: a broker is started once, so that later ones start quickly. An unpacked release needs no installation: set KAFKA_HOME to it.`),
+Download the jars of an Apache Kafka version with Maven to the user's cache, about 45 MB, for runs with --cluster process. A
+complete installation is left as it is. Java is needed too, because a broker is started once so that later ones start
+quickly. An unpacked release needs no installation: set KAFKA_HOME to it.`),
 		Example: "  dlqbench kafka install\n  dlqbench kafka install --version 3.9.1",
 		RunE: func(command *cobra.Command, _ []string) error {
 			version, err := install.ParseVersion(text)
@@ -55,13 +56,13 @@ installed already and whole is left as it is. Java is needed too: a broker is st
 		},
 	}
 	command.Flags().StringVar(&text, "version", install.DefaultVersion, "version: one of "+install.Supported)
-	command.Flags().BoolVar(&force, "force", false, "install it again, also if it is there and whole")
+	command.Flags().BoolVar(&force, "force", false, "install again, even if a complete installation exists")
 	return command
 }
 
 func (a *app) kafkaListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the versions of Apache Kafka that are installed, and where", Args: noArgs,
+		Use: "list", Short: "List the installed versions of Apache Kafka and their folders", Args: noArgs,
 		Example: "  dlqbench kafka list",
 		RunE: func(*cobra.Command, []string) error {
 			cache, err := install.CacheDir()

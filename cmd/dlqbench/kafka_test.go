@@ -221,7 +221,7 @@ func TestConsumeWaits(t *testing.T) {
 	k := newKafka(t)
 	p, _ := startConsumer(t, k.address, "ordres")
 	p.waitFor(`"topic":"ordres","time":`)
-	if !strings.Contains(p.log(), "there is no such topic on these brokers; it is waited for") {
+	if !strings.Contains(p.log(), "the topic does not exist on these brokers yet; waiting for it") {
 		t.Errorf("it does not say that the topic is missing:\n%s", p.log())
 	}
 	p.signal(syscall.SIGTERM)

@@ -54,7 +54,7 @@ func (a *app) mutantConsumeCommand() *cobra.Command {
 func (a *app) mutantReplayCommand() *cobra.Command {
 	flags := replayFlags{}
 	command := &cobra.Command{
-		Use: "replay MUTANT", Short: "Put dead letters back with a planted bug", Args: takes(1, 1),
+		Use: "replay MUTANT", Short: "Replay dead letters with a planted bug", Args: takes(1, 1),
 		RunE: func(command *cobra.Command, args []string) error {
 			mutant, err := mutants.Named(args[0])
 			if err != nil {

@@ -24,10 +24,11 @@ type parityFlags struct {
 func (a *app) parityCommand() *cobra.Command {
 	flags := parityFlags{}
 	command := &cobra.Command{
-		Use: "parity [SCENARIO…]", Short: "Run the shipped scenarios on several Kafkas and compare the verdicts",
+		Use: "parity [SCENARIO…]", Short: "Run scenarios on several Kafkas and compare the verdicts",
 		Long: strings.TrimSpace(`
-Run scenarios (default: all that are shipped) with the reference consumer on each Kafka that --on names, one run after another, and print verdict and
-time of each. The reference consumer is correct, so everything must pass; the exit code is 1 if something does not.`),
+Run scenarios (default: all shipped ones) with the reference consumer on each Kafka given with --on, one run after another, and
+print the verdict and the time of each. The reference consumer is correct, so every run must pass; otherwise the exit code
+is 1.`),
 		Example: "  dlqbench parity smoke --on embedded --on process:4.4.0 --on process:4.1.2 --on process:3.9.1",
 		RunE: func(command *cobra.Command, args []string) error {
 			on, err := kafkas(flags.on)
@@ -43,8 +44,8 @@ time of each. The reference consumer is correct, so everything must pass; the ex
 	}
 	command.Flags().StringArrayVar(&flags.on, "on", []string{harness.ClusterEmbedded},
 		"a Kafka: embedded, process, process:VERSION, docker, docker:IMAGE, external:FILE; may be repeated")
-	command.Flags().StringVar(&flags.out, "out", "runs/parity", "folder for the runs that did not pass")
-	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file, as a page of its own")
+	command.Flags().StringVar(&flags.out, "out", "runs/parity", "folder for runs that did not pass")
+	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file, as a Markdown page")
 	return command
 }
 

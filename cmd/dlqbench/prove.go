@@ -44,23 +44,24 @@ func proofParts() []string { return []string{"oracle", "completeness", "soundnes
 func (a *app) proveCommand() *cobra.Command {
 	flags := proveFlags{}
 	command := &cobra.Command{
-		Use: "prove [oracle|completeness|soundness|strangers]…", Short: "Show that verdicts can be trusted: planted bugs are caught, correct consumers never accused",
+		Use: "prove [oracle|completeness|soundness|strangers]…", Short: "Test the judges: planted bugs must be found, correct consumers never accused",
 		Long: strings.TrimSpace(`
-Prove the checkers, in four parts; without arguments the first three of them, and the fourth where --strangers names its folder:
+Test the judges in four parts. Without arguments, the first three run, and the fourth if --strangers names its folder:
 
-  oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by a naive transcription of the
-                definitions, which must agree
-  completeness  consumers and replays with one planted bug each are run, seed after seed, and must be named by the right anomaly; the
-                correct consumer must pass the same scenarios. By --suite: each in the scenario that was written for it (aimed); in a shipped
-                scenario that names it, then once in every one that applies to it (library); or bugs of ordinary consumers in the
-                scenarios that dlqbench init writes, one after another until one names it (default: nine in ten must be named with every seed)
-  soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode it has, under every
-                fault there is, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped where it is missing)
-  strangers     correct consumers that others could have written, by their subject files, each in every shipped scenario that applies to it, must never
-                be accused; each is built once, and skipped where this machine lacks what it needs
+  oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by the reference checker,
+                which must agree
+  completeness  consumers and replays with one planted bug each are run with many seeds, and the right anomaly must be reported;
+                the correct consumer must pass the same scenarios. --suite selects the scenarios. aimed: the one written for the
+                bug. library: a shipped scenario that finds it, then every one that applies, once. default: for bugs of
+                ordinary consumers, those that dlqbench init writes, until one finds it (nine in ten bugs must be found with
+                every seed)
+  soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode under
+                every fault, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped without it)
+  strangers     independent correct consumers, given by their subject files, run in every shipped scenario that applies, and must
+                never be accused; each is built once, and skipped if this machine cannot build it
 
-The exit code is 1 if something was missed or falsely accused. Runs that did not show what they should are kept in --out; each is told with the
-command that does it again.`),
+The exit code is 1 if a bug was missed or a correct consumer accused. Unexpected runs are kept in --out, and for each the
+command that repeats it is printed.`),
 		Example: `  dlqbench prove
   dlqbench prove soundness --first 5000 --runs 100000 --for 8h
   dlqbench prove strangers --strangers test/strangers --first 200 --runs 12
@@ -87,20 +88,20 @@ command that does it again.`),
 		},
 	}
 	f := command.Flags()
-	f.Uint64Var(&flags.first, "first", 1, "first seed; the others follow it")
-	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug; 5 unless given in the suite default")
+	f.Uint64Var(&flags.first, "first", 1, "first seed; the others are consecutive")
+	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug; in the suite default, 5 unless given")
 	f.StringVar(&flags.suite, "suite", proof.SuiteAimed, "completeness: the scenarios: "+strings.Join(proof.Suites(), ", "))
 	f.StringArrayVar(&flags.scenarios, "scenario", nil, "completeness: only this scenario of the suite library or default; may be repeated")
-	f.StringVar(&flags.resume, "resume", "", "completeness: go on from the runs in this file of the suite library or default, and add the new ones to it; it need not exist yet")
+	f.StringVar(&flags.resume, "resume", "", "completeness, suites library and default: continue from the runs in this file and add new ones; it need not exist yet")
 	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
 	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
-	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: begin no run after this time (0: no limit)")
-	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories that both judge")
+	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: start no run after this time (0: no limit)")
+	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories")
 	f.StringVar(&flags.strangers, "strangers", "", "strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
 	flags.cluster.add(f)
-	f.IntVar(&flags.parallel, "parallel", 4, "runs at a time")
-	f.StringVar(&flags.out, "out", "runs/proof", "folder for the runs that did not show what they should")
-	f.BoolVar(&flags.keepRuns, "keep-runs", false, "keep in --out the runs that showed what they should, too")
+	f.IntVar(&flags.parallel, "parallel", 4, "number of concurrent runs")
+	f.StringVar(&flags.out, "out", "runs/proof", "folder for runs with an unexpected result")
+	f.BoolVar(&flags.keepRuns, "keep-runs", false, "also keep runs with the expected result in --out")
 	f.StringVar(&flags.markdown, "markdown", "", "also write the tables to this file")
 	f.StringVar(&flags.json, "json", "", "also write everything to this file, as JSON")
 	f.BoolVar(&flags.quiet, "quiet", false, "print only the tables")

@@ -29,13 +29,14 @@ type replayFlags struct {
 func (a *app) replayCommand() *cobra.Command {
 	flags := replayFlags{}
 	command := &cobra.Command{
-		Use: "replay", Short: "Put dead letters back to where they came from", Args: noArgs,
+		Use: "replay", Short: "Replay dead letters to their original topics", Args: noArgs,
 		Long: strings.TrimSpace(`
-Read the dead letters that are in a topic now, restore the original records (key, value and headers as they were, failure headers
-removed) and produce each selected one once. A second call goes on where the first one ended; --from-start considers every letter again.
+Read the dead letters that are in a topic now, restore the original records (key, value and headers, without failure headers)
+and produce each selected one once. A second call continues where the first one ended; --from-start considers every dead
+letter again.
 
---where selects by an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group, dialect, source and
-timestamp.`),
+--where is an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group, dialect,
+source and timestamp.`),
 		Example: `  dlqbench replay --bootstrap localhost:9092 --from orders.dlq --dry-run
   dlqbench replay --bootstrap localhost:9092 --from orders.dlq --where 'reason contains "timeout"' --rate 100/s`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -49,15 +50,15 @@ timestamp.`),
 func (r *replayFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
 	f.StringVar(&r.config.From, "from", "", "dead-letter topic (required)")
-	f.StringVar(&r.config.To, "to", "", "topic to produce to (default: the one each letter came from)")
-	f.StringVar(&r.config.Where, "where", "", "replay only the letters for which this expression is true")
-	f.StringVar(&r.ids, "ids", "", "replay only the records whose ids are in this file, one a line")
-	f.StringVar(&r.dialect, "dialect", deadletter.PlainName, "how the dead letters are written: "+strings.Join(deadletter.Names(), ", "))
-	f.IntVar(&r.config.Limit, "limit", 0, "replay at most so many (0: all)")
-	f.TextVar(&r.rate, "rate", units.Rate(0), "replay at most so many a second, such as 100/s (0/s: as fast as it goes)")
-	f.BoolVar(&r.config.DryRun, "dry-run", false, "say what would be replayed, and change nothing")
-	f.BoolVar(&r.config.FromStart, "from-start", false, "also consider letters that an earlier call has replayed or passed over")
-	f.BoolVar(&r.quiet, "quiet", false, "do not print each letter")
+	f.StringVar(&r.config.To, "to", "", "topic to produce to (default: the topic that each dead letter came from)")
+	f.StringVar(&r.config.Where, "where", "", "replay only dead letters for which this expression is true")
+	f.StringVar(&r.ids, "ids", "", "replay only records whose ids are in this file, one per line")
+	f.StringVar(&r.dialect, "dialect", deadletter.PlainName, "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
+	f.IntVar(&r.config.Limit, "limit", 0, "maximum number of dead letters (0: no limit)")
+	f.TextVar(&r.rate, "rate", units.Rate(0), "maximum rate, such as 100/s (0/s: no limit)")
+	f.BoolVar(&r.config.DryRun, "dry-run", false, "list the dead letters that would be replayed, and change nothing")
+	f.BoolVar(&r.config.FromStart, "from-start", false, "also consider dead letters that an earlier call replayed or skipped")
+	f.BoolVar(&r.quiet, "quiet", false, "do not print each dead letter")
 }
 
 func (a *app) replay(command *cobra.Command, flags replayFlags) error {

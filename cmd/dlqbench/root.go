@@ -35,11 +35,12 @@ func (a *app) root() *cobra.Command {
 		Use:   "dlqbench",
 		Short: "Judge the retry and dead-letter handling of a Kafka consumer",
 		Long: strings.TrimSpace(`
-dlqbench starts a Kafka and a consumer, drives a load, breaks things on schedule, records from outside what
-happened, and judges it: no loss, commit after DLQ, backoff timing, replay round trip and more.
+dlqbench tests the retry and dead-letter handling of Kafka consumers. It starts a Kafka and a consumer, sends a load, injects
+faults on a schedule, records from the outside what happens, and judges it: no loss, commit after DLQ, backoff timing,
+replay round trip and more.
 
-Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environment, 4 inconclusive,
-99 a threshold was missed, 130 interrupted.`),
+Exit codes: 0 pass, 1 an invariant was violated, 2 bad usage or scenario, 3 environment, 4 inconclusive, 99 a threshold was
+missed, 130 interrupted.`),
 		Example: `  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml`,
 		Version:      versionLine(),
@@ -60,13 +61,37 @@ Exit codes: 0 pass, 1 an invariant was violated, 2 usage or scenario, 3 environm
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "format of the log on stderr: text or json")
-	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "least level that is logged: debug, info, warn, error")
-	root.AddCommand(
-		a.runCommand(), a.drillCommand(), a.gateCommand(), a.benchCommand(), a.initCommand(), a.checkCommand(), a.reportCommand(), a.compareCommand(), a.showRecordCommand(),
-		a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.explainCommand(),
-		a.subjectCommand(), a.consumeCommand(), a.replayCommand(), a.inspectCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand(), a.mutantCommand(), a.versionCommand(), a.guardCommand(), a.containerCommand(), a.kafkaCommand(), a.dlqCommand(),
-	)
+	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "minimum level of the log: debug, info, warn, error")
+	for _, group := range a.commandGroups() {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, command := range group.commands {
+			command.GroupID = group.title
+			root.AddCommand(command)
+		}
+	}
+	root.AddCommand(a.versionCommand(), a.mutantCommand(), a.guardCommand(), a.containerCommand())
 	return root
+}
+
+// commandGroup is a heading of the program's help, with the commands below it.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+func (a *app) commandGroups() []commandGroup {
+	return []commandGroup{
+		{"Run and judge", []*cobra.Command{
+			a.runCommand(), a.gateCommand(), a.benchCommand(), a.drillCommand(), a.compareCommand(),
+		}},
+		{"Results", []*cobra.Command{a.checkCommand(), a.reportCommand(), a.showRecordCommand(), a.explainCommand()}},
+		{"Scenarios and subjects", []*cobra.Command{
+			a.initCommand(), a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.subjectCommand(),
+			a.consumeCommand(),
+		}},
+		{"Dead letters", []*cobra.Command{a.inspectCommand(), a.replayCommand(), a.dlqCommand()}},
+		{"Environment and proof", []*cobra.Command{a.kafkaCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand()}},
+	}
 }
 
 // noArgs refuses arguments; cobra's own check would call them unknown commands.

@@ -42,9 +42,9 @@ func (a *app) runCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "run SCENARIO…", Short: "Run scenarios against a consumer and judge it", Args: takes(1, anyNumber),
 		Long: strings.TrimSpace(`
-Run one scenario after another: a file, or the name of a shipped one (see dlqbench list). Each run leaves a folder with the
-scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs and the consumer's logs; runs/latest points
-to the newest. The worst verdict decides the exit code.`),
+Run one scenario after another. A scenario is a file, or the name of a shipped one (see dlqbench list). Each run writes a folder
+with the scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs and the consumer's
+logs; runs/latest points to the newest. The worst verdict decides the exit code.`),
 		Example: `  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml
   dlqbench run consumer-kill --seed 42 --set workload.rate=500/s`,
@@ -54,14 +54,14 @@ to the newest. The worst verdict decides the exit code.`),
 		},
 	}
 	command.Flags().StringVar(&flags.subject, "subject", "", "subject.yaml of the consumer to judge (default: what the scenario names)")
-	command.Flags().StringVar(&flags.seed, "seed", "", "seed of every random choice (default: the scenario's)")
-	command.Flags().StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario: path=value, may be repeated")
+	command.Flags().StringVar(&flags.seed, "seed", "", "seed of all random choices (default: the scenario's)")
+	command.Flags().StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario, as path=value; may be repeated")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
-	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print a line per verdict, and no progress")
+	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print one line per verdict and no progress")
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
-	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run in the whole terminal: rates, lag, latency, processes, events")
-	command.Flags().IntVar(&flags.parallel, "parallel", 1, "scenarios at a time; those with a high rate or thresholds still run alone")
-	command.Flags().BoolVar(&flags.estimate, "estimate", false, "say how long the runs will take, part by part, and start nothing")
+	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run full-screen: rates, lag, latency, processes, events")
+	command.Flags().IntVar(&flags.parallel, "parallel", 1, "number of concurrent scenarios; those with a high rate or thresholds still run alone")
+	command.Flags().BoolVar(&flags.estimate, "estimate", false, "estimate how long the runs will take, part by part, without starting them")
 	flags.cluster.add(command.Flags())
 	flags.metrics.add(command.Flags())
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")

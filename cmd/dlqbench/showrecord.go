@@ -19,12 +19,13 @@ import (
 func (a *app) showRecordCommand() *cobra.Command {
 	var out string
 	command := &cobra.Command{
-		Use: "show-record RUN ID", Short: "Tell everything that a stored run knows of one record", Args: takes(2, 2),
-		Long: `Tell the whole life of one record from a run's history: when it was sent and fetched and by whom, every attempt and what it was answered, its
-retry copies and dead letters, the commits that covered it, restarts, rebalances and faults meanwhile. Times are those of the run.
+		Use: "show-record RUN ID", Short: "Print the trace of one record of a stored run", Args: takes(2, 2),
+		Long: `Print the trace of one record from a run's history: when it was sent, which instances fetched it, every attempt with its
+outcome, retry copies and dead letters, the commits that covered it, and restarts, rebalances and faults meanwhile. Times
+count from the start of the run.
 
-RUN is a run directory, its name or the run's id, or latest. ID is the record's number, its id as it is found in a value or header, or where it is
-or was: TOPIC/PARTITION/OFFSET.`,
+RUN is a run directory, its name or id, or latest. ID is the record's number, its id from the value or header, or a current or
+former position: TOPIC/PARTITION/OFFSET.`,
 		Example: `  dlqbench show-record latest 17
   dlqbench show-record latest input/0/3`,
 		ValidArgsFunction: completeDirectories,
@@ -48,7 +49,7 @@ or was: TOPIC/PARTITION/OFFSET.`,
 			return reports.Story(a.stdout, reader.Header(), told)
 		},
 	}
-	command.Flags().StringVar(&out, "out", "runs", "folder of run directories, for a RUN that is none itself")
+	command.Flags().StringVar(&out, "out", "runs", "folder of run directories in which RUN is looked up")
 	return command
 }
 
@@ -77,8 +78,8 @@ func findRun(run, root string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("looking for run %q: it is no run directory, and %s has none of that name or id; give a directory such as runs/latest, or say "+
-		"with --out where the runs are", run, root)
+	return "", fmt.Errorf("looking for run %q: it is not a run directory, and %s has no run of that name or id; give a directory such as runs/latest, or "+
+		"the folder of the runs with --out", run, root)
 }
 
 func hasHistory(dir string) bool {
@@ -110,11 +111,11 @@ func findRecord(reader *history.Reader, text string) (int32, error) {
 	}
 	partition, err := strconv.ParseInt(parts[1], 10, 32)
 	if err != nil {
-		return 0, usageError{fmt.Errorf("looking for record %q: the partition %q is no number", text, parts[1])}
+		return 0, usageError{fmt.Errorf("looking for record %q: the partition %q is not a number", text, parts[1])}
 	}
 	offset, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil {
-		return 0, usageError{fmt.Errorf("looking for record %q: the offset %q is no number", text, parts[2])}
+		return 0, usageError{fmt.Errorf("looking for record %q: the offset %q is not a number", text, parts[2])}
 	}
 	return assertions.RecordAt(reader, parts[0], int32(partition), offset)
 }

@@ -20,7 +20,7 @@ const widestText = 120
 
 func (a *app) subjectCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "subject", Short: "Work with a consumer of your own",
+		Use: "subject", Short: "Check the description of your own consumer",
 		Example: "  dlqbench subject check examples/python/subject.yaml",
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -30,7 +30,7 @@ func (a *app) subjectCommand() *cobra.Command {
 		},
 	}
 	command.AddCommand(&cobra.Command{
-		Use: "check FILE", Short: "Say what a subject.yaml promises, what is judged because of it, and what can't be", Args: takes(1, 1),
+		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it", Args: takes(1, 1),
 		Example: "  dlqbench subject check examples/python/subject.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := scenarios.LoadSubject(args[0])
@@ -55,10 +55,10 @@ func (a *app) cleanCommand() *cobra.Command {
 	var all bool
 	var kafka clusterFlags
 	command := &cobra.Command{
-		Use: "clean", Short: "Remove what killed runs left behind", Args: noArgs,
-		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data and containers. What it left on a cluster of your own is
-removed with --bootstrap or --kafka-config. Histories and reports stay, unless --all
-removes every run directory that was not renamed.`,
+		Use: "clean", Short: "Remove processes, containers and data that killed runs left", Args: noArgs,
+		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data and containers. With --bootstrap or
+--kafka-config, its topics and groups on your own cluster are removed. Histories and reports are kept; --all removes every
+run directory that was not renamed.`,
 		Example: "  dlqbench clean\n  dlqbench clean --all",
 		RunE: func(command *cobra.Command, _ []string) error {
 			kafka.provider = harness.ClusterEmbedded
@@ -81,7 +81,7 @@ removes every run directory that was not renamed.`,
 	}
 	command.Flags().StringVar(&out, "out", "runs", "folder of run directories")
 	kafka.addExternal(command.Flags())
-	command.Flags().BoolVar(&all, "all", false, "also remove the run directories themselves, reports included")
+	command.Flags().BoolVar(&all, "all", false, "also remove the run directories, with their reports")
 	return command
 }
 

@@ -228,7 +228,7 @@ func TestTUIDrill(t *testing.T) {
 	x.press("s")
 	x.waitForScreen("Scale the consumer", "1 run now")
 	x.press("none\r")
-	x.waitForScreen("is no number of instances")
+	x.waitForScreen("is not a number of instances")
 	x.press("\x1b")
 	x.waitForGone("Scale the consumer") // with the next key at once it would be Alt
 	x.press("q")

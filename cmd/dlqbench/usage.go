@@ -48,7 +48,7 @@ func wrongFlag(command *cobra.Command, err error) error {
 		if near := scenarios.Closest(unknown.GetSpecifiedName(), known); near != "" {
 			return fmt.Errorf("%w: did you mean --%s?", err, near)
 		}
-		return fmt.Errorf("%w: %s --help lists those that there are", err, command.CommandPath())
+		return fmt.Errorf("%w: %s --help lists all flags", err, command.CommandPath())
 	case errors.As(err, &value):
 		if takes := valueWords(value.GetFlag().Value.Type()); takes != "" {
 			return fmt.Errorf("--%s %q: write %s", value.GetFlag().Name, value.GetValue(), takes)

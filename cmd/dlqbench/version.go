@@ -13,7 +13,7 @@ var version string //nolint:gochecknoglobals // the linker can only set a variab
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version, as --version does", Args: noArgs,
+		Use: "version", Short: "Print the version", Args: noArgs,
 		Example: "  dlqbench version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, versionLine())

@@ -103,7 +103,7 @@ func ReadTime(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write 2026-02-11 or 2026-02-11T12:00:00Z", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-02-11 or 2026-02-11T12:00:00Z", text)
 }
 
 // ReadState reads a state, or a status word of either document: failed, dlq_failed, reprocessing, discarded.

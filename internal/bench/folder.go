@@ -57,7 +57,7 @@ func (p *Plan) OpenFolder(dir, version string, fresh bool) (folder Folder, earli
 		return folder, earlier, false, fmt.Errorf("%w (--fresh removes it)", err)
 	}
 	if why := p.unlike(earlier, version); why != "" {
-		return folder, earlier, false, fmt.Errorf("%s holds results that can't be gone on with: %s; --fresh removes them and measures anew, --artifacts chooses another folder", dir, why)
+		return folder, earlier, false, fmt.Errorf("cannot resume the results in %s: %s; --fresh removes them and starts over, --artifacts selects another folder", dir, why)
 	}
 	return folder, earlier, true, p.prepare(folder)
 }

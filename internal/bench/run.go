@@ -233,7 +233,7 @@ func (s *session) keep(ended bool) error {
 func (s *session) sameMachine(now map[string]string) error {
 	for _, key := range []string{"os", "arch", "cpus", "kafka"} {
 		if before, found := s.bench.Environment[key]; found && before != now[key] {
-			return fmt.Errorf("going on with the bench: it was begun on %s %q, and this is %q: measure it anew with --fresh", key, before, now[key])
+			return fmt.Errorf("resuming the bench: it was started on %s %q, and this is %q: start over with --fresh", key, before, now[key])
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (s *Session) inject(ctx context.Context, who Actor, action string, spec fau
 	if f := s.at(planned.Index); f != nil {
 		return f.Fault, nil
 	}
-	return Fault{}, fmt.Errorf("fault %s was broken, and nobody told of it", planned.Name)
+	return Fault{}, fmt.Errorf("fault %s was injected, but no notification arrived", planned.Name)
 }
 
 // Heal heals one fault and returns when it is healed.

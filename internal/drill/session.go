@@ -200,7 +200,7 @@ func (s *Session) deserted() {
 	gone := s.here == 0
 	s.mu.Unlock()
 	if gone {
-		s.end(fmt.Sprintf("nobody has looked at the drill for %s", s.options.Away))
+		s.end(fmt.Sprintf("the drill had no viewer for %s", s.options.Away))
 	}
 }
 
@@ -311,9 +311,9 @@ func (s *Session) forbidden(action string, role Role) string {
 	case breaks && s.options.Foreign:
 		return "this Kafka is not dlqbench's own; who owns it may start the drill with --i-own-this-cluster"
 	case action == ActionBreak && s.options.Scripted:
-		return "this drill follows its script: nobody breaks anything by hand"
+		return "this drill follows its script: no faults are injected by hand"
 	case role == RoleResponder && (action == ActionBreak || action == ActionHeal):
-		return "a responder does not break things, and heals all there is: which faults there are is for him to find out"
+		return "a responder injects no faults and can only heal all of them: finding out which there are is the task"
 	}
 	return ""
 }

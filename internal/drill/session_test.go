@@ -173,9 +173,9 @@ func TestRefusals(t *testing.T) {
 		want    error
 		says    string
 	}{
-		"a responder breaks":   {open(nil), breaks(bob, refusal()), ErrNotAllowed, "does not break things"},
+		"a responder breaks":   {open(nil), breaks(bob, refusal()), ErrNotAllowed, "injects no faults"},
 		"nobody breaks":        {open(nil), breaks(Actor{}, refusal()), ErrNotAllowed, `no role ""`},
-		"a responder heals":    {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, bob, "1") }, ErrNotAllowed, "heals all there is"},
+		"a responder heals":    {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, bob, "1") }, ErrNotAllowed, "can only heal all of them"},
 		"another's cluster":    {open(func(o *Options) { o.Foreign = true }), breaks(ada, refusal()), ErrNotAllowed, "--i-own-this-cluster"},
 		"kill there":           {open(func(o *Options) { o.Foreign = true }), func(ctx context.Context, s *Session) error { return s.Kill(ctx, bob, 0) }, ErrNotAllowed, "--i-own-this-cluster"},
 		"a script":             {open(func(o *Options) { o.Scripted = true }), breaks(ada, refusal()), ErrNotAllowed, "follows its script"},
@@ -262,7 +262,7 @@ func TestDeserted(t *testing.T) {
 		third()
 		time.Sleep(awayLimit + time.Second)
 		synctest.Wait()
-		if run.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "nobody has looked") {
+		if run.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "had no viewer") {
 			t.Errorf("ended %d times: %q", run.ends(), s.State(RoleInjector).Ending)
 		}
 	})

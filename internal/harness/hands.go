@@ -27,7 +27,7 @@ import (
 
 var (
 	// ErrNotOpen says that nothing can be broken yet, or any more.
-	ErrNotOpen = errors.New("nothing can be broken now")
+	ErrNotOpen = errors.New("no fault can be injected now")
 	// ErrRefused says that what was asked for can't be, in this run or at all.
 	ErrRefused = errors.New("this can't be done")
 )
@@ -203,7 +203,7 @@ func (h *Hands) take(written faults.Spec, by any) (*workplace, faults.Planned, <
 		return nil, faults.Planned{}, nil, h.notOpen()
 	}
 	if written.At != 0 || written.When != "" || written.After != 0 {
-		return nil, faults.Planned{}, nil, fmt.Errorf("%w: what is broken by hand begins now: leave out at, when and after", ErrRefused)
+		return nil, faults.Planned{}, nil, fmt.Errorf("%w: a fault injected by hand starts at once: leave out at, when and after", ErrRefused)
 	}
 	written.At = milliseconds(at.now())
 	left := at.run.plan.Steady - written.At.D()

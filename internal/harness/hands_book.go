@@ -354,8 +354,8 @@ func (r *run) writeRecording(steady time.Duration) error {
 	}
 	text, err := scenarios.Record(fileScenario, r.withoutSecrets(r.options.Source), scenarios.Recording{
 		Head: []string{
-			"What was done in " + r.dir.id + ", the scenario's own faults and what was broken by hand alike,",
-			"as a scenario that does it again: dlqbench run " + fileRecorded,
+			"What was done in " + r.dir.id + ", both the scenario's own faults and those injected by hand,",
+			"as a scenario that repeats it: dlqbench run " + fileRecorded,
 		},
 		Seed: r.plan.Seed, Steady: steady, Faults: r.options.Hands.written(), Subject: subject,
 	})

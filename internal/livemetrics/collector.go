@@ -116,7 +116,7 @@ func countFamilies() []family {
 		count("attempts_total", "Attempts of the subject at the downstream.", func(t reports.Totals) int64 { return t.Attempts }),
 		count("dead_letters_total", "Dead letters that the brokers acknowledged.", func(t reports.Totals) int64 { return t.DeadLetters }),
 		count("replays_total", "Dead letters that were written back and acknowledged.", func(t reports.Totals) int64 { return t.Replayed }),
-		{name: "rebalances_total", help: "How often partitions were assigned anew, the first time not counted.", kind: prometheus.CounterValue,
+		{name: "rebalances_total", help: "Number of reassignments of partitions, without the first assignment.", kind: prometheus.CounterValue,
 			show: one(func(s *reports.Snapshot) float64 { return float64(s.Rebalances) })},
 		{name: "faults_injected_total", help: "Faults that were injected.", kind: prometheus.CounterValue,
 			show: one(func(s *reports.Snapshot) float64 { return float64(s.FaultsInjected) })},

@@ -69,7 +69,7 @@ func Named(name string) (Mutant, error) {
 		}
 		names = append(names, mutant.Name)
 	}
-	return Mutant{}, fmt.Errorf("%q is no mutant: known are %s", name, strings.Join(names, ", "))
+	return Mutant{}, fmt.Errorf("%q is not a planted bug: known are %s", name, strings.Join(names, ", "))
 }
 
 func consumers() []Mutant {

@@ -41,7 +41,7 @@ func (m *model) may(action string) bool {
 // begin starts what the key stands for: at once, or with a dialog for what must be said first.
 func (m *model) begin(control control) tea.Cmd {
 	if control.action == ActionBreak && m.state.Unbreakable != "" {
-		m.say(did{err: fmt.Errorf("nothing can be broken by hand: %s", m.state.Unbreakable)})
+		m.say(did{err: fmt.Errorf("no fault can be injected by hand: %s", m.state.Unbreakable)})
 		return nil
 	}
 	if !m.may(control.action) {
@@ -136,7 +136,7 @@ func (m *model) askCount() dialog {
 	return ask("Scale the consumer", "instances", fmt.Sprintf("%d run now", running), func(text string) (*Action, error) {
 		count, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || count < 1 {
-			return nil, fmt.Errorf("%q is no number of instances", text)
+			return nil, fmt.Errorf("%q is not a number of instances", text)
 		}
 		return &Action{Name: ActionScale, Count: count}, nil
 	})

@@ -29,7 +29,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no duration: write a number and a unit, such as 250ms, 5s or 1m30s", text)
+		return fmt.Errorf("%q is not a duration: write a number and a unit, such as 250ms, 5s or 1m30s", text)
 	}
 	if v < 0 {
 		return fmt.Errorf("%q is negative: a duration here is 0s or more", text)
@@ -63,7 +63,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	per := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
 	v, err := strconv.ParseFloat(number, 64)
 	if !found || per == 0 || err != nil || !(v >= 0 && v <= 1e9) { // NaN is neither
-		return fmt.Errorf("%q is no rate: write records per second, such as 2000/s", text)
+		return fmt.Errorf("%q is not a rate: write records per second, such as 2000/s", text)
 	}
 	*r = Rate(v / per)
 	return nil

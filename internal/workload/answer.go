@@ -61,7 +61,7 @@ func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome
 			Class string `json:"class"`
 		}{text, class.class})
 		if err != nil {
-			return nil, fmt.Errorf("preparing the oracle's answers: %w", err)
+			return nil, fmt.Errorf("preparing the stub's answers: %w", err)
 		}
 		answers[outcome] = answer{status: class.status, body: body, text: text}
 	}
@@ -125,5 +125,5 @@ func dress(text, kind string) (string, error) {
 	case "outage":
 		return text + ": the circuit breaker is open, the service is down for maintenance", nil
 	}
-	return "", fmt.Errorf("preparing the oracle's answers: %q is no kind of error text: plain, non-ascii, long, hostile or outage", kind)
+	return "", fmt.Errorf("preparing the stub's answers: %q is not a kind of error text: plain, non-ascii, long, hostile or outage", kind)
 }

@@ -115,7 +115,7 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			o.Close()
-			return nil, fmt.Errorf("opening the oracle's port for instance %d: %w", i, err)
+			return nil, fmt.Errorf("opening the downstream stub's port for instance %d: %w", i, err)
 		}
 		o.instances[i].listener = listener
 		if cfg.GRPC {
@@ -230,7 +230,7 @@ func (o *Oracle) handle(ctx *fasthttp.RequestCtx) {
 	case string(path) == healthPath:
 		ctx.SetStatusCode(fasthttp.StatusOK)
 	case string(path) != attemptPath:
-		refuse(ctx, fasthttp.StatusNotFound, `{"error":"the oracle serves POST /v1/attempt and GET /healthz"}`)
+		refuse(ctx, fasthttp.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
 	case !ctx.IsPost():
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, fasthttp.MethodPost)
 		refuse(ctx, fasthttp.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)

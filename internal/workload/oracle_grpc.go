@@ -117,7 +117,7 @@ func (s rpcServer) ProcessData(ctx context.Context, request *pipestream.ProcessD
 	caller, _ := peer.FromContext(ctx)
 	from, known := caller.Addr.(rpcPeer)
 	if !known {
-		return nil, status.Error(codes.Internal, "the oracle does not know whose connection this is")
+		return nil, status.Error(codes.Internal, "the downstream stub cannot attribute this connection to an instance")
 	}
 	o.open.Add(1)
 	defer o.open.Add(-1)

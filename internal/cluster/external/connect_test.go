@@ -60,7 +60,7 @@ func TestBadDays(t *testing.T) {
 		},
 		"an authority that is not trusted": {
 			cluster: []kfake.Opt{kfake.TLS(good.server(t))}, tls: secure(stranger),
-			is: ErrCertificate, says: []string{"nobody that is trusted", "CN=our authority", "ssl.ca.location"},
+			is: ErrCertificate, says: []string{"not signed by a trusted authority", "CN=our authority", "ssl.ca.location"},
 		},
 		"an expired certificate": {
 			cluster: []kfake.Opt{kfake.TLS(ours.sign(expired).server(t))}, tls: secure(ours), is: ErrCertificate, says: []string{"expired on"},
@@ -85,7 +85,7 @@ func TestBadDays(t *testing.T) {
 			is: ErrCertificate, says: []string{"own certificate expired on"},
 		},
 		"no authentication": {
-			cluster: users, is: ErrAuthentication, says: []string{"wants authentication", "SASL_PLAINTEXT", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"},
+			cluster: users, is: ErrAuthentication, says: []string{"requires authentication", "SASL_PLAINTEXT", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"},
 		},
 		"a wrong PLAIN password": {
 			cluster: users, sasl: SASL{Mechanism: "PLAIN", Username: "app", Password: NewSecret("hunter2")},
@@ -224,7 +224,7 @@ func TestAnyHostStillNeedsATrustedAuthority(t *testing.T) {
 	config := plainConfig(start(t, 1, kfake.TLS(ours.sign(nil).server(t))))
 	config.TLS = TLS{Enabled: true, CA: stranger.pem(), AnyHost: true}
 	_, err := Connect(within(t), config, Options{})
-	want(t, err, "nobody that is trusted")
+	want(t, err, "not signed by a trusted authority")
 }
 
 // OAUTHBEARER, which the fake brokers don't have: a broker that does, for its authentication alone.

@@ -122,7 +122,7 @@ func TestLoadProblems(t *testing.T) {
 		"mechanism unknown":      {sasl + "sasl.mechanism=GSSAPI\n", []string{`:3: sasl.mechanism is "GSSAPI"`}},
 		"no user, no password":   {sasl + "sasl.mechanism=PLAIN\n", []string{":3: PLAIN needs a user", ":3: PLAIN needs a password", EnvPassword}},
 		"no token":               {sasl + "sasl.mechanism=OAUTHBEARER\n", []string{"needs a token", EnvToken}},
-		"SASL without protocol":  {"bootstrap.servers=a:1\n\nsasl.username=x\n", []string{":3: sasl.username is set, but security.protocol says"}},
+		"SASL without protocol":  {"bootstrap.servers=a:1\n\nsasl.username=x\n", []string{":3: sasl.username is set, but security.protocol has"}},
 		"TLS without protocol":   {"bootstrap.servers=a:1\nssl.ca.location=" + dir + "/ca.pem\n", []string{":2: ssl.ca.location is set, but security.protocol says"}},
 		"two names, two values":  {sasl + "sasl.mechanism=PLAIN\nsasl.mechanisms=SCRAM-SHA-256\nsasl.username=x\nsasl.password=y\n", []string{":4:", "say different things"}},
 		"a Java trust store":     {ssl + "ssl.truststore.location=" + dir + "/store.jks\nssl.truststore.password=changeit\n", []string{":3:", "Java key store (JKS)", "keytool -list -rfc"}},

@@ -20,7 +20,7 @@ func (s *settings) sasl(wanted bool) SASL {
 	s.jaas(&result)
 	if !wanted {
 		if key := cmp.Or(mechanismKey, usernameKey, s.present("sasl.password"), s.present("sasl.jaas.config")); key != "" {
-			s.problem(key+" is set, but security.protocol says that there is no authentication: set it to SASL_SSL or SASL_PLAINTEXT, as the cluster's "+
+			s.problem(key+" is set, but security.protocol has no authentication: set it to SASL_SSL or SASL_PLAINTEXT, as the cluster's "+
 				"listener has it", key)
 		}
 		return SASL{}

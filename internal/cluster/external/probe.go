@@ -229,7 +229,7 @@ func (p *probe) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 		return response, nil
 	case p.config.SASL.Mechanism == "":
 		if offered := p.config.offered(ctx, p.address); len(offered) > 0 {
-			return nil, fmt.Errorf("%w: the broker at %s wants authentication, and security.protocol is %s: set it to SASL_%s, and sasl.mechanism to one of those that it offers (%s)",
+			return nil, fmt.Errorf("%w: the broker at %s requires authentication, and security.protocol is %s: set it to SASL_%s, and sasl.mechanism to one that it offers (%s)",
 				ErrAuthentication, p.address, p.config.protocol(), p.config.protocol(), strings.Join(offered, ", "))
 		}
 	}

@@ -140,7 +140,7 @@ func TestRealBroker(t *testing.T) {
 		"wrong PLAIN password": {func(c *Config) { c.SASL.Mechanism, c.SASL.Password = MechanismPlain, NewSecret("hunter2") }, ErrAuthentication, `user "app"`},
 		"bad token":            {func(c *Config) { c.SASL = SASL{Mechanism: MechanismOAuthBearer, Token: NewSecret("hunter2")} }, ErrAuthentication, EnvToken},
 		"other mechanism":      {func(c *Config) { c.SASL.Mechanism = MechanismScramSHA256 }, ErrAuthentication, "SCRAM-SHA-512"},
-		"no authentication":    {func(c *Config) { c.SASL = SASL{} }, ErrAuthentication, "wants authentication"},
+		"no authentication":    {func(c *Config) { c.SASL = SASL{} }, ErrAuthentication, "requires authentication"},
 		"no TLS":               {func(c *Config) { c.TLS = TLS{} }, ErrProtocol, "speaks TLS"},
 		"unknown authority":    {func(c *Config) { c.TLS.CA = newAuthority(t, "stranger").pem() }, ErrCertificate, "ssl.ca.location"},
 	} {

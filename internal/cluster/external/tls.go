@@ -81,7 +81,7 @@ func explainTLS(err error, host string) error {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Errorf("%w: nobody that is trusted has signed it (its issuer is %q): give that authority's certificate with ssl.ca.location",
+		return fmt.Errorf("%w: it is not signed by a trusted authority (its issuer is %q): give that authority's certificate with ssl.ca.location",
 			ErrCertificate, authority.Cert.Issuer.String())
 	case errors.As(err, &name):
 		return fmt.Errorf("%w: it is not for %q but for %s: use one of those names in bootstrap.servers (or in the broker's advertised.listeners), or set dlqbench.ssl.server.name",

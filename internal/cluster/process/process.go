@@ -229,7 +229,7 @@ func (k *Kafka) startNode(n *node) error {
 		if k.starting.Load() {
 			k.end(err)
 		} else {
-			k.log.Error().Err(err).Msg("a broker is gone that nobody stopped")
+			k.log.Error().Err(err).Msg("a broker ended unexpectedly")
 		}
 	})
 	return nil
