@@ -1,7 +1,9 @@
-// Package dlqbench runs scenarios against a Kafka consumer and reads their verdicts, from Go. Tests have it shorter in [dlqtest].
+// Package dlqbench runs scenarios against a Kafka consumer and reads their verdicts, from Go. Tests have it shorter in
+// [dlqtest].
 //
-// It starts the program dlqbench, so that importing it brings in nothing but the standard library. The program is Options.Binary, else
-// $DLQBENCH, else the tool of the module at hand (go get -tool github.com/dlqbench/dlqbench/cmd/dlqbench), else the one on $PATH.
+// It starts the program dlqbench, so that importing it brings in nothing but the standard library. The program is
+// Options.Binary, else $DLQBENCH, else the tool of the module at hand (go get -tool
+// github.com/dlqbench/dlqbench/cmd/dlqbench), else the one on $PATH.
 //
 // [dlqtest]: https://pkg.go.dev/github.com/dlqbench/dlqbench/dlqtest
 package dlqbench
@@ -45,7 +47,8 @@ type Options struct {
 // Status is a verdict in one word.
 type Status string
 
-// The verdicts. NotApplicable is that of invariants alone: the contract does not promise it, or there was nothing to judge.
+// The verdicts. NotApplicable is that of invariants alone: the contract does not promise it, or there was nothing to
+// judge.
 const (
 	Pass          Status = "pass"
 	Fail          Status = "fail"
@@ -130,8 +133,8 @@ func (v *Verdict) Missed() []Threshold {
 // graceful is how long a run that is to end early has to heal, audit and judge what there is.
 const graceful = 60 * time.Second
 
-// Run runs a scenario and returns its verdict, whatever it is: a consumer that broke its promises is no error. When ctx ends, so does the
-// run, and the error wraps that of ctx; what there was until then is judged.
+// Run runs a scenario and returns its verdict, whatever it is: a consumer that broke its promises is no error. When ctx
+// ends, so does the run, and the error wraps that of ctx; what there was until then is judged.
 func Run(ctx context.Context, options Options) (*Verdict, error) {
 	out := options.Out
 	if out == "" {

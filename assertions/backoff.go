@@ -1,25 +1,28 @@
 package assertions
 
-// backoff: the gap between an attempt's end and the next one's start is what the contract promises: not less than B(k), not more than
-// B(k) plus jitter plus what is allowed for scheduling.
+// backoff: the gap between an attempt's end and the next one's start is what the contract promises: not less than B(k),
+// not more than B(k) plus jitter plus what is allowed for scheduling.
 //
-// Early. The oracle stamps an attempt's end before it writes the answer, and a start after it has read the request, so a measured gap is
-// never shorter than the subject's wait; early needs no excuse. Three things have to be kept apart, though. An attempt that got no
-// answer (timeout, reset, client gone) ended for the subject at some time between its start and its end: there the gap is taken from its
-// start. An attempt that missed the oracle makes the true k larger, and B(k) with it, so what is too early for the smaller k is too early. But
-// where the link to the oracle is broken, or the harness stood still, the subject may have given up on an attempt before the oracle even
-// read it: then nothing is concluded.
+// Early. The oracle stamps an attempt's end before it writes the answer, and a start after it has read the request, so
+// a measured gap is never shorter than the subject's wait; early needs no excuse. Three things have to be kept apart,
+// though. An attempt that got no answer (timeout, reset, client gone) ended for the subject at some time between its
+// start and its end: there the gap is taken from its start. An attempt that missed the oracle makes the true k larger,
+// and B(k) with it, so what is too early for the smaller k is too early. But where the link to the oracle is broken, or
+// the harness stood still, the subject may have given up on an attempt before the oracle even read it: then nothing is
+// concluded.
 //
-// A disruption excuses nothing that is early. What it does is to make several deliveries or copies of a record, whose attempts are no matter of each
-// other: with retry topics an attempt is held against its own copy (backoff_copies.go); without them a gap lies within one delivery to one process.
+// A disruption excuses nothing that is early. What it does is to make several deliveries or copies of a record, whose
+// attempts are no matter of each other: with retry topics an attempt is held against its own copy (backoff_copies.go);
+// without them a gap lies within one delivery to one process.
 //
-// Late is excused by whatever was in the way: a fault, a stop, a stall that is long enough, a partition that the instance had to give
-// up, for which many clients stand still. If noise hides more gaps than could be judged,
-// the invariant is inconclusive; gaps that a fault or a change of the assignment broke up are what the run was about.
+// Late is excused by whatever was in the way: a fault, a stop, a stall that is long enough, a partition that the
+// instance had to give up, for which many clients stand still. If noise hides more gaps than could be judged, the
+// invariant is inconclusive; gaps that a fault or a change of the assignment broke up are what the run was about.
 //
-// Where the contract leaves open what is late, one gap may be so by as much as a client's own pauses take (collecting garbage, compiling, a fetch that
-// is under way), a second. Such pauses hit one gap or another, so they move no median: that half of the gaps are longer than promised by half of the
-// wait is a longer wait. Gaps in which the record was fetched again are left out of that, as a fetch takes its own time.
+// Where the contract leaves open what is late, one gap may be so by as much as a client's own pauses take (collecting
+// garbage, compiling, a fetch that is under way), a second. Such pauses hit one gap or another, so they move no median:
+// that half of the gaps are longer than promised by half of the wait is a longer wait. Gaps in which the record was
+// fetched again are left out of that, as a fetch takes its own time.
 
 import (
 	"fmt"
@@ -44,7 +47,8 @@ type backoff struct {
 	spreads int64
 	step    [65]waits
 	copies  *chains
-	// usual counts the gaps of each number that tell how long the wait usually is; refetched is when a partition was last fetched again from further back.
+	// usual counts the gaps of each number that tell how long the wait usually is; refetched is when a partition was
+	// last fetched again from further back.
 	usual     [65]int64
 	fetched   map[place]int64
 	refetched map[place]time.Duration
@@ -61,8 +65,8 @@ type gap struct {
 	k          uint16
 	early      bool
 	unanswered bool
-	// disturbed: it may be late by what happened to the record; apart: nor can early be told, unless nothing did. usual: it tells how long waits
-	// usually are, and is only longer than they should be.
+	// disturbed: it may be late by what happened to the record; apart: nor can early be told, unless nothing did.
+	// usual: it tells how long waits usually are, and is only longer than they should be.
 	disturbed, apart, usual bool
 	length                  time.Duration
 	least, most             time.Duration
@@ -171,8 +175,8 @@ func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) t
 	return least
 }
 
-// measureCopy returns the gap before an attempt of a copy and the least that was promised for it. How late it may be is not said of a disturbed record, and
-// of others by the attempt before.
+// measureCopy returns the gap before an attempt of a copy and the least that was promised for it. How late it may be is
+// not said of a disturbed record, and of others by the attempt before.
 func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	return gap{
 		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end, least: of.least, most: endless,
@@ -222,7 +226,8 @@ func (c *backoff) sort(g *gap, r *record) {
 			c.skip("disrupted")
 			return
 		}
-		// Where the process had the partition before, it may have brought its count along: then the promise is for a larger k.
+		// Where the process had the partition before, it may have brought its count along: then the promise is for a
+		// larger k.
 		if c.w.memory && r.hops == 0 && r.attempts > r.inSeries {
 			c.skip("count may have been carried over")
 			return
@@ -307,7 +312,8 @@ func (c *backoff) judge(g *gap) {
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))
 }
 
-// nameEarly: later gaps as short as the first one is allowed to be, while the first is kept, are a wait that does not grow.
+// nameEarly: later gaps as short as the first one is allowed to be, while the first is kept, are a wait that does not
+// grow.
 func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if c.w.faulted(onDownstreamLink, g.doubted, g.start) {
 		return "", "fault on the link to the oracle"
@@ -375,8 +381,9 @@ func (c *backoff) judgeUsual() {
 	}
 }
 
-// judgeJitter. Adding noise to a uniform jitter J can't make it narrower: its density is at most 1/J, so half of the gaps need a range
-// of at least J/2, whatever is added. Half of them within J/8 is no jitter; noise can hide that, but never fake it.
+// judgeJitter. Adding noise to a uniform jitter J can't make it narrower: its density is at most 1/J, so half of the
+// gaps need a range of at least J/2, whatever is added. Half of them within J/8 is no jitter; noise can hide that, but
+// never fake it.
 func (c *backoff) judgeJitter() {
 	if c.spreads < jitterGaps {
 		return

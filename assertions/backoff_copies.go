@@ -2,14 +2,16 @@ package assertions
 
 // What is promised of each copy of a record that waits in retry topics.
 //
-// A record may have several copies: a stop between a copy's acknowledgement and the commit of where it came from makes two of it, and each is retried
-// for itself. So an attempt is held against the copy it is of, not against the attempt before it:
+// A record may have several copies: a stop between a copy's acknowledgement and the commit of where it came from makes
+// two of it, and each is retried for itself. So an attempt is held against the copy it is of, not against the attempt
+// before it:
 //
 //	attempt at the source fails ─▶ copy A is written, due B(1) after the failure ─▶ (restart) ─▶ attempt at A: not before A is due
 //	                                                                            └▶ the source once more: no gap at all
 //
-// The copy is the one whose coordinates the attempt names. One that names none is held against the copy that is due first of those it may be of: a place
-// that was committed is not handed out again, unless somebody held it when partitions changed hands.
+// The copy is the one whose coordinates the attempt names. One that names none is held against the copy that is due
+// first of those it may be of: a place that was committed is not handed out again, unless somebody held it when
+// partitions changed hands.
 
 import (
 	"slices"
@@ -20,12 +22,14 @@ import (
 
 // promise is from when a retry copy may be tried, by the failure that it was written for.
 type promise struct {
-	// by is the process that met the failure, k the number of the attempt that failed: at least, as one may have missed the oracle.
+	// by is the process that met the failure, k the number of the attempt that failed: at least, as one may have missed
+	// the oracle.
 	by holder
 	k  uint16
 	// tries is how many attempts the copy is known to count: k, or less where it may be of another failure.
 	tries uint16
-	// start and end are the failed attempt's, unanswered that the subject may have given up on it at any time between them.
+	// start and end are the failed attempt's, unanswered that the subject may have given up on it at any time between
+	// them.
 	start, end time.Duration
 	unanswered bool
 	least      time.Duration
@@ -61,13 +65,15 @@ const failureLimit = 64
 
 // chain is what is known of the copies of one record.
 //
-// Which failure a copy is of is not seen. A write that was refused, or whose answer was withheld, is asked for again, at any later time: then other
-// copies of the record may have failed as well. So a copy may be of any failure of its process before its request that is not settled, and is promised the
-// least of what those promise. A failure is settled when its copy or dead letter was acknowledged. Where acknowledged ones may be of several failures,
-// those are settled when as many were acknowledged.
+// Which failure a copy is of is not seen. A write that was refused, or whose answer was withheld, is asked for again,
+// at any later time: then other copies of the record may have failed as well. So a copy may be of any failure of its
+// process before its request that is not settled, and is promised the least of what those promise. A failure is settled
+// when its copy or dead letter was acknowledged. Where acknowledged ones may be of several failures, those are settled
+// when as many were acknowledged.
 type chain struct {
 	failures []failure
-	// acked are, by process, when acknowledged writes were first asked for that may be of several failures, in that order.
+	// acked are, by process, when acknowledged writes were first asked for that may be of several failures, in that
+	// order.
 	acked map[holder][]time.Duration
 	// any is the least that all failures of a process promise; crowded: the oldest of them are not told apart any more.
 	any     map[holder]promise
@@ -222,7 +228,8 @@ func (cs *chains) ask(one *write) {
 	}
 }
 
-// answer notes where a copy is, and that a failure is settled: unless its writer may have given up on the answer, and asks again.
+// answer notes where a copy is, and that a failure is settled: unless its writer may have given up on the answer, and
+// asks again.
 func (cs *chains) answer(one *write, e *history.Event) {
 	c := cs.byName[one.record]
 	if c == nil {
@@ -250,8 +257,8 @@ func (cs *chains) answer(one *write, e *history.Event) {
 	c.settle(one.by)
 }
 
-// attempt notes an attempt, and returns the copy that it is of, nil where that is not known or where it is of none. certain: it is one that waited for
-// its first attempt.
+// attempt notes an attempt, and returns the copy that it is of, nil where that is not known or where it is of none.
+// certain: it is one that waited for its first attempt.
 func (cs *chains) attempt(a *attempt, e *history.Event) (of *promise, certain bool) {
 	c := cs.byName[a.number]
 	if c == nil {
@@ -285,7 +292,8 @@ func (c *chain) tried(by holder) {
 	}
 }
 
-// firstDue returns the copy that is due first of those that an attempt may be of which names none; nil if it may be one that needs no wait.
+// firstDue returns the copy that is due first of those that an attempt may be of which names none; nil if it may be one
+// that needs no wait.
 func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	r := cs.w.record(a.number)
 	nowhere := place{none, none, none}
@@ -307,8 +315,8 @@ func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	return first
 }
 
-// keptHands reports whether no living process but the attempt's can have kept a copy from before: no other has attempted the record, and no
-// partition has changed hands since it was sent.
+// keptHands reports whether no living process but the attempt's can have kept a copy from before: no other has
+// attempted the record, and no partition has changed hands since it was sent.
 func (cs *chains) keptHands(c *chain, a *attempt, r *record) bool {
 	for _, other := range c.by {
 		later := other.instance == a.by.instance && other.run < a.by.run

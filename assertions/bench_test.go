@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// synthetic is a correct run of many records that makes its events as it goes, so that the memory of judging can be seen.
+// synthetic is a correct run of many records that makes its events as it goes, so that the memory of judging can be
+// seen.
 type synthetic struct {
 	header  history.Header
 	records int
@@ -28,8 +29,8 @@ func newSynthetic(records, rounds int) *synthetic {
 
 func (s *synthetic) Header() history.Header { return s.header }
 
-// Each makes, for batches of records over four partitions: sends, acknowledgements, a fetch, attempts (of which one in fifty records fails for
-// good and is dead-lettered), a commit; at the end the audit.
+// Each makes, for batches of records over four partitions: sends, acknowledgements, a fetch, attempts (of which one in
+// fifty records fails for good and is dead-lettered), a commit; at the end the audit.
 func (s *synthetic) Each(fn func(*history.Event) error) error {
 	e := history.Event{}
 	now, op := time.Duration(0), int64(0)
@@ -140,8 +141,8 @@ func (s *synthetic) finish(next [4]int64, put func(history.Kind, func(*history.E
 	phase(history.PhaseSeal)
 }
 
-// BenchmarkJudge judges a million records. What making the events and measuring them cost is shown beside it, as the first is no part of
-// judging and the second is not this package's.
+// BenchmarkJudge judges a million records. What making the events and measuring them cost is shown beside it, as the
+// first is no part of judging and the second is not this package's.
 func BenchmarkJudge(b *testing.B) {
 	source := newSynthetic(1_000_000, 1)
 	events := 0
@@ -160,8 +161,8 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkJudgeCurve judges histories of a hundred thousand to ten million records: the time grows as they do. Of the memory, the most that the
-// process ever held is shown, so it means something for the largest only.
+// BenchmarkJudgeCurve judges histories of a hundred thousand to ten million records: the time grows as they do. Of the
+// memory, the most that the process ever held is shown, so it means something for the largest only.
 func BenchmarkJudgeCurve(b *testing.B) {
 	for _, records := range []int{100_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(records), func(b *testing.B) {

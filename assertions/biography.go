@@ -1,7 +1,7 @@
 package assertions
 
-// The stories of the witnesses: a second walk through the history gathers, for each of the few records and partitions that are told
-// of, what happened to them, in words.
+// The stories of the witnesses: a second walk through the history gathers, for each of the few records and partitions
+// that are told of, what happened to them, in words.
 
 import (
 	"errors"
@@ -27,7 +27,8 @@ type story struct {
 	at []toldPlace
 	// ended is when its latest attempt ended.
 	ended time.Duration
-	// commits are the commits of the record that were asked for and not answered, by operation; moved, fenced and taken tell of the group.
+	// commits are the commits of the record that were asked for and not answered, by operation; moved, fenced and taken
+	// tell of the group.
 	commits map[int64]string
 	group   []string
 	// joined are the producers that have part of the story in an open transaction.

@@ -1,7 +1,7 @@
 package assertions
 
-// What of a record's story lies in its group: the commits that got no answer or were refused, and the partitions that changed hands. And which lines of a
-// log are another record's.
+// What of a record's story lies in its group: the commits that got no answer or were refused, and the partitions that
+// changed hands. And which lines of a log are another record's.
 
 import (
 	"fmt"
@@ -83,7 +83,8 @@ func sortedOps(commits map[int64]string) []int64 {
 // namedOffset finds an offset in a line of a log, as people write it: offset=7, "offset":7, offset 7.
 var namedOffset = regexp.MustCompile(`(?i)\boffset["']?\s*[=: ]\s*["']?(\d+)`)
 
-// ofAnother reports whether a line of a log is about another record: it has another's id, or names an offset that is none of this one's.
+// ofAnother reports whether a line of a log is about another record: it has another's id, or names an offset that is
+// none of this one's.
 func (n *narrator) ofAnother(s *story, e *history.Event) bool {
 	if e.Kind != history.KindSubjectError || s.record < 0 || s.tellsOf(e) {
 		return false

@@ -1,12 +1,12 @@
 package assertions
 
-// bounded-retries: a retryable record is executed as often as the contract says before it is given up, neither more nor less, and is not
-// delivered afresh for ever.
+// bounded-retries: a retryable record is executed as often as the contract says before it is given up, neither more nor
+// less, and is not delivered afresh for ever.
 //
-// Too many is proven by what the oracle saw, in one series. Too few is proven only where nothing could have hidden an attempt: no fault
-// on the link to the oracle, nobody stopped or stalled. Where the count is kept in the process, attempts of a process that had the
-// partition before may belong to what it had then. So for a record that it may have had then, too, the attempts of all its deliveries
-// are let pass there, and one more for any other.
+// Too many is proven by what the oracle saw, in one series. Too few is proven only where nothing could have hidden an
+// attempt: no fault on the link to the oracle, nobody stopped or stalled. Where the count is kept in the process,
+// attempts of a process that had the partition before may belong to what it had then. So for a record that it may have
+// had then, too, the attempts of all its deliveries are let pass there, and one more for any other.
 
 import (
 	"fmt"
@@ -80,8 +80,9 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	}
 }
 
-// limitOfShared is how many attempts the series of a share group's record may have. Where the broker counts, each delivery that was not asked for by a
-// release may repeat an attempt; where the process does, one that has the record again may still be at it from before.
+// limitOfShared is how many attempts the series of a share group's record may have. Where the broker counts, each
+// delivery that was not asked for by a release may repeat an attempt; where the process does, one that has the record
+// again may still be at it from before.
 func (w *world) limitOfShared(number int32, r *record) int {
 	limit, d := w.contract.MaxAttempts, w.deliveryOf(number, r)
 	switch {
@@ -93,15 +94,16 @@ func (w *world) limitOfShared(number int32, r *record) int {
 	return limit
 }
 
-// judgeLetter notes a dead letter that came too soon after retryable failures only. What it was given up for without any attempt is
-// classification's to name.
+// judgeLetter notes a dead letter that came too soon after retryable failures only. What it was given up for without
+// any attempt is classification's to name.
 func (c *boundedRetries) judgeLetter(one *write) {
 	r := c.w.record(one.record)
 	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() || r.several() || c.w.enough(one) {
 		return // of several copies, one may have been attempted before the next was written back
 	}
 	made := one.attempts
-	// A record that went from one process to one other: the other knows only of its own. Beyond that, only the sum is sure.
+	// A record that went from one process to one other: the other knows only of its own. Beyond that, only the sum is
+	// sure.
 	if c.w.memory && one.hops == 1 && one.sameDelivery {
 		made = one.inRun
 	}

@@ -1,7 +1,7 @@
 package assertions
 
-// A history, written down as a story: each step advances the clock by a millisecond and records what an observer would have. What is not
-// said is as it is in a correct run: acknowledgements come, audits find what was written.
+// A history, written down as a story: each step advances the clock by a millisecond and records what an observer would
+// have. What is not said is as it is in a correct run: acknowledgements come, audits find what was written.
 
 import (
 	"encoding/json"
@@ -67,7 +67,8 @@ func newBuilder() *builder {
 	}
 }
 
-// joining has an instance join its group with the session timeout, in a history whose header says how long nothing may move.
+// joining has an instance join its group with the session timeout, in a history whose header says how long nothing may
+// move.
 func (b *builder) joining(session time.Duration) *builder {
 	b.h.Expect.Patience, b.h.Expect.DrainLimit = time.Second, 0
 	e := b.event(history.KindJoining)

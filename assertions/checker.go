@@ -12,7 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// checker is one invariant's rule. It sees each event of its kinds after the world has taken it, and says at the end what it found.
+// checker is one invariant's rule. It sees each event of its kinds after the world has taken it, and says at the end
+// what it found.
 type checker interface {
 	observe(e *history.Event)
 	finish() Result
@@ -129,7 +130,8 @@ func (r *report) withdraw(why string) {
 	r.skip(why)
 }
 
-// remark counts what could not be judged where that is one question about a thing that is judged otherwise, or no such thing as Of names.
+// remark counts what could not be judged where that is one question about a thing that is judged otherwise, or no such
+// thing as Of names.
 func (r *report) remark(why string) {
 	if r.result.NotJudged == nil {
 		r.result.NotJudged = map[string]int64{}
@@ -238,8 +240,8 @@ func (r *report) judgedOrNot(nothing Status, why string) Result {
 	return r.done(nothing, why)
 }
 
-// notApplicable is the result of what the contract does not promise, unseen of what can't be seen of the subject, unexercised of what nothing in the
-// scenario puts to the test, and inapplicable of what a run like this does not have.
+// notApplicable is the result of what the contract does not promise, unseen of what can't be seen of the subject,
+// unexercised of what nothing in the scenario puts to the test, and inapplicable of what a run like this does not have.
 func notApplicable(name, of, why string) Result { return unjudged(Unpromised, name, of, why) }
 func unseen(name, of, why string) Result        { return unjudged(Unseen, name, of, why) }
 func unexercised(name, of, why string) Result   { return unjudged(Unexercised, name, of, why) }

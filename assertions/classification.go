@@ -1,10 +1,10 @@
 package assertions
 
-// classification: permanent and logical outcomes are attempted once, logical ones don't reach the dead-letter topic, only what failed
-// does, and what succeeded doesn't.
+// classification: permanent and logical outcomes are attempted once, logical ones don't reach the dead-letter topic,
+// only what failed does, and what succeeded doesn't.
 //
-// All of it rests on the subject having received the answer that the oracle gave, so whatever is suspected is dropped where the
-// answer may have been lost: a fault on the link, a stop, a stall as long as a client's timeout.
+// All of it rests on the subject having received the answer that the oracle gave, so whatever is suspected is dropped
+// where the answer may have been lost: a fault on the link, a stop, a stall as long as a client's timeout.
 
 import (
 	"fmt"
@@ -26,7 +26,8 @@ type suspect struct {
 	from, to time.Duration
 	// rush: nor can there have been an attempt that the oracle did not see.
 	rush bool
-	// answered and told are the beginning and the end of the attempt on whose answer it rests, equal where it rests on none.
+	// answered and told are the beginning and the end of the attempt on whose answer it rests, equal where it rests on
+	// none.
 	answered, told time.Duration
 	marks          []moment
 	say            func() string
@@ -60,8 +61,8 @@ func (c *classification) suspect(anomaly string, number int32, by holder, from, 
 	c.suspects = append(c.suspects, s)
 }
 
-// judgeRetry: another attempt in the same delivery after a permanent or logical outcome, with nothing to justify it. (A logical outcome,
-// and an acknowledged dead letter, end the series, so there it shows as a fresh one.)
+// judgeRetry: another attempt in the same delivery after a permanent or logical outcome, with nothing to justify it. (A
+// logical outcome, and an acknowledged dead letter, end the series, so there it shows as a fresh one.)
 func (c *classification) judgeRetry(a *attempt) {
 	b, start, r := a.before, a.start, c.w.record(a.number)
 	class := c.w.classes[b.outcome]
@@ -140,8 +141,8 @@ func (c *classification) judgeLetter(one *write) {
 	}
 }
 
-// judgePremature: the first retryable failure was taken for the last, or a stop cut the retries short. (Any other wrong count is
-// bounded-retries' to name.)
+// judgePremature: the first retryable failure was taken for the last, or a stop cut the retries short. (Any other wrong
+// count is bounded-retries' to name.)
 func (c *classification) judgePremature(one *write, asked moment) {
 	if c.w.record(one.record).several() {
 		return // one copy may have been attempted before the next was written back

@@ -1,11 +1,13 @@
 package assertions
 
-// commit-after-dlq: no offset is committed past a record that ends in the dead-letter topic before its dead letter was acknowledged.
+// commit-after-dlq: no offset is committed past a record that ends in the dead-letter topic before its dead letter was
+// acknowledged.
 //
-// The request is judged, not only what came of it: sending the commit before the acknowledgement is the subject's doing whether the broker
-// takes it, or its answer is lost. A commit that was refused, or that a fault answered in the broker's place, moved nothing and is left
-// out: a subject that has lost its partition may send anything. An acknowledgement that a fault withheld was not passed to the
-// subject, so it justifies no commit, although the dead letter is there.
+// The request is judged, not only what came of it: sending the commit before the acknowledgement is the subject's doing
+// whether the broker takes it, or its answer is lost. A commit that was refused, or that a fault answered in the
+// broker's place, moved nothing and is left out: a subject that has lost its partition may send anything. An
+// acknowledgement that a fault withheld was not passed to the subject, so it justifies no commit, although the dead
+// letter is there.
 
 import (
 	"fmt"
@@ -73,7 +75,8 @@ func (c *commitAfterDLQ) judge(p *pass) {
 	}
 }
 
-// classOfLast is the class of the record's last attempt; unknown where it has none or the subject did not get its answer.
+// classOfLast is the class of the record's last attempt; unknown where it has none or the subject did not get its
+// answer.
 func (w *world) classOfLast(r *record) class {
 	if !r.has(markEnded) || r.has(markGone) {
 		return classUnknown

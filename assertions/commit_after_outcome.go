@@ -1,10 +1,10 @@
 package assertions
 
-// commit-after-outcome: an accepted commit covers finished records only, in partitions that its sender has, within the log, and goes
-// forward.
+// commit-after-outcome: an accepted commit covers finished records only, in partitions that its sender has, within the
+// log, and goes forward.
 //
-// One contradiction has one name. Where processing was over and only the dead letter was outstanding, commit-after-dlq names it; here are
-// the records that had attempts still to come, or that nobody ever finished.
+// One contradiction has one name. Where processing was over and only the dead letter was outstanding, commit-after-dlq
+// names it; here are the records that had attempts still to come, or that nobody ever finished.
 
 import (
 	"fmt"
@@ -57,8 +57,8 @@ func (c *commitAfterOutcome) judgeCommit(one *commit) {
 	c.judgeOrder(one)
 }
 
-// judgeStranger: a process commits what it never had. That is only told of processes that were seen to have something, as the tap may not
-// know every way of getting a partition.
+// judgeStranger: a process commits what it never had. That is only told of processes that were seen to have something,
+// as the tap may not know every way of getting a partition.
 func (c *commitAfterOutcome) judgeStranger(one *commit) {
 	if !one.stranger || !c.w.holdsAny(one.by) {
 		return
@@ -71,7 +71,8 @@ func (c *commitAfterOutcome) judgeStranger(one *commit) {
 
 // judgeOrder: the earlier commit counts only if its answer had been passed on before the later one was read. Then the
 // later one was made in the knowledge of the earlier, whatever connections they took; or it undoes what the partition's
-// owner had committed, and comes from a process that knows of its loss: it commits in a generation in which it has lost.
+// owner had committed, and comes from a process that knows of its loss: it commits in a generation in which it has
+// lost.
 func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	p := one.partition
 	last := &p.last
@@ -162,7 +163,8 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		}, committed))
 	case c.onlyLetterOutstanding(p, r):
 	case c.unseen[p.number]:
-		// Key and value are gone, and the id with them: dlq-fidelity's to name. The letter may have been acknowledged before the commit.
+		// Key and value are gone, and the id with them: dlq-fidelity's to name. The letter may have been acknowledged
+		// before the commit.
 		c.remark("a dead letter without the record's id: when it was written is not seen")
 	default:
 		to := p.at
@@ -197,8 +199,8 @@ func (w *world) fate(r *record, p *pass) string {
 	return "it was never finished"
 }
 
-// unknowable: the record's outcome is of a class that the contract says nothing about, or attempts carried no id, or it ended without a
-// dead-letter topic while attempts could be missed; whether it is finished can't be told.
+// unknowable: the record's outcome is of a class that the contract says nothing about, or attempts carried no id, or it
+// ended without a dead-letter topic while attempts could be missed; whether it is finished can't be told.
 func (w *world) unknowable(r *record) bool {
 	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.anonymous() {
 		return true

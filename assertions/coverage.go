@@ -1,6 +1,7 @@
 package assertions
 
-// How much a verdict rests on: which promises were judged, and which were not, and why. A pass says nothing about what nobody looked at.
+// How much a verdict rests on: which promises were judged, and which were not, and why. A pass says nothing about what
+// nobody looked at.
 
 import (
 	"fmt"
@@ -11,13 +12,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Coverage is how many of the promises that a run's subject could be held to were judged. What can't apply to such a run, as a graph's invariant to a
-// plain consumer, is none of them.
+// Coverage is how many of the promises that a run's subject could be held to were judged. What can't apply to such a
+// run, as a graph's invariant to a plain consumer, is none of them.
 type Coverage struct {
 	// Judged counts those that passed or failed, Promises all of them.
 	Judged   int
 	Promises int
-	// Parts are the judged ones of which most is open, Gaps those that were not judged; both in the order of the verdict.
+	// Parts are the judged ones of which most is open, Gaps those that were not judged; both in the order of the
+	// verdict.
 	Parts []Result
 	Gaps  []Result
 }
@@ -25,8 +27,8 @@ type Coverage struct {
 // Coverage returns how much of what was promised the verdict is about.
 func (v *Verdict) Coverage() Coverage { return Together(v) }
 
-// Together returns how much of what was promised several runs of a subject are about: what was judged in one of them was judged. Nil verdicts are
-// passed over.
+// Together returns how much of what was promised several runs of a subject are about: what was judged in one of them
+// was judged. Nil verdicts are passed over.
 func Together(verdicts ...*Verdict) Coverage {
 	best := map[string]Result{}
 	var names []string
@@ -64,7 +66,8 @@ func Together(verdicts ...*Verdict) Coverage {
 
 func (r Result) decided() bool { return r.Status == Pass || r.Status == Fail }
 
-// known ranks results of an invariant by how much they tell of it: judged, in part, not yet, and by no run of such a subject.
+// known ranks results of an invariant by how much they tell of it: judged, in part, not yet, and by no run of such a
+// subject.
 func (r Result) known() int {
 	switch {
 	case r.decided() && !r.Partial():
@@ -127,7 +130,8 @@ func (c Coverage) gaps() string {
 	return strings.Join(parts, "; ")
 }
 
-// partialBelow is the share, in percent, of the things an invariant was met with, below which it has judged them in part only.
+// partialBelow is the share, in percent, of the things an invariant was met with, below which it has judged them in
+// part only.
 const partialBelow = 90
 
 // Partial reports whether the invariant judged something, and left more than a tenth of it open.
@@ -135,7 +139,8 @@ func (r Result) Partial() bool {
 	return r.Judged > 0 && r.Open > 0 && r.Judged*100 < (r.Judged+r.Open)*partialBelow
 }
 
-// Share says how much was judged, and why most of the rest was not: "353 of 3,093 records, most of the others not: stall".
+// Share says how much was judged, and why most of the rest was not: "353 of 3,093 records, most of the others not:
+// stall".
 func (r Result) Share() string {
 	out := fmt.Sprintf("%s of %s %s", thousands(r.Judged), thousands(r.Judged+r.Open), r.Of)
 	if why := r.MostOpen(); why != "" {
@@ -163,8 +168,9 @@ func thousands(n int64) string {
 	return digits
 }
 
-// Outlook says of each invariant whether runs of a subject like this can judge it, as far as the contract decides: of those that can't be, the result
-// that every such run has, of the others the name alone. The header is that of a run with everything that such a subject is put to.
+// Outlook says of each invariant whether runs of a subject like this can judge it, as far as the contract decides: of
+// those that can't be, the result that every such run has, of the others the name alone. The header is that of a run
+// with everything that such a subject is put to.
 func Outlook(header history.Header) []Result {
 	w := newWorld(&header)
 	var all []Result

@@ -6,7 +6,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What a verdict says of its own extent: what can't apply is no promise, what was not judged is named with the reason, and what is mostly open is said to be.
+// What a verdict says of its own extent: what can't apply is no promise, what was not judged is named with the reason,
+// and what is mostly open is said to be.
 func TestCoverage(t *testing.T) {
 	v := &Verdict{Invariants: []Result{
 		{Name: "no-loss", Status: Pass, Judged: 353, Open: 2740, Of: "records", NotJudged: map[string]int64{"outcome not observable": 2739, "no audit": 1}},

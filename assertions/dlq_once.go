@@ -1,7 +1,7 @@
 package assertions
 
-// dlq-once: a record has one dead letter, and one more for each disruption that justifies it. The audit counts; where it did not read the
-// dead-letter topic, the acknowledged writes do, an idempotent producer's repeats counted once.
+// dlq-once: a record has one dead letter, and one more for each disruption that justifies it. The audit counts; where
+// it did not read the dead-letter topic, the acknowledged writes do, an idempotent producer's repeats counted once.
 
 import (
 	"fmt"
@@ -82,7 +82,8 @@ func marksOf(found []*letter) []moment {
 	return marks
 }
 
-// lettersByRecord returns what the last audit of each dead-letter topic found, by record, in the order in which it was found.
+// lettersByRecord returns what the last audit of each dead-letter topic found, by record, in the order in which it was
+// found.
 func (w *world) lettersByRecord() map[int32][]*letter {
 	by := map[int32][]*letter{}
 	for i := range w.found {

@@ -1,7 +1,7 @@
 package assertions
 
-// An example of each anomaly: the shortest timeline that shows it, with what of the contract it contradicts. An anomaly that its invariant's own example
-// shows has none here.
+// An example of each anomaly: the shortest timeline that shows it, with what of the contract it contradicts. An anomaly
+// that its invariant's own example shows has none here.
 
 // exampleOf returns the timeline of an anomaly of an invariant; nil where the invariant's own shows it.
 func exampleOf(invariant, anomaly string) []string {

@@ -22,8 +22,9 @@ type Explanation struct {
 	Example []string
 	// Cause says how such bugs come about.
 	Cause string
-	// Contract is what a contract must say to have the invariant judged; "" if it is judged for every subject that calls
-	// the downstream stub. Scenario is what puts it to the test, with a shipped scenario that does; "" if any load does.
+	// Contract is what a contract must say to have the invariant judged; "" if it is judged for every subject that
+	// calls the downstream stub. Scenario is what puts it to the test, with a shipped scenario that does; "" if any
+	// load does.
 	Contract, Scenario string
 	// Anomalies are the names that an invariant gives to its violations, with a few words each.
 	Anomalies []AnomalyNote
@@ -56,7 +57,8 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Needs says what has the invariant judged: "a contract with ordering: key, or partition", "a scenario with a replay"; "" where nothing special does.
+// Needs says what has the invariant judged: "a contract with ordering: key, or partition", "a scenario with a replay";
+// "" where nothing special does.
 func (e Explanation) Needs() string {
 	var needs []string
 	if e.Contract != "" {
@@ -68,7 +70,8 @@ func (e Explanation) Needs() string {
 	return strings.Join(needs, ", and ")
 }
 
-// Explain returns the explanation of an invariant, or of an anomaly for each invariant that gives it that name; none if there is nothing of the name.
+// Explain returns the explanation of an invariant, or of an anomaly for each invariant that gives it that name; none if
+// there is nothing of the name.
 func Explain(name string) []Explanation {
 	var found []Explanation
 	for _, one := range catalogue() {

@@ -1,7 +1,8 @@
 package assertions
 
-// dlq-fidelity: a dead letter carries the record's own key and value, its headers where that is promised, and every field of its
-// dialect, and what the fields say is true: the place, the number of attempts, the reason, the times, the epoch, each of them once.
+// dlq-fidelity: a dead letter carries the record's own key and value, its headers where that is promised, and every
+// field of its dialect, and what the fields say is true: the place, the number of attempts, the reason, the times, the
+// epoch, each of them once.
 
 import (
 	"fmt"
@@ -94,12 +95,14 @@ func detail(text string) string {
 	return ": " + text
 }
 
-// judgeMore judges what the audit found beside the position: the envelope's block is there once, epochs are ones that the partition had, times lie in the run.
+// judgeMore judges what the audit found beside the position: the envelope's block is there once, epochs are ones that
+// the partition had, times lie in the run.
 func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, say func(string, string, ...any)) {
 	if len(more.Twice) > 0 {
 		say("metadata-wrong", "it has more than one %s", strings.Join(more.Twice, ", "))
 	}
-	// Which epoch is meant is for the subject to say: that of the leader, or that of its own assignment (pyrallel-consumer).
+	// Which epoch is meant is for the subject to say: that of the leader, or that of its own assignment
+	// (pyrallel-consumer).
 	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && *e != had[0] && (*e < 0 || *e > max(had[1], c.w.assigned)) {
 		say("metadata-wrong", "it says that the record was read in epoch %d; its batch has leader epoch %d, its partition %d, and no assignment came to it", *e, had[0], had[1])
 	}
@@ -114,8 +117,8 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 	c.judgeReason(one, r, more.Quotes, say)
 }
 
-// judgeReason: a text that quotes answers quotes the one to the attempt before the dead letter, among others perhaps. Where it is not known which that was, it
-// is one that the record got at some time.
+// judgeReason: a text that quotes answers quotes the one to the attempt before the dead letter, among others perhaps.
+// Where it is not known which that was, it is one that the record got at some time.
 func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
 	quoted := setOf(quotes...)
@@ -174,7 +177,8 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 	c.judgeAttempts(one, r, say)
 }
 
-// elsewhere reports whether the record was never in a partition of this number. Where it was before a replay is not known if the workload never heard of it.
+// elsewhere reports whether the record was never in a partition of this number. Where it was before a replay is not
+// known if the workload never heard of it.
 func (w *world) elsewhere(number int32, r *record, partition int32) bool {
 	if r.partition < 0 || r.lives > 0 && !r.has(markAcked) {
 		return false
@@ -183,8 +187,8 @@ func (w *world) elsewhere(number int32, r *record, partition int32) bool {
 	return partition != r.partition && (c == nil || !slices.ContainsFunc(c.list, func(one copied) bool { return one.place.partition == partition }))
 }
 
-// lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its dialect can't, or it is damaged), in the
-// topic. A record whose copies can't all be known may have been anywhere.
+// lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its
+// dialect can't, or it is damaged), in the topic. A record whose copies can't all be known may have been anywhere.
 func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
 	if r.offset < 0 {
 		return false, false
@@ -207,8 +211,9 @@ func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
 	return true, false
 }
 
-// judgeAttempts: the count is that of the series, or more where the subject carried it over from an earlier one; at any of the moments
-// at which a dead letter was asked for. Where attempts may have missed the oracle, the subject knows better.
+// judgeAttempts: the count is that of the series, or more where the subject carried it over from an earlier one; at any
+// of the moments at which a dead letter was asked for. Where attempts may have missed the oracle, the subject knows
+// better.
 func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
 	claim := int(one.claim.Attempts)
@@ -243,9 +248,10 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 	say("metadata-wrong", "it says that there were %d attempts; %d were seen", claim, counts.from)
 }
 
-// miscounted says why the subject may have counted fewer or more attempts than the oracle has seen, "" if it can't have. In a stall it may make attempts that never
-// come to the oracle, if the promised waits leave it the time. But what the oracle has seen it has made; only after a stall so long that the write of a dead letter
-// can fail does it begin anew, or where the record changes hands.
+// miscounted says why the subject may have counted fewer or more attempts than the oracle has seen, "" if it can't
+// have. In a stall it may make attempts that never come to the oracle, if the promised waits leave it the time. But
+// what the oracle has seen it has made; only after a stall so long that the write of a dead letter can fail does it
+// begin anew, or where the record changes hands.
 func (c *fidelity) miscounted(r *record, l *lettered, claim int, few, many bool) string {
 	instance := r.held.instance
 	if !l.parted {

@@ -1,7 +1,7 @@
 package assertions
 
-// The fold, part three: commits. A commit says that everything below an offset is done. What is not done is noted when the request
-// is read, and held against it when the broker's answer is known: a commit that was refused moved nothing.
+// The fold, part three: commits. A commit says that everything below an offset is done. What is not done is noted when
+// the request is read, and held against it when the broker's answer is known: a commit that was refused moved nothing.
 
 import (
 	"time"
@@ -35,8 +35,8 @@ type commit struct {
 	transaction bool
 	// joined are the records whose dead letters or retry copies were stored in it before its end was asked for.
 	joined map[int32]bool
-	// named are the offsets beyond it that its metadata says are finished too, where the contract gives it that meaning; malformed tells that
-	// it can't be read.
+	// named are the offsets beyond it that its metadata says are finished too, where the contract gives it that
+	// meaning; malformed tells that it can't be read.
 	named     ranges
 	malformed bool
 	// open are the positions below it that were not done; holes those of which nothing was known yet.
@@ -49,7 +49,8 @@ type commit struct {
 	forged   bool
 	// further: it was accepted, and went further than all before.
 	further bool
-	// ack is how a share group's record was acknowledged (AckAccept …), 0 for a commit of offsets. What is acknowledged is named, and all there is.
+	// ack is how a share group's record was acknowledged (AckAccept …), 0 for a commit of offsets. What is acknowledged
+	// is named, and all there is.
 	ack int32
 	// stranger: its process neither had the partition nor ever fetched from it.
 	stranger bool
@@ -107,8 +108,8 @@ func (w *world) askCommit(e *history.Event) {
 	w.commit = c
 }
 
-// scan looks for what is not done below the commit, from the first position that is still of interest. In a correct run that is
-// where the last commit ended, so every position is looked at about once.
+// scan looks for what is not done below the commit, from the first position that is still of interest. In a correct run
+// that is where the last commit ended, so every position is looked at about once.
 func (w *world) scan(p *partition, c *commit) {
 	limit := min(c.offset, max(p.log.last, p.fetched)+1+holeLimit)
 	if p.log.first >= 0 && p.settled < p.log.first-holeLimit {
@@ -139,7 +140,8 @@ func (w *world) scan(p *partition, c *commit) {
 	w.scanNamed(p, c)
 }
 
-// answered returns the commit, or acknowledgement, that the event answers, with what became of it; nil if none was asked for.
+// answered returns the commit, or acknowledgement, that the event answers, with what became of it; nil if none was
+// asked for.
 func (w *world) answered(e *history.Event) *commit {
 	key := commitKey{e.Op, e.Topic, e.Partition}
 	c := w.commits[key]
@@ -173,7 +175,8 @@ func (w *world) answerCommit(e *history.Event) {
 	w.advance(c)
 }
 
-// excuse: a commit that failed, or of whose success its sender doesn't know, justifies another delivery of what it covers.
+// excuse: a commit that failed, or of whose success its sender doesn't know, justifies another delivery of what it
+// covers.
 func (w *world) excuse(c *commit) {
 	p := c.partition
 	from := p.covered
@@ -214,9 +217,10 @@ func (w *world) advance(c *commit) {
 	p.covered = max(p.covered, c.offset)
 }
 
-// passHoles holds against an accepted commit what was not known when it was read: at once where that is known by now, when it is learnt otherwise.
-// A consumer may be through with a record before its producer has heard where it is. What was stored in the commit's transaction counts from the
-// answer to its end on; all that counts by then is taken to have been in time, as it can't be told apart any more.
+// passHoles holds against an accepted commit what was not known when it was read: at once where that is known by now,
+// when it is learnt otherwise. A consumer may be through with a record before its producer has heard where it is. What
+// was stored in the commit's transaction counts from the answer to its end on; all that counts by then is taken to have
+// been in time, as it can't be told apart any more.
 func (w *world) passHoles(c *commit) {
 	p, by := c.partition, c.at
 	if c.transaction {

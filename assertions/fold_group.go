@@ -2,14 +2,16 @@ package assertions
 
 // The group's rebalances, and whether something explains them.
 //
-// The tap notes a partition when it is newly given to a member, with the group's generation (the member's epoch under KIP-848). So a rebalance
-// shows as an assignment with a larger generation than all before, or, where a cooperative assignor changed nothing, as the next commit with
-// one. An eager rebalance is one; a cooperative change of the assignment is two, as what a member gives up is handed out in the next.
+// The tap notes a partition when it is newly given to a member, with the group's generation (the member's epoch under
+// KIP-848). So a rebalance shows as an assignment with a larger generation than all before, or, where a cooperative
+// assignor changed nothing, as the next commit with one. An eager rebalance is one; a cooperative change of the
+// assignment is two, as what a member gives up is handed out in the next.
 //
-// What explains rebalances: an instance that starts, up to its being ready; its end; a signal; a fault while it is in force; a stall of the
-// harness or of an instance that may have cost a session. After each of these the group may take a while to settle, as members hear of a
-// rebalance with their next heartbeat. Besides, a member that went without a goodbye is expelled when its session ends, which may be much
-// later: each of them justifies one more change of the assignment, at any later time.
+// What explains rebalances: an instance that starts, up to its being ready; its end; a signal; a fault while it is in
+// force; a stall of the harness or of an instance that may have cost a session. After each of these the group may take
+// a while to settle, as members hear of a rebalance with their next heartbeat. Besides, a member that went without a
+// goodbye is expelled when its session ends, which may be much later: each of them justifies one more change of the
+// assignment, at any later time.
 
 import (
 	"fmt"
@@ -94,8 +96,8 @@ func (s *storm) see(e *history.Event) {
 	s.unexplained = append(s.unexplained, rebalance{e.Kind, e.Time, e.Topic, e.Partition})
 }
 
-// judge returns the story of a storm, if there was one. A stall is noted when it is over, and a fault when it is in force, so
-// both are asked for now.
+// judge returns the story of a storm, if there was one. A stall is noted when it is over, and a fault when it is in
+// force, so both are asked for now.
 func (s *storm) judge(w *world) (sighting, bool) {
 	var left []rebalance
 	for _, one := range s.unexplained {
@@ -123,7 +125,8 @@ func (s *storm) judge(w *world) (sighting, bool) {
 	}, true
 }
 
-// lasting reports whether the harness or any instance stood still for at least that long, in a stall that touches the stretch.
+// lasting reports whether the harness or any instance stood still for at least that long, in a stall that touches the
+// stretch.
 func (s *spans) lasting(least, from, to time.Duration) bool {
 	for i := range s.list {
 		if one := &s.list[i]; one.from <= to && one.to >= from && (one.stopped || one.lasted >= least) {

@@ -2,16 +2,17 @@ package assertions
 
 // The fold, part: the lives of processes, and what their ends are put down to.
 //
-// A process ends because the harness asked it to (a fault's signal, a restart, a stop at the end of the run), because its contract says so, or by itself. Only
-// what comes before the end can be its cause, so each end is judged when it is seen; what comes of it, such as a partition that another process takes over, is
-// judged by that (see give). The contract's causes:
+// A process ends because the harness asked it to (a fault's signal, a restart, a stop at the end of the run), because
+// its contract says so, or by itself. Only what comes before the end can be its cause, so each end is judged when it is
+// seen; what comes of it, such as a partition that another process takes over, is judged by that (see give). The
+// contract's causes:
 //
 //	on_failure: crash     a record failed for good in the process, and its dead letter was not acknowledged to it; or no dead letter could be written
 //	on_exhausted: exit    a record failed for good in it
 //	on_error: exit        any, with a code above 0
 //
-// And one is Kafka's: after some answers a client is of no more use, and its documentation leaves nothing but to close it. A process that ends after one of
-// them does what every Kafka client's manual asks for (fatalAnswer).
+// And one is Kafka's: after some answers a client is of no more use, and its documentation leaves nothing but to close
+// it. A process that ends after one of them does what every Kafka client's manual asks for (fatalAnswer).
 
 import (
 	"fmt"
@@ -45,24 +46,31 @@ type life struct {
 	// asked is when it was first told to stop, with which signal; killed when it was killed. never if it wasn't.
 	asked, killed time.Duration
 	told          string
-	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after that.
+	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after
+	// that.
 	member, acted bool
-	// left is since when it is in no group, never if it is in one, or nothing is known of that; active is when it last did anything.
+	// left is since when it is in no group, never if it is in one, or nothing is known of that; active is when it last
+	// did anything.
 	left, active time.Duration
-	// out is when the drain ended and it had left before, never if it hadn't; quiet is since when it had done nothing then.
+	// out is when the drain ended and it had left before, never if it hadn't; quiet is since when it had done nothing
+	// then.
 	out, quiet time.Duration
-	// failing are records that failed for good in it and whose dead letters it has not got acknowledged; blind: it made attempts that carried no id.
+	// failing are records that failed for good in it and whose dead letters it has not got acknowledged; blind: it made
+	// attempts that carried no id.
 	failing map[int32]bool
 	blind   bool
-	// refused are the records whose dead letters were refused to it, idle is since when it has neither made an attempt nor written anything.
+	// refused are the records whose dead letters were refused to it, idle is since when it has neither made an attempt
+	// nor written anything.
 	refused map[int32]refusal
 	idle    time.Duration
-	// refusal is the record whose dead letter was refused to it first when it ended by itself, none if there was none, over what is known of that.
+	// refusal is the record whose dead letter was refused to it first when it ended by itself, none if there was none,
+	// over what is known of that.
 	refusal int32
 	over    refusal
 	// fatal is the code of an answer that its client can't go on from, 0 for none.
 	fatal int16
-	// lastError is the latest line in which it reported an error, panicked the first since its stop that tells of an exception that nobody caught.
+	// lastError is the latest line in which it reported an error, panicked the first since its stop that tells of an
+	// exception that nobody caught.
 	lastError, panicked string
 }
 
@@ -150,7 +158,8 @@ func (l *life) hear(line string) {
 	}
 }
 
-// tellsPanic reports whether a runtime wrote the line because of an exception that nobody caught: Go, Java and Python (for a thread), Rust.
+// tellsPanic reports whether a runtime wrote the line because of an exception that nobody caught: Go, Java and Python
+// (for a thread), Rust.
 func tellsPanic(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "Exception in thread ") ||
 		strings.HasPrefix(line, "thread '") && strings.Contains(line, " panicked at ")
@@ -211,8 +220,9 @@ func (l *life) answered(e *history.Event) {
 	}
 }
 
-// fatalAnswer reports whether an error leaves a Kafka client nothing but to be closed: its transactional or group instance id is another's now, or its producer id
-// or sequence is gone. (Java's KafkaProducer: "the only option is to call close"; librdkafka raises a fatal error.)
+// fatalAnswer reports whether an error leaves a Kafka client nothing but to be closed: its transactional or group
+// instance id is another's now, or its producer id or sequence is gone. (Java's KafkaProducer: "the only option is to
+// call close"; librdkafka raises a fatal error.)
 func fatalAnswer(code int16) bool {
 	switch code {
 	case 45, // OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -248,7 +258,8 @@ func (w *world) causeOf(l *life, asked bool) cause {
 	return causeNone
 }
 
-// endsByContract reports whether the contract says that the process ends so. Whether it ends with an error is halt-on-dlq-failure's to judge.
+// endsByContract reports whether the contract says that the process ends so. Whether it ends with an error is
+// halt-on-dlq-failure's to judge.
 func (w *world) endsByContract(l *life) bool {
 	c := w.contract
 	failed := len(l.failing) > 0 || l.blind || c.WireOnly

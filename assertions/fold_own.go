@@ -7,14 +7,16 @@ import "github.com/dlqbench/dlqbench/history"
 // ownStore reports whether the run has a store of the subject's own, of whose workers nothing is known.
 func (w *world) ownStore() bool { return w.header.Store != nil && w.header.Store.Workers == 0 }
 
-// onStoresBehalf takes an attempt that may have been made by the workers of the subject's own store, and reports whether it did. They call the downstream from wherever the subject does,
-// so that nothing tells their attempts from the consumer's:
+// onStoresBehalf takes an attempt that may have been made by the workers of the subject's own store, and reports
+// whether it did. They call the downstream from wherever the subject does, so that nothing tells their attempts from
+// the consumer's:
 //
 //	the consumer fails with a record ─ asks for its dead letter ─▶ the router takes it ─▶ a worker tries it, as often and as soon as the store's rules say
 //
-// From the request on an attempt may therefore be a worker's, whether or not an answer to the request was seen; without a dead-letter topic, from the outcome on with which the
-// consumer gave the record up. Such attempts are held against no promise of the consumer's, and nothing is concluded any more from the attempts of such a record. That one of them succeeded
-// is what the store may call its entry resolved for.
+// From the request on an attempt may therefore be a worker's, whether or not an answer to the request was seen; without
+// a dead-letter topic, from the outcome on with which the consumer gave the record up. Such attempts are held against
+// no promise of the consumer's, and nothing is concluded any more from the attempts of such a record. That one of them
+// succeeded is what the store may call its entry resolved for.
 func (w *world) onStoresBehalf(e *history.Event) bool {
 	s := w.store
 	switch e.Kind {

@@ -36,8 +36,8 @@ type orderGroup struct {
 	partition, key int32
 }
 
-// chain joins the record with the one before it to which the promised order applies. The workload's producer keeps the order in which
-// it is given the records of a partition.
+// chain joins the record with the one before it to which the promised order applies. The workload's producer keeps the
+// order in which it is given the records of a partition.
 func (w *world) chain(number, key int32, r *record) {
 	group := orderGroup{r.topic, r.partition, none}
 	switch w.contract.Ordering {
@@ -119,9 +119,9 @@ type attempt struct {
 	stray bool
 	// unsettled: a dead letter or retry copy had been asked for and was not acknowledged.
 	unsettled bool
-	// early: its process has got the partition back, so it may belong to what the process had of it before: nothing makes a process drop that, and
-	// where it has little time it is at it for long. That is over when the record was fetched for the first time since, and a while has passed. What was sent
-	// since it cannot have had before.
+	// early: its process has got the partition back, so it may belong to what the process had of it before: nothing
+	// makes a process drop that, and where it has little time it is at it for long. That is over when the record was
+	// fetched for the first time since, and a while has passed. What was sent since it cannot have had before.
 	early bool
 	// returned: it is made in a delivery of a share group that came of a release.
 	returned bool
@@ -211,7 +211,8 @@ type unnamed struct {
 	at time.Duration
 }
 
-// startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may hear only later which record lies there.
+// startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may
+// hear only later which record lies there.
 func (w *world) startUnnamed(e *history.Event) {
 	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
 	if r := w.exemptAt(one.place); r != nil {
@@ -246,19 +247,22 @@ func (w *world) exemptAt(at place) *record {
 	return nil
 }
 
-// perhapsTried reports whether an attempt that can't be attributed may have been one of a record without an id, since it was there.
+// perhapsTried reports whether an attempt that can't be attributed may have been one of a record without an id, since
+// it was there.
 func (w *world) perhapsTried(r *record) bool {
 	last := len(w.unnamed) - 1 // they are in the order of time
 	return last >= 0 && w.unnamed[last].at >= r.born
 }
 
-// anonymous reports whether records may have been attempted without the oracle finding out which. Tombstones and garbage, which have no id that
-// it could find, account for as many such attempts as the contract has for each, and for as many again with each disruption.
+// anonymous reports whether records may have been attempted without the oracle finding out which. Tombstones and
+// garbage, which have no id that it could find, account for as many such attempts as the contract has for each, and for
+// as many again with each disruption.
 func (w *world) anonymous() bool {
 	return w.nameless > w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances))
 }
 
-// straggle notes an attempt of a process that has lost the partition: it has a count of its own, and interrupts nobody else's.
+// straggle notes an attempt of a process that has lost the partition: it has a count of its own, and interrupts nobody
+// else's.
 func (w *world) straggle(r *record, a attempt) {
 	r.attempts = bump(r.attempts)
 	if r.held == a.by {
@@ -327,8 +331,8 @@ func (w *world) conclude(r *record, a *attempt) {
 	r.terminal(a.end)
 }
 
-// mayBeAttempt is the largest number that the attempt may have for the subject: one of an earlier delivery, in the same process, goes on with that
-// one's count.
+// mayBeAttempt is the largest number that the attempt may have for the subject: one of an earlier delivery, in the same
+// process, goes on with that one's count.
 func (w *world) mayBeAttempt(a *attempt) int {
 	r := w.record(a.number)
 	if w.memory && (a.stray && a.by == r.held || a.life == r.lives && r.has(markMixed)) {
@@ -337,8 +341,8 @@ func (w *world) mayBeAttempt(a *attempt) int {
 	return int(a.k)
 }
 
-// ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the client had no more ears for
-// concludes nothing.
+// ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the
+// client had no more ears for concludes nothing.
 func (w *world) ends(a *attempt) bool {
 	// Without a dead-letter topic, giving up is the end, unless the process ends instead of the record.
 	givesUp := !w.contract.HasDLQ() && !w.contract.ExitsExhausted
@@ -391,9 +395,11 @@ func (w *world) auditRecord(e *history.Event) {
 	w.auditCopy(e, r, at)
 }
 
-// foundOriginal reports whether what an audit found is what the workload wrote, of which no acknowledgement told where it is. It lies in the partition that the workload chose, before
-// any copy in that one. A copy may lie in another partition, which the audit may come to first: a letter that names the topic only goes back to a partition of the replay tool's choice. And
-// where the original is gone, a copy whose acknowledgement told where it is must not be taken for it.
+// foundOriginal reports whether what an audit found is what the workload wrote, of which no acknowledgement told where
+// it is. It lies in the partition that the workload chose, before any copy in that one. A copy may lie in another
+// partition, which the audit may come to first: a letter that names the topic only goes back to a partition of the
+// replay tool's choice. And where the original is gone, a copy whose acknowledgement told where it is must not be taken
+// for it.
 func (w *world) foundOriginal(number int32, r *record, at place) bool {
 	if r.offset >= 0 || r.partition >= 0 && (at.topic != r.topic || at.partition != r.partition) {
 		return false

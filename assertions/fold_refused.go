@@ -6,12 +6,14 @@ package assertions
 //	on_failure: retry    it stays, too, and tries on
 //	on_failure: crash    it ends with a code above 0, and is started again
 //
-// What a consumer knows of a refusal is its client's to say. Most errors are tried again by the client itself, for up to five minutes (librdkafka's
-// message.timeout.ms), and only then is the consumer told. So crash is held against a process only after an error that no client tries again (final).
-// And a loop that has hundreds of records of other partitions to go through first has not stopped trying: retry is held against a process only when it did
-// nothing at all, neither an attempt nor a write.
+// What a consumer knows of a refusal is its client's to say. Most errors are tried again by the client itself, for up
+// to five minutes (librdkafka's message.timeout.ms), and only then is the consumer told. So crash is held against a
+// process only after an error that no client tries again (final). And a loop that has hundreds of records of other
+// partitions to go through first has not stopped trying: retry is held against a process only when it did nothing at
+// all, neither an attempt nor a write.
 //
-// All this is over for a record when it comes to its end or leaves the process, and for a process when it ends or is told to.
+// All this is over for a record when it comes to its end or leaves the process, and for a process when it ends or is
+// told to.
 
 import (
 	"fmt"
@@ -22,7 +24,8 @@ import (
 
 // refusal is a record whose dead letter was refused to a process, and is outstanding.
 type refusal struct {
-	// last is when it was refused, first when it was for the first time with an error that no client tries again, never if it wasn't.
+	// last is when it was refused, first when it was for the first time with an error that no client tries again, never
+	// if it wasn't.
 	last, first time.Duration
 	code        int16
 }

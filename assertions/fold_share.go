@@ -1,12 +1,14 @@
 package assertions
 
-// The fold, part six: share groups (KIP-932). A member has no partitions but records: the broker hands each to one member at a time, and the member
-// acknowledges it by itself. So what an assignment is for a consumer group is here the delivery of one offset, and what a commit is, the
-// acknowledgement that makes the broker forget the record: accept or reject.
+// The fold, part six: share groups (KIP-932). A member has no partitions but records: the broker hands each to one
+// member at a time, and the member acknowledges it by itself. So what an assignment is for a consumer group is here the
+// delivery of one offset, and what a commit is, the acknowledgement that makes the broker forget the record: accept or
+// reject.
 //
-// A broker may deliver any record again, whatever its member did: a session ends with its connection, a lock runs out, a leader that moves may have
-// lost what was acknowledged. So each further delivery justifies one more attempt, success and dead letter. There is one exception: of a
-// record that its member gave back although it had just processed it, the next delivery is the member's own doing.
+// A broker may deliver any record again, whatever its member did: a session ends with its connection, a lock runs out,
+// a leader that moves may have lost what was acknowledged. So each further delivery justifies one more attempt, success
+// and dead letter. There is one exception: of a record that its member gave back although it had just processed it, the
+// next delivery is the member's own doing.
 
 import (
 	"fmt"
@@ -23,11 +25,13 @@ type delivery struct {
 	// number counts the deliveries that the history shows, count is the broker's own count.
 	number uint16
 	count  int32
-	// excused are the further deliveries that justify another success; forced those that the member did not ask for by a release.
+	// excused are the further deliveries that justify another success; forced those that the member did not ask for by
+	// a release.
 	excused, forced uint16
 	// released: its member gave it back; wasted: although it had processed it; stopping: as it was told to stop.
 	released, wasted, stopping bool
-	// returned: the one before was given back by a member that might have gone on with it. regained: the same process had it before and never acknowledged it, so it may still be at it.
+	// returned: the one before was given back by a member that might have gone on with it. regained: the same process
+	// had it before and never acknowledged it, so it may still be at it.
 	returned, regained bool
 	// open are the processes that had it, or have it, and did not acknowledge it.
 	open []holder
@@ -114,8 +118,8 @@ func (w *world) askAck(e *history.Event) {
 	}
 }
 
-// askLetters: where the broker writes the dead letters, a reject is what asks for them. That there is one is for the audit to tell: a broker that can't
-// write it archives the record all the same.
+// askLetters: where the broker writes the dead letters, a reject is what asks for them. That there is one is for the
+// audit to tell: a broker that can't write it archives the record all the same.
 func (w *world) askLetters(p *partition, c *commit) {
 	if c.ack != history.AckReject || !w.contract.BrokerLetters {
 		return
@@ -133,7 +137,8 @@ func (w *world) askLetters(p *partition, c *commit) {
 	}
 }
 
-// release: the broker may hand out again what was given back before its answer is seen, so it is given back when that is asked for.
+// release: the broker may hand out again what was given back before its answer is seen, so it is given back when that
+// is asked for.
 func (w *world) release(p *partition, c *commit) {
 	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
 		if d := p.deliveries[offset]; d != nil && d.by == c.by {
@@ -159,8 +164,8 @@ func (w *world) answerAck(e *history.Event) {
 	}
 }
 
-// released: a record that was processed in the delivery that its member gave back, with the broker's consent, will be processed again for no
-// other reason.
+// released: a record that was processed in the delivery that its member gave back, with the broker's consent, will be
+// processed again for no other reason.
 func (w *world) released(c *commit) {
 	p := c.partition
 	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
@@ -204,7 +209,8 @@ func (w *world) reached(p *partition) string {
 	return fmt.Sprintf("the group is at %d", p.auditCommits)
 }
 
-// deliveryOf returns the latest delivery of the record's open position, nil if there was none or its position is not known yet.
+// deliveryOf returns the latest delivery of the record's open position, nil if there was none or its position is not
+// known yet.
 func (w *world) deliveryOf(number int32, r *record) *delivery {
 	if !w.share {
 		return nil
@@ -217,8 +223,8 @@ func (w *world) deliveryOf(number int32, r *record) *delivery {
 	return p.deliveries[at.offset]
 }
 
-// custody says in which delivery of a share group an attempt is made, and whether its process has that. A record may be attempted before the
-// workload hears where it is; then it is its first delivery.
+// custody says in which delivery of a share group an attempt is made, and whether its process has that. A record may be
+// attempted before the workload hears where it is; then it is its first delivery.
 func (w *world) custody(a *attempt, r *record) (epoch uint16) {
 	d := w.deliveryOf(a.number, r)
 	if d == nil {
@@ -231,8 +237,9 @@ func (w *world) custody(a *attempt, r *record) (epoch uint16) {
 // lastDelivery is the delivery after which a broker gives a record up, as it comes (group.share.delivery.count.limit).
 const lastDelivery = 5
 
-// enough reports whether a dead letter was asked for after as many deliveries as the contract has attempts, where the broker counts them: a delivery
-// that came to no attempt, as its member was stopped, counts too. In its last delivery a record may be dead-lettered at any time: it would be lost.
+// enough reports whether a dead letter was asked for after as many deliveries as the contract has attempts, where the
+// broker counts them: a delivery that came to no attempt, as its member was stopped, counts too. In its last delivery a
+// record may be dead-lettered at any time: it would be lost.
 func (w *world) enough(one *write) bool {
 	return one.deliveries >= lastDelivery || w.contract.Counter == history.CounterDelivery && one.deliveries >= w.contract.MaxAttempts
 }

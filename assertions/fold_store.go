@@ -1,11 +1,11 @@
 package assertions
 
-// The fold, part five: the dead-letter store and its service. Routers and workers are no instances of the subject: what they do is kept here, and no
-// other part of the fold sees it, but for what they write back, which is a replay.
+// The fold, part five: the dead-letter store and its service. Routers and workers are no instances of the subject: what
+// they do is kept here, and no other part of the fold sees it, but for what they write back, which is a replay.
 //
-// A change of an entry is seen later than it was made. When it was made the table tells, by the database's clock; storeWorld.blur is how far that may be
-// off from the run's. Times of one clock are compared as they are: two changes, a change and the time that the entry promised. Times of both are
-// compared with the blur in the service's favour.
+// A change of an entry is seen later than it was made. When it was made the table tells, by the database's clock;
+// storeWorld.blur is how far that may be off from the run's. Times of one clock are compared as they are: two changes,
+// a change and the time that the entry promised. Times of both are compared with the blur in the service's favour.
 
 import (
 	"slices"
@@ -24,7 +24,8 @@ type storeWorld struct {
 	open        map[int64]int // attempts and writes that have no answer yet: their place in the lists
 	commits     []routerCommit
 	probes      map[int16][]probeAnswer // of the health probe, by worker
-	// tries are open attempts that workers of the subject's own store may have made, healed the records that succeeded in one.
+	// tries are open attempts that workers of the subject's own store may have made, healed the records that succeeded
+	// in one.
 	tries  map[int64]struct{}
 	healed map[int32]struct{}
 	asked  map[commitKey]routerCommit

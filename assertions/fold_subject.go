@@ -17,7 +17,8 @@ func (w *world) assign(e *history.Event) {
 	}
 }
 
-// give gives the partition to a process. What that one is handed again is a disruption's doing, unless the one before ended by itself.
+// give gives the partition to a process. What that one is handed again is a disruption's doing, unless the one before
+// ended by itself.
 func (w *world) give(p *partition, to holder, at time.Duration) {
 	before := p.held
 	if p.take(to, at) && !w.endedItself(before) {
@@ -36,8 +37,9 @@ func (w *world) revoke(e *history.Event) {
 	}
 }
 
-// handover is the time from a rebalance that takes a partition from an instance until somebody has it. The group goes on when the instance has given it up, for
-// which it may wait for what it has under way; with many clients all of its polling waits too, that of the partitions that it keeps among it.
+// handover is the time from a rebalance that takes a partition from an instance until somebody has it. The group goes
+// on when the instance has given it up, for which it may wait for what it has under way; with many clients all of its
+// polling waits too, that of the partitions that it keeps among it.
 type handover struct {
 	instance int16
 	from, to time.Duration
@@ -64,15 +66,16 @@ func (w *world) handingOver(instance int16, from, to time.Duration) bool {
 	return slices.ContainsFunc(w.handovers, func(h handover) bool { return h.instance == instance && h.from <= to && h.to >= from })
 }
 
-// fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that was stopped goes
-// on fetching after it has lost it.
+// fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that
+// was stopped goes on fetching after it has lost it.
 func (w *world) fetch(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p == nil || e.Instance < 0 {
 		return
 	}
 	by := holder{e.Instance, e.Run}
-	// A later process of the instance that has it: a static member (KIP-345) comes back to what it had, and nothing was taken from it in between.
+	// A later process of the instance that has it: a static member (KIP-345) comes back to what it had, and nothing was
+	// taken from it in between.
 	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
 		w.give(p, by, e.Time)
 	}
@@ -87,7 +90,8 @@ func (w *world) fetch(e *history.Event) {
 	p.fetched = max(p.fetched, to)
 }
 
-// handed notes that an instance has these records: from now on what disrupts it justifies another delivery of them, also before their first attempt.
+// handed notes that an instance has these records: from now on what disrupts it justifies another delivery of them,
+// also before their first attempt.
 func (w *world) handed(p *partition, from, to int64) {
 	for offset := max(from, p.log.first); offset <= min(to, p.log.last); offset++ {
 		if number := p.log.at(offset); number != none {
@@ -136,8 +140,8 @@ func (w *world) signal(e *history.Event, one *instance) {
 	}
 }
 
-// resume ends a stop. It is the end that disturbs: what the process had asked for has timed out by then, also what it asked for just before
-// the stop and was read after that.
+// resume ends a stop. It is the end that disturbs: what the process had asked for has timed out by then, also what it
+// asked for just before the stop and was read after that.
 func (w *world) resume(number int16, one *instance, at time.Duration) {
 	if one.stopped == never {
 		return

@@ -1,14 +1,15 @@
 package assertions
 
-// The fold, part five: transactions (KIP-98, KIP-447). What is committed and written in a transaction counts when, and if, the transaction is
-// committed. Its producer id and epoch tie its parts together.
+// The fold, part five: transactions (KIP-98, KIP-447). What is committed and written in a transaction counts when, and
+// if, the transaction is committed. Its producer id and epoch tie its parts together.
 //
 //	TxnOffsetCommit(p, N) ─▶ accepted    Produce(dead letter) ─▶ acknowledged    EndTxn(commit) ─▶ accepted
 //
-// The time of the commit C(p, N) is that of the EndTxn request: until then the subject can take everything back, with it the commit is made.
-// Its acceptance is the EndTxn's answer. A dead letter that was acknowledged in the same transaction, before that request, is as good as the
-// commit is: both take effect or neither does, so their order does not matter, and it holds nothing against the commit. To all other
-// commits it is acknowledged when the EndTxn's answer is passed on.
+// The time of the commit C(p, N) is that of the EndTxn request: until then the subject can take everything back, with
+// it the commit is made. Its acceptance is the EndTxn's answer. A dead letter that was acknowledged in the same
+// transaction, before that request, is as good as the commit is: both take effect or neither does, so their order does
+// not matter, and it holds nothing against the commit. To all other commits it is acknowledged when the EndTxn's answer
+// is passed on.
 //
 //	commit refused      nothing took effect; the client asks again, or aborts
 //	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or not,
@@ -17,8 +18,8 @@ package assertions
 //	new epoch           of the same producer id (InitProducerId fences the one before): what the one before had open is aborted
 //	no end              the coordinator aborts it in time
 //
-// An abort takes the writes and the commits back and hands everything since the last commit out again, so it justifies one more delivery of
-// what its process has.
+// An abort takes the writes and the commits back and hands everything since the last commit out again, so it justifies
+// one more delivery of what its process has.
 
 import (
 	"cmp"
@@ -51,8 +52,8 @@ type ending struct {
 	commits []*commit
 }
 
-// transaction returns the open transaction of the event's producer. What comes from an epoch that is fenced has a transaction of its own that
-// ends nowhere.
+// transaction returns the open transaction of the event's producer. What comes from an epoch that is fenced has a
+// transaction of its own that ends nowhere.
 func (w *world) transaction(e *history.Event) *transaction {
 	t := w.txns[e.ProducerID]
 	switch {
@@ -191,8 +192,8 @@ func (w *world) abort(t *transaction) {
 	w.disturbHeld(t.by.instance)
 }
 
-// takeBack: a write that was aborted has failed, and left no copy that anyone can read; unless its end was asked for, at that time. Then it may have
-// taken effect, for as long as its record was not tried again.
+// takeBack: a write that was aborted has failed, and left no copy that anyone can read; unless its end was asked for,
+// at that time. Then it may have taken effect, for as long as its record was not tried again.
 func (w *world) takeBack(one *joinedWrite, ended time.Duration) {
 	r := w.record(one.record)
 	if one.life != r.lives {

@@ -1,6 +1,7 @@
 package assertions
 
-// The fold, part four: what the subject and the replay tool write, and what the audits find of it in the dead-letter and retry topics.
+// The fold, part four: what the subject and the replay tool write, and what the audits find of it in the dead-letter
+// and retry topics.
 
 import (
 	"slices"
@@ -30,12 +31,14 @@ type write struct {
 	// What was known of the record when the dead letter was asked for.
 	attempts, inSeries, inRun uint16
 	hops                      uint8
-	// deliveries is the broker's delivery count of a share group's record, 0 where that is not known; counted: it is the count of attempts.
+	// deliveries is the broker's delivery count of a share group's record, 0 where that is not known; counted: it is
+	// the count of attempts.
 	deliveries   int
 	counted      bool
 	before       former
 	sameDelivery bool
-	// whole: it had the record in one delivery only, in which it counts for itself, and waits as promised after each attempt.
+	// whole: it had the record in one delivery only, in which it counts for itself, and waits as promised after each
+	// attempt.
 	whole bool
 	// rejected: it is the broker's to write, and was asked for by a reject.
 	rejected bool
@@ -61,8 +64,9 @@ type lettered struct {
 	life uint8
 	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
 	counts []countRange
-	// lasts are the outcomes of the latest attempts of its processes when they asked for its dead letters, begun at the earliest when lastFrom says; unsure:
-	// one of them is not known, or was not answered in words that a reason could quote, or may have missed its process.
+	// lasts are the outcomes of the latest attempts of its processes when they asked for its dead letters, begun at the
+	// earliest when lastFrom says; unsure: one of them is not known, or was not answered in words that a reason could
+	// quote, or may have missed its process.
 	lasts    outcomes
 	lastFrom time.Duration
 	unsure   bool
@@ -172,8 +176,8 @@ func (one *write) mark() moment {
 	return moment{history.KindProduceRequest, one.at}
 }
 
-// ofEarlierLife: an idempotent producer asks again for a dead letter whose acknowledgement it did not get, after that letter was written back to be
-// processed anew. It says nothing of the new life.
+// ofEarlierLife: an idempotent producer asks again for a dead letter whose acknowledgement it did not get, after that
+// letter was written back to be processed anew. It says nothing of the new life.
 func (w *world) ofEarlierLife(e *history.Event, r *record) bool {
 	l := w.letters[e.Record]
 	id, numbered := idOf(e)
@@ -206,8 +210,8 @@ func (c *copies) ask(e *history.Event) time.Duration {
 	return e.Time
 }
 
-// startedAnew is how many of the attempts of a record's series the count in its header may not know of: a copy that is delivered again, or a
-// further one, carries what it was written with.
+// startedAnew is how many of the attempts of a record's series the count in its header may not know of: a copy that is
+// delivered again, or a further one, carries what it was written with.
 func (w *world) startedAnew(number int32, r *record) uint16 {
 	if w.memory {
 		return 0
@@ -227,7 +231,8 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 		counts.from = min(counts.from, 1) // some of the attempts may be those of another delivery
 	}
 	if r.several() {
-		// Some of this copy's attempts may have been made before the next was asked for, and some of those since are another's.
+		// Some of this copy's attempts may have been made before the next was asked for, and some of those since are
+		// another's.
 		counts = countRange{min(counts.from, 1), max(counts.to, limit)}
 	}
 	if one.counted {
@@ -312,13 +317,14 @@ func (w *world) answerLetter(e *history.Event, r *record, one *write, stored boo
 	r.terminal(e.Time)
 }
 
-// straggles reports whether what the process writes of the record concerns nobody's series but its own: another has the record by now, and goes
-// on with its count, as when a process that was frozen for a while goes on where it was.
+// straggles reports whether what the process writes of the record concerns nobody's series but its own: another has the
+// record by now, and goes on with its count, as when a process that was frozen for a while goes on where it was.
 func (w *world) straggles(r *record, by holder) bool {
 	return w.memory && !w.hops && r.attempts > 0 && r.held != by
 }
 
-// answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all the same.
+// answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all
+// the same.
 func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool) {
 	c := w.copiesOf(e.Record)
 	if stored {
@@ -388,7 +394,8 @@ func (c *copies) forget(topic int16) {
 	c.audited = kept
 }
 
-// auditCopy notes a further position of a record that an audit found. One that no acknowledgement told of was made by the latest write.
+// auditCopy notes a further position of a record that an audit found. One that no acknowledgement told of was made by
+// the latest write.
 func (w *world) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
 		w.copied(e.Record, r, copied{at, r.born, false})
@@ -410,7 +417,8 @@ type letter struct {
 	claim                           history.Claim
 	// service is the one that it names, where the contract promises one.
 	service string
-	// claimed: it has no id, and is the record's only by what it says of where that was. Nobody saw it being written as the record's.
+	// claimed: it has no id, and is the record's only by what it says of where that was. Nobody saw it being written as
+	// the record's.
 	claimed bool
 	// repeated: a fault wrote it again, so that only the store's routers have to do with it.
 	repeated bool
@@ -467,7 +475,8 @@ func (w *world) askReplay(e *history.Event) {
 		ended := *r
 		w.passes[w.passOf[e.Record]].state = &ended
 	}
-	// What is written back while a disturbance hands the place before out again leaves two that are open: each may succeed, or end.
+	// What is written back while a disturbance hands the place before out again leaves two that are open: each may
+	// succeed, or end.
 	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0
 	r.startLife()
 	if again {

@@ -1,20 +1,21 @@
 package assertions
 
-// graceful-stop: told to stop with TERM, an instance ends within its grace, and what it still had to retry is left to whoever comes after it:
-// neither committed past nor dead-lettered before its time.
+// graceful-stop: told to stop with TERM, an instance ends within its grace, and what it still had to retry is left to
+// whoever comes after it: neither committed past nor dead-lettered before its time.
 //
-// stop-timeout. The signal is noted before it is sent, the end when the whole process group is gone. The harness ends with KILL what outlasts
-// its grace, so a late end shows in two ways:
+// stop-timeout. The signal is noted before it is sent, the end when the whole process group is gone. The harness ends
+// with KILL what outlasts its grace, so a late end shows in two ways:
 //
 //	TERM ──────── grace ────────▶ exit          it ended by itself, too late: by more than the exit's observation is late, and by more than was stalled
 //	TERM ──────── grace ────────▶ KILL, exit    it was there when its grace was over; how much longer it needed is not known, so stalls excuse
 //	                                            it as soon as they are more than a stop must keep in reserve
 //
-// A process that was frozen by STOP in between can't be blamed, nor one that something else killed before its grace was over. Faults are no
-// excuse: to stop in time while the dead-letter topic is silent is what the grace is promised for.
+// A process that was frozen by STOP in between can't be blamed, nor one that something else killed before its grace was
+// over. Faults are no excuse: to stop in time while the dead-letter topic is silent is what the grace is promised for.
 //
-// lost and premature-dead-letter are those of no-loss and classification as far as the process that was told to stop did them after its TERM,
-// to records whose latest failure was retryable and that had attempts left. A record that a commit passed before the TERM is no matter of the stop.
+// lost and premature-dead-letter are those of no-loss and classification as far as the process that was told to stop
+// did them after its TERM, to records whose latest failure was retryable and that had attempts left. A record that a
+// commit passed before the TERM is no matter of the stop.
 
 import (
 	"fmt"
@@ -149,8 +150,8 @@ func (c *gracefulStop) judgeStop(s *stop) {
 	}
 }
 
-// kept returns for how long the instance was kept from running, and whether it was stopped by a signal. Of the harness, which shares the machine
-// with it, only what is more than the usual noise counts.
+// kept returns for how long the instance was kept from running, and whether it was stopped by a signal. Of the harness,
+// which shares the machine with it, only what is more than the usual noise counts.
 func (s *spans) kept(instance int16, from, to time.Duration) (total time.Duration, stopped bool) {
 	for i := range s.list {
 		one := &s.list[i]
@@ -183,7 +184,8 @@ func (c *gracefulStop) sawLate(s *stop, ran time.Duration) {
 	})
 }
 
-// judgeLosses looks, among the records that a commit passed before they were finished, for those that a stopping process dropped.
+// judgeLosses looks, among the records that a commit passed before they were finished, for those that a stopping
+// process dropped.
 func (c *gracefulStop) judgeLosses() {
 	if len(c.stops) == 0 || len(c.w.passes) == 0 {
 		return
@@ -215,7 +217,8 @@ func (c *gracefulStop) judgeLosses() {
 	}
 }
 
-// dropped reports whether the record was waiting to be retried by the process that passed it, and nobody can finish it any more.
+// dropped reports whether the record was waiting to be retried by the process that passed it, and nobody can finish it
+// any more.
 func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*letter) bool {
 	limit := c.w.contract.MaxAttempts
 	waiting := r.held == one.by && r.has(markEnded) && c.w.classes[r.outcome] == classRetryable && (limit == 0 || int(r.inSeries) < limit)
@@ -227,7 +230,8 @@ func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*le
 	return c.w.standsStill() || c.w.allExited(p.auditedAt)
 }
 
-// unjudged is the result of a checker that had nothing to judge: the run may pass without it, unless its scenario asks for this invariant.
+// unjudged is the result of a checker that had nothing to judge: the run may pass without it, unless its scenario asks
+// for this invariant.
 func (w *world) unjudged(r *report, why string) Result {
 	if slices.Contains(w.header.Expect.Invariants, r.result.Name) {
 		return r.done(Inconclusive, why)

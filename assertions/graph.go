@@ -1,7 +1,7 @@
 package assertions
 
-// Judging a graph of nodes: every node is an ordinary consumer and is judged as one, by its own contract, on its own history, which is taken out of the
-// run's. Beyond that the graph as a whole keeps every document (graph-conservation).
+// Judging a graph of nodes: every node is an ordinary consumer and is judged as one, by its own contract, on its own
+// history, which is taken out of the run's. Beyond that the graph as a whole keeps every document (graph-conservation).
 //
 //	walk 1   the copies of documents in the nodes' inputs (graph_copies.go)
 //	walk 2   what became of each copy (graph_passage.go)
@@ -112,7 +112,8 @@ func sealed(source history.Source) bool {
 	return !tells || whole.Sealed()
 }
 
-// adopt names the results of a node after it, and its witnesses after their documents. What does not apply to a node is left out.
+// adopt names the results of a node after it, and its witnesses after their documents. What does not apply to a node is
+// left out.
 func (g *graphWalk) adopt(node int, verdict *Verdict) {
 	kept := verdict.Invariants[:0]
 	for _, result := range verdict.Invariants {
@@ -137,7 +138,8 @@ func (g *graphWalk) adopt(node int, verdict *Verdict) {
 	verdict.Invariants = kept
 }
 
-// rename turns the number of a node's copy into that of its document, and the id and the command (if there is one) with it.
+// rename turns the number of a node's copy into that of its document, and the id and the command (if there is one) with
+// it.
 func (g *graphWalk) rename(node int, number *int32, id, command *string) {
 	if *number < 0 || int(*number) >= len(g.copies[node]) {
 		return

@@ -1,15 +1,17 @@
 package assertions
 
-// graph-conservation: every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic (or quarantine), and goes there
-// by the way that its id says.
+// graph-conservation: every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic (or
+// quarantine), and goes there by the way that its id says.
 //
-// It is judged for each copy of a document in a node's input, and so for the way as a whole: what leaves one node is what the next one gets. A copy has one exit. More
-// are justified by a disruption of the copy (its instance was killed, lost the partition, its commit failed …, as for duplicates), and by a write that its instance had reason to repeat. A
-// copy that a disruption or a replay made is a copy like any other: it has one exit of its own. A dead letter that was replayed is an exit of the copy that it was
-// written for, and the replayed copy has another.
+// It is judged for each copy of a document in a node's input, and so for the way as a whole: what leaves one node is
+// what the next one gets. A copy has one exit. More are justified by a disruption of the copy (its instance was killed,
+// lost the partition, its commit failed …, as for duplicates), and by a write that its instance had reason to repeat. A
+// copy that a disruption or a replay made is a copy like any other: it has one exit of its own. A dead letter that was
+// replayed is an exit of the copy that it was written for, and the replayed copy has another.
 //
-// A document has several copies at a node only after a disruption or a replay. Which of them a write was for is then known as far as the writing instance has
-// attempted one of them last; where that is not certain, the document's writes at the node are counted together with all its copies there.
+// A document has several copies at a node only after a disruption or a replay. Which of them a write was for is then
+// known as far as the writing instance has attempted one of them last; where that is not certain, the document's writes
+// at the node are counted together with all its copies there.
 
 import (
 	"fmt"
@@ -83,8 +85,9 @@ func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 	}
 }
 
-// judgeCovered: the exit of a processed copy was acknowledged before the commit that covers it was read. The acknowledgement is stamped before it is
-// written to the instance and the commit after it was read, so of an instance that waited the first is never the later one.
+// judgeCovered: the exit of a processed copy was acknowledged before the commit that covers it was read. The
+// acknowledgement is stamped before it is written to the instance and the commit after it was read, so of an instance
+// that waited the first is never the later one.
 func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
 	one := &g.copies[ref.node][ref.number]
 	if one.done == never || one.done > asked {
@@ -110,7 +113,8 @@ func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
 	}, moment{history.KindCommitRequest, asked}))
 }
 
-// conclude judges what only the end shows. disruptions returns how many more exits of a copy its node's history justifies.
+// conclude judges what only the end shows. disruptions returns how many more exits of a copy its node's history
+// justifies.
 func (g *graphWalk) conclude(disruptions func(copyRef) int) Result {
 	whole := g.w.sealed && g.drained
 	for node := range g.copies {
@@ -186,8 +190,8 @@ func (p *passage) counts() (forwards, letters int) {
 	return forwards, letters
 }
 
-// judgeLost: a document whose copies at a node are all committed past has as many exits there, whichever of them each was for, and an acknowledged exit is where it
-// was written to.
+// judgeLost: a document whose copies at a node are all committed past has as many exits there, whichever of them each
+// was for, and an acknowledged exit is where it was written to.
 func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 	covered, exits := true, 0
 	for _, number := range numbers {

@@ -1,8 +1,9 @@
 package assertions
 
-// The copies of documents in the input topics of a graph's nodes. Each write into an input topic, by the workload, by a node before or by the replay
-// tool, makes a copy, and to the node that reads it a copy is what a record is to an ordinary consumer: it is fetched, attempted and committed by itself. So a node's
-// history is told in copies. What an attempt is about is certain: it names topic, partition and offset.
+// The copies of documents in the input topics of a graph's nodes. Each write into an input topic, by the workload, by a
+// node before or by the replay tool, makes a copy, and to the node that reads it a copy is what a record is to an
+// ordinary consumer: it is fetched, attempted and committed by itself. So a node's history is told in copies. What an
+// attempt is about is certain: it names topic, partition and offset.
 
 import (
 	"cmp"
@@ -18,7 +19,8 @@ type copyRef struct {
 	number int32
 }
 
-// docCopy is a copy of a document. It has no offset where the workload's write was not acknowledged and no audit found it.
+// docCopy is a copy of a document. It has no offset where the workload's write was not acknowledged and no audit found
+// it.
 type docCopy struct {
 	document int32
 	place
@@ -53,7 +55,8 @@ type graphIndex struct {
 	offsets map[placeOf][]int64
 	// of are the copies of a document at each node.
 	of []map[int32][]int32
-	// letterAt is where dead letters are, by what asked for them, and claims where each says that its document was consumed.
+	// letterAt is where dead letters are, by what asked for them, and claims where each says that its document was
+	// consumed.
 	letterAt map[writeKey]place
 	claims   map[place]place
 
@@ -129,7 +132,8 @@ func idOf(e *history.Event) (id writeID, numbered bool) {
 	return writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID}, e.ProducerID >= 0 && e.Sequence >= 0
 }
 
-// stored notes where a write is; a repeat of it may be answered without an offset, and what was asked for first without any answer at all.
+// stored notes where a write is; a repeat of it may be answered without an offset, and what was asked for first without
+// any answer at all.
 func (x *graphIndex) stored(key writeKey, asked *history.Event, at place) {
 	id, numbered := idOf(asked)
 	if known, repeat := x.same[id]; repeat && numbered {
@@ -189,7 +193,8 @@ func (x *graphIndex) audited(document int32, at place) {
 	}
 }
 
-// finish numbers the copies of each node in the order in which they were sent; those of the workload come first, under their documents' numbers.
+// finish numbers the copies of each node in the order in which they were sent; those of the workload come first, under
+// their documents' numbers.
 func (x *graphIndex) finish() {
 	for number := range x.documents {
 		at, known := x.entry[int32(number)]
@@ -235,8 +240,8 @@ func (x *graphIndex) put(node int, one docCopy) copyRef {
 	return ref
 }
 
-// distrust finds the copies that lie in a partition before what was sent earlier: a write that was under way for long, and overtaken. No order
-// was promised between them and those.
+// distrust finds the copies that lie in a partition before what was sent earlier: a write that was under way for long,
+// and overtaken. No order was promised between them and those.
 func (x *graphIndex) distrust(node int) {
 	list := x.copies[node]
 	order := make([]int, 0, len(list))

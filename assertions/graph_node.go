@@ -1,7 +1,8 @@
 package assertions
 
-// The history of one node of a graph, as that of an ordinary consumer: its records are the copies of documents in its input topic, and a write that made one is to
-// it what the workload's send is to an ordinary consumer, be it of the workload, of a node before, or of the replay tool.
+// The history of one node of a graph, as that of an ordinary consumer: its records are the copies of documents in its
+// input topic, and a write that made one is to it what the workload's send is to an ordinary consumer, be it of the
+// workload, of a node before, or of the replay tool.
 
 import (
 	"slices"
@@ -108,8 +109,8 @@ func (t *nodeTeller) attempt(e *history.Event) error {
 	return t.fn(e)
 }
 
-// write retells dead letters as they are, under the copies that they were written for, and what made a copy as its send and its acknowledgement. What goes on to
-// other nodes is no business of this one's history.
+// write retells dead letters as they are, under the copies that they were written for, and what made a copy as its send
+// and its acknowledgement. What goes on to other nodes is no business of this one's history.
 func (t *nodeTeller) write(e *history.Event) error {
 	key, at := writeKey{e.Op, e.Record}, &t.walk.graph.Nodes[t.node]
 	if e.Topic == at.Input {
@@ -130,8 +131,9 @@ func (t *nodeTeller) write(e *history.Event) error {
 	return t.fn(e)
 }
 
-// send retells the write that made a copy as its send and, if a broker said that it has it, as its acknowledgement: at once, for the node may have the copy long before
-// whoever wrote it hears of it, and what befalls the node meanwhile befalls the copy.
+// send retells the write that made a copy as its send and, if a broker said that it has it, as its acknowledgement: at
+// once, for the node may have the copy long before whoever wrote it hears of it, and what befalls the node meanwhile
+// befalls the copy.
 func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
 	if e.Kind != history.KindProduceRequest || t.sent[ref.number] {
 		return nil
@@ -153,8 +155,8 @@ func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
 	return t.fn(&ack)
 }
 
-// audit retells what was found in the node's own topics. A dead letter is that of the copy which it says it was, if that is one of this document; otherwise of the one
-// that it was written for, as far as an answer told.
+// audit retells what was found in the node's own topics. A dead letter is that of the copy which it says it was, if
+// that is one of this document; otherwise of the one that it was written for, as far as an answer told.
 func (t *nodeTeller) audit(e *history.Event) error {
 	at, here := &t.walk.graph.Nodes[t.node], place{e.Topic, e.Partition, e.Offset}
 	switch e.Topic {

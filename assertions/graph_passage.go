@@ -1,7 +1,7 @@
 package assertions
 
-// The passage of documents through a graph: the second walk finds, for each copy of a document in a node's input, when its step was done, what was written for
-// it, and when a commit covered it.
+// The passage of documents through a graph: the second walk finds, for each copy of a document in a node's input, when
+// its step was done, what was written for it, and when a commit covered it.
 
 import (
 	"slices"
@@ -150,8 +150,9 @@ func (g *graphWalk) class(node int, outcome history.Outcome) class {
 	return classUnknown
 }
 
-// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one of which the instance
-// began or ended an attempt last. One that a commit has covered is done with, while another is open: that one's attempts were not seen.
+// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one of which
+// the instance began or ended an attempt last. One that a commit has covered is done with, while another is open: that
+// one's attempts were not seen.
 func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
 	list := g.of[node][e.Record]
 	if len(list) == 1 {
@@ -169,7 +170,8 @@ func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
 	return ref, known
 }
 
-// claimed is the copy that a dead letter says it was, if an audit has found it and it is one of the document at the node.
+// claimed is the copy that a dead letter says it was, if an audit has found it and it is one of the document at the
+// node.
 func (g *graphWalk) claimed(node int, key writeKey) (copyRef, bool) {
 	at, written := g.letterAt[key]
 	claim, found := g.claims[at]
@@ -222,8 +224,8 @@ func (g *graphWalk) inherit(from copyRef, key writeKey, at time.Duration, more i
 	}
 }
 
-// replayedBefore is how often the copy's document was replayed before, none where that is not known: while several copies of it are open at the node, which differ in
-// that, nobody can say which of them a write is for.
+// replayedBefore is how often the copy's document was replayed before, none where that is not known: while several
+// copies of it are open at the node, which differ in that, nobody can say which of them a write is for.
 func (g *graphWalk) replayedBefore(ref copyRef, at time.Duration) int {
 	one := &g.copies[ref.node][ref.number]
 	for _, number := range g.of[ref.node][one.document] {

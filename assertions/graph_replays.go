@@ -60,7 +60,8 @@ func (r *replays) answered(key writeKey, e *history.Event) {
 	made.doubtful = made.doubtful || e.Code != 0 || e.Flags&(history.Withheld|history.Forged) != 0
 }
 
-// replayed takes up what the replay tool asks to be written: it goes to the input of the node among whose dead letters the document is.
+// replayed takes up what the replay tool asks to be written: it goes to the input of the node among whose dead letters
+// the document is.
 func (g *graphWalk) replayed(e *history.Event) {
 	key := writeKey{e.Op, e.Record}
 	node := g.graph.Reader(e.Topic)

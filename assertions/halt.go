@@ -1,23 +1,27 @@
 package assertions
 
-// halt-on-dlq-failure: while no dead letter can be written, no commit passes the first undeliverable record, and the failure shows.
+// halt-on-dlq-failure: while no dead letter can be written, no commit passes the first undeliverable record, and the
+// failure shows.
 //
-// A window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next that succeeds; no
-// subject could have got a dead letter out in it. Silence about it is held against a subject from when its client must have handed the failure up:
+// A window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next
+// that succeeds; no subject could have got a dead letter out in it. Silence about it is held against a subject from
+// when its client must have handed the failure up:
 //
 //	answer                                     client                                    silence counts after
 //	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once                   3 s, or twice all the waits of a series
 //	may pass (NOT_ENOUGH_REPLICAS), or none    tries again by itself, perhaps silently   the contract's dlq.surfaced_within, else 5 min
 //
-// Five minutes are librdkafka's message.timeout.ms, the longest delivery timeout that clients have by default (Java: 2 min). Both times run for one
-// process, from its first failed write in the window to the last sign that it still tries: so neither a process that has gone nor one that was stopped
-// owes a word.
+// Five minutes are librdkafka's message.timeout.ms, the longest delivery timeout that clients have by default (Java: 2
+// min). Both times run for one process, from its first failed write in the window to the last sign that it still tries:
+// so neither a process that has gone nor one that was stopped owes a word.
 //
-// A failure shows in a line of the log that reports an error, in an end with one, or in the health that the contract names. A log in which
-// no line states a level may report anything: then nothing is held against the subject, and the invariant is inconclusive.
+// A failure shows in a line of the log that reports an error, in an end with one, or in the health that the contract
+// names. A log in which no line states a level may report anything: then nothing is held against the subject, and the
+// invariant is inconclusive.
 //
-// What a process does after a refusal its contract says, too: stopped-trying is a process that promised to try on and does nothing, did-not-crash one that
-// promised to end with an error and runs on, or ends as if all were well. One that promised to stay and ends has crashed (stays-up). See fold_refused.go.
+// What a process does after a refusal its contract says, too: stopped-trying is a process that promised to try on and
+// does nothing, did-not-crash one that promised to end with an error and runs on, or ends as if all were well. One that
+// promised to stay and ends has crashed (stays-up). See fold_refused.go.
 
 import (
 	"cmp"
@@ -57,7 +61,8 @@ type outage struct {
 
 // writer is a process whose dead letters fail.
 type writer struct {
-	// from is when it first asked for one of them, refused when one was first refused for good (never: none was), last when it was last seen to try.
+	// from is when it first asked for one of them, refused when one was first refused for good (never: none was), last
+	// when it was last seen to try.
 	from, refused, last time.Duration
 	records             map[int32]bool
 }
@@ -98,8 +103,8 @@ func (c *halt) observe(e *history.Event) {
 	c.fail(one, e)
 }
 
-// got notes a dead letter that got through. With its link down a subject may not even be able to ask for a write, so that none is seen to
-// fail: then the outage itself is the window.
+// got notes a dead letter that got through. With its link down a subject may not even be able to ask for a write, so
+// that none is seen to fail: then the outage itself is the window.
 func (c *halt) got(at time.Duration, r *record) {
 	waited := false
 	for i := range c.w.faults {
@@ -117,8 +122,8 @@ func (c *halt) got(at time.Duration, r *record) {
 	}
 }
 
-// fail extends the window by a failed write, or begins one. A write that was asked for before the last success may fail after it; the
-// window then begins with its failure.
+// fail extends the window by a failed write, or begins one. A write that was asked for before the last success may fail
+// after it; the window then begins with its failure.
 func (c *halt) fail(one *write, e *history.Event) {
 	c.failed++
 	asked := one.at
@@ -149,8 +154,8 @@ func (c *halt) fail(one *write, e *history.Event) {
 	}
 }
 
-// final reports whether clients fail a write at once that is answered with the error: Kafka does not call it retriable, and it is not about the
-// producer's own state, which clients repair by themselves.
+// final reports whether clients fail a write at once that is answered with the error: Kafka does not call it retriable,
+// and it is not about the producer's own state, which clients repair by themselves.
 func final(code int16) bool {
 	switch code {
 	case kerr.OutOfOrderSequenceNumber.Code, kerr.DuplicateSequenceNumber.Code, kerr.InvalidProducerEpoch.Code, kerr.UnknownProducerID.Code,
@@ -232,7 +237,8 @@ func (c *halt) patience() time.Duration {
 	return max(surfaceAtLeast, 2*total)
 }
 
-// owed reports whether a process has known of the failure for long enough to have said so. While it was stopped it could not.
+// owed reports whether a process has known of the failure for long enough to have said so. While it was stopped it
+// could not.
 func (c *halt) owed(window *outage) bool {
 	patience, unsaid := c.patience(), cmp.Or(c.w.contract.SurfacedWithin, surfaceUnsaid)
 	for by, w := range window.writers {
@@ -268,8 +274,8 @@ func (c *halt) judgeSurface(window *outage) {
 	})
 }
 
-// plannedOutage reports whether the plan aims at the dead letters: then a run in which none was due proves nothing about them. Of a broker or
-// a link that happens to carry them, too, that can't be said.
+// plannedOutage reports whether the plan aims at the dead letters: then a run in which none was due proves nothing
+// about them. Of a broker or a link that happens to carry them, too, that can't be said.
 func (c *halt) plannedOutage() bool {
 	for i := range c.w.faults {
 		planned := &c.w.faults[i].planned

@@ -1,34 +1,40 @@
 package assertions
 
-// isolation: while a record backs off, those that need not wait for it go on at the stated share of their fault-free pace.
+// isolation: while a record backs off, those that need not wait for it go on at the stated share of their fault-free
+// pace.
 //
-// What is looked at is one backoff of one record: from the end of a failed attempt to the start of the next by the same process. Were others
-// waiting all through its middle half, and was none of them started in it? Then it held them up; if one was started, it let them go:
+// What is looked at is one backoff of one record: from the end of a failed attempt to the start of the next by the same
+// process. Were others waiting all through its middle half, and was none of them started in it? Then it held them up;
+// if one was started, it let them go:
 //
 //	attempt fails                                          next attempt
 //	     ├──────────┼───────── middle half ─────────┼──────────┤
 //	  ▲ a record is there          no record is started           ▲ it is started: held up
 //
-// The outer quarters are left out because the observers' stamps race with the process there: what it had begun when the attempt failed is read
-// by the oracle a little later, and after the backoff what waited may be read before the next attempt. A backoff in which nothing was
-// started and nothing waited says nothing.
+// The outer quarters are left out because the observers' stamps race with the process there: what it had begun when the
+// attempt failed is read by the oracle a little later, and after the backoff what waited may be read before the next
+// attempt. A backoff in which nothing was started and nothing waited says nothing.
 //
-// The others are first attempts only, of records that the contract's ordering lets go: one waits from when it was handed to its process by a
-// fetch and the one before it in its order was finished, whichever came last. What a process has not fetched yet it may be slow to fetch for
-// reasons of its own (a partition that it had paused is in the next fetch, not in the one that is under way); clients fetch ahead, so who
-// sleeps out a backoff has others in hand. Two questions are asked of each backoff: did it hold up
-// everything in the process (a poll loop that sleeps), and everything else of its own partition (a thread for each partition that sleeps)?
+// The others are first attempts only, of records that the contract's ordering lets go: one waits from when it was
+// handed to its process by a fetch and the one before it in its order was finished, whichever came last. What a process
+// has not fetched yet it may be slow to fetch for reasons of its own (a partition that it had paused is in the next
+// fetch, not in the one that is under way); clients fetch ahead, so who sleeps out a backoff has others in hand. Two
+// questions are asked of each backoff: did it hold up everything in the process (a poll loop that sleeps), and
+// everything else of its own partition (a thread for each partition that sleeps)?
 //
-// The fault-free pace is measured in the same run: of the time that records wait for their first attempt, with none started meanwhile, while nothing of
-// their process (or of their partition, when it is asked about) backs off, nothing is broken and nothing moves, the share that lies in waits of less than half of the first backoff: a middle
-// half laid anywhere into that time would find a record started at least that often. A consumer that is slow by itself (it fetches twice
-// a second, it works in batches, its downstream takes long) is as slow there. So the share of backoffs that let others go must be at least the
-// promised share of that. As a backoff is counted once, however many wait, no long wait counts more for overlapping many.
+// The fault-free pace is measured in the same run: of the time that records wait for their first attempt, with none
+// started meanwhile, while nothing of their process (or of their partition, when it is asked about) backs off, nothing
+// is broken and nothing moves, the share that lies in waits of less than half of the first backoff: a middle half laid
+// anywhere into that time would find a record started at least that often. A consumer that is slow by itself (it
+// fetches twice a second, it works in batches, its downstream takes long) is as slow there. So the share of backoffs
+// that let others go must be at least the promised share of that. As a backoff is counted once, however many wait, no
+// long wait counts more for overlapping many.
 //
-// Not judged are backoffs during a fault or soon after it, around a change of the process's assignment, with all workers of the process busy for
-// most of the middle half (as far as it has been seen to have workers), and, where they seem to have held something up, with a stall
-// that may be why, or with an attempt of the same process (or partition) under way for most of the middle half: then it may be the
-// downstream that others waited for. Who sleeps out a backoff has no attempt under way.
+// Not judged are backoffs during a fault or soon after it, around a change of the process's assignment, with all
+// workers of the process busy for most of the middle half (as far as it has been seen to have workers), and, where they
+// seem to have held something up, with a stall that may be why, or with an attempt of the same process (or partition)
+// under way for most of the middle half: then it may be the downstream that others waited for. Who sleeps out a backoff
+// has no attempt under way.
 //
 // To blame someone takes enough of both. To pass does not take the fault-free share: no pace is above all of it.
 
@@ -67,7 +73,8 @@ type isolation struct {
 	free      [questions]pace
 	// fetches are the latest of each partition, by topic and partition.
 	fetches [][]fetches
-	// working are the times in which attempts of a partition were under way, by topic and partition; a process has its own.
+	// working are the times in which attempts of a partition were under way, by topic and partition; a process has its
+	// own.
 	working [][]workTime
 	faults  int
 	calm    time.Duration // from when on no fault has left anything behind
@@ -158,7 +165,8 @@ func (f *fetches) handed(by holder, offset int64) (time.Duration, bool) {
 	return f.list[i].at, true
 }
 
-// workTime is when at least one attempt was under way that took shortSilence or longer: stretches that don't touch, in order.
+// workTime is when at least one attempt was under way that took shortSilence or longer: stretches that don't touch, in
+// order.
 type workTime []stretch
 
 // add takes an attempt up; attempts come by their ends.
@@ -284,7 +292,8 @@ func (p *running) moved(from, to time.Duration) bool {
 
 func newLane(epoch uint32) lane { return lane{epoch: epoch, began: true, last: never, calm: never} }
 
-// part returns the lane of the partition that the record was put in; it begins anew with each assignment. It is nil where nobody has it.
+// part returns the lane of the partition that the record was put in; it begins anew with each assignment. It is nil
+// where nobody has it.
 func (c *isolation) part(r *record) (*lane, *partition) {
 	p := c.w.partition(r.topic, r.partition)
 	if p == nil || int(r.partition) >= len(c.parts[r.topic]) {
@@ -392,8 +401,8 @@ func (c *isolation) work(a *attempt, p *running) {
 	}
 }
 
-// close notes that a record that failed is attempted again. One that never is, keeps its process from ever counting as free of backoffs until it
-// loses the partition: then less can be concluded.
+// close notes that a record that failed is attempted again. One that never is, keeps its process from ever counting as
+// free of backoffs until it loses the partition: then less can be concluded.
 func (c *isolation) close(a *attempt, l *lane) {
 	b := &a.before
 	if !b.any || !b.ended || a.fresh || c.w.classes[b.outcome] != classRetryable || l.by == nil || l.open == 0 {
@@ -433,8 +442,8 @@ func (c *isolation) sample(question int, p *running, l *lane, since, at time.Dur
 	}
 }
 
-// waiting returns since when the record has been in the hands of the process for its first attempt, with nothing before it in its order; endless if it
-// isn't known.
+// waiting returns since when the record has been in the hands of the process for its first attempt, with nothing before
+// it in its order; endless if it isn't known.
 func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration {
 	handed, known := c.fetches[r.topic][r.partition].handed(by, r.offset)
 	if !known || r.born < 0 {
@@ -520,7 +529,8 @@ func (c *isolation) decide(question int, l *lane) {
 	l.queue = open
 }
 
-// silent returns the silence that covers the stretch, nil if there was none; known is false where it may have been forgotten.
+// silent returns the silence that covers the stretch, nil if there was none; known is false where it may have been
+// forgotten.
 func (l *lane) silent(from, to time.Duration) (covers *silence, known bool) {
 	kept := min(l.count, len(l.silences))
 	for i := 1; i <= kept; i++ {
@@ -586,8 +596,8 @@ func (c *isolation) decideRest() {
 	}
 }
 
-// excuse says why others may have waited besides the backoff, "" if nothing is known. Stalls, rebalances and faults are noted after they began, so
-// it is asked at the end.
+// excuse says why others may have waited besides the backoff, "" if nothing is known. Stalls, rebalances and faults are
+// noted after they began, so it is asked at the end.
 func (c *isolation) excuse(h *holdUp) string {
 	if c.w.faulted(anyFault, h.from, h.to) {
 		return "fault"
@@ -604,7 +614,8 @@ func (c *isolation) excuse(h *holdUp) string {
 	return ""
 }
 
-// workedIn returns for how long, between from and to, an attempt was under way in what the backoff seems to have held up.
+// workedIn returns for how long, between from and to, an attempt was under way in what the backoff seems to have held
+// up.
 func (c *isolation) workedIn(h *holdUp, from, to time.Duration) time.Duration {
 	if h.question == ofPartition {
 		return c.working[h.topic][h.partition].within(from, to)

@@ -30,9 +30,9 @@ type judge struct {
 	unsealed bool
 }
 
-// Judge judges a history by the contract and the expectations in its header, and measures it, in one walk; a second one gathers the
-// stories of the witnesses, if there are any. A history of which something is missing is judged as far as it goes, at best
-// inconclusive. The error is about what can't be judged at all.
+// Judge judges a history by the contract and the expectations in its header, and measures it, in one walk; a second one
+// gathers the stories of the witnesses, if there are any. A history of which something is missing is judged as far as
+// it goes, at best inconclusive. The error is about what can't be judged at all.
 func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	header := source.Header()
 	if header.Records < 0 || header.Format > history.FormatVersion {
@@ -109,8 +109,9 @@ func (j *judge) take(e *history.Event) error {
 	j.measurer.Observe(e)
 	j.fold(e)
 	if j.taken++; j.taken%eventsPerCollection == 0 {
-		// Nearly everything that is held is records, which never become garbage, and the collector would wait until as much again has been made: that
-		// would hold a large history twice. They have no pointers, so that looking through them costs it next to nothing.
+		// Nearly everything that is held is records, which never become garbage, and the collector would wait until as
+		// much again has been made: that would hold a large history twice. They have no pointers, so that looking
+		// through them costs it next to nothing.
 		runtime.GC()
 	}
 	return nil
@@ -126,7 +127,8 @@ func (j *judge) fold(e *history.Event) {
 	}
 }
 
-// shortestFirst sorts the witnesses of each anomaly: first that from which the others follow, then by the length of their stories.
+// shortestFirst sorts the witnesses of each anomaly: first that from which the others follow, then by the length of
+// their stories.
 func shortestFirst(v *Verdict) {
 	for i := range v.Invariants {
 		for k := range v.Invariants[i].Anomalies {

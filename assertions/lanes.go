@@ -41,7 +41,8 @@ func rolesInOrder() []Role {
 	}
 }
 
-// way is from whom to whom an event went. An event without To happened at From alone, one without either concerns everybody (a fault).
+// way is from whom to whom an event went. An event without To happened at From alone, one without either concerns
+// everybody (a fault).
 type way struct {
 	from, to Actor
 	// failed: an answer that says no, an end that nobody asked for, an error.

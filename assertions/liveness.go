@@ -1,16 +1,17 @@
 package assertions
 
-// liveness: when everything is healed, the lag returns to zero within the allowance, no partition is left paused, and the group does not
-// rebalance over and over without a reason.
+// liveness: when everything is healed, the lag returns to zero within the allowance, no partition is left paused, and
+// the group does not rebalance over and over without a reason.
 //
-// stalled and paused-partition are judged by partition, at the end of a drain in which nothing moved any more (settled.go). Where it ended for another
-// reason (an interruption, a load that was off its schedule, a subject that still moves), or a fault was never healed, nothing is concluded.
-// no-loss.stalled says of a record that nobody finished it; stalled here says of a partition that its commits do not come to its end, which a subject can
-// also manage with every record
-// finished. Both may be true of one bug. A partition whose holder had it all through the drain and did not ask for its records is
-// reported as paused-partition instead.
+// stalled and paused-partition are judged by partition, at the end of a drain in which nothing moved any more
+// (settled.go). Where it ended for another reason (an interruption, a load that was off its schedule, a subject that
+// still moves), or a fault was never healed, nothing is concluded. no-loss.stalled says of a record that nobody
+// finished it; stalled here says of a partition that its commits do not come to its end, which a subject can also
+// manage with every record finished. Both may be true of one bug. A partition whose holder had it all through the drain
+// and did not ask for its records is reported as paused-partition instead.
 //
-// The lag is that at the audit. One that is zero there and was not when the drain ended was only caught up with because the subject was told to stop.
+// The lag is that at the audit. One that is zero there and was not when the drain ended was only caught up with because
+// the subject was told to stop.
 
 import (
 	"fmt"
@@ -20,7 +21,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// drainStallShare: stalls that leave the subject less than its time without this part of it leave open whether it had its time.
+// drainStallShare: stalls that leave the subject less than its time without this part of it leave open whether it had
+// its time.
 const drainStallShare = 4
 
 type liveness struct {
@@ -33,7 +35,8 @@ type liveness struct {
 
 // served is how a partition is served by the process that has it.
 type served struct {
-	// epoch is the assignment that last and fetched belong to: the largest offset handed out in it, and when something was.
+	// epoch is the assignment that last and fetched belong to: the largest offset handed out in it, and when something
+	// was.
 	epoch   uint32
 	last    int64
 	fetched time.Duration
@@ -195,7 +198,8 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	}
 }
 
-// long returns for how long in all the harness and the instance stood still in stalls that were long enough to disturb anybody.
+// long returns for how long in all the harness and the instance stood still in stalls that were long enough to disturb
+// anybody.
 func (s *spans) long(instance int16, from, to time.Duration) (total time.Duration) {
 	for i := range s.list {
 		one := &s.list[i]
@@ -206,7 +210,8 @@ func (s *spans) long(instance int16, from, to time.Duration) (total time.Duratio
 	return total
 }
 
-// uncommitted returns the first offset with a record that the group's offsets, as the audit found them, do not say is done; the end if there is none.
+// uncommitted returns the first offset with a record that the group's offsets, as the audit found them, do not say is
+// done; the end if there is none.
 func (c *liveness) uncommitted(p *partition) int64 {
 	at := p.log.next(p.auditCommits)
 	for at <= p.log.last && p.committedAt(at) {
@@ -235,8 +240,8 @@ func (c *liveness) excuse(s *served) string {
 	return ""
 }
 
-// paused reports whether the process that had the partition all through the drain left it alone in the whole second half of it: it did not ask for it
-// while it asked for others, or there were records that it was not handed.
+// paused reports whether the process that had the partition all through the drain left it alone in the whole second
+// half of it: it did not ask for it while it asked for others, or there were records that it was not handed.
 func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Duration) bool {
 	middle := from + (to-from)/2
 	left := s.asks == askUnknown || s.asks == askOff && s.asked <= middle
@@ -253,8 +258,8 @@ func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Durat
 	return true
 }
 
-// asksElsewhere reports whether the process was asking for any partition when the drain ended. A client also leaves out what it has
-// records of that it has not handed on, but not for long while it goes on with others.
+// asksElsewhere reports whether the process was asking for any partition when the drain ended. A client also leaves out
+// what it has records of that it has not handed on, but not for long while it goes on with others.
 func (c *liveness) asksElsewhere(by holder) bool {
 	for topic := range c.parts {
 		for i := range c.parts[topic] {
@@ -266,8 +271,8 @@ func (c *liveness) asksElsewhere(by holder) bool {
 	return false
 }
 
-// story tells of the record that the others wait for: the first, at the offset or behind it, that had not come to its end by the time. Where all had,
-// the first of them is only not committed.
+// story tells of the record that the others wait for: the first, at the offset or behind it, that had not come to its
+// end by the time. Where all had, the first of them is only not committed.
 func (c *liveness) story(p *partition, at int64, by time.Duration, say func() string) sighting {
 	number, offset := c.w.blocker(p, at, by)
 	if number == none {

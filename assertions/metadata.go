@@ -1,8 +1,9 @@
 package assertions
 
-// Finished offsets beyond the committed one, carried in a commit's metadata (Contract.OffsetMetadata). What a commit names there is committed like what
-// lies below it: it must be finished when the commit is read, and whoever gets the partition next skips it. The metadata of the last accepted
-// commit counts, alone: what it no longer names is handed out again.
+// Finished offsets beyond the committed one, carried in a commit's metadata (Contract.OffsetMetadata). What a commit
+// names there is committed like what lies below it: it must be finished when the commit is read, and whoever gets the
+// partition next skips it. The metadata of the last accepted commit counts, alone: what it no longer names is handed
+// out again.
 
 import (
 	"cmp"
@@ -19,7 +20,8 @@ type offsetRange struct{ from, to int64 }
 // ranges are ascending and do not overlap.
 type ranges []offsetRange
 
-// metadataLimit is how long metadata can be and still be read; brokers refuse more than offset.metadata.max.bytes, 4 KiB as they come.
+// metadataLimit is how long metadata can be and still be read; brokers refuse more than offset.metadata.max.bytes, 4
+// KiB as they come.
 const metadataLimit = 1 << 16
 
 // parseRanges reads history.MetadataRanges: "1-3,7" relative to base.
@@ -103,7 +105,8 @@ func (w *world) readMetadata(c *commit, text string) {
 	c.named, c.malformed = named, !ok
 }
 
-// scanNamed looks for what is not done among the offsets that the commit names. What the last accepted commit named has been looked at.
+// scanNamed looks for what is not done among the offsets that the commit names. What the last accepted commit named has
+// been looked at.
 func (w *world) scanNamed(p *partition, c *commit) {
 	if len(c.named) == 0 {
 		return
@@ -124,7 +127,8 @@ func (w *world) scanNamed(p *partition, c *commit) {
 	})
 }
 
-// coverNamed notes that the records are covered that an accepted commit names, and that those are not any more that only the one before it named.
+// coverNamed notes that the records are covered that an accepted commit names, and that those are not any more that
+// only the one before it named.
 func (w *world) coverNamed(p *partition, c *commit) {
 	if len(c.named) == 0 && len(p.named) == 0 {
 		return
@@ -142,8 +146,9 @@ func (w *world) coverNamed(p *partition, c *commit) {
 	})
 }
 
-// committedAt reports whether the group's offsets, as the audit found them, say that the offset is done; beyond the committed offset, only
-// metadata that is certainly the audited commit's can say so, or the acknowledgement that the broker of a share group took.
+// committedAt reports whether the group's offsets, as the audit found them, say that the offset is done; beyond the
+// committed offset, only metadata that is certainly the audited commit's can say so, or the acknowledgement that the
+// broker of a share group took.
 func (p *partition) committedAt(offset int64) bool {
 	return p.auditCommits > offset || (p.deliveries != nil || p.auditCommits == p.committed) && p.named.has(offset)
 }

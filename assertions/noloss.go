@@ -2,9 +2,10 @@ package assertions
 
 // no-loss: after the drain every acknowledged record is finished, and what a broker acknowledged is there.
 //
-// lost: committed past and not finished, with nobody left who could finish it: the subject has ended, or stands still (settled.go), or left the
-// record alone for longer than its longest wait. stalled: neither finished nor committed though everything is healed and the subject stands
-// still. dropped-by-ack: the broker said yes and the audit finds no copy.
+// lost: committed past and not finished, with nobody left who could finish it: the subject has ended, or stands still
+// (settled.go), or left the record alone for longer than its longest wait. stalled: neither finished nor committed
+// though everything is healed and the subject stands still. dropped-by-ack: the broker said yes and the audit finds no
+// copy.
 
 import (
 	"fmt"
@@ -117,7 +118,8 @@ func (c *noLoss) blocks(number int32, p *partition) bool {
 	return first == number
 }
 
-// blocker returns the first record of the partition, at the offset or behind it, that had not come to its end by the time, none if all had.
+// blocker returns the first record of the partition, at the offset or behind it, that had not come to its end by the
+// time, none if all had.
 func (w *world) blocker(p *partition, from int64, by time.Duration) (number int32, offset int64) {
 	for offset = from; offset <= min(p.log.last, from+holeLimit); offset++ {
 		number = p.log.at(offset)
@@ -144,8 +146,8 @@ func (c *noLoss) sawLost(number int32, r *record, p *partition) {
 	c.saw("lost", s)
 }
 
-// gone is since when nobody is handed the record any more: since the commit that passed it, where that was seen to be accepted in its present life;
-// else it was certain when the audit read the committed offset.
+// gone is since when nobody is handed the record any more: since the commit that passed it, where that was seen to be
+// accepted in its present life; else it was certain when the audit read the committed offset.
 func (c *noLoss) gone(number int32, r *record, p *partition) (time.Duration, Missing) {
 	if one, passed := c.w.passOf[number]; passed && r.has(markPassed) {
 		if pass := &c.w.passes[one]; pass.accepted && pass.state == nil {
@@ -155,8 +157,8 @@ func (c *noLoss) gone(number int32, r *record, p *partition) (time.Duration, Mis
 	return p.auditedAt, MissingAudited
 }
 
-// cutOff: the broker of a share group gave the record up, and faults had a part in that. A delivery that is lost between the broker and the tap is not
-// seen, and counts with the broker all the same.
+// cutOff: the broker of a share group gave the record up, and faults had a part in that. A delivery that is lost
+// between the broker and the tap is not seen, and counts with the broker all the same.
 func (c *noLoss) cutOff(number int32, r *record, p *partition) bool {
 	if !c.w.share || r.has(markPassed) {
 		return false
@@ -208,7 +210,8 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	case c.w.contract.WireOnly, r.has(markLeft):
 		return !committed // whether it was processed is not seen
 	case r.exempt():
-		// The downstream can't tell what it is asked about, so any attempt may have been its last. Without one nobody processed it.
+		// The downstream can't tell what it is asked about, so any attempt may have been its last. Without one nobody
+		// processed it.
 		byContract := r.has(markTombstone) && c.w.contract.SkipsTombstones
 		return !committed || r.attempts == 0 && !byContract
 	}

@@ -32,8 +32,8 @@ func (r *report) place(anomaly string, s *sighting, weight int) {
 	}
 }
 
-// withFirst returns the first occurrence of an anomaly, nil if it is not known, and sees to it that its story is told: in place of the longest if
-// there is no room.
+// withFirst returns the first occurrence of an anomaly, nil if it is not known, and sees to it that its story is told:
+// in place of the longest if there is no room.
 func (r *report) withFirst(anomaly string) *Occurrence {
 	first, known := r.first[anomaly]
 	if !known {
@@ -60,8 +60,9 @@ func (o *Occurrence) before(other *Occurrence) bool {
 		cmp.Compare(o.Record, other.Record)) < 0
 }
 
-// moment is when it was violated. A commit that goes too far violates at once what was still to come; of other events only the last makes the
-// contradiction. What never came violates from when it is sure not to come. What only all of a run together shows has no moment.
+// moment is when it was violated. A commit that goes too far violates at once what was still to come; of other events
+// only the last makes the contradiction. What never came violates from when it is sure not to come. What only all of a
+// run together shows has no moment.
 func (s *sighting) moment() time.Duration {
 	if s.missing != "" {
 		return s.gone

@@ -1,8 +1,9 @@
 package assertions
 
-// The order in which a history is judged. Events come sorted by time, but at equal stamps nobody can say which came first, and the order in which
-// they were recorded is that of the observers' goroutines. So it means nothing here: events of one time are put in an order of their own, the
-// same however they were recorded, and one in which the subject has the benefit: what it was told comes before what it asked for.
+// The order in which a history is judged. Events come sorted by time, but at equal stamps nobody can say which came
+// first, and the order in which they were recorded is that of the observers' goroutines. So it means nothing here:
+// events of one time are put in an order of their own, the same however they were recorded, and one in which the
+// subject has the benefit: what it was told comes before what it asked for.
 //
 //	1 the run and its surroundings: phases, what was sent, processes, faults, assignments, fetches
 //	2 answers to what was asked for earlier
@@ -174,8 +175,8 @@ func isAnswer(kind history.Kind) bool {
 	return false
 }
 
-// compareFields orders events by everything that they say, so that two that compare as equal are equal. Of a process, one start comes after the
-// other; of an end and a start in it, the start.
+// compareFields orders events by everything that they say, so that two that compare as equal are equal. Of a process,
+// one start comes after the other; of an end and a start in it, the start.
 func compareFields(a, b *history.Event) int {
 	return cmp.Or(
 		cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Topic, b.Topic),

@@ -1,11 +1,11 @@
 package assertions
 
-// ordering: within one assignment, the first attempt of the next record of a key (or partition) starts after the one before it is
-// finished.
+// ordering: within one assignment, the first attempt of the next record of a key (or partition) starts after the one
+// before it is finished.
 //
-// Two things prove that it isn't: the one before has not been finished by anyone when the next starts; or, within one assignment, the one
-// before has its own first attempt after the next's. The second catches what is done twice after a rebalance, when the first is blind
-// because the record was finished in the assignment before.
+// Two things prove that it isn't: the one before has not been finished by anyone when the next starts; or, within one
+// assignment, the one before has its own first attempt after the next's. The second catches what is done twice after a
+// rebalance, when the first is blind because the record was finished in the assignment before.
 
 import (
 	"fmt"
@@ -70,7 +70,8 @@ func (c *ordering) overtook(a *attempt, r, next *record) bool {
 	return since == never || next.seriesStart.at()-since >= faultGrace
 }
 
-// regained returns since when the process has the partition, if it had it before: what it then had in hand may still come in late.
+// regained returns since when the process has the partition, if it had it before: what it then had in hand may still
+// come in late.
 func (c *ordering) regained(number int32, r *record) time.Duration {
 	if p := c.w.home(number, r); p != nil && p.regained {
 		return p.since
@@ -135,13 +136,15 @@ func (c *ordering) finish() Result {
 
 func (c *ordering) judge(s *outOfOrder) {
 	b, next := c.w.record(s.before), c.w.record(s.next)
-	// In a transaction the dead letter may be written last: it counts with all else that is done in it, or nothing does. So there the one before must
-	// only have been tried for the last time; that it was not is sure if its series went on.
+	// In a transaction the dead letter may be written last: it counts with all else that is done in it, or nothing
+	// does. So there the one before must only have been tried for the last time; that it was not is sure if its series
+	// went on.
 	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional && (s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
 		return
 	}
-	// Where only the order of attempts is promised, the dead letter of the one before may still be outstanding: it must have had its last attempt, or
-	// at least be given none after that. A subject counts attempts, too, that never reached the oracle.
+	// Where only the order of attempts is promised, the dead letter of the one before may still be outstanding: it must
+	// have had its last attempt, or at least be given none after that. A subject counts attempts, too, that never
+	// reached the oracle.
 	if s.then == never && c.w.contract.OrderOfAttempts && (s.tried || b.lastStart <= s.started) {
 		return
 	}

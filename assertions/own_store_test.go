@@ -13,7 +13,8 @@ func (b *builder) ownEntry() *entry {
 	return &entry{b: b, number: 1, state: history.StorePending, lease: history.None, next: history.None, instance: history.None, retries: 1}
 }
 
-// The workers of the subject's own store call the downstream as its consumers do. What they do is judged by no promise of the consumer's; what the consumer does is, up to its dead letter.
+// The workers of the subject's own store call the downstream as its consumers do. What they do is judged by no promise
+// of the consumer's; what the consumer does is, up to its dead letter.
 func TestTriesOfTheSubjectsOwnStore(t *testing.T) {
 	t.Parallel()
 	workers := func(b *builder, outcomes ...history.Outcome) {

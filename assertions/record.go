@@ -42,7 +42,8 @@ const (
 	markGone
 	// markJoined: its dead letter or retry copy is acknowledged within a transaction that is still open.
 	markJoined
-	// markMixed: its series began when the process had got the partition back, so attempts of before may be among its attempts.
+	// markMixed: its series began when the process had got the partition back, so attempts of before may be among its
+	// attempts.
 	markMixed
 	// markLeft: workers of the subject's own dead-letter store may have tried it.
 	markLeft
@@ -67,19 +68,20 @@ func stampOf(at time.Duration) stamp {
 	return stamp{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40)}
 }
 
-// hash is enough of an xxHash64 to tell what was changed from what was not: one change in four billion would be missed, and nothing that is
-// unchanged is called changed.
+// hash is enough of an xxHash64 to tell what was changed from what was not: one change in four billion would be missed,
+// and nothing that is unchanged is called changed.
 type hash uint32
 
-// record is what is known of one record of the workload. Counts are of its current life: a replay begins a new one. There are as many as the
-// run has records, so every byte counts.
+// record is what is known of one record of the workload. Counts are of its current life: a replay begins a new one.
+// There are as many as the run has records, so every byte counts.
 type record struct {
 	offset int64
 	// firstTerminal is when it was first terminal in its first life, lastTerminal when it was last.
 	firstTerminal time.Duration
 	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
 	lastStart, lastEnd time.Duration
-	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to the subject.
+	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to
+	// the subject.
 	letterAsked time.Duration
 	// born is when its present life began: it was sent, or a replay of it was asked for.
 	born                                                time.Duration
@@ -113,7 +115,8 @@ func newRecord() record {
 	}
 }
 
-// recordsPerChunk is how many records are made room for at once. Chunks are never copied: growing one array would hold it twice.
+// recordsPerChunk is how many records are made room for at once. Chunks are never copied: growing one array would hold
+// it twice.
 const (
 	chunkBits       = 12
 	recordsPerChunk = 1 << chunkBits
@@ -145,7 +148,8 @@ func (rs *records) reach(number int) *record {
 
 func (r *record) has(m mark) bool { return r.flags&m != 0 }
 
-// exempt: nothing can be concluded from its attempts, as the oracle finds no id in what the subject may send of it, or others may have made some of them.
+// exempt: nothing can be concluded from its attempts, as the oracle finds no id in what the subject may send of it, or
+// others may have made some of them.
 func (r *record) exempt() bool { return r.has(markTombstone | markGarbage | markLeft) }
 
 // startLife forgets what a replay makes history.
@@ -163,8 +167,9 @@ func (r *record) startLife() {
 	}
 }
 
-// several reports whether more than one copy of the record was written back: a fault had made it two dead letters, and both were selected. Which of the copies
-// an attempt is of is not always told, so each of them may be attempted, and end, as a single one would.
+// several reports whether more than one copy of the record was written back: a fault had made it two dead letters, and
+// both were selected. Which of the copies an attempt is of is not always told, so each of them may be attempted, and
+// end, as a single one would.
 func (r *record) several() bool { return r.lives > 1 }
 
 // place is a position in a log.
@@ -183,7 +188,8 @@ type copied struct {
 	bySubject bool
 }
 
-// firstAsk is the first request for a retry copy by an idempotent producer: what it asks for again with the same sequence number is that copy.
+// firstAsk is the first request for a retry copy by an idempotent producer: what it asks for again with the same
+// sequence number is that copy.
 type firstAsk struct {
 	topic     int16
 	epoch     int16
@@ -196,10 +202,11 @@ type firstAsk struct {
 // copies are the further positions of a record.
 type copies struct {
 	list []copied
-	// handedOn is the creation of the latest retry copy that was acknowledged: it took the obligation over from what was before it.
+	// handedOn is the creation of the latest retry copy that was acknowledged: it took the obligation over from what
+	// was before it.
 	handedOn time.Duration
-	// asked are the requests of idempotent producers for retry copies, repeats left out; unplaced is how many requests for retry copies
-	// have not been answered in a way that tells where the copy is, or that there is none.
+	// asked are the requests of idempotent producers for retry copies, repeats left out; unplaced is how many requests
+	// for retry copies have not been answered in a way that tells where the copy is, or that there is none.
 	asked    []firstAsk
 	unplaced int
 	// audited are those that the latest audits found.
@@ -219,7 +226,8 @@ type auditedCopy struct {
 type partition struct {
 	place // offset unused
 	log   offsets
-	// The process that has it, and since when. epoch counts the changes; regained tells that the same process had it before.
+	// The process that has it, and since when. epoch counts the changes; regained tells that the same process had it
+	// before.
 	held     holder
 	has      bool
 	regained bool
@@ -231,7 +239,8 @@ type partition struct {
 	epoch       uint32
 	since       time.Duration
 	known       map[holder]bool
-	// disturbances counts what justifies one more delivery of what is open; taken is how many there were when it was taken.
+	// disturbances counts what justifies one more delivery of what is open; taken is how many there were when it was
+	// taken.
 	disturbances, taken uint32
 	// settled: every position below it was terminal or has been judged; covered: every position below it is committed.
 	settled, covered int64
@@ -241,11 +250,12 @@ type partition struct {
 	fetched   int64
 	// deliveries are those of a share group, by offset; none where the subject is a member of a consumer group.
 	deliveries map[int64]*delivery
-	// holes are positions that an accepted commit passed before the history said which record is there: offset → when what is done counts for
-	// the commit.
+	// holes are positions that an accepted commit passed before the history said which record is there: offset → when
+	// what is done counts for the commit.
 	holes map[int64]time.Duration
 	last  lastCommit
-	// unanswered is when the first commit was asked for that was never answered; known at the end, endless if there is none.
+	// unanswered is when the first commit was asked for that was never answered; known at the end, endless if there is
+	// none.
 	unanswered time.Duration
 	// What the last audit found.
 	audited                bool

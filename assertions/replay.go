@@ -1,7 +1,7 @@
 package assertions
 
-// replay-round-trip: every selected dead letter goes back once, to the topic that it must go to, as it was before it failed, and is then
-// processed; one that fails again makes one dead letter no larger than the first.
+// replay-round-trip: every selected dead letter goes back once, to the topic that it must go to, as it was before it
+// failed, and is then processed; one that fails again makes one dead letter no larger than the first.
 
 import (
 	"fmt"
@@ -10,8 +10,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, and another error text, as the first may
-// tell of a connection that broke and the next of what the downstream answered. Those texts have up to 4 KiB, and may stand there twice, encoded.
+// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, and
+// another error text, as the first may tell of a connection that broke and the next of what the downstream answered.
+// Those texts have up to 4 KiB, and may stand there twice, encoded.
 const envelopeSlack = 12 << 10
 
 type replay struct {
@@ -19,7 +20,8 @@ type replay struct {
 	letters map[int32][]*letter
 }
 
-// returned is what became of the selected dead letters of a record: one, or as many as it has copies in the dead-letter topic.
+// returned is what became of the selected dead letters of a record: one, or as many as it has copies in the dead-letter
+// topic.
 type returned struct {
 	selected     []selection
 	right, wrong int // writes to the topic it must go to, and to others
@@ -134,7 +136,8 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		c.withdraw("no audit of the topic")
 		return
 	case len(copies) < wanted && back.unsettled > 0 && !r.has(markAcked):
-		// Of a write whose place nobody was told, and an original of the same kind, the audit found one: the original, if that is still there.
+		// Of a write whose place nobody was told, and an original of the same kind, the audit found one: the original,
+		// if that is still there.
 		c.withdraw("neither the original nor what was written back was acknowledged")
 		return
 	case len(copies) < wanted:
@@ -162,13 +165,15 @@ func (w *world) replayedAt() time.Duration {
 	return to
 }
 
-// unplaced reports whether some of the record's copies in the topic may be the subject's own, of which no answer told where they are.
+// unplaced reports whether some of the record's copies in the topic may be the subject's own, of which no answer told
+// where they are.
 func (c *replay) unplaced(number int32, topic int16) bool {
 	known := c.w.copies[number]
 	return c.w.role(topic) == history.RoleRetry && known != nil && known.unplaced > 0
 }
 
-// copiesIn returns the copies that the last audit of the topic found beside the original and the retry copies that the subject wrote.
+// copiesIn returns the copies that the last audit of the topic found beside the original and the retry copies that the
+// subject wrote.
 func (c *replay) copiesIn(number int32, topic int16) ([]auditedCopy, bool) {
 	if topic < 0 || int(topic) >= len(c.w.audits) || c.w.audits[topic] == 0 {
 		return nil, false
@@ -254,8 +259,8 @@ func (w *world) fresh(letters []*letter) []*letter {
 	return fresh
 }
 
-// unfinished: nothing ended the record's obligation at its open position. A dead letter that the audit found ends it though its
-// acknowledgement was lost; after a replay, only one that was not there before.
+// unfinished: nothing ended the record's obligation at its open position. A dead letter that the audit found ends it
+// though its acknowledgement was lost; after a replay, only one that was not there before.
 func (w *world) unfinished(number int32, r *record, at place, letters []*letter) bool {
 	if r.lives > 0 {
 		letters = w.fresh(letters)
@@ -263,7 +268,8 @@ func (w *world) unfinished(number int32, r *record, at place, letters []*letter)
 	return len(letters) == 0 && !w.done(number, r, at, endless)
 }
 
-// forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had its whole time.
+// forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had
+// its whole time.
 func (w *world) forsaken(at place) bool {
 	p := w.partition(at.topic, at.partition)
 	return p != nil && p.audited && (w.standsStill() || p.committedAt(at.offset) && w.allExited(p.auditedAt))

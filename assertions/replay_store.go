@@ -1,10 +1,11 @@
 package assertions
 
-// replay-round-trip for a dead-letter store whose workers write dead letters back: an entry that is due goes back to where its record came from, once for each of its
-// DLQ retries, as it was, and is then finished.
+// replay-round-trip for a dead-letter store whose workers write dead letters back: an entry that is due goes back to
+// where its record came from, once for each of its DLQ retries, as it was, and is then finished.
 //
-// The store errs on the side of at least once: between a republish's acknowledgement and the entry's new status a worker may die, or lose its lock, and the entry is
-// then taken again. Each time that an entry was taken and given up without a counted retry justifies one more copy; so does a write whose answer the worker never got.
+// The store errs on the side of at least once: between a republish's acknowledgement and the entry's new status a
+// worker may die, or lose its lock, and the entry is then taken again. Each time that an entry was taken and given up
+// without a counted retry justifies one more copy; so does a write whose answer the worker never got.
 
 import (
 	"fmt"
@@ -118,7 +119,8 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 	}
 }
 
-// againLettered reports whether the record has more dead letters than the one that was written back first: it failed again, and ended there.
+// againLettered reports whether the record has more dead letters than the one that was written back first: it failed
+// again, and ended there.
 func (c *replay) againLettered(number int32) bool {
 	return len(c.letters[number]) > 1
 }

@@ -1,6 +1,7 @@
 package assertions
 
-// What holds for every history, sensible or not: judging ends, does not panic, says the same each time, and never says pass for nothing.
+// What holds for every history, sensible or not: judging ends, does not panic, says the same each time, and never says
+// pass for nothing.
 
 import (
 	"bytes"
@@ -154,7 +155,8 @@ func TestCorrectConsumersAreJudgedAlikeEachTime(t *testing.T) {
 	})
 }
 
-// TestNoJitter: two hundred waits without the promised jitter are named; with it, or with noise on top of it, they are not.
+// TestNoJitter: two hundred waits without the promised jitter are named; with it, or with noise on top of it, they are
+// not.
 func TestNoJitter(t *testing.T) {
 	for _, one := range []struct {
 		name  string

@@ -1,9 +1,11 @@
 package assertions
 
-// service-separation: services that share a dead-letter topic keep apart. Each attempts and dead-letters its own records, and those of others only where the
-// replay put them into a topic that it reads, which is the replay's fault and named by replay-round-trip.
+// service-separation: services that share a dead-letter topic keep apart. Each attempts and dead-letters its own
+// records, and those of others only where the replay put them into a topic that it reads, which is the replay's fault
+// and named by replay-round-trip.
 //
-// The tap stamps what the replay writes before the broker has it, so a service that got a record by it is never seen with it earlier.
+// The tap stamps what the replay writes before the broker has it, so a service that got a record by it is never seen
+// with it earlier.
 
 import (
 	"fmt"

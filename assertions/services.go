@@ -1,16 +1,18 @@
 package assertions
 
-// Judging several services that share one dead-letter topic: each is an ordinary consumer and is judged as one, by its own contract, on its own history, which
-// is taken out of the run's. Whose a record is follows from the topic that the workload sent it to, and whose a dead letter is from the id of the record in
-// it: never from what the letter says. What it says is judged.
+// Judging several services that share one dead-letter topic: each is an ordinary consumer and is judged as one, by its
+// own contract, on its own history, which is taken out of the run's. Whose a record is follows from the topic that the
+// workload sent it to, and whose a dead letter is from the id of the record in it: never from what the letter says.
+// What it says is judged.
 //
 //	walk 1   whose each record is, and which letters another service has written (serviceIndex)
 //	then     the run as a whole: load, faults, thresholds, and that the services keep apart (separation.go)
 //	then     each service's history to the checkers
 //
-// Races. A record's Send is stamped before it is handed to the workload's producer, so whose it is is known before anything else is said of it. The audit
-// before the replay reads the shared topic while services may still write to it: a letter that it misses is not selected, and the one at the end finds
-// it. The replay ends for one service before it ends for another, and the drain begins for all when the tool has ended: a service whose letters went first had more
+// Races. A record's Send is stamped before it is handed to the workload's producer, so whose it is is known before
+// anything else is said of it. The audit before the replay reads the shared topic while services may still write to it:
+// a letter that it misses is not selected, and the one at the end finds it. The replay ends for one service before it
+// ends for another, and the drain begins for all when the tool has ended: a service whose letters went first had more
 // time than it was promised, never less.
 //
 // What the verdict says of load, latency and faults is that of all services together.
@@ -74,7 +76,8 @@ func soundServices(h *history.Header) error {
 type serviceIndex struct {
 	header *history.Header
 	homes  homes
-	// strayed are the records that another service was given or took: what their letters say may be that service's, and true of it.
+	// strayed are the records that another service was given or took: what their letters say may be that service's, and
+	// true of it.
 	strayed map[int32]bool
 	// others are the places of dead letters that a service wrote for another's record.
 	others map[place]bool
@@ -109,7 +112,8 @@ func (x *serviceIndex) take(e *history.Event) error {
 	return nil
 }
 
-// homes tell whose each record is: the index of the service whose input the workload sent it to, none where that is not known.
+// homes tell whose each record is: the index of the service whose input the workload sent it to, none where that is not
+// known.
 type homes struct {
 	header *history.Header
 	by     []int8
@@ -159,7 +163,8 @@ type serviceHistory struct {
 	service int
 }
 
-// Header is that of a run with this service alone: topics that are not the service's have no role, and what is expected of the run is the run's.
+// Header is that of a run with this service alone: topics that are not the service's have no role, and what is expected
+// of the run is the run's.
 func (s serviceHistory) Header() history.Header {
 	h := s.Source.Header()
 	one := h.Services[s.service]
@@ -199,8 +204,9 @@ func (s serviceHistory) Each(fn func(*history.Event) error) error {
 	})
 }
 
-// concerns reports whether the event is about the service. What one service does with a record of another's is in nobody's history: it would justify, or be held
-// against, what the record's own service does. That it happened is judged by service-separation.
+// concerns reports whether the event is about the service. What one service does with a record of another's is in
+// nobody's history: it would justify, or be held against, what the record's own service does. That it happened is
+// judged by service-separation.
 func (s serviceHistory) concerns(e *history.Event) bool {
 	own := s.index.header.ServiceOf(e.Instance) == s.service
 	ofOwn := s.index.homes.of(e.Record) == s.service

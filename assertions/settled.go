@@ -1,11 +1,13 @@
 package assertions
 
-// What standing still means: a stretch at the end of the drain, longer than the contract's own waits, its commit interval and the session timeouts that
-// were seen, in which nothing moved though everything was healed. What still moves is late, not stalled.
+// What standing still means: a stretch at the end of the drain, longer than the contract's own waits, its commit
+// interval and the session timeouts that were seen, in which nothing moved though everything was healed. What still
+// moves is late, not stalled.
 //
 //	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
 //
-// An attempt beyond the promised number moves nothing, nor does one in the ninth series of a record: an endless loop is no progress.
+// An attempt beyond the promised number moves nothing, nor does one in the ninth series of a record: an endless loop is
+// no progress.
 
 import (
 	"fmt"
@@ -22,8 +24,8 @@ func (w *world) patience() time.Duration {
 	return w.header.Expect.Patience + w.session
 }
 
-// progress notes when something moved: an attempt as promised, a dead letter or a retry copy that was acknowledged, a commit that went further, an entry
-// of the store that changed.
+// progress notes when something moved: an attempt as promised, a dead letter or a retry copy that was acknowledged, a
+// commit that went further, an entry of the store that changed.
 func (w *world) progress(e *history.Event) {
 	moved := false
 	switch e.Kind {
@@ -64,7 +66,8 @@ func (w *world) drain() (from, to time.Duration) {
 	return from, to
 }
 
-// quiet returns the stretch at the end of the drain in which nothing moved, and whether it is long enough to prove that nothing would have.
+// quiet returns the stretch at the end of the drain in which nothing moved, and whether it is long enough to prove that
+// nothing would have.
 func (w *world) quiet() (from, to time.Duration, enough bool) {
 	from, to = w.drain()
 	if from == never || to == never || w.patience() <= 0 {
@@ -74,8 +77,8 @@ func (w *world) quiet() (from, to time.Duration, enough bool) {
 	return from, to, to-from >= w.patience()
 }
 
-// standsStill reports whether nothing moved any more at the end of the drain, for as long as it takes to prove it. A machine that stood still for much
-// of that proves nothing.
+// standsStill reports whether nothing moved any more at the end of the drain, for as long as it takes to prove it. A
+// machine that stood still for much of that proves nothing.
 func (w *world) standsStill() bool {
 	from, to, enough := w.quiet()
 	return enough && !w.stalledFor(from, to)
@@ -93,7 +96,8 @@ func (w *world) unsettled() string {
 	return fmt.Sprintf("the drain ended %s after something last moved, and standing still is proven after %s", near(to-from), near(w.patience()))
 }
 
-// stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open whether the subject had its time.
+// stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open
+// whether the subject had its time.
 func (w *world) stalledFor(from, to time.Duration) bool {
 	for instance := range w.instances {
 		if w.tookTime(instance, from, to) {
@@ -103,8 +107,8 @@ func (w *world) stalledFor(from, to time.Duration) bool {
 	return w.tookTime(none, from, to)
 }
 
-// tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too little of it. The harness gives
-// back what stalls take, so there may be more than it needs.
+// tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too
+// little of it. The harness gives back what stalls take, so there may be more than it needs.
 func (w *world) tookTime(instance int16, from, to time.Duration) bool {
 	limit := min(w.patience(), to-from)
 	return to-from-w.stalls.long(instance, from, to) < limit-limit/drainStallShare

@@ -1,7 +1,8 @@
 package assertions
 
-// A broker and members of a share group in miniature, driven by random choices: what the broker may do of its own accord it does, and members keep what they promise,
-// or have one bug. Correct ones must pass whatever happens; each bug must be named where it showed, and nothing else.
+// A broker and members of a share group in miniature, driven by random choices: what the broker may do of its own
+// accord it does, and members keep what they promise, or have one bug. Correct ones must pass whatever happens; each
+// bug must be named where it showed, and nothing else.
 
 import (
 	"slices"

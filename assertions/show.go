@@ -1,6 +1,7 @@
 package assertions
 
-// The whole story of one record, told to whoever asks for it: what a witness is told in short, and what no witness tells of.
+// The whole story of one record, told to whoever asks for it: what a witness is told in short, and what no witness
+// tells of.
 
 import (
 	"errors"
@@ -12,9 +13,10 @@ import (
 // ErrNoRecord tells that the history has nothing of the record that was asked for.
 var ErrNoRecord = errors.New("the history has nothing of it")
 
-// Biography tells everything that the history has of a record: no line of it is left out, those that contradict each other are marked, and the summary names
-// the anomalies and what happened in the group that may be their cause. Its times are those of the run's clock.
-// The error is ErrNoRecord where there is nothing, or what keeps the history from being read.
+// Biography tells everything that the history has of a record: no line of it is left out, those that contradict each
+// other are marked, and the summary names the anomalies and what happened in the group that may be their cause. Its
+// times are those of the run's clock. The error is ErrNoRecord where there is nothing, or what keeps the history from
+// being read.
 func Biography(source history.Source, number int32) (Witness, error) {
 	header := source.Header()
 	at := place{none, none, none}
@@ -69,7 +71,8 @@ type contradiction struct {
 	sighting
 }
 
-// contradictions judges the history and returns what contradicts what in the record's story. A history of several consumers is judged elsewhere, by each.
+// contradictions judges the history and returns what contradicts what in the record's story. A history of several
+// consumers is judged elsewhere, by each.
 func contradictions(source history.Source, number int32) ([]contradiction, error) {
 	header := source.Header()
 	if header.Graph != nil || header.Services != nil {
@@ -90,8 +93,9 @@ func contradictions(source history.Source, number int32) ([]contradiction, error
 	return j.world.seen, nil
 }
 
-// RecordAt returns the number of the record that is at the offset of a topic's partition: the workload's, a retry copy or a dead letter. The topic
-// may be given with or without the run's prefix. The error is ErrNoRecord where the history knows of none there.
+// RecordAt returns the number of the record that is at the offset of a topic's partition: the workload's, a retry copy
+// or a dead letter. The topic may be given with or without the run's prefix. The error is ErrNoRecord where the history
+// knows of none there.
 func RecordAt(source history.Source, topic string, partition int32, offset int64) (int32, error) {
 	header := source.Header()
 	index := header.TopicIndex(topic)

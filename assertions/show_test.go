@@ -110,7 +110,8 @@ func turned(t *testing.T, b *builder) {
 	}
 }
 
-// TestEachAnomalyShowsItself: but for the one that its invariant's example shows, each anomaly has an example of its own.
+// TestEachAnomalyShowsItself: but for the one that its invariant's example shows, each anomaly has an example of its
+// own.
 func TestEachAnomalyShowsItself(t *testing.T) {
 	known := map[string]bool{}
 	for _, one := range catalogue() {
@@ -132,7 +133,8 @@ func TestEachAnomalyShowsItself(t *testing.T) {
 	}
 }
 
-// TestBiographyMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines are not.
+// TestBiographyMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines
+// are not.
 func TestBiographyMarksAndExplains(t *testing.T) {
 	b := newBuilder()
 	logs := func(text string) {

@@ -1,8 +1,8 @@
 package assertions
 
-// A correct consumer, simulated: several instances, restarts, rebalances, instances that are stopped and go on for a moment with what they
-// have lost, commits and dead letters that fail in every way, a broken link to the oracle. Whatever happens to it, it keeps its contract, so
-// no history of it may be called wrong.
+// A correct consumer, simulated: several instances, restarts, rebalances, instances that are stopped and go on for a
+// moment with what they have lost, commits and dead letters that fail in every way, a broken link to the oracle.
+// Whatever happens to it, it keeps its contract, so no history of it may be called wrong.
 
 import (
 	"slices"
@@ -328,8 +328,8 @@ func (s *simulation) move(i int) {
 	s.give(s.draw(2, "to"), partition)
 }
 
-// freeze stops an instance until its partitions have gone to the other. When it goes on, each record that it has in hand may be tried once
-// more before it learns what it has lost.
+// freeze stops an instance until its partitions have gone to the other. When it goes on, each record that it has in
+// hand may be tried once more before it learns what it has lost.
 func (s *simulation) freeze(i int) {
 	p := s.turn(i)
 	s.signal("STOP")
@@ -443,8 +443,8 @@ func TestCorrectConsumersAreNeverBlamed(t *testing.T) {
 	})
 }
 
-// TestBuggyConsumersAreNamed: the same consumer with one thing wrong, under the same disruptions. Not every run shows every bug; those
-// that do must name it.
+// TestBuggyConsumersAreNamed: the same consumer with one thing wrong, under the same disruptions. Not every run shows
+// every bug; those that do must name it.
 func TestBuggyConsumersAreNamed(t *testing.T) {
 	for bug, anomaly := range map[string]string{
 		"commit-early": "commit-before-dlq", "commit-past": "commit-past-unfinished", "one-more": "over-retried", "one-less": "under-retried",
@@ -454,7 +454,8 @@ func TestBuggyConsumersAreNamed(t *testing.T) {
 	} {
 		t.Run(bug, func(t *testing.T) {
 			runs, shown := 0, 0
-			// Disruptions excuse a second dead letter: one run in six shows it, so that in 50 batches of 20 there is none with a probability of 10^-80.
+			// Disruptions excuse a second dead letter: one run in six shows it, so that in 50 batches of 20 there is
+			// none with a probability of 10^-80.
 			for batch := 0; batch < 50 && shown == 0; batch++ {
 				rapid.Check(t, func(t *rapid.T) {
 					v, _, err := Judge(simulate(t, bug).done())

@@ -1,8 +1,8 @@
 package assertions
 
-// What disturbed whom, and when: fault windows, stalls of the harness or of an instance, instances that were stopped. A checker
-// that suspects something asks here, at the end of the history, whether the suspicion could have an innocent cause. Asking at
-// the end matters: a stall is recorded when it is over, so after what it explains.
+// What disturbed whom, and when: fault windows, stalls of the harness or of an instance, instances that were stopped. A
+// checker that suspects something asks here, at the end of the history, whether the suspicion could have an innocent
+// cause. Asking at the end matters: a stall is recorded when it is over, so after what it explains.
 
 import (
 	"sort"
@@ -46,8 +46,8 @@ func (s *spans) starves(one span) bool {
 	return total >= starvedStall
 }
 
-// stalled returns how long the harness and the instance stood still in stalls that touch the stretch from from to to, and whether the
-// instance was stopped there.
+// stalled returns how long the harness and the instance stood still in stalls that touch the stretch from from to to,
+// and whether the instance was stopped there.
 func (s *spans) stalled(instance int16, from, to time.Duration) (total time.Duration, stopped bool) {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
@@ -73,8 +73,8 @@ func (s *spans) frozen(instance int16, from, to time.Duration) (total time.Durat
 	return total
 }
 
-// stoodStill reports whether the harness or the instance stood still, or had hardly any processor time, at any time between from and to for long
-// enough to make a client's timeout fire.
+// stoodStill reports whether the harness or the instance stood still, or had hardly any processor time, at any time
+// between from and to for long enough to make a client's timeout fire.
 func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
@@ -100,17 +100,18 @@ func (f *faultState) covers(from, to time.Duration) bool {
 	return f.injected && f.from <= to && (!f.healed || f.to+faultGrace >= from)
 }
 
-// onDownstreamLink: what breaks the link between subject and oracle, in whatever way and direction, hides attempts from the one or answers from
-// the other. Faults of the kind downstream are the oracle's own doing: what it answered then, when, and whether the client was still there is
-// in the history, so they hide nothing.
+// onDownstreamLink: what breaks the link between subject and oracle, in whatever way and direction, hides attempts from
+// the one or answers from the other. Faults of the kind downstream are the oracle's own doing: what it answered then,
+// when, and whether the client was still there is in the history, so they hide nothing.
 func onDownstreamLink(f *history.PlannedFault) bool {
 	return f.Kind == "network" && f.Target == "downstream"
 }
 
 func ofDownstream(f *history.PlannedFault) bool { return f.Kind == "downstream" }
 
-// missed reports whether the answer to an attempt that took from from to to may have come just when its client gave up on it: a slow or
-// hanging downstream answers late, and the client's own timeout is near. (The client hangs up first and the oracle answers before it sees that.)
+// missed reports whether the answer to an attempt that took from from to to may have come just when its client gave up
+// on it: a slow or hanging downstream answers late, and the client's own timeout is near. (The client hangs up first
+// and the oracle answers before it sees that.)
 func (w *world) missed(from, to time.Duration) bool {
 	return to-from >= answerStall && w.faulted(ofDownstream, from, to)
 }
@@ -129,8 +130,9 @@ func (w *world) faulted(matches func(*history.PlannedFault) bool, from, to time.
 	return false
 }
 
-// answersHidden reports whether, between from and to, an attempt of the instance may have missed the oracle or an answer of
-// the oracle may have missed the instance; why names the reason. Where it is true, what the oracle saw isn't what the subject saw.
+// answersHidden reports whether, between from and to, an attempt of the instance may have missed the oracle or an
+// answer of the oracle may have missed the instance; why names the reason. Where it is true, what the oracle saw isn't
+// what the subject saw.
 func (w *world) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
 	if w.faulted(onDownstreamLink, from, to) {
 		return "fault on the link to the oracle", true
@@ -141,8 +143,9 @@ func (w *world) answersHidden(instance int16, from, to time.Duration) (why strin
 	return "", false
 }
 
-// attemptsHidden is answersHidden, where only more attempts than the oracle saw would be an excuse. In a rush there was no time for them, by the waits that
-// the contract promises: a stall hides attempts, and does not shorten what lies between them.
+// attemptsHidden is answersHidden, where only more attempts than the oracle saw would be an excuse. In a rush there was
+// no time for them, by the waits that the contract promises: a stall hides attempts, and does not shorten what lies
+// between them.
 func (w *world) attemptsHidden(instance int16, from, to time.Duration, rush bool) (why string, hidden bool) {
 	why, hidden = w.answersHidden(instance, from, to)
 	return why, hidden && (!rush || w.faulted(onDownstreamLink, from, to))
@@ -151,7 +154,8 @@ func (w *world) attemptsHidden(instance int16, from, to time.Duration, rush bool
 // waitsLimit is of how many waits it is asked whether there was time for them.
 const waitsLimit = 1000
 
-// takesLonger reports whether so many attempts, of which each but the last is followed by its promised wait, take longer than that.
+// takesLonger reports whether so many attempts, of which each but the last is followed by its promised wait, take
+// longer than that.
 func (w *world) takesLonger(attempts int, than time.Duration) bool {
 	least := time.Duration(0)
 	for k := 1; k < min(attempts, waitsLimit) && least <= than; k++ {
@@ -160,7 +164,8 @@ func (w *world) takesLonger(attempts int, than time.Duration) bool {
 	return least > than
 }
 
-// rushed reports whether the process that asks for the dead letter can't have made so many attempts: what it does not get an answer to is retryable, too.
+// rushed reports whether the process that asks for the dead letter can't have made so many attempts: what it does not
+// get an answer to is retryable, too.
 func (w *world) rushed(one *write, attempts int) bool {
 	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable && w.takesLonger(attempts, one.at-w.record(one.record).born)
 }

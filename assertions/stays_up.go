@@ -1,22 +1,28 @@
 package assertions
 
-// stays-up: no process ends, and none leaves its group for good, unless a fault, the harness or the contract caused it; one that is told to stop ends in order.
+// stays-up: no process ends, and none leaves its group for good, unless a fault, the harness or the contract caused it;
+// one that is told to stop ends in order.
 //
-// crashed. A process that ends though nobody asked it to, with whatever code: also with 0, as nobody is there any more who consumes. What explains an end is
-// in fold_lives.go. Faults on brokers, links and the downstream are not among it: to outlast them is what a consumer is for. What did not come up while one of
-// them was in force has not stayed down; it is not judged.
+// crashed. A process that ends though nobody asked it to, with whatever code: also with 0, as nobody is there any more
+// who consumes. What explains an end is in fold_lives.go. Faults on brokers, links and the downstream are not among it:
+// to outlast them is what a consumer is for. What did not come up while one of them was in force has not stayed down;
+// it is not judged.
 //
-// unclean-exit. TERM ends a process with code 0, or as the signal itself would have. The JVM runs its shutdown hooks and then exits with 128 + 15 = 143,
-// whatever they did, so 143 tells nothing bad of anyone. kafkajs' manual has a program leave the group and then send the signal to itself; a shell around the
-// program reports the same. So an end by the signal itself is in order when the process did something in its group after it was told, or had nothing to do there;
-// if it had partitions and did nothing, the signal's default action ended it, in the middle of its work, and the group waits for its session to end. An
-// exception that nobody caught is no orderly end with any code. Contracts name other codes with stop.codes. What was killed when its grace was over is
-// graceful-stop's to judge, and says nothing here.
+// unclean-exit. TERM ends a process with code 0, or as the signal itself would have. The JVM runs its shutdown hooks
+// and then exits with 128 + 15 = 143, whatever they did, so 143 tells nothing bad of anyone. kafkajs' manual has a
+// program leave the group and then send the signal to itself; a shell around the program reports the same. So an end by
+// the signal itself is in order when the process did something in its group after it was told, or had nothing to do
+// there; if it had partitions and did nothing, the signal's default action ended it, in the middle of its work, and the
+// group waits for its session to end. An exception that nobody caught is no orderly end with any code. Contracts name
+// other codes with stop.codes. What was killed when its grace was over is graceful-stop's to judge, and says nothing
+// here.
 //
-// gave-up. A process that is alive at the end of the drain, was not told to stop, and is no member of its group any more: the last of its members left, or was
-// refused by the broker and did not join again. A consumer that is in a backoff for longer than its poll interval leaves the group, too, and comes
-// back; so does one that makes its client anew. Until then it has the time that the scenario gives the drain, or its longest promised wait if that is longer, in
-// which nothing was in force and it made no attempt. A member that stays in the group and fetches nothing is liveness' to judge (paused-partition, stalled).
+// gave-up. A process that is alive at the end of the drain, was not told to stop, and is no member of its group any
+// more: the last of its members left, or was refused by the broker and did not join again. A consumer that is in a
+// backoff for longer than its poll interval leaves the group, too, and comes back; so does one that makes its client
+// anew. Until then it has the time that the scenario gives the drain, or its longest promised wait if that is longer,
+// in which nothing was in force and it made no attempt. A member that stays in the group and fetches nothing is
+// liveness' to judge (paused-partition, stalled).
 
 import (
 	"fmt"

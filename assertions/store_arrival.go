@@ -9,8 +9,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// judgeSources: no two entries stand for the same record at the same place: by what the entries say, and, where the run's own routers made them, by what the dead letters say
-// that they are of. A letter that names no topic of the run is of another service.
+// judgeSources: no two entries stand for the same record at the same place: by what the entries say, and, where the
+// run's own routers made them, by what the dead letters say that they are of. A letter that names no topic of the run
+// is of another service.
 func (c *storeLifecycle) judgeSources() {
 	// A record's place and a dead letter's are in different topics, so one map holds both.
 	first, claimed := map[place]*storeEntry{}, c.claimed()
@@ -46,8 +47,9 @@ func (c *storeLifecycle) judgeSources() {
 	}
 }
 
-// forgotten reports whether an entry had been removed, its time being over, when the next was made of the same letter, and no router had committed that:
-// the letter is read again after a router's restart, and nothing in the table tells any more that it was there.
+// forgotten reports whether an entry had been removed, its time being over, when the next was made of the same letter,
+// and no router had committed that: the letter is read again after a router's restart, and nothing in the table tells
+// any more that it was there.
 func (c *storeLifecycle) forgotten(other *storeEntry, letter place, next *storeChange) bool {
 	last := &other.changes[len(other.changes)-1]
 	if last.To != history.StoreAbsent || last.made == never || next.made == never || last.made > next.made {
@@ -71,7 +73,8 @@ func (c *storeLifecycle) claimed() map[place]place {
 	return of
 }
 
-// arrivals finds the entry of a dead letter: by its own place, or, for a further copy of it, by the place that both say they come from.
+// arrivals finds the entry of a dead letter: by its own place, or, for a further copy of it, by the place that both say
+// they come from.
 type arrivals struct{ byLetter, bySource map[place]*storeEntry }
 
 func (c *storeLifecycle) arrivals() arrivals {
@@ -97,8 +100,8 @@ func (a arrivals) of(one *letter) *storeEntry {
 	return nil
 }
 
-// judgeRouters: an offset is committed when what is below it is durable in the table. The commit is stamped after it was read from the router, the row was
-// made when the database says: made later than that, it was not there yet.
+// judgeRouters: an offset is committed when what is below it is durable in the table. The commit is stamped after it
+// was read from the router, the row was made when the database says: made later than that, it was not there yet.
 func (c *storeLifecycle) judgeRouters() {
 	known := c.arrivals()
 	for i := range c.w.found {
@@ -137,8 +140,8 @@ func (c *storeLifecycle) passedBy(at place) (routerCommit, bool) {
 	return first, found
 }
 
-// judgeArrival: a dead letter that is in its topic is in the store, or was: once a router has committed past it nobody brings it there any more; and a
-// router that was alive, with everything healed, has had the drain for it.
+// judgeArrival: a dead letter that is in its topic is in the store, or was: once a router has committed past it nobody
+// brings it there any more; and a router that was alive, with everything healed, has had the drain for it.
 func (c *storeLifecycle) judgeArrival() {
 	// That the watcher was away for a while is no reason: the audit table tells later what it missed.
 	if c.contract.Routers == 0 || !c.s.audited || c.s.polled {
@@ -171,7 +174,8 @@ func (c *storeLifecycle) judgeArrival() {
 	}
 }
 
-// judgeVanished: an entry that was there, and that nothing removed, is there at the end: what was committed outlives a crash of the database.
+// judgeVanished: an entry that was there, and that nothing removed, is there at the end: what was committed outlives a
+// crash of the database.
 func (c *storeLifecycle) judgeVanished() {
 	for _, entry := range c.entries {
 		if n := len(entry.changes); n == 0 || entry.there || entry.changes[n-1].To == history.StoreAbsent {

@@ -1,13 +1,15 @@
 package assertions
 
-// store-lifecycle: entries of the dead-letter store go through the states of "Dead Letter Queue Lifecycle" (and the management schema) and no others, one
-// worker at a time, are called resolved after they succeeded and not before, are tried as often and when it was promised, and are kept as long.
+// store-lifecycle: entries of the dead-letter store go through the states of "Dead Letter Queue Lifecycle" (and the
+// management schema) and no others, one worker at a time, are called resolved after they succeeded and not before, are
+// tried as often and when it was promised, and are kept as long.
 //
-// Three clocks are involved, and each rule says which it uses. Two changes, or a change and the time that the entry itself names, are compared by the
-// database's clock alone: neither the watcher's delay nor a worker's own clock matters. Attempts are compared with each other by the oracle's stamps, which
-// err towards the service. A change is compared with a stamp of the run only through the clock's blur, in the service's favour. What is late is judged only
-// where somebody could have been in time: a worker that was alive and idle for longer than it may wait, without a stall and without a fault on its
-// connections. What is early is never excused, but for what clocks can't resolve.
+// Three clocks are involved, and each rule says which it uses. Two changes, or a change and the time that the entry
+// itself names, are compared by the database's clock alone: neither the watcher's delay nor a worker's own clock
+// matters. Attempts are compared with each other by the oracle's stamps, which err towards the service. A change is
+// compared with a stamp of the run only through the clock's blur, in the service's favour. What is late is judged only
+// where somebody could have been in time: a worker that was alive and idle for longer than it may wait, without a stall
+// and without a fault on its connections. What is early is never excused, but for what clocks can't resolve.
 
 import (
 	"fmt"
@@ -110,7 +112,8 @@ func (c *storeLifecycle) missedSome(before, one *storeChange, state history.Stor
 	return false
 }
 
-// steps are the legal changes of state. Those by hand are for people: "Human Review" of the lifecycle document, "Dead Letter Queue Management" of the schema.
+// steps are the legal changes of state. Those by hand are for people: "Human Review" of the lifecycle document, "Dead
+// Letter Queue Management" of the schema.
 func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 	const (
 		absent, pending, processing        = history.StoreAbsent, history.StorePending, history.StoreProcessing
@@ -123,7 +126,8 @@ func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 	case pending:
 		return states{processing, pending}, states{archived, resolved, absent}
 	case processing:
-		// Processing again: the lease is renewed, or its end was found and the lock taken over in one step (see judgeLock).
+		// Processing again: the lease is renewed, or its end was found and the lock taken over in one step (see
+		// judgeLock).
 		return states{resolved, pending, failed, manual, processing}, nil
 	case manual:
 		return nil, states{processing, archived, resolved, manual, absent}
@@ -156,7 +160,8 @@ func (c *storeLifecycle) mayBecome(from, to history.StoreState, hand bool) bool 
 	return false
 }
 
-// pathLeads reports whether some steps lead from one state to the other: what polling sees may have had others in between.
+// pathLeads reports whether some steps lead from one state to the other: what polling sees may have had others in
+// between.
 func (c *storeLifecycle) pathLeads(from, to history.StoreState, hand bool) bool {
 	reached := map[history.StoreState]bool{from: true}
 	for open := []history.StoreState{from}; len(open) > 0; {
@@ -209,8 +214,8 @@ func (c *storeLifecycle) judgeStep(entry *storeEntry, before, one *storeChange) 
 	}, marks...))
 }
 
-// judgeLock: a lock passes to another worker only when it was given up, or its lease was over. The database alone decides that, by its own clock, so
-// nobody else's clock and no delay of the watcher's matters.
+// judgeLock: a lock passes to another worker only when it was given up, or its lease was over. The database alone
+// decides that, by its own clock, so nobody else's clock and no delay of the watcher's matters.
 func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) {
 	if before == nil || one.polled || before.To != history.StoreProcessing || one.To != history.StoreProcessing || before.By == "" || one.By == before.By {
 		return
@@ -230,8 +235,8 @@ func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) 
 	}, changeMark(before), changeMark(one)))
 }
 
-// judgeOverlap: two workers try an entry at the same time, though the first one's lock still holds. A worker that was killed in an attempt, and one whose
-// lock had run out, explain it.
+// judgeOverlap: two workers try an entry at the same time, though the first one's lock still holds. A worker that was
+// killed in an attempt, and one whose lock had run out, explain it.
 func (c *storeLifecycle) judgeOverlap(entry *storeEntry) {
 	if entry.record < 0 || c.several(entry.record) {
 		return
@@ -263,8 +268,9 @@ func (c *storeLifecycle) gone(one *storeAttempt, by time.Duration) bool {
 	return died || one.gone
 }
 
-// leaseAt returns until when the worker that makes the attempt has the entry locked, as far as the table had said so by the time. What was unlocked in the midst of the attempt its worker did
-// not unlock, who only does so once it knows what came of it: somebody else did, and whether he may have, the lease says that was in force.
+// leaseAt returns until when the worker that makes the attempt has the entry locked, as far as the table had said so by
+// the time. What was unlocked in the midst of the attempt its worker did not unlock, who only does so once it knows
+// what came of it: somebody else did, and whether he may have, the lease says that was in force.
 func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt, until time.Duration) (lease time.Duration, held bool) {
 	worker := attempt.by.instance
 	for i := range entry.changes {
@@ -304,8 +310,9 @@ func serviceName(instance int16) string {
 	return fmt.Sprintf("%s %d", kind, number)
 }
 
-// judgeResolution: who calls an entry resolved must have seen it succeed. The success is stamped before the worker can read of it, and the change is made
-// after that: a success that is stamped later than the change can have been made came too late for it.
+// judgeResolution: who calls an entry resolved must have seen it succeed. The success is stamped before the worker can
+// read of it, and the change is made after that: a success that is stamped later than the change can have been made
+// came too late for it.
 func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
 	byWorker := one.To == history.StoreResolved && (one.From == history.StoreProcessing || one.polled)
 	if !byWorker || one.Hand {
@@ -335,7 +342,8 @@ func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
 	}, changeMark(one)))
 }
 
-// successBefore reports whether what the entry stands for had succeeded by the time; seen is false where nobody could have seen it.
+// successBefore reports whether what the entry stands for had succeeded by the time; seen is false where nobody could
+// have seen it.
 func (c *storeLifecycle) successBefore(entry *storeEntry, by time.Duration) (succeeded, seen bool) {
 	if c.contract.Success == history.SuccessPublished {
 		for _, one := range c.s.republished[entry.record] {
@@ -359,7 +367,8 @@ func (c *storeLifecycle) successBefore(entry *storeEntry, by time.Duration) (suc
 	return false, c.contract.Workers > 0
 }
 
-// judgeCount: workers try an entry at most so often. A try that was cut off (the lock was recovered without counting one) may be made again.
+// judgeCount: workers try an entry at most so often. A try that was cut off (the lock was recovered without counting
+// one) may be made again.
 func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 	limit := int32(c.contract.MaxRetries)
 	if limit <= 0 {
@@ -391,8 +400,8 @@ func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 	}
 }
 
-// judgeOwnResolution: of a store of the subject's own it isn't known who tries its entries again, and when. But what never succeeded at all, in the whole run, did not
-// succeed before it was called resolved.
+// judgeOwnResolution: of a store of the subject's own it isn't known who tries its entries again, and when. But what
+// never succeeded at all, in the whole run, did not succeed before it was called resolved.
 func (c *storeLifecycle) judgeOwnResolution(entry *storeEntry, one *storeChange) {
 	r := c.w.record(entry.record)
 	if r == nil || c.w.contract.WireOnly || r.lives > 0 || !c.w.sealed {

@@ -1,6 +1,7 @@
 package assertions
 
-// store-lifecycle, part two: when entries are tried, for how long a dead worker's lock may stay, how long entries are kept.
+// store-lifecycle, part two: when entries are tried, for how long a dead worker's lock may stay, how long entries are
+// kept.
 
 import (
 	"fmt"
@@ -16,7 +17,8 @@ const (
 	conditional    = "conditional_retry"
 )
 
-// judgeDue: an entry is taken when it is due and not before, by the database's clock; and once it is due, soon, if a worker had nothing else to do.
+// judgeDue: an entry is taken when it is due and not before, by the database's clock; and once it is due, soon, if a
+// worker had nothing else to do.
 func (c *storeLifecycle) judgeDue(entry *storeEntry, before, one *storeChange) {
 	if one.From != history.StorePending || one.To != history.StoreProcessing || before.Next == history.None || one.made == never {
 		return
@@ -57,8 +59,9 @@ func (c *storeChange) madeOr(other time.Duration) time.Duration {
 	return c.made
 }
 
-// judgeWaits: the waits of the immediate strategy, from one attempt's end to the next one's start as the oracle saw them, and of the scheduled one,
-// that attempts are made at off-peak hours. The worker counts its wait from the answer, or later.
+// judgeWaits: the waits of the immediate strategy, from one attempt's end to the next one's start as the oracle saw
+// them, and of the scheduled one, that attempts are made at off-peak hours. The worker counts its wait from the answer,
+// or later.
 func (c *storeLifecycle) judgeWaits(entry *storeEntry) {
 	if entry.record < 0 || c.several(entry.record) || c.contract.ByHand {
 		return
@@ -79,8 +82,8 @@ func (c *storeLifecycle) judgeWaits(entry *storeEntry) {
 	}
 }
 
-// underway returns the change by which the worker locked the entry that it then tried. It is not known, nil, where the worker had given it up already and the
-// clocks can't tell which lock the attempt is of.
+// underway returns the change by which the worker locked the entry that it then tried. It is not known, nil, where the
+// worker had given it up already and the clocks can't tell which lock the attempt is of.
 func (c *storeLifecycle) underway(entry *storeEntry, attempt *storeAttempt) *storeChange {
 	var taken *storeChange
 	for i := range entry.changes {
@@ -133,8 +136,9 @@ func (c *storeLifecycle) counted(entry *storeEntry, attempt *storeAttempt, retri
 	return false
 }
 
-// judgeHour: by the scaled calendar, which agrees with the clock at midnight UTC, an attempt is made at one of the hours. A worker that took the entry in such an hour may
-// come to it a little after its end; one that took it at another time, and tried it at another time, did not look.
+// judgeHour: by the scaled calendar, which agrees with the clock at midnight UTC, an attempt is made at one of the
+// hours. A worker that took the entry in such an hour may come to it a little after its end; one that took it at
+// another time, and tried it at another time, did not look.
 func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attempt *storeAttempt) {
 	off := c.contract.OffPeak
 	if off == nil {
@@ -162,8 +166,9 @@ func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attemp
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
-// judgeProbed: before an entry is tried by the conditional strategy its worker asks the health probe, once it has locked it, and what it was told last is that all is well. The answer is
-// stamped before it is written, the attempt after it was read: what was told first has the earlier stamp.
+// judgeProbed: before an entry is tried by the conditional strategy its worker asks the health probe, once it has
+// locked it, and what it was told last is that all is well. The answer is stamped before it is written, the attempt
+// after it was read: what was told first has the earlier stamp.
 func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, attempt *storeAttempt) {
 	var last *probeAnswer
 	for i := range c.s.probes[attempt.by.instance] {
@@ -182,8 +187,8 @@ func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, atte
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
-// judgeHolds: the lock of a worker that died is recovered. Whatever the worker renewed, it did before it died, so that its lease was over one lease after
-// that at the latest; from then on a living worker has so long as it may wait.
+// judgeHolds: the lock of a worker that died is recovered. Whatever the worker renewed, it did before it died, so that
+// its lease was over one lease after that at the latest; from then on a living worker has so long as it may wait.
 func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
 	if c.contract.Lease <= 0 {
 		return
@@ -221,7 +226,8 @@ func (c *storeLifecycle) watchedFrom(from, to time.Duration) bool {
 	return !slices.ContainsFunc(c.s.lost, func(gap span) bool { return gap.from <= to && gap.to >= from })
 }
 
-// couldHave reports whether some worker (or keeper, who applies the retention) was, for so long without a break, alive, idle, not standing still and not cut off.
+// couldHave reports whether some worker (or keeper, who applies the retention) was, for so long without a break, alive,
+// idle, not standing still and not cut off.
 func (c *storeLifecycle) couldHave(who string, from, to, need time.Duration) bool {
 	disturbed := c.disturbances()
 	for instance, process := range c.s.processes {
@@ -257,7 +263,8 @@ func (c *storeLifecycle) disturbances() []span {
 		}
 		all = append(all, span{from: f.from, to: to})
 	}
-	// Many small stalls are as bad as a large one: the database's processes are not measured, and stand still as the harness does.
+	// Many small stalls are as bad as a large one: the database's processes are not measured, and stand still as the
+	// harness does.
 	for _, one := range c.w.stalls.list {
 		if one.instance == none {
 			all = append(all, one)
@@ -273,8 +280,8 @@ func (c *storeLifecycle) disturbances() []span {
 	return append(all, c.s.lost...)
 }
 
-// holding are the times in which a worker had an entry locked: then it is busy. One that lost its lock because its lease was over goes on with the entry until it
-// notices; that it has is seen when it takes another.
+// holding are the times in which a worker had an entry locked: then it is busy. One that lost its lock because its
+// lease was over goes on with the entry until it notices; that it has is seen when it takes another.
 func (c *storeLifecycle) holding(worker int16) []span {
 	if c.held != nil {
 		return c.held[worker]
@@ -349,9 +356,10 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 	}
 }
 
-// preceding is when the change before the given one was made, by the database's clock; the given one's own time where there is none. A table dates what
-// happens by the beginning of the statement, or of the transaction, while a trigger dates a change when it comes to it: on a machine that is busy, or behind
-// a lock, a tenth of a second later. How much later nobody sees from outside, but the statement began after the change that it found.
+// preceding is when the change before the given one was made, by the database's clock; the given one's own time where
+// there is none. A table dates what happens by the beginning of the statement, or of the transaction, while a trigger
+// dates a change when it comes to it: on a machine that is busy, or behind a lock, a tenth of a second later. How much
+// later nobody sees from outside, but the statement began after the change that it found.
 func (e *storeEntry) preceding(change *storeChange) time.Duration {
 	at := change.made
 	for i := range e.changes {
@@ -400,7 +408,8 @@ func (c *storeLifecycle) judgeEnd(entry *storeEntry, last *storeChange) {
 	c.judgeOverstay(entry, last, ended)
 }
 
-// judgeOverstay: an entry that came to its end is not kept until the time, if the keeper could have taken it away long before.
+// judgeOverstay: an entry that came to its end is not kept until the time, if the keeper could have taken it away long
+// before.
 func (c *storeLifecycle) judgeOverstay(entry *storeEntry, last *storeChange, until time.Duration, marks ...moment) {
 	keep, ends := c.keeps(last.To)
 	if c.contract.Retention == nil || !ends || keep <= 0 || last.made == never {

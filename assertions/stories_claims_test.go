@@ -78,7 +78,8 @@ func reasonTales() []claimed {
 }
 
 func countTales() []claimed {
-	// counted tells of a dead letter that says so many attempts, after three and a stall. The waits between four take 700 ms.
+	// counted tells of a dead letter that says so many attempts, after three and a stall. The waits between four take
+	// 700 ms.
 	counted := func(stall time.Duration, claim int32) func(*builder) history.Source {
 		return func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).wait(stall-250*ms).stall(history.None, stall).letter(0).commit(1)
@@ -119,7 +120,8 @@ func hurriedTales() []tale {
 	}
 }
 
-// TestWhatLettersClaimIsJudged: a dead letter is held to what it says as far as anything contradicts it, and what could not be judged is counted.
+// TestWhatLettersClaimIsJudged: a dead letter is held to what it says as far as anything contradicts it, and what could
+// not be judged is counted.
 func TestWhatLettersClaimIsJudged(t *testing.T) {
 	for _, one := range append(reasonTales(), countTales()...) {
 		t.Run(one.name, func(t *testing.T) {

@@ -80,7 +80,8 @@ func restarted(b *builder, committed bool) *builder {
 	return b.kill().as(0, 1).up().assign(0, 1, 2, 3)
 }
 
-// refused has the source fail once more after a restart, its copy refused, and asked for again when the first copy has failed too.
+// refused has the source fail once more after a restart, its copy refused, and asked for again when the first copy has
+// failed too.
 func refused(b *builder) (first, second place) {
 	restarted(b, false).wait(100 * ms)
 	copied := b.where[0]
@@ -93,7 +94,8 @@ func refused(b *builder) (first, second place) {
 	return b.where[0], second
 }
 
-// withheld has record 0 fail, its copy written without a word of it, and that fail after the wait. It returns the copy of this.
+// withheld has record 0 fail, its copy written without a word of it, and that fail after the wait. It returns the copy
+// of this.
 func withheld(b *builder, wait time.Duration) place {
 	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
 	b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Withheld).wait(wait).fetch(0).fails(0, 1).retryCopy(0)

@@ -12,7 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// The topics of the graph of these stories: parse passes documents on to chunk or to ocr, and both of them out of the graph.
+// The topics of the graph of these stories: parse passes documents on to chunk or to ocr, and both of them out of the
+// graph.
 const (
 	inParse = int16(iota)
 	inChunk
@@ -144,7 +145,8 @@ func (g *graphStory) unheard(document int32) *graphStory {
 	return g
 }
 
-// unanswered is a numbered write that is carried out and not answered; the returned function repeats it, and that is answered.
+// unanswered is a numbered write that is carried out and not answered; the returned function repeats it, and that is
+// answered.
 func (g *graphStory) unanswered(node int, document int32, topic int16) (repeat func()) {
 	ask := func() history.Event {
 		g.op++
@@ -358,7 +360,8 @@ func (g *graphStory) end(t *testing.T) []string {
 	return found
 }
 
-// graphTale is a story of a graph and the anomalies that it shows, after their invariants; NEXT is the node after parse.
+// graphTale is a story of a graph and the anomalies that it shows, after their invariants; NEXT is the node after
+// parse.
 type graphTale struct {
 	name string
 	tell func(*graphStory)
@@ -523,7 +526,8 @@ func TestGraphStories(t *testing.T) {
 	}
 }
 
-// TestAnEventOfAnotherKindIsSurvived: the answer to a commit that says it answers a share group's acknowledgement, and all others of that sort.
+// TestAnEventOfAnotherKindIsSurvived: the answer to a commit that says it answers a share group's acknowledgement, and
+// all others of that sort.
 func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
 	told := func() *graphStory {
 		g := newGraphStory()

@@ -276,8 +276,8 @@ func stormTales() []tale {
 	}
 }
 
-// traffic is a consumer at work: it is handed a record every millisecond or so, of two keys in each of two partitions; every eighth of
-// partition 0 fails twice.
+// traffic is a consumer at work: it is handed a record every millisecond or so, of two keys in each of two partitions;
+// every eighth of partition 0 fails twice.
 type traffic struct {
 	*builder
 	// held says which records wait while another of the process backs off.
@@ -563,7 +563,8 @@ func markedOf(w Witness) []string {
 	return marked
 }
 
-// TestTooLittleIsNotApplicableUnlessAskedFor: a run without the evidence may pass, but not one whose scenario is about it.
+// TestTooLittleIsNotApplicableUnlessAskedFor: a run without the evidence may pass, but not one whose scenario is about
+// it.
 func TestTooLittleIsNotApplicableUnlessAskedFor(t *testing.T) {
 	for name, tell := range map[string]func(*builder) history.Source{
 		"isolation": func(b *builder) history.Source {
@@ -652,7 +653,8 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 	}
 }
 
-// TestStalledNamesWhatBlocks: record 0 is finished and not committed, record 1 is tried and never finished, the others wait for it.
+// TestStalledNamesWhatBlocks: record 0 is finished and not committed, record 1 is tried and never finished, the others
+// wait for it.
 func TestStalledNamesWhatBlocks(t *testing.T) {
 	b := newBuilder()
 	b.begin().asks(0, 1).send(0).success(0).send(1).fails(1, 2).unread(2, 0, 0).unread(3, 0, 0)
@@ -665,7 +667,8 @@ func TestStalledNamesWhatBlocks(t *testing.T) {
 	}
 }
 
-// TestStopNamesItsInstance: what is said of a dead letter at a stop is said at the end, when other instances have written more.
+// TestStopNamesItsInstance: what is said of a dead letter at a stop is said at the end, when other instances have
+// written more.
 func TestStopNamesItsInstance(t *testing.T) {
 	b := newBuilder()
 	b.begin().as(1, 0).up().assign(1).sendTo(0, 1, 0).sendTo(1, 0, 1).as(1, 0).fails(0, 2).signal("TERM").letter(0).exit(0)

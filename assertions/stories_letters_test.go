@@ -156,7 +156,8 @@ func replayed(name string, want []string, tool func(*builder), after func(*build
 	}}
 }
 
-// backElsewhere tells of a record that sent puts into partition 0: its dead letter lies in the partition, goes back to partition 2 and succeeds there.
+// backElsewhere tells of a record that sent puts into partition 0: its dead letter lies in the partition, goes back to
+// partition 2 and succeeds there.
 func (b *builder) backElsewhere(sent func(), partition int32) history.Source {
 	b.h.Contract.SamePartition, b.h.Replay = true, true
 	b.begin()
@@ -198,7 +199,8 @@ func (b *builder) goBackTo(number int32, topic int16, partition int32) *history.
 	return &b.inTopics[len(b.inTopics)-1]
 }
 
-// numberedAsFirst writes the record's dead letter with the sequence of the first one, so many epochs of its producer later.
+// numberedAsFirst writes the record's dead letter with the sequence of the first one, so many epochs of its producer
+// later.
 func (b *builder) numberedAsFirst(number int32, later int16) *builder {
 	var first history.Event
 	for _, e := range b.events {
@@ -268,7 +270,8 @@ func replayTales() []tale {
 			b.tries[1] = 0
 			b.attempt(1, history.OutcomePermanent).attempt(1, history.OutcomePermanent).letter(1).letter(1).commitAll()
 		}),
-		// Once tries[1] is 0 the attempts of a copy begin anew: the first is attempted once before the second is written back.
+		// Once tries[1] is 0 the attempts of a copy begin anew: the first is attempted once before the second is
+		// written back.
 		replayed("a copy is attempted before the next is written back", []string{"replay-duplicated"}, once, func(b *builder) {
 			b.tries[1] = 0
 			b.attempt(1, history.OutcomeTransient)
@@ -293,7 +296,8 @@ func replayTales() []tale {
 			b.goBack(1, input)
 			b.letter(1).success(1).commitAll()
 		}),
-		// The second copy is asked for while the first one is being tried, or its dead letter is under way: what was begun is the first one's.
+		// The second copy is asked for while the first one is being tried, or its dead letter is under way: what was
+		// begun is the first one's.
 		replayed("a copy is committed that succeeded while the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
 			op := b.start(1)
 			b.goBack(1, input)
@@ -398,7 +402,8 @@ func envelopeless() []tale {
 			b.begin().send(0).fails(0, 4).commit(1)
 			return b.drain().done()
 		}},
-		// A process that does not drop what it had of a partition finishes that beside what it is given again (pyrallel-consumer, on a busy machine).
+		// A process that does not drop what it had of a partition finishes that beside what it is given again
+		// (pyrallel-consumer, on a busy machine).
 		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil, func(b *builder) history.Source {
 			b.h.Contract.Envelope = ""
 			b.begin().send(0).fails(0, 2).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).fails(0, 1).commit(1)

@@ -167,8 +167,8 @@ func hopTales() []tale {
 	}
 }
 
-// repeatedCopy tells of a retry copy whose acknowledgement never comes; the copy is taken up, and then asked for again with the same sequence
-// number. What is said about it afterwards is said of the copy that was there all along.
+// repeatedCopy tells of a retry copy whose acknowledgement never comes; the copy is taken up, and then asked for again
+// with the same sequence number. What is said about it afterwards is said of the copy that was there all along.
 func repeatedCopy(finished bool) func(*builder) history.Source {
 	return func(b *builder) history.Source {
 		b.h.Contract.Backoff = history.Backoff{}
@@ -220,7 +220,8 @@ func replayToRetry(times int) func(*builder) history.Source {
 	}
 }
 
-// twoCopies tells of a process that is killed when its copy is acknowledged and its source is not committed; both copies then succeed.
+// twoCopies tells of a process that is killed when its copy is acknowledged and its source is not committed; both
+// copies then succeed.
 func twoCopies(again bool) func(*builder) history.Source {
 	return func(b *builder) history.Source {
 		hops(b).send(0).handsOn(0).kill().as(0, 1).up().assign(0)
@@ -302,7 +303,8 @@ func hiddenTales() []tale {
 			b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(50 * ms)
 			return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
 		}},
-		// pyrallel-consumer beside seven others on two cores: it reads a success too late, and its own time limit for the task has passed.
+		// pyrallel-consumer beside seven others on two cores: it reads a success too late, and its own time limit for
+		// the task has passed.
 		{"the process hardly got a processor, though it never waited for long at once", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0)
 			for range 6 {

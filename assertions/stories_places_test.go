@@ -1,11 +1,13 @@
 package assertions
 
-// Where a replay's copies and the originals lie. A replay is matched by the record's id, which is in its value and in a header of the workload's; where the letter says that the record was
-// has no part in it, so that a dialect that names the topic only (hexkit, watermill) is judged as strictly as one that names the offset.
+// Where a replay's copies and the originals lie. A replay is matched by the record's id, which is in its value and in a
+// header of the workload's; where the letter says that the record was has no part in it, so that a dialect that names
+// the topic only (hexkit, watermill) is judged as strictly as one that names the offset.
 
 import "github.com/dlqbench/dlqbench/history"
 
-// topicOnly tells of a record whose letter names its topic and no more: sent puts it into partition 0, where the audit may not find it any more; tool writes it back.
+// topicOnly tells of a record whose letter names its topic and no more: sent puts it into partition 0, where the audit
+// may not find it any more; tool writes it back.
 func topicOnly(name string, want []string, sent, tool, after func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.h.Replay, b.h.Contract.Envelope = true, "watermill"

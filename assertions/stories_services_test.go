@@ -24,7 +24,8 @@ const (
 	billing
 )
 
-// servicesStory is a history of services that share a dead-letter topic, written down as a story. Every topic has one partition.
+// servicesStory is a history of services that share a dead-letter topic, written down as a story. Every topic has one
+// partition.
 type servicesStory struct {
 	h      history.Header
 	events []history.Event
@@ -408,7 +409,8 @@ func TestServicesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// amidst puts the history of one consumer beside that of another service, which is a correct one and writes into the same dead-letter topic.
+// amidst puts the history of one consumer beside that of another service, which is a correct one and writes into the
+// same dead-letter topic.
 func amidst(source history.Source) history.Source {
 	h := source.Header()
 	first, number := int16(len(h.Topics)), int32(h.Records)
@@ -435,7 +437,8 @@ func amidst(source history.Source) history.Source {
 	return history.FromEvents(h, events)
 }
 
-// neighbour is the other service's life: it fails a record for good, dead-letters it and commits, a microsecond for each step.
+// neighbour is the other service's life: it fails a record for good, dead-letters it and commits, a microsecond for
+// each step.
 func neighbour(at time.Duration, topic int16, number int32) []history.Event {
 	const op = 1 << 20
 	step := func(kind history.Kind, fill func(*history.Event)) history.Event {
@@ -479,7 +482,8 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 	return []history.Event{start, record, letter, offsets}
 }
 
-// Whatever is said of a consumer that is alone is said of it, and of nobody else, where another service shares its dead-letter topic.
+// Whatever is said of a consumer that is alone is said of it, and of nobody else, where another service shares its
+// dead-letter topic.
 func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 	for _, tale := range slices.Concat(
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(), orderTales(), replayTales(),

@@ -9,7 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// shares makes the subject a member of a share group, and starts it. Where the broker counts, each delivery is one attempt.
+// shares makes the subject a member of a share group, and starts it. Where the broker counts, each delivery is one
+// attempt.
 func (b *builder) shares(counter history.Counter) *builder {
 	c := &b.h.Contract
 	c.GroupType, c.Ordering, c.Counter = history.GroupShare, history.OrderingNone, counter
@@ -79,7 +80,8 @@ const (
 	byDelivery = history.CounterDelivery
 	transient  = history.OutcomeTransient
 	permanent  = history.OutcomePermanent
-	// The broker's error codes of an acknowledgement for a record that the member does not have any more, and of a partition that it leads no longer.
+	// The broker's error codes of an acknowledgement for a record that the member does not have any more, and of a
+	// partition that it leads no longer.
 	invalidRecordState = 121
 	notLeader          = 6
 )
@@ -369,7 +371,8 @@ func (b *builder) releasedToTheEnd() *builder {
 	return b.attempt(0, transient).release(0).forget(0)
 }
 
-// TestShareGroupsAreJudged: each invariant that has a meaning for a share group is judged, the others say why they are not.
+// TestShareGroupsAreJudged: each invariant that has a meaning for a share group is judged, the others say why they are
+// not.
 func TestShareGroupsAreJudged(t *testing.T) {
 	b := newBuilder()
 	b.h.Records = 3
@@ -389,7 +392,8 @@ func TestShareGroupsAreJudged(t *testing.T) {
 	}
 }
 
-// TestWhatTheBrokerWritesIsNotTheSubjects: how the dead letters are written is not judged where the broker writes them; that they are there and true, is.
+// TestWhatTheBrokerWritesIsNotTheSubjects: how the dead letters are written is not judged where the broker writes them;
+// that they are there and true, is.
 func TestWhatTheBrokerWritesIsNotTheSubjects(t *testing.T) {
 	b := newBuilder()
 	b.h.Records = 2

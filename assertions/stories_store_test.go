@@ -63,7 +63,8 @@ type entry struct {
 	next     time.Duration
 	lease    time.Duration
 	instance int16
-	// byLetter is the letter's offset, from 1: the entry names that as its source, too. 0: it is the record's, and the source where that was.
+	// byLetter is the letter's offset, from 1: the entry names that as its source, too. 0: it is the record's, and the
+	// source where that was.
 	byLetter int64
 }
 
@@ -338,8 +339,8 @@ func storeStateTales() []tale {
 		{"a dead letter is asked for again by the idempotent producer after its copy has succeeded", nil, func(b *builder) history.Source {
 			return b.askedAgain(false)
 		}},
-		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter is in the store, and comes back to
-		// the topic before the record is handed out again.
+		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter
+		// is in the store, and comes back to the topic before the record is handed out again.
 		{"written back while the record itself is uncommitted, for its process was killed", nil, func(b *builder) history.Source {
 			return b.writtenBack(func() { b.kill() })
 		}},
@@ -768,8 +769,9 @@ func storeArrivalTales() []tale {
 			slices.SortStableFunc(b.events, func(x, y history.Event) int { return int(x.Time - y.Time) })
 			return b.settled()
 		}},
-		// A router was killed between its row and its commit, and its group gave the partition away only after a session timeout; meanwhile the letter had
-		// been worked off, and the retention, a thousand times as fast, had removed its entry.
+		// A router was killed between its row and its commit, and its group gave the partition away only after a
+		// session timeout; meanwhile the letter had been worked off, and the retention, a thousand times as fast, had
+		// removed its entry.
 		{"read again when its entry has been removed, by a router that never committed it", nil, func(b *builder) history.Source {
 			return b.forgotten(0)
 		}},
@@ -785,8 +787,8 @@ func storeArrivalTales() []tale {
 	}
 }
 
-// forgotten is an entry that is removed by the retention, and another one that is made of its letter after that; up to where the router has committed
-// before it is told.
+// forgotten is an entry that is removed by the retention, and another one that is made of its letter after that; up to
+// where the router has committed before it is told.
 func (b *builder) forgotten(committed int64) history.Source {
 	e := b.stores().dead(0).rowOfLetter(0, 0, 1)
 	if committed > 0 {
@@ -816,7 +818,8 @@ func (e *entry) republish(code int16, flags history.Flags) *entry {
 	return e
 }
 
-// askedAgain has the acknowledgement of a dead letter withheld, and the letter asked for again when it has been written back.
+// askedAgain has the acknowledgement of a dead letter withheld, and the letter asked for again when it has been written
+// back.
 func (b *builder) askedAgain(beforeTheCopy bool) history.Source {
 	b.stores().send(0).fetch(0).attempt(0, history.OutcomePermanent)
 	b.h.Store.Success = history.SuccessPublished
@@ -844,7 +847,8 @@ func (b *builder) askedAgain(beforeTheCopy bool) history.Source {
 	return b.settled()
 }
 
-// writtenBack writes a record back that is not committed yet; after what happens before that, the record and its copy are both processed.
+// writtenBack writes a record back that is not committed yet; after what happens before that, the record and its copy
+// are both processed.
 func (b *builder) writtenBack(happens func()) history.Source {
 	b.stores().send(0).fetch(0).attempt(0, history.OutcomePermanent).letter(0)
 	b.h.Store.Success = history.SuccessPublished

@@ -1,7 +1,7 @@
 package assertions
 
-// For each anomaly the smallest history that shows it, and beside it the nearest correct behaviour, which must not. Every story is judged
-// by all invariants: what is wrong in one way must not be called wrong in another.
+// For each anomaly the smallest history that shows it, and beside it the nearest correct behaviour, which must not.
+// Every story is judged by all invariants: what is wrong in one way must not be called wrong in another.
 
 import (
 	"slices"
@@ -325,7 +325,8 @@ func lossTales() []tale {
 			b.joining(45*time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1)
 			return b.drain().wait(45 * time.Second).done()
 		}},
-		// A run at nice 10 beside three busy loops: in 30 s of drain the consumer came to 24 records, and liveness said so, but no-loss did not.
+		// A run at nice 10 beside three busy loops: in 30 s of drain the consumer came to 24 records, and liveness said
+		// so, but no-loss did not.
 		{"nobody takes the record up, but the machine stood still for much of the drain", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
 			return b.drain().stall(history.None, 600*ms).done()
@@ -563,7 +564,8 @@ func haltTales() []tale {
 	}
 }
 
-// TestALedgerThatDoesNotBalanceIsNoPass: a record of which nobody can say how it ended leaves the verdict open, and the reason says what to do.
+// TestALedgerThatDoesNotBalanceIsNoPass: a record of which nobody can say how it ended leaves the verdict open, and the
+// reason says what to do.
 func TestALedgerThatDoesNotBalanceIsNoPass(t *testing.T) {
 	for name, test := range map[string]struct {
 		place  int64

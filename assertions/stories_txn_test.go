@@ -35,7 +35,8 @@ func (b *builder) answerEnd(asked history.Event, code int16, flags history.Flags
 
 func (b *builder) commitTxn(epoch int16) *builder { return b.answerEnd(b.askEnd(epoch, 1), 0, 0) }
 
-// abortTxn aborts, which takes back what the audit would have found: so many dead letters, and the commit back to the offset.
+// abortTxn aborts, which takes back what the audit would have found: so many dead letters, and the commit back to the
+// offset.
 func (b *builder) abortTxn(epoch int16, letters int, committed int64) *builder {
 	b.answerEnd(b.askEnd(epoch, 0), 0, 0)
 	b.takeBack(letters, committed)
@@ -59,7 +60,8 @@ func transactionTales() []tale {
 			b.inTxn(0, func() { b.commit(1).letter(0) }).commitTxn(0)
 			return b.drain().done()
 		}},
-		// The producer's thread was held up: the consumer had all done before it noted the acknowledgement that tells where the record is.
+		// The producer's thread was held up: the consumer had all done before it noted the acknowledgement that tells
+		// where the record is.
 		{"the workload hears of its record when the transaction is over", nil, func(b *builder) history.Source {
 			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
 			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)

@@ -21,8 +21,8 @@ type surface struct {
 	began, sick map[holder]time.Duration
 }
 
-// said is that something was wrong. A line that is known for an error only by the name of one of Kafka's, code, tells of a dead letter that was answered
-// with that one, or if it names the dead-letter topic; 0: it tells of anything.
+// said is that something was wrong. A line that is known for an error only by the name of one of Kafka's, code, tells
+// of a dead letter that was answered with that one, or if it names the dead-letter topic; 0: it tells of anything.
 type said struct {
 	at   time.Duration
 	code int16
@@ -73,7 +73,8 @@ func (s *surface) recover(by holder, at time.Duration) {
 	}
 }
 
-// told reports whether, between the two times, a failure was made known of dead letters that were answered with the codes.
+// told reports whether, between the two times, a failure was made known of dead letters that were answered with the
+// codes.
 func (s *surface) told(from, to time.Duration, codes []int16) bool {
 	for _, since := range s.sick {
 		if since <= to {

@@ -7,7 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TestSurfacingInALogThatCannotBeRead: where no line of the log states a level, nobody can tell whether the failure was reported.
+// TestSurfacingInALogThatCannotBeRead: where no line of the log states a level, nobody can tell whether the failure was
+// reported.
 func TestSurfacingInALogThatCannotBeRead(t *testing.T) {
 	b := newBuilder()
 	b.begin().send(0).fails(0, 3)

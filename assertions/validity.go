@@ -1,7 +1,7 @@
 package assertions
 
-// Whether the run shows anything at all: did the faults do what was planned, was the load what was planned, was the history written to its
-// end. What was witnessed stays a failure whatever is missing; a pass needs all of it.
+// Whether the run shows anything at all: did the faults do what was planned, was the load what was planned, was the
+// history written to its end. What was witnessed stays a failure whatever is missing; a pass needs all of it.
 
 import (
 	"fmt"
@@ -38,8 +38,9 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	return v
 }
 
-// otherGroup says why a subject is not judged that is in a group of another type than its contract says, "" if it is in that one: a member of a share
-// group has no partitions and commits nothing, so what holds for the one would blame the other for being what it is (docs/share-groups.md).
+// otherGroup says why a subject is not judged that is in a group of another type than its contract says, "" if it is in
+// that one: a member of a share group has no partitions and commits nothing, so what holds for the one would blame the
+// other for being what it is (docs/share-groups.md).
 func (w *world) otherGroup() string {
 	switch {
 	case w.sharing && !w.share:
@@ -50,7 +51,8 @@ func (w *world) otherGroup() string {
 	return ""
 }
 
-// notRead notes a request that was refused because the tap does not read it. What the subject would have done with its answer is not known.
+// notRead notes a request that was refused because the tap does not read it. What the subject would have done with its
+// answer is not known.
 func (w *world) notRead(e *history.Event) {
 	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)
 	if e.Aux != history.None {
@@ -62,8 +64,8 @@ func (w *world) notRead(e *history.Event) {
 	}
 }
 
-// weaken: where events are missing, or not of the kind that the checkers know, the absence of one proves nothing. What a record that is there shows by
-// itself still does.
+// weaken: where events are missing, or not of the kind that the checkers know, the absence of one proves nothing. What
+// a record that is there shows by itself still does.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
 	other := j.world.otherGroup()
@@ -89,7 +91,8 @@ func (j *judge) weaken(r Result) Result {
 	return r
 }
 
-// conclude decides the overall verdict and says why it isn't pass: what failed first, then what is not conclusive, then thresholds.
+// conclude decides the overall verdict and says why it isn't pass: what failed first, then what is not conclusive, then
+// thresholds.
 func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 	var failed, open, missed []string
 	judged := false
@@ -129,7 +132,8 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 	v.Reasons = append(append(append(v.Reasons, failed...), open...), missed...)
 }
 
-// unbalanced says of how many records nobody can tell how they ended, "" if the ledger balances: sent = succeeded + dead-lettered + skipped by contract.
+// unbalanced says of how many records nobody can tell how they ended, "" if the ledger balances: sent = succeeded +
+// dead-lettered + skipped by contract.
 func unbalanced(measured *measure.Measurements) string {
 	left := measured.Ledger.Unfinished
 	if left == 0 {
@@ -260,7 +264,8 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 	return why
 }
 
-// heldUpBy returns the fault that should have ended before this one's time, and ended the latest after it; nil if none did.
+// heldUpBy returns the fault that should have ended before this one's time, and ended the latest after it; nil if none
+// did.
 func (w *world) heldUpBy(f *history.PlannedFault) *faultState {
 	var found *faultState
 	for i := range w.faults {

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// SchemaVersion is the version of verdict.json. 2 added everything that the report draws: conservation, drain, recoveries, percentiles, curves and
-// heat map.
+// SchemaVersion is the version of verdict.json. 2 added everything that the report draws: conservation, drain,
+// recoveries, percentiles, curves and heat map.
 const SchemaVersion = 2
 
 // Status is the outcome of judging one thing.
@@ -25,8 +25,9 @@ const (
 // Unjudged says why nothing was judged of an invariant.
 type Unjudged string
 
-// The kinds of not-applicable: the contract does not promise it, or takes it back; what it needs can't be seen of this subject (observe: wire); nothing in
-// this run put it to the test; the run is of another kind: no graph, no store, no several services.
+// The kinds of not-applicable: the contract does not promise it, or takes it back; what it needs can't be seen of this
+// subject (observe: wire); nothing in this run put it to the test; the run is of another kind: no graph, no store, no
+// several services.
 const (
 	Unpromised   Unjudged = "unpromised"
 	Unseen       Unjudged = "unseen"
@@ -60,7 +61,8 @@ type Verdict struct {
 	Health      measure.Health             `json:"health"`
 	Phases      []measure.Phase            `json:"phases"`
 	Environment map[string]string          `json:"environment"`
-	// Logs are what the subject's processes wrote around the first occurrence of each anomaly; LogsNote says why there are none, or not all.
+	// Logs are what the subject's processes wrote around the first occurrence of each anomaly; LogsNote says why there
+	// are none, or not all.
 	Logs     []LogExcerpt `json:"logs,omitempty"`
 	LogsNote string       `json:"logs_note,omitempty"`
 	// Conservation is where every record went; Drain how the run came to its end.
@@ -72,7 +74,8 @@ type Verdict struct {
 	HeatMap     measure.HeatMap                     `json:"heat_map"`
 	// Usage is what the instances of the subject used.
 	Usage measure.Usage `json:"usage"`
-	// ThresholdsMissed tells that a threshold was missed; they are no part of Verdict, and verdict.json has each of them.
+	// ThresholdsMissed tells that a threshold was missed; they are no part of Verdict, and verdict.json has each of
+	// them.
 	ThresholdsMissed bool `json:"-"`
 }
 
@@ -85,11 +88,13 @@ type Result struct {
 	Of     string `json:"of"`
 	// NotJudged counts what could not be judged, by reason ("stall", "fault on the link", …).
 	NotJudged map[string]int64 `json:"not_judged,omitempty"`
-	// Open is how many more of the same things there were that could not be judged. NotJudged counts them, and questions about judged things, too.
+	// Open is how many more of the same things there were that could not be judged. NotJudged counts them, and
+	// questions about judged things, too.
 	Open int64 `json:"open,omitempty"`
 	// Why explains inconclusive and not-applicable.
 	Why string `json:"why,omitempty"`
-	// Unjudged says of not-applicable what it is due to; "" for the other statuses, and in verdicts of an older dlqbench.
+	// Unjudged says of not-applicable what it is due to; "" for the other statuses, and in verdicts of an older
+	// dlqbench.
 	Unjudged  Unjudged  `json:"unjudged,omitempty"`
 	Anomalies []Anomaly `json:"anomalies"`
 }
@@ -111,16 +116,17 @@ const MaxRecords = 200
 
 // Occurrence says where and when something was violated, without its story.
 type Occurrence struct {
-	// Record is the record's sequence number, None when it is about a partition or the run; Key its key, "" for a null key.
+	// Record is the record's sequence number, None when it is about a partition or the run; Key its key, "" for a null
+	// key.
 	Record    int32  `json:"record"`
 	ID        string `json:"id,omitempty"`
 	Key       string `json:"key,omitempty"`
 	Topic     string `json:"topic,omitempty"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// At is when it was violated, on the run's clock: with the commit that went too far, or else with the last of the events that contradict
-	// each other; where something never came, from when it is sure not to come. None (-1) where only all of it together violates, as with waits
-	// without jitter.
+	// At is when it was violated, on the run's clock: with the commit that went too far, or else with the last of the
+	// events that contradict each other; where something never came, from when it is sure not to come. None (-1) where
+	// only all of it together violates, as with waits without jitter.
 	At time.Duration `json:"at_ns"`
 	// Missing says, where something never came, what makes that sure at At; "" where something came that must not.
 	Missing Missing `json:"missing,omitempty"`
@@ -132,8 +138,8 @@ type Occurrence struct {
 // Missing is how it is known that what has not come will not come any more.
 type Missing string
 
-// What never came was: committed past before it was finished, so that nobody is handed it again; not there when the drain ended, for which the subject
-// had its whole time; not there when the replay was over; not found by the audit.
+// What never came was: committed past before it was finished, so that nobody is handed it again; not there when the
+// drain ended, for which the subject had its whole time; not there when the replay was over; not found by the audit.
 const (
 	MissingCommitted Missing = "committed"
 	MissingDrained   Missing = "drained"
@@ -172,7 +178,8 @@ type Line struct {
 	Kind   string        `json:"kind"`
 	Text   string        `json:"text"`
 	Marked bool          `json:"marked,omitempty"`
-	// From and To name the actors between which it went; without To it happened at From alone, and without either (a fault) at large.
+	// From and To name the actors between which it went; without To it happened at From alone, and without either (a
+	// fault) at large.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Label is the event in a word or two, for a reader who sees between whom it was.
@@ -207,7 +214,8 @@ type FaultSeen struct {
 	Idle string `json:"idle,omitempty"`
 }
 
-// LogExcerpt is what one process wrote around the first occurrence of an anomaly. Judging adds none: whoever has the run's directory does.
+// LogExcerpt is what one process wrote around the first occurrence of an anomaly. Judging adds none: whoever has the
+// run's directory does.
 type LogExcerpt struct {
 	Invariant string `json:"invariant"`
 	Anomaly   string `json:"anomaly"`

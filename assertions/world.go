@@ -1,15 +1,16 @@
 package assertions
 
-// World is the shared fold over the events: who holds what, which attempt is which, what is terminal, what was disturbed. It takes an
-// event first and leaves, in attempt, commit and write, what that event meant; the checkers read that.
+// World is the shared fold over the events: who holds what, which attempt is which, what is terminal, what was
+// disturbed. It takes an event first and leaves, in attempt, commit and write, what that event meant; the checkers read
+// that.
 //
-// Why its order can be trusted. Acknowledgements and answers are stamped before they are written to the subject, requests after they
-// were read from it. So for a subject that waited for the answer before it made the request:
+// Why its order can be trusted. Acknowledgements and answers are stamped before they are written to the subject,
+// requests after they were read from it. So for a subject that waited for the answer before it made the request:
 //
 //	tap or oracle: stamp answer ─▶ write ─▶ (subject reads, then acts) ─▶ read request ─▶ stamp request
 //
-// the answer's stamp is never later than the request's, however the observers' goroutines are scheduled. At equal times the answer counts
-// as first (see inOrder).
+// the answer's stamp is never later than the request's, however the observers' goroutines are scheduled. At equal times
+// the answer counts as first (see inOrder).
 
 import (
 	"cmp"
@@ -83,15 +84,16 @@ type world struct {
 	asked     int32
 	seen      []contradiction
 	handovers []handover
-	// share: the subject consumes through a share group (KIP-932), says its contract; sharing: and so does the history. committing: the history
-	// shows commits of a consumer group.
+	// share: the subject consumes through a share group (KIP-932), says its contract; sharing: and so does the history.
+	// committing: the history shows commits of a consumer group.
 	share, sharing, committing bool
 	// unread are the requests that were refused because the tap does not read them, in words.
 	unread  []string
 	earlier map[place]bool // where audits before the last found dead letters; made when asked for
 	store   *storeWorld
 
-	// session is the longest session timeout that a member asked for. moved is when something last moved, still that when the subject was told to stop.
+	// session is the longest session timeout that a member asked for. moved is when something last moved, still that
+	// when the subject was told to stop.
 	session, moved, still time.Duration
 
 	// What the event at hand meant.
@@ -334,9 +336,9 @@ func (w *world) disturb(p *partition) {
 	w.reopen(p)
 }
 
-// reopen excuses what is delivered again beyond the one delivery of each record that its disruptions count: of a record that goes through retry
-// topics, or was written back before it was committed, the partition may have several places that were fetched and that no commit covers, and each of
-// them is handed out again.
+// reopen excuses what is delivered again beyond the one delivery of each record that its disruptions count: of a record
+// that goes through retry topics, or was written back before it was committed, the partition may have several places
+// that were fetched and that no commit covers, and each of them is handed out again.
 func (w *world) reopen(p *partition) {
 	if !w.hops && len(w.replays) == 0 {
 		return
@@ -352,8 +354,9 @@ func (w *world) reopen(p *partition) {
 	}
 }
 
-// formerPlace reports whether the place is one where the record lay before it was written back, of which its disruptions do not tell: they count for
-// where it lies now, from when it is seen there; through retry topics they count wherever it lies.
+// formerPlace reports whether the place is one where the record lay before it was written back, of which its
+// disruptions do not tell: they count for where it lies now, from when it is seen there; through retry topics they
+// count wherever it lies.
 func (w *world) formerPlace(p *partition, number int32, r *record, offset int64) bool {
 	at := place{p.topic, p.place.partition, offset}
 	return r.lives > 0 && w.position(number, r) != at && (!w.hops || !r.has(markSeen))
@@ -379,7 +382,8 @@ func (w *world) disturbed(p *partition) uint32 {
 	return p.disturbances
 }
 
-// disruptions returns how many more deliveries, copies or successes of the record are justified by what happened while it was open.
+// disruptions returns how many more deliveries, copies or successes of the record are justified by what happened while
+// it was open.
 func (w *world) disruptions(number int32, r *record) int {
 	if w.share {
 		several := int(r.excuses) + int(r.failedWrites)
@@ -399,7 +403,8 @@ func (w *world) disruptions(number int32, r *record) int {
 	return int(to-from) + int(r.excuses) + int(r.failedWrites)
 }
 
-// everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present life or in one before a replay.
+// everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present life or in
+// one before a replay.
 func (w *world) everDisrupted(number int32) bool {
 	l := w.letters[number]
 	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
@@ -421,9 +426,9 @@ func (w *world) cover(number int32, r *record) {
 	}
 }
 
-// coverIfAll covers the record if the place, of which an accepted commit tells, is the last of its open positions that was not committed. A
-// record that goes through retry topics may have several: a stop between a copy's acknowledgement and the commit of where it came from makes
-// two of it, and each is handed out again until it is committed itself.
+// coverIfAll covers the record if the place, of which an accepted commit tells, is the last of its open positions that
+// was not committed. A record that goes through retry topics may have several: a stop between a copy's acknowledgement
+// and the commit of where it came from makes two of it, and each is handed out again until it is committed itself.
 func (w *world) coverIfAll(number int32, r *record, at place) {
 	if !w.hops {
 		if w.position(number, r) == at {
@@ -463,8 +468,9 @@ func (r *record) finished(at time.Duration) {
 	r.lastTerminal = stampOf(at)
 }
 
-// outlived notes that what began in an earlier life has met that life's obligation: a further copy was asked for in between, and may be the next to be
-// finished. It counts from when it began, so it finishes no copy that was not there then.
+// outlived notes that what began in an earlier life has met that life's obligation: a further copy was asked for in
+// between, and may be the next to be finished. It counts from when it began, so it finishes no copy that was not there
+// then.
 func (r *record) outlived(life uint8, began, ended time.Duration) {
 	if life > 0 {
 		r.lastTerminal = stampOf(max(r.lastTerminal.at(), began))
@@ -474,8 +480,8 @@ func (r *record) outlived(life uint8, began, ended time.Duration) {
 	}
 }
 
-// perhapsDone is what a commit may rely on: the record is done, or its dead letter or retry copy is in a transaction of which nobody knows whether
-// it took effect. If it did not, the record is handed out again, and tried.
+// perhapsDone is what a commit may rely on: the record is done, or its dead letter or retry copy is in a transaction of
+// which nobody knows whether it took effect. If it did not, the record is handed out again, and tried.
 func (w *world) perhapsDone(number int32, r *record, at place, by time.Duration) bool {
 	return w.perhaps[number] || w.done(number, r, at, by)
 }

@@ -1,7 +1,7 @@
 package consumer
 
-// Working batch by batch, as share groups and transactions ask for: records are polled, every one of them is brought to its end, what became of them is
-// settled with the broker, and only then the next ones are polled.
+// Working batch by batch, as share groups and transactions ask for: records are polled, every one of them is brought to
+// its end, what became of them is settled with the broker, and only then the next ones are polled.
 
 import (
 	"context"
@@ -29,7 +29,8 @@ const (
 	released
 )
 
-// batch brings polled records to their ends with the loop's means. Its goroutine owns all state; nothing is assigned, drained or committed here.
+// batch brings polled records to their ends with the loop's means. Its goroutine owns all state; nothing is assigned,
+// drained or committed here.
 type batch struct {
 	*loop
 	// open are the records that have not ended.
@@ -39,7 +40,8 @@ type batch struct {
 	stopAt  time.Time
 	// ended is told of each record, once, what became of it.
 	ended func(*task, ending)
-	// park is handed each task whose dead letter is sealed; by default it is published at once, and the record has ended when that is acknowledged.
+	// park is handed each task whose dead letter is sealed; by default it is published at once, and the record has
+	// ended when that is acknowledged.
 	park func(*task)
 	// recall, where it is set, says of a polled record that it needs no attempts.
 	recall func(*kgo.Record) bool
@@ -99,8 +101,9 @@ func (b *batch) take(fetches kgo.Fetches) {
 	})
 }
 
-// run brings every record that was taken to its end. When stop is closed (the consumer is to end) or taken is (the records are somebody else's by now), nothing
-// new is begun: what is in backoff or was not begun is released at once, attempts and publications under way have until the limit.
+// run brings every record that was taken to its end. When stop is closed (the consumer is to end) or taken is (the
+// records are somebody else's by now), nothing new is begun: what is in backoff or was not begun is released at once,
+// attempts and publications under way have until the limit.
 func (b *batch) run(stop, taken <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -158,7 +161,8 @@ func (b *batch) halt() {
 	}
 }
 
-// giveBack does with a task that would be tried again what the part says at a stop; otherwise, and by default, it is left to whoever gets it next.
+// giveBack does with a task that would be tried again what the part says at a stop; otherwise, and by default, it is
+// left to whoever gets it next.
 func (b *batch) giveBack(t *task) {
 	action := Retry
 	if b.stopping {
@@ -176,7 +180,8 @@ func (b *batch) giveBack(t *task) {
 
 var errLastDelivery = errors.New("the consumer stopped before the record was processed, and the broker would not deliver it again")
 
-// leave releases a record. A share group's record that was delivered as often as the broker allows would be gone by that: it is dead-lettered.
+// leave releases a record. A share group's record that was delivered as often as the broker allows would be gone by
+// that: it is dead-lettered.
 func (b *batch) leave(t *task) {
 	switch {
 	case t.record.DeliveryCount() < deliveryLimit:
@@ -202,7 +207,8 @@ func (b *batch) conclude(t *task, how ending) {
 	b.finish(t)
 }
 
-// settle takes up what workers and the Parker have reported, also of records that were abandoned: their workers are free again.
+// settle takes up what workers and the Parker have reported, also of records that were abandoned: their workers are
+// free again.
 func (b *batch) settle() {
 	for _, result := range b.outcomes.take() {
 		t := result.task
@@ -267,7 +273,8 @@ func (b *batch) onPublished(t *task, err error) {
 	b.schedule.later(t, refused, time.Now().Add(b.parts.Policy.Republish(t.tries)))
 }
 
-// until returns a context that ends when so much of the stop grace is over, or so long from now while nobody has asked the consumer to stop.
+// until returns a context that ends when so much of the stop grace is over, or so long from now while nobody has asked
+// the consumer to stop.
 func (b *batch) until(share float64, otherwise time.Duration) (context.Context, context.CancelFunc) {
 	if b.stopAt.IsZero() {
 		return context.WithTimeout(context.Background(), otherwise)

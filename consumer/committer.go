@@ -26,12 +26,14 @@ type Mark struct {
 
 // Committer commits offsets to the consumer group.
 type Committer interface {
-	// Commit commits the marks and waits for the answer. It returns the partitions whose commit was not accepted, with the reason; what became
-	// of those that went unanswered is not known. The consumer commits them again later, as far as it still owns them.
+	// Commit commits the marks and waits for the answer. It returns the partitions whose commit was not accepted, with
+	// the reason; what became of those that went unanswered is not known. The consumer commits them again later, as far
+	// as it still owns them.
 	Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error
 }
 
-// GroupCommitter commits with the member's generation, so that the coordinator refuses it once the partition was given to another.
+// GroupCommitter commits with the member's generation, so that the coordinator refuses it once the partition was given
+// to another.
 type GroupCommitter struct{}
 
 // Commit implements Committer.
@@ -73,7 +75,8 @@ func addMetadata(request *kmsg.OffsetCommitRequest, marks map[TopicPartition]Mar
 
 var errUnanswered = errors.New("the coordinator's answer doesn't mention the partition")
 
-// readAnswers replaces what was assumed by what was answered. From version 10 on an answer gives topics by their ids, which the request knows.
+// readAnswers replaces what was assumed by what was answered. From version 10 on an answer gives topics by their ids,
+// which the request knows.
 func readAnswers(failed map[TopicPartition]error, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse) {
 	names := make(map[[16]byte]string, len(request.Topics))
 	for _, topic := range request.Topics {

@@ -18,18 +18,19 @@ const (
 	sessionTimeout = 6 * time.Second
 	// heartbeatInterval is short, since a rebalance is learnt from a heartbeat.
 	heartbeatInterval = 500 * time.Millisecond
-	// rebalanceTimeout bounds how long the group waits for this member to give up partitions; more than revokeLimit + commitLimit.
+	// rebalanceTimeout bounds how long the group waits for this member to give up partitions; more than revokeLimit +
+	// commitLimit.
 	rebalanceTimeout = 10 * time.Second
-	// fetchWait is how long the broker may hold an empty fetch: what a newly assigned or resumed partition waits at most for
-	// the fetch that is under way.
+	// fetchWait is how long the broker may hold an empty fetch: what a newly assigned or resumed partition waits at
+	// most for the fetch that is under way.
 	fetchWait = 250 * time.Millisecond
 	// fetchBytes and fetchPartitionBytes bound one answer, so that a slow link still delivers one within answerTimeout.
 	fetchBytes          = 1 << 20
 	fetchPartitionBytes = 512 << 10
 	// answerTimeout is how long any other answer may take before the connection is given up and the request repeated.
 	answerTimeout = 5 * time.Second
-	// metadataMaxAge and metadataMinAge: a moved leader is found within a tenth of a second of the first refusal, a partition
-	// nobody asks about within two.
+	// metadataMaxAge and metadataMinAge: a moved leader is found within a tenth of a second of the first refusal, a
+	// partition nobody asks about within two.
 	metadataMaxAge = 2 * time.Second
 	metadataMinAge = 100 * time.Millisecond
 	// commitLimit bounds one commit; the finished prefix is then committed again.
@@ -81,10 +82,12 @@ func Main(ctx context.Context, config Config, parts Parts) error {
 type Health struct {
 	// Assigned are its partitions.
 	Assigned []TopicPartition `json:"assigned"`
-	// InFlight is the number of records fetched and not finished; Waiting of those are in backoff or wait to be published.
+	// InFlight is the number of records fetched and not finished; Waiting of those are in backoff or wait to be
+	// published.
 	InFlight int `json:"in_flight"`
 	Waiting  int `json:"waiting"`
-	// Trouble tells, for each partition, the first dead letter or retry copy that can't be published: its commits wait there.
+	// Trouble tells, for each partition, the first dead letter or retry copy that can't be published: its commits wait
+	// there.
 	Trouble []Trouble `json:"trouble"`
 	// CommitError is why the last commit was not accepted; "" when it was.
 	CommitError string `json:"commit_error"`
@@ -116,10 +119,11 @@ func (c *Consumer) setHealth(health Health) {
 // errGrace is returned when a handler outlives the stop.
 var errGrace = errors.New("stopping the consumer: a handler still ran at the end of the stop grace; it must honour its context")
 
-// Run consumes until ctx ends, then stops in order within Settings.StopGrace: no more records are fetched, running attempts and
-// unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil after such a stop, and
-// ErrRetriesExhausted after one of its own because of a record that failed for good (Settings.OnExhausted).
-// Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished is not committed.
+// Run consumes until ctx ends, then stops in order within Settings.StopGrace: no more records are fetched, running
+// attempts and unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil
+// after such a stop, and ErrRetriesExhausted after one of its own because of a record that failed for good
+// (Settings.OnExhausted). Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished
+// is not committed.
 func (c *Consumer) Run(ctx context.Context) error {
 	switch {
 	case c.config.Settings.GroupProtocol == ProtocolShare:
@@ -207,8 +211,8 @@ func (l *loop) membership() []kgo.Opt {
 	}, assignment(l.config)...)
 }
 
-// assignment says how the group shares partitions out. In the consumer protocol (KIP-848) the broker does; the client's balancer only names
-// what it asks for, and sticky stands for the broker's "uniform".
+// assignment says how the group shares partitions out. In the consumer protocol (KIP-848) the broker does; the client's
+// balancer only names what it asks for, and sticky stands for the broker's "uniform".
 func assignment(config Config) []kgo.Opt {
 	var options []kgo.Opt
 	switch {
@@ -225,8 +229,8 @@ func assignment(config Config) []kgo.Opt {
 	return options
 }
 
-// leave gives the partitions back, so that the group needn't wait for the session to time out. A static member doesn't: the client ends without
-// a goodbye, and the group keeps its partitions for it until then.
+// leave gives the partitions back, so that the group needn't wait for the session to time out. A static member doesn't:
+// the client ends without a goodbye, and the group keeps its partitions for it until then.
 func (c *Consumer) leave(l *loop) {
 	l.client.AllowRebalance()
 	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare))
@@ -234,14 +238,14 @@ func (c *Consumer) leave(l *loop) {
 	if err := l.client.LeaveGroupContext(leaving); err != nil && !l.goodbye() {
 		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("the group was not left in order; it notices by the session timeout")
 	}
-	// Nothing more is wanted of the brokers: without this the client waits up to a second for each to confirm that a fetch session is over, and a
-	// broker that is slow to do so would make the stop outlast its grace.
+	// Nothing more is wanted of the brokers: without this the client waits up to a second for each to confirm that a
+	// fetch session is over, and a broker that is slow to do so would make the stop outlast its grace.
 	l.disconnect()
 	l.client.CloseAllowingRebalance()
 }
 
-// goodbye tells the coordinator that the member is gone. The client itself does so only once it has joined: a member that is told to stop while a rebalance waits
-// for others would be given partitions after its end.
+// goodbye tells the coordinator that the member is gone. The client itself does so only once it has joined: a member
+// that is told to stop while a rebalance waits for others would be given partitions after its end.
 func (l *loop) goodbye() bool {
 	id, _ := l.client.GroupMetadata()
 	if id == "" || l.config.Settings.StaticMembership || l.config.Settings.GroupProtocol != ProtocolClassic {

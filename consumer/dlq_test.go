@@ -119,8 +119,9 @@ func TestNoCommitPrecedesADeadLettersAcknowledgement(t *testing.T) {
 	}
 }
 
-// commitsBeforeAcks consumes 300 records, every tenth of which is dead-lettered, on a DLQ that refuses at first, and counts the
-// commits that reached the broker before the acknowledgement of a dead letter they cover had reached the consumer.
+// commitsBeforeAcks consumes 300 records, every tenth of which is dead-lettered, on a DLQ that refuses at first, and
+// counts the commits that reached the broker before the acknowledgement of a dead letter they cover had reached the
+// consumer.
 func commitsBeforeAcks(t *testing.T, parker Parker) (early, commits int) {
 	b := newBench(t, 1)
 	b.produce(0, 300, 50)

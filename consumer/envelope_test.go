@@ -12,7 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// TestEveryEnvelopeIsSealed: with each dialect, the letter says what the consumer knows of the failure, as far as the dialect can hold it.
+// TestEveryEnvelopeIsSealed: with each dialect, the letter says what the consumer knows of the failure, as far as the
+// dialect can hold it.
 func TestEveryEnvelopeIsSealed(t *testing.T) {
 	for _, name := range deadletter.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +54,8 @@ func TestEveryEnvelopeIsSealed(t *testing.T) {
 	}
 }
 
-// wantEnvelope holds each thing that the letter says to what the consumer knew, and what the dialect can always say to having been said.
+// wantEnvelope holds each thing that the letter says to what the consumer knew, and what the dialect can always say to
+// having been said.
 func wantEnvelope(t *testing.T, dialect deadletter.Dialect, config Config, failure deadletter.Failure) {
 	t.Helper()
 	if failure.Topic != inputTopic || failure.Reason != "no capacity" {

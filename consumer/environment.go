@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-// FromEnvironment returns the configuration that the harness gives an instance in its environment; lookup is os.LookupEnv. The
-// handler is HTTPHandler, that of a node GRPCHandler. Its error names every variable that is missing.
+// FromEnvironment returns the configuration that the harness gives an instance in its environment; lookup is
+// os.LookupEnv. The handler is HTTPHandler, that of a node GRPCHandler. Its error names every variable that is missing.
 //
 //	DLQBENCH_BOOTSTRAP_SERVERS  brokers, comma-separated
 //	DLQBENCH_INPUT_TOPIC        the topic to consume
@@ -81,8 +81,8 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	return config, errors.Join(errs...)
 }
 
-// DecodeSettings reads settings in JSON over those in settings: what the text doesn't mention stays, what it mentions and doesn't
-// exist is an error.
+// DecodeSettings reads settings in JSON over those in settings: what the text doesn't mention stays, what it mentions
+// and doesn't exist is an error.
 func DecodeSettings(text string, settings *Settings) error {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()

@@ -38,8 +38,8 @@ type Error struct {
 	Class Class
 	// RetryAfter is the shortest wait before the next attempt that the downstream asks for; 0 if it doesn't.
 	RetryAfter time.Duration
-	// Name is that of the failure in the words of what failed ("UNAVAILABLE") or of the management schema ("NetworkError"), Code a code it has of its own ("503"), Stack
-	// the stack trace; each "" where it has none.
+	// Name is that of the failure in the words of what failed ("UNAVAILABLE") or of the management schema
+	// ("NetworkError"), Code a code it has of its own ("503"), Stack the stack trace; each "" where it has none.
 	Name, Code, Stack string
 	Err               error
 }
@@ -58,7 +58,8 @@ func ClassOf(err error) Class {
 	return Retryable
 }
 
-// The names of the kinds of errors that the consumer itself tells apart, in the words of the management schema's classification.
+// The names of the kinds of errors that the consumer itself tells apart, in the words of the management schema's
+// classification.
 const (
 	nameNetwork     = "NetworkError"
 	nameTimeout     = "TimeoutError"

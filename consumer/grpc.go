@@ -22,14 +22,17 @@ import (
 // grpcScheme marks the address of a module that is called by gRPC.
 const grpcScheme = "grpc://"
 
-// GRPCHandler returns a handler that processes a PipeStream by one call of PipeStepProcessor.ProcessData at address (host:port, with or without
-// grpc:// before it). One attempt is one call: the client repeats nothing that the module has seen.
+// GRPCHandler returns a handler that processes a PipeStream by one call of PipeStepProcessor.ProcessData at address
+// (host:port, with or without grpc:// before it). One attempt is one call: the client repeats nothing that the module
+// has seen.
 //
-// success = false is a logical failure. UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and ABORTED are infrastructure failures, which are
-// retryable. Any other code (INVALID_ARGUMENT, UNIMPLEMENTED …) is permanent: calling again would not help, and the document has not been processed either, so it is
-// dead-lettered after this one attempt. A value that is no PipeStream is permanent, too.
+// success = false is a logical failure. UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and ABORTED are
+// infrastructure failures, which are retryable. Any other code (INVALID_ARGUMENT, UNIMPLEMENTED …) is permanent:
+// calling again would not help, and the document has not been processed either, so it is dead-lettered after this one
+// attempt. A value that is no PipeStream is permanent, too.
 //
-// A connection carries one call at a time, as in HTTP/1.1: what becomes of it becomes of no other call. closeIdle closes those that are not in use.
+// A connection carries one call at a time, as in HTTP/1.1: what becomes of it becomes of no other call. closeIdle
+// closes those that are not in use.
 func GRPCHandler(address, node string) (handler Handler, closeIdle func()) {
 	pool := &rpcPool{target: "passthrough:///" + strings.TrimPrefix(address, grpcScheme)}
 	return func(ctx context.Context, record *kgo.Record) error { return pool.process(ctx, record, node) }, pool.close
@@ -89,7 +92,8 @@ func (p *rpcPool) process(ctx context.Context, record *kgo.Record, node string) 
 	if err != nil {
 		return err
 	}
-	// The call waits for its connection until ctx ends: a module that is not there costs the attempt its whole time, like one that does not answer.
+	// The call waits for its connection until ctx ends: a module that is not there costs the attempt its whole time,
+	// like one that does not answer.
 	response, err := pipestream.NewPipeStepProcessorClient(conn).ProcessData(ctx, &pipestream.ProcessDataRequest{
 		Document: stream.GetDocument(), Metadata: &pipestream.StreamMetadata{
 			StreamId: stream.GetStreamId(), NodeId: node, HopNumber: stream.GetHopNumber(), Topic: record.Topic, Partition: record.Partition, Offset: record.Offset,
@@ -118,7 +122,8 @@ func rpcError(err error) error {
 	return classed
 }
 
-// codeName is gRPC's own name of a code ("UNAVAILABLE"), but TIMEOUT for DEADLINE_EXCEEDED, as dead letters of Pipestream say.
+// codeName is gRPC's own name of a code ("UNAVAILABLE"), but TIMEOUT for DEADLINE_EXCEEDED, as dead letters of
+// Pipestream say.
 func codeName(code codes.Code) string {
 	if code == codes.DeadlineExceeded {
 		return "TIMEOUT"

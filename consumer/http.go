@@ -22,11 +22,13 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// HTTPHandler returns a handler that processes a record by one POST of its value to {base}/v1/attempt, with its position in the
-// headers X-Kafka-Topic, X-Kafka-Partition and X-Kafka-Offset. One attempt is one request: the client repeats nothing by itself.
+// HTTPHandler returns a handler that processes a record by one POST of its value to {base}/v1/attempt, with its
+// position in the headers X-Kafka-Topic, X-Kafka-Partition and X-Kafka-Offset. One attempt is one request: the client
+// repeats nothing by itself.
 //
-// 2xx is a success; 422 a logical failure; 429 is retryable, no earlier than its Retry-After; 408 and 5xx are retryable; any
-// other 4xx is permanent (404 too: the downstream doesn't know such a record). A timeout or a broken connection is retryable.
+// 2xx is a success; 422 a logical failure; 429 is retryable, no earlier than its Retry-After; 408 and 5xx are
+// retryable; any other 4xx is permanent (404 too: the downstream doesn't know such a record). A timeout or a broken
+// connection is retryable.
 func HTTPHandler(base string) (Handler, error) {
 	target, err := url.Parse(base)
 	if err != nil {

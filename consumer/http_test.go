@@ -76,7 +76,8 @@ func call(t *testing.T, url string, timeout time.Duration) error {
 	return handler(ctx, &kgo.Record{Topic: "orders", Partition: 3, Offset: 7, Value: []byte("payload")})
 }
 
-// TestHTTPHandlerMakesOneRequestPerAttempt: also on a connection that was used before, where HTTP clients like to try again.
+// TestHTTPHandlerMakesOneRequestPerAttempt: also on a connection that was used before, where HTTP clients like to try
+// again.
 func TestHTTPHandlerMakesOneRequestPerAttempt(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

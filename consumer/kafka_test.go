@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	// fasthttp's cleaners of idle connections and workers sleep up to ten seconds at a time and can't be woken; they end by themselves.
+	// fasthttp's cleaners of idle connections and workers sleep up to ten seconds at a time and can't be woken; they
+	// end by themselves.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }

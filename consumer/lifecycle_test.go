@@ -19,7 +19,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// A stop asks nothing more of the brokers once the group is left: they may be slow to answer, and what is left of the grace is short.
+// A stop asks nothing more of the brokers once the group is left: they may be slow to answer, and what is left of the
+// grace is short.
 func TestStopDoesNotWaitForFetchSessions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -88,8 +89,8 @@ func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 	t.Logf("%d successes of %d records", succeeded.total(), 4*perPartition)
 }
 
-// acceptedCommits checks that accepted commits never go back and are never repeated, whichever consumer made them: the next owner of a partition begins
-// after the last commit of the one before.
+// acceptedCommits checks that accepted commits never go back and are never repeated, whichever consumer made them: the
+// next owner of a partition begins after the last commit of the one before.
 type acceptedCommits struct {
 	*testing.T
 	mu      sync.Mutex
@@ -425,8 +426,8 @@ func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T)
 	}
 }
 
-// TestNothingIsBegunWhileStopping: three attempts run when the stop comes; one fails retryably, one for good with a DLQ that refuses,
-// while the third goes on for many times their backoff.
+// TestNothingIsBegunWhileStopping: three attempts run when the stop comes; one fails retryably, one for good with a DLQ
+// that refuses, while the third goes on for many times their backoff.
 func TestNothingIsBegunWhileStopping(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -502,8 +503,8 @@ func (p countedParker) Park(ctx context.Context, publisher Publisher, letter *kg
 	AckedParker{}.Park(ctx, publisher, letter, done)
 }
 
-// TestALostPartitionIsForgotten looks at the loop itself: nothing of a lost partition is left, and what workers bring back changes
-// nothing, in particular not for the same partition when it is assigned again.
+// TestALostPartitionIsForgotten looks at the loop itself: nothing of a lost partition is left, and what workers bring
+// back changes nothing, in particular not for the same partition when it is assigned again.
 func TestALostPartitionIsForgotten(t *testing.T) {
 	t.Parallel()
 	settings := testSettings()
@@ -538,8 +539,8 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 	}
 }
 
-// Brokers that answer no dead letter may not answer heartbeats either. A member that loses the partition before its patience with the letter is over
-// reports the letter all the same: nobody else knows of it.
+// Brokers that answer no dead letter may not answer heartbeats either. A member that loses the partition before its
+// patience with the letter is over reports the letter all the same: nobody else knows of it.
 func TestAnUnansweredLetterOfALostPartitionIsReported(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]change{"lost": lost, "revoked": revoked} {

@@ -21,14 +21,14 @@ const (
 	maxConcurrency = 256
 	// maxPoll bounds the records taken over at a time.
 	maxPoll = 512
-	// maxOpen bounds the records of a partition that are kept track of because an earlier one is unfinished; the partition is
-	// then paused. What is in it is redelivered if the process dies.
+	// maxOpen bounds the records of a partition that are kept track of because an earlier one is unfinished; the
+	// partition is then paused. What is in it is redelivered if the process dies.
 	maxOpen = 100_000
 )
 
-// The shares of the stop grace: running attempts until the first, the final commit until the second, then leaving the group for as long as the third
-// says. When all members of a group stop at once, commits and goodbyes wait for rebalances, and all of this is used up; what is left of the grace is for
-// closing, and for a busy machine.
+// The shares of the stop grace: running attempts until the first, the final commit until the second, then leaving the
+// group for as long as the third says. When all members of a group stop at once, commits and goodbyes wait for
+// rebalances, and all of this is used up; what is left of the grace is for closing, and for a busy machine.
 const (
 	workShare   = 0.5
 	commitShare = 0.65
@@ -43,9 +43,11 @@ type partition struct {
 	active, busy int
 	// committed is the last accepted commit, -1 before the first.
 	committed int64
-	// finished counts the records finished here, recorded those of them that the metadata of an accepted commit took note of.
+	// finished counts the records finished here, recorded those of them that the metadata of an accepted commit took
+	// note of.
 	finished, recorded uint64
-	// restored is what earlier owners had finished beyond their commit, as far as it was not fetched yet; fetched is the last offset that was.
+	// restored is what earlier owners had finished beyond their commit, as far as it was not fetched yet; fetched is
+	// the last offset that was.
 	restored []Range
 	fetched  int64
 	// draining: nothing new is begun. gone: no longer owned; what comes back from workers is dropped.
@@ -182,7 +184,8 @@ func (l *loop) arm(timer *time.Timer) {
 	timer.Reset(time.Until(at))
 }
 
-// accept takes polled records over. Records of partitions that are not owned, or are being given up, are left to the next owner.
+// accept takes polled records over. Records of partitions that are not owned, or are being given up, are left to the
+// next owner.
 func (l *loop) accept(fetches kgo.Fetches) {
 	l.warn(fetches)
 	fetches.EachPartition(func(fetched kgo.FetchTopicPartition) {
@@ -207,7 +210,8 @@ func (l *loop) warn(fetches kgo.Fetches) {
 	}
 }
 
-// begin takes a record over: to be tried in its turn; when it is due, if it is a retry copy; or not at all, if an earlier owner has finished it.
+// begin takes a record over: to be tried in its turn; when it is due, if it is a retry copy; or not at all, if an
+// earlier owner has finished it.
 func (l *loop) begin(home *partition, record *kgo.Record) {
 	slot := home.tracker.Add(record.Offset, record.LeaderEpoch)
 	if home.skips(record.Offset) {
@@ -229,8 +233,9 @@ func (l *loop) begin(home *partition, record *kgo.Record) {
 	l.schedule.later(t, waiting, due)
 }
 
-// throttle pauses the partition when it has more than its share in flight, so that one that waits for a slow key, or for the DLQ,
-// doesn't use up what the others need; and lets it go on at half of that. Pausing stops fetching, not heartbeats.
+// throttle pauses the partition when it has more than its share in flight, so that one that waits for a slow key, or
+// for the DLQ, doesn't use up what the others need; and lets it go on at half of that. Pausing stops fetching, not
+// heartbeats.
 func (l *loop) throttle(home *partition) {
 	share := max(1, l.config.Settings.MaxInFlight/max(1, len(l.partitions)))
 	open := home.tracker.Prefix(0).Open
@@ -316,8 +321,8 @@ func (l *loop) note(t *task, err error) {
 	}
 }
 
-// retry sets a task's next attempt. In a partition that is being given up nothing is begun any more: the task is left as it is,
-// unfinished; only at a stop AtStop is asked. With retry topics the task is handed on in either case.
+// retry sets a task's next attempt. In a partition that is being given up nothing is begun any more: the task is left
+// as it is, unfinished; only at a stop AtStop is asked. With retry topics the task is handed on in either case.
 func (l *loop) retry(t *task, due time.Time) {
 	switch {
 	case len(l.config.RetryTopics) > 0:
@@ -449,8 +454,8 @@ func (l *loop) expire(now time.Time) {
 		case refused:
 			l.publish(t)
 		case publishing:
-			// Still the Parker's: it may have been written. It is only reported, also when the brokers that don't answer have cost the group its
-			// coordinator, and this member the partition.
+			// Still the Parker's: it may have been written. It is only reported, also when the brokers that don't
+			// answer have cost the group its coordinator, and this member the partition.
 			reason := "the write is not acknowledged after " + patience.String()
 			if t.home.gone {
 				reason += ", and the partition has been taken away meanwhile: whoever gets it is given the record again"
@@ -462,12 +467,12 @@ func (l *loop) expire(now time.Time) {
 	}
 }
 
-// surfaceEvery is the time between two reports of one partition's trouble. It is no longer than patience: so whoever waits for a word
-// of a letter that is not acknowledged has one within patience, be it of another letter.
+// surfaceEvery is the time between two reports of one partition's trouble. It is no longer than patience: so whoever
+// waits for a word of a letter that is not acknowledged has one within patience, be it of another letter.
 const surfaceEvery = patience
 
-// complain notes that a dead letter or a retry copy can't be published. The first one of a partition is reported, then the halt, then the same
-// every few seconds: not each try of each record.
+// complain notes that a dead letter or a retry copy can't be published. The first one of a partition is reported, then
+// the halt, then the same every few seconds: not each try of each record.
 func (l *loop) complain(t *task, reason string) {
 	home := t.home
 	if home.troubled == nil {

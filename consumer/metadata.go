@@ -1,6 +1,7 @@
 package consumer
 
-// Offset metadata: what is finished beyond the committed offset, so that the next owner of the partition need not do it again.
+// Offset metadata: what is finished beyond the committed offset, so that the next owner of the partition need not do it
+// again.
 
 import (
 	"strconv"
@@ -14,7 +15,8 @@ const (
 	maxRanges = maxMetadata / 2
 )
 
-// encodeRanges writes ranges relative to base, the committed offset: "1-3,7". What doesn't fit is left out from the end on: it is then done again.
+// encodeRanges writes ranges relative to base, the committed offset: "1-3,7". What doesn't fit is left out from the end
+// on: it is then done again.
 func encodeRanges(base int64, ranges []Range) string {
 	var text []byte
 	for _, r := range ranges {
@@ -33,7 +35,8 @@ func encodeRanges(base int64, ranges []Range) string {
 	return string(text)
 }
 
-// decodeRanges reads what encodeRanges wrote; nothing of it where any of it is something else, since metadata is free text.
+// decodeRanges reads what encodeRanges wrote; nothing of it where any of it is something else, since metadata is free
+// text.
 func decodeRanges(base int64, text string) []Range {
 	var ranges []Range
 	last := base - 1
@@ -53,7 +56,8 @@ func decodeRanges(base int64, text string) []Range {
 	return ranges
 }
 
-// skips reports whether the record at the offset was finished by an earlier owner. Offsets are asked about in the order they were fetched.
+// skips reports whether the record at the offset was finished by an earlier owner. Offsets are asked about in the order
+// they were fetched.
 func (p *partition) skips(offset int64) bool {
 	for len(p.restored) > 0 && p.restored[0].Last < offset {
 		p.restored = p.restored[1:]
@@ -62,7 +66,8 @@ func (p *partition) skips(offset int64) bool {
 	return len(p.restored) > 0 && p.restored[0].First <= offset
 }
 
-// metadata returns what goes with a commit of the prefix. What earlier owners finished and this one has not come to yet is passed on.
+// metadata returns what goes with a commit of the prefix. What earlier owners finished and this one has not come to yet
+// is passed on.
 func (p *partition) metadata(prefix Prefix) string {
 	ranges := prefix.Beyond
 	for _, r := range p.restored {

@@ -54,8 +54,8 @@ func newGroupBench(t *testing.T, partitions int32) *bench {
 	}))
 }
 
-// TestEveryModeFinishesEveryRecord: with one instance, and with three of which one is stopped in the middle, each record ends as its class says,
-// is dead-lettered under its own position, and everything is committed.
+// TestEveryModeFinishesEveryRecord: with one instance, and with three of which one is stopped in the middle, each
+// record ends as its class says, is dead-lettered under its own position, and everything is committed.
 func TestEveryModeFinishesEveryRecord(t *testing.T) {
 	for _, mode := range modes() {
 		for _, instances := range []int{1, 3} {
@@ -130,18 +130,21 @@ func tryMode(t *testing.T, mode mode, instances int) {
 			}
 		}
 	}
-	// One whose heartbeats were not sent in time loses its partitions, gets them again, and may write again what no commit covered; in transactions never.
+	// One whose heartbeats were not sent in time loses its partitions, gets them again, and may write again what no
+	// commit covered; in transactions never.
 	undisturbed := instances == 1 && !strings.Contains(b.log.String(), `"change":"lost"`)
 	if (undisturbed || settings.Transactions) && len(letters) != 2*partitions*perPartition/2/3 {
 		t.Errorf("%d dead letters", len(letters))
 	}
 }
 
-// lag is what of the input and of the retry topics is not committed; where nothing was written there is nothing to commit.
+// lag is what of the input and of the retry topics is not committed; where nothing was written there is nothing to
+// commit.
 func (b *bench) lag() int64 {
 	b.Helper()
-	// The commits first: a record that is committed by then has its retry copy before the ends are asked for. The other way round a copy that is written
-	// and the commit after it may fall between the two questions, and all looks finished.
+	// The commits first: a record that is committed by then has its retry copy before the ends are asked for. The other
+	// way round a copy that is written and the commit after it may fall between the two questions, and all looks
+	// finished.
 	offsets, err := b.admin.FetchOffsets(b.Context(), groupID)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		b.Fatal(err)
@@ -158,8 +161,8 @@ func (b *bench) lag() int64 {
 	return lag
 }
 
-// TestRetryCopiesWaitForTheirOwnTime: a record that is due late holds up neither the next copy of its retry topic nor the records behind it, and no copy
-// is processed before it is due.
+// TestRetryCopiesWaitForTheirOwnTime: a record that is due late holds up neither the next copy of its retry topic nor
+// the records behind it, and no copy is processed before it is due.
 func TestRetryCopiesWaitForTheirOwnTime(t *testing.T) {
 	t.Parallel()
 	b := newGroupBench(t, 1)
@@ -233,7 +236,8 @@ func TestNothingIsCommittedPastARefusedRetryCopy(t *testing.T) {
 	}
 }
 
-// TestMetadataSparesTheNextOwnerWhatIsDone: one instance finishes all but every tenth record and stops; the next one gets just those.
+// TestMetadataSparesTheNextOwnerWhatIsDone: one instance finishes all but every tenth record and stops; the next one
+// gets just those.
 func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 	for _, protocol := range []string{ProtocolClassic, ProtocolConsumer} {
 		t.Run(protocol, func(t *testing.T) {
@@ -261,7 +265,8 @@ func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 			if err := first.stop(); err != nil {
 				t.Fatal(err)
 			}
-			// The next owner takes one record at a time, so that it commits before it has come to the rest: nothing may be forgotten by that.
+			// The next owner takes one record at a time, so that it commits before it has come to the rest: nothing may
+			// be forgotten by that.
 			settings.MaxInFlight = 1
 			release := make(chan struct{})
 			var again calls

@@ -1,8 +1,9 @@
 package consumer
 
-// A consumer as the engine of one node of a graph: it reads PipeStreams from the node's input topic, calls the node's module by gRPC, notes in the
-// document's history what came of it, and passes the document on to the next node. That is published like a dead letter: the record's offset
-// counts as done once the broker has acknowledged it, so that a crash in between makes a second copy and loses none.
+// A consumer as the engine of one node of a graph: it reads PipeStreams from the node's input topic, calls the node's
+// module by gRPC, notes in the document's history what came of it, and passes the document on to the next node. That is
+// published like a dead letter: the record's offset counts as done once the broker has acknowledged it, so that a crash
+// in between makes a second copy and loses none.
 
 import (
 	"context"
@@ -27,7 +28,8 @@ type Node struct {
 	Name string `json:"name"`
 	// Edges are where documents go on; none: they leave the graph.
 	Edges []NodeEdge `json:"edges,omitempty"`
-	// Sink is the topic of documents that leave the graph, Quarantine that of documents that fail although they were replayed MaxReprocess times.
+	// Sink is the topic of documents that leave the graph, Quarantine that of documents that fail although they were
+	// replayed MaxReprocess times.
 	Sink         string `json:"sink"`
 	Quarantine   string `json:"quarantine"`
 	MaxReprocess int    `json:"max_reprocess"`
@@ -42,7 +44,8 @@ type NodeEdge struct {
 
 // Router says where records go that are finished.
 type Router interface {
-	// Forward returns the record that is published in place of a processed one; step says how it was processed. The record stays as it is.
+	// Forward returns the record that is published in place of a processed one; step says how it was processed. The
+	// record stays as it is.
 	Forward(record *kgo.Record, step Step) *kgo.Record
 	// Letterbox returns the topic of a failed record's dead letter.
 	Letterbox(record *kgo.Record) string
@@ -79,7 +82,8 @@ func (s nodeSealer) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.Re
 // GraphRouter is the Router of a node.
 type GraphRouter struct{ Node Node }
 
-// Forward implements Router: key and headers stay, the stream has one more entry in its history. A logical failure is noted there and goes on like a success.
+// Forward implements Router: key and headers stay, the stream has one more entry in its history. A logical failure is
+// noted there and goes on like a success.
 func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 	stream := &pipestream.PipeStream{}
 	if err := proto.Unmarshal(record.Value, stream); err != nil {
@@ -107,7 +111,8 @@ func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 	return &kgo.Record{Topic: next.Topic, Key: record.Key, Value: value, Headers: record.Headers, Partition: record.Partition}
 }
 
-// next is the edge that a document takes: FNV-1a (64 bits) of its id, "/" and the node's name, modulo the sum of the weights, falls into the weight of one.
+// next is the edge that a document takes: FNV-1a (64 bits) of its id, "/" and the node's name, modulo the sum of the
+// weights, falls into the weight of one.
 func (r GraphRouter) next(id string) NodeEdge {
 	total := 0
 	for _, edge := range r.Node.Edges {
@@ -145,7 +150,8 @@ func recordContext(record *kgo.Record) context.Context {
 	return record.Context
 }
 
-// forward publishes what a processed record becomes, if there is a Router; without one the record is finished by being processed.
+// forward publishes what a processed record becomes, if there is a Router; without one the record is finished by being
+// processed.
 func (l *loop) forward(t *task, result outcome) {
 	if l.parts.Router == nil {
 		l.finish(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestOrderings: one partition, keys k0..k3 in turn; k1's first record fails twice, with a backoff. What may be tried between its
-// failures is what the orderings differ in.
+// TestOrderings: one partition, keys k0..k3 in turn; k1's first record fails twice, with a backoff. What may be tried
+// between its failures is what the orderings differ in.
 func TestOrderings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

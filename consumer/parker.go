@@ -17,9 +17,9 @@ type Publisher interface {
 
 // Parker publishes what a failed record leaves behind, its letter: the dead letter, or the copy for a retry topic.
 type Parker interface {
-	// Park publishes the letter once, without blocking, and calls done exactly once, from any goroutine: with nil when every
-	// in-sync replica has it, with an error when it was refused. The consumer waits for done before the record counts as
-	// finished, and parks the letter again, after a backoff, when it was refused.
+	// Park publishes the letter once, without blocking, and calls done exactly once, from any goroutine: with nil when
+	// every in-sync replica has it, with an error when it was refused. The consumer waits for done before the record
+	// counts as finished, and parks the letter again, after a backoff, when it was refused.
 	Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error))
 }
 
@@ -32,26 +32,27 @@ func (AckedParker) Park(ctx context.Context, publisher Publisher, letter *kgo.Re
 	publisher.TryProduce(ctx, &record, func(_ *kgo.Record, err error) { done(err) })
 }
 
-// Publication timing. A produce request without an answer is given up after about requestLimit + answerLimit and repeated by the
-// client under the same producer id and sequence number, for as long as it takes: the broker writes it once, whichever of the
-// repeats arrive. Only a refusal (an answer that says no) comes back to the caller, who may then publish anew without making a
-// second copy. Hence there is no delivery timeout here: a client that gives up on an unanswered write can't know whether it
-// happened, and whoever publishes it again makes a duplicate.
+// Publication timing. A produce request without an answer is given up after about requestLimit + answerLimit and
+// repeated by the client under the same producer id and sequence number, for as long as it takes: the broker writes it
+// once, whichever of the repeats arrive. Only a refusal (an answer that says no) comes back to the caller, who may then
+// publish anew without making a second copy. Hence there is no delivery timeout here: a client that gives up on an
+// unanswered write can't know whether it happened, and whoever publishes it again makes a duplicate.
 const (
 	requestLimit = 1500 * time.Millisecond
 	answerLimit  = 1500 * time.Millisecond
-	// refusals is how often the client itself repeats a refused write, right after it has asked for the current leaders: a
-	// partition that has just moved is nobody's trouble. More would hide the refusals from the backoff and from the log.
+	// refusals is how often the client itself repeats a refused write, right after it has asked for the current
+	// leaders: a partition that has just moved is nobody's trouble. More would hide the refusals from the backoff and
+	// from the log.
 	refusals = 1
 	// patience is how long a publication may go unanswered before that is reported.
 	patience = 2 * time.Second
-	// maxLetter is the largest batch that is tried: a dead letter is larger than its record, and whether it is too large is for
-	// the broker to say.
+	// maxLetter is the largest batch that is tried: a dead letter is larger than its record, and whether it is too
+	// large is for the broker to say.
 	maxLetter = 16 << 20
 )
 
-// newProducer returns the client for dead letters and retry copies. It is a client of its own, so that a DLQ that doesn't answer holds up neither
-// heartbeats nor commits on a shared connection.
+// newProducer returns the client for dead letters and retry copies. It is a client of its own, so that a DLQ that
+// doesn't answer holds up neither heartbeats nor commits on a shared connection.
 func newProducer(config Config) (*kgo.Client, error) {
 	client, err := kgo.NewClient(slices.Concat(production(config), []kgo.Opt{
 		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID + "-dlq"), kgo.RequestTimeoutOverhead(answerLimit),

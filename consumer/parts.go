@@ -9,11 +9,11 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// Parts are what the consumer is made of; each can be replaced. All but Parker and Committer are called by one goroutine, and
-// none of them may block, but for the Committer.
+// Parts are what the consumer is made of; each can be replaced. All but Parker and Committer are called by one
+// goroutine, and none of them may block, but for the Committer.
 type Parts struct {
-	// Lane says which records go one after another: those with the same lane within a partition. ordered = false: the record
-	// waits for none.
+	// Lane says which records go one after another: those with the same lane within a partition. ordered = false: the
+	// record waits for none.
 	Lane func(record *kgo.Record) (lane uint64, ordered bool)
 	// Policy decides after each attempt.
 	Policy Policy
@@ -24,7 +24,8 @@ type Parts struct {
 	Router Router
 	// Parker publishes what the others make.
 	Parker Parker
-	// NewTracker makes the tracker of a newly assigned partition. In share groups and with transactions nobody asks it, nor the Committer.
+	// NewTracker makes the tracker of a newly assigned partition. In share groups and with transactions nobody asks it,
+	// nor the Committer.
 	NewTracker func() Tracker
 	// Committer commits what the trackers say.
 	Committer Committer
@@ -61,8 +62,9 @@ func sealerFor(envelope string) deadletter.Sealer {
 	return deadletter.Plain{}
 }
 
-// LaneFor returns the lanes of an ordering: none, partition, or key (the default). Under key, records without a key wait for none,
-// since there is no order among them to keep; two keys may share a lane by chance, which costs a little time and nothing else.
+// LaneFor returns the lanes of an ordering: none, partition, or key (the default). Under key, records without a key
+// wait for none, since there is no order among them to keep; two keys may share a lane by chance, which costs a little
+// time and nothing else.
 func LaneFor(ordering string) func(*kgo.Record) (uint64, bool) {
 	switch ordering {
 	case OrderingNone:

@@ -36,7 +36,8 @@ type Policy interface {
 
 // Backoff is the wait between attempts.
 type Backoff struct {
-	// Initial is the wait after the first failure; with Exponential it doubles with each further one, up to Cap (0: no cap).
+	// Initial is the wait after the first failure; with Exponential it doubles with each further one, up to Cap (0: no
+	// cap).
 	Initial, Cap time.Duration
 	Exponential  bool
 	// Jitter is the most that is added at random; it comes on top of Cap.
@@ -46,8 +47,8 @@ type Backoff struct {
 // maxWait keeps an uncapped backoff from overflowing.
 const maxWait = 24 * time.Hour
 
-// Wait returns min(Initial·2^(n−1), Cap) + random(Jitter) for the n-th failure (n ≥ 1). random returns a duration from 0 to its
-// argument, both included.
+// Wait returns min(Initial·2^(n−1), Cap) + random(Jitter) for the n-th failure (n ≥ 1). random returns a duration from
+// 0 to its argument, both included.
 func (b Backoff) Wait(n int, random func(time.Duration) time.Duration) time.Duration {
 	limit := b.Cap
 	if limit <= 0 {
@@ -68,8 +69,8 @@ func Uniform(limit time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(limit) + 1))
 }
 
-// Bounded is the policy of the settings: success and logical failures finish a record, permanent ones dead-letter it at once,
-// everything else is retried until it was executed MaxAttempts times.
+// Bounded is the policy of the settings: success and logical failures finish a record, permanent ones dead-letter it at
+// once, everything else is retried until it was executed MaxAttempts times.
 type Bounded struct {
 	// MaxAttempts is the number of executions, the first included.
 	MaxAttempts int

@@ -100,8 +100,8 @@ func TestBoundedDecides(t *testing.T) {
 	}
 }
 
-// TestRetriesAreDueWhenThePolicySays drives the scheduler by the clock: attempts that take no time must be exactly the policy's
-// waits apart, whatever else is going on, and other lanes are not held up.
+// TestRetriesAreDueWhenThePolicySays drives the scheduler by the clock: attempts that take no time must be exactly the
+// policy's waits apart, whatever else is going on, and other lanes are not held up.
 func TestRetriesAreDueWhenThePolicySays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := Bounded{MaxAttempts: 4, Backoff: Backoff{Initial: 100 * ms, Cap: 300 * ms, Exponential: true}, Random: none}

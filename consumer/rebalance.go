@@ -25,8 +25,8 @@ type rebalance struct {
 	done       chan struct{}
 }
 
-// callback returns the client's rebalance callback: it hands the change to the loop and waits, since for as long as a callback
-// runs the partitions are still this member's. The loop bounds the wait.
+// callback returns the client's rebalance callback: it hands the change to the loop and waits, since for as long as a
+// callback runs the partitions are still this member's. The loop bounds the wait.
 func (l *loop) callback(change change) func(context.Context, *kgo.Client, map[string][]int32) {
 	return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 		event := rebalance{change: change, done: make(chan struct{})}
@@ -50,8 +50,8 @@ func (l *loop) callback(change change) func(context.Context, *kgo.Client, map[st
 	}
 }
 
-// restore hands on what the metadata of the offsets that the group holds says of an assignment. The client calls it before it fetches the first
-// record from those offsets, and waits.
+// restore hands on what the metadata of the offsets that the group holds says of an assignment. The client calls it
+// before it fetches the first record from those offsets, and waits.
 func (l *loop) restore(_ context.Context, _ *kgo.Client, offsets *kmsg.OffsetFetchResponse) error {
 	restored := map[TopicPartition][]Range{}
 	for _, group := range offsets.Groups {
@@ -97,8 +97,8 @@ func (l *loop) rebalance(event rebalance) {
 	l.report()
 }
 
-// drain is partitions on their way out: nothing new is begun in them, attempts and publications under way may end until work,
-// the finished prefix is committed, and at until they are dropped whatever happened.
+// drain is partitions on their way out: nothing new is begun in them, attempts and publications under way may end until
+// work, the finished prefix is committed, and at until they are dropped whatever happened.
 type drain struct {
 	homes       []*partition
 	work, until time.Time
@@ -169,7 +169,8 @@ func (l *loop) unclean(homes []*partition) bool {
 	return false
 }
 
-// uncommitted reports whether there is something to commit: a longer prefix, or, with offset metadata, anything finished since.
+// uncommitted reports whether there is something to commit: a longer prefix, or, with offset metadata, anything
+// finished since.
 func (l *loop) uncommitted(home *partition, prefix Prefix) bool {
 	return prefix.OK && prefix.Next > home.committed || l.config.Settings.OffsetMetadata && home.finished != home.recorded
 }
@@ -246,7 +247,8 @@ func (r *commitRequest) offsets() map[TopicPartition]Mark {
 	return marks
 }
 
-// commit has what is finished committed that no accepted commit says yet; one commit is under way at a time, so none can overtake another.
+// commit has what is finished committed that no accepted commit says yet; one commit is under way at a time, so none
+// can overtake another.
 func (l *loop) commit() {
 	if l.committing != nil {
 		return

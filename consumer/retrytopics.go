@@ -1,7 +1,8 @@
 package consumer
 
-// Retry topics: in place of waiting in memory, a record that failed goes on as a copy in the topic of its attempt. The copy takes over what was
-// promised for the record, so that the record's own offset is done once the copy is acknowledged.
+// Retry topics: in place of waiting in memory, a record that failed goes on as a copy in the topic of its attempt. The
+// copy takes over what was promised for the record, so that the record's own offset is done once the copy is
+// acknowledged.
 
 import (
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RetryTopicNames returns the retry topics of a topic whose records are executed maxRetries times at most: "TOPIC.retry-1" to
-// "TOPIC.retry-(maxRetries−1)". The k-th takes the copies of records that have failed k times.
+// RetryTopicNames returns the retry topics of a topic whose records are executed maxRetries times at most:
+// "TOPIC.retry-1" to "TOPIC.retry-(maxRetries−1)". The k-th takes the copies of records that have failed k times.
 func RetryTopicNames(topic string, maxRetries int) []string {
 	var names []string
 	for k := 1; k < maxRetries; k++ {
@@ -35,10 +36,11 @@ func originOf(record *kgo.Record) Origin {
 
 // Copier makes and reads retry copies.
 type Copier interface {
-	// Seal returns the copy of a record that has failed origin.Attempts times and is to be tried again at due. The record stays as it is.
+	// Seal returns the copy of a record that has failed origin.Attempts times and is to be tried again at due. The
+	// record stays as it is.
 	Seal(record *kgo.Record, origin Origin, due time.Time) *kgo.Record
-	// Open makes a copy into the record that it was made of, but for its position, says in origin what the copy says, and returns when it is due.
-	// A record that is no copy is left as it is and due at once.
+	// Open makes a copy into the record that it was made of, but for its position, says in origin what the copy says,
+	// and returns when it is due. A record that is no copy is left as it is and due at once.
 	Open(record *kgo.Record, origin *Origin) (due time.Time)
 }
 
@@ -52,8 +54,8 @@ const (
 	HeaderRetryEpoch     = "retry-source-epoch"
 )
 
-// HeaderCopier keeps key, value and headers as they are and appends six headers. They are known by being the last six, so an original that has
-// headers of these names keeps them.
+// HeaderCopier keeps key, value and headers as they are and appends six headers. They are known by being the last six,
+// so an original that has headers of these names keeps them.
 type HeaderCopier struct{}
 
 // Seal implements Copier.

@@ -14,9 +14,11 @@ type task struct {
 	slot   uint64
 	// attempts is how often the handler was called for it.
 	attempts int
-	// origin is where the record was first, and how often it was tried before this delivery: itself and never, unless it is a retry copy.
+	// origin is where the record was first, and how often it was tried before this delivery: itself and never, unless
+	// it is a retry copy.
 	origin Origin
-	// letter is what is published once it has failed: the dead letter, or the retry copy; tries is how often that was refused.
+	// letter is what is published once it has failed: the dead letter, or the retry copy; tries is how often that was
+	// refused.
 	letter *kgo.Record
 	tries  int
 
@@ -53,8 +55,8 @@ type lineKey struct {
 	lane uint64
 }
 
-// scheduler says which task comes next: due retries before fresh records, and never two of one line at a time. A task that
-// waits holds up its own line only. It has no goroutine and no clock; the loop drives it.
+// scheduler says which task comes next: due retries before fresh records, and never two of one line at a time. A task
+// that waits holds up its own line only. It has no goroutine and no clock; the loop drives it.
 type scheduler struct {
 	lines map[lineKey]*line
 	fresh fifo
@@ -137,8 +139,9 @@ func (s *scheduler) release(t *task) {
 	s.fresh.push(l.first)
 }
 
-// forget removes all tasks of a partition; those with a worker or the Parker come back to the loop, but nothing follows them. What is with the Parker keeps
-// its timer: that a letter goes unanswered is to be reported, whoever has the partition by then.
+// forget removes all tasks of a partition; those with a worker or the Parker come back to the loop, but nothing follows
+// them. What is with the Parker keeps its timer: that a letter goes unanswered is to be reported, whoever has the
+// partition by then.
 func (s *scheduler) forget(home *partition) {
 	for key := range s.lines {
 		if key.home == home {

@@ -16,7 +16,8 @@ type modelTask struct {
 	state   string // fresh, active, timed, due
 }
 
-// TestTheSchedulerAgreesWithANaiveModel: fresh tasks in order of arrival, due ones before them, never two of a lane at a time.
+// TestTheSchedulerAgreesWithANaiveModel: fresh tasks in order of arrival, due ones before them, never two of a lane at
+// a time.
 func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScheduler()

@@ -1,7 +1,8 @@
 package consumer
 
-// Share groups (KIP-932): records are handed out by the broker, to any member, and each is acknowledged for itself. What was not acknowledged when the client
-// polls again would count as accepted, so a batch is brought to its end first.
+// Share groups (KIP-932): records are handed out by the broker, to any member, and each is acknowledged for itself.
+// What was not acknowledged when the client polls again would count as accepted, so a batch is brought to its end
+// first.
 
 import (
 	"context"
@@ -15,7 +16,8 @@ import (
 const (
 	// shareFetchWait is how long a broker may hold an empty fetch: brokers are asked one after another.
 	shareFetchWait = 100 * time.Millisecond
-	// shareIdle is how long a connection may be idle. With it goes the share session, and all records that are held; a batch may be in backoff for long.
+	// shareIdle is how long a connection may be idle. With it goes the share session, and all records that are held; a
+	// batch may be in backoff for long.
 	shareIdle = 10 * time.Minute
 )
 
@@ -54,8 +56,8 @@ func (c *Consumer) runShare(ctx context.Context) error {
 	return b.depart()
 }
 
-// acknowledge tells the broker, with the next request to it, what became of a record. A record whose time is over has been handed to somebody else; the broker
-// refuses its acknowledgement, which is harmless.
+// acknowledge tells the broker, with the next request to it, what became of a record. A record whose time is over has
+// been handed to somebody else; the broker refuses its acknowledgement, which is harmless.
 func acknowledge(t *task, how ending) {
 	switch how {
 	case finished:
@@ -67,8 +69,9 @@ func acknowledge(t *task, how ending) {
 	}
 }
 
-// newShareClient returns the client that consumes as a member of a share group. It fetches only while it is polled, and no more than it is asked for: what it
-// held in store would wait for the batch before it, while its acquisition lock runs out, and would be released at a stop, which counts as a delivery.
+// newShareClient returns the client that consumes as a member of a share group. It fetches only while it is polled, and
+// no more than it is asked for: what it held in store would wait for the batch before it, while its acquisition lock
+// runs out, and would be released at a stop, which counts as a delivery.
 func (b *batch) newShareClient() (*kgo.Client, error) {
 	client, err := kgo.NewClient(slices.Concat(b.connection(), []kgo.Opt{
 		kgo.ShareGroup(b.config.Group), kgo.ConsumeTopics(b.config.Topic),

@@ -18,7 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// newShareBench is a bench whose share group begins at the start of its topics, and whose members hear of each other soon.
+// newShareBench is a bench whose share group begins at the start of its topics, and whose members hear of each other
+// soon.
 func newShareBench(t *testing.T, partitions int32) *bench {
 	b := newBenchWith(t, partitions, []string{inputTopic, dlqTopic}, kfake.BrokerConfigs(map[string]string{"group.share.heartbeat.interval.ms": "50"}))
 	b.cluster.SetGroupConfigs(groupID, map[string]string{"share.auto.offset.reset": "earliest"})
@@ -31,7 +32,8 @@ func shareSettings(retry string) Settings {
 	return settings
 }
 
-// shareLag is how many records of the input the share group is not done with; -1 while it has not begun with some partition.
+// shareLag is how many records of the input the share group is not done with; -1 while it has not begun with some
+// partition.
 func (b *bench) shareLag(partitions int32) int64 {
 	b.Helper()
 	group := kmsg.NewDescribeShareGroupOffsetsRequestGroup()
@@ -112,8 +114,8 @@ func (a *acknowledgements) count(status kgo.AckStatus) (n int) {
 	return n
 }
 
-// TestShareGroupsFinishEveryRecord: with one instance, and with two of which one is stopped in the middle, each record ends as its class says and is
-// acknowledged for good.
+// TestShareGroupsFinishEveryRecord: with one instance, and with two of which one is stopped in the middle, each record
+// ends as its class says and is acknowledged for good.
 func TestShareGroupsFinishEveryRecord(t *testing.T) {
 	for _, retry := range []string{RetryInPlace, RetryRedelivery} {
 		for _, instances := range []int{1, 2} {
@@ -193,7 +195,8 @@ func tryShare(t *testing.T, retry string, instances int) {
 	}
 }
 
-// TestAShareGroupsStopReleasesWhatIsNotDone: of a batch of 300, 256 attempts run at the stop and succeed, one record is in backoff, the others were not begun.
+// TestAShareGroupsStopReleasesWhatIsNotDone: of a batch of 300, 256 attempts run at the stop and succeed, one record is
+// in backoff, the others were not begun.
 func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	b := newShareBench(t, 1)
@@ -239,7 +242,8 @@ func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 	}
 }
 
-// TestAStopLosesNoRecordAtItsLastDelivery: released at its last delivery a record would be gone. Those that were not begun then are dead-lettered.
+// TestAStopLosesNoRecordAtItsLastDelivery: released at its last delivery a record would be gone. Those that were not
+// begun then are dead-lettered.
 func TestAStopLosesNoRecordAtItsLastDelivery(t *testing.T) {
 	t.Parallel()
 	b := newShareBench(t, 1)
@@ -326,7 +330,8 @@ func TestWithoutADLQWhatFailsIsRejected(t *testing.T) {
 	}
 }
 
-// TestARecordLateForItsAcknowledgement: the broker has handed it to somebody else by then, and refuses; the consumer goes on.
+// TestARecordLateForItsAcknowledgement: the broker has handed it to somebody else by then, and refuses; the consumer
+// goes on.
 func TestARecordLateForItsAcknowledgement(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(t, 1, []string{inputTopic, dlqTopic}, kfake.BrokerConfigs(map[string]string{

@@ -1,9 +1,10 @@
 package consumer
 
-// Tracker knows which records of one assignment of one partition are finished, and how far it may be committed. It is used by
-// one goroutine.
+// Tracker knows which records of one assignment of one partition are finished, and how far it may be committed. It is
+// used by one goroutine.
 type Tracker interface {
-	// Add notes a fetched record and returns the slot to finish it by. Records are added in the order they were fetched.
+	// Add notes a fetched record and returns the slot to finish it by. Records are added in the order they were
+	// fetched.
 	Add(offset int64, epoch int32) (slot uint64)
 	// Finish notes that the record in the slot is finished; once per slot.
 	Finish(slot uint64)
@@ -13,12 +14,14 @@ type Tracker interface {
 
 // Prefix is how far an assignment is finished.
 type Prefix struct {
-	// Next is the offset to commit: one past the last record of the finished prefix, with that record's leader epoch. It never goes back.
-	// While no record is finished it is the first record's own offset, with epoch -1, and OK is false.
+	// Next is the offset to commit: one past the last record of the finished prefix, with that record's leader epoch.
+	// It never goes back. While no record is finished it is the first record's own offset, with epoch -1, and OK is
+	// false.
 	Next  int64
 	Epoch int32
 	OK    bool
-	// Open is the number of records at and after the first unfinished one; Beyond are the finished ones among them, ascending.
+	// Open is the number of records at and after the first unfinished one; Beyond are the finished ones among them,
+	// ascending.
 	Open   int
 	Beyond []Range
 }
@@ -26,8 +29,8 @@ type Prefix struct {
 // Range is offsets that follow one another, both ends included.
 type Range struct{ First, Last int64 }
 
-// PrefixTracker is a Tracker over a ring of the records since the first unfinished one. It goes by the fetched records, not by
-// offset arithmetic, since offsets have gaps (compaction, transaction markers).
+// PrefixTracker is a Tracker over a ring of the records since the first unfinished one. It goes by the fetched records,
+// not by offset arithmetic, since offsets have gaps (compaction, transaction markers).
 type PrefixTracker struct {
 	ring []trackedRecord // its length is a power of two
 	head uint64          // slot of the first unfinished record
@@ -96,7 +99,8 @@ func (t *PrefixTracker) beyond(limit int) []Range {
 	last := t.next - 1
 	for slot := t.head; slot < t.tail && limit > 0; slot++ {
 		record := t.at(slot)
-		// After a truncation of the log records come at lower offsets again: what is said of the higher ones is not said of these.
+		// After a truncation of the log records come at lower offsets again: what is said of the higher ones is not
+		// said of these.
 		if !record.done || record.offset <= last {
 			continue
 		}

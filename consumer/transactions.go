@@ -1,7 +1,8 @@
 package consumer
 
-// Transactions: the dead letters of a batch and its offsets are written in one transaction (exactly-once dead-lettering). Who reads committed data only sees a
-// dead letter if and only if its record is committed: it is neither lost nor there twice.
+// Transactions: the dead letters of a batch and its offsets are written in one transaction (exactly-once
+// dead-lettering). Who reads committed data only sees a dead letter if and only if its record is committed: it is
+// neither lost nor there twice.
 
 import (
 	"context"
@@ -15,21 +16,24 @@ import (
 )
 
 const (
-	// holdLimit is how long a rebalance waits for the batch that is worked on to be committed; then the batch is given up. Together with revokeLimit and
-	// the abort it is less than rebalanceTimeout.
+	// holdLimit is how long a rebalance waits for the batch that is worked on to be committed; then the batch is given
+	// up. Together with revokeLimit and the abort it is less than rebalanceTimeout.
 	holdLimit = 4 * time.Second
-	// endPatience is how long the end of a transaction may take before a rebalance that waits for it is let in: it may wait for the rebalance in turn.
+	// endPatience is how long the end of a transaction may take before a rebalance that waits for it is let in: it may
+	// wait for the rebalance in turn.
 	endPatience = time.Second
 	// endLimit bounds the end of a transaction: an abort waits for unanswered writes. Then the client is given up.
 	endLimit = 10 * time.Second
 )
 
-// transactor works batch by batch, each in one transaction. While the attempts are made nothing of it exists: the dead letters are kept, and written when all of
-// the batch is done. So a transaction is as short as can be, however long the retries take.
+// transactor works batch by batch, each in one transaction. While the attempts are made nothing of it exists: the dead
+// letters are kept, and written when all of the batch is done. So a transaction is as short as can be, however long the
+// retries take.
 type transactor struct {
 	*batch
 	session *kgo.GroupTransactSession
-	// over are the tasks of the batch that are done, letters those of them that leave a dead letter, in the order in which they are written.
+	// over are the tasks of the batch that are done, letters those of them that leave a dead letter, in the order in
+	// which they are written.
 	over, letters []*task
 	// complete: no record of the batch was released.
 	complete bool
@@ -39,10 +43,11 @@ type transactor struct {
 	mu sync.Mutex
 	// owned are the partitions that are assigned.
 	owned map[TopicPartition]struct{}
-	// known is what came of the records of transactions that were not committed, for as long as their partitions stay here. They are polled again,
-	// but need not be processed again: attempts would exceed what was promised.
+	// known is what came of the records of transactions that were not committed, for as long as their partitions stay
+	// here. They are polled again, but need not be processed again: attempts would exceed what was promised.
 	known map[recordAt]*task
-	// taken is closed when a partition is taken away: the session then commits nothing until the next batch. idle is closed while no attempts are made.
+	// taken is closed when a partition is taken away: the session then commits nothing until the next batch. idle is
+	// closed while no attempts are made.
 	taken, idle chan struct{}
 	isTaken     bool
 }
@@ -57,7 +62,8 @@ func placeOf(record *kgo.Record) recordAt {
 	return recordAt{TopicPartition{record.Topic, record.Partition}, record.Offset}
 }
 
-// runTransactions consumes until ctx ends. A client whose producer was fenced off, or that does not know what became of its transaction, is replaced.
+// runTransactions consumes until ctx ends. A client whose producer was fenced off, or that does not know what became of
+// its transaction, is replaced.
 func (c *Consumer) runTransactions(ctx context.Context) error {
 	x := &transactor{}
 	x.batch = newBatch(c, x.onEnded)
@@ -128,7 +134,8 @@ func onBlocked(_ context.Context, client *kgo.Client) {
 	time.AfterFunc(holdLimit, client.AllowRebalance)
 }
 
-// onTaken has the batch that is worked on given up, and waits until no attempts are made any more: for as long the partitions are still this member's.
+// onTaken has the batch that is worked on given up, and waits until no attempts are made any more: for as long the
+// partitions are still this member's.
 func (x *transactor) onTaken(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	if len(partitions) == 0 {
 		return
@@ -214,8 +221,9 @@ func (x *transactor) onEnded(t *task, how ending) {
 	x.over = append(x.over, t)
 }
 
-// write writes the dead letters in a transaction, and all of them in another one when any was refused, for as long as it takes. It reports whether they are
-// written; they are not when the batch was taken away or there is no more time at a stop. The transaction is then aborted.
+// write writes the dead letters in a transaction, and all of them in another one when any was refused, for as long as
+// it takes. It reports whether they are written; they are not when the batch was taken away or there is no more time at
+// a stop. The transaction is then aborted.
 func (x *transactor) write(ctx context.Context, taken <-chan struct{}) (bool, error) {
 	x.inFlight = len(x.letters)
 	defer func() { x.inFlight = 0 }()
@@ -248,8 +256,9 @@ func (x *transactor) write(ctx context.Context, taken <-chan struct{}) (bool, er
 
 var errInterrupted = errors.New("the batch is given up")
 
-// publishAll hands the letters to the Parker and waits for all of its answers, at a stop for as long as attempts may take. It has no other limit: when the
-// coordinator aborts a transaction that takes too long, that is an answer to what is not written yet.
+// publishAll hands the letters to the Parker and waits for all of its answers, at a stop for as long as attempts may
+// take. It has no other limit: when the coordinator aborts a transaction that takes too long, that is an answer to what
+// is not written yet.
 func (x *transactor) publishAll(ctx context.Context, taken <-chan struct{}) (refusal error) {
 	type answer struct {
 		task *task
@@ -308,7 +317,8 @@ func (x *transactor) abort(ctx context.Context) error {
 	return nil
 }
 
-// commitBatch ends the batch: its offsets are committed together with the letters that are written, or it will be polled again.
+// commitBatch ends the batch: its offsets are committed together with the letters that are written, or it will be
+// polled again.
 func (x *transactor) commitBatch(ctx context.Context, written bool) error {
 	x.noteStop(ctx)
 	x.mu.Lock()
@@ -316,8 +326,8 @@ func (x *transactor) commitBatch(ctx context.Context, written bool) error {
 		x.taken, x.isTaken = make(chan struct{}), false
 	}
 	x.mu.Unlock()
-	// The session asks for a heartbeat first. Who is to give up partitions (or has lost them) makes none before the rebalance is let in: in the consumer
-	// protocol in any case, in the classic one after a loss.
+	// The session asks for a heartbeat first. Who is to give up partitions (or has lost them) makes none before the
+	// rebalance is let in: in the consumer protocol in any case, in the classic one after a loss.
 	if x.config.Settings.GroupProtocol == ProtocolConsumer {
 		x.client.AllowRebalance()
 	}

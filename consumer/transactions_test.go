@@ -46,7 +46,8 @@ func everyTenth(seen *calls) Handler {
 	}
 }
 
-// expectExactlyOnce: each record had the attempts that it may have, the dead letters are there once, and everything is committed.
+// expectExactlyOnce: each record had the attempts that it may have, the dead letters are there once, and everything is
+// committed.
 func (b *bench) expectExactlyOnce(seen *calls, records int64) {
 	b.Helper()
 	b.eventually("everything is committed", func() bool { return b.committed(0) == records })
@@ -104,7 +105,8 @@ func TestARefusedDeadLetterAbortsTheTransactionAndNotTheWork(t *testing.T) {
 	b.eventually("the trouble is over", func() bool { return len(run.Health().Trouble) == 0 && run.Health().Assigned != nil })
 }
 
-// TestOutcomesOutliveATransaction: a transaction whose offsets are refused is aborted. Its records come again, but are not processed again.
+// TestOutcomesOutliveATransaction: a transaction whose offsets are refused is aborted. Its records come again, but are
+// not processed again.
 func TestOutcomesOutliveATransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -181,7 +183,8 @@ func TestAFencedProducerIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAStopCommitsWholeTransactionsOnly: what still runs at the stop ends in time or not; then the batch is committed with its dead letter, or nothing of it.
+// TestAStopCommitsWholeTransactionsOnly: what still runs at the stop ends in time or not; then the batch is committed
+// with its dead letter, or nothing of it.
 func TestAStopCommitsWholeTransactionsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		finishes  bool
@@ -255,7 +258,8 @@ func TestEmptyBatchesBeginNoTransaction(t *testing.T) {
 	}
 }
 
-// TestARebalanceWaitsForTheBatch: a second instance joins while a record is in backoff. The batch is committed first, so nothing of it is done twice.
+// TestARebalanceWaitsForTheBatch: a second instance joins while a record is in backoff. The batch is committed first,
+// so nothing of it is done twice.
 func TestARebalanceWaitsForTheBatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -276,7 +280,8 @@ func TestARebalanceWaitsForTheBatch(t *testing.T) {
 	}
 }
 
-// TestALongBatchGivesWay: a rebalance does not wait for longer than the group would; the batch is given up, and nothing is lost.
+// TestALongBatchGivesWay: a rebalance does not wait for longer than the group would; the batch is given up, and nothing
+// is lost.
 func TestALongBatchGivesWay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -299,8 +304,8 @@ func TestALongBatchGivesWay(t *testing.T) {
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 40 })
 }
 
-// TestAMemberThatStopsWhileItJoins: a rebalance waits for the first instance's batch; the second, which waits for the rebalance, is stopped meanwhile. It must be
-// given nothing any more.
+// TestAMemberThatStopsWhileItJoins: a rebalance waits for the first instance's batch; the second, which waits for the
+// rebalance, is stopped meanwhile. It must be given nothing any more.
 func TestAMemberThatStopsWhileItJoins(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)

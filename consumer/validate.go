@@ -83,7 +83,8 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkExhausted: a process ends because of a record only where it would have to give the record up, and where it can leave the record uncommitted.
+// checkExhausted: a process ends because of a record only where it would have to give the record up, and where it can
+// leave the record uncommitted.
 func (s Settings) checkExhausted(check func(bool, string, ...any)) {
 	check(s.OnExhausted == ExhaustedFinish || s.OnExhausted == ExhaustedExit, "on_exhausted is %q: it is finish or exit", s.OnExhausted)
 	exit := s.OnExhausted == ExhaustedExit
@@ -112,7 +113,8 @@ func (s Settings) checkFailure(check func(bool, string, ...any)) {
 		"dlq_on_failure crash goes with retry in-place, in a consumer group and without transactions")
 }
 
-// deliveryLimit is how often brokers deliver a record of a share group at most, by default (group.share.delivery.count.limit): released once more, it is gone.
+// deliveryLimit is how often brokers deliver a record of a share group at most, by default
+// (group.share.delivery.count.limit): released once more, it is gone.
 const deliveryLimit = 5
 
 // checkShare: in a share group nothing is assigned and nothing is committed, and no order is promised.
@@ -144,9 +146,9 @@ func (s Settings) checkTransactions(check func(ok bool, format string, args ...a
 	check(!s.OffsetMetadata, "offset_metadata doesn't go with transactions: a batch is committed as a whole, so nothing is finished beyond it")
 }
 
-// Handler processes one record. It returns nil for a success and an error otherwise, classed if it is an *Error; it must honour
-// ctx, which ends after Settings.AttemptTimeout. It is called from many goroutines, but never twice at a time for one record. A
-// panic counts as a permanent failure of the record: a poison record must not stop the consumer.
+// Handler processes one record. It returns nil for a success and an error otherwise, classed if it is an *Error; it
+// must honour ctx, which ends after Settings.AttemptTimeout. It is called from many goroutines, but never twice at a
+// time for one record. A panic counts as a permanent failure of the record: a poison record must not stop the consumer.
 type Handler func(ctx context.Context, record *kgo.Record) error
 
 // Config says what a consumer consumes.
@@ -155,14 +157,14 @@ type Config struct {
 	Bootstrap []string
 	// Topic is consumed, DLQTopic takes the dead letters.
 	Topic, DLQTopic string
-	// ReplayTopic is where dead letters come back from, if not through Topic: what is in it is consumed as if it were in Topic. "" : there is none. In share groups
-	// and with transactions it is not consumed.
+	// ReplayTopic is where dead letters come back from, if not through Topic: what is in it is consumed as if it were
+	// in Topic. "" : there is none. In share groups and with transactions it is not consumed.
 	ReplayTopic string
-	// RetryTopics take the retry copies where Settings.Retry is topics, the k-th those that have failed k times: MaxRetries−1 of them, see
-	// RetryTopicNames, which gives the default.
+	// RetryTopics take the retry copies where Settings.Retry is topics, the k-th those that have failed k times:
+	// MaxRetries−1 of them, see RetryTopicNames, which gives the default.
 	RetryTopics []string
-	// InstanceID is the member's group.instance.id where Settings.StaticMembership is set, and the transactional id where Settings.Transactions is: its own
-	// within the group, and the same after a restart.
+	// InstanceID is the member's group.instance.id where Settings.StaticMembership is set, and the transactional id
+	// where Settings.Transactions is: its own within the group, and the same after a restart.
 	InstanceID string
 	// Group is the consumer group, ClientID what the client calls itself to the brokers.
 	Group, ClientID string
@@ -173,8 +175,8 @@ type Config struct {
 	Node    *Node
 	Handler Handler
 	Logger  zerolog.Logger
-	// SessionTimeout is how long the group waits for a member that has gone silent; default 6s, the least that brokers allow
-	// unless told otherwise.
+	// SessionTimeout is how long the group waits for a member that has gone silent; default 6s, the least that brokers
+	// allow unless told otherwise.
 	SessionTimeout time.Duration
 	// Options are added to the Kafka clients' (SASL, TLS).
 	Options []kgo.Opt

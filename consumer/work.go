@@ -78,8 +78,8 @@ func (l *loop) commitRequests() {
 	}
 }
 
-// mailbox takes outcomes from many goroutines without ever blocking them; a task has one outcome under way at most, so it holds
-// no more than there are records in flight.
+// mailbox takes outcomes from many goroutines without ever blocking them; a task has one outcome under way at most, so
+// it holds no more than there are records in flight.
 type mailbox struct {
 	wake chan struct{}
 

@@ -17,7 +17,8 @@ func ordinary() (*kgo.Record, Failure) {
 	}}, f
 }
 
-// perCPU reports how many letters a second of one core's time is enough for, which does not depend on what else the machine does.
+// perCPU reports how many letters a second of one core's time is enough for, which does not depend on what else the
+// machine does.
 func perCPU(b *testing.B, do func()) {
 	b.Helper()
 	b.ReportAllocs()

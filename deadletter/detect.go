@@ -9,7 +9,8 @@ import (
 // RawName is what a letter is in that no dialect can open.
 const RawName = "raw"
 
-// Raw opens what is in no dialect: it says nothing of it, and a replay gives it back as it is, to a topic that it doesn't name.
+// Raw opens what is in no dialect: it says nothing of it, and a replay gives it back as it is, to a topic that it
+// doesn't name.
 type Raw struct{}
 
 // OpenerNamed returns what opens letters of the dialect, or of none (RawName).
@@ -53,8 +54,9 @@ func (Detected) IsFailureHeader(name string) bool {
 
 // Detect returns the name of the dialect that the letter is in, and what opens it; RawName and Raw if it is in none.
 //
-// A letter is in a dialect if it has more than half of the fields that every letter of it has: a damaged letter is still recognised, and a record whose application uses one
-// or two of the names is not. Where it is in several, which a letter is that was dead-lettered again by another system, whole ones come before damaged ones, and of those the one
+// A letter is in a dialect if it has more than half of the fields that every letter of it has: a damaged letter is
+// still recognised, and a record whose application uses one or two of the names is not. Where it is in several, which a
+// letter is that was dead-lettered again by another system, whole ones come before damaged ones, and of those the one
 // with the most fields is taken: the most specific.
 func Detect(letter *kgo.Record) (string, Opener) {
 	name, opener, best := RawName, Opener(Raw{}), 0

@@ -99,7 +99,8 @@ func anyFailure() *rapid.Generator[Failure] {
 	})
 }
 
-// heldBy returns what of the failure a letter of the dialect tells, and what of the record's headers a replay gives back.
+// heldBy returns what of the failure a letter of the dialect tells, and what of the record's headers a replay gives
+// back.
 func heldBy(name string, f Failure, record *kgo.Record, letter Failure) (Failure, []kgo.RecordHeader) {
 	utf8 := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 	own := slices.Clone(record.Headers)
@@ -334,7 +335,8 @@ func TestManagementPayloads(t *testing.T) {
 	}
 }
 
-// anothersEntry is an entry as the management schema shows it, of a system that knows nothing of this program: its metadata is its own.
+// anothersEntry is an entry as the management schema shows it, of a system that knows nothing of this program: its
+// metadata is its own.
 const anothersEntry = `{
   "id": "7d0a1f7e-6a3c-4f5b-9f0e-6a8e4f2f9d10",
   "eventId": "0b9f3f3e-1c2d-4f5b-9f0e-6a8e4f2f9d10",
@@ -353,7 +355,8 @@ const anothersEntry = `{
   "createdAt": "2026-02-11T12:00:07.5+0100", "updatedAt": "2026-02-11T12:05:30"
 }`
 
-// The original event of another producer's entry is found in it, whatever it calls metadata, and goes back as the entry has it.
+// The original event of another producer's entry is found in it, whatever it calls metadata, and goes back as the entry
+// has it.
 func TestManagementOpensEntriesOfOthers(t *testing.T) {
 	letter := &kgo.Record{Key: []byte("k"), Value: []byte(anothersEntry)}
 	name, opener := Detect(letter)

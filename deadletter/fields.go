@@ -13,8 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// fields notes which of a dialect's fields a letter has in a form that can be decoded. Of several headers of one name the last counts, as for every Kafka client:
-// each one sets its field anew, also to missing. A field has the number that is its place in the list given to missing; there are 16 at most.
+// fields notes which of a dialect's fields a letter has in a form that can be decoded. Of several headers of one name
+// the last counts, as for every Kafka client: each one sets its field anew, also to missing. A field has the number
+// that is its place in the list given to missing; there are 16 at most.
 type fields uint16
 
 func (f *fields) note(field int, decoded bool) {
@@ -100,7 +101,8 @@ func last(headers []kgo.RecordHeader, name string) (header kgo.RecordHeader, fou
 	return kgo.RecordHeader{}, false
 }
 
-// backToSource prepares a replay for the dialects that keep a record as it was and give it back to the topic it came from.
+// backToSource prepares a replay for the dialects that keep a record as it was and give it back to the topic it came
+// from.
 func backToSource(dialect Dialect, letter *kgo.Record) *kgo.Record {
 	failure, _ := dialect.Open(letter)
 	return &kgo.Record{
@@ -109,11 +111,13 @@ func backToSource(dialect Dialect, letter *kgo.Record) *kgo.Record {
 	}
 }
 
-// ownHeaders returns the headers that a letter's record had: all but those that the envelope put on. A record may have headers of its own with the dialect's names, and an
-// envelope says each thing once; so of each name one is the envelope's, the last, or the first in a dialect that writes before the record's headers. A letter that was
-// put back as it was and failed again has several envelopes, as many as there are of every field that each has: all of them go.
+// ownHeaders returns the headers that a letter's record had: all but those that the envelope put on. A record may have
+// headers of its own with the dialect's names, and an envelope says each thing once; so of each name one is the
+// envelope's, the last, or the first in a dialect that writes before the record's headers. A letter that was put back
+// as it was and failed again has several envelopes, as many as there are of every field that each has: all of them go.
 //
-// What can't be told is taken for the envelope's: a header whose name is that of a field which a letter may lack, and this one does.
+// What can't be told is taken for the envelope's: a header whose name is that of a field which a letter may lack, and
+// this one does.
 func ownHeaders(headers []kgo.RecordHeader, dialect Dialect) []kgo.RecordHeader {
 	kept := make([]kgo.RecordHeader, 0, len(headers))
 	owned := func(header kgo.RecordHeader) bool { return dialect.IsFailureHeader(header.Key) }
@@ -155,7 +159,8 @@ func countEnvelopes(headers []kgo.RecordHeader, fields []string) int {
 	return least
 }
 
-// sealed returns the headers that a letter of the record keeps: all of them, unless the record is a letter itself, put back without being prepared.
+// sealed returns the headers that a letter of the record keeps: all of them, unless the record is a letter itself, put
+// back without being prepared.
 func sealed(record *kgo.Record, dialect Dialect) []kgo.RecordHeader {
 	owned := func(header kgo.RecordHeader) bool { return dialect.IsFailureHeader(header.Key) }
 	if !slices.ContainsFunc(record.Headers, owned) || countEnvelopes(record.Headers, dialect.Traits().Fields) == 0 {
@@ -218,7 +223,8 @@ func (e *envelope) int64(name string, n int64) {
 	e.end(name, start)
 }
 
-// bigInteger appends a header with the shortest two's complement of the number, as java.math.BigInteger.toByteArray gives it.
+// bigInteger appends a header with the shortest two's complement of the number, as java.math.BigInteger.toByteArray
+// gives it.
 func (e *envelope) bigInteger(name string, n int64) {
 	start := len(e.text)
 	size := 1
@@ -261,7 +267,8 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// asciiText writes what is not ASCII as Python's backslashreplace does: \xhh for a byte that is no UTF-8 and for U+0080 to U+00FF, \uhhhh and \Uhhhhhhhh.
+// asciiText writes what is not ASCII as Python's backslashreplace does: \xhh for a byte that is no UTF-8 and for U+0080
+// to U+00FF, \uhhhh and \Uhhhhhhhh.
 func asciiText(text string) []byte {
 	if !strings.ContainsFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) {
 		return []byte(text)

@@ -49,7 +49,8 @@ func TestReplayWritesNoCodec(t *testing.T) {
 	}
 }
 
-// A batch is as large as the topic takes: not larger, or it is refused with all its records; not smaller, or a record that fits is.
+// A batch is as large as the topic takes: not larger, or it is refused with all its records; not smaller, or a record
+// that fits is.
 func TestReplayFillsBatchesAsTheTopicTakesThem(t *testing.T) {
 	b := newBench(t)
 	limit := "30000"

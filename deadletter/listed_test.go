@@ -37,7 +37,8 @@ func TestListedSelectsByOneHeaderOnly(t *testing.T) {
 	}
 }
 
-// A letter must be found again by the record's id whatever is left of the record in it: where it was, two dialects don't say, and headers some don't keep or a consumer drops.
+// A letter must be found again by the record's id whatever is left of the record in it: where it was, two dialects
+// don't say, and headers some don't keep or a consumer drops.
 func TestListedFindsTheLettersOfEveryDialect(t *testing.T) {
 	const id, other = "dlqbench-id-0000-0041", "dlqbench-id-0000-0042"
 	selection := func(dialect Opener, wanted string) func(*kgo.Record) bool {

@@ -32,17 +32,26 @@ const (
 // managementPending is the status of an entry that nothing was done about.
 const managementPending = "pending"
 
-// Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key the record's, and there are no headers.
+// Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key the
+// record's, and there are no headers.
 //
-// Of entries that this program writes, originalEvent.payload is the value where it is JSON that comes out of an encoder byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
-// originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic, partition, offset), who gave it its timestamp, and its headers, their values in base64 (a name that is not UTF-8, as Kafka wants names to be, has U+FFFD for what is none). eventId is the
-// event's event_id header, where it has none its position; pattern its type header, where it has none its topic; subscriberId the group. error.type, code and stackTrace are the class of the error, its code and stack; error.context holds the service and the instance.
-// retryCount counts the attempts after the first, maxRetries how many of those there may be. The history of single retries is not known here, so retryHistory is empty.
+// Of entries that this program writes, originalEvent.payload is the value where it is JSON that comes out of an encoder
+// byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
+// originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic,
+// partition, offset), who gave it its timestamp, and its headers, their values in base64 (a name that is not UTF-8, as
+// Kafka wants names to be, has U+FFFD for what is none). eventId is the event's event_id header, where it has none its
+// position; pattern its type header, where it has none its topic; subscriberId the group. error.type, code and
+// stackTrace are the class of the error, its code and stack; error.context holds the service and the instance.
+// retryCount counts the attempts after the first, maxRetries how many of those there may be. The history of single
+// retries is not known here, so retryHistory is empty.
 //
-// The document leaves metadata to whoever writes the entry. One without metadata.encoding is another producer's: its event is the whole of originalEvent, in the form in which the entry has it, and that is what a replay
-// gives back; metadata.topic, partition and offset say where it was if they are there. Of error.context, what is neither serviceName nor instance is kept as the failure's Context.
+// The document leaves metadata to whoever writes the entry. One without metadata.encoding is another producer's: its
+// event is the whole of originalEvent, in the form in which the entry has it, and that is what a replay gives back;
+// metadata.topic, partition and offset say where it was if they are there. Of error.context, what is neither
+// serviceName nor instance is kept as the failure's Context.
 //
-// A record that is an entry itself, put back without being prepared, keeps its id, its event and its createdAt. A replay goes to the topic the record came from.
+// A record that is an entry itself, put back without being prepared, keeps its id, its event and its createdAt. A
+// replay goes to the topic the record came from.
 type Management struct{}
 
 // The JSON of an entry. What is a pointer tells whether the field is there.
@@ -99,7 +108,8 @@ type managementMetadata struct {
 	Headers       []managementHeader `json:"headers"`
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Metadata of another producer may be anything: what of it is not of the form that is known here says nothing.
+// UnmarshalJSON implements json.Unmarshaler. Metadata of another producer may be anything: what of it is not of the
+// form that is known here says nothing.
 func (m *managementMetadata) UnmarshalJSON(data []byte) error {
 	type fields managementMetadata
 	said := fields{}
@@ -163,7 +173,8 @@ func openContext(context map[string]json.RawMessage, failure *Failure) {
 	}
 }
 
-// isoTime is an ISO 8601 time: RFC 3339, as it is written here, or without a colon in the zone, or without a zone, which is then UTC.
+// isoTime is an ISO 8601 time: RFC 3339, as it is written here, or without a colon in the zone, or without a zone,
+// which is then UTC.
 type isoTime struct{ time.Time }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -218,7 +229,8 @@ func (Management) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	return &kgo.Record{Key: record.Key, Value: entry.encode(), Partition: failure.Partition, Timestamp: failure.Time}
 }
 
-// encode writes the entry down. Nothing in it can fail to be encoded: a text that is no UTF-8 comes out with U+FFFD, a payload was checked.
+// encode writes the entry down. Nothing in it can fail to be encoded: a text that is no UTF-8 comes out with U+FFFD, a
+// payload was checked.
 func (m *managementEntry) encode() []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

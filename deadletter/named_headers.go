@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// OwnHeaders is a dialect of a service's own: key, value and headers stay, and headers that the service names hold the metadata. It is written
-// "headers:FIELD=HEADER,…", fields as in OwnHeaderFields.
+// OwnHeaders is a dialect of a service's own: key, value and headers stay, and headers that the service names hold the
+// metadata. It is written "headers:FIELD=HEADER,…", fields as in OwnHeaderFields.
 type OwnHeaders struct {
 	// fields and headers are parallel, in the order of OwnHeaderFields.
 	fields, headers []string
@@ -20,14 +20,15 @@ type OwnHeaders struct {
 // ownHeadersPrefix begins the name of such a dialect.
 const ownHeadersPrefix = "headers:"
 
-// OwnHeaderFields are the fields that headers of one's own can hold: numbers in decimal or as 4 or 8 bytes, big-endian; time as RFC 3339 or
-// milliseconds since 1970; the rest as UTF-8.
+// OwnHeaderFields are the fields that headers of one's own can hold: numbers in decimal or as 4 or 8 bytes, big-endian;
+// time as RFC 3339 or milliseconds since 1970; the rest as UTF-8.
 func OwnHeaderFields() []string {
 	return []string{"topic", "partition", "offset", "attempts", "reason", "class", "time"}
 }
 
-// OwnHeadersName returns the name of the dialect that keeps each field in the header of that name. The error names a field that is not known, a
-// header that is named twice or can't be written down, or a topic that is missing: without it nothing that a letter says could be checked.
+// OwnHeadersName returns the name of the dialect that keeps each field in the header of that name. The error names a
+// field that is not known, a header that is named twice or can't be written down, or a topic that is missing: without
+// it nothing that a letter says could be checked.
 func OwnHeadersName(headers map[string]string) (string, error) {
 	var parts []string
 	seen := map[string]string{}

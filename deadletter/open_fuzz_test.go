@@ -73,9 +73,8 @@ func equalHeaders(a, b *kgo.Record) bool {
 	return slices.EqualFunc(a.Headers, b.Headers, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) })
 }
 
-// FuzzEveryDialect: whatever a letter holds, opening, preparing and sealing it in any dialect neither panics nor takes memory out of proportion, and says either what a field
-// holds or that
-// it is missing.
+// FuzzEveryDialect: whatever a letter holds, opening, preparing and sealing it in any dialect neither panics nor takes
+// memory out of proportion, and says either what a field holds or that it is missing.
 func FuzzEveryDialect(f *testing.F) {
 	for _, one := range dialects() {
 		for _, failed := range []Failure{told(), hostile(), {}} {

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hostileHeaders draws headers of a record's own: names twice, null and empty values, names of the dialect's own, names and values that are not UTF-8.
+// hostileHeaders draws headers of a record's own: names twice, null and empty values, names of the dialect's own, names
+// and values that are not UTF-8.
 func hostileHeaders(dialect Dialect) *rapid.Generator[[]kgo.RecordHeader] {
 	names := append([]string{"", "trace", "X-Trace", "x-original-offset", "dlqbench-id"}, dialect.Traits().Fields...)
 	if dialect != (Management{}) { // JSON has no such texts
@@ -28,7 +29,8 @@ func hostileHeaders(dialect Dialect) *rapid.Generator[[]kgo.RecordHeader] {
 	})
 }
 
-// Of every dialect that keeps headers: what was sealed and prepared has the headers that it had, those with the dialect's names among them.
+// Of every dialect that keeps headers: what was sealed and prepared has the headers that it had, those with the
+// dialect's names among them.
 func TestOwnHeadersSurviveSealAndReplay(t *testing.T) {
 	for _, one := range dialects() {
 		traits := one.dialect.Traits()
@@ -59,7 +61,8 @@ func sameHeader(a, b kgo.RecordHeader) bool {
 	return a.Key == b.Key && bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
 }
 
-// Consumers of others append and put in front, overwrite, and put letters back as they are. A replay takes off what they put on.
+// Consumers of others append and put in front, overwrite, and put letters back as they are. A replay takes off what
+// they put on.
 func TestReplayTakesOffWhatTheEnvelopePutOn(t *testing.T) {
 	block := func(offset string) []kgo.RecordHeader {
 		return []kgo.RecordHeader{

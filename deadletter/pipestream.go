@@ -18,12 +18,12 @@ const PipestreamName = "pipestream"
 // streamField is the number of DlqMessage.stream.
 const streamField protowire.Number = 1
 
-// Pipestream is the dialect of "Pipestream's DLQ Handling": the letter's value is a DlqMessage, which holds the failed PipeStream byte for byte as it was
-// consumed, so that not even what this program does not know of it is lost. Key and headers stay. Of a Failure, Class is the
-// error_type, Instance the node, and Attempts the retry_count.
+// Pipestream is the dialect of "Pipestream's DLQ Handling": the letter's value is a DlqMessage, which holds the failed
+// PipeStream byte for byte as it was consumed, so that not even what this program does not know of it is lost. Key and
+// headers stay. Of a Failure, Class is the error_type, Instance the node, and Attempts the retry_count.
 //
-// A replay republishes the PipeStream to the topic that the node consumed it from, with the reprocess count raised by one. A value that was no PipeStream
-// goes back as it is.
+// A replay republishes the PipeStream to the topic that the node consumed it from, with the reprocess count raised by
+// one. A value that was no PipeStream goes back as it is.
 type Pipestream struct{}
 
 // Traits implements Dialect.
@@ -113,8 +113,8 @@ func reprocessed(value []byte) []byte {
 	return raised
 }
 
-// splitStream takes the stream out of a DlqMessage; the rest is the message without it. Of several the last counts, as in protobuf where a message is
-// not merged. valid tells that the message's fields can be told apart.
+// splitStream takes the stream out of a DlqMessage; the rest is the message without it. Of several the last counts, as
+// in protobuf where a message is not merged. valid tells that the message's fields can be told apart.
 func splitStream(value []byte) (stream, rest []byte, valid bool) {
 	for left := value; len(left) > 0; {
 		number, kind, length := protowire.ConsumeTag(left)

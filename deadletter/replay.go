@@ -25,8 +25,8 @@ type Config struct {
 	From, To string
 	// Dialect opens the letters; nil: Plain.
 	Dialect Opener
-	// Where selects letters by an expression such as `reason contains "timeout" && attempts >= 3`; "": all. Select, if set,
-	// must agree too.
+	// Where selects letters by an expression such as `reason contains "timeout" && attempts >= 3`; "": all. Select, if
+	// set, must agree too.
 	Where  string
 	Select func(letter *kgo.Record) bool
 	// Limit is the largest number of letters to replay; 0: no limit. Rate is letters per second; 0: as fast as it goes.
@@ -36,8 +36,8 @@ type Config struct {
 	DryRun bool
 	// OnLetter, if set, is told each selected letter and what will be produced for it, before it is.
 	OnLetter func(letter, record *kgo.Record)
-	// Group is the consumer group whose offsets remember how far a replay has come; "": ProgressGroup. FromStart ignores what
-	// it remembers: every letter still in the topic is considered, also those that were replayed before.
+	// Group is the consumer group whose offsets remember how far a replay has come; "": ProgressGroup. FromStart
+	// ignores what it remembers: every letter still in the topic is considered, also those that were replayed before.
 	Group     string
 	FromStart bool
 	// Publish, if set, wraps the publisher.
@@ -57,8 +57,8 @@ type Result struct {
 	Read     int64 `json:"read"`
 	Selected int64 `json:"selected"`
 	Replayed int64 `json:"replayed"`
-	// Failed letters were refused for good; they are still in the dead-letter topic. Unreadable is how many offsets lie in batches that would take too much
-	// memory to be read: they are passed over. Failures tells the first 20 of both.
+	// Failed letters were refused for good; they are still in the dead-letter topic. Unreadable is how many offsets lie
+	// in batches that would take too much memory to be read: they are passed over. Failures tells the first 20 of both.
 	Failed     int64    `json:"failed"`
 	Unreadable int64    `json:"unreadable,omitempty"`
 	Failures   []string `json:"failures,omitempty"`
@@ -69,7 +69,8 @@ const (
 	window = 4096
 	// checkpointEvery is the time between two notes of the progress: what a killed replay does again at most.
 	checkpointEvery = time.Second
-	// finishLimit bounds what is done after the end or the interruption: awaiting acknowledgements and noting the progress.
+	// finishLimit bounds what is done after the end or the interruption: awaiting acknowledgements and noting the
+	// progress.
 	finishLimit = 10 * time.Second
 	// locateLimit bounds finding out where the topic begins and ends: who waits longer has the wrong address.
 	locateLimit = 10 * time.Second
@@ -88,18 +89,19 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 
 var errNoAnswer = fmt.Errorf("no broker answered within %v", locateLimit)
 
-// Run puts the selected letters back. It reads From up to the ends it has at the start, so letters that come back while it runs
-// are left for the next run, and produces idempotently with acks=all: what the broker refuses for now or doesn't answer is
-// tried again under the same sequence number, hence written once. A record goes to the partition number it came from (modulo
-// the target's partitions) in the order of the letters, so the order per key is kept.
+// Run puts the selected letters back. It reads From up to the ends it has at the start, so letters that come back while
+// it runs are left for the next run, and produces idempotently with acks=all: what the broker refuses for now or
+// doesn't answer is tried again under the same sequence number, hence written once. A record goes to the partition
+// number it came from (modulo the target's partitions) in the order of the letters, so the order per key is kept.
 //
-// A second run doesn't replay a letter again: after all acknowledgements of what was read, the position is committed to the
-// consumer group (see Config.Group), and the next run begins there. Only letters that were on their way when a replay was
-// killed are repeated. Progress belongs to the selection, see ProgressGroup. Two replays of one selection at the same time
-// repeat each other's work: don't.
+// A second run doesn't replay a letter again: after all acknowledgements of what was read, the position is committed to
+// the consumer group (see Config.Group), and the next run begins there. Only letters that were on their way when a
+// replay was killed are repeated. Progress belongs to the selection, see ProgressGroup. Two replays of one selection at
+// the same time repeat each other's work: don't.
 //
-// A letter that can't be restored (no source topic) or is refused for good (too large, not allowed) is counted in Failed; the
-// others go on. When ctx ends, Run stops reading, waits up to 10 s for what is on its way, notes the progress and returns ctx's error.
+// A letter that can't be restored (no source topic) or is refused for good (too large, not allowed) is counted in
+// Failed; the others go on. When ctx ends, Run stops reading, waits up to 10 s for what is on its way, notes the
+// progress and returns ctx's error.
 func Run(ctx context.Context, config Config) (Result, error) {
 	r, err := newReplay(config)
 	if err != nil {
@@ -124,8 +126,8 @@ func Run(ctx context.Context, config Config) (Result, error) {
 }
 
 // ProgressGroup returns the consumer group that remembers the progress of a replay unless Config.Group names one:
-// "<from>.replay" for everything, and one of its own for each Where and To: letters that one selection passed over must be
-// found by the next.
+// "<from>.replay" for everything, and one of its own for each Where and To: letters that one selection passed over must
+// be found by the next.
 func ProgressGroup(from, to, where string) string {
 	if to == "" && where == "" {
 		return from + ".replay"
@@ -379,7 +381,8 @@ func (r *replay) count(counter *int64) {
 	*counter++
 }
 
-// settle notes what became of a selected letter. A client that was closed says nothing about it: it stays unaccounted for.
+// settle notes what became of a selected letter. A client that was closed says nothing about it: it stays unaccounted
+// for.
 func (r *replay) settle(letter *kgo.Record, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -400,8 +403,8 @@ func (r *replay) tell(failure string) {
 	}
 }
 
-// checkpoint waits for every acknowledgement, then notes the position. The order is what makes a second run safe: a position
-// is never noted before all letters below it are settled.
+// checkpoint waits for every acknowledgement, then notes the position. The order is what makes a second run safe: a
+// position is never noted before all letters below it are settled.
 func (r *replay) checkpoint(ctx context.Context) error {
 	if r.config.DryRun {
 		return nil

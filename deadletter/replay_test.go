@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const letters = 60
 
-// bench is a Kafka with 60 dead letters in three partitions: the i-th is of partition i%3, key "k<i%6>", value "v<i>", reason
-// "timeout" for even i and "refused" for odd ones, attempts i%4+1.
+// bench is a Kafka with 60 dead letters in three partitions: the i-th is of partition i%3, key "k<i%6>", value "v<i>",
+// reason "timeout" for even i and "refused" for odd ones, attempts i%4+1.
 type bench struct {
 	*testing.T
 	cluster *kfake.Cluster
@@ -186,8 +186,8 @@ func TestReplaySelects(t *testing.T) {
 	}
 }
 
-// TestReplayLeavesWhatCameLaterToTheNextRun: a letter beyond the end that was there at the start is not taken, though it was fetched
-// with the others; or a record that fails again and again would keep the replay going for ever.
+// TestReplayLeavesWhatCameLaterToTheNextRun: a letter beyond the end that was there at the start is not taken, though
+// it was fetched with the others; or a record that fails again and again would keep the replay going for ever.
 func TestReplayLeavesWhatCameLaterToTheNextRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

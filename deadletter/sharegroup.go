@@ -20,10 +20,13 @@ const (
 	shareGroupReason     = shareGroupPrefix + "message"
 )
 
-// ShareGroup is the dialect of the dead-letter queues of share groups (KIP-1191), which the broker writes, class ShareGroupDLQStateManager. The letter has six headers that begin with "__dlq.errors.":
-// topic, partition, offset, group, delivery.count (the number of attempts, 32767 at most) and message, all in UTF-8, numbers in decimal; and with errors.deadletterqueue.copy.record.enable key and value.
+// ShareGroup is the dialect of the dead-letter queues of share groups (KIP-1191), which the broker writes, class
+// ShareGroupDLQStateManager. The letter has six headers that begin with "__dlq.errors.": topic, partition, offset,
+// group, delivery.count (the number of attempts, 32767 at most) and message, all in UTF-8, numbers in decimal; and with
+// errors.deadletterqueue.copy.record.enable key and value.
 //
-// The record's own headers are not kept. A replay goes to the topic of __dlq.errors.topic; what it puts back of a letter without a copy of the record has no key and no value.
+// The record's own headers are not kept. A replay goes to the topic of __dlq.errors.topic; what it puts back of a
+// letter without a copy of the record has no key and no value.
 type ShareGroup struct{}
 
 // Traits implements Dialect.

@@ -20,12 +20,13 @@ const (
 	smallryeOffset      = "dead-letter-offset"
 )
 
-// SmallRye is the dialect of SmallRye Reactive Messaging's (Quarkus') failure strategy dead-letter-queue, class KafkaDeadLetterQueue. Key, value and headers stay; before the headers come
-// dead-letter-exception-class-name, dead-letter-reason, if the error has a cause dead-letter-cause-class-name and dead-letter-cause, and
+// SmallRye is the dialect of SmallRye Reactive Messaging's (Quarkus') failure strategy dead-letter-queue, class
+// KafkaDeadLetterQueue. Key, value and headers stay; before the headers come dead-letter-exception-class-name,
+// dead-letter-reason, if the error has a cause dead-letter-cause-class-name and dead-letter-cause, and
 // dead-letter-topic, -partition and -offset, all in UTF-8, numbers in decimal.
 //
-// It knows no number of attempts. SmallRye puts the headers of an earlier failure, which are headers of the record like any other, behind those of the
-// new one; here they are dropped. A replay goes to the topic of dead-letter-topic.
+// It knows no number of attempts. SmallRye puts the headers of an earlier failure, which are headers of the record like
+// any other, behind those of the new one; here they are dropped. A replay goes to the topic of dead-letter-topic.
 type SmallRye struct{}
 
 // Traits implements Dialect.
@@ -52,7 +53,8 @@ func (SmallRye) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
 }
 
-// Open implements Opener. Of several headers of one name the first counts: it is the one that SmallRye put before the others.
+// Open implements Opener. Of several headers of one name the first counts: it is the one that SmallRye put before the
+// others.
 func (SmallRye) Open(letter *kgo.Record) (Failure, []string) {
 	failure, found := unknownFailure(letter), fields(0)
 	for i := range slices.Backward(letter.Headers) {

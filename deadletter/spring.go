@@ -60,7 +60,8 @@ const (
 	fieldFirstTime
 )
 
-// springFields are what DeadLetterPublishingRecoverer always adds: a message, a cause and a group it adds if there are any.
+// springFields are what DeadLetterPublishingRecoverer always adds: a message, a cause and a group it adds if there are
+// any.
 func springFields(prefix string) []string {
 	return []string{
 		prefix + springTopic, prefix + springPartition, prefix + springOffset, prefix + springTimestamp, prefix + springTimestampType,
@@ -68,12 +69,13 @@ func springFields(prefix string) []string {
 	}
 }
 
-// Spring is the dialect of spring-kafka's DeadLetterPublishingRecoverer, which DefaultErrorHandler is given. Key, value and headers stay; to them come
-// kafka_dlt-original-topic, -timestamp-type and -consumer-group in UTF-8, -partition as an int32, -offset and -timestamp as an int64, big-endian, and
-// kafka_dlt-exception-fqcn, -cause-fqcn, -message and -stacktrace.
+// Spring is the dialect of spring-kafka's DeadLetterPublishingRecoverer, which DefaultErrorHandler is given. Key, value
+// and headers stay; to them come kafka_dlt-original-topic, -timestamp-type and -consumer-group in UTF-8, -partition as
+// an int32, -offset and -timestamp as an int64, big-endian, and kafka_dlt-exception-fqcn, -cause-fqcn, -message and
+// -stacktrace.
 //
-// It does not know the number of attempts. spring-kafka appends the headers of each further failure to those of the ones before, unless
-// it is told not to; here they take their place. Of several the last counts.
+// It does not know the number of attempts. spring-kafka appends the headers of each further failure to those of the
+// ones before, unless it is told not to; here they take their place. Of several the last counts.
 //
 // spring-kafka republishes nothing itself: a replay goes to the original topic.
 type Spring struct{}
@@ -117,11 +119,14 @@ func (Spring) IsFailureHeader(name string) bool {
 	return own && isSpringName(name)
 }
 
-// SpringRetryable is the dialect of spring-kafka's @RetryableTopic (DeadLetterPublishingRecovererFactory), in its retry topics and in its dead-letter topic. It is like Spring,
-// but the names begin with "kafka_" (but for kafka_dlt-original-consumer-group), and to them come retry_topic-attempts, an int32, big-endian: the number of attempts made and one
-// more; and retry_topic-original-timestamp and retry_topic-backoff-timestamp, when the record may be tried again, as the shortest big-endian two's complement (BigInteger.toByteArray).
+// SpringRetryable is the dialect of spring-kafka's @RetryableTopic (DeadLetterPublishingRecovererFactory), in its retry
+// topics and in its dead-letter topic. It is like Spring, but the names begin with "kafka_" (but for
+// kafka_dlt-original-consumer-group), and to them come retry_topic-attempts, an int32, big-endian: the number of
+// attempts made and one more; and retry_topic-original-timestamp and retry_topic-backoff-timestamp, when the record may
+// be tried again, as the shortest big-endian two's complement (BigInteger.toByteArray).
 //
-// The original topic, partition and offset are those of the first topic, not of the retry topic that the record was in last. A replay goes to the original topic; attempts begin anew.
+// The original topic, partition and offset are those of the first topic, not of the retry topic that the record was in
+// last. A replay goes to the original topic; attempts begin anew.
 type SpringRetryable struct{}
 
 // Traits implements Dialect.

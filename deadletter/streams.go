@@ -16,10 +16,13 @@ const (
 	streamsOffset    = streamsPrefix + "offset"
 )
 
-// Streams is the dialect of Kafka Streams' dead-letter queue (KIP-1034), class ExceptionHandlerUtils. Key and value as they were read, the headers and the timestamp stay, so that a letter doesn't say
-// when the record failed. To the headers come, each beginning with "__streams.errors.": exception (its class), message, stacktrace, topic, partition and offset, all in UTF-8, numbers in decimal.
+// Streams is the dialect of Kafka Streams' dead-letter queue (KIP-1034), class ExceptionHandlerUtils. Key and value as
+// they were read, the headers and the timestamp stay, so that a letter doesn't say when the record failed. To the
+// headers come, each beginning with "__streams.errors.": exception (its class), message, stacktrace, topic, partition
+// and offset, all in UTF-8, numbers in decimal.
 //
-// It knows no number of attempts: Streams doesn't try again. Streams appends the headers of each further failure; here they take the place of the ones before. A replay goes to the topic of __streams.errors.topic.
+// It knows no number of attempts: Streams doesn't try again. Streams appends the headers of each further failure; here
+// they take the place of the ones before. A replay goes to the topic of __streams.errors.topic.
 type Streams struct{}
 
 // Traits implements Dialect.

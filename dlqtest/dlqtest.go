@@ -4,9 +4,10 @@
 //		dlqtest.Run(t, "dlq-publish-failure", dlqtest.Subject("subject.yaml"))
 //	}
 //
-// The consumer is a program that a subject.yaml describes ([Subject]), or a function of the test itself ([Func]). Run fails the test with
-// the counterexamples that were found, and with the path of the report. It needs the program dlqbench: make it a tool of the module, with
-// go get -tool github.com/dlqbench/dlqbench/cmd/dlqbench. A scenario takes ten seconds to a minute; [testing.Short] is a way to leave it out.
+// The consumer is a program that a subject.yaml describes ([Subject]), or a function of the test itself ([Func]). Run
+// fails the test with the counterexamples that were found, and with the path of the report. It needs the program
+// dlqbench: make it a tool of the module, with go get -tool github.com/dlqbench/dlqbench/cmd/dlqbench. A scenario takes
+// ten seconds to a minute; [testing.Short] is a way to leave it out.
 package dlqtest
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/dlqbench/dlqbench"
 )
 
-// SeedVariable is the environment variable whose value, if set, is the seed of every run: with it a failure can be repeated.
+// SeedVariable is the environment variable whose value, if set, is the seed of every run: with it a failure can be
+// repeated.
 const SeedVariable = "DLQTEST_SEED"
 
 // Option is a part of what [Run] runs.
@@ -38,16 +40,16 @@ type test struct {
 // Subject judges the consumer that the subject file describes.
 func Subject(file string) Option { return func(t *test) { t.options.Subject = file } }
 
-// Func judges the function. It is called in a process of its own for each instance: the test binary, started once more to run this test
-// alone up to its call of Run. So it can be killed, frozen and started again like any consumer. What a test does before it calls Run
-// happens in those processes, too. When ctx ends, the consumer is to commit what is finished and return nil; an error, or a return
-// before that, ends the process with code 1.
+// Func judges the function. It is called in a process of its own for each instance: the test binary, started once more
+// to run this test alone up to its call of Run. So it can be killed, frozen and started again like any consumer. What a
+// test does before it calls Run happens in those processes, too. When ctx ends, the consumer is to commit what is
+// finished and return nil; an error, or a return before that, ends the process with code 1.
 func Func(consumer func(ctx context.Context, env Env) error) Option {
 	return func(t *test) { t.consumer = consumer }
 }
 
-// Contract says what the function promises: the part `contract` of a subject.yaml, in YAML. Without it the function promises the least that
-// anyone would call correct.
+// Contract says what the function promises: the part `contract` of a subject.yaml, in YAML. Without it the function
+// promises the least that anyone would call correct.
 func Contract(yaml string) Option { return func(t *test) { t.contract = yaml } }
 
 // Set overrides a value of the scenario, such as Set("workload.rate", "500/s").
@@ -66,8 +68,9 @@ func Flags(flags ...string) Option {
 	return func(t *test) { t.options.Flags = append(t.options.Flags, flags...) }
 }
 
-// Run runs a scenario, the name of a shipped one or a file, and holds the consumer to its promises. The test fails where a promise is
-// broken or a threshold missed, and where the run could not tell. The verdict is returned for further looks at it.
+// Run runs a scenario, the name of a shipped one or a file, and holds the consumer to its promises. The test fails
+// where a promise is broken or a threshold missed, and where the run could not tell. The verdict is returned for
+// further looks at it.
 func Run(tb testing.TB, scenario string, options ...Option) *dlqbench.Verdict {
 	tb.Helper()
 	t := &test{TB: tb, options: dlqbench.Options{Scenario: scenario}}
@@ -110,7 +113,8 @@ func (t *test) prepare() {
 // margin is what is left of the test's time for a run to end in order.
 const margin = 20 * time.Second
 
-// inTime ends the run in time before the test's own deadline, so that what there is until then is judged and nothing stays behind.
+// inTime ends the run in time before the test's own deadline, so that what there is until then is judged and nothing
+// stays behind.
 func (t *test) inTime() (context.Context, context.CancelFunc) {
 	if limited, ok := t.TB.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, set := limited.Deadline(); set {

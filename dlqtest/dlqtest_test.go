@@ -24,7 +24,8 @@ logical: terminal
 dlq: {on_failure: crash}
 `
 
-// consumer takes a batch at a time: each record is tried three times, dead-lettered if that was in vain, and then the batch is committed.
+// consumer takes a batch at a time: each record is tried three times, dead-lettered if that was in vain, and then the
+// batch is committed.
 type consumer struct {
 	client *kgo.Client
 	env    dlqtest.Env

@@ -25,7 +25,8 @@ type Env struct {
 	Topic, Group, DLQTopic string
 	// RetryTopics are those of retry through topics; none otherwise.
 	RetryTopics []string
-	// Downstream is the base URL of the stub of what the consumer calls once per attempt: POST Downstream/v1/attempt with the record's value.
+	// Downstream is the base URL of the stub of what the consumer calls once per attempt: POST Downstream/v1/attempt
+	// with the record's value.
 	Downstream string
 	// Instance is 0, 1, 2 …
 	Instance int

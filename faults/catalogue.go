@@ -14,11 +14,13 @@ type Entry struct {
 	Does, Made string
 	// Shows is what a correct consumer does, and which bugs usually show.
 	Shows string
-	// Effects are the counts it reports, as they stand in the verdict. What belongs to the workload reports nothing: the records themselves are the proof.
+	// Effects are the counts it reports, as they stand in the verdict. What belongs to the workload reports nothing:
+	// the records themselves are the proof.
 	Effects []string
 	// Keys are the keys of the scenario that belong to it besides at, when, after, for and name.
 	Keys []string
-	// Example is an entry of a scenario's list of faults, in YAML; of what belongs to the workload it is a key of the workload.
+	// Example is an entry of a scenario's list of faults, in YAML; of what belongs to the workload it is a key of the
+	// workload.
 	Example string
 }
 
@@ -39,7 +41,8 @@ const (
 	KindSchedule = "schedule"
 )
 
-// Lookup returns the entries with the name, or of the kind ("network"), or with that key ("latency"); none if there are none.
+// Lookup returns the entries with the name, or of the kind ("network"), or with that key ("latency"); none if there are
+// none.
 func Lookup(name string) []Entry {
 	var found []Entry
 	for _, entry := range Catalogue() {

@@ -44,8 +44,9 @@ func (s Spec) Kind() string {
 	return ""
 }
 
-// Describe says in words what is broken ("Produce to dlq answered NOT_ENOUGH_REPLICAS") and names what is hit: "broker 1", "brokers",
-// "coordinator", "dlq", "input", "downstream", "instance 1", "every instance", "instances", "worker 0", "database".
+// Describe says in words what is broken ("Produce to dlq answered NOT_ENOUGH_REPLICAS") and names what is hit: "broker
+// 1", "brokers", "coordinator", "dlq", "input", "downstream", "instance 1", "every instance", "instances", "worker 0",
+// "database".
 func (s Spec) Describe() (what, target string) {
 	switch {
 	case s.Network != nil:
@@ -64,8 +65,9 @@ func (s Spec) Describe() (what, target string) {
 	return "", ""
 }
 
-// DefaultName returns the name of a fault that was given none: what breaks and how, in the words of the scenario ("produce-error",
-// "dlq-down", "broker-2-stop", "kill-instance-1", "downstream-outage"); "" when s has no kind. Several faults of a run may have the same.
+// DefaultName returns the name of a fault that was given none: what breaks and how, in the words of the scenario
+// ("produce-error", "dlq-down", "broker-2-stop", "kill-instance-1", "downstream-outage"); "" when s has no kind.
+// Several faults of a run may have the same.
 func (s Spec) DefaultName() string {
 	switch {
 	case s.Network != nil:

@@ -1,7 +1,7 @@
 package faults
 
-// Faults while they are in force: those of the schedule, and those that somebody breaks by hand. Both are carried by the same code, so that
-// the history can't tell one from the other, and both can be healed by hand before their time.
+// Faults while they are in force: those of the schedule, and those that somebody breaks by hand. Both are carried by
+// the same code, so that the history can't tell one from the other, and both can be healed by hand before their time.
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type inForce struct {
 	err        error
 }
 
-// Carry injects a fault now, keeps it in force for planned.For, until Heal, until Over, or until ctx ends, and heals it. It returns when
-// that is done; the Book is told on the way. Its error is that of injecting, or of healing.
+// Carry injects a fault now, keeps it in force for planned.For, until Heal, until Over, or until ctx ends, and heals
+// it. It returns when that is done; the Book is told on the way. Its error is that of injecting, or of healing.
 func (n *Nemesis) Carry(ctx context.Context, planned Planned) error {
 	if n.Injectors[planned.Kind] == nil {
 		return noInjector(planned)
@@ -35,7 +35,8 @@ func (n *Nemesis) Carry(ctx context.Context, planned Planned) error {
 	return n.carry(ctx, planned, n.Clock.Now()+planned.For)
 }
 
-// Heal ends a fault before its time and returns when it is healed; the error is that of healing, or of ctx while the healing goes on.
+// Heal ends a fault before its time and returns when it is healed; the error is that of healing, or of ctx while the
+// healing goes on.
 func (n *Nemesis) Heal(ctx context.Context, index int) error {
 	n.mu.Lock()
 	one := n.inForce[index]
@@ -128,8 +129,8 @@ func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) b
 	return false
 }
 
-// patientWith reports whether a fault stays in force until it has met something. Those of the other kinds either do what they do at once, or
-// tell of it only when they are healed.
+// patientWith reports whether a fault stays in force until it has met something. Those of the other kinds either do
+// what they do at once, or tell of it only when they are healed.
 func (n *Nemesis) patientWith(planned *Planned) bool {
 	if n.Closing == nil || planned.MayMiss || planned.Open || planned.For <= 0 {
 		return false
@@ -143,8 +144,9 @@ func (n *Nemesis) patientWith(planned *Planned) bool {
 	return false
 }
 
-// waitMet keeps a fault that has met nothing by its planned end in force until it has, and then for as long as was planned: its window follows what
-// the subject does, which may have been waiting for a session to expire or for a runtime to start.
+// waitMet keeps a fault that has met nothing by its planned end in force until it has, and then for as long as was
+// planned: its window follows what the subject does, which may have been waiting for a session to expire or for a
+// runtime to start.
 func (n *Nemesis) waitMet(ctx context.Context, one *inForce, active Active) {
 	select {
 	case <-active.met.done:

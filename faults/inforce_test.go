@@ -148,8 +148,8 @@ func TestHealTakesLong(t *testing.T) {
 	})
 }
 
-// TestScheduleOver: when the time for faults ends early, what is in force is healed with its full time, what is not due is left out, and neither is
-// an error, not even at the very moment of an injection.
+// TestScheduleOver: when the time for faults ends early, what is in force is healed with its full time, what is not due
+// is left out, and neither is an error, not even at the very moment of an injection.
 func TestScheduleOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock(), heals: 10 * time.Second}

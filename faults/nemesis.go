@@ -42,8 +42,8 @@ func NewActive(planned Planned, sink history.Sink, clock history.Clock) Active {
 	return Active{Planned: planned, sink: sink, clock: clock, met: &met{done: make(chan struct{})}}
 }
 
-// Effect notes what the fault did: count times what ("connections cut"); aux is a time in ns or a number of bytes, as what says;
-// instance is history.None where it can't be attributed. It is safe for concurrent use.
+// Effect notes what the fault did: count times what ("connections cut"); aux is a time in ns or a number of bytes, as
+// what says; instance is history.None where it can't be attributed. It is safe for concurrent use.
 func (a Active) Effect(what string, count int, aux int64, instance int) {
 	event := history.New(history.KindFaultEffect, a.clock.Now())
 	event.Op, event.N, event.Aux, event.Instance, event.Text = int64(a.Index), int32(count), aux, int16(instance), what
@@ -56,20 +56,21 @@ func (a Active) Effect(what string, count int, aux int64, instance int) {
 // Heal removes a fault and returns when what it broke is confirmed back.
 type Heal func(context.Context) error
 
-// Injector makes the faults of one kind. Inject returns as soon as the fault is in force; it reports through active what
-// the fault does from then on. The returned Heal is called exactly once, also when the run is interrupted.
+// Injector makes the faults of one kind. Inject returns as soon as the fault is in force; it reports through active
+// what the fault does from then on. The returned Heal is called exactly once, also when the run is interrupted.
 type Injector interface {
 	Inject(ctx context.Context, active Active) (Heal, error)
 }
 
 // Book is told of faults while they are carried out.
 type Book interface {
-	// Enter gives a fault its index, right before it is injected; with an error it is not injected. It is ErrOver when the time for faults has
-	// just come to its end: no error of the schedule.
+	// Enter gives a fault its index, right before it is injected; with an error it is not injected. It is ErrOver when
+	// the time for faults has just come to its end: no error of the schedule.
 	Enter(Planned) (index int, err error)
 	// Began is called when it is in force, or with why it could not be injected; then nothing else follows.
 	Began(index int, err error)
-	// Leave is called when it has lasted long enough, right before it is healed, and Done when it is healed, or could not be.
+	// Leave is called when it has lasted long enough, right before it is healed, and Done when it is healed, or could
+	// not be.
 	Leave(index int)
 	Done(index int, err error)
 }
@@ -82,16 +83,20 @@ type Nemesis struct {
 	Clock     history.Clock
 	// Triggers tells when the events happen that faults wait for (Spec.When); it may be nil when none does.
 	Triggers Triggers
-	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more, unless Closing is set.
+	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more, unless
+	// Closing is set.
 	Steady time.Duration
-	// Closing, if set, is closed when nothing further can come: until then events are waited for, and a fault that has met nothing stays in force.
+	// Closing, if set, is closed when nothing further can come: until then events are waited for, and a fault that has
+	// met nothing stays in force.
 	Closing <-chan struct{}
-	// Observe, if set, is told when a fault starts (true) and when it has been healed, or was not injected after all (false).
+	// Observe, if set, is told when a fault starts (true) and when it has been healed, or was not injected after all
+	// (false).
 	Observe func(Planned, bool)
-	// Book, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a fault that nobody planned
-	// gets one.
+	// Book, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a
+	// fault that nobody planned gets one.
 	Book Book
-	// Over, if set, is closed when the time for faults is over before its planned end: no further one is injected, and what is in force is healed.
+	// Over, if set, is closed when the time for faults is over before its planned end: no further one is injected, and
+	// what is in force is healed.
 	Over <-chan struct{}
 
 	mu      sync.Mutex
@@ -101,20 +106,22 @@ type Nemesis struct {
 }
 
 const (
-	// healLimit bounds how long healing one fault may take: brokers that were killed together recover their logs one after another, each on what the machine
-	// has left for it; and a command of the user's that starts one has a minute, and then half a minute for the broker to answer.
+	// healLimit bounds how long healing one fault may take: brokers that were killed together recover their logs one
+	// after another, each on what the machine has left for it; and a command of the user's that starts one has a
+	// minute, and then half a minute for the broker to answer.
 	healLimit = 100 * time.Second
 	// interruptedLimit is what is left of that when the run is interrupted, counted from the interruption.
 	interruptedLimit = 4 * time.Second
 )
 
-// Run injects every fault at its time, counted from steady on the run's clock, or a while after the event that it waits for, and heals it
-// after its duration. It returns when all are healed; when ctx ends it heals at once what is in force. A fault whose event does not come
-// in the steady phase, or until Closing, is left out: the history shows that it was never injected. One whose event comes late may last beyond the steady
-// phase.
+// Run injects every fault at its time, counted from steady on the run's clock, or a while after the event that it waits
+// for, and heals it after its duration. It returns when all are healed; when ctx ends it heals at once what is in
+// force. A fault whose event does not come in the steady phase, or until Closing, is left out: the history shows that
+// it was never injected. One whose event comes late may last beyond the steady phase.
 //
-// What the schedule puts one after another stays so: a fault whose time comes after another's end waits for that end if it is late, because what
-// the other ended had to get ready first, or because it had met nothing by its planned end (see wait). The errors of all faults are joined.
+// What the schedule puts one after another stays so: a fault whose time comes after another's end waits for that end if
+// it is late, because what the other ended had to get ready first, or because it had met nothing by its planned end
+// (see wait). The errors of all faults are joined.
 func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Planned) error {
 	var (
 		group sync.WaitGroup
@@ -154,8 +161,8 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 	return nil
 }
 
-// due waits until a fault is to be injected, and returns when that is; due is false when the run is interrupted before, or what the fault
-// waits for does not come in time.
+// due waits until a fault is to be injected, and returns when that is; due is false when the run is interrupted before,
+// or what the fault waits for does not come in time.
 func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned, schedule []Planned) (start time.Duration, due bool, err error) {
 	trigger, waits, err := planned.Spec.Trigger()
 	if err != nil {
@@ -204,7 +211,8 @@ func (n *Nemesis) scheduled(index int) (healed func()) {
 	}
 }
 
-// afterOthers waits for the end of what should have ended before the fault's time and is still in force. It reports false when ctx ends first.
+// afterOthers waits for the end of what should have ended before the fault's time and is still in force. It reports
+// false when ctx ends first.
 func (n *Nemesis) afterOthers(ctx context.Context, planned Planned, schedule []Planned) bool {
 	if n.Closing == nil {
 		return ctx.Err() == nil

@@ -14,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// diary is everything that the nemesis has to do with: the injector, the sink and the source of triggers. It writes down what happens when.
+// diary is everything that the nemesis has to do with: the injector, the sink and the source of triggers. It writes
+// down what happens when.
 type diary struct {
 	history.Clock
 	// comes is when the event happens that faults wait for; 0 is never.

@@ -13,18 +13,20 @@ type Spec struct {
 	Name string `json:"name,omitempty"`
 	// At is the offset from the start of the steady phase. With When it is from when on the event is waited for.
 	At units.Duration `json:"at,omitempty"`
-	// When waits for an event of the run in place of a time: "first-retry" (a record is tried for the second time), "first-dead-letter" (the
-	// first dead letter was acknowledged by the broker; the subject has not read that yet), "backoff" (an attempt has failed and another is due),
-	// "lag > N" (records sent and not yet covered by a commit), "instance N assigned", "store-locked" (a worker of the dead-letter store has an entry), "store-republished"
-	// (the broker has accepted what a worker writes back; the worker has not read that yet). An event that does not come by the end of the
-	// load, when the subject has caught up with it, leaves the fault without effect.
+	// When waits for an event of the run in place of a time: "first-retry" (a record is tried for the second time),
+	// "first-dead-letter" (the first dead letter was acknowledged by the broker; the subject has not read that yet),
+	// "backoff" (an attempt has failed and another is due), "lag > N" (records sent and not yet covered by a commit),
+	// "instance N assigned", "store-locked" (a worker of the dead-letter store has an entry), "store-republished" (the
+	// broker has accepted what a worker writes back; the worker has not read that yet). An event that does not come by
+	// the end of the load, when the subject has caught up with it, leaves the fault without effect.
 	When string `json:"when,omitempty"`
 	// After is how long after that event the fault starts; it goes with When.
 	After units.Duration `json:"after,omitempty"`
 	// For is how long it stays; 0 only for faults that are an instant (a signal, a restart).
 	For units.Duration `json:"for,omitempty"`
-	// MayMiss: a fault that was injected and did nothing is told of, and the run counts all the same. Without it such a run is inconclusive: nobody can tell
-	// what it would have shown. What people break by hand may miss, so that nobody has to be slow in healing it.
+	// MayMiss: a fault that was injected and did nothing is told of, and the run counts all the same. Without it such a
+	// run is inconclusive: nobody can tell what it would have shown. What people break by hand may miss, so that nobody
+	// has to be slow in healing it.
 	MayMiss bool `json:"may_miss,omitempty"`
 
 	Network    *Network    `json:"network,omitempty"`
@@ -44,14 +46,15 @@ const (
 	DirectionResponses = "responses"
 )
 
-// Network breaks a TCP link through toxiproxy. Exactly one of Latency, Bandwidth, Timeout, SlowClose, Slicer, LimitData, HalfOpen, Down, Reset is
-// set (Jitter goes with Latency).
+// Network breaks a TCP link through toxiproxy. Exactly one of Latency, Bandwidth, Timeout, SlowClose, Slicer,
+// LimitData, HalfOpen, Down, Reset is set (Jitter goes with Latency).
 type Network struct {
-	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs topics.dlq.broker)
-	// or "downstream" (the oracle; in a graph the modules of all nodes, those of one node are "downstream of NODE"),
-	// or "store" (the database of the dead-letter store, where it is a server).
+	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs
+	// topics.dlq.broker) or "downstream" (the oracle; in a graph the modules of all nodes, those of one node are
+	// "downstream of NODE"), or "store" (the database of the dead-letter store, where it is a server).
 	Link string `json:"link" jsonschema:"required"`
-	// Direction limits latency, bandwidth, timeout, slicer and limit_data to what the subject sends (requests) or gets (responses); default both.
+	// Direction limits latency, bandwidth, timeout, slicer and limit_data to what the subject sends (requests) or gets
+	// (responses); default both.
 	Direction string `json:"direction,omitempty" jsonschema:"enum=both,enum=requests,enum=responses"`
 	// Toxicity is the share of the connections that is hit, drawn from the seed; default 100%.
 	Toxicity units.Percent `json:"toxicity,omitempty"`
@@ -66,9 +69,11 @@ type Network struct {
 	SlowClose units.Duration `json:"slow_close,omitempty"`
 	// Slicer cuts the data into small pieces.
 	Slicer *Slicer `json:"slicer,omitempty"`
-	// LimitData: each connection is closed once it has carried so many bytes in a direction, in the middle of a message.
+	// LimitData: each connection is closed once it has carried so many bytes in a direction, in the middle of a
+	// message.
 	LimitData units.Size `json:"limit_data,omitempty"`
-	// HalfOpen: the far side of the existing connections is gone and the subject is not told; what it sends is swallowed. New connections work.
+	// HalfOpen: the far side of the existing connections is gone and the subject is not told; what it sends is
+	// swallowed. New connections work.
 	HalfOpen bool `json:"half_open,omitempty"`
 	// Down: existing connections are closed, new ones refused.
 	Down bool `json:"down,omitempty"`
@@ -93,15 +98,17 @@ type Slicer struct {
 	Delay units.Duration `json:"delay,omitempty"`
 }
 
-// Kafka acts on requests that the tap sees. Exactly one of Error, DelayRequest, DelayResponse, DropRequest, DropResponse, Close, Throttle is set; the other
-// fields say which requests match, and all of them must.
+// Kafka acts on requests that the tap sees. Exactly one of Error, DelayRequest, DelayResponse, DropRequest,
+// DropResponse, Close, Throttle is set; the other fields say which requests match, and all of them must.
 type Kafka struct {
 	// API is Kafka's name of the request.
 	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId,enum=ShareGroupHeartbeat,enum=ShareFetch,enum=ShareAcknowledge"`
-	// Topic limits it to requests that touch the topic: "input", "retry", "dlq" or a topic's name; Partition to those that touch that partition of it.
+	// Topic limits it to requests that touch the topic: "input", "retry", "dlq" or a topic's name; Partition to those
+	// that touch that partition of it.
 	Topic     string `json:"topic,omitempty"`
 	Partition *int   `json:"partition,omitempty" jsonschema:"minimum=0"`
-	// Group limits it to requests of that consumer group, "subject" being the subject's own; ClientID to those with that client id.
+	// Group limits it to requests of that consumer group, "subject" being the subject's own; ClientID to those with
+	// that client id.
 	Group    string `json:"group,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 	// Instance limits it to one instance, Version to requests of that version.
@@ -113,17 +120,21 @@ type Kafka struct {
 	// Probability is the share of matching requests that is hit, drawn from the seed; default 100%.
 	Probability units.Percent `json:"probability,omitempty"`
 
-	// Error is Kafka's name of an error code (NOT_ENOUGH_REPLICAS) answered in the broker's place, for the partitions that match where the API has partitions.
+	// Error is Kafka's name of an error code (NOT_ENOUGH_REPLICAS) answered in the broker's place, for the partitions
+	// that match where the API has partitions.
 	Error string `json:"error,omitempty"`
-	// DelayRequest holds the request back before the broker sees it, DelayResponse the broker's answer before the client sees it.
+	// DelayRequest holds the request back before the broker sees it, DelayResponse the broker's answer before the
+	// client sees it.
 	DelayRequest  units.Duration `json:"delay_request,omitempty"`
 	DelayResponse units.Duration `json:"delay_response,omitempty"`
-	// DropRequest: neither does the broker see the request nor the client an answer. DropResponse: the broker does it, the answer never reaches the client.
+	// DropRequest: neither does the broker see the request nor the client an answer. DropResponse: the broker does it,
+	// the answer never reaches the client.
 	DropRequest  bool `json:"drop_request,omitempty"`
 	DropResponse bool `json:"drop_response,omitempty"`
 	// Close closes the client's connection in place of passing the request on.
 	Close bool `json:"close,omitempty"`
-	// Throttle is written into the answer's throttle_time_ms, as a broker does that enforces a quota (KIP-219: the client waits).
+	// Throttle is written into the answer's throttle_time_ms, as a broker does that enforces a quota (KIP-219: the
+	// client waits).
 	Throttle units.Duration `json:"throttle,omitempty"`
 }
 
@@ -142,7 +153,8 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 type Broker struct {
 	// Broker is its number, from 1; not for MoveCoordinator, which finds the one that coordinates the subject's group.
 	Broker int `json:"broker,omitempty" jsonschema:"minimum=1"`
-	// Stop: it is stopped in order (its leaderships move first, where it has followers), and started again with its data after For.
+	// Stop: it is stopped in order (its leaderships move first, where it has followers), and started again with its
+	// data after For.
 	Stop bool `json:"stop,omitempty"`
 	// Kill: it is gone at once, its connections are reset; it is started again with its data after For.
 	Kill bool `json:"kill,omitempty"`
@@ -172,8 +184,8 @@ type Subject struct {
 	Restart bool `json:"restart,omitempty"`
 	// RestartAfter starts an ended instance again this long after it ended; without it the instance comes back at heal.
 	RestartAfter units.Duration `json:"restart_after,omitempty"`
-	// ScaleUp starts so many further instances, which are ended (TERM) after For; ScaleDown ends (TERM) so many of the last ones, which are
-	// started again after For.
+	// ScaleUp starts so many further instances, which are ended (TERM) after For; ScaleDown ends (TERM) so many of the
+	// last ones, which are started again after For.
 	ScaleUp   int `json:"scale_up,omitempty" jsonschema:"minimum=1,maximum=16"`
 	ScaleDown int `json:"scale_down,omitempty" jsonschema:"minimum=1,maximum=16"`
 }
@@ -190,13 +202,16 @@ type Downstream struct {
 	Hang bool `json:"hang,omitempty"`
 	// RateLimit answers 429 with Retry-After to what exceeds a rate.
 	RateLimit *RateLimit `json:"rate_limit,omitempty"`
-	// Errors answers shares of the attempts with errors, drawn from the seed by record and attempt; the rest is answered as planned.
+	// Errors answers shares of the attempts with errors, drawn from the seed by record and attempt; the rest is
+	// answered as planned.
 	Errors *Errors `json:"errors,omitempty"`
-	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup), outage (a circuit breaker is open).
+	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup),
+	// outage (a circuit breaker is open).
 	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile,enum=outage"`
 }
 
-// RateLimit lets Rate attempts pass, over all instances; the others are answered 429 with RetryAfter (whole seconds on the wire; default 1s).
+// RateLimit lets Rate attempts pass, over all instances; the others are answered 429 with RetryAfter (whole seconds on
+// the wire; default 1s).
 type RateLimit struct {
 	Rate       units.Rate     `json:"rate" jsonschema:"required"`
 	RetryAfter units.Duration `json:"retry_after,omitempty"`
@@ -211,19 +226,24 @@ type Errors struct {
 	Reset     units.Percent `json:"reset,omitempty"`
 }
 
-// Store acts on the dead-letter store that the scenario brings. Exactly one of Restart, Crash, ClockAhead, ClockBehind, Unhealthy, RepeatLetters is set.
+// Store acts on the dead-letter store that the scenario brings. Exactly one of Restart, Crash, ClockAhead, ClockBehind,
+// Unhealthy, RepeatLetters is set.
 type Store struct {
-	// Restart: its database is stopped in order and started at once on the same data. Like Crash it needs a private server: engine postgres without a url.
+	// Restart: its database is stopped in order and started at once on the same data. Like Crash it needs a private
+	// server: engine postgres without a url.
 	Restart bool `json:"restart,omitempty"`
 	// Crash: its database ends without a goodbye; after For it is started again and recovers what was committed.
 	Crash bool `json:"crash,omitempty"`
-	// Process is the worker whose machine has a wrong clock: "worker 0". ClockAhead and ClockBehind say by how much, in real time; it is right again after For.
+	// Process is the worker whose machine has a wrong clock: "worker 0". ClockAhead and ClockBehind say by how much, in
+	// real time; it is right again after For.
 	Process     string         `json:"process,omitempty"`
 	ClockAhead  units.Duration `json:"clock_ahead,omitempty"`
 	ClockBehind units.Duration `json:"clock_behind,omitempty"`
-	// Unhealthy is what the workers' health probe (store.probe) says is wrong: circuit-breaker (OPEN), cpu (80 %), memory (85 %), connections (none is available), or probe (it answers 503).
+	// Unhealthy is what the workers' health probe (store.probe) says is wrong: circuit-breaker (OPEN), cpu (80 %),
+	// memory (85 %), connections (none is available), or probe (it answers 503).
 	Unhealthy string `json:"unhealthy,omitempty" jsonschema:"enum=circuit-breaker,enum=cpu,enum=memory,enum=connections,enum=probe"`
-	// RepeatLetters is the share of the dead letters in their topic by then that is written there once more, in another order.
+	// RepeatLetters is the share of the dead letters in their topic by then that is written there once more, in another
+	// order.
 	RepeatLetters units.Percent `json:"repeat_letters,omitempty"`
 }
 

@@ -59,7 +59,8 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 	}
 }
 
-// TestReplicatedDLQIsNotStopped: without a broker of its own the DLQ topic has replicas elsewhere, unless there is one broker only.
+// TestReplicatedDLQIsNotStopped: without a broker of its own the DLQ topic has replicas elsewhere, unless there is one
+// broker only.
 func TestReplicatedDLQIsNotStopped(t *testing.T) {
 	for _, text := range []string{"{broker: {broker: 2, stop: true}}", "{network: {link: broker 2, down: true}}", "{network: {link: dlq, down: true}}"} {
 		if parse(t, text).StopsDeadLetters(3, 0) {

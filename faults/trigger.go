@@ -15,23 +15,27 @@ import (
 // TriggerEvent is the sort of event that a fault waits for.
 type TriggerEvent string
 
-// The events. All but TriggerLag are events in the strict sense: what happened before the fault began to wait (its At) does not count.
-// TriggerLag is a state: it also holds when it held already.
+// The events. All but TriggerLag are events in the strict sense: what happened before the fault began to wait (its At)
+// does not count. TriggerLag is a state: it also holds when it held already.
 const (
 	// TriggerFirstRetry: an attempt begins that is not its record's first.
 	TriggerFirstRetry TriggerEvent = "first-retry"
-	// TriggerFirstDeadLetter: the broker has accepted a write to the DLQ topic, and the instance has not read that answer yet.
+	// TriggerFirstDeadLetter: the broker has accepted a write to the DLQ topic, and the instance has not read that
+	// answer yet.
 	TriggerFirstDeadLetter TriggerEvent = "first-dead-letter"
-	// TriggerBackoff: an attempt has ended with an outcome that the contract calls retryable, and the contract has another one in store.
+	// TriggerBackoff: an attempt has ended with an outcome that the contract calls retryable, and the contract has
+	// another one in store.
 	TriggerBackoff TriggerEvent = "backoff"
 	// TriggerLag: more than Trigger.Lag records were sent and are not yet covered by a commit.
 	TriggerLag TriggerEvent = "lag"
-	// TriggerAssigned: the instance is given a partition. One that it already has when the fault begins to wait is no event, and neither is one
-	// that it keeps over a rebalance. (Under an eager protocol it keeps none: every rebalance gives it all of its partitions anew.)
+	// TriggerAssigned: the instance is given a partition. One that it already has when the fault begins to wait is no
+	// event, and neither is one that it keeps over a rebalance. (Under an eager protocol it keeps none: every rebalance
+	// gives it all of its partitions anew.)
 	TriggerAssigned TriggerEvent = "assigned"
 	// TriggerStoreLocked: a worker of the dead-letter store was seen to have an entry locked.
 	TriggerStoreLocked TriggerEvent = "store-locked"
-	// TriggerStoreRepublished: the broker has accepted what a worker writes back, and the worker has not read that answer yet.
+	// TriggerStoreRepublished: the broker has accepted what a worker writes back, and the worker has not read that
+	// answer yet.
 	TriggerStoreRepublished TriggerEvent = "store-republished"
 )
 
@@ -40,13 +44,15 @@ type Trigger struct {
 	Event TriggerEvent
 	// Lag is the number that TriggerLag must exceed.
 	Lag int64
-	// Instance limits the trigger to what this instance does; history.None: any of them. TriggerLag, which is the whole group's, has none.
+	// Instance limits the trigger to what this instance does; history.None: any of them. TriggerLag, which is the whole
+	// group's, has none.
 	Instance int
 }
 
 // Triggers tells when an event of the run happens.
 type Triggers interface {
-	// Await returns true as soon as the event happens, false when ctx ends first. Only what happens after the call counts, but for TriggerLag.
+	// Await returns true as soon as the event happens, false when ctx ends first. Only what happens after the call
+	// counts, but for TriggerLag.
 	Await(ctx context.Context, trigger Trigger) bool
 }
 
@@ -58,8 +64,8 @@ var (
 // triggerForms lists what can be written, for error messages.
 const triggerForms = `first-retry, first-dead-letter, backoff, store-locked, store-republished, "lag > N" or "instance N assigned"`
 
-// ParseTrigger reads the words of Spec.When: first-retry, first-dead-letter, backoff, store-locked, store-republished, "lag > N" (N up to 999999999), "instance N assigned"
-// (N from 0). Anything else is an error that lists the forms.
+// ParseTrigger reads the words of Spec.When: first-retry, first-dead-letter, backoff, store-locked, store-republished,
+// "lag > N" (N up to 999999999), "instance N assigned" (N from 0). Anything else is an error that lists the forms.
 func ParseTrigger(text string) (Trigger, error) {
 	trigger, text := Trigger{Instance: history.None}, strings.TrimSpace(text)
 	switch event := TriggerEvent(text); event {
@@ -80,8 +86,9 @@ func ParseTrigger(text string) (Trigger, error) {
 	return Trigger{}, fmt.Errorf("%q is nothing that a fault can wait for: write %s", text, triggerForms)
 }
 
-// Trigger returns what the fault waits for; waits is false when it follows the clock. A fault that hits one instance (subject or kafka, with
-// instance: N) waits for what that instance does, so that a TERM hits the instance that is in backoff and no other.
+// Trigger returns what the fault waits for; waits is false when it follows the clock. A fault that hits one instance
+// (subject or kafka, with instance: N) waits for what that instance does, so that a TERM hits the instance that is in
+// backoff and no other.
 func (s Spec) Trigger() (trigger Trigger, waits bool, err error) {
 	if s.When == "" {
 		return Trigger{}, false, nil

@@ -1,7 +1,7 @@
 package faults
 
-// What makes a fault wrong although it is well written: it contradicts itself, hits what does not exist, or could have no effect.
-// (Requests of Kafka are in validate_kafka.go.)
+// What makes a fault wrong although it is well written: it contradicts itself, hits what does not exist, or could have
+// no effect. (Requests of Kafka are in validate_kafka.go.)
 
 import (
 	"fmt"
@@ -18,7 +18,8 @@ import (
 type Setting struct {
 	// Steady is the length of the steady phase, in which every fault must lie; 0: not known, not checked.
 	Steady time.Duration
-	// Brokers and Instances are their numbers; MaxInstances counts those that faults add, too. 0: not known, not checked.
+	// Brokers and Instances are their numbers; MaxInstances counts those that faults add, too. 0: not known, not
+	// checked.
 	Brokers, Instances, MaxInstances int
 	// DLQBroker is the broker of the link "dlq"; 0: there is no such link.
 	DLQBroker int
@@ -32,8 +33,8 @@ type Setting struct {
 	Partitions map[string]int
 	// Nodes are the names of a graph's nodes; nil: the subject is no graph.
 	Nodes []string
-	// StoreProcesses are the numbers of routers and workers ("router", "worker") of the dead-letter store; nil: there is none. StoreLink: its database is
-	// reached over the link "store".
+	// StoreProcesses are the numbers of routers and workers ("router", "worker") of the dead-letter store; nil: there
+	// is none. StoreLink: its database is reached over the link "store".
 	StoreProcesses map[string]int
 	StoreLink      bool
 	// StoreFixed says why the store's database can't be stopped, what to do about it included; "" if it can.
@@ -68,8 +69,8 @@ type Defect struct {
 	Known []string
 }
 
-// Validate returns everything that is wrong with s in the setting. Defects are reported at the key that has to change. Whether At was
-// written at all can't be seen here: a fault needs At or When.
+// Validate returns everything that is wrong with s in the setting. Defects are reported at the key that has to change.
+// Whether At was written at all can't be seen here: a fault needs At or When.
 func (s Spec) Validate(setting Setting) []Defect {
 	kinds := s.Kinds()
 	if len(kinds) != 1 {
@@ -156,7 +157,8 @@ func (s Spec) length() []Defect {
 	return nil
 }
 
-// outside checks that the fault lies within the run. With When nobody knows where it will lie, only from when on it is waited for.
+// outside checks that the fault lies within the run. With When nobody knows where it will lie, only from when on it is
+// waited for.
 func (s Spec) outside(setting Setting) []Defect {
 	if setting.Steady == 0 {
 		return nil

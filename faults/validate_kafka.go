@@ -36,7 +36,8 @@ const (
 	ownGroup = "subject"
 )
 
-// hasTopics, hasPartitions and hasGroup tell what a request names. (A Metadata request names topics; the partitions are in its answer.)
+// hasTopics, hasPartitions and hasGroup tell what a request names. (A Metadata request names topics; the partitions are
+// in its answer.)
 func (k Kafka) hasTopics() bool { return k.hasPartitions() || k.API == apiMetadata }
 
 func (k Kafka) hasPartitions() bool {
@@ -102,8 +103,8 @@ func (k Kafka) unmade(setting Setting) []Defect {
 	return nil
 }
 
-// error checks the error's name. Two errors are lies when no broker says them: a correct client believes them, and then loses or repeats records
-// through the fault, not through a mistake of its own.
+// error checks the error's name. Two errors are lies when no broker says them: a correct client believes them, and then
+// loses or repeats records through the fault, not through a mistake of its own.
 func (k Kafka) error() []Defect {
 	at := func(message string) []Defect { return []Defect{{Path: "/error", Message: message}} }
 	switch {

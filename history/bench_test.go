@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// benchRun makes the events of a run as they really look: 20,000 records per second over six partitions and two instances, one in
-// fifty dead-lettered, commits every 100 ms, and the audit at the end.
+// benchRun makes the events of a run as they really look: 20,000 records per second over six partitions and two
+// instances, one in fifty dead-lettered, commits every 100 ms, and the audit at the end.
 func benchRun(records int) []Event {
 	const perRecord = 50 * time.Microsecond
 	random := rand.New(rand.NewPCG(1, 2))

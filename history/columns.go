@@ -9,8 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go/encoding"
 )
 
-// This file reads the columns of a segment as typed slices, a page of all columns at a time, and puts events together from
-// them: going through rows one by one by reflection is ten times slower.
+// This file reads the columns of a segment as typed slices, a page of all columns at a time, and puts events together
+// from them: going through rows one by one by reflection is ten times slower.
 
 // column is one column being read.
 type column interface {
@@ -102,7 +102,8 @@ func (c *numbers[T]) next(rows int) error {
 	return nil
 }
 
-// sized returns a slice of this length, the old one if it is large enough; what it holds is overwritten before it is read.
+// sized returns a slice of this length, the old one if it is large enough; what it holds is overwritten before it is
+// read.
 func sized[T any](old []T, length int) []T {
 	if cap(old) >= length {
 		return old[:length]

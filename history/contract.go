@@ -26,69 +26,75 @@ type Contract struct {
 	Retry              Retry    `json:"retry"`
 	// DeadLetters: what fails for good goes to a dead-letter topic; see HasDLQ.
 	DeadLetters bool `json:"dead_letters,omitempty"`
-	// Envelope is the dead letters' dialect, which governs their metadata and nothing else; "" = no metadata is promised.
+	// Envelope is the dead letters' dialect, which governs their metadata and nothing else; "" = no metadata is
+	// promised.
 	Envelope string `json:"envelope"`
 	// ChangesKey and ChangesValue take back the promise that a dead letter has the record's own key and value.
 	ChangesKey   bool `json:"changes_key,omitempty"`
 	ChangesValue bool `json:"changes_value,omitempty"`
-	// Service is the name that the dead letters give as that of the service that wrote them; "" = they need not name one.
+	// Service is the name that the dead letters give as that of the service that wrote them; "" = they need not name
+	// one.
 	Service string `json:"service,omitempty"`
 	// KeepsHeaders promises that dead letters keep the original headers.
 	KeepsHeaders bool `json:"keeps_headers"`
-	// BrokerLetters: the subject is a member of a share group whose broker writes the dead letters (KIP-1191): of what a member rejects, and of what was delivered
-	// as often as the broker allows. A reject is then the request for a dead letter, and whether there is one only the audit can tell.
+	// BrokerLetters: the subject is a member of a share group whose broker writes the dead letters (KIP-1191): of what
+	// a member rejects, and of what was delivered as often as the broker allows. A reject is then the request for a
+	// dead letter, and whether there is one only the audit can tell.
 	BrokerLetters bool `json:"broker_letters,omitempty"`
 	// SamePartition promises that a dead letter goes to the source's partition number.
 	SamePartition bool      `json:"same_partition"`
 	OnFailure     OnFailure `json:"on_failure"`
-	// SurfacedWithin is within what time the subject makes known that dead letters can't be written for a reason that may pass; 0 = it need not before the
-	// longest delivery timeout that clients have by default.
+	// SurfacedWithin is within what time the subject makes known that dead letters can't be written for a reason that
+	// may pass; 0 = it need not before the longest delivery timeout that clients have by default.
 	SurfacedWithin time.Duration `json:"surfaced_within_ns,omitempty"`
 	// AutoCommit declares weaker promises: commits follow time, not outcomes.
 	AutoCommit bool `json:"auto_commit"`
 	// CommitInterval is the longest time between two commits while there is something to commit.
 	CommitInterval time.Duration `json:"commit_interval_ns,omitempty"`
 	StopGrace      time.Duration `json:"stop_grace_ns"`
-	// StopCodes are the exit codes with which a process may end that was told to stop, 128 + n for an end by signal n. Without any it is 0, or 128 + the number of
-	// that signal where its end by it was an orderly one.
+	// StopCodes are the exit codes with which a process may end that was told to stop, 128 + n for an end by signal n.
+	// Without any it is 0, or 128 + the number of that signal where its end by it was an orderly one.
 	StopCodes []int `json:"stop_codes,omitempty"`
-	// ExitsOnError: an error that the process can't handle ends it with a code above 0, and a supervisor starts it again.
+	// ExitsOnError: an error that the process can't handle ends it with a code above 0, and a supervisor starts it
+	// again.
 	ExitsOnError bool `json:"exits_on_error,omitempty"`
 	// SkipsTombstones: records with a null value are committed unprocessed, by design.
 	SkipsTombstones bool `json:"skips_tombstones"`
-	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this format (MetadataRanges);
-	// "" = their metadata means nothing. A subject that promises it skips those offsets after a restart or a rebalance.
+	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this
+	// format (MetadataRanges); "" = their metadata means nothing. A subject that promises it skips those offsets after
+	// a restart or a rebalance.
 	OffsetMetadata string `json:"offset_metadata,omitempty"`
-	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, fail and back off, in (0, 1];
-	// 0 promises nothing.
+	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, fail
+	// and back off, in (0, 1]; 0 promises nothing.
 	Isolation float64 `json:"isolation,omitempty"`
-	// ExitsExhausted: without a dead-letter topic, a record that fails for good ends the process that has it, which commits nothing past it. Otherwise the
-	// record is given up, which is its end.
+	// ExitsExhausted: without a dead-letter topic, a record that fails for good ends the process that has it, which
+	// commits nothing past it. Otherwise the record is given up, which is its end.
 	ExitsExhausted bool `json:"exits_exhausted,omitempty"`
-	// OrderOfAttempts: the next record of a key or partition may begin when the one before has had its last attempt, also while its dead letter is
-	// outstanding.
+	// OrderOfAttempts: the next record of a key or partition may begin when the one before has had its last attempt,
+	// also while its dead letter is outstanding.
 	OrderOfAttempts bool `json:"order_of_attempts,omitempty"`
 	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 }
 
-// HasDLQ reports whether what fails for good goes to a dead-letter topic; otherwise it is given up, which is its end. Histories from before
-// DeadLetters say it with an Envelope.
+// HasDLQ reports whether what fails for good goes to a dead-letter topic; otherwise it is given up, which is its end.
+// Histories from before DeadLetters say it with an Envelope.
 func (c *Contract) HasDLQ() bool { return c.DeadLetters || c.Envelope != "" }
 
 // WritesDLQ reports whether the subject writes the dead letters itself.
 func (c *Contract) WritesDLQ() bool { return c.HasDLQ() && !c.BrokerLetters }
 
-// Backoff is the promised wait before attempt k+1: min(Cap, Initial·Multiplier^(k−1)), plus up to Jitter, plus at most Late
-// for scheduling. Initial 0 promises no wait.
+// Backoff is the promised wait before attempt k+1: min(Cap, Initial·Multiplier^(k−1)), plus up to Jitter, plus at most
+// Late for scheduling. Initial 0 promises no wait.
 type Backoff struct {
 	Initial    time.Duration `json:"initial_ns"`
 	Multiplier float64       `json:"multiplier"`
 	Cap        time.Duration `json:"cap_ns"`
 	Jitter     time.Duration `json:"jitter_ns"`
 	Late       time.Duration `json:"late_ns"`
-	// Usual is by how much, at least, half of the waits may be longer than promised, where Late is a default, wide enough for a pause that hits one
-	// wait or another; half of the promised wait may always be. 0: Late is the contract's own, and all that is promised.
+	// Usual is by how much, at least, half of the waits may be longer than promised, where Late is a default, wide
+	// enough for a pause that hits one wait or another; half of the promised wait may always be. 0: Late is the
+	// contract's own, and all that is promised.
 	Usual time.Duration `json:"usual_ns,omitempty"`
 }
 
@@ -128,8 +134,8 @@ type OnFailure string
 
 // The values a contract can take; the YAML words are the same.
 const (
-	// GroupConsumer: partitions are assigned to members, offsets are committed. GroupShare (KIP-932): records are handed to members one by one, and
-	// acknowledged one by one.
+	// GroupConsumer: partitions are assigned to members, offsets are committed. GroupShare (KIP-932): records are
+	// handed to members one by one, and acknowledged one by one.
 	GroupConsumer GroupType = "consumer"
 	GroupShare    GroupType = "share"
 
@@ -147,7 +153,8 @@ const (
 	RetryRedelivery Retry = "redelivery"
 	RetryTopics     Retry = "topics"
 
-	// MetadataRanges: comma-separated ranges of finished offsets, relative to the committed one, ascending, both ends included: "1-3,7".
+	// MetadataRanges: comma-separated ranges of finished offsets, relative to the committed one, ascending, both ends
+	// included: "1-3,7".
 	MetadataRanges = "ranges"
 
 	OnFailureHalt  OnFailure = "halt"
@@ -159,27 +166,30 @@ const (
 const (
 	// patienceMargin is for joining again, for a fetch that waits for records, and for a commit on its way.
 	patienceMargin = 5 * time.Second
-	// patienceAttempt is for an attempt beside its wait: a client that seeks back waits for its next fetch (fetch.max.wait.ms, 500 ms by default).
+	// patienceAttempt is for an attempt beside its wait: a client that seeks back waits for its next fetch
+	// (fetch.max.wait.ms, 500 ms by default).
 	patienceAttempt = time.Second
 	// patienceUnsaid is the longest wait between two attempts where the contract says nothing about them.
 	patienceUnsaid = 30 * time.Second
-	// patienceShare is Kafka's default session (group.share.session.timeout.ms); a delivery of a dead member comes back sooner.
+	// patienceShare is Kafka's default session (group.share.session.timeout.ms); a delivery of a dead member comes back
+	// sooner.
 	patienceShare = 45 * time.Second
 	// patienceSeries bounds the number of waits that are added up.
 	patienceSeries = 64
 )
 
-// generous is how many times its number of attempts a record may be tried before more of them are taken for an endless loop: deliveries and copies
-// that a disruption justifies have attempts of their own.
+// generous is how many times its number of attempts a record may be tried before more of them are taken for an endless
+// loop: deliveries and copies that a disruption justifies have attempts of their own.
 const generous = 8
 
-// Progress reports whether the n-th attempt of a record (from 1) can be one on the way to its end; beyond that a consumer goes round in circles.
+// Progress reports whether the n-th attempt of a record (from 1) can be one on the way to its end; beyond that a
+// consumer goes round in circles.
 func (c *Contract) Progress(n int32) bool {
 	return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts
 }
 
-// Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its commit interval, and what clients
-// take beside them. The session timeouts that are seen in a run come on top.
+// Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its
+// commit interval, and what clients take beside them. The session timeouts that are seen in a run come on top.
 func (c *Contract) Patience() time.Duration {
 	total := patienceMargin + c.CommitInterval
 	if c.Backoff.Initial <= 0 {

@@ -15,12 +15,14 @@ const (
 	RoleQuarantine Role = "quarantine"
 )
 
-// Graph is a graph of nodes, each a consumer with topics of its own. The first node is the entry: what the workload sends enters there.
+// Graph is a graph of nodes, each a consumer with topics of its own. The first node is the entry: what the workload
+// sends enters there.
 type Graph struct {
 	Nodes []Node `json:"nodes"`
 	// Sink is the topic of what leaves the graph (index in Header.Topics).
 	Sink int16 `json:"sink"`
-	// MaxReprocess is how often a document may have been replayed and still be dead-lettered; after that it is quarantined.
+	// MaxReprocess is how often a document may have been replayed and still be dead-lettered; after that it is
+	// quarantined.
 	MaxReprocess int `json:"max_reprocess"`
 }
 
@@ -45,9 +47,9 @@ type Edge struct {
 	Weight int `json:"weight"`
 }
 
-// Next is the topic in which the document goes on after the node: the input of the node that its edge leads to, or the sink. A document takes
-// exactly one edge out of a node: FNV-1a (64 bits) of the document's id, "/" and the node's name, modulo the sum of the weights, falls into the
-// weight of one of them, in the order in which they are written.
+// Next is the topic in which the document goes on after the node: the input of the node that its edge leads to, or the
+// sink. A document takes exactly one edge out of a node: FNV-1a (64 bits) of the document's id, "/" and the node's
+// name, modulo the sum of the weights, falls into the weight of one of them, in the order in which they are written.
 func (g *Graph) Next(node int, id string) int16 {
 	at := &g.Nodes[node]
 	total := 0

@@ -32,17 +32,19 @@ type PlannedFault struct {
 	What string `json:"what"`
 	// Link or Target names what is hit: "broker 1", "brokers", "dlq", "downstream", "instance 1".
 	Target string `json:"target"`
-	// StopsDeadLetters: while it is in force no instance can get a dead letter acknowledged. Delays and limits don't stop them, and
-	// neither does what hits only a share of the requests.
+	// StopsDeadLetters: while it is in force no instance can get a dead letter acknowledged. Delays and limits don't
+	// stop them, and neither does what hits only a share of the requests.
 	StopsDeadLetters bool `json:"stops_dead_letters,omitempty"`
 	// When is the event that it waits for ("first-dead-letter"); "" where it follows the clock.
 	When string `json:"when,omitempty"`
-	// At is the offset from the start of the steady phase (with When: from when on the event counts); For the duration (0: an instant).
+	// At is the offset from the start of the steady phase (with When: from when on the event counts); For the duration
+	// (0: an instant).
 	At  time.Duration `json:"at_ns"`
 	For time.Duration `json:"for_ns"`
 	// MayMiss: nothing hangs on its effect; that it had none is still to be seen.
 	MayMiss bool `json:"may_miss,omitempty"`
-	// Refused says why it could not be injected, where that did not end the run: somebody wanted to break what can't be broken. Nothing hangs on its effect.
+	// Refused says why it could not be injected, where that did not end the run: somebody wanted to break what can't be
+	// broken. Nothing hangs on its effect.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -58,7 +60,8 @@ type Expect struct {
 	// smallest share of the planned records that must have been sent and acknowledged.
 	MaxSlip time.Duration `json:"max_slip_ns"`
 	MinLoad float64       `json:"min_load"`
-	// Patience is how long nothing may move, beside the session timeouts that are seen, before standing still is proven; 0: DrainLimit.
+	// Patience is how long nothing may move, beside the session timeouts that are seen, before standing still is
+	// proven; 0: DrainLimit.
 	Patience time.Duration `json:"patience_ns,omitempty"`
 	// DrainLimit is set in histories from before Patience: how long the drain lasted at most.
 	DrainLimit time.Duration `json:"drain_limit_ns,omitempty"`
@@ -82,14 +85,17 @@ type Header struct {
 	Faults      []PlannedFault    `json:"faults"`
 	Contract    Contract          `json:"contract"`
 	Expect      Expect            `json:"expect"`
-	// Replay tells that the run has a replay phase; ReplayTo is the topic it must write to ("" : the source topic of each letter).
+	// Replay tells that the run has a replay phase; ReplayTo is the topic it must write to ("" : the source topic of
+	// each letter).
 	Replay   bool   `json:"replay"`
 	ReplayTo string `json:"replay_to,omitempty"`
-	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They carry no id of the run's.
+	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They
+	// carry no id of the run's.
 	Foreign int `json:"foreign,omitempty"`
 	// Graph is set where the subject is a graph of nodes; Group and Contract are then the entry's.
 	Graph *Graph `json:"graph,omitempty"`
-	// Services are set where the subject is several services that share one dead-letter topic; Group and Contract are then the first one's.
+	// Services are set where the subject is several services that share one dead-letter topic; Group and Contract are
+	// then the first one's.
 	Services []Service `json:"services,omitempty"`
 	// Store is what the dead-letter store and its service promise; nil if the run has none.
 	Store *StoreContract `json:"store,omitempty"`

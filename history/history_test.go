@@ -43,8 +43,8 @@ func record(t testing.TB, dir string, limit int, events []Event) {
 	}
 }
 
-// recordWith is record without the recorder's goroutine and with an encoder that has its buffers already, for properties that are tried
-// many times.
+// recordWith is record without the recorder's goroutine and with an encoder that has its buffers already, for
+// properties that are tried many times.
 func recordWith(t interface{ Fatal(...any) }, encoder *segmentWriter, dir string, limit int, events []Event) {
 	if err := writeHeader(dir, Header{RunID: encoder.run}, writeWhole); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,8 @@ func TestEveryFieldIsReadBackInOrder(t *testing.T) {
 	})
 }
 
-// TestOverlappingSegmentsOfManyPages has segments of several pages whose times overlap, as they do when observers are slow.
+// TestOverlappingSegmentsOfManyPages has segments of several pages whose times overlap, as they do when observers are
+// slow.
 func TestOverlappingSegmentsOfManyPages(t *testing.T) {
 	events := benchRun(12_000)
 	for i := range events {

@@ -5,8 +5,9 @@ import "strconv"
 // BinaryKey is added to the index of a key whose bytes are no text.
 const BinaryKey = 1 << 30
 
-// AppendKey appends to dst the bytes of the key with that index (≥ 0): the workload sends these, and an event names a key by its index. They
-// have six digits at least, so that most keys of a run are equally long. One of BinaryKey and more has bytes behind them that are not UTF-8.
+// AppendKey appends to dst the bytes of the key with that index (≥ 0): the workload sends these, and an event names a
+// key by its index. They have six digits at least, so that most keys of a run are equally long. One of BinaryKey and
+// more has bytes behind them that are not UTF-8.
 func AppendKey(dst []byte, index int32) []byte {
 	if index >= BinaryKey {
 		return append(AppendKey(dst, index-BinaryKey), 0xff, 0xfe, 0x80)

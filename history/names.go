@@ -57,7 +57,8 @@ func flagName(bit int) string {
 	return ""
 }
 
-// String returns the words of the flags that are set, comma-separated; "" for none. A bit that this version doesn't know is "bit N".
+// String returns the words of the flags that are set, comma-separated; "" for none. A bit that this version doesn't
+// know is "bit N".
 func (f Flags) String() string {
 	var words []string
 	for bit := range 32 {
@@ -110,8 +111,9 @@ func (v *vocabulary) parseFlags(words string) (Flags, error) {
 // bytesMark begins a text that could not be stored as it is.
 const bytesMark = `bytes:"`
 
-// encodeText makes any bytes into text that every Parquet reader accepts: columns of strings must be UTF-8, and a NUL ends a string
-// for some. What is neither is kept as it is; the rest is written like a Go string literal after "bytes:".
+// encodeText makes any bytes into text that every Parquet reader accepts: columns of strings must be UTF-8, and a NUL
+// ends a string for some. What is neither is kept as it is; the rest is written like a Go string literal after
+// "bytes:".
 func encodeText(text string) string {
 	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 && !strings.HasPrefix(text, bytesMark) {
 		return text

@@ -19,7 +19,8 @@ const (
 	sealFile   = "sealed.json"
 )
 
-// seal is the content of sealed.json: written last, it says what a whole history has, so that what is missing is noticed.
+// seal is the content of sealed.json: written last, it says what a whole history has, so that what is missing is
+// noticed.
 type seal struct {
 	Format int           `json:"format"`
 	RunID  string        `json:"run_id"`
@@ -48,9 +49,9 @@ type placed struct {
 	order int
 }
 
-// Open opens the history in dir. Every file is checked: damaged or missing ones are an error that wraps a *SegmentError for each (see
-// OpenPartial). A history that was never sealed, because its run was killed, opens with what it has: ask Sealed. A
-// history of a newer format is refused with an error that wraps ErrFormat.
+// Open opens the history in dir. Every file is checked: damaged or missing ones are an error that wraps a *SegmentError
+// for each (see OpenPartial). A history that was never sealed, because its run was killed, opens with what it has: ask
+// Sealed. A history of a newer format is refused with an error that wraps ErrFormat.
 func Open(dir string) (*Reader, error) {
 	r, err := OpenPartial(dir)
 	if err != nil {
@@ -62,8 +63,8 @@ func Open(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// OpenPartial opens what is readable of the history in dir; Damaged tells what is not. Without a readable header there is nothing to
-// judge by and it gives an error.
+// OpenPartial opens what is readable of the history in dir; Damaged tells what is not. Without a readable header there
+// is nothing to judge by and it gives an error.
 func OpenPartial(dir string) (*Reader, error) {
 	header, err := readHeader(dir)
 	if err != nil {
@@ -212,25 +213,27 @@ func (r *Reader) checkSegments(expected []segmentInfo) {
 // Header returns what the run was, promised and planned.
 func (r *Reader) Header() Header { return r.header }
 
-// Sealed reports whether the run wrote its history to the end. A history is whole when it is sealed and nothing of it is damaged; one
-// that isn't can prove a violation but never its absence.
+// Sealed reports whether the run wrote its history to the end. A history is whole when it is sealed and nothing of it
+// is damaged; one that isn't can prove a violation but never its absence.
 func (r *Reader) Sealed() bool { return r.sealed }
 
-// Damaged returns an error for each file that can't be used, most of them *SegmentError; their events are missing from Each.
+// Damaged returns an error for each file that can't be used, most of them *SegmentError; their events are missing from
+// Each.
 func (r *Reader) Damaged() []error { return slices.Clone(r.damaged) }
 
-// Prefix returns a reader of what was recorded before the first segment that can't be used: as if the run had been killed there. In a
-// history with a hole an acknowledgement may be missing while the commit that relied on it is there, which looks like a violation and
-// proves none; a prefix has no holes. Without damage it is the whole history.
+// Prefix returns a reader of what was recorded before the first segment that can't be used: as if the run had been
+// killed there. In a history with a hole an acknowledgement may be missing while the commit that relied on it is there,
+// which looks like a violation and proves none; a prefix has no holes. Without damage it is the whole history.
 func (r *Reader) Prefix() *Reader {
 	prefix := *r
 	prefix.segments = slices.DeleteFunc(slices.Clone(r.segments), func(s placed) bool { return s.order > r.hole })
 	return &prefix
 }
 
-// Each calls fn for every event, sorted by time, events of the same time in the order in which they were recorded. The event
-// is valid until fn returns and must not be changed. It holds a few pages of the segments that overlap in time, usually one or two,
-// in memory. An error of fn ends the walk and is returned as it is; a file that was damaged since Open gives a *SegmentError.
+// Each calls fn for every event, sorted by time, events of the same time in the order in which they were recorded. The
+// event is valid until fn returns and must not be changed. It holds a few pages of the segments that overlap in time,
+// usually one or two, in memory. An error of fn ends the walk and is returned as it is; a file that was damaged since
+// Open gives a *SegmentError.
 func (r *Reader) Each(fn func(*Event) error) error {
 	for i := range r.memory {
 		if err := fn(&r.memory[i]); err != nil {
@@ -242,8 +245,8 @@ func (r *Reader) Each(fn func(*Event) error) error {
 	return m.each(fn)
 }
 
-// merge walks through segments sorted by their first event. Segments overlap a little, because observers stamp an event before
-// they record it, so the events of those that overlap are merged.
+// merge walks through segments sorted by their first event. Segments overlap a little, because observers stamp an event
+// before they record it, so the events of those that overlap are merged.
 type merge struct {
 	reader *Reader
 	// waiting is the index of the first segment that is not yet open.

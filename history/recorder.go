@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxWaiting is how many full segments may wait to be written: a million events, so that the audit may read a big topic faster than
-	// the disk writes, and less than 200 MB.
+	// maxWaiting is how many full segments may wait to be written: a million events, so that the audit may read a big
+	// topic faster than the disk writes, and less than 200 MB.
 	maxWaiting = 16
 	// spareSegments is how many written-out buffers are kept for reuse.
 	spareSegments = 2
@@ -23,9 +23,10 @@ const (
 // ErrOverflow is wrapped by the recorder's error when events came faster, for longer, than they could be written.
 var ErrOverflow = errors.New("events come faster than they can be written")
 
-// Recorder is the Sink of a run: it takes events from many goroutines and writes them to segments in the background. Record only
-// appends to a buffer in memory, and that is bounded: when the disk is full, or too slow for too long, every event from then on is dropped
-// and counted, and Err and Failed tell. So the files always hold a history without holes, and one that lost its end is never sealed.
+// Recorder is the Sink of a run: it takes events from many goroutines and writes them to segments in the background.
+// Record only appends to a buffer in memory, and that is bounded: when the disk is full, or too slow for too long,
+// every event from then on is dropped and counted, and Err and Failed tell. So the files always hold a history without
+// holes, and one that lost its end is never sealed.
 type Recorder struct {
 	dir    string
 	run    string
@@ -61,8 +62,8 @@ type Recorder struct {
 // writeFile writes a file so that it is there as a whole or not at all.
 type writeFile func(path string, data []byte) error
 
-// NewRecorder begins a history in dir, which is made if need be: it writes the header and starts the goroutine that writes segments, which
-// Seal or Close ends. The header's Format is set. A dir that already holds a history is refused.
+// NewRecorder begins a history in dir, which is made if need be: it writes the header and starts the goroutine that
+// writes segments, which Seal or Close ends. The header's Format is set. A dir that already holds a history is refused.
 func NewRecorder(dir string, header Header, clock Clock) (*Recorder, error) {
 	return newRecorder(dir, header, clock, writeWhole)
 }
@@ -147,7 +148,8 @@ func (r *Recorder) Record(e Event) {
 	}
 }
 
-// Backlog returns how many events are in full segments that wait to be written. At maxWaiting segments the recorder gives up.
+// Backlog returns how many events are in full segments that wait to be written. At maxWaiting segments the recorder
+// gives up.
 func (r *Recorder) Backlog() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,8 +285,9 @@ func (r *Recorder) Dropped() int64 {
 	return r.dropped
 }
 
-// Seal writes what is left and then the seal, which makes the history whole and final. If events were lost, or the seal can't be
-// written, it returns the error and leaves the history unsealed. Calling it again gives the same answer; after Close it is an error.
+// Seal writes what is left and then the seal, which makes the history whole and final. If events were lost, or the seal
+// can't be written, it returns the error and leaves the history unsealed. Calling it again gives the same answer; after
+// Close it is an error.
 func (r *Recorder) Seal() error {
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
@@ -298,8 +301,8 @@ func (r *Recorder) Seal() error {
 	return r.sealErr
 }
 
-// Close writes what is left and ends the recorder's goroutine, without sealing. It does nothing after Seal or another Close, so it can always
-// be deferred. It returns Err.
+// Close writes what is left and ends the recorder's goroutine, without sealing. It does nothing after Seal or another
+// Close, so it can always be deferred. It returns Err.
 func (r *Recorder) Close() error {
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
@@ -344,7 +347,8 @@ func (r *Recorder) writeSeal() error {
 	return nil
 }
 
-// writeWhole writes beside the file and renames, so that a run killed in between leaves no half file under a name that is read.
+// writeWhole writes beside the file and renames, so that a run killed in between leaves no half file under a name that
+// is read.
 func writeWhole(path string, data []byte) error {
 	part := path + ".part"
 	if err := os.WriteFile(part, data, 0o644); err != nil {

@@ -11,10 +11,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A segment is one Parquet file with up to segmentEvents events, sorted by time, then by the order in which they were recorded. It has one row
-// group; the pages of all columns are cut at the same rows, so that a segment can be read a block of rows at a time.
+// A segment is one Parquet file with up to segmentEvents events, sorted by time, then by the order in which they were
+// recorded. It has one row group; the pages of all columns are cut at the same rows, so that a segment can be read a
+// block of rows at a time.
 const (
-	// segmentEvents is where a segment is closed; segmentAge is how long an event waits at most for its segment to be written.
+	// segmentEvents is where a segment is closed; segmentAge is how long an event waits at most for its segment to be
+	// written.
 	segmentEvents = 1 << 16
 	segmentAge    = time.Second
 	// segmentText is the size in bytes of all texts after which a segment is closed early.
@@ -30,8 +32,9 @@ const (
 	metaEvents = "dlqbench.events"
 	metaFirst  = "dlqbench.first_ns"
 	metaLast   = "dlqbench.last_ns"
-	// metaSum holds the checksum of the whole file, itself read as noSum. Every segment is checked before it is decoded, because a
-	// decoder may believe a damaged length and ask for gigabytes. It guards against damage, not against a file made on purpose.
+	// metaSum holds the checksum of the whole file, itself read as noSum. Every segment is checked before it is
+	// decoded, because a decoder may believe a damaged length and ask for gigabytes. It guards against damage, not
+	// against a file made on purpose.
 	metaSum = "dlqbench.sum"
 	sumMark = "xxh64:"
 	noSum   = "0000000000000000"

@@ -39,7 +39,8 @@ func readSegment(data []byte) (events []Event, err error) {
 	}
 }
 
-// reworded is the segment with a word replaced by another of the same length, or an error if it isn't there, and with the checksum made right.
+// reworded is the segment with a word replaced by another of the same length, or an error if it isn't there, and with
+// the checksum made right.
 func reworded(t testing.TB, whole []byte, old, now string) []byte {
 	t.Helper()
 	at := bytes.LastIndex(whole, []byte(old))
@@ -55,7 +56,8 @@ func reworded(t testing.TB, whole []byte, old, now string) []byte {
 	return data
 }
 
-// events25 is how the footer has a segment's 25 events: as text in its own metadata (behind the value's field and length), as a number before that.
+// events25 is how the footer has a segment's 25 events: as text in its own metadata (behind the value's field and
+// length), as a number before that.
 const events25 = metaEvents + "\x18\x0225"
 
 // Segments that are whole and say of themselves what can't be are refused, and get no memory for what they say.
@@ -86,7 +88,8 @@ func TestSegmentsThatLieAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzSegment: whatever was done to a segment, it is either refused before the decoder sees it, or it is the segment that was written.
+// FuzzSegment: whatever was done to a segment, it is either refused before the decoder sees it, or it is the segment
+// that was written.
 func FuzzSegment(f *testing.F) {
 	dir, events := small(f)
 	whole := read(f, filepath.Join(dir, segmentFile(1)))

@@ -14,8 +14,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// loadSegment reads a segment's file whole, checks it, and opens it. Segments are small (about 1 MB), and only a file that is
-// in memory as a whole can be checked before it is decoded.
+// loadSegment reads a segment's file whole, checks it, and opens it. Segments are small (about 1 MB), and only a file
+// that is in memory as a whole can be checked before it is decoded.
 func loadSegment(dir, name, run string) (file *parquet.File, info segmentInfo, err error) {
 	path := filepath.Join(dir, name)
 	data, err := os.ReadFile(path)
@@ -39,7 +39,8 @@ func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo,
 	if err != nil {
 		return nil, info, err
 	}
-	// The decoder makes room for the footer before it looks whether there is one. The magic stands before it, its length and the magic behind.
+	// The decoder makes room for the footer before it looks whether there is one. The magic stands before it, its
+	// length and the magic behind.
 	if size := int64(binary.LittleEndian.Uint32(data[len(data)-8:])); size > int64(len(data)-12) {
 		return nil, info, fmt.Errorf("its footer has %d bytes, the file %d", size, len(data))
 	}
@@ -84,7 +85,8 @@ type cursor struct {
 	columns *columns
 	all     []named
 	info    segmentInfo
-	// order is the segment's place in the history: of two events with the same time, the one of the earlier segment comes first.
+	// order is the segment's place in the history: of two events with the same time, the one of the earlier segment
+	// comes first.
 	order int
 	left  int
 	page  []Event

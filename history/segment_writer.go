@@ -12,8 +12,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// row is an event as a row of the table: the columns, their names, encodings and compression. Small sets of values go into dictionaries,
-// counters as differences. None stays -1: what an event holds is read back bit by bit.
+// row is an event as a row of the table: the columns, their names, encodings and compression. Small sets of values go
+// into dictionaries, counters as differences. None stays -1: what an event holds is read back bit by bit.
 type row struct {
 	Time          int64  `parquet:"time_ns,delta"`
 	Kind          string `parquet:"kind,dict"`
@@ -74,15 +74,16 @@ func newSegmentWriter(run string) *segmentWriter {
 		// Pages are cut by rows, below; this only has to be larger than a page of the widest column.
 		parquet.PageBufferSize(2*8*pageEvents),
 		parquet.DataPageStatistics(false),
-		// Measured on the events of a run (BenchmarkWrite): 15 bytes an event instead of 31, for a quarter more time. Snappy is as fast
-		// and larger; zstd's default level saves one more byte and makes recording a fifth slower.
+		// Measured on the events of a run (BenchmarkWrite): 15 bytes an event instead of 31, for a quarter more time.
+		// Snappy is as fast and larger; zstd's default level saves one more byte and makes recording a fifth slower.
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.CreatedBy("dlqbench history", strconv.Itoa(FormatVersion), ""),
 	)
 	return w
 }
 
-// encode returns the events as a finished segment, valid until the next call, and what it is. There must be at least one event.
+// encode returns the events as a finished segment, valid until the next call, and what it is. There must be at least
+// one event.
 func (w *segmentWriter) encode(events []Event) ([]byte, segmentInfo, error) {
 	w.sort(events)
 	return w.encodeSorted(events)
@@ -126,8 +127,8 @@ func (w *segmentWriter) describe(info segmentInfo) {
 	w.parquet.SetKeyValueMetadata(metaSum, sumMark+noSum)
 }
 
-// sort finds the events' order by time; those of the same time stay as they were recorded. Observers stamp before they record, so
-// events arrive nearly sorted and the check alone is often enough.
+// sort finds the events' order by time; those of the same time stay as they were recorded. Observers stamp before they
+// record, so events arrive nearly sorted and the check alone is often enough.
 func (w *segmentWriter) sort(events []Event) {
 	w.order = w.order[:0]
 	for i := range events {

@@ -5,15 +5,18 @@ import (
 	"slices"
 )
 
-// Source is what is judged and measured: a header and its events. Reader is the one implementation, over files or memory.
+// Source is what is judged and measured: a header and its events. Reader is the one implementation, over files or
+// memory.
 type Source interface {
 	Header() Header
-	// Each calls the function for every event, sorted by time, events of the same time in the order in which they were recorded. The
-	// event is valid until the function returns. An error that the function returns ends the walk and is returned as it is.
+	// Each calls the function for every event, sorted by time, events of the same time in the order in which they were
+	// recorded. The event is valid until the function returns. An error that the function returns ends the walk and is
+	// returned as it is.
 	Each(func(*Event) error) error
 }
 
-// FromEvents returns a reader over events in memory: a whole, sealed history. The events are copied and sorted stably by time.
+// FromEvents returns a reader over events in memory: a whole, sealed history. The events are copied and sorted stably
+// by time.
 func FromEvents(header Header, events []Event) *Reader {
 	sorted := slices.Clone(events)
 	slices.SortStableFunc(sorted, func(a, b Event) int { return compareTimes(a.Time, b.Time) })

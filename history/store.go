@@ -11,8 +11,8 @@ import (
 // StoreState is where an entry of a dead-letter store is in its life, whatever word its table has for it.
 type StoreState string
 
-// The states, those of "Dead Letter Queue Lifecycle", and what is none: StoreAbsent is an entry that isn't there (yet, or any more), StoreUnknown one
-// whose status word the contract doesn't know.
+// The states, those of "Dead Letter Queue Lifecycle", and what is none: StoreAbsent is an entry that isn't there (yet,
+// or any more), StoreUnknown one whose status word the contract doesn't know.
 const (
 	StorePending    StoreState = "pending"
 	StoreProcessing StoreState = "processing"
@@ -33,31 +33,34 @@ const (
 	SuccessPublished Success = "published"
 )
 
-// StoreContract is what a dead-letter store and its service (router, workers, retention) promise. Times are those of the run: a scaled schedule is
-// written as it is kept. A zero promises nothing.
+// StoreContract is what a dead-letter store and its service (router, workers, retention) promise. Times are those of
+// the run: a scaled schedule is written as it is kept. A zero promises nothing.
 type StoreContract struct {
 	// Engine is the database (sqlite, postgres, mongodb); Vocabulary names the status words.
 	Engine     string `json:"engine"`
 	Vocabulary string `json:"vocabulary"`
-	// Workers and Routers are how many processes of the service the run has; 0 of both is a store of the user's own, whose service the run doesn't know.
+	// Workers and Routers are how many processes of the service the run has; 0 of both is a store of the user's own,
+	// whose service the run doesn't know.
 	Workers int `json:"workers"`
 	Routers int `json:"routers"`
 	// Group is the routers' consumer group.
 	Group string `json:"group,omitempty"`
 	// MaxRetries is how often workers try an entry.
 	MaxRetries int `json:"max_retries,omitempty"`
-	// Waits are the least waits of the strategy immediate_retry: Waits[k] from when retry k failed until the next may begin, Waits[0] from when the
-	// entry was given the strategy. The last one holds for all that follow.
+	// Waits are the least waits of the strategy immediate_retry: Waits[k] from when retry k failed until the next may
+	// begin, Waits[0] from when the entry was given the strategy. The last one holds for all that follow.
 	Waits []time.Duration `json:"waits_ns,omitempty"`
 	// OffPeak is when the strategy scheduled_retry may try.
 	OffPeak *OffPeak `json:"off_peak,omitempty"`
 	// Probed: workers ask a health probe of the run's before they try an entry by the strategy conditional_retry.
 	Probed bool `json:"probed,omitempty"`
-	// Poll is how often a worker asks for work, Lease how long a lock holds unless it is renewed, Late what is allowed beyond every time.
+	// Poll is how often a worker asks for work, Lease how long a lock holds unless it is renewed, Late what is allowed
+	// beyond every time.
 	Poll  time.Duration `json:"poll_ns,omitempty"`
 	Lease time.Duration `json:"lease_ns,omitempty"`
 	Late  time.Duration `json:"late_ns,omitempty"`
-	// Recovery is how long after a fault on its connections a process of the service may take until it is at work again.
+	// Recovery is how long after a fault on its connections a process of the service may take until it is at work
+	// again.
 	Recovery time.Duration `json:"recovery_ns,omitempty"`
 	// Success is what "resolved" means.
 	Success Success `json:"success"`
@@ -66,7 +69,8 @@ type StoreContract struct {
 	Retention *Retention `json:"retention,omitempty"`
 }
 
-// OffPeak are hours of the day in Zone, by a calendar that goes Scale times as fast as the clock and agrees with it at each midnight, UTC.
+// OffPeak are hours of the day in Zone, by a calendar that goes Scale times as fast as the clock and agrees with it at
+// each midnight, UTC.
 type OffPeak struct {
 	Hours []int   `json:"hours"`
 	Zone  string  `json:"zone"`
@@ -82,7 +86,8 @@ func (o *OffPeak) Calendar(at time.Duration) time.Time {
 	return midnight.Add(time.Duration(float64(wall.Sub(midnight)) * max(o.Scale, 1)))
 }
 
-// Retention is how long entries are kept after they came to their end; 0: for ever. Sweep is how often that is looked after.
+// Retention is how long entries are kept after they came to their end; 0: for ever. Sweep is how often that is looked
+// after.
 type Retention struct {
 	Resolved time.Duration `json:"resolved_ns"`
 	Failed   time.Duration `json:"failed_ns"`
@@ -114,7 +119,8 @@ func OfStore(instance int16) bool {
 	return kind != ""
 }
 
-// StoreProcess tells which process of the store's service an Instance is: "router", "worker" or "keeper", and its number; "" for any other.
+// StoreProcess tells which process of the store's service an Instance is: "router", "worker" or "keeper", and its
+// number; "" for any other.
 func StoreProcess(instance int16) (kind string, number int) {
 	switch at := int(instance); {
 	case at >= firstRouter && at < firstRouter+ProcessLimit:
@@ -130,15 +136,18 @@ func StoreProcess(instance int16) (kind string, number int) {
 // StoreChange is what the Text of a KindStoreChange or KindStoreEntry says.
 type StoreChange struct {
 	From, To StoreState
-	// By is who has the entry locked, "" if nobody has; Strategy how it is tried again; Word the status word itself where it is unknown.
+	// By is who has the entry locked, "" if nobody has; Strategy how it is tried again; Word the status word itself
+	// where it is unknown.
 	By, Strategy, Word string
-	// Next is when it may be tried again, Lease until when it is locked: by the database's clock, as times of the run's clock; None where there is none.
+	// Next is when it may be tried again, Lease until when it is locked: by the database's clock, as times of the run's
+	// clock; None where there is none.
 	Next, Lease time.Duration
 	// Hand: a person did it, says the table.
 	Hand bool
 }
 
-// String writes the change as Text has it: "pending>processing by=worker-1 next=1200000 lease=2400000". Words with blanks are escaped as in URLs.
+// String writes the change as Text has it: "pending>processing by=worker-1 next=1200000 lease=2400000". Words with
+// blanks are escaped as in URLs.
 func (c StoreChange) String() string {
 	var b strings.Builder
 	b.WriteString(string(c.From) + ">" + string(c.To))

@@ -1,7 +1,7 @@
 package reports
 
-// What is told of a bench: the same scenario under several settings of its consumer, each run several times. Everything that a report of it is made of is
-// here, so that it can be made where the run directories are not.
+// What is told of a bench: the same scenario under several settings of its consumer, each run several times. Everything
+// that a report of it is made of is here, so that it can be made where the run directories are not.
 
 import (
 	"encoding/json"
@@ -31,8 +31,8 @@ const (
 // BenchMode is what a bench asks of each cell.
 type BenchMode string
 
-// The modes: the figures at the scenario's own load; the highest rate that holds the bound and loses nothing; whether the figures drift in a long run;
-// and the rate at which a stepped load is not kept up with any more.
+// The modes: the figures at the scenario's own load; the highest rate that holds the bound and loses nothing; whether
+// the figures drift in a long run; and the rate at which a stepped load is not kept up with any more.
 const (
 	BenchFixed         BenchMode = "fixed"
 	BenchMaxThroughput BenchMode = "max-throughput"
@@ -43,8 +43,8 @@ const (
 // BenchState is how a cell stands.
 type BenchState string
 
-// The states, worst first. A cell is broken when an invariant was violated in it: its figures are shown, and it is never called fast. It is inconclusive
-// when no repetition of it proved anything.
+// The states, worst first. A cell is broken when an invariant was violated in it: its figures are shown, and it is
+// never called fast. It is inconclusive when no repetition of it proved anything.
 const (
 	BenchBroken       BenchState = "broken"
 	BenchInconclusive BenchState = "inconclusive"
@@ -57,7 +57,8 @@ type Bench struct {
 	Schema      int    `json:"schema"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// File is the bench's file as it was named, SpecHash the SHA-256 of everything that its runs are made from: it, the scenario, and the subject.
+	// File is the bench's file as it was named, SpecHash the SHA-256 of everything that its runs are made from: it, the
+	// scenario, and the subject.
 	File     string `json:"file"`
 	SpecHash string `json:"spec_sha256"`
 	// Version is that of dlqbench, Environment what the runs ran on, as in verdict.json.
@@ -70,15 +71,17 @@ type Bench struct {
 	Mode    BenchMode `json:"mode"`
 	Bound   string    `json:"bound,omitempty"`
 	Started time.Time `json:"started"`
-	// Elapsed is the time that the bench itself ran; the time between an interruption and its resumption is no part of it.
+	// Elapsed is the time that the bench itself ran; the time between an interruption and its resumption is no part of
+	// it.
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Overhead is what the bench added to the time of its runs.
 	Overhead BenchOverhead `json:"overhead"`
-	// Repetitions is how many each cell was to have. Interrupted: the bench ended before all were run, and can be resumed.
+	// Repetitions is how many each cell was to have. Interrupted: the bench ended before all were run, and can be
+	// resumed.
 	Repetitions int  `json:"repetitions"`
 	Interrupted bool `json:"interrupted"`
-	// Axes are the settings that are crossed, in the order of the file; a bench whose cells are listed has none. Workloads and Faults are the names of those
-	// that are crossed with them, empty where the scenario's own is used.
+	// Axes are the settings that are crossed, in the order of the file; a bench whose cells are listed has none.
+	// Workloads and Faults are the names of those that are crossed with them, empty where the scenario's own is used.
 	Axes      []BenchAxis   `json:"axes"`
 	Workloads []string      `json:"workloads"`
 	Faults    []string      `json:"faults"`
@@ -110,7 +113,8 @@ type BenchCell struct {
 	Workload string         `json:"workload,omitempty"`
 	Faults   string         `json:"faults,omitempty"`
 	State    BenchState     `json:"state"`
-	// Why says in sentences why it is not ok, worst first. Command shows it again: that of the run in which a promise was broken.
+	// Why says in sentences why it is not ok, worst first. Command shows it again: that of the run in which a promise
+	// was broken.
 	Why     []string `json:"why"`
 	Command string   `json:"command,omitempty"`
 	// Repetitions are those that were run, by number.
@@ -123,10 +127,11 @@ type BenchSetting struct {
 	Value string `json:"value"`
 }
 
-// BenchRepetition is one measurement of a cell. Its run is the only one, or that of the highest rate that held in a search; a search in which none held has
-// the run at the lowest rate.
+// BenchRepetition is one measurement of a cell. Its run is the only one, or that of the highest rate that held in a
+// search; a search in which none held has the run at the lowest rate.
 type BenchRepetition struct {
-	// Number counts from 1; repetitions of the same number were run one after another, in an order drawn for that round.
+	// Number counts from 1; repetitions of the same number were run one after another, in an order drawn for that
+	// round.
 	Number int      `json:"number"`
 	Run    BenchRun `json:"run"`
 	// Search is that of a max-throughput bench, Drift of a soak, Knee of a stepped load; nil in other modes.
@@ -135,7 +140,8 @@ type BenchRepetition struct {
 	Knee   *BenchKnee   `json:"knee,omitempty"`
 }
 
-// BenchRun is what is known of a run. Figures that could not be measured are 0 with a count of 0, or absent; durations are in ns.
+// BenchRun is what is known of a run. Figures that could not be measured are 0 with a count of 0, or absent; durations
+// are in ns.
 type BenchRun struct {
 	// Verdict is "" when nothing was judged; Error then says why.
 	Verdict assertions.Status `json:"verdict"`
@@ -159,7 +165,8 @@ type BenchRun struct {
 	Ledger measure.Ledger `json:"ledger"`
 	LagMax int64          `json:"lag_max"`
 	LagEnd int64          `json:"lag_end"`
-	// BacklogGrowth is by how many records per second those that were sent and not finished became more, from the end of the load's first third to its end.
+	// BacklogGrowth is by how many records per second those that were sent and not finished became more, from the end
+	// of the load's first third to its end.
 	BacklogGrowth float64 `json:"backlog_growth_per_s"`
 	// Drain is from heal until the last record was terminal and committed; it means nothing unless Drained.
 	Drain   time.Duration `json:"drain_ns"`
@@ -187,8 +194,9 @@ type BenchInvariant struct {
 type BenchLatency struct {
 	measure.Quantiles
 	Phases map[string]measure.Quantiles `json:"phases"`
-	// HDR is the histogram over the whole run without its warm-up, values in microseconds: base64 of the HdrHistogram V2 compressed encoding. "" for the
-	// latencies of the harness itself (send, slip) and of parts of a record's way (backoff_error).
+	// HDR is the histogram over the whole run without its warm-up, values in microseconds: base64 of the HdrHistogram
+	// V2 compressed encoding. "" for the latencies of the harness itself (send, slip) and of parts of a record's way
+	// (backoff_error).
 	HDR string `json:"hdr,omitempty"`
 }
 
@@ -205,8 +213,8 @@ type BenchRecovery struct {
 // BenchLimit is what ended a search.
 type BenchLimit string
 
-// The limits: a rate that the consumer did not hold; the load generator, which could not keep the schedule of a higher one; the highest rate that the
-// bench was to try; and none, because not even the lowest rate held.
+// The limits: a rate that the consumer did not hold; the load generator, which could not keep the schedule of a higher
+// one; the highest rate that the bench was to try; and none, because not even the lowest rate held.
 const (
 	BenchLimitConsumer BenchLimit = "consumer"
 	BenchLimitHarness  BenchLimit = "harness"
@@ -216,10 +224,12 @@ const (
 
 // BenchSearch is a search for the highest rate that holds.
 type BenchSearch struct {
-	// Rate is the highest that held, in records per second, 0 if none did. Above is the lowest that did not, 0 if all did: the truth is in between.
+	// Rate is the highest that held, in records per second, 0 if none did. Above is the lowest that did not, 0 if all
+	// did: the truth is in between.
 	Rate  float64 `json:"rate_per_s"`
 	Above float64 `json:"above_per_s"`
-	// Limit is what kept the search from going higher. Only BenchLimitConsumer is a statement about the consumer; with others Rate is a lower bound.
+	// Limit is what kept the search from going higher. Only BenchLimitConsumer is a statement about the consumer; with
+	// others Rate is a lower bound.
 	Limit BenchLimit `json:"limit"`
 	// Probes in the order in which they were run.
 	Probes []BenchProbe `json:"probes"`
@@ -251,7 +261,8 @@ type BenchPart struct {
 	From time.Duration `json:"from_ns"`
 	To   time.Duration `json:"to_ns"`
 	Rate float64       `json:"rate_per_s"`
-	// Sent and Processed are rates of what happened in it, Success the latencies of the records that were meant to be sent in it.
+	// Sent and Processed are rates of what happened in it, Success the latencies of the records that were meant to be
+	// sent in it.
 	Sent      float64           `json:"sent_per_s"`
 	Processed float64           `json:"processed_per_s"`
 	Success   measure.Quantiles `json:"success"`
@@ -267,8 +278,8 @@ type BenchDrift struct {
 // BenchKnee is where the load of a run that goes up step by step became too much.
 type BenchKnee struct {
 	Parts []BenchPart `json:"parts"`
-	// Rate is that of the last step before the first that was not kept up with, 0 if not even the first was. Above is the rate of that first one, 0 if
-	// all were; Why says what showed it.
+	// Rate is that of the last step before the first that was not kept up with, 0 if not even the first was. Above is
+	// the rate of that first one, 0 if all were; Why says what showed it.
 	Rate  float64 `json:"rate_per_s"`
 	Above float64 `json:"above_per_s"`
 	Why   string  `json:"why,omitempty"`
@@ -306,7 +317,8 @@ func (l BenchLatency) Histogram() (*hdrhistogram.Histogram, error) {
 	return histogram, nil
 }
 
-// BenchJSON writes results.json: indented, keys always in the same order, lists and tables never null, every figure a number.
+// BenchJSON writes results.json: indented, keys always in the same order, lists and tables never null, every figure a
+// number.
 func BenchJSON(w io.Writer, bench Bench) error {
 	bench = bench.complete()
 	encoder := json.NewEncoder(w)
@@ -365,7 +377,8 @@ func (c BenchCell) Setting(path string) (value string, found bool) {
 	return "", false
 }
 
-// Usable tells whether the repetition's figures say something of the consumer: it was judged, and the evidence sufficed.
+// Usable tells whether the repetition's figures say something of the consumer: it was judged, and the evidence
+// sufficed.
 func (r BenchRepetition) Usable() bool {
 	if r.Search != nil && r.Search.Limit == BenchLimitHarness && r.Search.Rate == 0 {
 		return false
@@ -373,7 +386,8 @@ func (r BenchRepetition) Usable() bool {
 	return r.Run.Verdict == assertions.Pass || r.Run.Verdict == assertions.Fail
 }
 
-// Finished tells whether there is nothing left to run of it: a search that was interrupted has no limit yet, and what could not be run is to be run again.
+// Finished tells whether there is nothing left to run of it: a search that was interrupted has no limit yet, and what
+// could not be run is to be run again.
 func (r BenchRepetition) Finished() bool {
 	return r.Run.Error == "" && (r.Search == nil || r.Search.Limit != "")
 }

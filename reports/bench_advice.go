@@ -1,6 +1,7 @@
 package reports
 
-// What to change, in plain words, with the evidence. Nothing is said of a difference that could be noise: package stats decides which is real.
+// What to change, in plain words, with the evidence. Nothing is said of a difference that could be noise: package stats
+// decides which is real.
 
 import (
 	"cmp"
@@ -19,9 +20,10 @@ const mostAdvice = 20
 // shownBy begins the evidence that is a command.
 const shownBy = "shown by: "
 
-// Advise says what the results of a bench advise to change: first what is broken, then what is better or worse than the first value of its setting, then what
-// drifts, then why nothing can be told. Each pair of cells is compared by the figures that matter most, at a rate of false alarms of stats.Alpha for all of
-// them together; where a setting was tried in several cells, the difference must show in more than one of them, and nowhere the other way round.
+// Advise says what the results of a bench advise to change: first what is broken, then what is better or worse than the
+// first value of its setting, then what drifts, then why nothing can be told. Each pair of cells is compared by the
+// figures that matter most, at a rate of false alarms of stats.Alpha for all of them together; where a setting was
+// tried in several cells, the difference must show in more than one of them, and nowhere the other way round.
 func Advise(bench Bench) []BenchAdvice {
 	advice := adviseBroken(bench)
 	for _, dimension := range dimensions(bench) {
@@ -75,7 +77,8 @@ func dimensions(bench Bench) (all []dimension) {
 	return all
 }
 
-// listed is the dimension of a bench whose cells are listed; none where they differ in workload and faults only, between which nobody chooses.
+// listed is the dimension of a bench whose cells are listed; none where they differ in workload and faults only,
+// between which nobody chooses.
 func listed(bench Bench) []dimension {
 	if len(bench.SettingPaths()) == 0 {
 		return nil
@@ -140,7 +143,8 @@ func (d dimension) advise(bench Bench) (advice []BenchAdvice) {
 	return advice
 }
 
-// compare returns the real differences between cells of two values, and in how many pairs of cells they were looked for. Cells that are not ok are left out.
+// compare returns the real differences between cells of two values, and in how many pairs of cells they were looked
+// for. Cells that are not ok are left out.
 func (d dimension) compare(bench Bench, first, second string) (found []compared, contexts int) {
 	for _, a := range bench.Cells {
 		valueA, restA := d.of(a)
@@ -158,8 +162,9 @@ func (d dimension) compare(bench Bench, first, second string) (found []compared,
 	return found, contexts
 }
 
-// decisive are the figures that a choice between settings is made by. There are few of them: the more are compared, the more repetitions it takes to tell chance
-// from a difference. After a search the latencies are those at each cell's own rate, which say nothing of which is the better.
+// decisive are the figures that a choice between settings is made by. There are few of them: the more are compared, the
+// more repetitions it takes to tell chance from a difference. After a search the latencies are those at each cell's own
+// rate, which say nothing of which is the better.
 func decisive(mode BenchMode) (figures []BenchFigure) {
 	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates", "recovery.drain"}
 	switch mode {
@@ -190,7 +195,8 @@ func compareCells(mode BenchMode, a, b BenchCell, rest string) (found []compared
 	return found
 }
 
-// settled keeps what can be said of a figure: where several pairs of cells were compared it must show in two of them at least, and all must agree.
+// settled keeps what can be said of a figure: where several pairs of cells were compared it must show in two of them at
+// least, and all must agree.
 func (d dimension) settled(found []compared, contexts int) (good, bad []compared) {
 	for _, c := range found {
 		same := 0
@@ -320,7 +326,8 @@ func adviseDrift(bench Bench) (advice []BenchAdvice) {
 	return advice
 }
 
-// adviseLimits tells where a search or a stepped load ended for reasons that are none of the consumer's, so that nobody takes them for its limit.
+// adviseLimits tells where a search or a stepped load ended for reasons that are none of the consumer's, so that nobody
+// takes them for its limit.
 func adviseLimits(bench Bench) []BenchAdvice {
 	out := BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going higher: of more, nothing was shown about the consumer."}
 	for _, cell := range bench.Cells {

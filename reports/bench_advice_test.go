@@ -162,7 +162,8 @@ func TestEvidence(t *testing.T) {
 	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
 		t.Errorf("got %+v\nwant %q", advice, want)
 	}
-	// Where identical repetitions differ much, change and noise are factors: 1.2 s of noise beside a change of 1 s would look like none.
+	// Where identical repetitions differ much, change and noise are factors: 1.2 s of noise beside a change of 1 s
+	// would look like none.
 	advice = Advise(crossed(cellOf(1, "n=1 o=a", 660, 1180, 1230, 1130, 1290), cellOf(2, "n=8 o=a", 97, 98, 200, 294, 312)))
 	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "(÷ 5.90; identical repetitions differ by × 2.") {
 		t.Errorf("far apart, and much noise: %+v", advice)

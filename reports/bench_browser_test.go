@@ -102,7 +102,8 @@ func TestBrowserBenchReportWorks(t *testing.T) {
 	quietBench(t, b, "the report")
 }
 
-// The other side of the test above: what the policy must stop is seen to be stopped, so that a quiet page means something.
+// The other side of the test above: what the policy must stop is seen to be stopped, so that a quiet page means
+// something.
 func TestBrowserBenchPolicyStopsScripts(t *testing.T) {
 	b := browsertest.Open(t)
 	path := filepath.Join(t.TempDir(), "report.html")

@@ -41,7 +41,8 @@ func BenchCSV(w io.Writer, bench Bench) error {
 	return writeTable(w, append(columns, modeColumns(bench.Mode)...), rows)
 }
 
-// BenchCellsCSV writes a row for each cell, with the median and the quartiles of each figure over the repetitions that say something of the consumer.
+// BenchCellsCSV writes a row for each cell, with the median and the quartiles of each figure over the repetitions that
+// say something of the consumer.
 func BenchCellsCSV(w io.Writer, bench Bench) error {
 	columns := cellColumns(bench, func(c BenchCell) BenchCell { return c })
 	columns = append(columns,

@@ -1,6 +1,7 @@
 package reports
 
-// The figures of a bench by the names that thresholds have for them, so that its tables, its advice and its comparisons speak of the same things.
+// The figures of a bench by the names that thresholds have for them, so that its tables, its advice and its comparisons
+// speak of the same things.
 
 import (
 	"slices"
@@ -63,7 +64,8 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 // rateHeld is the figure of a search.
 const rateHeld = "rate.held"
 
-// figuresOfMode are those that only a bench of the mode has. A rate that the harness limited is none of the consumer's, and is no figure of it.
+// figuresOfMode are those that only a bench of the mode has. A rate that the harness limited is none of the consumer's,
+// and is no figure of it.
 func figuresOfMode(mode BenchMode) []BenchFigure {
 	switch mode {
 	case BenchMaxThroughput:

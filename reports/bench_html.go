@@ -1,6 +1,7 @@
 package reports
 
-// The report of a bench: one file that holds all it needs and asks nobody for anything, in the manner of the report of a run (html.go).
+// The report of a bench: one file that holds all it needs and asks nobody for anything, in the manner of the report of
+// a run (html.go).
 
 import (
 	"cmp"
@@ -181,7 +182,8 @@ func newBenchRef(of BenchCell) benchRef {
 	return benchRef{Number: fmt.Sprint(of.Number), Name: name(of.Name), Anchor: fmt.Sprintf("cell-%d", of.Number)}
 }
 
-// benchFacts are the figures that a reader wants before any detail: the best of the cells that kept their promises, by each figure.
+// benchFacts are the figures that a reader wants before any detail: the best of the cells that kept their promises, by
+// each figure.
 func benchFacts(bench Bench) []fact {
 	out := []fact{{Label: "Cells", Value: count(int64(len(bench.Cells))), Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
 	if broken := bench.Count(BenchBroken); broken > 0 {

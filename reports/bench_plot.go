@@ -1,6 +1,7 @@
 package reports
 
-// The plots of a bench's page, drawn here as SVG: they need no script, print as they are, and a screen reader finds their words.
+// The plots of a bench's page, drawn here as SVG: they need no script, print as they are, and a screen reader finds
+// their words.
 
 import (
 	"cmp"
@@ -92,7 +93,8 @@ func roundStep(v float64) float64 {
 	return 10 * power
 }
 
-// newAxis spans the values with room at both ends; times that are far apart go on a logarithmic one. What can't be below 0 is not shown there.
+// newAxis spans the values with room at both ends; times that are far apart go on a logarithmic one. What can't be
+// below 0 is not shown there.
 func newAxis(values []float64, unit BenchUnit, from, to float64) axis {
 	low, high := slices.Min(values), slices.Max(values)
 	if unit == BenchUnitTime && low > 0 && high/low >= 4 {
@@ -130,8 +132,8 @@ type scatterPoint struct {
 	x, y                     float64
 }
 
-// newScatter draws the cells by two figures, with the front of those that keep their promises. Nothing where fewer than two cells have both: there is nothing
-// to trade.
+// newScatter draws the cells by two figures, with the front of those that keep their promises. Nothing where fewer than
+// two cells have both: there is nothing to trade.
 func newScatter(bench Bench, id string, x, y BenchFigure, xTitle, yTitle string) *scatterView {
 	points := benchPoints(bench, x, y)
 	if len(points) < 2 {

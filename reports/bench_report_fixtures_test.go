@@ -1,6 +1,7 @@
 package reports
 
-// Benches as they would be found: a matrix with a broken and an inconclusive cell, a search, one that says nothing, and one full of hostile texts.
+// Benches as they would be found: a matrix with a broken and an inconclusive cell, a search, one that says nothing, and
+// one full of hostile texts.
 
 import (
 	"fmt"
@@ -19,7 +20,8 @@ func benchFixtures() map[string]Bench {
 	return map[string]Bench{"matrix": matrixBench(), "search": searchBench(), "soak": soakBench(), "empty": empty}
 }
 
-// matrixBench crosses concurrency with ordering. Higher concurrency is faster; without an order it is fastest, and broken.
+// matrixBench crosses concurrency with ordering. Higher concurrency is faster; without an order it is fastest, and
+// broken.
 func matrixBench() Bench {
 	bench := Bench{
 		Schema: BenchSchema, Name: "concurrency", Description: "How many records one instance works on at a time, against the order that it keeps.",
@@ -64,7 +66,8 @@ func breakCell(cell *BenchCell) {
 	}
 }
 
-// fixtureRepetition is a run at about this rate, with a p99 of about so many ms; number and repetition decide every figure.
+// fixtureRepetition is a run at about this rate, with a p99 of about so many ms; number and repetition decide every
+// figure.
 func fixtureRepetition(cell, repetition int, perSecond, p99 float64) BenchRepetition {
 	random := rand.New(rand.NewPCG(uint64(cell), uint64(repetition)))
 	near := func(v float64) float64 { return v * math.Exp(0.015*random.NormFloat64()) }

@@ -38,7 +38,8 @@ func TestBenchReportGolden(t *testing.T) {
 	}
 }
 
-// What a broken cell does fast is never called fast: it is not on the front, in no plot and not by all figures together.
+// What a broken cell does fast is never called fast: it is not on the front, in no plot and not by all figures
+// together.
 func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 	bench := matrixBench()
 	throughput, _ := bench.Mode.Figure("throughput.processed")

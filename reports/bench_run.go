@@ -15,7 +15,8 @@ func overlaid() []string {
 	return []string{measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyFirstAttempt, measure.LatencyCommitDelay, measure.LatencyReplay}
 }
 
-// NewBenchRun is what a bench keeps of a judged run; elapsed is all of it, setUp what went by before its load began. The error is one of encoding a histogram.
+// NewBenchRun is what a bench keeps of a judged run; elapsed is all of it, setUp what went by before its load began.
+// The error is one of encoding a histogram.
 func NewBenchRun(run Run, elapsed, setUp time.Duration) (BenchRun, error) {
 	v, m := run.Verdict, run.Measurements
 	if v == nil {

@@ -20,8 +20,8 @@ const (
 	terminalReasons = 2
 )
 
-// BenchTerminal writes the end of a bench; dir is its folder, "" where nothing was written. Lines are cut at 80 columns, except for commands and paths that are
-// meant to be copied. Without color it writes no escape sequence.
+// BenchTerminal writes the end of a bench; dir is its folder, "" where nothing was written. Lines are cut at 80
+// columns, except for commands and paths that are meant to be copied. Without color it writes no escape sequence.
 func BenchTerminal(w io.Writer, bench Bench, dir string, color bool) error {
 	s := &screen{color: color, width: screenWidth}
 	s.benchBanner(bench)

@@ -116,7 +116,8 @@ func allResults() map[string]Bench {
 	}
 }
 
-// TestBenchGolden holds the formats of a bench's results. After a wanted change run it with UPDATE_GOLDEN=1 and read the difference.
+// TestBenchGolden holds the formats of a bench's results. After a wanted change run it with UPDATE_GOLDEN=1 and read
+// the difference.
 func TestBenchGolden(t *testing.T) {
 	formats := map[string]func(io.Writer, Bench) error{"json": BenchJSON, "csv": BenchCSV, "cells.csv": BenchCellsCSV}
 	for fixture, bench := range allResults() {
@@ -212,7 +213,8 @@ func TestHistogramsComeBack(t *testing.T) {
 	}
 }
 
-// TestUsableFigures: what proves nothing, what could not be run, and a rate that the harness limited are no figures of the consumer.
+// TestUsableFigures: what proves nothing, what could not be run, and a rate that the harness limited are no figures of
+// the consumer.
 func TestUsableFigures(t *testing.T) {
 	held, _ := BenchMaxThroughput.Figure("rate.held")
 	p99, _ := BenchMaxThroughput.Figure("latency.success.p99")

@@ -1,6 +1,7 @@
 package reports
 
-// What every form of a bench's report tells, decided once: the figures of a cell with their spread, who is on the front, what recovered when.
+// What every form of a bench's report tells, decided once: the figures of a cell with their spread, who is on the
+// front, what recovered when.
 
 import (
 	"fmt"
@@ -36,7 +37,8 @@ func benchColumns(bench Bench) []benchColumn {
 	return out
 }
 
-// shown is the figure of a cell with its spread, "" if the cell has none. A rate is a lower bound, and marked so, where no search of the cell ended at the consumer.
+// shown is the figure of a cell with its spread, "" if the cell has none. A rate is a lower bound, and marked so, where
+// no search of the cell ended at the consumer.
 func (c benchColumn) shown(cell BenchCell) (value, spread string) {
 	if summary := stats.Summarize(cell.Figures(c.BenchFigure)); summary.Count > 0 {
 		return inUnit(c.Unit, summary.Median), spreadText(summary)
@@ -47,7 +49,8 @@ func (c benchColumn) shown(cell BenchCell) (value, spread string) {
 	return "", ""
 }
 
-// heldAtLeast is the median of the rates that a cell's searches found before something else than the consumer stopped them: each is a lower bound, and so is their median.
+// heldAtLeast is the median of the rates that a cell's searches found before something else than the consumer stopped
+// them: each is a lower bound, and so is their median.
 func (c BenchCell) heldAtLeast() (least float64, known bool) {
 	var rates []float64
 	for _, repetition := range c.Repetitions {
@@ -91,7 +94,8 @@ type benchPoint struct {
 	front bool
 }
 
-// benchPoints places the cells by two figures, those that have both. Only cells that keep their promises can be on the front.
+// benchPoints places the cells by two figures, those that have both. Only cells that keep their promises can be on the
+// front.
 func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
 	var out []benchPoint
 	for _, cell := range bench.Cells {
@@ -231,8 +235,9 @@ func (d benchDifference) word() string {
 	return "no difference"
 }
 
-// benchDifferences holds the cells that kept their promises against the first of them, in the bench's own figure and in p99 (not after a search, which leaves every
-// cell at a rate of its own). All are one family, so that many cells do not make differences by chance.
+// benchDifferences holds the cells that kept their promises against the first of them, in the bench's own figure and in
+// p99 (not after a search, which leaves every cell at a rate of its own). All are one family, so that many cells do not
+// make differences by chance.
 func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 	at := slices.IndexFunc(bench.Cells, func(c BenchCell) bool { return c.State == BenchOK })
 	if at < 0 {
@@ -271,7 +276,8 @@ type benchRecoveries struct {
 // benchRecovered is how a cell recovered from a fault.
 type benchRecovered struct {
 	times stats.Summary
-	// never counts the repetitions that did not come back, untold those in which that can't be told; note is why, of the last.
+	// never counts the repetitions that did not come back, untold those in which that can't be told; note is why, of
+	// the last.
 	never, untold int
 	note          string
 }

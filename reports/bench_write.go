@@ -27,14 +27,14 @@ func BenchFiles() (names []string) {
 	return names
 }
 
-// WriteBenchResults writes results.json alone, from which everything else can be made: while a bench goes on that is enough, and it takes a small part of the time
-// that the pages of a large one take.
+// WriteBenchResults writes results.json alone, from which everything else can be made: while a bench goes on that is
+// enough, and it takes a small part of the time that the pages of a large one take.
 func WriteBenchResults(dir string, bench Bench) error {
 	return replaceFile(filepath.Join(dir, BenchJSONFile), func(w io.Writer) error { return BenchJSON(w, bench) })
 }
 
-// WriteBench writes everything that is told of a bench into dir. Each file is complete or as it was before; one that fails does not keep the others from
-// being written.
+// WriteBench writes everything that is told of a bench into dir. Each file is complete or as it was before; one that
+// fails does not keep the others from being written.
 func WriteBench(dir string, bench Bench) error {
 	bench = bench.complete()
 	var errs []error

@@ -1,7 +1,7 @@
 package reports
 
-// A record that was retried for minutes has a long life; what a reader needs of it are its beginning, its end, and the events that
-// contradict each other with what happened around them.
+// A record that was retried for minutes has a long life; what a reader needs of it are its beginning, its end, and the
+// events that contradict each other with what happened around them.
 
 import (
 	"github.com/dlqbench/dlqbench/assertions"
@@ -15,8 +15,8 @@ type told struct {
 	skipped, attempts int
 }
 
-// shorten keeps at most about limit lines of a biography: every marked line (up to limit) and what is nearest to them, then
-// the beginning and the end. A biography within the limit is kept whole.
+// shorten keeps at most about limit lines of a biography: every marked line (up to limit) and what is nearest to them,
+// then the beginning and the end. A biography within the limit is kept whole.
 func shorten(lines []assertions.Line, limit int) []told {
 	keep := kept(lines, limit)
 	out := make([]told, 0, min(len(lines), limit+1))

@@ -1,13 +1,15 @@
 package reports
 
-// Two sides of runs compared: what changed in the invariants, and which figures differ by more than chance and noise explain.
+// Two sides of runs compared: what changed in the invariants, and which figures differ by more than chance and noise
+// explain.
 //
 //	verdict.json │ results.json │ baseline ──▶ CompareRun (compare_read.go)
 //	                                              │ before, after
 //	                                              ▼
 //	          incomparable (compare_fit.go) ◀── Compare ──▶ Comparison ──▶ terminal │ Markdown │ JSON
 //
-// Figures are judged by repetitions only (internal/stats): one run against one says what they were, not that they differ.
+// Figures are judged by repetitions only (internal/stats): one run against one says what they were, not that they
+// differ.
 
 import (
 	"encoding/json"
@@ -46,7 +48,8 @@ type Comparison struct {
 	Verdict CompareVerdict `json:"verdict"`
 	// Alpha is the rate of false alarms that is accepted over all watched figures together.
 	Alpha float64 `json:"alpha"`
-	// Notes are what must be known to read the rest: other versions, other seeds, and what was compared though it is not the same.
+	// Notes are what must be known to read the rest: other versions, other seeds, and what was compared though it is
+	// not the same.
 	Notes []string      `json:"notes"`
 	Cases []CompareCase `json:"cases"`
 	// OnlyBefore names the cases that have no runs after.
@@ -87,7 +90,8 @@ const (
 	InvariantSame          InvariantChange = "as-before"
 )
 
-// CompareInvariant is one invariant on both sides. A status is the worst of the side's runs; "" where no run has the invariant.
+// CompareInvariant is one invariant on both sides. A status is the worst of the side's runs; "" where no run has the
+// invariant.
 type CompareInvariant struct {
 	Name      string            `json:"name"`
 	Change    InvariantChange   `json:"change"`
@@ -111,7 +115,8 @@ type CompareAnomaly struct {
 // FigureChange says what may be said of a figure.
 type FigureChange string
 
-// What may be said. A figure that is shown only is not judged; too-few says that no difference could have been called one.
+// What may be said. A figure that is shown only is not judged; too-few says that no difference could have been called
+// one.
 const (
 	FigureWorse  FigureChange = "worse"
 	FigureBetter FigureChange = "better"
@@ -135,9 +140,9 @@ type CompareFigure struct {
 	Difference     stats.Difference `json:"difference"`
 }
 
-// Compare compares the runs of two sides. Runs of the same case are repetitions of each other. The error says why there is nothing to compare, or
-// what may not be compared; with evenSo, runs of the same case are compared even if they were not made in the same way, and a note says how they
-// differ.
+// Compare compares the runs of two sides. Runs of the same case are repetitions of each other. The error says why there
+// is nothing to compare, or what may not be compared; with evenSo, runs of the same case are compared even if they were
+// not made in the same way, and a note says how they differ.
 func Compare(before, after []CompareRun, evenSo bool) (Comparison, error) {
 	out := Comparison{Schema: CompareSchema, Alpha: stats.Alpha, Verdict: CompareSame}
 	if err := namedOnce(slices.Concat(before, after)); err != nil {
@@ -293,8 +298,8 @@ func compareInvariant(of string, before, after []CompareRun) CompareInvariant {
 	return out
 }
 
-// statusOf is how an invariant stands on a side: violated if it is in any run, held if it is in any other. A run that could judge
-// nothing takes nothing from those that could.
+// statusOf is how an invariant stands on a side: violated if it is in any run, held if it is in any other. A run that
+// could judge nothing takes nothing from those that could.
 func statusOf(of string, runs []CompareRun) assertions.Status {
 	var seen []assertions.Status
 	for _, run := range runs {
@@ -341,8 +346,8 @@ func compareAnomalies(of string, before, after []CompareRun) []CompareAnomaly {
 	return out
 }
 
-// judgeFigures compares the figures of all cases. Those that are watched are one family: however many cases there are, the rate of false alarms
-// stays what it is for one.
+// judgeFigures compares the figures of all cases. Those that are watched are one family: however many cases there are,
+// the rate of false alarms stays what it is for one.
 func judgeFigures(cases []CompareCase, olds, news []runsOfCase) {
 	var watched []stats.Pair
 	var places []*CompareFigure

@@ -1,6 +1,7 @@
 package reports
 
-// Whether runs may be compared at all. Figures of another load or another machine differ for reasons that say nothing of the consumer.
+// Whether runs may be compared at all. Figures of another load or another machine differ for reasons that say nothing
+// of the consumer.
 
 import (
 	"fmt"
@@ -38,7 +39,8 @@ func Repetitions(runs []CompareRun, evenSo bool) error {
 	return nil
 }
 
-// namedOnce tells of a run that is named twice. It would be taken for a repetition of itself, and so for proof that there is no noise.
+// namedOnce tells of a run that is named twice. It would be taken for a repetition of itself, and so for proof that
+// there is no noise.
 func namedOnce(runs []CompareRun) error {
 	seen := map[string]string{}
 	for _, run := range runs {
@@ -50,8 +52,8 @@ func namedOnce(runs []CompareRun) error {
 	return nil
 }
 
-// fits says what must be known when these runs are compared, and what keeps them from being compared: another load, or another machine. Repetitions of one
-// side must fit each other, too.
+// fits says what must be known when these runs are compared, and what keeps them from being compared: another load, or
+// another machine. Repetitions of one side must fit each other, too.
 func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	all := slices.Concat(before, after)
 	differ = append(differ, loadsDiffer(all)...)
@@ -79,8 +81,9 @@ func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	return notes, differ
 }
 
-// loadsDiffer tells that the subject was not asked for the same. The digest of the load says so where all runs have one. Else the plan does, as far as
-// it is told: with the same seed the same scenario plans the same records and faults.
+// loadsDiffer tells that the subject was not asked for the same. The digest of the load says so where all runs have
+// one. Else the plan does, as far as it is told: with the same seed the same scenario plans the same records and
+// faults.
 func loadsDiffer(all []CompareRun) []string {
 	loads := environments(all, EnvironmentLoad)
 	if len(loads) > 1 {
@@ -103,7 +106,8 @@ func loadsDiffer(all []CompareRun) []string {
 	return nil
 }
 
-// environments lists the values of a key, in the order in which they are first seen; runs that don't tell it don't count.
+// environments lists the values of a key, in the order in which they are first seen; runs that don't tell it don't
+// count.
 func environments(runs []CompareRun, key string) []string {
 	var out []string
 	for _, run := range runs {

@@ -72,7 +72,8 @@ func compareFiguresMarkdown(b *strings.Builder, of CompareCase) {
 	}
 }
 
-// intervalText is the interval of the change with its confidence where that is not 95 %; a single run against another has none.
+// intervalText is the interval of the change with its confidence where that is not 95 %; a single run against another
+// has none.
 func intervalText(f CompareFigure) string {
 	d := f.Difference
 	if f.Change == FigureAbsent || d.Level == 0 || math.IsInf(d.Low, 0) || math.IsInf(d.High, 0) || math.IsNaN(d.Low) {

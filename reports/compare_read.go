@@ -1,7 +1,7 @@
 package reports
 
-// What of a run is compared, and the three files that it is read from: the verdict.json of a run, the results.json of a bench, and a
-// baseline, which holds only what is compared.
+// What of a run is compared, and the three files that it is read from: the verdict.json of a run, the results.json of a
+// bench, and a baseline, which holds only what is compared.
 
 import (
 	"bytes"
@@ -21,8 +21,9 @@ import (
 // BaselineSchema is the version of a baseline file.
 const BaselineSchema = 1
 
-// EnvironmentLoad is the name in a run's environment of the digest of everything that its subject is asked to do: cluster, topics, workload, faults,
-// replay. Runs with the same one may be compared; what is expected of the subject, and its settings, are no part of it.
+// EnvironmentLoad is the name in a run's environment of the digest of everything that its subject is asked to do:
+// cluster, topics, workload, faults, replay. Runs with the same one may be compared; what is expected of the subject,
+// and its settings, are no part of it.
 const EnvironmentLoad = "load"
 
 // environmentBench is the name under which a bench's runs have the digest of what they are made from.
@@ -30,8 +31,8 @@ const environmentBench = "bench files"
 
 // CompareRun is what of a run is compared.
 type CompareRun struct {
-	// Case is what the run is a repetition of: the scenario, or the bench's scenario and cell. RunID tells the run from all others, "" if that is not
-	// known; Label names it for people.
+	// Case is what the run is a repetition of: the scenario, or the bench's scenario and cell. RunID tells the run from
+	// all others, "" if that is not known; Label names it for people.
 	Case    string `json:"case"`
 	RunID   string `json:"run_id"`
 	Label   string `json:"label"`
@@ -42,11 +43,13 @@ type CompareRun struct {
 	Started     time.Time         `json:"started"`
 	Verdict     assertions.Status `json:"verdict"`
 	Environment map[string]string `json:"environment"`
-	// Planned and Faults are what was asked of the subject: so many records while these faults were on. Planned is 0 where the load was searched for.
+	// Planned and Faults are what was asked of the subject: so many records while these faults were on. Planned is 0
+	// where the load was searched for.
 	Planned    int64            `json:"planned"`
 	Faults     []string         `json:"faults"`
 	Invariants []BenchInvariant `json:"invariants"`
-	// Figures by the names that thresholds have for them, those that were measured: seconds, per second, shares or counts.
+	// Figures by the names that thresholds have for them, those that were measured: seconds, per second, shares or
+	// counts.
 	Figures map[string]float64 `json:"figures"`
 }
 
@@ -58,8 +61,8 @@ type comparedFigure struct {
 	watched bool
 }
 
-// comparedFigures are all that are compared, in the order in which they are shown: those of a bench in any mode, and what else a run tells. Few are watched:
-// each one more takes from what the others can show.
+// comparedFigures are all that are compared, in the order in which they are shown: those of a bench in any mode, and
+// what else a run tells. Few are watched: each one more takes from what the others can show.
 func comparedFigures() []comparedFigure {
 	words := []struct {
 		name, title string
@@ -154,7 +157,8 @@ func RunOfVerdict(v *assertions.Verdict, label string) (CompareRun, error) {
 	return out, nil
 }
 
-// take takes what every repetition of anything has. Figures of a run that proved nothing are none of the consumer's, as in a bench.
+// take takes what every repetition of anything has. Figures of a run that proved nothing are none of the consumer's, as
+// in a bench.
 func (r *CompareRun) take(of BenchRepetition) {
 	r.Command, r.Started, r.Verdict, r.Invariants, r.Figures = of.Run.Command, of.Run.Started, of.Run.Verdict, of.Run.Invariants, map[string]float64{}
 	if !of.Finished() || !of.Usable() {
@@ -232,8 +236,8 @@ func WriteBaseline(w io.Writer, runs []CompareRun, saved time.Time) error {
 	return nil
 }
 
-// ReadCompared reads the runs of a verdict.json, of a bench's results.json, or of a baseline; label names what is read. What is none of
-// these, or of another version, is refused with what to do.
+// ReadCompared reads the runs of a verdict.json, of a bench's results.json, or of a baseline; label names what is read.
+// What is none of these, or of another version, is refused with what to do.
 func ReadCompared(data []byte, label string) ([]CompareRun, error) {
 	var of struct {
 		Baseline *int             `json:"baseline_schema"`

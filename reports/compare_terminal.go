@@ -1,6 +1,7 @@
 package reports
 
-// A comparison on a terminal: how it stands, what changed in the invariants, and the figures with the noise floor beside them.
+// A comparison on a terminal: how it stands, what changed in the invariants, and the figures with the noise floor
+// beside them.
 
 import (
 	"fmt"
@@ -15,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/stats"
 )
 
-// CompareTerminal writes the comparison, lines cut at 80 columns except for commands that are meant to be copied. Without color it writes no escape
-// sequence.
+// CompareTerminal writes the comparison, lines cut at 80 columns except for commands that are meant to be copied.
+// Without color it writes no escape sequence.
 func CompareTerminal(w io.Writer, c Comparison, color bool) error {
 	s := &screen{color: color, width: screenWidth}
 	for i, of := range c.Cases {
@@ -181,8 +182,9 @@ func inUnit(unit BenchUnit, v float64) string {
 	return significant(v)
 }
 
-// changeText is the change beside the before side's median; from nothing there is no share, so it is told as it is. Where figures are far apart, or repetitions
-// are, it is a factor, as the noise is: in shares a half (-50 %) would look less than a double (+100 %).
+// changeText is the change beside the before side's median; from nothing there is no share, so it is told as it is.
+// Where figures are far apart, or repetitions are, it is a factor, as the noise is: in shares a half (-50 %) would look
+// less than a double (+100 %).
 func changeText(f CompareFigure) string {
 	d := f.Difference
 	switch {

@@ -1,5 +1,5 @@
-// Package reports renders the judgement of a run for the people and tools that read it: the terminal, verdict.json, JUnit,
-// Markdown, and one HTML page that works offline; and it shows the progress of a run while it goes on.
+// Package reports renders the judgement of a run for the people and tools that read it: the terminal, verdict.json,
+// JUnit, Markdown, and one HTML page that works offline; and it shows the progress of a run while it goes on.
 //
 //	Verdict ─┐
 //	         ├─ Run ──▶ Terminal | JSON | JUnit | Markdown | HTML ──▶ WriteAll: the files of the run directory
@@ -7,8 +7,8 @@
 //
 // A bench (bench*.go) is told in the same forms; Compare (compare*.go) says what changed from some runs to others.
 //
-// It judges no run and measures nothing: what it shows is in the verdict and the measurements. Which differences between runs are real, it asks package
-// stats. Whatever a record, a log line or an
-// error text put into them is hostile until shown otherwise, so every renderer escapes for its own format and none of them
-// lets control characters through (text.go).
+// It judges no run and measures nothing: what it shows is in the verdict and the measurements. Which differences
+// between runs are real, it asks package stats. Whatever a record, a log line or an error text put into them is hostile
+// until shown otherwise, so every renderer escapes for its own format and none of them lets control characters through
+// (text.go).
 package reports

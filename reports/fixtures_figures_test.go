@@ -50,7 +50,8 @@ func fixtureUsage() measure.Usage {
 	}
 }
 
-// withInstances draws what so many instances used: the memory of each grows by 1 MiB a step, and the second one was away for a while.
+// withInstances draws what so many instances used: the memory of each grows by 1 MiB a step, and the second one was
+// away for a while.
 func withInstances(run Run, instances int) Run {
 	v := *run.Verdict
 	v.Series.Instances = nil

@@ -1,7 +1,7 @@
 package reports
 
-// Four runs as the judge would leave them: one that passes, one that fails with witnesses full of hostile texts, one that is
-// inconclusive, and one that keeps its promises but misses a threshold.
+// Four runs as the judge would leave them: one that passes, one that fails with witnesses full of hostile texts, one
+// that is inconclusive, and one that keeps its promises but misses a threshold.
 
 import (
 	"fmt"
@@ -247,7 +247,8 @@ func missedRun() Run {
 	return run
 }
 
-// fixtureMeasurements makes curves that look like a run with an outage: the seed decides every value, so golden files hold.
+// fixtureMeasurements makes curves that look like a run with an outage: the seed decides every value, so golden files
+// hold.
 func fixtureMeasurements(seed uint64, gaps bool) *measure.Measurements {
 	random := rand.New(rand.NewPCG(seed, 7))
 	m := &measure.Measurements{

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGolden holds what each format makes of each fixture. After a wanted change run it with UPDATE_GOLDEN=1 and read the
-// difference.
+// TestGolden holds what each format makes of each fixture. After a wanted change run it with UPDATE_GOLDEN=1 and read
+// the difference.
 func TestGolden(t *testing.T) {
 	formats := map[string]func(io.Writer, Run) error{
 		"json": JSON, "xml": JUnit, "md": Markdown,

@@ -1,7 +1,8 @@
 package reports
 
-// The HTML report: one file that holds all it needs and asks nobody for anything. Its content security policy allows exactly the
-// styles and scripts embedded here, by their hashes, so that even a text that slipped through the escaping could not run.
+// The HTML report: one file that holds all it needs and asks nobody for anything. Its content security policy allows
+// exactly the styles and scripts embedded here, by their hashes, so that even a text that slipped through the escaping
+// could not run.
 
 import (
 	"crypto/sha256"
@@ -72,8 +73,8 @@ func newPage(run Run) (*page, error) {
 	}, nil
 }
 
-// darkRules make the dark colours hold where the reader's system prefers them and the page was not told otherwise, and where the page was told so.
-// Paper stays white.
+// darkRules make the dark colours hold where the reader's system prefers them and the page was not told otherwise, and
+// where the page was told so. Paper stays white.
 func darkRules(colours string) string {
 	return "@media screen and (prefers-color-scheme: dark) {\n:root:not(.paper):not(.light) {\n" + colours + "}\n}\n" +
 		"@media screen {\n:root.dark:not(.paper) {\n" + colours + "}\n}\n"

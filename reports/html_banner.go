@@ -1,6 +1,7 @@
 package reports
 
-// What the banner of the HTML report says beyond the verdict: what was violated first, where, since when, and how to see it again.
+// What the banner of the HTML report says beyond the verdict: what was violated first, where, since when, and how to
+// see it again.
 
 import (
 	"strconv"
@@ -39,7 +40,8 @@ func failures(v *assertions.Verdict) []failure {
 	return out
 }
 
-// firstFailure is the one that was seen first on the run's clock; where no moment is known, the first that is told. Nil if nothing failed.
+// firstFailure is the one that was seen first on the run's clock; where no moment is known, the first that is told. Nil
+// if nothing failed.
 func firstFailure(v *assertions.Verdict) *failure {
 	var first *failure
 	for _, one := range failures(v) {

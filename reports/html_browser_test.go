@@ -1,7 +1,7 @@
 package reports
 
-// The report in a real browser: opened from a file as a reader opens it, clicked through, looked at. These tests are skipped, with the reason, where
-// there is no Chromium.
+// The report in a real browser: opened from a file as a reader opens it, clicked through, looked at. These tests are
+// skipped, with the reason, where there is no Chromium.
 
 import (
 	"fmt"
@@ -20,7 +20,8 @@ const (
 	keyEscape = "\u001b"
 )
 
-// openReport writes a page to a file and opens it, which must ask for nothing but itself and write nothing to the console.
+// openReport writes a page to a file and opens it, which must ask for nothing but itself and write nothing to the
+// console.
 func openReport(t *testing.T, b *browsertest.Browser, name, document string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".html")
@@ -73,7 +74,8 @@ func TestBrowserShowsEveryRunQuietly(t *testing.T) {
 	}
 }
 
-// The other side of the test above: what the policy must stop is seen to be stopped, so a silent console means something.
+// The other side of the test above: what the policy must stop is seen to be stopped, so a silent console means
+// something.
 func TestBrowserPolicyStopsScripts(t *testing.T) {
 	b := browsertest.Open(t)
 	openReport(t, b, "spoiled", strings.Replace(render(t, passRun(), HTML), "</main>",
@@ -193,7 +195,8 @@ func TestBrowserColours(t *testing.T) {
 	quiet(t, b, "fail")
 }
 
-// faintTexts returns the texts whose contrast with what is behind them is below 4.5 : 1 (WCAG 2.1, AA; 3 : 1 for large ones), as "words: ratio".
+// faintTexts returns the texts whose contrast with what is behind them is below 4.5 : 1 (WCAG 2.1, AA; 3 : 1 for large
+// ones), as "words: ratio".
 const faintTexts = `(() => {
 	const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4);
 	const light = (c) => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);

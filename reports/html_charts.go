@@ -1,7 +1,7 @@
 package reports
 
-// The figures behind the charts, all of them from the verdict: the run's curves thinned out to what a screen can show, the heat map, the
-// percentile curves, and what is marked on the time axis.
+// The figures behind the charts, all of them from the verdict: the run's curves thinned out to what a screen can show,
+// the heat map, the percentile curves, and what is marked on the time axis.
 
 import (
 	"math"
@@ -22,7 +22,8 @@ const (
 	maxInstances = 8
 )
 
-// figure is a number in JSON; what is no number (nothing was there to measure) becomes null, which is a gap in the curve.
+// figure is a number in JSON; what is no number (nothing was there to measure) becomes null, which is a gap in the
+// curve.
 type figure float64
 
 // MarshalJSON writes six significant digits, more than a screen shows.
@@ -71,7 +72,8 @@ type chartMark struct {
 	Name string `json:"name"`
 }
 
-// chartHeat is the heat map. Bounds are the rows' in ms; Cells are column, row, count of those that are not empty, one after the other.
+// chartHeat is the heat map. Bounds are the rows' in ms; Cells are column, row, count of those that are not empty, one
+// after the other.
 type chartHeat struct {
 	Step   figure   `json:"step"`
 	Bounds []figure `json:"bounds"`
@@ -91,8 +93,8 @@ type chartLatency struct {
 type chartPhase struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
-	// Values are in ms, one per point of Nines; null where the phase has too few values to tell. Service, of successes only, is the service
-	// time beside them.
+	// Values are in ms, one per point of Nines; null where the phase has too few values to tell. Service, of successes
+	// only, is the service time beside them.
 	Values  []figure `json:"values"`
 	Service []figure `json:"service,omitempty"`
 }
@@ -142,7 +144,8 @@ func chartFaults(v *assertions.Verdict) []chartFault {
 
 func faultLabel(index int) string { return "F" + strconv.Itoa(index+1) }
 
-// chartMarks are when something was violated, as far as that is a moment: the first of each anomaly, then the others while there is room.
+// chartMarks are when something was violated, as far as that is a moment: the first of each anomaly, then the others
+// while there is room.
 func chartMarks(v *assertions.Verdict) []chartMark {
 	out, rest := []chartMark{}, []chartMark{}
 	for _, r := range v.Invariants {
@@ -229,7 +232,8 @@ func thin(values []float64, length, every int, merge func([]float64) float64, fa
 	return out
 }
 
-// mean of the values that are numbers; NaN where there are none. Right for rates; for p50, the middle of the parts' medians.
+// mean of the values that are numbers; NaN where there are none. Right for rates; for p50, the middle of the parts'
+// medians.
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
@@ -263,7 +267,8 @@ func total(values []float64) float64 {
 	return sum
 }
 
-// chartPercentiles are the percentile curves, each latency on its own axis; successes share theirs with the service time.
+// chartPercentiles are the percentile curves, each latency on its own axis; successes share theirs with the service
+// time.
 func chartPercentiles(v *assertions.Verdict) []chartLatency {
 	known := make(map[string]measure.Latency, len(v.Percentiles))
 	for key := range v.Percentiles {

@@ -1,7 +1,7 @@
 package reports
 
-// What the subject's processes wrote around the first violations: verdict.json has it, so that a report can be made again where the run's directory
-// is not.
+// What the subject's processes wrote around the first violations: verdict.json has it, so that a report can be made
+// again where the run's directory is not.
 
 import "github.com/dlqbench/dlqbench/assertions"
 

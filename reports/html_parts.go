@@ -1,6 +1,7 @@
 package reports
 
-// The parts of the HTML report that are more than a list of texts: invariants down to their witnesses, the ledger, the fault log.
+// The parts of the HTML report that are more than a list of texts: invariants down to their witnesses, the ledger, the
+// fault log.
 
 import (
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// A report stays a file that can be mailed and opened on a phone: what is told of the witnesses has a budget in bytes of markup, and a
-// biography a limit in lines. verdict.json has what was left out.
+// A report stays a file that can be mailed and opened on a phone: what is told of the witnesses has a budget in bytes
+// of markup, and a biography a limit in lines. verdict.json has what was left out.
 const (
 	witnessBudget   = 1_400_000
 	witnessLines    = 60
@@ -29,7 +30,8 @@ const (
 type invariantView struct {
 	Name, Promise, Judged, NotJudged, Why string
 	Status                                assertions.Status
-	// Tone and Word are the status as it looks and as it is said: one that held and was judged in part only gets no tick.
+	// Tone and Word are the status as it looks and as it is said: one that held and was judged in part only gets no
+	// tick.
 	Tone, Word string
 	Anomalies  []*anomalyView
 }
@@ -119,8 +121,9 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 	p.anchors = tell(v, anomalies, witnessBudget)
 }
 
-// tell gives the anomalies their witnesses, within the budget. Every anomaly gets its first before any gets a second; a first one for
-// which there is no room is told without its events, rather than not at all. It returns where each record's story is.
+// tell gives the anomalies their witnesses, within the budget. Every anomaly gets its first before any gets a second; a
+// first one for which there is no room is told without its events, rather than not at all. It returns where each
+// record's story is.
 func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]string {
 	anchors := map[int32]string{}
 	for round := range assertions.MaxWitnesses {

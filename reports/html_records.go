@@ -1,7 +1,7 @@
 package reports
 
-// The index of the records that anything is known against: short, so that it can name many more than the witnesses that are told in full. It is
-// what the search of the page looks through beside them.
+// The index of the records that anything is known against: short, so that it can name many more than the witnesses that
+// are told in full. It is what the search of the page looks through beside them.
 
 import (
 	"cmp"
@@ -65,7 +65,8 @@ func newIndexView(v *assertions.Verdict, anchors map[int32]string) indexView {
 	return out
 }
 
-// problemsOf gathers the occurrences by their places, and tells how many occurrences were counted and how many of them are kept.
+// problemsOf gathers the occurrences by their places, and tells how many occurrences were counted and how many of them
+// are kept.
 func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
 	known := map[problemPlace]*problem{}
 	for _, f := range failures(v) {

@@ -26,8 +26,8 @@ type parsedPage struct {
 	words    string
 }
 
-// parsePage reads the page as a browser would for our subset of HTML: raw text elements end at their end tag, and nothing else
-// does; of what remains every element and attribute must be one that the template writes.
+// parsePage reads the page as a browser would for our subset of HTML: raw text elements end at their end tag, and
+// nothing else does; of what remains every element and attribute must be one that the template writes.
 func parsePage(t interface{ Fatalf(string, ...any) }, document string) parsedPage {
 	var out parsedPage
 	rest := out.takeRawTexts(t, document)
@@ -57,8 +57,8 @@ func parsePage(t interface{ Fatalf(string, ...any) }, document string) parsedPag
 	return out
 }
 
-// takeRawTexts takes scripts and styles out of the page and returns the rest. As in a browser, what begins with <script or <style, however
-// written, ends at the next end tag of that name.
+// takeRawTexts takes scripts and styles out of the page and returns the rest. As in a browser, what begins with <script
+// or <style, however written, ends at the next end tag of that name.
 func (p *parsedPage) takeRawTexts(t interface{ Fatalf(string, ...any) }, document string) string {
 	lower := strings.ToLower(document)
 	if len(lower) != len(document) {
@@ -358,7 +358,8 @@ func TestLedgerAddsUp(t *testing.T) {
 	}
 }
 
-// Everything that the page shows is in verdict.json: a page that is made of the file, without the run's history or directory, is the same page.
+// Everything that the page shows is in verdict.json: a page that is made of the file, without the run's history or
+// directory, is the same page.
 func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 	for name, run := range fixtures() {
 		var v assertions.Verdict

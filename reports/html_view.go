@@ -1,7 +1,7 @@
 package reports
 
-// What the HTML report shows, as plain texts in the order of the page. Every text from the run has passed text() or name() here;
-// the template escapes it for HTML.
+// What the HTML report shows, as plain texts in the order of the page. Every text from the run has passed text() or
+// name() here; the template escapes it for HTML.
 
 import (
 	"strconv"
@@ -26,7 +26,8 @@ type view struct {
 	Invariants    []invariantView
 	NotApplicable []invariantView
 	Held          string
-	// Pin is the first violation, nil if there is none; Index names every record that is concerned; LogsNote says where log lines are from.
+	// Pin is the first violation, nil if there is none; Index names every record that is concerned; LogsNote says where
+	// log lines are from.
 	Pin      *pinView
 	Index    indexView
 	LogsNote string

@@ -29,7 +29,8 @@ func JSON(w io.Writer, run Run) error {
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
-	// The file stands alone and is read by people: "p99 < 500ms" stays as it is. What is embedded in HTML is encoded apart.
+	// The file stands alone and is read by people: "p99 < 500ms" stays as it is. What is embedded in HTML is encoded
+	// apart.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(complete(run.Verdict)); err != nil {
@@ -142,8 +143,8 @@ func finite(v float64) float64 {
 	return v
 }
 
-// VerdictSchema returns the JSON Schema (2020-12) of verdict.json. It allows keys that it does not know: a later version may add
-// some without a new schema number.
+// VerdictSchema returns the JSON Schema (2020-12) of verdict.json. It allows keys that it does not know: a later
+// version may add some without a new schema number.
 func VerdictSchema() ([]byte, error) {
 	reflector := &jsonschema.Reflector{
 		AllowAdditionalProperties: true,

@@ -89,7 +89,8 @@ func TestJSONReadsBack(t *testing.T) {
 	// Hostile bytes that are no UTF-8 can't survive JSON; everything else must.
 	got.Invariants[9].Anomalies, want.Invariants[9].Anomalies = nil, nil
 	got.Logs, want.Logs = nil, nil
-	// Curves are written with fewer digits than they have, and NaN is not equal to itself: what is read back must be written as it was.
+	// Curves are written with fewer digits than they have, and NaN is not equal to itself: what is read back must be
+	// written as it was.
 	if g, w := jsonOf(t, got.Series)+jsonOf(t, got.Percentiles), jsonOf(t, want.Series)+jsonOf(t, want.Percentiles); g != w || len(g) < 10_000 {
 		t.Errorf("the curves read back are %.300s, want %.300s", g, w)
 	}

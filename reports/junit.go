@@ -64,8 +64,9 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit writes one test suite with a test case for each invariant (a failure where it is violated, an error where it is inconclusive,
-// skipped where it was not judged, or in part only), one for each threshold, and one for the faults' effects.
+// JUnit writes one test suite with a test case for each invariant (a failure where it is violated, an error where it is
+// inconclusive, skipped where it was not judged, or in part only), one for each threshold, and one for the faults'
+// effects.
 func JUnit(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict

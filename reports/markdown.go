@@ -1,6 +1,7 @@
 package reports
 
-// summary.md: the run as a comment on a change, or in GITHUB_STEP_SUMMARY. What matters is seen without unfolding anything.
+// summary.md: the run as a comment on a change, or in GITHUB_STEP_SUMMARY. What matters is seen without unfolding
+// anything.
 
 import (
 	"fmt"
@@ -18,8 +19,8 @@ const (
 	markdownLines     = 25
 )
 
-// Markdown writes the summary in GitHub's flavour. Texts that come from the run can neither open an element, break out of a table or
-// a code block, make a link, nor mention anyone.
+// Markdown writes the summary in GitHub's flavour. Texts that come from the run can neither open an element, break out
+// of a table or a code block, make a link, nor mention anyone.
 func Markdown(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
@@ -176,7 +177,8 @@ func allOfIt(w assertions.Witness) string {
 	return "\nall of it: " + text(w.Command) + "\n"
 }
 
-// inElement escapes a text inside an HTML element of its own line, where Markdown's signs mean nothing but mentions still do.
+// inElement escapes a text inside an HTML element of its own line, where Markdown's signs mean nothing but mentions
+// still do.
 func inElement(s string) string {
 	return strings.ReplaceAll(html.EscapeString(s), "@", "@"+wedge)
 }
@@ -184,9 +186,9 @@ func inElement(s string) string {
 // wedge keeps GitHub from making more of a text than it is: a space without width.
 const wedge = "&#8203;"
 
-// md escapes a text of one line for the middle of a line, inside or outside a table. Besides Markdown's own signs it takes from
-// GitHub what it makes of plain text: mentions, references to issues, mathematics, and addresses that become links. These are
-// found after escapes are resolved, so only a character in between keeps them off.
+// md escapes a text of one line for the middle of a line, inside or outside a table. Besides Markdown's own signs it
+// takes from GitHub what it makes of plain text: mentions, references to issues, mathematics, and addresses that become
+// links. These are found after escapes are resolved, so only a character in between keeps them off.
 func md(s string) string {
 	return strings.NewReplacer(
 		"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+wedge, "#", `\#`+wedge, "://", ":"+wedge+"//", "www.", "www"+wedge+".",

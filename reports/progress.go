@@ -1,9 +1,10 @@
 package reports
 
-// The progress of a run while it goes on: a block of two lines that is redrawn in place on a terminal, plain lines elsewhere.
+// The progress of a run while it goes on: a block of two lines that is redrawn in place on a terminal, plain lines
+// elsewhere.
 //
-// Log lines may go to the same terminal. They and the block take turns under one lock: the block is cleared, the lines are
-// written, the block is drawn again below them.
+// Log lines may go to the same terminal. They and the block take turns under one lock: the block is cleared, the lines
+// are written, the block is drawn again below them.
 
 import (
 	"fmt"
@@ -26,7 +27,8 @@ const (
 	barRoom = 64
 )
 
-// Progress shows snapshots. It is safe for concurrent use and starts no goroutine: what is shown changes when Update is called.
+// Progress shows snapshots. It is safe for concurrent use and starts no goroutine: what is shown changes when Update is
+// called.
 type Progress struct {
 	mu         sync.Mutex
 	w          io.Writer
@@ -40,13 +42,14 @@ type Progress struct {
 	logs   []*logWriter
 }
 
-// NewProgress returns a progress that writes to w: redrawn in place if tty, as plain lines otherwise, and nothing if quiet.
+// NewProgress returns a progress that writes to w: redrawn in place if tty, as plain lines otherwise, and nothing if
+// quiet.
 func NewProgress(w io.Writer, tty bool, quiet bool) *Progress {
 	return &Progress{w: w, tty: tty, quiet: quiet}
 }
 
-// Update shows the snapshot: on a terminal at once; elsewhere when the phase or the faults in force have changed, and every five
-// seconds of the run. What can't be written is not an error of the run and is dropped.
+// Update shows the snapshot: on a terminal at once; elsewhere when the phase or the faults in force have changed, and
+// every five seconds of the run. What can't be written is not an error of the run and is dropped.
 func (p *Progress) Update(s Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +69,8 @@ func (p *Progress) Update(s Snapshot) {
 	}
 }
 
-// Done takes the block off the terminal, writes what the log writers still hold, and ends the progress: later snapshots are not shown,
-// later log lines go straight through.
+// Done takes the block off the terminal, writes what the log writers still hold, and ends the progress: later snapshots
+// are not shown, later log lines go straight through.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,9 +84,9 @@ func (p *Progress) Done() {
 	}
 }
 
-// Around returns a writer to w that does not disturb the block, for logs that may go to the same terminal. Whole lines are written
-// at once; the beginning of a line is held until its end comes or Done is called. Where w is known to be no terminal,
-// it is returned as it is.
+// Around returns a writer to w that does not disturb the block, for logs that may go to the same terminal. Whole lines
+// are written at once; the beginning of a line is held until its end comes or Done is called. Where w is known to be no
+// terminal, it is returned as it is.
 func (p *Progress) Around(w io.Writer) io.Writer {
 	file, ok := w.(*os.File)
 	if !p.tty || p.quiet || ok && !term.IsTerminal(int(file.Fd())) {
@@ -142,8 +145,8 @@ func (p *Progress) clear() string {
 	return sequence
 }
 
-// draw returns the block for the last snapshot. Its lines are one column shorter than the terminal: a full line would wrap on
-// some, and the block would then be taller than clear knows.
+// draw returns the block for the last snapshot. Its lines are one column shorter than the terminal: a full line would
+// wrap on some, and the block would then be taller than clear knows.
 func (p *Progress) draw() string {
 	width := p.width()
 	lines := []string{titleLine(p.last, width), figuresLine(p.last)}

@@ -166,7 +166,8 @@ func TestProgressPlainLines(t *testing.T) {
 	}
 }
 
-// The drain takes as long as it takes: beyond the planned time the bar stays full, and no total is told that is already wrong.
+// The drain takes as long as it takes: beyond the planned time the bar stays full, and no total is told that is already
+// wrong.
 func TestProgressBeyondTheTotal(t *testing.T) {
 	screen := newTerminal()
 	p := NewProgress(screen, true, false)

@@ -36,8 +36,8 @@ type Run struct {
 
 var errNoVerdict = errors.New("there is no verdict to report: judge the run first")
 
-// WriteAll writes verdict.json, report.html, junit.xml and summary.md into dir. Each file is complete or not there: it is
-// written under another name and then renamed. A renderer that fails does not keep the others from being written;
+// WriteAll writes verdict.json, report.html, junit.xml and summary.md into dir. Each file is complete or not there: it
+// is written under another name and then renamed. A renderer that fails does not keep the others from being written;
 // the errors are joined.
 func WriteAll(dir string, run Run) error {
 	if run.Verdict == nil {
@@ -58,8 +58,8 @@ func WriteAll(dir string, run Run) error {
 	return errors.Join(errs...)
 }
 
-// replaceFile renders to a temporary file beside path and renames it. It is synced before the rename, so that after a crash
-// the name never leads to an empty file.
+// replaceFile renders to a temporary file beside path and renames it. It is synced before the rename, so that after a
+// crash the name never leads to an empty file.
 func replaceFile(path string, render func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

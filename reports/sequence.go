@@ -1,10 +1,11 @@
 package reports
 
-// A biography drawn as a sequence diagram: a lane for everybody who takes part in it, time downwards, an arrow for each event. It says no more
-// than the list beside it, which is the form for screen readers and for whoever wants every word.
+// A biography drawn as a sequence diagram: a lane for everybody who takes part in it, time downwards, an arrow for each
+// event. It says no more than the list beside it, which is the form for screen readers and for whoever wants every
+// word.
 //
-// Time is not to scale: every event has a row, and a long silence has one that says how long it was. The events that contradict each other are
-// marked and joined by a bracket that says how far apart they are.
+// Time is not to scale: every event has a row, and a long silence has one that says how long it was. The events that
+// contradict each other are marked and joined by a bracket that says how far apart they are.
 
 import (
 	"fmt"
@@ -130,7 +131,8 @@ func (d *drawing) addLanes(w assertions.Witness) {
 	d.view.Span, d.view.Width = d.view.Right-d.view.Left, d.view.Right+bracketWidth
 }
 
-// mostConcerned are the participants that are drawn: those of the marked events, and as many of the others as there is room for.
+// mostConcerned are the participants that are drawn: those of the marked events, and as many of the others as there is
+// room for.
 func mostConcerned(w assertions.Witness) []assertions.Actor {
 	concerned := map[string]bool{}
 	for _, line := range w.Biography {
@@ -289,7 +291,8 @@ func (d *drawing) arrow(row *rowView, to int, answer bool) {
 	row.Head = fmt.Sprintf("M%d %dL%d %dV%dZ", to, row.Y, to-back, row.Y-4, row.Y+4)
 }
 
-// place puts the words where they can be read: over the middle of an arrow, beside a mark, and never outside the diagram.
+// place puts the words where they can be read: over the middle of an arrow, beside a mark, and never outside the
+// diagram.
 func (d *drawing) place(row *rowView, words string) {
 	room := d.view.Right - d.view.Left
 	row.Label = shortened(words, int(float64(room)/letterWidth))

@@ -33,8 +33,8 @@ func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assert
 	return b.String()
 }
 
-// TestSequenceGolden draws stories that were taken from runs of consumers with planted bugs: in place and with retry topics, in a dead-letter
-// store, in a graph.
+// TestSequenceGolden draws stories that were taken from runs of consumers with planted bugs: in place and with retry
+// topics, in a dead-letter store, in a graph.
 func TestSequenceGolden(t *testing.T) {
 	stories, err := filepath.Glob("testdata/sequences/*.json")
 	if err != nil || len(stories) < 5 {

@@ -1,8 +1,10 @@
 package reports
 
-// What a run shows of itself while it goes on. Nothing in it is judged: the verdict is made from the history, afterwards.
+// What a run shows of itself while it goes on. Nothing in it is judged: the verdict is made from the history,
+// afterwards.
 //
-// A snapshot goes as JSON to whoever watches from outside; its times are in ns, counted from the run's base, as in the history.
+// A snapshot goes as JSON to whoever watches from outside; its times are in ns, counted from the run's base, as in the
+// history.
 
 import (
 	"slices"
@@ -14,7 +16,8 @@ import (
 // MaxLiveEvents is how many of the newest events a snapshot has at most.
 const MaxLiveEvents = 200
 
-// Snapshot is the state of a run at one moment. It shares nothing with the run, and whoever gets it must not change it: others have it too.
+// Snapshot is the state of a run at one moment. It shares nothing with the run, and whoever gets it must not change it:
+// others have it too.
 type Snapshot struct {
 	Scenario string `json:"scenario"`
 	RunID    string `json:"run_id"`
@@ -26,7 +29,8 @@ type Snapshot struct {
 	Now     time.Duration `json:"now_ns"`
 
 	Phase string `json:"phase"`
-	// Elapsed and Total are the load's times, from its beginning on (before it, Elapsed is that of setting up); Total 0 is unknown.
+	// Elapsed and Total are the load's times, from its beginning on (before it, Elapsed is that of setting up); Total 0
+	// is unknown.
 	Elapsed time.Duration `json:"elapsed_ns"`
 	Total   time.Duration `json:"total_ns"`
 
@@ -37,8 +41,8 @@ type Snapshot struct {
 	DeadLetterRate float64 `json:"dead_letter_rate"`
 
 	Totals Totals `json:"totals"`
-	// Lag is how many records of the input no accepted commit covers yet, in all partitions; DeadLetters repeats Totals.DeadLetters; RetriesInFlight
-	// is how many records failed and are neither finished nor dead-lettered yet.
+	// Lag is how many records of the input no accepted commit covers yet, in all partitions; DeadLetters repeats
+	// Totals.DeadLetters; RetriesInFlight is how many records failed and are neither finished nor dead-lettered yet.
 	Lag             int64 `json:"lag"`
 	DeadLetters     int64 `json:"dead_letters"`
 	RetriesInFlight int64 `json:"retries_in_flight"`
@@ -54,8 +58,8 @@ type Snapshot struct {
 	// Store is nil where no dead-letter store is judged.
 	Store *StoreFigures `json:"store,omitempty"`
 
-	// ActiveFaults are the faults in force, in the order in which they began. They, FaultsInjected, the events of the kind EventFault and what WithoutFaults
-	// replaces are all that tells of faults.
+	// ActiveFaults are the faults in force, in the order in which they began. They, FaultsInjected, the events of the
+	// kind EventFault and what WithoutFaults replaces are all that tells of faults.
 	ActiveFaults []FaultState `json:"active_faults"`
 	// FaultsInjected is how many began so far.
 	FaultsInjected int64 `json:"faults_injected"`
@@ -81,8 +85,8 @@ type Totals struct {
 	Late int64 `json:"late"`
 }
 
-// LiveLatency are latencies of a while that goes with the run, both from the moment at which a record should have been sent: Success to the end of
-// the attempt that succeeded first, FirstAttempt to the start of the first one.
+// LiveLatency are latencies of a while that goes with the run, both from the moment at which a record should have been
+// sent: Success to the end of the attempt that succeeded first, FirstAttempt to the start of the first one.
 type LiveLatency struct {
 	Window       time.Duration `json:"window_ns"`
 	Success      LiveLatencies `json:"success"`
@@ -99,7 +103,8 @@ type LiveLatencies struct {
 	SinceBegin Buckets `json:"-"`
 }
 
-// Buckets is a cumulative histogram: Below[i] latencies are less than Bounds[i]; Count is how many there are in all, Sum their sum.
+// Buckets is a cumulative histogram: Below[i] latencies are less than Bounds[i]; Count is how many there are in all,
+// Sum their sum.
 type Buckets struct {
 	Bounds []time.Duration
 	Below  []uint64
@@ -111,8 +116,8 @@ type Buckets struct {
 type PartitionState struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	// End is behind the last record that is known to be in it, Committed up to where an accepted commit came. In a share group Committed is how many
-	// records were accepted or rejected.
+	// End is behind the last record that is known to be in it, Committed up to where an accepted commit came. In a
+	// share group Committed is how many records were accepted or rejected.
 	End       int64 `json:"end"`
 	Committed int64 `json:"committed"`
 	Lag       int64 `json:"lag"`
@@ -218,8 +223,9 @@ func (s *Snapshot) EventsAfter(sequence int64) []LiveEvent {
 	return s.Events[at:]
 }
 
-// WithoutFaults returns the snapshot as somebody on call would see it, who has to find out what is broken: no faults and nothing that tells of them,
-// the phases that they make, signals. That a process has ended is there to see; that it was paused, or by whose hand it ended, is not.
+// WithoutFaults returns the snapshot as somebody on call would see it, who has to find out what is broken: no faults
+// and nothing that tells of them, the phases that they make, signals. That a process has ended is there to see; that it
+// was paused, or by whose hand it ended, is not.
 func (s Snapshot) WithoutFaults() Snapshot {
 	s.ActiveFaults, s.FaultsInjected = nil, 0
 	if faulty(s.Phase) {

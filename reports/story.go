@@ -1,6 +1,7 @@
 package reports
 
-// What every format tells, decided once: how the run stands, why in one sentence, what each fault did, in which order things come.
+// What every format tells, decided once: how the run stands, why in one sentence, what each fault did, in which order
+// things come.
 
 import (
 	"fmt"
@@ -13,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// standing is how a run stands as a whole: its verdict, and missed where all promises were kept but a threshold was not.
+// standing is how a run stands as a whole: its verdict, and missed where all promises were kept but a threshold was
+// not.
 type standing string
 
 const (
@@ -77,8 +79,8 @@ func headline(v *assertions.Verdict) string {
 	return passedHeadline(v)
 }
 
-// furtherReasons are those that the headline does not tell. Where the verdict is pass there are none but missed thresholds, and
-// these have a place of their own.
+// furtherReasons are those that the headline does not tell. Where the verdict is pass there are none but missed
+// thresholds, and these have a place of their own.
 func furtherReasons(v *assertions.Verdict) []string {
 	if v.Verdict == assertions.Pass || len(v.Reasons) == 0 {
 		return nil
@@ -118,11 +120,12 @@ func passedHeadline(v *assertions.Verdict) string {
 	return out + "."
 }
 
-// coverage says how much of what was promised a verdict is about: a pass says nothing about what was not judged, and a subject that promises little is
-// judged little.
+// coverage says how much of what was promised a verdict is about: a pass says nothing about what was not judged, and a
+// subject that promises little is judged little.
 func coverage(v *assertions.Verdict) string { return visible(v.Coverage().String(), maxCoverage) }
 
-// judgedOf says how much of what it met an invariant judged: "3,093 records", "353 of 3,093 records" where that is a part.
+// judgedOf says how much of what it met an invariant judged: "3,093 records", "353 of 3,093 records" where that is a
+// part.
 func judgedOf(r assertions.Result) string {
 	if r.Partial() {
 		return count(r.Judged) + " of " + counted(r.Judged+r.Open, text(r.Of))
@@ -130,8 +133,8 @@ func judgedOf(r assertions.Result) string {
 	return counted(r.Judged, text(r.Of))
 }
 
-// tookEffect counts the faults that did what they were there for, and those that did not: a run may pass without these, but nobody shall think that it
-// has shown anything of them.
+// tookEffect counts the faults that did what they were there for, and those that did not: a run may pass without these,
+// but nobody shall think that it has shown anything of them.
 func tookEffect(v *assertions.Verdict) string {
 	took, idle := int64(0), int64(0)
 	for _, f := range v.Faults {
@@ -184,8 +187,8 @@ const (
 	faultRefused     faultState = "refused"
 )
 
-// became tells what became of a fault. Whether a fault with no counted effect makes the run vacuous is for the judge to say, not
-// for a report: where the verdict is pass, the judge was satisfied.
+// became tells what became of a fault. Whether a fault with no counted effect makes the run vacuous is for the judge to
+// say, not for a report: where the verdict is pass, the judge was satisfied.
 func became(v *assertions.Verdict, f assertions.FaultResult) faultState {
 	switch {
 	case f.Refused != "":
@@ -354,8 +357,8 @@ func position(w assertions.Witness) string {
 	return out
 }
 
-// balance is how far the ledger's ends are from what was acknowledged: positive where records are not accounted for, negative
-// where some ended in two ways.
+// balance is how far the ledger's ends are from what was acknowledged: positive where records are not accounted for,
+// negative where some ended in two ways.
 func balance(l measure.Ledger) int64 {
 	return l.Acknowledged - l.Succeeded - l.Logical - l.DeadLettered - l.Unfinished
 }

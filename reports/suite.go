@@ -1,6 +1,7 @@
 package reports
 
-// What is told of several runs that are one gate: how each stands, what of their failures is waived, and how the whole stands.
+// What is told of several runs that are one gate: how each stands, what of their failures is waived, and how the whole
+// stands.
 
 import (
 	"encoding/json"
@@ -22,7 +23,8 @@ const (
 // Standing is how a run stands in a suite, or a suite as a whole.
 type Standing string
 
-// The standings, worst first. NotRun and Waived don't make a suite fail by themselves; why a run was not run may make it inconclusive.
+// The standings, worst first. NotRun and Waived don't make a suite fail by themselves; why a run was not run may make
+// it inconclusive.
 const (
 	StandingInterrupted  Standing = "interrupted"
 	StandingFail         Standing = "fail"
@@ -52,7 +54,8 @@ type Suite struct {
 
 // SuiteRun is one run of a suite.
 type SuiteRun struct {
-	// Number counts from 1 over the whole suite; Label names the run, Scenario, Subject and Seed (nil: the scenario's own) say what it is made of.
+	// Number counts from 1 over the whole suite; Label names the run, Scenario, Subject and Seed (nil: the scenario's
+	// own) say what it is made of.
 	Number   int     `json:"number"`
 	Label    string  `json:"label"`
 	Scenario string  `json:"scenario"`
@@ -60,7 +63,8 @@ type SuiteRun struct {
 	Seed     *uint64 `json:"seed,omitempty"`
 	// Where a finding about it is shown: in a scenario of the repository's own, or in dlqbench.yaml.
 	Where SuitePlace `json:"where"`
-	// Standing is what counts, Verdict what was judged; they differ where failures are waived. Verdict is "" where nothing was judged.
+	// Standing is what counts, Verdict what was judged; they differ where failures are waived. Verdict is "" where
+	// nothing was judged.
 	Standing Standing `json:"standing"`
 	Verdict  string   `json:"verdict,omitempty"`
 	// Missing: it was not run, and without it the gate has not shown what it is there to show.
@@ -93,8 +97,8 @@ type SuiteWaiver struct {
 	Reason    string     `json:"reason"`
 	Until     string     `json:"until"`
 	Where     SuitePlace `json:"where"`
-	// Matched counts the runs with a failure that it names. Expired: its date is past, so that they count. NeedlessNow: everything that it could have been
-	// for was judged, and does not fail any more.
+	// Matched counts the runs with a failure that it names. Expired: its date is past, so that they count. NeedlessNow:
+	// everything that it could have been for was judged, and does not fail any more.
 	Matched     int  `json:"matched"`
 	Expired     bool `json:"expired"`
 	NeedlessNow bool `json:"needless_now"`

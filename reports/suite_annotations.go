@@ -1,7 +1,7 @@
 package reports
 
-// Annotations: what a gate found, at the place in the repository that it is about, as workflow commands of GitHub Actions
-// (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands).
+// Annotations: what a gate found, at the place in the repository that it is about, as workflow commands of GitHub
+// Actions (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands).
 
 import (
 	"fmt"
@@ -24,8 +24,9 @@ type annotation struct {
 	place                 SuitePlace
 }
 
-// Annotations writes a workflow command for each run that does not pass and for each waiver that wants attention, errors first: GitHub shows ten of each
-// level. Paths are written relative to root, the folder of the repository; those outside of it are written as they are.
+// Annotations writes a workflow command for each run that does not pass and for each waiver that wants attention,
+// errors first: GitHub shows ten of each level. Paths are written relative to root, the folder of the repository; those
+// outside of it are written as they are.
 func Annotations(w io.Writer, suite Suite, root string) error {
 	var all []annotation
 	for _, run := range suite.Runs {
@@ -114,7 +115,8 @@ func inRepository(file, root string) string {
 	return filepath.ToSlash(relative)
 }
 
-// escapeData escapes what stands behind the second pair of colons, escapeProperty what stands before it, as the runner of GitHub Actions reads them.
+// escapeData escapes what stands behind the second pair of colons, escapeProperty what stands before it, as the runner
+// of GitHub Actions reads them.
 func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }

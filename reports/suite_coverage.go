@@ -1,6 +1,7 @@
 package reports
 
-// How much of what was promised a gate is about: of each run, of all runs of a subject together, and what dlqbench.yaml requires to be judged.
+// How much of what was promised a gate is about: of each run, of all runs of a subject together, and what dlqbench.yaml
+// requires to be judged.
 
 import (
 	"fmt"
@@ -28,7 +29,8 @@ type SuiteRequirement struct {
 	Where     SuitePlace `json:"where"`
 	// Judged counts the runs that judged it.
 	Judged int `json:"judged"`
-	// Reason says why none did, and what to do; "" where one did. Elsewhere: another part of the suite may have judged it, so that the gate does not hang on it.
+	// Reason says why none did, and what to do; "" where one did. Elsewhere: another part of the suite may have judged
+	// it, so that the gate does not hang on it.
 	Reason    string `json:"reason,omitempty"`
 	Elsewhere bool   `json:"elsewhere,omitempty"`
 }

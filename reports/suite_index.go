@@ -1,6 +1,7 @@
 package reports
 
-// The first page of a gate's artifacts: how each run stands, with links to the reports. It holds no script and asks for nothing.
+// The first page of a gate's artifacts: how each run stands, with links to the reports. It holds no script and asks for
+// nothing.
 
 import (
 	_ "embed"

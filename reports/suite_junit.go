@@ -11,8 +11,9 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// SuiteJUnit writes one test suite for each run, as JUnit does; a violation that is waived is skipped, with the reason. A run that was not judged is one
-// test case: an error where the gate shows less without it, skipped where it had stopped at a failure.
+// SuiteJUnit writes one test suite for each run, as JUnit does; a violation that is waived is skipped, with the reason.
+// A run that was not judged is one test case: an error where the gate shows less without it, skipped where it had
+// stopped at a failure.
 func SuiteJUnit(w io.Writer, suite Suite) error {
 	var all []junitSuite
 	for _, run := range suite.Runs {
@@ -61,7 +62,8 @@ func junitOf(run SuiteRun) junitSuite {
 	return out
 }
 
-// openReasons are those of a run that none of its test cases shows: what makes it inconclusive as a whole, or what went wrong besides the subject.
+// openReasons are those of a run that none of its test cases shows: what makes it inconclusive as a whole, or what went
+// wrong besides the subject.
 func openReasons(run SuiteRun) []string {
 	if run.Standing != StandingInconclusive && run.Standing != StandingEnvironment && run.Standing != StandingInterrupted {
 		return nil

@@ -1,6 +1,7 @@
 package reports
 
-// The summary of a gate as a comment on a change, or in GITHUB_STEP_SUMMARY: one table, then what does not pass, folded.
+// The summary of a gate as a comment on a change, or in GITHUB_STEP_SUMMARY: one table, then what does not pass,
+// folded.
 
 import (
 	"bytes"
@@ -9,7 +10,8 @@ import (
 	"strings"
 )
 
-// mostMarkdown is how long the summary of a gate may be in bytes: GitHub takes 1 MiB for one step. What is left out is in the artifacts.
+// mostMarkdown is how long the summary of a gate may be in bytes: GitHub takes 1 MiB for one step. What is left out is
+// in the artifacts.
 const mostMarkdown = 900 << 10
 
 // SuiteMarkdown writes the summary in GitHub's flavour, with the same care for texts from the runs as Markdown.

@@ -52,7 +52,8 @@ func writeNotRun(b *strings.Builder, suite Suite) {
 	}
 }
 
-// SuiteEnd writes what was not run, what is to be said of waivers and how the whole stands; artifacts is the folder in which all of it is.
+// SuiteEnd writes what was not run, what is to be said of waivers and how the whole stands; artifacts is the folder in
+// which all of it is.
 func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 	var b strings.Builder
 	for _, waiver := range suite.Waivers {

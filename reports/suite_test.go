@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// fixtureSuite has a run of every standing; one of them is full of hostile texts, and so are a waiver and what was left out.
+// fixtureSuite has a run of every standing; one of them is full of hostile texts, and so are a waiver and what was left
+// out.
 func fixtureSuite() Suite {
 	seed := uint64(7)
 	suite := Suite{
@@ -75,7 +76,8 @@ func suiteFormats() map[string]func(io.Writer, Suite) error {
 	}
 }
 
-// TestSuiteGolden holds what each format makes of a gate. After a wanted change run it with UPDATE_GOLDEN=1 and read the difference.
+// TestSuiteGolden holds what each format makes of a gate. After a wanted change run it with UPDATE_GOLDEN=1 and read
+// the difference.
 func TestSuiteGolden(t *testing.T) {
 	for extension, to := range suiteFormats() {
 		t.Run(extension, func(t *testing.T) {
@@ -162,7 +164,8 @@ func TestSuiteJUnitPartlyWaived(t *testing.T) {
 	}
 }
 
-// Whatever a run carries, an annotation is one line that begins with one of three commands, and its properties end where they should.
+// Whatever a run carries, an annotation is one line that begins with one of three commands, and its properties end
+// where they should.
 func TestAnnotationsAreOneCommandEach(t *testing.T) {
 	suite := fixtureSuite()
 	suite.Runs[0].Reasons = []string{"a\n::set-output name=x::y", hostile, "100%0A::error::x"}

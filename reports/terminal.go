@@ -30,8 +30,8 @@ const (
 	remarkIndent  = 3
 )
 
-// UseColor tells whether what is written to w may be coloured: w is a terminal that can, and NO_COLOR (https://no-color.org) is
-// not set.
+// UseColor tells whether what is written to w may be coloured: w is a terminal that can, and NO_COLOR
+// (https://no-color.org) is not set.
 func UseColor(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false
@@ -47,9 +47,10 @@ type screen struct {
 	width int
 }
 
-// Terminal writes the end of a run: verdict, invariants with their evidence, faults and how long it took to be rid of them, latencies, ledger, drain,
-// the harness's health, thresholds, reasons, where the report is and how to run it again. Lines are cut at 80 columns, or at fewer where the terminal has
-// fewer, except for paths and commands that are meant to be copied. Without color it writes no escape sequence.
+// Terminal writes the end of a run: verdict, invariants with their evidence, faults and how long it took to be rid of
+// them, latencies, ledger, drain, the harness's health, thresholds, reasons, where the report is and how to run it
+// again. Lines are cut at 80 columns, or at fewer where the terminal has fewer, except for paths and commands that are
+// meant to be copied. Without color it writes no escape sequence.
 func Terminal(w io.Writer, run Run, color bool) error {
 	return writeTerminal(w, run, color, Columns(w))
 }
@@ -175,8 +176,8 @@ const (
 	widestLatency = 77
 )
 
-// Where everything is well the invariants stand side by side; their cells are this wide. Names that don't fit, those of a graph have their node's
-// before them, have a line each.
+// Where everything is well the invariants stand side by side; their cells are this wide. Names that don't fit, those of
+// a graph have their node's before them, have a line each.
 const (
 	cellWidth  = 39
 	cellName   = 20
@@ -220,8 +221,8 @@ func (s *screen) invariants(v *assertions.Verdict) {
 	s.leftOpen(quiet)
 }
 
-// leftOpen says what is to be known about invariants that held: a busy machine leaves something open of nearly each of them. Where there is no
-// room for the reasons, they are in the report.
+// leftOpen says what is to be known about invariants that held: a busy machine leaves something open of nearly each of
+// them. Where there is no room for the reasons, they are in the report.
 func (s *screen) leftOpen(held []assertions.Result) {
 	var remarks, counts []string
 	for _, r := range held {
@@ -246,14 +247,16 @@ func (s *screen) leftOpen(held []assertions.Result) {
 	s.addAtMost(screenRemarks, remarkIndent, words)
 }
 
-// quietCell is an invariant that held and about which there is nothing more to say; widest is how wide its column of numbers is.
+// quietCell is an invariant that held and about which there is nothing more to say; widest is how wide its column of
+// numbers is.
 func (s *screen) quietCell(r assertions.Result, widest int) string {
 	n := count(r.Judged)
 	words := cell(name(r.Name), cellName) + strings.Repeat(" ", 1+widest-len(n)) + n + " " + shortUnit(r)
 	return s.mark(r.Status) + " " + cell(words, cellWidth-2)
 }
 
-// shortUnit is the last word of what an invariant has looked at, where there is no room for more: of dead-lettered records, records.
+// shortUnit is the last word of what an invariant has looked at, where there is no room for more: of dead-lettered
+// records, records.
 func shortUnit(r assertions.Result) string {
 	words := strings.Fields(unit(r))
 	if len(words) == 0 {
@@ -287,7 +290,8 @@ func (s *screen) invariant(r assertions.Result, width int) {
 	}
 }
 
-// heldInPart tells of an invariant that held in one line, with what was not judged, where that has room; it reports whether it did.
+// heldInPart tells of an invariant that held in one line, with what was not judged, where that has room; it reports
+// whether it did.
 func (s *screen) heldInPart(r assertions.Result, width int) bool {
 	told := fmt.Sprintf("%9s %s; %s", count(r.Judged), unit(r), remark(r))
 	if r.Status != assertions.Pass || r.Partial() || remark(r) == "" || 4+width+ansi.StringWidth(told) > s.width {

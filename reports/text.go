@@ -1,7 +1,8 @@
 package reports
 
-// Text that comes from records, logs and brokers is not to be trusted with the reader's terminal, browser or CI. Here it is
-// made harmless before any format escapes it for itself: what can't be seen, or changes how the rest is seen, is written out.
+// Text that comes from records, logs and brokers is not to be trusted with the reader's terminal, browser or CI. Here
+// it is made harmless before any format escapes it for itself: what can't be seen, or changes how the rest is seen, is
+// written out.
 
 import (
 	"fmt"
@@ -18,9 +19,9 @@ const (
 	maxCoverage = 4096
 )
 
-// visible returns s as text of one line that shows everything it holds: control characters, bytes that are no UTF-8, and the
-// invisible characters that reorder or hide text are written as escapes. At most limit characters are kept, and it says
-// how many were left out.
+// visible returns s as text of one line that shows everything it holds: control characters, bytes that are no UTF-8,
+// and the invisible characters that reorder or hide text are written as escapes. At most limit characters are kept, and
+// it says how many were left out.
 func visible(s string, limit int) string {
 	var b strings.Builder
 	b.Grow(min(len(s), limit+1))
@@ -64,8 +65,8 @@ func visibleRune(r rune, size int, first byte) string {
 	return string(r)
 }
 
-// hidden tells characters that are not seen themselves: the C1 controls, format characters (bidirectional overrides, zero-width
-// joiners, tags), line and paragraph separators, and what is no character at all.
+// hidden tells characters that are not seen themselves: the C1 controls, format characters (bidirectional overrides,
+// zero-width joiners, tags), line and paragraph separators, and what is no character at all.
 func hidden(r rune) bool {
 	if r >= 0x80 && r <= 0x9f || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef {
 		return true

@@ -1,7 +1,7 @@
 package scenarios
 
-// What a scenario can get wrong although every value is well written: it contradicts itself, refers to what isn't there, or asks for
-// something that could not be judged.
+// What a scenario can get wrong although every value is well written: it contradicts itself, refers to what isn't
+// there, or asks for something that could not be judged.
 
 import (
 	"errors"

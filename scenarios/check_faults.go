@@ -107,7 +107,8 @@ func (c *checker) setting() faults.Setting {
 	return setting
 }
 
-// tellSubject tells what the subject does: the reference consumer's requests are known, of another one only what its file says.
+// tellSubject tells what the subject does: the reference consumer's requests are known, of another one only what its
+// file says.
 func (c *checker) tellSubject(setting *faults.Setting) {
 	if c.s.Subject.File != "" {
 		setting.Topics = nil // retry topics may be named by templates

@@ -15,7 +15,8 @@ import (
 const (
 	// minValue leaves room for the record's id and time stamp in its value.
 	minValue = 128
-	// maxLarge is the largest value: brokers take records of 1 MiB and a little, headers and a dead letter's metadata included.
+	// maxLarge is the largest value: brokers take records of 1 MiB and a little, headers and a dead letter's metadata
+	// included.
 	maxLarge = 1000 << 10
 	// maxLargeBytes bounds all large records together: the embedded broker and the producer keep them.
 	maxLargeBytes = 1 << 30

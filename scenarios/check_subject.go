@@ -164,7 +164,8 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 	}
 }
 
-// checkEnvelope: headers of the subject's own must be told apart, and nothing is promised of letters that nobody writes.
+// checkEnvelope: headers of the subject's own must be told apart, and nothing is promised of letters that nobody
+// writes.
 func (c *checker) checkEnvelope(dlq DLQSpec) {
 	const path = "/contract/dlq/envelope"
 	if !c.has(path) || !c.sound(path) {

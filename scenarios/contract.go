@@ -39,8 +39,8 @@ const (
 // commitInterval is the longest default of the known client libraries.
 const commitInterval = 30 * time.Second
 
-// defaultSubject is what a subject holds before its file is decoded over it. Each default promises the least that anyone would
-// still call correct:
+// defaultSubject is what a subject holds before its file is decoded over it. Each default promises the least that
+// anyone would still call correct:
 //
 //	attempts.max 0          any number of attempts
 //	attempts.counter memory a restart or the loss of the partition starts a fresh count: the most lenient
@@ -81,16 +81,19 @@ func defaultSubject() SubjectFile {
 }
 
 const (
-	// defaultLate is how late one attempt may be where the contract doesn't say. A virtual machine that collects garbage or compiles, and a client
-	// whose fetch is under way, pause for some hundred milliseconds; which of the waits that hits is chance.
+	// defaultLate is how late one attempt may be where the contract doesn't say. A virtual machine that collects
+	// garbage or compiles, and a client whose fetch is under way, pause for some hundred milliseconds; which of the
+	// waits that hits is chance.
 	defaultLate = time.Second
-	// usualLate is by how much at least half of the attempts may then be late: timers and the call itself take that long. Half of the wait may always
-	// be, so that a wait of twice what was promised is late. refetchLate is the same for a subject that reads a record again for each attempt: a fetch
-	// of its other partitions is answered within fetch.max.wait.ms, which is 500 ms in Kafka's clients.
+	// usualLate is by how much at least half of the attempts may then be late: timers and the call itself take that
+	// long. Half of the wait may always be, so that a wait of twice what was promised is late. refetchLate is the same
+	// for a subject that reads a record again for each attempt: a fetch of its other partitions is answered within
+	// fetch.max.wait.ms, which is 500 ms in Kafka's clients.
 	usualLate, refetchLate = 20 * time.Millisecond, 500 * time.Millisecond
 )
 
-// HistoryContract returns the subject's contract. The error names a class that is no HTTP status, timeout or reset, or that is in two lists.
+// HistoryContract returns the subject's contract. The error names a class that is no HTTP status, timeout or reset, or
+// that is in two lists.
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.Contract()
 	contract.WireOnly = s.Observe == ObserveWire
@@ -98,7 +101,8 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 }
 
 // Contract returns the contract as invariants read it. Of the lists of classes, the ones left out hold what the oracle
-// answers by default and no other list claims; a status that the oracle never answers is left out, for nothing can be judged of it.
+// answers by default and no other list claims; a status that the oracle never answers is left out, for nothing can be
+// judged of it.
 func (c ContractSpec) Contract() (history.Contract, error) {
 	contract := history.Contract{
 		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter), GroupType: history.GroupType(c.GroupType),
@@ -198,13 +202,13 @@ func (s StatusOrName) outcome() (history.Outcome, error) {
 const (
 	// referenceLate is how much later than promised the reference consumer may begin an attempt.
 	referenceLate = 250 * time.Millisecond
-	// referenceSurfaces is within what time the reference consumer makes known that dead letters can't be written: it reports each refusal, and silence after
-	// two seconds.
+	// referenceSurfaces is within what time the reference consumer makes known that dead letters can't be written: it
+	// reports each refusal, and silence after two seconds.
 	referenceSurfaces = 3 * time.Second
 	// referenceIsolation is the share of the fault-free pace that records keep which need not wait for those that fail.
 	referenceIsolation = 0.5
-	// isolationRoom is the least max_in_flight with which that can be promised: a record in backoff keeps its place among those in flight, and with
-	// fewer of them a handful of failing records has them all.
+	// isolationRoom is the least max_in_flight with which that can be promised: a record in backoff keeps its place
+	// among those in flight, and with fewer of them a handful of failing records has them all.
 	isolationRoom = 100
 )
 
@@ -221,8 +225,9 @@ func ReferenceContract(r Reference) history.Contract {
 	}
 	late := referenceLate
 	if contract.Retry == history.RetryTopics {
-		// A copy carries its count. It lets the records behind it pass: first attempts are made in the order of the setting, but no order is
-		// promised that a record which fails could break. And it is written and fetched while it waits, which takes its time.
+		// A copy carries its count. It lets the records behind it pass: first attempts are made in the order of the
+		// setting, but no order is promised that a record which fails could break. And it is written and fetched while
+		// it waits, which takes its time.
 		contract.Counter, contract.Ordering, late = history.CounterHeader, history.OrderingNone, 2*referenceLate
 	}
 	if r.GroupProtocol == consumer.ProtocolShare {
@@ -261,8 +266,9 @@ func ReferenceContract(r Reference) history.Contract {
 	return contract
 }
 
-// ReplayTopic returns the topic that the reference consumer of the group takes replayed dead letters from, "" if that is the input topic: hexkit's events come
-// back through the topic of their service, which goes by the name of its group.
+// ReplayTopic returns the topic that the reference consumer of the group takes replayed dead letters from, "" if that
+// is the input topic: hexkit's events come back through the topic of their service, which goes by the name of its
+// group.
 func ReplayTopic(r Reference, group string) string {
 	if !r.DLQEnabled || r.Envelope != deadletter.HexkitName {
 		return ""
@@ -270,8 +276,9 @@ func ReplayTopic(r Reference, group string) string {
 	return deadletter.HexkitRetryTopic(group)
 }
 
-// RetryTopics returns the names of the retry topics that the reference consumer reads and writes beside its input topic: "INPUT.retry-1" to
-// "INPUT.retry-(max_retries−1)", each for the copies that have so many attempts behind them; none where it retries in place.
+// RetryTopics returns the names of the retry topics that the reference consumer reads and writes beside its input
+// topic: "INPUT.retry-1" to "INPUT.retry-(max_retries−1)", each for the copies that have so many attempts behind them;
+// none where it retries in place.
 func RetryTopics(r Reference, input string) []string {
 	if r.Retry != string(history.RetryTopics) {
 		return nil

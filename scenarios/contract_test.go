@@ -165,7 +165,8 @@ func TestDescribeContract(t *testing.T) {
 	golden(t, "testdata/contracts.golden", text.String())
 }
 
-// TestDescriptionAgreesWithTheJudges: what is said to be unjudged is not judged, for a reason that lies in the contract, and the other way round.
+// TestDescriptionAgreesWithTheJudges: what is said to be unjudged is not judged, for a reason that lies in the
+// contract, and the other way round.
 func TestDescriptionAgreesWithTheJudges(t *testing.T) {
 	contracts := []history.Contract{ReferenceContract(defaultReference())}
 	for _, name := range []string{"good", "least", "wire", "auto", "container"} {
@@ -233,7 +234,8 @@ func TestDialectsAreThoseThatThereAre(t *testing.T) {
 	}
 }
 
-// TestEnvelopesOfTheReference: it can write every dialect, and its contract promises what the dialect can hold, and says what it can't.
+// TestEnvelopesOfTheReference: it can write every dialect, and its contract promises what the dialect can hold, and
+// says what it can't.
 func TestEnvelopesOfTheReference(t *testing.T) {
 	for _, name := range append(deadletter.Names(), "plane") {
 		scenario, err := Parse("x.yaml", []byte("name: x\ndescription: x\nsubject: {reference: {envelope: "+name+"}}\nworkload: {rate: 10/s, duration: 1s}\n"))
@@ -257,7 +259,8 @@ func TestEnvelopesOfTheReference(t *testing.T) {
 	}
 }
 
-// TestContractOfTheReferenceWithRetryTopics: the copy carries the count, no order is kept, and the names are those that the consumer itself takes.
+// TestContractOfTheReferenceWithRetryTopics: the copy carries the count, no order is kept, and the names are those that
+// the consumer itself takes.
 func TestContractOfTheReferenceWithRetryTopics(t *testing.T) {
 	reference := defaultReference()
 	if names := RetryTopics(reference, "in"); names != nil {
@@ -273,7 +276,8 @@ func TestContractOfTheReferenceWithRetryTopics(t *testing.T) {
 	}
 }
 
-// TestEnvelopes: an envelope governs metadata alone, whatever its form; without a dead-letter topic nothing of dead letters is promised.
+// TestEnvelopes: an envelope governs metadata alone, whatever its form; without a dead-letter topic nothing of dead
+// letters is promised.
 func TestEnvelopes(t *testing.T) {
 	for written, want := range map[string]struct {
 		letters, headers bool

@@ -1,7 +1,7 @@
 package scenarios
 
-// From text to a checked scenario or subject: read, override, hold to the schema, decode over the defaults, check what the schema
-// can't say. A step looks only at what the steps before it found sound, so that one mistake is one problem.
+// From text to a checked scenario or subject: read, override, hold to the schema, decode over the defaults, check what
+// the schema can't say. A step looks only at what the steps before it found sound, so that one mistake is one problem.
 
 import (
 	"encoding/json"
@@ -26,14 +26,14 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	return scenario, err
 }
 
-// ParseWith is Parse with overrides "path=value" (see Apply), in order; it also returns the text with them applied. The error is a
-// *Problems with everything that is wrong in the file or in an override.
+// ParseWith is Parse with overrides "path=value" (see Apply), in order; it also returns the text with them applied. The
+// error is a *Problems with everything that is wrong in the file or in an override.
 func ParseWith(name string, data []byte, sets []string) (*Scenario, []byte, error) {
 	return ParseForSubject(name, data, sets, "")
 }
 
-// ParseForSubject is ParseWith with a subject.yaml, if not "", in the place of the scenario's own subject; it gets as many instances as that
-// has. The scenario is checked against it, and its problems are reported too.
+// ParseForSubject is ParseWith with a subject.yaml, if not "", in the place of the scenario's own subject; it gets as
+// many instances as that has. The scenario is checked against it, and its problems are reported too.
 func ParseForSubject(name string, data []byte, sets []string, subject string) (*Scenario, []byte, error) {
 	d := parseDocument(name, data)
 	for _, set := range sets {
@@ -106,7 +106,8 @@ func (d *document) decode(schemaText []byte, into any) error {
 	return nil
 }
 
-// sound is value without anything that was found wrong: an entry of a list that is bad becomes an empty one, to keep the numbers.
+// sound is value without anything that was found wrong: an entry of a list that is bad becomes an empty one, to keep
+// the numbers.
 func (n *node) sound() any {
 	switch n.kind {
 	case mappingNode:
@@ -131,7 +132,8 @@ func (n *node) sound() any {
 	return n.scalar
 }
 
-// replaceSubject puts a subject file in the place of the scenario's subject, with the number of instances that was written there.
+// replaceSubject puts a subject file in the place of the scenario's subject, with the number of instances that was
+// written there.
 func (d *document) replaceSubject(path string) {
 	if d.root == nil {
 		return
@@ -192,7 +194,8 @@ func (s *Scenario) InstanceCount() int {
 	return s.Subject.Instances
 }
 
-// MaxInstances returns how many instances the run can have at once: InstanceCount and what all faults that scale up add.
+// MaxInstances returns how many instances the run can have at once: InstanceCount and what all faults that scale up
+// add.
 func (s *Scenario) MaxInstances() int {
 	count := s.InstanceCount()
 	for _, fault := range s.Written() {

@@ -21,8 +21,8 @@ type ContractText struct {
 	NotJudged []Reason `json:"not_judged"`
 }
 
-// Reason says of an invariant what it holds the subject to, or why it is not judged; Needs is what has it judged: a kind of scenario, a line of the
-// contract. It is "" where any load does, and where nothing that could be written does.
+// Reason says of an invariant what it holds the subject to, or why it is not judged; Needs is what has it judged: a
+// kind of scenario, a line of the contract. It is "" where any load does, and where nothing that could be written does.
 type Reason struct {
 	Invariant string `json:"invariant"`
 	Why       string `json:"why"`
@@ -75,8 +75,9 @@ func hanging(head, text string, columns int) []string {
 // leastText is how wide a column of text is at least, however narrow the terminal.
 const leastText = 24
 
-// DescribeContract explains the contract of a subject, with a dead-letter store of its own or without. What is judged because of it the checkers say
-// themselves; what can't apply to such a subject, as the invariants of a graph, is left out.
+// DescribeContract explains the contract of a subject, with a dead-letter store of its own or without. What is judged
+// because of it the checkers say themselves; what can't apply to such a subject, as the invariants of a graph, is left
+// out.
 func DescribeContract(c history.Contract, store bool) ContractText {
 	text := ContractText{Promises: promises(c)}
 	header := history.Header{Contract: c, Replay: true}

@@ -1,7 +1,7 @@
 package scenarios
 
-// A YAML file as a tree in which every key and value knows its place. Strict: one document, text keys, no key twice, no anchors
-// and tags; what is refused is a problem, and the rest of the tree is kept so that one pass finds everything.
+// A YAML file as a tree in which every key and value knows its place. Strict: one document, text keys, no key twice, no
+// anchors and tags; what is refused is a problem, and the rest of the tree is kept so that one pass finds everything.
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// What is larger was not written by hand: maxFile bounds a scenario or subject file in bytes, maxLines in lines, because the parser takes time
-// and memory that grow with the square of the number of keys in a block.
+// What is larger was not written by hand: maxFile bounds a scenario or subject file in bytes, maxLines in lines,
+// because the parser takes time and memory that grow with the square of the number of keys in a block.
 const (
 	maxFile  = 256 << 10
 	maxLines = 5000
@@ -325,7 +325,8 @@ func unescape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
 }
 
-// value returns the tree as plain values; what is bad is left out of mappings. An entry of a list stays, so that the others keep their numbers.
+// value returns the tree as plain values; what is bad is left out of mappings. An entry of a list stays, so that the
+// others keep their numbers.
 func (n *node) value() any {
 	switch n.kind {
 	case mappingNode:

@@ -14,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// Drill is a script: faults that come at times drawn from the seed, so that who is on call can't know them. They are a part of the plan like
-// the scenario's own faults, whoever runs it.
+// Drill is a script: faults that come at times drawn from the seed, so that who is on call can't know them. They are a
+// part of the plan like the scenario's own faults, whoever runs it.
 type Drill struct {
 	// Pick is how many of Faults happen, drawn from the seed; default: all of them.
 	Pick int `json:"pick,omitempty" jsonschema:"minimum=1"`
@@ -31,8 +31,8 @@ type DrillFault struct {
 	faults.Spec
 }
 
-// Draw returns what happens for the seed, with its times, in the order of the script; none without a script. Which are picked and when they
-// start does not depend on one another.
+// Draw returns what happens for the seed, with its times, in the order of the script; none without a script. Which are
+// picked and when they start does not depend on one another.
 func (d *Drill) Draw(seed uint64) []faults.Spec {
 	if d == nil {
 		return nil
@@ -55,7 +55,8 @@ func (d *Drill) Draw(seed uint64) []faults.Spec {
 	return drawn
 }
 
-// Planned returns the faults of a run with the seed as they are written: the scenario's own, then what is drawn of its script.
+// Planned returns the faults of a run with the seed as they are written: the scenario's own, then what is drawn of its
+// script.
 func (s *Scenario) Planned(seed uint64) []faults.Spec {
 	return append(slices.Clone(s.Faults), s.Drill.Draw(seed)...)
 }

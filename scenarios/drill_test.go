@@ -27,7 +27,8 @@ drill:
     - {to: 1m, for: 1s, network: {link: downstream, latency: 200ms}}
 `
 
-// TestDraw: for every seed as many faults as are to be picked, each at a time within its bounds, in the order of the script, the same every time.
+// TestDraw: for every seed as many faults as are to be picked, each at a time within its bounds, in the order of the
+// script, the same every time.
 func TestDraw(t *testing.T) {
 	scenario, err := Parse("drilled.yaml", []byte(drilled))
 	if err != nil {
@@ -116,7 +117,8 @@ func record(t *testing.T, text string, recording Recording) (*Scenario, string) 
 	return scenario, string(out)
 }
 
-// TestRecord: whatever fault was recorded is read back as it was, with its seed and the length of the load, and the script is gone.
+// TestRecord: whatever fault was recorded is read back as it was, with its seed and the length of the load, and the
+// script is gone.
 func TestRecord(t *testing.T) {
 	var specs []faults.Spec
 	for i, entry := range faults.Catalogue() {

@@ -1,7 +1,7 @@
 package scenarios
 
-// The written forms that are more than a plain field, and the defaults that are not the zero value: a key that is absent
-// keeps what the value was filled with before decoding.
+// The written forms that are more than a plain field, and the defaults that are not the zero value: a key that is
+// absent keeps what the value was filled with before decoding.
 
 import (
 	"encoding/json"

@@ -16,8 +16,9 @@ import (
 // DefaultMaxReprocess is how often a document may have been replayed and still be dead-lettered.
 const DefaultMaxReprocess = 3
 
-// Graph makes the subject a graph of reference consumers, each the engine of one node: it has an input topic, a dead-letter topic
-// dlq.<cluster>.<node> and a quarantine topic dlq.<cluster>.<node>.quarantine of its own, and calls its module by gRPC.
+// Graph makes the subject a graph of reference consumers, each the engine of one node: it has an input topic, a
+// dead-letter topic dlq.<cluster>.<node> and a quarantine topic dlq.<cluster>.<node>.quarantine of its own, and calls
+// its module by gRPC.
 type Graph struct {
 	// Cluster stands in the names of the dead-letter topics; default prod.
 	Cluster string `json:"cluster,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,31}$"`
@@ -41,8 +42,8 @@ type GraphNode struct {
 	Outcomes Outcomes `json:"outcomes,omitempty"`
 }
 
-// GraphEdge leads to another node. A document takes exactly one edge out of a node: FNV-1a (64 bits) of its id, "/" and the node's name, modulo
-// the sum of the weights, says which.
+// GraphEdge leads to another node. A document takes exactly one edge out of a node: FNV-1a (64 bits) of its id, "/" and
+// the node's name, modulo the sum of the weights, says which.
 type GraphEdge struct {
 	// To is a node's name.
 	To string `json:"to" jsonschema:"required"`
@@ -92,7 +93,8 @@ func (g *Graph) Index(name string) int {
 	return slices.IndexFunc(g.Nodes, func(n GraphNode) bool { return n.Name == name })
 }
 
-// First returns the number of the node's first instance; instances are numbered through all nodes, in the order in which these are written.
+// First returns the number of the node's first instance; instances are numbered through all nodes, in the order in
+// which these are written.
 func (g *Graph) First(node int) int {
 	first := 0
 	for _, one := range g.Nodes[:node] {
@@ -104,8 +106,9 @@ func (g *Graph) First(node int) int {
 // Instances is the number of instances of all nodes.
 func (g *Graph) Instances() int { return g.First(len(g.Nodes)) }
 
-// Contract is what a node promises: what its settings say, dead letters in the dialect of Pipestream, and only of the entry, which the workload
-// feeds, that failing documents leave the pace of the others alone: at the other nodes that is up to the nodes before them.
+// Contract is what a node promises: what its settings say, dead letters in the dialect of Pipestream, and only of the
+// entry, which the workload feeds, that failing documents leave the pace of the others alone: at the other nodes that
+// is up to the nodes before them.
 func (g *Graph) Contract(node int) history.Contract {
 	contract := ReferenceContract(Reference{Instances: g.Nodes[node].Instances, Settings: g.Nodes[node].Settings})
 	contract.Envelope, contract.KeepsHeaders = deadletter.PipestreamName, false
@@ -115,7 +118,8 @@ func (g *Graph) Contract(node int) history.Contract {
 	return contract
 }
 
-// Resolve returns the fault as it is carried out: instances of a node are numbered within it, those of the run through all nodes.
+// Resolve returns the fault as it is carried out: instances of a node are numbered within it, those of the run through
+// all nodes.
 func (g *Graph) Resolve(spec faults.Spec) faults.Spec {
 	if g == nil || spec.Subject == nil || spec.Subject.Node == "" {
 		return spec
@@ -183,7 +187,8 @@ func (c *checker) checkNodes() {
 	}
 }
 
-// checkEdges: every edge leads to a node that is written, every node but the first has one that leads to it, and none leads back.
+// checkEdges: every edge leads to a node that is written, every node but the first has one that leads to it, and none
+// leads back.
 func (c *checker) checkEdges() {
 	graph := c.s.Graph
 	reached := map[int]bool{0: true}

@@ -26,8 +26,8 @@ func numbered(count int, form string) string {
 	return text.String()
 }
 
-// TestHostileFilesCostLittle: what is set aside for a file, and what is said about it, stays in proportion to its size. Work that grows with the
-// square of it would show there: the largest of these would take gigabytes.
+// TestHostileFilesCostLittle: what is set aside for a file, and what is said about it, stays in proportion to its size.
+// Work that grows with the square of it would show there: the largest of these would take gigabytes.
 func TestHostileFilesCostLittle(t *testing.T) {
 	const size = 60_000
 	fill := func(text string) string { return strings.Repeat(text, size/len(text)) }

@@ -21,8 +21,8 @@ func Names() []string { return shipped().Names() }
 // Shipped returns the text of a shipped scenario.
 func Shipped(name string) (data []byte, ok bool) { return shipped().Shipped(name) }
 
-// Find returns the scenario that an argument means: a shipped one by its name, otherwise a file. The error suggests what may
-// have been meant.
+// Find returns the scenario that an argument means: a shipped one by its name, otherwise a file. The error suggests
+// what may have been meant.
 func Find(arg string) (name string, data []byte, err error) { return shipped().Find(arg) }
 
 func shipped() Library { return Library{What: "scenario", Files: library} }
@@ -52,8 +52,8 @@ func (l Library) Shipped(name string) (data []byte, ok bool) {
 	return data, err == nil
 }
 
-// Find returns the document that an argument means: a shipped one by its name, otherwise a file. The error suggests what may
-// have been meant.
+// Find returns the document that an argument means: a shipped one by its name, otherwise a file. The error suggests
+// what may have been meant.
 func (l Library) Find(arg string) (name string, data []byte, err error) {
 	if data, ok := l.Shipped(arg); ok {
 		return arg, data, nil

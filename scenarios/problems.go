@@ -1,6 +1,7 @@
 package scenarios
 
-// What is wrong with a file, told as a compiler tells it: where, what, the line itself with a caret, and what to write instead.
+// What is wrong with a file, told as a compiler tells it: where, what, the line itself with a caret, and what to write
+// instead.
 
 import (
 	"cmp"
@@ -52,7 +53,8 @@ func excerpt(line string, column int) (string, int) {
 	return string(runes[from : from+2*around]), column - from
 }
 
-// printable keeps a line from doing anything to the terminal; every character stays one character, so the caret stays true.
+// printable keeps a line from doing anything to the terminal; every character stays one character, so the caret stays
+// true.
 func printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
@@ -94,11 +96,12 @@ func (p *Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// mostProblems is how many problems of a file are told; a file with more is not what it was meant to be, and each one repeats its line.
+// mostProblems is how many problems of a file are told; a file with more is not what it was meant to be, and each one
+// repeats its line.
 const mostProblems = 200
 
-// sorted returns the problems by place, the file's own before those of the command line; nil if there are none. Beyond mostProblems the last one
-// tells how many there are.
+// sorted returns the problems by place, the file's own before those of the command line; nil if there are none. Beyond
+// mostProblems the last one tells how many there are.
 func sorted(list []Problem) *Problems {
 	if len(list) == 0 {
 		return nil
@@ -122,7 +125,8 @@ func hint(word string, known []string) string {
 	return ""
 }
 
-// Closest returns the known word with the smallest edit distance to word, "" when none is near enough to be what was meant.
+// Closest returns the known word with the smallest edit distance to word, "" when none is near enough to be what was
+// meant.
 func Closest(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, candidate := range known {

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestProblems holds what is said about files with something wrong. Look at the golden files when they change: they are what users read.
+// TestProblems holds what is said about files with something wrong. Look at the golden files when they change: they are
+// what users read.
 func TestProblems(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/problems/*.yaml")
 	if err != nil || len(inputs) == 0 {

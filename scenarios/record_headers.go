@@ -1,6 +1,7 @@
 package scenarios
 
-// Headers that a subject's records must carry: a consumer may take nothing without a type, a correlation id or a trace of its own.
+// Headers that a subject's records must carry: a consumer may take nothing without a type, a correlation id or a trace
+// of its own.
 
 import (
 	"fmt"
@@ -17,8 +18,8 @@ const HeaderUUID = "{{.UUID}}"
 // maxRecordHeader bounds the value of a record header in bytes, as it is written.
 const maxRecordHeader = 1 << 10
 
-// RecordHeaders returns the record headers of the scenario and of the subject that is judged with it (nil: none of its own), whose word counts
-// where both name one.
+// RecordHeaders returns the record headers of the scenario and of the subject that is judged with it (nil: none of its
+// own), whose word counts where both name one.
 func (s *Scenario) RecordHeaders(subject *SubjectFile) map[string]string {
 	all := maps.Clone(s.Workload.RecordHeaders)
 	if all == nil {

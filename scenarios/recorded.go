@@ -25,12 +25,13 @@ type Recording struct {
 	Steady time.Duration
 	// Faults are all that were injected, with their times, in the order of their injection.
 	Faults []faults.Spec
-	// Subject is the subject.yaml, relative to where the recording will be; "" if the subject is the reference consumer.
+	// Subject is the subject.yaml, relative to where the recording will be; "" if the subject is the reference
+	// consumer.
 	Subject string
 }
 
-// Record returns the text of a scenario changed to what was recorded. Comments are lost. name and data are the scenario's; the error is a
-// *Problems if it can't be read.
+// Record returns the text of a scenario changed to what was recorded. Comments are lost. name and data are the
+// scenario's; the error is a *Problems if it can't be read.
 func Record(name string, data []byte, recording Recording) ([]byte, error) {
 	d := parseDocument(name, data)
 	if problems := sorted(d.problems); problems != nil {
@@ -86,8 +87,8 @@ func Written(spec faults.Spec) (map[string]any, error) {
 	return keys, nil
 }
 
-// DecodeFault reads one fault, as YAML or JSON, and holds it to the schema; whether it fits a scenario shows when that has it. The error says everything
-// that is wrong.
+// DecodeFault reads one fault, as YAML or JSON, and holds it to the schema; whether it fits a scenario shows when that
+// has it. The error says everything that is wrong.
 func DecodeFault(text []byte) (faults.Spec, error) {
 	head := "name: fault\ndescription: one fault\nworkload: {rate: 1/s, duration: 1s}\nfaults:\n  -"
 	indented := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
@@ -114,7 +115,8 @@ func Brief(problems *Problems) string {
 	return strings.Join(all, "; ")
 }
 
-// CheckRecording tells whether what was recorded makes a sound scenario, its files relative to the working directory; the error is in one line.
+// CheckRecording tells whether what was recorded makes a sound scenario, its files relative to the working directory;
+// the error is in one line.
 func CheckRecording(data []byte, recording Recording) error {
 	const name = "recorded.yaml"
 	text, err := Record(name, data, recording)
@@ -152,7 +154,8 @@ func (n *node) drop(name string) {
 	n.names = slices.DeleteFunc(n.names, func(other string) bool { return other == name })
 }
 
-// shortened says what of the load changes when its steady phase lasts that long only: what would lie behind its end is cut off.
+// shortened says what of the load changes when its steady phase lasts that long only: what would lie behind its end is
+// cut off.
 func (n *node) shortened(steady time.Duration) []setting {
 	sets := n.cut("/workload/steps", "workload.steps", steady, func(_ *node, at time.Duration) time.Duration { return at })
 	if sets == nil {
@@ -165,7 +168,8 @@ func (n *node) shortened(steady time.Duration) []setting {
 	return sets
 }
 
-// cut returns a list of stretches without what lies behind the end; start tells where a stretch begins, given where the one before it ended.
+// cut returns a list of stretches without what lies behind the end; start tells where a stretch begins, given where the
+// one before it ended.
 func (n *node) cut(path, name string, end time.Duration, start func(entry *node, at time.Duration) time.Duration) []setting {
 	list := n.get(path)
 	if list == nil || list.kind != listNode {

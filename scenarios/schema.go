@@ -1,7 +1,7 @@
 package scenarios
 
-// The JSON Schemas: generated from the Go types and their comments, kept beside the code so that an installed binary has
-// them, and used for two things: editors complete and check with them, and files are validated against them.
+// The JSON Schemas: generated from the Go types and their comments, kept beside the code so that an installed binary
+// has them, and used for two things: editors complete and check with them, and files are validated against them.
 
 import (
 	"bytes"

@@ -12,8 +12,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Service is one of several services that share the run's dead-letter topic: a reference consumer in a group of its own, with an input topic
-// input.<name> and a topic of its own, retry-<service>, that its dead letters come back through. The workload's records are dealt to the services in turn.
+// Service is one of several services that share the run's dead-letter topic: a reference consumer in a group of its
+// own, with an input topic input.<name> and a topic of its own, retry-<service>, that its dead letters come back
+// through. The workload's records are dealt to the services in turn.
 type Service struct {
 	// Name is short: lower-case letters, digits, dashes. Dead letters name it, after the run's prefix.
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,31}$"`
@@ -47,7 +48,8 @@ func (s *Service) Contract(group string) history.Contract {
 	return contract
 }
 
-// FirstOf returns the number of the service's first instance; instances are numbered through all services, in the order in which these are written.
+// FirstOf returns the number of the service's first instance; instances are numbered through all services, in the order
+// in which these are written.
 func (s *Scenario) FirstOf(service int) int {
 	first := 0
 	for _, one := range s.Services[:service] {

@@ -106,7 +106,8 @@ func TestReadyMadeSubjectsAreSound(t *testing.T) {
 	}
 }
 
-// Several services are told apart by what they are called, numbered one after another, and each promises what its own settings say.
+// Several services are told apart by what they are called, numbered one after another, and each promises what its own
+// settings say.
 func TestServicesOfAScenario(t *testing.T) {
 	const text = `
 name: several

@@ -1,7 +1,8 @@
 package scenarios
 
-// Overrides from the command line: --set path=value changes the tree of a file before it is checked, so that an override is
-// held to everything that the file is held to, and what is wrong with it is shown in the argument. The value null takes a key out.
+// Overrides from the command line: --set path=value changes the tree of a file before it is checked, so that an
+// override is held to everything that the file is held to, and what is wrong with it is shown in the argument. The
+// value null takes a key out.
 
 import (
 	"fmt"
@@ -23,8 +24,9 @@ const takeOut = "null"
 var setPath = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*)*$`)
 var setStep = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_-]*|[0-9]+`)
 
-// Apply returns the text of a scenario with overrides "path=value" applied: "workload.rate=500/s", "faults[0].for=2s"; the value is YAML.
-// Without overrides it is data itself; with them comments are lost and the first lines tell what was set. The error is a *Problems.
+// Apply returns the text of a scenario with overrides "path=value" applied: "workload.rate=500/s", "faults[0].for=2s";
+// the value is YAML. Without overrides it is data itself; with them comments are lost and the first lines tell what was
+// set. The error is a *Problems.
 func Apply(name string, data []byte, sets []string) ([]byte, error) {
 	d := parseDocument(name, data)
 	for _, set := range sets {

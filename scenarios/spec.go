@@ -77,12 +77,13 @@ type DLQTopic struct {
 	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1,maximum=256"`
 	// Broker, from 1, holds all of its partitions and none of the input's, so that the link "dlq" is this broker's.
 	Broker int `json:"broker,omitempty" jsonschema:"minimum=1,maximum=9"`
-	// Foreign is how many dead letters of another service lie in it from the start, as in a topic that several services share. Nobody may put them back.
+	// Foreign is how many dead letters of another service lie in it from the start, as in a topic that several services
+	// share. Nobody may put them back.
 	Foreign int `json:"foreign,omitempty" jsonschema:"minimum=0,maximum=10000"`
 }
 
-// Subject is the consumer under test: the reference consumer, a subject.yaml, or one written in place. Exactly one of Reference
-// and File is set; default: Reference with its defaults and one instance.
+// Subject is the consumer under test: the reference consumer, a subject.yaml, or one written in place. Exactly one of
+// Reference and File is set; default: Reference with its defaults and one instance.
 type Subject struct {
 	Reference *Reference `json:"reference,omitempty"`
 	// File is a subject.yaml, relative to the scenario file.
@@ -116,19 +117,22 @@ type Workload struct {
 	ValueSize units.Size `json:"value_size,omitempty"`
 	// Headers each record carries besides dlqbench-id; default 1.
 	Headers int `json:"headers,omitempty" jsonschema:"minimum=0,maximum=100"`
-	// RecordHeaders are headers of these names that each record carries beside them; {{.UUID}} in a value is a fresh UUID of version 4.
+	// RecordHeaders are headers of these names that each record carries beside them; {{.UUID}} in a value is a fresh
+	// UUID of version 4.
 	RecordHeaders map[string]string `json:"record_headers,omitempty"`
 	Outcomes      Outcomes          `json:"outcomes,omitempty"`
 	// Failing makes several partitions fail at once for a while, whatever Outcomes says.
 	Failing []FailingPartitions `json:"failing,omitempty"`
-	// Tombstones is the share of the records with a null value; Garbage of those whose value is no message at all: random bytes, not UTF-8, without an id.
+	// Tombstones is the share of the records with a null value; Garbage of those whose value is no message at all:
+	// random bytes, not UTF-8, without an id.
 	Tombstones units.Percent `json:"tombstones,omitempty"`
 	Garbage    units.Percent `json:"garbage,omitempty"`
 	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
 	Large *Large `json:"large,omitempty"`
 	// OddHeaders gives a share of the records headers that careless code breaks.
 	OddHeaders *OddHeaders `json:"odd_headers,omitempty"`
-	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup), outage (a circuit breaker is open).
+	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL,
+	// quotes, markup), outage (a circuit breaker is open).
 	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile,enum=outage"`
 }
 
@@ -144,7 +148,8 @@ type Bursts struct {
 	Records int            `json:"records" jsonschema:"required,minimum=1,maximum=1000000"`
 }
 
-// FailingPartitions gives every record that is sent to these partitions of the input, in this stretch of the steady phase, one outcome.
+// FailingPartitions gives every record that is sent to these partitions of the input, in this stretch of the steady
+// phase, one outcome.
 type FailingPartitions struct {
 	// Partitions are their numbers, from 0.
 	Partitions []int          `json:"partitions" jsonschema:"required,minItems=1"`
@@ -160,7 +165,8 @@ type Large struct {
 	Size  units.Size    `json:"size" jsonschema:"required"`
 }
 
-// OddHeaders are a header whose value is not UTF-8, one with a null value, one with an empty value, and two of one name.
+// OddHeaders are a header whose value is not UTF-8, one with a null value, one with an empty value, and two of one
+// name.
 type OddHeaders struct {
 	Share units.Percent `json:"share" jsonschema:"required"`
 	// OwnNames adds headers that the application has given names which the dead letters' envelope uses, too.
@@ -191,8 +197,8 @@ type Outcomes struct {
 	// Permanent records are answered 400, Logical ones 422.
 	Permanent int `json:"permanent,omitempty" jsonschema:"minimum=0,maximum=1000000"`
 	Logical   int `json:"logical,omitempty" jsonschema:"minimum=0,maximum=1000000"`
-	// RateLimited records are answered 429 with RetryAfter once, then succeed. Timeout records hang until the subject gives up,
-	// Reset records have their connection reset: once, then they succeed.
+	// RateLimited records are answered 429 with RetryAfter once, then succeed. Timeout records hang until the subject
+	// gives up, Reset records have their connection reset: once, then they succeed.
 	RateLimited Failing `json:"rate_limited,omitempty"`
 	Timeout     Failing `json:"timeout,omitempty"`
 	Reset       Failing `json:"reset,omitempty"`
@@ -209,7 +215,8 @@ type Failing struct {
 
 // Replay is the phase in which dead letters go back, after the first drain.
 type Replay struct {
-	// Healed is the share of dead-lettered records whose cause is planned to be gone; they are selected and succeed; default 100%.
+	// Healed is the share of dead-lettered records whose cause is planned to be gone; they are selected and succeed;
+	// default 100%.
 	Healed units.Percent `json:"healed,omitempty"`
 	// FailAgain is the share of the selected that fail again, and must make one new dead letter each; default 0%.
 	FailAgain units.Percent `json:"fail_again,omitempty"`
@@ -228,8 +235,9 @@ type Expect struct {
 	Thresholds []string `json:"thresholds,omitempty"`
 	// MaxSlip bounds the p99 of (sent − intended); above it the run is inconclusive; default 250ms.
 	MaxSlip units.Duration `json:"max_slip,omitempty"`
-	// Drain bounds the time from heal until everything is finished and committed, as the threshold "recovery.drain <= DRAIN" does; default: no such
-	// bound. However long it takes, the run waits until everything is finished, or until the subject stands still for longer than its contract explains.
+	// Drain bounds the time from heal until everything is finished and committed, as the threshold "recovery.drain <=
+	// DRAIN" does; default: no such bound. However long it takes, the run waits until everything is finished, or until
+	// the subject stands still for longer than its contract explains.
 	Drain units.Duration `json:"drain,omitempty"`
 }
 

@@ -23,39 +23,48 @@ const (
 	RetryByRepublish = "republish"
 )
 
-// Store adds a dead-letter store to the run: a database, routers that take the dead letters into it, and workers that try them again, each a process of
-// its own. They are no instances of the subject.
+// Store adds a dead-letter store to the run: a database, routers that take the dead letters into it, and workers that
+// try them again, each a process of its own. They are no instances of the subject.
 type Store struct {
-	// Engine: sqlite (default; a file in the run's folder), postgres (a private instance of the server programs on this machine, or the one at url) or mongodb (the one at url, or of
-	// DLQBENCH_MONGODB_URL, in which the run makes a database of its own and removes it).
+	// Engine: sqlite (default; a file in the run's folder), postgres (a private instance of the server programs on this
+	// machine, or the one at url) or mongodb (the one at url, or of DLQBENCH_MONGODB_URL, in which the run makes a
+	// database of its own and removes it).
 	Engine string `json:"engine,omitempty" jsonschema:"enum=sqlite,enum=postgres,enum=mongodb"`
-	// URL of a database that is there already, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://…/NAME; its tables must not exist yet, and are left behind.
+	// URL of a database that is there already, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://…/NAME; its tables
+	// must not exist yet, and are left behind.
 	URL string `json:"url,omitempty"`
-	// Vocabulary of the status column: lifecycle (default; dlq_pending …) or management (pending, reprocessing, resolved, discarded).
+	// Vocabulary of the status column: lifecycle (default; dlq_pending …) or management (pending, reprocessing,
+	// resolved, discarded).
 	Vocabulary string `json:"vocabulary,omitempty" jsonschema:"enum=lifecycle,enum=management"`
 	// Workers are processes with one worker each, 1 to 16; default 2. Routers: 1 to 4; default 1.
 	Workers int `json:"workers,omitempty" jsonschema:"minimum=1,maximum=16"`
 	Routers int `json:"routers,omitempty" jsonschema:"minimum=1,maximum=4"`
-	// Retry is how workers try an entry: call (default; the downstream answers by Outcomes) or republish (to the record's topic, where the subject has it again
-	// and succeeds).
+	// Retry is how workers try an entry: call (default; the downstream answers by Outcomes) or republish (to the
+	// record's topic, where the subject has it again and succeeds).
 	Retry string `json:"retry,omitempty" jsonschema:"enum=call,enum=republish"`
-	// TimeScale is how many times faster than real the times below and those of the strategies go; default 600: a minute is 100 ms.
+	// TimeScale is how many times faster than real the times below and those of the strategies go; default 600: a
+	// minute is 100 ms.
 	TimeScale float64 `json:"time_scale,omitempty" jsonschema:"minimum=1,maximum=1000000"`
-	// PollInterval is how often a worker looks for entries, default 30s; Lease how long a lock holds, default 5m. Both are scaled.
+	// PollInterval is how often a worker looks for entries, default 30s; Lease how long a lock holds, default 5m. Both
+	// are scaled.
 	PollInterval units.Duration `json:"poll_interval,omitempty"`
 	Lease        units.Duration `json:"lease,omitempty"`
-	// BatchSize is how many entries a worker locks at a time, default 10; Concurrency how many of them it tries at a time, default 5.
+	// BatchSize is how many entries a worker locks at a time, default 10; Concurrency how many of them it tries at a
+	// time, default 5.
 	BatchSize   int `json:"batch_size,omitempty" jsonschema:"minimum=1,maximum=1000"`
 	Concurrency int `json:"concurrency,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// MaxRetries by workers before an entry has failed; default 5.
 	MaxRetries int `json:"max_retries,omitempty" jsonschema:"minimum=1,maximum=100"`
-	// OffPeakHours are when scheduled entries are tried, default 2, 3 and 4, in OffPeakZone, default UTC. The calendar is scaled, and shows the real time at midnight UTC.
+	// OffPeakHours are when scheduled entries are tried, default 2, 3 and 4, in OffPeakZone, default UTC. The calendar
+	// is scaled, and shows the real time at midnight UTC.
 	OffPeakHours []int  `json:"off_peak_hours,omitempty" jsonschema:"minItems=1,maxItems=24"`
 	OffPeakZone  string `json:"off_peak_zone,omitempty"`
-	// Probe gives workers a health probe, which they ask before conditional retries: it says that all is well unless a fault (store: {unhealthy: …}) lets it say something else. Without it such
-	// entries are tried with the waits of the immediate strategy.
+	// Probe gives workers a health probe, which they ask before conditional retries: it says that all is well unless a
+	// fault (store: {unhealthy: …}) lets it say something else. Without it such entries are tried with the waits of the
+	// immediate strategy.
 	Probe bool `json:"probe,omitempty"`
-	// Retention starts a process that applies the retention of "Dead Letter Queue Lifecycle": resolved entries are deleted after 30 days, failed ones archived after 90.
+	// Retention starts a process that applies the retention of "Dead Letter Queue Lifecycle": resolved entries are
+	// deleted after 30 days, failed ones archived after 90.
 	Retention *StoreRetention `json:"retention,omitempty"`
 	// Late is what is allowed beyond every time, in real time; default 500ms.
 	Late units.Duration `json:"late,omitempty"`
@@ -188,7 +197,8 @@ func (c *checker) checkStore() {
 	}
 }
 
-// Resolve returns the fault as it is carried out: the store's processes are numbered behind the instances of the subject, routers first.
+// Resolve returns the fault as it is carried out: the store's processes are numbered behind the instances of the
+// subject, routers first.
 func (s *Store) Resolve(spec faults.Spec, instances int) faults.Spec {
 	if s == nil || spec.Subject == nil || spec.Subject.Process == "" {
 		return spec

@@ -1,7 +1,7 @@
 package scenarios
 
-// The same strictness for files of other kinds, such as dlqbench.yaml: whoever owns one brings its JSON Schema and its type, and gets the tree in
-// which every key and value knows its place.
+// The same strictness for files of other kinds, such as dlqbench.yaml: whoever owns one brings its JSON Schema and its
+// type, and gets the tree in which every key and value knows its place.
 
 import (
 	"cmp"
@@ -11,8 +11,9 @@ import (
 // Strict is a file that was held to a JSON Schema, and what was found wrong with it so far.
 type Strict struct{ checker *checker }
 
-// DecodeStrict decodes a YAML file over what into holds, as strictly as a scenario: one document, text keys, no key twice, nothing that the JSON
-// Schema does not know. The name stands in problems. What is wrong is gathered in the Strict, and left out of into; an error is one of the schema.
+// DecodeStrict decodes a YAML file over what into holds, as strictly as a scenario: one document, text keys, no key
+// twice, nothing that the JSON Schema does not know. The name stands in problems. What is wrong is gathered in the
+// Strict, and left out of into; an error is one of the schema.
 func DecodeStrict(name string, data, schema []byte, into any) (*Strict, error) {
 	d := parseDocument(name, data)
 	if err := d.decode(schema, into); err != nil {
@@ -51,7 +52,8 @@ func (s *Strict) Unknown(path, message, word string, known []string) {
 	s.Complain(path, message, cmp.Or(hint(word, known), "known: "+strings.Join(known, ", ")))
 }
 
-// Threshold holds the text at the path to the language of thresholds; what is wrong is shown at its place inside the text.
+// Threshold holds the text at the path to the language of thresholds; what is wrong is shown at its place inside the
+// text.
 func (s *Strict) Threshold(path, expression string) {
 	if err := compileThreshold(expression); err != nil && s.checker.root != nil {
 		s.checker.threshold(path, expression, err)
@@ -71,7 +73,8 @@ func (s *Strict) Err() error {
 	return nil
 }
 
-// NameAt is the line and the column of a file's key at the top level, such as a scenario's name; 1 and 1 if it has none.
+// NameAt is the line and the column of a file's key at the top level, such as a scenario's name; 1 and 1 if it has
+// none.
 func NameAt(data []byte, key string) (line, column int) {
 	d := parseDocument("", data)
 	if d.root == nil || d.root.fields[key] == nil {

@@ -12,8 +12,8 @@ const (
 	KindContainer = "container"
 )
 
-// SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in Command,
-// Build, Env, Files, Group, Topic and RetryTopics may hold templates such as {{.BootstrapServers}}.
+// SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in
+// Command, Build, Env, Files, Group, Topic and RetryTopics may hold templates such as {{.BootstrapServers}}.
 type SubjectFile struct {
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	// Kind: process or container.
@@ -24,15 +24,18 @@ type SubjectFile struct {
 	Dir string `json:"dir,omitempty"`
 	// Build is run once before the first instance starts.
 	Build []string `json:"build,omitempty"`
-	// Command is what runs; in a container it takes the place of the image's own (its CMD; an ENTRYPOINT stays), and may be left out.
+	// Command is what runs; in a container it takes the place of the image's own (its CMD; an ENTRYPOINT stays), and
+	// may be left out.
 	Command []string `json:"command,omitempty" jsonschema:"minItems=1"`
 	// Args are appended to Command.
 	Args []string          `json:"args,omitempty"`
 	Env  map[string]string `json:"env,omitempty"`
-	// Files are rendered before each start: path (relative to the instance's work folder, {{.WorkDir}}) to template text.
+	// Files are rendered before each start: path (relative to the instance's work folder, {{.WorkDir}}) to template
+	// text.
 	Files map[string]string `json:"files,omitempty"`
 	Ready Ready             `json:"ready,omitempty"`
-	// RecordHeaders are headers without which the subject takes no record: each record carries them; {{.UUID}} in a value is a fresh UUID of version 4.
+	// RecordHeaders are headers without which the subject takes no record: each record carries them; {{.UUID}} in a
+	// value is a fresh UUID of version 4.
 	RecordHeaders map[string]string `json:"record_headers,omitempty"`
 	// Observe: oracle (default) or wire (the subject does not call the oracle).
 	Observe string `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
@@ -47,14 +50,16 @@ type SubjectFile struct {
 type ReplayTool struct {
 	// To is the topic that they go to, which the subject consumes as if it were the input; default: the input topic.
 	To string `json:"to,omitempty"`
-	// Command is the subject's own tool; default: dlqbench replay. It finds the addresses of an instance in its environment, the ids of the records to
-	// put back in the file {{.IDsFile}}, one per line, and how many it may write per second as {{.ReplayRate}}. It ends when it is done.
+	// Command is the subject's own tool; default: dlqbench replay. It finds the addresses of an instance in its
+	// environment, the ids of the records to put back in the file {{.IDsFile}}, one per line, and how many it may write
+	// per second as {{.ReplayRate}}. It ends when it is done.
 	Command []string `json:"command,omitempty" jsonschema:"minItems=1"`
 }
 
 // Ready says when an instance counts as ready; without it: when the tap has seen it fetch from an assigned partition.
 type Ready struct {
-	// Log is a regular expression that a line of its output matches; Port a TCP port that accepts; URL one that answers 2xx.
+	// Log is a regular expression that a line of its output matches; Port a TCP port that accepts; URL one that answers
+	// 2xx.
 	Log  string `json:"log,omitempty"`
 	Port int    `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	URL  string `json:"url,omitempty"`
@@ -73,34 +78,39 @@ type ContractSpec struct {
 	// Logical: terminal (default) or dead-letter.
 	Logical  string `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
 	Ordering string `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`
-	// OrderOf: outcomes (default), if the next record begins when the one before has come to its end; attempts, if already when it has had its last
-	// attempt, also while its dead letter is outstanding.
+	// OrderOf: outcomes (default), if the next record begins when the one before has come to its end; attempts, if
+	// already when it has had its last attempt, also while its dead letter is outstanding.
 	OrderOf string `json:"order_of,omitempty" jsonschema:"enum=outcomes,enum=attempts"`
-	// OnExhausted, without a dead-letter topic: finish (default), if a record that fails for good is given up and its offset committed; exit, if the process
-	// ends with an error and commits nothing past it. It is then started again, as by a supervisor.
+	// OnExhausted, without a dead-letter topic: finish (default), if a record that fails for good is given up and its
+	// offset committed; exit, if the process ends with an error and commits nothing past it. It is then started again,
+	// as by a supervisor.
 	OnExhausted string `json:"on_exhausted,omitempty" jsonschema:"enum=finish,enum=exit"`
-	// OnError: stay (default), or exit, if an error that the process can't handle ends it with a code above 0. It is then started again, as by a supervisor.
+	// OnError: stay (default), or exit, if an error that the process can't handle ends it with a code above 0. It is
+	// then started again, as by a supervisor.
 	OnError string `json:"on_error,omitempty" jsonschema:"enum=stay,enum=exit"`
 	Retry   string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
-	// RetryAfter: honoured, if no attempt begins before the time that a 429 gave in Retry-After; ignored (default), if that is not promised.
+	// RetryAfter: honoured, if no attempt begins before the time that a 429 gave in Retry-After; ignored (default), if
+	// that is not promised.
 	RetryAfter  string   `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`
 	RetryTopics TextList `json:"retry_topics,omitempty"`
 	DLQ         DLQSpec  `json:"dlq,omitempty"`
 	Commits     Commits  `json:"commits,omitempty"`
-	// OffsetMetadata: ranges, if commits carry the finished offsets beyond the committed one in their metadata ("1-3,7", relative to it).
+	// OffsetMetadata: ranges, if commits carry the finished offsets beyond the committed one in their metadata
+	// ("1-3,7", relative to it).
 	OffsetMetadata string `json:"offset_metadata,omitempty" jsonschema:"enum=ranges"`
-	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, back off; without it nothing is promised.
+	// Isolation is the share of the fault-free pace that records keep while others, which they need not wait for, back
+	// off; without it nothing is promised.
 	Isolation units.Percent `json:"isolation,omitempty"`
 	Stop      StopSpec      `json:"stop,omitempty"`
-	// Health is a URL of each instance that answers 2xx while all is well, such as http://127.0.0.1:{{.Port}}/health: one that turns unhealthy
-	// has made a failure known.
+	// Health is a URL of each instance that answers 2xx while all is well, such as http://127.0.0.1:{{.Port}}/health:
+	// one that turns unhealthy has made a failure known.
 	Health string `json:"health,omitempty" jsonschema:"pattern=^https?://"`
 	// Skips: "tombstone".
 	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
 }
 
-// AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header, store or delivery (the delivery
-// count of a share group).
+// AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header,
+// store or delivery (the delivery count of a share group).
 type AttemptsSpec struct {
 	Max     int    `json:"max,omitempty" jsonschema:"minimum=0"`
 	Counter string `json:"counter,omitempty" jsonschema:"enum=memory,enum=header,enum=store,enum=delivery"`
@@ -135,22 +145,26 @@ type DLQSpec struct {
 	Topic   string `json:"topic,omitempty"`
 	// Envelope governs the metadata of the dead letters, and nothing else.
 	Envelope Envelope `json:"envelope,omitempty"`
-	// WrittenBy: consumer (default), or broker: a share group whose broker writes the dead letters, of what is rejected or was delivered too often (KIP-1191).
+	// WrittenBy: consumer (default), or broker: a share group whose broker writes the dead letters, of what is rejected
+	// or was delivered too often (KIP-1191).
 	WrittenBy string `json:"written_by,omitempty" jsonschema:"enum=consumer,enum=broker"`
 	// Partition: any (default) or same.
 	Partition string `json:"partition,omitempty" jsonschema:"enum=any,enum=same"`
 	// OnFailure: halt, crash or retry.
 	OnFailure string `json:"on_failure,omitempty" jsonschema:"enum=halt,enum=crash,enum=retry"`
-	// SurfacedWithin is within what time it is made known (log, exit code, health) that dead letters can't be written for a reason that may pass, such as
-	// NOT_ENOUGH_REPLICAS, or for which nobody answers. Without it 5m: librdkafka tries for that long by itself, silently.
+	// SurfacedWithin is within what time it is made known (log, exit code, health) that dead letters can't be written
+	// for a reason that may pass, such as NOT_ENOUGH_REPLICAS, or for which nobody answers. Without it 5m: librdkafka
+	// tries for that long by itself, silently.
 	SurfacedWithin units.Duration `json:"surfaced_within,omitempty"`
-	// KeepsKey, KeepsValue and KeepsHeaders: false, if a dead letter does not carry the record's own key, value or headers.
+	// KeepsKey, KeepsValue and KeepsHeaders: false, if a dead letter does not carry the record's own key, value or
+	// headers.
 	KeepsKey     bool `json:"keeps_key,omitempty"`
 	KeepsValue   bool `json:"keeps_value,omitempty"`
 	KeepsHeaders bool `json:"keeps_headers,omitempty"`
 }
 
-// Envelope is the name of a dialect (see docs/envelopes.md), or that of one made from headers of the subject's own; "" for none.
+// Envelope is the name of a dialect (see docs/envelopes.md), or that of one made from headers of the subject's own; ""
+// for none.
 type Envelope string
 
 // Who writes dead letters.
@@ -166,14 +180,15 @@ const EnvelopeNone = "none"
 type Commits struct {
 	// After: outcome (default) or time.
 	After string `json:"after,omitempty"`
-	// Interval is the longest time between two commits while there is something to commit; default 30s, the longest that client libraries have.
+	// Interval is the longest time between two commits while there is something to commit; default 30s, the longest
+	// that client libraries have.
 	Interval units.Duration `json:"interval,omitempty"`
 }
 
 // StopSpec promises how long an orderly stop takes at most.
 type StopSpec struct {
 	Grace units.Duration `json:"grace,omitempty"`
-	// Codes are the exit codes of an orderly end after TERM; an end by the signal itself is 143. Default: 0 or 143, and an end by the signal after the group was
-	// left.
+	// Codes are the exit codes of an orderly end after TERM; an end by the signal itself is 143. Default: 0 or 143, and
+	// an end by the signal after the group was left.
 	Codes []int `json:"codes,omitempty"`
 }

@@ -1,6 +1,7 @@
 package scenarios
 
-// A dead-letter store of the subject's own: where its table or collection is, and what its columns and status words mean.
+// A dead-letter store of the subject's own: where its table or collection is, and what its columns and status words
+// mean.
 
 import (
 	"encoding/json"
@@ -13,18 +14,23 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// OwnStore is a database in which the subject keeps dead letters. It is watched from outside by reading it again and again, which changes nothing in it and
-// misses what comes and goes between two looks; only what is proven all the same is judged.
+// OwnStore is a database in which the subject keeps dead letters. It is watched from outside by reading it again and
+// again, which changes nothing in it and misses what comes and goes between two looks; only what is proven all the same
+// is judged.
 type OwnStore struct {
-	// URL is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://USER:PASSWORD@HOST:PORT/NAME. The subject is told an address that leads there over the link "store", if it is a server
-	// ({{.StoreURL}}, DLQBENCH_STORE_URL). Templates may stand in it: sqlite:{{.WorkDir}}/letters.db.
+	// URL is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://USER:PASSWORD@HOST:PORT/NAME. The
+	// subject is told an address that leads there over the link "store", if it is a server ({{.StoreURL}},
+	// DLQBENCH_STORE_URL). Templates may stand in it: sqlite:{{.WorkDir}}/letters.db.
 	URL string `json:"url" jsonschema:"required"`
-	// Table has the entries; with a schema if need be: app.dead_letters. In MongoDB it is the collection, and columns are fields, with dots if need be: metadata.source.
+	// Table has the entries; with a schema if need be: app.dead_letters. In MongoDB it is the collection, and columns
+	// are fields, with dots if need be: metadata.source.
 	Table   string       `json:"table" jsonschema:"required"`
 	Columns StoreColumns `json:"columns" jsonschema:"required"`
-	// Statuses says which state each word of the status column stands for: pending, processing, resolved, failed, manual or archived.
+	// Statuses says which state each word of the status column stands for: pending, processing, resolved, failed,
+	// manual or archived.
 	Statuses map[string]string `json:"statuses" jsonschema:"required"`
-	// Audited: the database also has the table dead_letter_audit with triggers that write every change of the entries there, as dlqbench dlq migrate --audit makes it.
+	// Audited: the database also has the table dead_letter_audit with triggers that write every change of the entries
+	// there, as dlqbench dlq migrate --audit makes it.
 	Audited bool `json:"audited,omitempty"`
 	// Poll is how often the table is read, default 50ms.
 	Poll units.Duration `json:"poll,omitempty"`
@@ -34,7 +40,8 @@ type OwnStore struct {
 	ByHand bool `json:"by_hand,omitempty"`
 }
 
-// StoreColumns are the names of the table's columns, or of the documents' fields. What is left out isn't there, and what needs it is not judged.
+// StoreColumns are the names of the table's columns, or of the documents' fields. What is left out isn't there, and
+// what needs it is not judged.
 type StoreColumns struct {
 	ID       string `json:"id" jsonschema:"required"`
 	Status   string `json:"status" jsonschema:"required"`
@@ -49,7 +56,8 @@ type StoreColumns struct {
 	SourceTopic     string `json:"source_topic,omitempty"`
 	SourcePartition string `json:"source_partition,omitempty"`
 	SourceOffset    string `json:"source_offset,omitempty"`
-	// Payload holds the record's value, EventID a text that has the record's id, either of which tells whose entry it is.
+	// Payload holds the record's value, EventID a text that has the record's id, either of which tells whose entry it
+	// is.
 	Payload string `json:"payload,omitempty"`
 	EventID string `json:"event_id,omitempty"`
 }

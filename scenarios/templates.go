@@ -29,13 +29,15 @@ type Values struct {
 	Instance int
 	// OracleURL is the downstream, behind its link.
 	OracleURL string
-	// Port is a TCP port of this machine that was free when the run began, one of each instance: for its health, metrics or the like. "" for tools.
+	// Port is a TCP port of this machine that was free when the run began, one of each instance: for its health,
+	// metrics or the like. "" for tools.
 	Port string
 	// StoreURL is the dead-letter store's database; empty when there is none.
 	StoreURL string
 	// WorkDir is the instance's own folder, in which its files are written.
 	WorkDir string
-	// IDsFile names the records to put back, one id per line, and ReplayRate is how many the replay tool may write per second; empty for instances.
+	// IDsFile names the records to put back, one id per line, and ReplayRate is how many the replay tool may write per
+	// second; empty for instances.
 	IDsFile, ReplayRate string
 	// RunID prefixes everything of the run.
 	RunID string
@@ -77,8 +79,8 @@ func (v Values) Environment() map[string]string {
 	return environment
 }
 
-// Render returns the subject with the values in the place of all templates. A list of retry topics that was one comma-joined template
-// becomes a list.
+// Render returns the subject with the values in the place of all templates. A list of retry topics that was one
+// comma-joined template becomes a list.
 func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered := *s
 	var failed error

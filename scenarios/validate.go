@@ -1,6 +1,7 @@
 package scenarios
 
-// The shape of a file: its tree against the JSON Schema, with the schema's terse errors turned into problems a person understands.
+// The shape of a file: its tree against the JSON Schema, with the schema's terse errors turned into problems a person
+// understands.
 
 import (
 	"errors"

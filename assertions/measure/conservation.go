@@ -94,7 +94,8 @@ func (m *Measurer) entryOf(r *record) entryIndex {
 	return entryCommitted
 }
 
-// putNotSent counts the planned records that were never handed over. They have no state, so the first of them are looked for.
+// putNotSent counts the planned records that were never handed over. They have no state, so the first of them are
+// looked for.
 func (m *Measurer) putNotSent(entry *Entry) {
 	entry.Count = max(m.out.Ledger.Planned, 0) - m.out.Ledger.Sent
 	for number := 0; number < m.records.limit && len(entry.Records) < int(min(entry.Count, MaxEntryRecords)); number++ {

@@ -8,8 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// environment is what a threshold can name. Its types are the schema: a name that isn't here, or a duration compared with a bare
-// number, is an error before the run begins.
+// environment is what a threshold can name. Its types are the schema: a name that isn't here, or a duration compared
+// with a bare number, is an error before the run begins.
 type environment struct {
 	Latency    latencyNames    `expr:"latency"`
 	Throughput throughputNames `expr:"throughput"`
@@ -187,8 +187,8 @@ func nameQuantiles(q Quantiles) quantileNames {
 	return quantileNames{P50: q.P50, P90: q.P90, P99: q.P99, P999: q.P999, Max: q.Max, Count: q.Count}
 }
 
-// missing says why there is no value for what the path names, such as [latency success fault p99]; "" if there is one. What was
-// never measured must not meet a threshold, however low a 0 is.
+// missing says why there is no value for what the path names, such as [latency success fault p99]; "" if there is one.
+// What was never measured must not meet a threshold, however low a 0 is.
 func (m *Measurements) missing(latencies map[string]Latency, path []string) string {
 	switch path[0] {
 	case "latency":
@@ -242,8 +242,8 @@ func (m *Measurements) slowest(name string) time.Duration {
 	return longest
 }
 
-// unrecovered says why there is no slowest: one that never came about is slower than all, and without any that is known there is nothing to
-// compare. Those that can't be told apart from another fault are left out.
+// unrecovered says why there is no slowest: one that never came about is slower than all, and without any that is known
+// there is nothing to compare. Those that can't be told apart from another fault are left out.
 func (m *Measurements) unrecovered(name string) string {
 	why, known := "the run had no faults", false
 	for i := range m.Recoveries {

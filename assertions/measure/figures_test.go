@@ -21,8 +21,8 @@ func sum(curve Curve) int64 {
 	return int64(total)
 }
 
-// TestTotalsAgree: whatever happened and however long it took, the curves, the heat map and the conservation ledger come to what the ledger and the
-// histograms say.
+// TestTotalsAgree: whatever happened and however long it took, the curves, the heat map and the conservation ledger
+// come to what the ledger and the histograms say.
 func TestTotalsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStory(rapid.SampledFrom([]int{0, 5, 10}).Draw(t, "records"))
@@ -216,7 +216,8 @@ func TestPercentileCurves(t *testing.T) {
 	}
 }
 
-// TestWarmupByPhaseAndByFlag: a record that was for warming up is not in the whole run's histogram; one that was only sent in that phase is.
+// TestWarmupByPhaseAndByFlag: a record that was for warming up is not in the whole run's histogram; one that was only
+// sent in that phase is.
 func TestWarmupByPhaseAndByFlag(t *testing.T) {
 	s := newStory(2)
 	s.phase(0, history.PhaseWarmup)

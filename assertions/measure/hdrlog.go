@@ -13,9 +13,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// WriteHDR writes one file per latency that has samples, "<name>.hlog", in the HdrHistogram log format 1.3. The line without a tag is the
-// whole run (PhaseAll), which is what the tools show when no tag is asked for; every phase has a line with its name as Tag. Values are in
-// microseconds; a line's times are seconds since the run's start.
+// WriteHDR writes one file per latency that has samples, "<name>.hlog", in the HdrHistogram log format 1.3. The line
+// without a tag is the whole run (PhaseAll), which is what the tools show when no tag is asked for; every phase has a
+// line with its name as Tag. Values are in microseconds; a line's times are seconds since the run's start.
 func WriteHDR(dir string, m *Measurements) error {
 	for name, phases := range m.Histograms {
 		samples := int64(0)

@@ -55,8 +55,8 @@ const (
 	nowhereWarm
 )
 
-// latencies are the histograms while they are filled, by part. Those of the whole run are made of them in the end, so that a sample is recorded
-// once.
+// latencies are the histograms while they are filled, by part. Those of the whole run are made of them in the end, so
+// that a sample is recorded once.
 type latencies struct {
 	phases     []part
 	histograms [latencyCount][]*hdrhistogram.Histogram
@@ -68,8 +68,8 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(lowest, int64(highest), precision)
 }
 
-// phase returns the index of a phase. Time outside of every phase, and more phases than an index can name, count for the
-// whole run only.
+// phase returns the index of a phase. Time outside of every phase, and more phases than an index can name, count for
+// the whole run only.
 func (l *latencies) phase(name string, warm bool) phaseIndex {
 	index := nowhere
 	if warm {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Thresholds are written with "500ms", "64MiB" and "2%", which the expression language doesn't know. They are translated before it reads
-// them; origins lead the place of an error back to what the user wrote.
+// Thresholds are written with "500ms", "64MiB" and "2%", which the expression language doesn't know. They are
+// translated before it reads them; origins lead the place of an error back to what the user wrote.
 
 // word matches what could be a name or a number; names are matched so that the digits in p99 aren't taken for a number.
 var word = regexp.MustCompile(`[\pL_$][\pL\pN_$]*|[0-9][\pL0-9_.]*%?`)
@@ -125,7 +125,8 @@ func roughSize(bytes float64) string {
 	return strconv.FormatFloat(math.Round(bytes*10)/10, 'f', -1, 64) + unit
 }
 
-// unit matches a number that is followed by letters, which are none of its own: 0xff is one, and 1e5 goes on after its letter.
+// unit matches a number that is followed by letters, which are none of its own: 0xff is one, and 1e5 goes on after its
+// letter.
 var unit = regexp.MustCompile(`^(?:[0-9]|[0-9][0-9._]*[0-9])(\pL+)$`)
 
 // unknownUnit returns what is no unit, and its place in the text; "" if everything is.

@@ -54,7 +54,8 @@ func (s *story) phase(at time.Duration, name string) {
 	s.add(history.KindPhase, at, func(e *history.Event) { e.Text = name })
 }
 
-// sent hands record over late ms after it was intended and has it acknowledged ack ms after it was intended, at the offset.
+// sent hands record over late ms after it was intended and has it acknowledged ack ms after it was intended, at the
+// offset.
 func (s *story) sent(record int32, intended, late, ack time.Duration, partition int32, offset int64) {
 	s.add(history.KindSend, intended+late, func(e *history.Event) {
 		e.Record, e.Topic, e.Partition, e.Aux = record, input, partition, int64(intended)
@@ -125,7 +126,8 @@ func wholeRun() *story {
 	s.sent(1, 300*ms, 2*ms, 10*ms, 0, 1)
 	s.attempt(1, 320*ms, 330*ms, history.OutcomeSuccess, nil)
 	s.committed(400*ms, 0, 2, 0, 0)
-	// Record 2: fails twice, waits 120 ms (20 too many) and 190 ms (10 too few), succeeds at +460; committed at 1000 ms.
+	// Record 2: fails twice, waits 120 ms (20 too many) and 190 ms (10 too few), succeeds at +460; committed at 1000
+	// ms.
 	s.sent(2, 400*ms, 0, 20*ms, 0, 2)
 	s.attempt(2, 430*ms, 440*ms, history.OutcomeTransient, nil)
 	s.attempt(2, 560*ms, 600*ms, history.OutcomeTransient, nil)
@@ -133,8 +135,8 @@ func wholeRun() *story {
 	s.committed(900*ms, 0, 3, 27, 0)                // refused
 	s.committed(950*ms, 0, 3, 0, history.Forged)    // the broker never saw it
 	s.committed(1000*ms, 0, 3, 0, history.Withheld) // the broker took it
-	// Record 3, sent in the fault phase and 50 ms late: permanent, dead-lettered: an error, a withheld acknowledgement, and one
-	// at +600, in the drain phase. Committed at 1500 ms.
+	// Record 3, sent in the fault phase and 50 ms late: permanent, dead-lettered: an error, a withheld acknowledgement,
+	// and one at +600, in the drain phase. Committed at 1500 ms.
 	s.sent(3, 800*ms, 50*ms, 60*ms, 1, 0)
 	s.attempt(3, 900*ms, 910*ms, history.OutcomePermanent, nil)
 	s.produced(3, 1000*ms, dlq, 0, 19, 0)
@@ -492,7 +494,8 @@ func TestWhatIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestReplayIntoTheDeadLetterTopic is a replay that goes wrong: what the replay tool writes is no dead letter of the subject's.
+// TestReplayIntoTheDeadLetterTopic is a replay that goes wrong: what the replay tool writes is no dead letter of the
+// subject's.
 func TestReplayIntoTheDeadLetterTopic(t *testing.T) {
 	s := newStory(1)
 	s.sent(0, 0, 0, 1*ms, 0, 0)

@@ -10,8 +10,8 @@ import (
 // lateAfter is how much later than intended a record may be handed over before the ledger calls it late.
 const lateAfter = 10 * time.Millisecond
 
-// Measurer measures a history in one pass. It keeps about 60 bytes per record and a few MB of histograms; events may be anything, what
-// they refer to that isn't there is ignored.
+// Measurer measures a history in one pass. It keeps about 60 bytes per record and a few MB of histograms; events may be
+// anything, what they refer to that isn't there is ignored.
 type Measurer struct {
 	header     history.Header
 	out        Measurements
@@ -258,8 +258,8 @@ func (m *Measurer) attempted(e *history.Event) {
 	r.set(attempted)
 }
 
-// continueSeries begins a fresh count of attempts where the contract does: a count in memory is lost with the process, and with the
-// partition.
+// continueSeries begins a fresh count of attempts where the contract does: a count in memory is lost with the process,
+// and with the partition.
 func (m *Measurer) continueSeries(r *record, e *history.Event) {
 	holder := holder{instance: e.Instance, run: e.Run, revoked: m.partitions.all[r.home].revoked}
 	counter := m.header.Contract.Counter
@@ -358,7 +358,8 @@ func (m *Measurer) produced(e *history.Event) {
 	}
 }
 
-// sentBack begins the measurement of a replay, when the dead letter is handed to the broker: nothing can be processed before.
+// sentBack begins the measurement of a replay, when the dead letter is handed to the broker: nothing can be processed
+// before.
 func (m *Measurer) sentBack(r *record, e *history.Event) {
 	if _, underway := m.replays[e.Record]; underway {
 		return // a repeat of the request
@@ -367,7 +368,8 @@ func (m *Measurer) sentBack(r *record, e *history.Event) {
 	r.terminal, r.due, r.begun, r.attempts = none, none, none, 0
 }
 
-// givenBack notes that a worker of the dead-letter store has written a record back: that it succeeds afterwards is no second end.
+// givenBack notes that a worker of the dead-letter store has written a record back: that it succeeds afterwards is no
+// second end.
 func (m *Measurer) givenBack(e *history.Event) {
 	if e.Kind != history.KindProduceRequest || m.role(e.Topic) == history.RoleDLQ {
 		return

@@ -27,8 +27,8 @@ type PercentileCurves struct {
 // PercentileCurve is that of one phase.
 type PercentileCurve struct {
 	Count int64 `json:"count"`
-	// Values are in ms, one per point of Nines; NaN where the phase has too few samples to tell. The last one is the largest sample, unless
-	// there are more than a million.
+	// Values are in ms, one per point of Nines; NaN where the phase has too few samples to tell. The last one is the
+	// largest sample, unless there are more than a million.
 	Values Curve `json:"ms"`
 }
 
@@ -95,7 +95,8 @@ func percentileCurve(h *hdrhistogram.Histogram, axis Curve) PercentileCurve {
 	return out
 }
 
-// MarshalJSON writes whole numbers as they are, others with six significant digits, which is more than a screen shows, and null for what is no number.
+// MarshalJSON writes whole numbers as they are, others with six significant digits, which is more than a screen shows,
+// and null for what is no number.
 func (c Curve) MarshalJSON() ([]byte, error) {
 	out := append(make([]byte, 0, 8*len(c)+2), '[')
 	for i, v := range c {

@@ -36,8 +36,8 @@ const (
 type record struct {
 	intended time.Duration
 	terminal time.Duration
-	// due is when the next attempt was promised at the earliest; none when nothing was promised. Before the first attempt it is when the record
-	// was acknowledged.
+	// due is when the next attempt was promised at the earliest; none when nothing was promised. Before the first
+	// attempt it is when the record was acknowledged.
 	due time.Duration
 	// begun is the start of the first attempt; none before it, and again from when its dead letter is sent back.
 	begun    time.Duration
@@ -62,7 +62,8 @@ func (r *record) set(f facts)      { r.facts |= f }
 
 const recordsPerChunk = 1 << 14
 
-// records holds the states, by record number, in chunks that are made when they are needed: the number of records in a header is a claim.
+// records holds the states, by record number, in chunks that are made when they are needed: the number of records in a
+// header is a claim.
 type records struct {
 	limit  int
 	chunks []*[recordsPerChunk]record
@@ -131,7 +132,8 @@ type homeIndex uint16
 type partitions struct {
 	at  map[place]homeIndex
 	all []*partition
-	// near has the index of each partition with a small number, by topic and number: most events name one, and a map takes its time.
+	// near has the index of each partition with a small number, by topic and number: most events name one, and a map
+	// takes its time.
 	near [][nearPartitions]homeIndex
 }
 
@@ -168,7 +170,8 @@ func (ps *partitions) of(e *history.Event) (homeIndex, *partition) {
 	return index, ps.all[index]
 }
 
-// offsetLimit bounds the offsets that are believed: a run's topics are new, so theirs are not much more than its records.
+// offsetLimit bounds the offsets that are believed: a run's topics are new, so theirs are not much more than its
+// records.
 func (m *Measurer) offsetLimit() int64 { return 8*int64(max(m.header.Records, 0)) + 1<<16 }
 
 // add notes that the record has the offset; it reports false for an offset that can't be.
@@ -184,8 +187,8 @@ func (p *partition) add(offset int64, number int32, limit int64) bool {
 	return true
 }
 
-// committed takes the broker's answer to a commit. One that a fault kept from the subject counts all the same, one that a fault
-// made up doesn't.
+// committed takes the broker's answer to a commit. One that a fault kept from the subject counts all the same, one that
+// a fault made up doesn't.
 func (m *Measurer) committed(e *history.Event) {
 	if e.Code != 0 && e.Instance >= 0 && !e.Flags.Has(history.Withheld) {
 		m.recoveries.noticed(signCommitRefused, e.Time)
@@ -197,7 +200,8 @@ func (m *Measurer) committed(e *history.Event) {
 	m.cover(p, e.Offset, e.Time, true)
 }
 
-// auditedOffsets learns of commits whose answers nobody saw. When they were accepted is not known, so they make no samples.
+// auditedOffsets learns of commits whose answers nobody saw. When they were accepted is not known, so they make no
+// samples.
 func (m *Measurer) auditedOffsets(e *history.Event) {
 	if _, p := m.partitions.of(e); e.Aux > p.committed {
 		m.cover(p, e.Aux, e.Time, false)
@@ -230,8 +234,8 @@ func (m *Measurer) coverRecord(number int32, at time.Duration, seen bool) {
 	}
 }
 
-// acknowledgedInShare takes the broker's answer to an acknowledgement in a share group (KIP-932): an accept or a reject stands for the commit of each record
-// by itself. The lag goes by those that are acknowledged without a gap.
+// acknowledgedInShare takes the broker's answer to an acknowledgement in a share group (KIP-932): an accept or a reject
+// stands for the commit of each record by itself. The lag goes by those that are acknowledged without a gap.
 func (m *Measurer) acknowledgedInShare(e *history.Event) {
 	final := e.N == history.AckAccept || e.N == history.AckReject
 	if !final || e.Code != 0 || e.Flags.Has(history.Forged) || e.Offset < 0 {
@@ -272,8 +276,8 @@ func (m *Measurer) follow(p *partition) {
 	m.recoveries.lagged(m.now, m.lag)
 }
 
-// auditedRecord learns of dead letters whose acknowledgements nobody saw. One that was already known says nothing about the
-// record's replay, so it changes nothing.
+// auditedRecord learns of dead letters whose acknowledgements nobody saw. One that was already known says nothing about
+// the record's replay, so it changes nothing.
 func (m *Measurer) auditedRecord(e *history.Event) {
 	r := m.records.at(e.Record)
 	if r == nil && e.Claim.Present { // a dead letter without an id is whose it says

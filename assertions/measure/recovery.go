@@ -7,26 +7,29 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Recovery is how long it took to feel a fault, and to be rid of it. All times are read off the history; what can't be told apart from something
-// else is not told. The words:
+// Recovery is how long it took to feel a fault, and to be rid of it. All times are read off the history; what can't be
+// told apart from something else is not told. The words:
 //
-// The calm before a fault is the last 5 s before it in which no fault was in force and the subject was steady and had caught up with the
-// faults before; it must have lasted 0.4 s.
-// The level before is what the calm was like: throughput as the share of what was sent that was processed in the same time, the p99 of the
-// latency of successes, the highest lag. Of a fault that comes before the subject is steady again, the level is the one before.
+// The calm before a fault is the last 5 s before it in which no fault was in force and the subject was steady and had
+// caught up with the faults before; it must have lasted 0.4 s. The level before is what the calm was like: throughput
+// as the share of what was sent that was processed in the same time, the p99 of the latency of successes, the highest
+// lag. Of a fault that comes before the subject is steady again, the level is the one before.
 type Recovery struct {
-	// Effect is from the fault's start to the first thing that it did (a request answered, a connection cut, a process killed), as the fault itself
-	// noted it: at the tap, on the link, at the oracle, in the process.
+	// Effect is from the fault's start to the first thing that it did (a request answered, a connection cut, a process
+	// killed), as the fault itself noted it: at the tap, on the link, at the oracle, in the process.
 	Effect Span `json:"effect"`
-	// Detect is from the fault's start to the first sign of it on the subject's side: a write or commit that is refused to it (seen at the tap),
-	// partitions that it gives up or loses (tap), a hang-up on the downstream (oracle), an error in its log, a process that ends by itself, or half
-	// a second in which the throughput, the share that succeeds or the p99 has left its band (see Steady). A kind of sign that also showed in the calm proves nothing and is left
-	// out; so is what a stall of the machine explains. Note says which sign it was.
+	// Detect is from the fault's start to the first sign of it on the subject's side: a write or commit that is refused
+	// to it (seen at the tap), partitions that it gives up or loses (tap), a hang-up on the downstream (oracle), an
+	// error in its log, a process that ends by itself, or half a second in which the throughput, the share that
+	// succeeds or the p99 has left its band (see Steady). A kind of sign that also showed in the calm proves nothing
+	// and is left out; so is what a stall of the machine explains. Note says which sign it was.
 	Detect Span `json:"detect"`
-	// CatchUp is from the fault's end (removed, and what it broke confirmed back) until the lag is no higher than its level before.
+	// CatchUp is from the fault's end (removed, and what it broke confirmed back) until the lag is no higher than its
+	// level before.
 	CatchUp Span `json:"catch_up"`
-	// Steady is from the fault's end to the beginning of the first half second in which, under load, the throughput is within 20 % of its level
-	// before, as many succeed as before but for 20 %, and the p99 at most twice its level or 10 ms above it. It is told to 100 ms.
+	// Steady is from the fault's end to the beginning of the first half second in which, under load, the throughput is
+	// within 20 % of its level before, as many succeed as before but for 20 %, and the p99 at most twice its level or
+	// 10 ms above it. It is told to 100 ms.
 	Steady Span `json:"steady"`
 	// Before is the level before the fault; nil where there was no calm.
 	Before *Level `json:"before,omitempty"`
@@ -69,7 +72,8 @@ const (
 	calmSlots   = 50 // the calm before a fault is at most this long,
 	leastCalm   = 4  // and at least this
 	windowSlots = 5  // how long the throughput is looked at
-	// fewest is how many records must be sent in that time to say something about it: a band of 20 % of less is a matter of chance.
+	// fewest is how many records must be sent in that time to say something about it: a band of 20 % of less is a
+	// matter of chance.
 	fewest    = 20
 	bandShare = 0.2
 	// A p99 is in its band up to twice the level before, and always up to this much above it.
@@ -102,8 +106,8 @@ func (s sign) words() string {
 	}[s]
 }
 
-// recoveries follows the faults. At any time at most one of them is the one that signs and recovery are put down to: when another begins, what is
-// not told of it by then stays untold.
+// recoveries follows the faults. At any time at most one of them is the one that signs and recovery are put down to:
+// when another begins, what is not told of it by then stays untold.
 type recoveries struct {
 	faults []recovering
 	names  []string
@@ -381,7 +385,8 @@ func (s *slot) underLoad(level *Level) bool {
 	return sent >= fewest && float64(sent) >= level.Sent/2
 }
 
-// outside returns what has left its band in a window under load, and would have if nothing had stood still for as long as stalled.
+// outside returns what has left its band in a window under load, and would have if nothing had stood still for as long
+// as stalled.
 func (s *slot) outside(level *Level, stalled time.Duration) (signs [signCount]bool) {
 	if !s.underLoad(level) {
 		return signs

@@ -8,8 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// faultyRun is a load of 100 records per second for ten seconds, each a success 5 ms after its time and committed 1 ms later. What is held is
-// processed in a burst of 80 ms when it is let go; commits begin again 300 ms after that.
+// faultyRun is a load of 100 records per second for ten seconds, each a success 5 ms after its time and committed 1 ms
+// later. What is held is processed in a burst of 80 ms when it is let go; commits begin again 300 ms after that.
 type faultyRun struct {
 	*story
 	held, freed time.Duration
@@ -103,7 +103,8 @@ func TestRecovery(t *testing.T) {
 	r.fault(0, 3*time.Second, 5*time.Second)
 	r.refused(3150 * ms)
 	got := r.run(t)
-	// All of what was held is committed 300 ms after the fault. The burst is over in 80 ms, so the first half second without it begins at 5.1 s.
+	// All of what was held is committed 300 ms after the fault. The burst is over in 80 ms, so the first half second
+	// without it begins at 5.1 s.
 	requireSpans(t, got, "50ms; 150ms; 300ms; 100ms")
 	if b := got[0].Before; b == nil || b.Sent != 100 || b.Processed != 100 || b.P99.Round(ms) != 5*ms || b.Lag != 1 {
 		t.Errorf("before: %+v", b)

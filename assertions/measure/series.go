@@ -12,8 +12,8 @@ const (
 	sketchParts = 32 // per doubling: a quantile is within 3 % of the truth, which is finer than a curve shows
 )
 
-// series collects the curves from the slots. How long the run is shows only at its end, so it begins with the finest step and doubles it, merging
-// neighbours, whenever there would be too many points.
+// series collects the curves from the slots. How long the run is shows only at its end, so it begins with the finest
+// step and doubles it, merging neighbours, whenever there would be too many points.
 type series struct {
 	step   time.Duration
 	points []point
@@ -23,7 +23,8 @@ type series struct {
 type point struct {
 	counts [curveCount]int64
 	gauges gauges
-	// slip, stalled and backlog of the harness; sampled tells that the backlog is known. cpu is the processor time that it used in cpuIn.
+	// slip, stalled and backlog of the harness; sampled tells that the backlog is known. cpu is the processor time that
+	// it used in cpuIn.
 	slip, stalled, cpu, cpuIn time.Duration
 	backlog                   int64
 	sampled                   bool

@@ -2,8 +2,9 @@ package measure
 
 import "time"
 
-// Events come sorted by time, so everything that is counted belongs to the present: a slot of 100 ms. A slot that is over is merged into the
-// curves and kept in a ring for a while, for whoever needs to know how things were going (recovery.go).
+// Events come sorted by time, so everything that is counted belongs to the present: a slot of 100 ms. A slot that is
+// over is merged into the curves and kept in a ring for a while, for whoever needs to know how things were going
+// (recovery.go).
 
 const (
 	ringSlots = 64

@@ -38,9 +38,9 @@ type comparison struct {
 	size bool
 }
 
-// CompileThreshold checks an expression such as "latency.success.p99 < 500ms and share.duplicates <= 2%". Unknown names, types that
-// can't be compared (a duration needs a unit), and expressions that are no condition on a measurement give an error that says where, by
-// the column in the expression. Names, each under its group:
+// CompileThreshold checks an expression such as "latency.success.p99 < 500ms and share.duplicates <= 2%". Unknown
+// names, types that can't be compared (a duration needs a unit), and expressions that are no condition on a measurement
+// give an error that says where, by the column in the expression. Names, each under its group:
 //
 //	latency.{send,first_attempt,success,service,dead_letter,backoff_error,commit_delay,replay,slip}[.phase].{p50,p90,p99,p999,max,count}
 //	throughput.{offered,sent,processed}   records per second over the phases steady and fault
@@ -262,8 +262,8 @@ func namesIn(group reflect.Type) map[string]reflect.StructField {
 	return names
 }
 
-// Evaluate evaluates thresholds. One that can't be evaluated, because it doesn't compile or because what it names has no samples, is not
-// met and says why in Error.
+// Evaluate evaluates thresholds. One that can't be evaluated, because it doesn't compile or because what it names has
+// no samples, is not met and says why in Error.
 func (m *Measurements) Evaluate(expressions []string) []Threshold {
 	latencies := m.Latencies()
 	env := m.environment(latencies)
@@ -299,8 +299,8 @@ func (m *Measurements) evaluate(result *Threshold, latencies map[string]Latency,
 	return nil
 }
 
-// actual returns the values of what is compared: the left side of one comparison, or all of them by name. A side that has no value (0/0) is
-// an error, because "not (x > 1)" would call that met.
+// actual returns the values of what is compared: the left side of one comparison, or all of them by name. A side that
+// has no value (0/0) is an error, because "not (x > 1)" would call that met.
 func (t *threshold) actual(env environment) (string, error) {
 	var values []string
 	for _, c := range t.comparisons {

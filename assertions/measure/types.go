@@ -21,9 +21,10 @@ const (
 	LatencySlip         = "slip"          // intended send time to handed to the producer
 )
 
-// PhaseAll is the phase name of a histogram over the whole run without its warm-up. In a phase's own histogram are the operations of the
-// records that were intended to be sent in it, whenever they ended: a record sent while a fault was on and finished after it is slow because
-// of the fault. A replay counts in the phase in which its dead letter was sent back.
+// PhaseAll is the phase name of a histogram over the whole run without its warm-up. In a phase's own histogram are the
+// operations of the records that were intended to be sent in it, whenever they ended: a record sent while a fault was
+// on and finished after it is slow because of the fault. A replay counts in the phase in which its dead letter was sent
+// back.
 const PhaseAll = "all"
 
 // Latency summarises one histogram; durations are in ns.
@@ -49,8 +50,8 @@ type Throughput struct {
 	Processed float64 `json:"processed_per_s"`
 }
 
-// Ledger counts what became of the records, those of the warm-up included. A dead letter that was replayed and then succeeded counts under
-// both.
+// Ledger counts what became of the records, those of the warm-up included. A dead letter that was replayed and then
+// succeeded counts under both.
 type Ledger struct {
 	Planned      int64 `json:"planned"`
 	Sent         int64 `json:"sent"`
@@ -76,10 +77,11 @@ type Health struct {
 	Worst   time.Duration `json:"worst_stall_ns"`
 	// SlipMax is the largest schedule slip.
 	SlipMax time.Duration `json:"slip_max_ns"`
-	// BacklogMax is the most events that ever waited for the history's disk, as sampled; at a million of them the recorder gives up.
+	// BacklogMax is the most events that ever waited for the history's disk, as sampled; at a million of them the
+	// recorder gives up.
 	BacklogMax int64 `json:"backlog_max"`
-	// CPU is how many processors the harness used on average over the phases steady and fault, CPUMax in its busiest 100 ms or more (as
-	// sampled); with the embedded Kafka that is part of it. 0 where it was not sampled.
+	// CPU is how many processors the harness used on average over the phases steady and fault, CPUMax in its busiest
+	// 100 ms or more (as sampled); with the embedded Kafka that is part of it. 0 where it was not sampled.
 	CPU    float64 `json:"cpu"`
 	CPUMax float64 `json:"cpu_max"`
 }
@@ -129,7 +131,8 @@ type Measurements struct {
 
 // Drain is how the run came to its end.
 type Drain struct {
-	// Drained tells that every acknowledged record was finished and committed; Time is from heal until then, 0 if it never was.
+	// Drained tells that every acknowledged record was finished and committed; Time is from heal until then, 0 if it
+	// never was.
 	Drained bool          `json:"drained"`
 	Time    time.Duration `json:"ns"`
 	// LagMax and LagEnd are the lag at its highest and at the end of the run.
@@ -149,11 +152,12 @@ func (m *Measurements) Drain() Drain {
 // Curve is a list of values, one per step; NaN, in JSON null, where there is none.
 type Curve []float64
 
-// Series are the run's curves on one time axis, one value per Step from 0. They have at most 600 points, however long the run is.
+// Series are the run's curves on one time axis, one value per Step from 0. They have at most 600 points, however long
+// the run is.
 type Series struct {
 	Step time.Duration `json:"step_ns"`
-	// Counts per step. Their totals are those of the Ledger; but Processed counts a record again that is processed again after its replay,
-	// and Retries are the attempts beyond a record's first.
+	// Counts per step. Their totals are those of the Ledger; but Processed counts a record again that is processed
+	// again after its replay, and Retries are the attempts beyond a record's first.
 	Sent         Curve `json:"sent"`
 	Acknowledged Curve `json:"acknowledged"`
 	Processed    Curve `json:"processed"`
@@ -161,16 +165,18 @@ type Series struct {
 	Attempts     Curve `json:"attempts"`
 	Retries      Curve `json:"retries"`
 	Duplicates   Curve `json:"duplicates"`
-	// InRetry is the number of records that have failed and are not finished yet, at the end of each step: those in backoff, in a retry topic
-	// or in another attempt.
+	// InRetry is the number of records that have failed and are not finished yet, at the end of each step: those in
+	// backoff, in a retry topic or in another attempt.
 	InRetry Curve `json:"retries_in_flight"`
 	// Lag is the number of acknowledged records not yet covered by an accepted commit, at the end of each step.
 	Lag Curve `json:"lag"`
-	// SuccessP50 and SuccessP99 are the latencies of the successes that ended in the step, in ms; NaN where there were none.
+	// SuccessP50 and SuccessP99 are the latencies of the successes that ended in the step, in ms; NaN where there were
+	// none.
 	SuccessP50 Curve `json:"success_p50_ms"`
 	SuccessP99 Curve `json:"success_p99_ms"`
-	// The harness itself: the largest schedule slip of what was sent in the step, and how long the harness could not run, in ms; the events that
-	// waited for the disk; the processors that it used. The last two are NaN where they were not sampled.
+	// The harness itself: the largest schedule slip of what was sent in the step, and how long the harness could not
+	// run, in ms; the events that waited for the disk; the processors that it used. The last two are NaN where they
+	// were not sampled.
 	Slip    Curve `json:"slip_max_ms"`
 	Stalled Curve `json:"stalled_ms"`
 	Backlog Curve `json:"backlog"`
@@ -179,11 +185,12 @@ type Series struct {
 	Instances []InstanceCurves `json:"instances,omitempty"`
 }
 
-// HeatMap counts the successes by when they ended and how long they took since their intended send time. What it counts in all is the number of
-// samples of LatencySuccess, those of the warm-up included.
+// HeatMap counts the successes by when they ended and how long they took since their intended send time. What it counts
+// in all is the number of samples of LatencySuccess, those of the warm-up included.
 type HeatMap struct {
 	Step time.Duration `json:"step_ns"`
-	// Bounds of the rows: row i is from Bounds[i] up to, not including, Bounds[i+1]. There are at most 64 rows, of equal ratio above 32 µs.
+	// Bounds of the rows: row i is from Bounds[i] up to, not including, Bounds[i+1]. There are at most 64 rows, of
+	// equal ratio above 32 µs.
 	Bounds []time.Duration `json:"bounds_ns"`
 	// Counts by column (from 0, one per Step, at most 300) and row; a column with nothing in it is empty.
 	Counts [][]int64 `json:"counts"`
@@ -197,7 +204,8 @@ type Conservation struct {
 	Notes []Entry `json:"notes"`
 }
 
-// The names of entries. The first five are ends that a record may have; the others are differences: nobody wants a record there.
+// The names of entries. The first five are ends that a record may have; the others are differences: nobody wants a
+// record there.
 const (
 	EntrySucceeded    = "succeeded"
 	EntryDeadLettered = "dead_lettered"

@@ -1,7 +1,8 @@
 package measure
 
-// What the instances of the subject use, and how often one record is attempted: a leak and a hot loop show here, whatever is promised of
-// attempts. Memory and processor time are those of all processes of an instance together, read once a second.
+// What the instances of the subject use, and how often one record is attempted: a leak and a hot loop show here,
+// whatever is promised of attempts. Memory and processor time are those of all processes of an instance together, read
+// once a second.
 
 import (
 	"cmp"
@@ -32,12 +33,12 @@ type InstanceUsage struct {
 	Instance int16 `json:"instance"`
 	// RSSMax is the most resident memory, in bytes, over the whole run.
 	RSSMax int64 `json:"rss_max_bytes"`
-	// RSSGrowth is by how many bytes the memory of one process grew under load: the median of the last third of its readings in the phases
-	// steady and fault, from when it was ready, less the median of the first third. Of an instance that was restarted it is the largest of
-	// its processes'; nil if none has ten such readings.
+	// RSSGrowth is by how many bytes the memory of one process grew under load: the median of the last third of its
+	// readings in the phases steady and fault, from when it was ready, less the median of the first third. Of an
+	// instance that was restarted it is the largest of its processes'; nil if none has ten such readings.
 	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"`
-	// CPUMean is how many processors it used on average over the phases steady and fault, CPUMax between the two readings in them between which
-	// it used most; nil where it was not read twice in them.
+	// CPUMean is how many processors it used on average over the phases steady and fault, CPUMax between the two
+	// readings in them between which it used most; nil where it was not read twice in them.
 	CPUMean *float64 `json:"cpu_mean,omitempty"`
 	CPUMax  *float64 `json:"cpu_max,omitempty"`
 }
@@ -201,7 +202,8 @@ func curvesOf(processes []*process, step time.Duration, steps int) InstanceCurve
 	return out
 }
 
-// between calls fn for each step that lies between two readings, with the share of the time between them that is in the step.
+// between calls fn for each step that lies between two readings, with the share of the time between them that is in the
+// step.
 func between(readings []reading, step time.Duration, steps int, fn func(i int, share float64, before, next reading)) {
 	for i := range max(len(readings)-1, 0) {
 		before, next := readings[i], readings[i+1]

@@ -11,7 +11,8 @@ import (
 
 const mib = 1 << 20
 
-// uses has an instance read once a second from one time to another; memory and processor time are what the functions say, by second.
+// uses has an instance read once a second from one time to another; memory and processor time are what the functions
+// say, by second.
 func (s *story) uses(instance int16, run uint16, from, to time.Duration, rss func(float64) float64, cpu func(float64) float64) {
 	for at := from; at <= to; at += time.Second {
 		sample := func(text string, value float64) {

@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// An interrupted bench ends the run that goes on in order, keeps what was measured, and goes on where it was when it is started again.
+// An interrupted bench ends the run that goes on in order, keeps what was measured, and goes on where it was when it is
+// started again.
 func TestInterruptBench(t *testing.T) {
 	t.Parallel()
 	text := "name: long\nscenario: tiny.yaml\nrepetitions: 1\ncells:\n  - {name: first}\n  - {name: second, set: {workload.duration: 900ms}}\n"

@@ -23,7 +23,8 @@ const (
 	actionScript   = "ci/action.sh"
 )
 
-// shell runs the script in a folder with nothing in its environment but what is given; the PATH gets what any system has.
+// shell runs the script in a folder with nothing in its environment but what is given; the PATH gets what any system
+// has.
 func shell(t *testing.T, script, dir string, environment []string, arguments ...string) (code int, output string) {
 	t.Helper()
 	command := exec.Command("sh", append([]string{script}, arguments...)...)
@@ -36,7 +37,8 @@ func shell(t *testing.T, script, dir string, environment []string, arguments ...
 	return command.ProcessState.ExitCode(), string(out)
 }
 
-// tools makes a folder with fake programs, given as name and script, and links to the few real ones that the script needs.
+// tools makes a folder with fake programs, given as name and script, and links to the few real ones that the script
+// needs.
 func tools(t *testing.T, programs ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -192,7 +194,8 @@ type actionStep struct {
 	With  map[string]string `yaml:"with"`
 }
 
-// The action is what GitHub takes, uses only inputs that it has, and nothing of them gets into a command but through the environment.
+// The action is what GitHub takes, uses only inputs that it has, and nothing of them gets into a command but through
+// the environment.
 func TestAction(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(repositoryRoot, "action.yml"))

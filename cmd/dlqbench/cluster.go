@@ -34,8 +34,8 @@ func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
 	flags.StringVar(&c.config, "kafka-config", "", "external: properties file with TLS and SASL settings, as for librdkafka or the Java clients")
 }
 
-// options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say what of a properties file
-// is not used.
+// options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say
+// what of a properties file is not used.
 func (c *clusterFlags) options() (options harness.ClusterOptions, notes []string, err error) {
 	options = harness.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image}
 	if !slices.Contains(harness.Clusters(), c.provider) {

@@ -62,7 +62,8 @@ func background(ctx context.Context, do func(context.Context)) (end func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// lookForTopics tells the log about topics that aren't there: the consumer waits for them, since they may be made later.
+// lookForTopics tells the log about topics that aren't there: the consumer waits for them, since they may be made
+// later.
 func lookForTopics(ctx context.Context, config consumer.Config) {
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...)}, config.Options...)...)
 	if err != nil {
@@ -80,7 +81,8 @@ func lookForTopics(ctx context.Context, config consumer.Config) {
 	}
 }
 
-// dialLog tells the log that a broker can't be reached: a consumer waits for its brokers, however long, and looks idle meanwhile.
+// dialLog tells the log that a broker can't be reached: a consumer waits for its brokers, however long, and looks idle
+// meanwhile.
 type dialLog struct {
 	log  zerolog.Logger
 	last atomic.Int64 // when it was told, in ns

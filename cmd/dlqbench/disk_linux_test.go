@@ -26,8 +26,8 @@ func wantDiskTrouble(t *testing.T, out, message string) {
 	}
 }
 
-// The disk gets full at different times: while the plan is written, while the brokers start, during the load. Only a superuser can make such
-// a disk.
+// The disk gets full at different times: while the plan is written, while the brokers start, during the load. Only a
+// superuser can make such a disk.
 func TestDiskTrouble(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only the superuser can mount a small disk; TestFileSizeLimit makes writing fail for everyone")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Writing that fails, for everyone: files may not grow beyond a few blocks. Whatever it is that can't be written first, there is a sentence
-// about it, no panic, and no pass that was not recorded.
+// Writing that fails, for everyone: files may not grow beyond a few blocks. Whatever it is that can't be written first,
+// there is a sentence about it, no panic, and no pass that was not recorded.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []int{2, 16, 64} { // of 512 or 1024 bytes, as the shell likes

@@ -64,7 +64,8 @@ func (s *storeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.address, "store", "", "the dead-letter store: sqlite:PATH, postgres://… or mongodb://… (also DLQBENCH_STORE_URL)")
 }
 
-// open opens the store; a wrong address is a mistake in the command line, a database that doesn't answer is one of the environment.
+// open opens the store; a wrong address is a mistake in the command line, a database that doesn't answer is one of the
+// environment.
 func (s *storeFlags) open(ctx context.Context, options store.Options) (store.Store, error) {
 	if s.address == "" {
 		return nil, usageError{errors.New("no store is given: --store sqlite:PATH, postgres://… or mongodb://…, or DLQBENCH_STORE_URL")}
@@ -98,7 +99,8 @@ func fromEnvironment(command *cobra.Command, only ...string) error {
 	return nil
 }
 
-// variable is the environment variable of a flag; those that consumers are given, too, have the names that they have there.
+// variable is the environment variable of a flag; those that consumers are given, too, have the names that they have
+// there.
 func variable(flag string) string {
 	switch flag {
 	case "store":

@@ -13,7 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// cmdBadLetters produces into orders.dlq, partition 0, what a router has to make the best of; offsets are those of the order here: badletters.
+// cmdBadLetters produces into orders.dlq, partition 0, what a router has to make the best of; offsets are those of the
+// order here: badletters.
 func cmdBadLetters(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: badletters")

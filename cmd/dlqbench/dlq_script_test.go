@@ -20,9 +20,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkatest"
 )
 
-// cmdKafka starts the embedded Kafka with these topics and puts its address into the environment as KAFKA: kafka TOPIC…. Bare kfake will not do: a member
-// that is killed while it waits in JoinGroup stays in its group for ever there, with the partitions that the next leader gives it (internal/cluster/embedded
-// mends that), and scripts kill routers.
+// cmdKafka starts the embedded Kafka with these topics and puts its address into the environment as KAFKA: kafka
+// TOPIC…. Bare kfake will not do: a member that is killed while it waits in JoinGroup stays in its group for ever
+// there, with the partitions that the next leader gives it (internal/cluster/embedded mends that), and scripts kill
+// routers.
 func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: kafka TOPIC…")
@@ -38,7 +39,8 @@ func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("KAFKA", strings.Join(kafka.Bootstrap(), ","))
 }
 
-// cmdLetters produces dead letters of the topic orders into orders.dlq, in the plain dialect; events are named PATTERN: letters FIRST COUNT PATTERN REASON.
+// cmdLetters produces dead letters of the topic orders into orders.dlq, in the plain dialect; events are named PATTERN:
+// letters FIRST COUNT PATTERN REASON.
 func cmdLetters(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: letters FIRST COUNT PATTERN REASON")
@@ -82,7 +84,8 @@ func cmdTopic(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAwait runs a command again and again until its output matches, for half a minute at most: await PATTERN COMMAND [ARG…].
+// cmdAwait runs a command again and again until its output matches, for half a minute at most: await PATTERN COMMAND
+// [ARG…].
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: await PATTERN COMMAND [ARG…]")
@@ -103,7 +106,8 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdKilled runs a command and kills it at once with KILL after so long, unless it ends before: killed DURATION COMMAND [ARG…].
+// cmdKilled runs a command and kills it at once with KILL after so long, unless it ends before: killed DURATION COMMAND
+// [ARG…].
 func cmdKilled(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: killed DURATION COMMAND [ARG…]")

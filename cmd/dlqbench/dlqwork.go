@@ -127,7 +127,8 @@ func (a *app) route(ctx context.Context, flags routerFlags) error {
 	return wrongConfig(worker.Route(ctx, config))
 }
 
-// migratedStore opens a store and makes sure that its schema is one that this program knows: workers that wait for a store that was never made would wait for ever.
+// migratedStore opens a store and makes sure that its schema is one that this program knows: workers that wait for a
+// store that was never made would wait for ever.
 func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store, error) {
 	there, err := flags.open(ctx, store.Options{})
 	if err != nil {
@@ -163,7 +164,8 @@ type workerFlags struct {
 	plant func(address string, config *worker.Config)
 }
 
-// dlqWorkerCommand are the workers; plant, if not nil, changes the configuration of those of the store at the address before they start.
+// dlqWorkerCommand are the workers; plant, if not nil, changes the configuration of those of the store at the address
+// before they start.
 func (a *app) dlqWorkerCommand(plant func(address string, config *worker.Config)) *cobra.Command {
 	flags := workerFlags{settings: worker.DefaultSettings(), plant: plant}
 	command := &cobra.Command{

@@ -182,8 +182,8 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
 }
 
-// carryOutDrill runs the drill's run, ends the session with it, and shows what was judged. An interrupt ends the load like the button: the drill is
-// judged as a whole; the second one ends the program.
+// carryOutDrill runs the drill's run, ends the session with it, and shows what was judged. An interrupt ends the load
+// like the button: the drill is judged as a whole; the second one ends the program.
 func (a *app) carryOutDrill(ctx context.Context, options harness.Options, session *drill.Session, flags drillFlags) (int, error) {
 	progress := a.drillShower(session, flags)
 	defer progress.Done() // also when something panics: the terminal must be given back
@@ -228,7 +228,8 @@ func (a *app) carryOutDrill(ctx context.Context, options harness.Options, sessio
 	return code, err
 }
 
-// drillShower is what shows the drill where it was started: with --tui somebody is at it as long as that is there. Who starts a script may be on call.
+// drillShower is what shows the drill where it was started: with --tui somebody is at it as long as that is there. Who
+// starts a script may be on call.
 func (a *app) drillShower(session *drill.Session, flags drillFlags) shower {
 	if !flags.tui {
 		return a.progress(flags.runFlags)

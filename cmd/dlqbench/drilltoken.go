@@ -1,6 +1,7 @@
 package main
 
-// The tokens of a drill's page that the user has chosen. There is no flag for them: other users of a machine can read command lines.
+// The tokens of a drill's page that the user has chosen. There is no flag for them: other users of a machine can read
+// command lines.
 
 import (
 	"cmp"
@@ -18,8 +19,8 @@ const (
 	environmentResponderToken = "DLQBENCH_DRILL_RESPONDER_TOKEN"
 )
 
-// chosenTokens are those of the environment, and of a file: the injector's in its first line, the responder's in its second. What is not there is made
-// for the drill.
+// chosenTokens are those of the environment, and of a file: the injector's in its first line, the responder's in its
+// second. What is not there is made for the drill.
 func chosenTokens(file string) (map[drill.Role]string, error) {
 	var lines []string
 	if file != "" {

@@ -32,8 +32,8 @@ func commands(command *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// Every command has a help with examples, and the examples work: in a folder with a run in it, those that need nothing else are carried
-// out by a shell; of the others the flags and arguments are checked.
+// Every command has a help with examples, and the examples work: in a folder with a run in it, those that need nothing
+// else are carried out by a shell; of the others the flags and arguments are checked.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

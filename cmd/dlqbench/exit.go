@@ -27,8 +27,8 @@ type usageError struct{ err error }
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// exitCode tells the exit code of an error that ended a command. Everything before a command's own code ran is a usage error; what failed
-// because the user interrupted is no error of the environment.
+// exitCode tells the exit code of an error that ended a command. Everything before a command's own code ran is a usage
+// error; what failed because the user interrupted is no error of the environment.
 func (a *app) exitCode(ctx context.Context, err error) int {
 	var (
 		usage    usageError
@@ -73,7 +73,8 @@ func standingCode(standing reports.Standing) int {
 	return exitEnvironment
 }
 
-// worst returns the code that decides when several runs ended: interrupted, then violated, environment, inconclusive, threshold, pass.
+// worst returns the code that decides when several runs ended: interrupted, then violated, environment, inconclusive,
+// threshold, pass.
 func worst(a, b int) int {
 	for _, code := range []int{exitInterrupted, exitViolated, exitUsage, exitEnvironment, exitInconclusive, exitThreshold} {
 		if a == code || b == code {

@@ -99,7 +99,8 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	})
 }
 
-// runGate runs the suite and tells of each run as it ends. What a consumer prints can't give orders to GitHub Actions meanwhile.
+// runGate runs the suite and tells of each run as it ends. What a consumer prints can't give orders to GitHub Actions
+// meanwhile.
 func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Artifacts, flags gateFlags, options gate.Options) error {
 	token := ""
 	if inActions() {

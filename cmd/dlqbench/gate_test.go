@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// An interrupted gate ends the run that goes on in order: it heals, seals and judges what there is, and the rest is told as not run.
+// An interrupted gate ends the run that goes on in order: it heals, seals and judges what there is, and the rest is
+// told as not run.
 func TestInterruptGate(t *testing.T) {
 	t.Parallel()
 	tiny, err := os.ReadFile("testdata/share/tiny.yaml")
@@ -44,7 +45,8 @@ func TestInterruptGate(t *testing.T) {
 	}
 }
 
-// When its time is up a gate ends the run that goes on as if it were interrupted, and is inconclusive; it does not say that somebody interrupted it.
+// When its time is up a gate ends the run that goes on as if it were interrupted, and is inconclusive; it does not say
+// that somebody interrupted it.
 func TestGateOutOfTime(t *testing.T) {
 	t.Parallel()
 	slow := "name: slow\nkind: process\nbuild: [sleep, '3606.25']\ncommand: [dlqbench, consume]\n"

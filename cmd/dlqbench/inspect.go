@@ -122,7 +122,8 @@ func (i *inspectFlags) config() (deadletter.Config, error) {
 	return config, nil
 }
 
-// row is a line of the table. A cell that is too long moves the others; how long the cells may be is their makers' to say.
+// row is a line of the table. A cell that is too long moves the others; how long the cells may be is their makers' to
+// say.
 func row(cells ...string) string {
 	return fmt.Sprintf("%-10s  %-20s  %-22s  %-20s  %-8s  %-24s  %s", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
 }
@@ -268,7 +269,8 @@ func (a *app) showJSON(letter *kgo.Record, dialect string, failure deadletter.Fa
 	_, _ = a.stdout.Write(append(printable(text), '\n'))
 }
 
-// printable escapes the characters that JSON may hold as they are but that a terminal would act on or not show: they are in its texts only.
+// printable escapes the characters that JSON may hold as they are but that a terminal would act on or not show: they
+// are in its texts only.
 func printable(text []byte) []byte {
 	hidden := func(char rune) bool { return char != ' ' && !unicode.IsPrint(char) }
 	if !bytes.ContainsFunc(text, hidden) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// soon is how long a run may take to end after an interrupt. What it needs is a few seconds; the rest is for the machine. It is less than
-// what healing a fault or stopping a subject may take otherwise.
+// soon is how long a run may take to end after an interrupt. What it needs is a few seconds; the rest is for the
+// machine. It is less than what healing a fault or stopping a subject may take otherwise.
 const soon = 18 * time.Second
 
 const deaf = `
@@ -25,8 +25,8 @@ contract:
   stop: {grace: 10m}
 `
 
-// Wherever a run is interrupted it ends soon, everything it started ends with it, and what there is gets sealed and judged. (The phases
-// that are over in a moment are interrupted in internal/harness, where a test can stop the clock.)
+// Wherever a run is interrupted it ends soon, everything it started ends with it, and what there is gets sealed and
+// judged. (The phases that are over in a moment are interrupted in internal/harness, where a test can stop the clock.)
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -103,7 +103,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// hangup is HUP, but where that is ignored, as under nohup: the program leaves it ignored, as it should, and is then asked to end by TERM.
+// hangup is HUP, but where that is ignored, as under nohup: the program leaves it ignored, as it should, and is then
+// asked to end by TERM.
 func hangup() syscall.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return syscall.SIGTERM
@@ -131,8 +132,8 @@ func TestInterruptTwice(t *testing.T) {
 	}
 }
 
-// A dlqbench that is killed takes its subject with it; its history can be judged up to its last second, and the next run removes what it
-// left, but touches nothing of a run that goes on.
+// A dlqbench that is killed takes its subject with it; its history can be judged up to its last second, and the next
+// run removes what it left, but touches nothing of a run that goes on.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

@@ -21,7 +21,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// kafka is a Kafka with the topics orders and orders.dlq, of two partitions each, and ten dead letters: five refused, five timed out.
+// kafka is a Kafka with the topics orders and orders.dlq, of two partitions each, and ten dead letters: five refused,
+// five timed out.
 type kafka struct {
 	*testing.T
 	address string
@@ -167,7 +168,8 @@ func TestReplayInterrupted(t *testing.T) {
 	if code := command.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "the same command goes on from there") {
 		t.Errorf("the exit code is %d, want %d:\n%s", code, exitInterrupted, out.String())
 	}
-	// A letter is told before it is written, so the interrupt may come between the two; either way the next call does the rest.
+	// A letter is told before it is written, so the interrupt may come between the two; either way the next call does
+	// the rest.
 	done := k.records("orders")
 	if done > 1 {
 		t.Errorf("%d records were replayed within ten seconds at 6/m", done)

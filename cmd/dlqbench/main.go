@@ -1,5 +1,5 @@
-// Command dlqbench judges the retry and dead-letter handling of Kafka consumers. This folder holds flags, signals and exit
-// codes, and no logic: what a command does is in internal/harness and the packages that it names.
+// Command dlqbench judges the retry and dead-letter handling of Kafka consumers. This folder holds flags, signals and
+// exit codes, and no logic: what a command does is in internal/harness and the packages that it names.
 package main
 
 import (
@@ -13,8 +13,8 @@ import (
 
 func main() { os.Exit(execute(os.Args[1:])) }
 
-// execute runs the command line and returns the exit code. The first interrupt ends the run in order (heal, seal, judge), the second one at
-// once.
+// execute runs the command line and returns the exit code. The first interrupt ends the run in order (heal, seal,
+// judge), the second one at once.
 func execute(args []string) int {
 	app := &app{stdout: os.Stdout, stderr: os.Stderr, stdin: os.Stdin}
 	ctx, stop := untilInterrupted(app.leave)
@@ -30,8 +30,9 @@ func execute(args []string) int {
 	return code
 }
 
-// untilInterrupted returns a context that ends with the first INT, TERM or HUP. The second one ends the process at once: the guard and the
-// kernel see to its children, and what was recorded can still be judged with `dlqbench check`. Before that, leave is called.
+// untilInterrupted returns a context that ends with the first INT, TERM or HUP. The second one ends the process at
+// once: the guard and the kernel see to its children, and what was recorded can still be judged with `dlqbench check`.
+// Before that, leave is called.
 func untilInterrupted(leave func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	interrupts, pipes, done := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan struct{})

@@ -17,7 +17,8 @@ func (m *metricsFlag) add(f *pflag.FlagSet) {
 	f.StringVar(&m.address, "metrics-addr", "", "serve Prometheus metrics of the run at http://ADDRESS/metrics, such as 127.0.0.1:9464")
 }
 
-// serve begins to serve what the flag asks for, before anything else is started; the runs that follow are shown there until stop is called.
+// serve begins to serve what the flag asks for, before anything else is started; the runs that follow are shown there
+// until stop is called.
 func (m *metricsFlag) serve(a *app) (stop func(), err error) {
 	if m.address == "" {
 		return func() {}, nil
@@ -36,8 +37,8 @@ func (m *metricsFlag) serve(a *app) (stop func(), err error) {
 	}, nil
 }
 
-// runShown carries out a run that the metrics show, if they are served. Where somebody is on call they don't tell what is broken, nor what the run is
-// called, which often tells the same.
+// runShown carries out a run that the metrics show, if they are served. Where somebody is on call they don't tell what
+// is broken, nor what the run is called, which often tells the same.
 func (a *app) runShown(ctx context.Context, options harness.Options, onCall bool) (*harness.Outcome, error) {
 	if a.metrics == nil {
 		return harness.Run(ctx, options)

@@ -12,7 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/mutants"
 )
 
-// mutantCommand is what `dlqbench prove` starts in the place of the reference consumer or the replay tool: the same with one planted bug.
+// mutantCommand is what `dlqbench prove` starts in the place of the reference consumer or the replay tool: the same
+// with one planted bug.
 func (a *app) mutantCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "mutant", Short: "Run the reference consumer or the replay tool with a planted bug", Hidden: true, Args: noArgs,

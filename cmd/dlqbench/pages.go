@@ -1,6 +1,7 @@
 package main
 
-// The pages of docs/invariants and docs/faults: what `dlqbench explain` says, as Markdown. They are generated, so that they can't say anything else.
+// The pages of docs/invariants and docs/faults: what `dlqbench explain` says, as Markdown. They are generated, so that
+// they can't say anything else.
 
 import (
 	"fmt"

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait of these tests: long enough for a machine that does ten other things, and never waited for in vain.
+// patience bounds every wait of these tests: long enough for a machine that does ten other things, and never waited for
+// in vain.
 const patience = 60 * time.Second
 
 // program is a dlqbench that runs in a folder of its own. Its log is read line by line.

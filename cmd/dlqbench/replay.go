@@ -129,7 +129,8 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 	return config, nil
 }
 
-// selectIDs selects the letters whose record ids, which dlqbench's own workload puts in a header and in the value, are listed in the file.
+// selectIDs selects the letters whose record ids, which dlqbench's own workload puts in a header and in the value, are
+// listed in the file.
 func selectIDs(path string, dialect deadletter.Opener) (func(*kgo.Record) bool, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -120,8 +120,8 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	return nil
 }
 
-// aloneRate is the rate in records per second from which on a scenario gets the machine for itself: beside others it could not keep
-// its schedule, or would keep them from theirs.
+// aloneRate is the rate in records per second from which on a scenario gets the machine for itself: beside others it
+// could not keep its schedule, or would keep them from theirs.
 const aloneRate = 1000
 
 // countsOnly matches thresholds that other work on the machine does not change.
@@ -144,8 +144,8 @@ func whatRunsAlone(all []harness.Options) (beside, alone []harness.Options) {
 	return beside, alone
 }
 
-// runSome runs scenarios, so many at a time; what they print comes one after another. Who runs several at a time sees no progress, which is
-// that of one run.
+// runSome runs scenarios, so many at a time; what they print comes one after another. Who runs several at a time sees
+// no progress, which is that of one run.
 func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, flags runFlags) {
 	var (
 		group   sync.WaitGroup
@@ -234,7 +234,8 @@ func quoteWord(word string) string {
 	return word
 }
 
-// runOne runs one scenario and shows what was judged, while it holds printing. The error says what failed besides the subject.
+// runOne runs one scenario and shows what was judged, while it holds printing. The error says what failed besides the
+// subject.
 func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlags, printing *sync.Mutex) (int, error) {
 	outcome, err := a.carryOut(ctx, options, flags)
 	if outcome == nil || outcome.Verdict == nil {
@@ -295,7 +296,8 @@ func (a *app) printRun(judged reports.Run, flags runFlags) error {
 	return a.print(judged, flags.json)
 }
 
-// printBriefly shows the verdict in one line, what it is about in another, and why it is no pass in one more for each reason.
+// printBriefly shows the verdict in one line, what it is about in another, and why it is no pass in one more for each
+// reason.
 func (a *app) printBriefly(judged reports.Run) error {
 	verdict := judged.Verdict
 	word := string(verdict.Verdict)

@@ -14,9 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts run the real program, built once: it starts itself again as the consumer, the replay tool and the guard, which a test binary
-// that only pretends to be dlqbench could not. With it go the consumer with planted bugs
-// and one that crashes.
+// The scripts run the real program, built once: it starts itself again as the consumer, the replay tool and the guard,
+// which a test binary that only pretends to be dlqbench could not. With it go the consumer with planted bugs and one
+// that crashes.
 func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
@@ -91,7 +91,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdVanished waits until no process has the text in its command line, and fails if one still has after ten seconds: vanished TEXT.
+// cmdVanished waits until no process has the text in its command line, and fails if one still has after ten seconds:
+// vanished TEXT.
 func cmdVanished(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: vanished TEXT")
@@ -131,8 +132,8 @@ func cmdOverwrite(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdShown asks again for a record whose story show-record told, by the ids that the story has of the run and of the record, then by its place:
-// shown FILE. The last answer is left as stdout.
+// cmdShown asks again for a record whose story show-record told, by the ids that the story has of the run and of the
+// record, then by its place: shown FILE. The last answer is left as stdout.
 func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shown FILE")

@@ -57,7 +57,8 @@ func systems(t *testing.T) []statement {
 	return all
 }
 
-// named are the shipped scenarios that a name means: one, or all that begin so ("store-*"); the name itself if there is none.
+// named are the shipped scenarios that a name means: one, or all that begin so ("store-*"); the name itself if there is
+// none.
 func named(pattern string) []string {
 	var found []string
 	for _, name := range scenarios.Names() {
@@ -84,7 +85,8 @@ func invariants(name string) []string {
 	return found
 }
 
-// TestSystemsNameWhatThereIs: what the tables of docs/systems.md name exists, and each document has two scenarios or more.
+// TestSystemsNameWhatThereIs: what the tables of docs/systems.md name exists, and each document has two scenarios or
+// more.
 func TestSystemsNameWhatThereIs(t *testing.T) {
 	t.Parallel()
 	shown := map[string]map[string]bool{}
@@ -126,7 +128,8 @@ func TestSystemsNameWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestSystemsWereJudged looks into the verdicts of runs in DLQBENCH_RUNS: what a row names must have judged something in one of its scenarios.
+// TestSystemsWereJudged looks into the verdicts of runs in DLQBENCH_RUNS: what a row names must have judged something
+// in one of its scenarios.
 func TestSystemsWereJudged(t *testing.T) {
 	runs := os.Getenv("DLQBENCH_RUNS")
 	if runs == "" {

@@ -28,8 +28,8 @@ func (a *app) checkTerminal() error {
 	return nil
 }
 
-// openScreen takes the terminal, until Done; drill is nil where there is only something to watch. A second interrupt, which ends the program at once, gives
-// the terminal back first.
+// openScreen takes the terminal, until Done; drill is nil where there is only something to watch. A second interrupt,
+// which ends the program at once, gives the terminal back first.
 func (a *app) openScreen(drill tui.Drill) shower {
 	screen := &onScreen{tui.Open(tui.Options{
 		In: a.stdin.(*os.File), Out: a.stderr, Color: a.color(a.stderr), Interrupt: interruptSelf, Drill: drill,

@@ -94,7 +94,8 @@ func (x *terminal) wantGivenBack() {
 	}
 }
 
-// The view shows a run as it goes on, in windows of every size; Ctrl-C is the run's interruption, and the terminal is given back.
+// The view shows a run as it goes on, in windows of every size; Ctrl-C is the run's interruption, and the terminal is
+// given back.
 func TestTUI(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--log-level", "info", "--set", "workload.duration=5m", "--set", "faults=[{name: the-outage, at: 1s, for: 4m, downstream: {outage: true}}]")
@@ -179,8 +180,8 @@ func TestTUINeedsATerminal(t *testing.T) {
 // A terminal that goes away ends the run in order, as it does without the view.
 func TestTUIHangup(t *testing.T) {
 	t.Parallel()
-	// Under nohup the tests are started with SIGHUP ignored, and the program would take that over and mean it. What is handled here
-	// is not ignored there.
+	// Under nohup the tests are started with SIGHUP ignored, and the program would take that over and mean it. What is
+	// handled here is not ignored there.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

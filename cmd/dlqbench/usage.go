@@ -16,7 +16,8 @@ import (
 // anyNumber is the most arguments of a command that takes as many as there are.
 const anyNumber = -1
 
-// takes refuses fewer arguments than least and more than most. The words after the command's name in Use say what they are.
+// takes refuses fewer arguments than least and more than most. The words after the command's name in Use say what they
+// are.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) >= least && (most == anyNumber || len(args) <= most) {

@@ -9,7 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// vt is what a terminal shows of what is written to it: as much of a VT220 as programs that redraw a screen need. What it does not know is an error.
+// vt is what a terminal shows of what is written to it: as much of a VT220 as programs that redraw a screen need. What
+// it does not know is an error.
 type vt struct {
 	testing.TB
 	rows, columns         int
@@ -265,7 +266,8 @@ func (v *vt) erase(line []string, mode int) {
 	}
 }
 
-// mode takes the private modes that change what is shown, and leaves out questions and what terminals may offer besides.
+// mode takes the private modes that change what is shown, and leaves out questions and what terminals may offer
+// besides.
 func (v *vt) mode(parameters string, final byte) {
 	if final != 'h' && final != 'l' {
 		return

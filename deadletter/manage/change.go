@@ -20,7 +20,8 @@ const (
 type Report struct {
 	Selected int64 `json:"selected"`
 	Done     int64 `json:"done"`
-	// Skipped entries were locked, changed or removed by somebody else meanwhile, or are in a state that doesn't allow it; Failed ones were refused.
+	// Skipped entries were locked, changed or removed by somebody else meanwhile, or are in a state that doesn't allow
+	// it; Failed ones were refused.
 	Skipped int64 `json:"skipped"`
 	Failed  int64 `json:"failed"`
 	// Failures tells the first 20 of both.
@@ -52,7 +53,8 @@ func (r *Report) count(id string, err error) (fatal error) {
 	return err
 }
 
-// Each calls do with each entry of the query, page by page. Entries that leave the query because do changes them don't disturb it: cursors are values, not numbers of rows.
+// Each calls do with each entry of the query, page by page. Entries that leave the query because do changes them don't
+// disturb it: cursors are values, not numbers of rows.
 func Each(ctx context.Context, from store.Reader, query store.Query, limit int, do func(store.Entry) error) error {
 	query.Limit = pageSize
 	for seen := 0; ; {

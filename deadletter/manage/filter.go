@@ -9,7 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// Filter selects entries as people write it down; zero fields select all. It is filterCriteria and prioritization of "Dead Letter Queue" (management schema).
+// Filter selects entries as people write it down; zero fields select all. It is filterCriteria and prioritization of
+// "Dead Letter Queue" (management schema).
 type Filter struct {
 	IDs, ErrorTypes, Patterns, Statuses []string
 	Source                              string
@@ -35,7 +36,8 @@ func (f Filter) Narrow() bool {
 		f.MinRetries >= 0 || f.MaxRetries >= 0 || f.Priority >= 0
 }
 
-// Query returns what to ask the store for; now is the store's time. Its error says which word of the filter can't be read.
+// Query returns what to ask the store for; now is the store's time. Its error says which word of the filter can't be
+// read.
 func (f Filter) Query(now time.Time) (store.Query, error) {
 	query := store.Query{ErrorTypes: f.ErrorTypes, Patterns: f.Patterns, Service: f.Source, OrderBy: f.OrderBy}
 	if len(f.IDs) > 0 { // an empty list isn't the same to every store as none

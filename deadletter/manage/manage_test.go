@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newStore makes a store with entries of the source topic "orders"; the i-th is at offset i and differs by what change does to it.
+// newStore makes a store with entries of the source topic "orders"; the i-th is at offset i and differs by what change
+// does to it.
 func newStore(t *testing.T, count int, change func(i int, entry *store.Entry)) store.Store {
 	t.Helper()
 	there, err := open.Store(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "letters.db"), store.Options{})
@@ -295,7 +296,8 @@ func TestTheFirstErrorIsShown(t *testing.T) {
 	}
 }
 
-// A status that somebody wrote into the table by hand, and that nobody knows, is shown and counted, and nothing touches it.
+// A status that somebody wrote into the table by hand, and that nobody knows, is shown and counted, and nothing touches
+// it.
 func TestUnknownStatusesAreShownAndLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.db")
 	there, err := open.Store(t.Context(), "sqlite:"+path, store.Options{})

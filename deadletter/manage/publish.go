@@ -21,8 +21,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/worker"
 )
 
-// Transactional is a Publisher on Kafka. The ids of a batch go into the metadata of an offset that the transaction commits for a group of the replay's own: they are there if, and only if, the
-// records are.
+// Transactional is a Publisher on Kafka. The ids of a batch go into the metadata of an offset that the transaction
+// commits for a group of the replay's own: they are there if, and only if, the records are.
 type Transactional struct {
 	client *kgo.Client
 	name   string
@@ -47,7 +47,8 @@ func NewTransactional(bootstrap []string, name string, options ...kgo.Opt) (*Tra
 // Close ends the connections.
 func (t *Transactional) Close() { t.client.Close() }
 
-// Recall implements Publisher: a new epoch of the transactional id aborts the open transaction of whoever had the last one.
+// Recall implements Publisher: a new epoch of the transactional id aborts the open transaction of whoever had the last
+// one.
 func (t *Transactional) Recall(ctx context.Context) (map[string]bool, error) {
 	if _, _, err := t.client.ProducerID(ctx); err != nil {
 		return nil, fmt.Errorf("fencing off earlier replays (transactional id %s): %w", t.name, err)
@@ -65,8 +66,9 @@ func (t *Transactional) Recall(ctx context.Context) (map[string]bool, error) {
 	return published, nil
 }
 
-// Publish implements Publisher. One record that is refused aborts the transaction, and the others go into another one; topics that aren't there are found before, since consumers that read
-// uncommitted records, too, would see what was aborted.
+// Publish implements Publisher. One record that is refused aborts the transaction, and the others go into another one;
+// topics that aren't there are found before, since consumers that read uncommitted records, too, would see what was
+// aborted.
 func (t *Transactional) Publish(ctx context.Context, batch []Outgoing) (map[string]error, error) {
 	refused := map[string]error{}
 	failed, err := t.homeless(ctx, batch)
@@ -204,7 +206,8 @@ func (t *Transactional) note(ctx context.Context, batch []Outgoing) error {
 	return nil
 }
 
-// encodeIDs writes UUIDs in 22 characters each: MaxBatch of them fit in the 4096 bytes that brokers take by default (offset.metadata.max.bytes).
+// encodeIDs writes UUIDs in 22 characters each: MaxBatch of them fit in the 4096 bytes that brokers take by default
+// (offset.metadata.max.bytes).
 func encodeIDs(batch []Outgoing) string {
 	words := make([]string, len(batch))
 	for i, one := range batch {

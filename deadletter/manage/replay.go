@@ -19,10 +19,12 @@ var ErrUnhealthy = errors.New("the system isn't healthy; nothing was replayed")
 
 // Publisher writes the records of a batch, all or none of them for good.
 type Publisher interface {
-	// Recall fences off whoever published under the same name before, and returns the ids of the last batch that was published for good.
+	// Recall fences off whoever published under the same name before, and returns the ids of the last batch that was
+	// published for good.
 	Recall(ctx context.Context) (published map[string]bool, err error)
-	// Publish writes the records and, in the same transaction, their ids. refused tells, by id, the records that the brokers don't take: those are not written, the others are. After any
-	// other error it is open whether the batch was published: Recall tells.
+	// Publish writes the records and, in the same transaction, their ids. refused tells, by id, the records that the
+	// brokers don't take: those are not written, the others are. After any other error it is open whether the batch was
+	// published: Recall tells.
 	Publish(ctx context.Context, batch []Outgoing) (refused map[string]error, err error)
 }
 
@@ -34,19 +36,22 @@ type Outgoing struct {
 
 // Replay puts entries back to their topics, by hand.
 //
-// It can be killed at any moment and started again, and nothing is replayed twice: an entry is locked by the replay's name before it is published; a batch and its ids are published in one
-// transaction; then the entries are resolved. A replay that starts finds what its predecessor left locked. It fences that one off, and asks which batch was last published: entries of that one
-// are resolved, all others are what they were before.
+// It can be killed at any moment and started again, and nothing is replayed twice: an entry is locked by the replay's
+// name before it is published; a batch and its ids are published in one transaction; then the entries are resolved. A
+// replay that starts finds what its predecessor left locked. It fences that one off, and asks which batch was last
+// published: entries of that one are resolved, all others are what they were before.
 type Replay struct {
 	Store     store.Store
 	Publisher Publisher
 	Query     store.Query
-	// Name is the same for a replay and the one that goes on where it was killed. Of two with one name that run at the same time the later one takes over.
+	// Name is the same for a replay and the one that goes on where it was killed. Of two with one name that run at the
+	// same time the later one takes over.
 	Name string
 	// To is where records go; "": each to the topic that its dialect names.
 	To string
 	By string
-	// BatchSize is how many are published at a time, 1 to MaxBatch; Concurrency how many are locked or resolved at a time.
+	// BatchSize is how many are published at a time, 1 to MaxBatch; Concurrency how many are locked or resolved at a
+	// time.
 	BatchSize, Concurrency int
 	Pace                   *worker.Pace
 	// Unmet, if set, says before anything is replayed which conditions aren't met.
@@ -63,9 +68,11 @@ const (
 	DefaultBatch = 100
 	// MaxBatch is how many ids fit in what a transaction notes.
 	MaxBatch = 150
-	// replayLease bounds how long a killed replay's locks last; whoever starts it again within that time decides about them, after that the workers recover them.
+	// replayLease bounds how long a killed replay's locks last; whoever starts it again within that time decides about
+	// them, after that the workers recover them.
 	replayLease = 5 * time.Minute
-	// publishLimit bounds the publication of one batch, and is well below the lease; finishLimit what is done after an interruption.
+	// publishLimit bounds the publication of one batch, and is well below the lease; finishLimit what is done after an
+	// interruption.
 	publishLimit = 30 * time.Second
 	finishLimit  = 10 * time.Second
 )
@@ -73,7 +80,8 @@ const (
 // ReplayReport is what a replay did.
 type ReplayReport struct {
 	Report
-	// Recalled entries were found locked by a replay that had been killed: Confirmed ones of those had been published and are resolved now.
+	// Recalled entries were found locked by a replay that had been killed: Confirmed ones of those had been published
+	// and are resolved now.
 	Recalled  int64 `json:"recalled"`
 	Confirmed int64 `json:"confirmed"`
 }

@@ -246,8 +246,9 @@ func TestRefusedEntriesStayWhatTheyWere(t *testing.T) {
 	}
 }
 
-// What is refused is updated, and so comes again in the order of updates: it is tried once all the same.
-// Of a batch of which the brokers refuse a record, nothing is there until the others have gone without it; what was refused is what it was before, whatever that was.
+// What is refused is updated, and so comes again in the order of updates: it is tried once all the same. Of a batch of
+// which the brokers refuse a record, nothing is there until the others have gone without it; what was refused is what
+// it was before, whatever that was.
 func TestWhatABrokerRefusesHoldsUpNobody(t *testing.T) {
 	cluster := newKafka(t)
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders.dlq", Err: kerr.MessageTooLarge, Count: -1})
@@ -383,7 +384,8 @@ func (k *killable) Publish(ctx context.Context, batch []Outgoing) (map[string]er
 	return refused, err
 }
 
-// A replay is killed at each of its steps in turn: at each lock, before and after each publication, at each resolution. The next one goes on, and nothing is written twice.
+// A replay is killed at each of its steps in turn: at each lock, before and after each publication, at each resolution.
+// The next one goes on, and nothing is written twice.
 func TestAReplayThatIsKilledAtAnyStepGoesOn(t *testing.T) {
 	t.Parallel()
 	const count = 7
@@ -423,7 +425,8 @@ func TestAReplayThatIsKilledAtAnyStepGoesOn(t *testing.T) {
 	}
 }
 
-// The same at each request of a transaction: the connection breaks before the broker has seen it, and the process is gone.
+// The same at each request of a transaction: the connection breaks before the broker has seen it, and the process is
+// gone.
 func TestAReplayThatIsKilledInItsTransactionGoesOn(t *testing.T) {
 	t.Parallel()
 	const count = 7

@@ -15,7 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/worker"
 )
 
-// View is an entry as it is shown in JSON: the entry of "Dead Letter Queue" (management schema) with the fields that "Dead Letter Queue Lifecycle" adds.
+// View is an entry as it is shown in JSON: the entry of "Dead Letter Queue" (management schema) with the fields that
+// "Dead Letter Queue Lifecycle" adds.
 type View struct {
 	ID            string          `json:"id"`
 	EventID       string          `json:"eventId,omitempty"`
@@ -155,7 +156,8 @@ func place(at store.Place) string {
 	return fmt.Sprintf("%s-%d@%d", Line(at.Topic, 80), at.Partition, at.Offset)
 }
 
-// Line makes a text fit for one line of a terminal: no control characters, no more than so many characters; "-" for an empty one.
+// Line makes a text fit for one line of a terminal: no control characters, no more than so many characters; "-" for an
+// empty one.
 func Line(text string, most int) string {
 	if text == "" {
 		return "-"

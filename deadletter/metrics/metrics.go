@@ -1,8 +1,8 @@
-// Package metrics owns what Prometheus is told of dead letters, and the alert rules that go with it. It knows entries and the counts of a store; of
-// workers, routers and Kafka it knows nothing.
+// Package metrics owns what Prometheus is told of dead letters, and the alert rules that go with it. It knows entries
+// and the counts of a store; of workers, routers and Kafka it knows nothing.
 //
-// Counters are of one process: the router's and the workers', which are its observers. Gauges are of the store, whoever changed it; several processes that
-// show the same store show the same gauges.
+// Counters are of one process: the router's and the workers', which are its observers. Gauges are of the store, whoever
+// changed it; several processes that show the same store show the same gauges.
 package metrics
 
 import (
@@ -27,8 +27,8 @@ var alerts []byte
 // Alerts is the Prometheus rules file: recording rules for the rates, and the alerts of "Dead Letter Queue Lifecycle".
 func Alerts() []byte { return slices.Clone(alerts) }
 
-// MaxErrorTypes is how many error types have a series of their own, the most frequent ones; the others are together "other". Error types come
-// from outside, and every label value is a series that Prometheus keeps.
+// MaxErrorTypes is how many error types have a series of their own, the most frequent ones; the others are together
+// "other". Error types come from outside, and every label value is a series that Prometheus keeps.
 const MaxErrorTypes = 20
 
 // Names of series that stand for several error types, or none.
@@ -229,7 +229,8 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// count asks the store, unless it was asked a moment ago; a failure is remembered as long, so that scrapes don't pile up before a store that is down.
+// count asks the store, unless it was asked a moment ago; a failure is remembered as long, so that scrapes don't pile
+// up before a store that is down.
 func (m *Metrics) count() (store.Stats, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -243,7 +244,8 @@ func (m *Metrics) count() (store.Stats, error) {
 	return m.stats, m.err
 }
 
-// frequent keeps the most frequent error types and adds up the others. A type is shown in UTF-8, and as long as a label should be.
+// frequent keeps the most frequent error types and adds up the others. A type is shown in UTF-8, and as long as a label
+// should be.
 func frequent(counts map[string]int64) map[string]int64 {
 	names := make([]string, 0, len(counts))
 	for name := range counts {

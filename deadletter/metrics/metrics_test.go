@@ -73,7 +73,8 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// However many error types there are, and whatever they are called, their series are bounded and nothing is left out of the sum.
+// However many error types there are, and whatever they are called, their series are bounded and nothing is left out of
+// the sum.
 func TestErrorTypesAreBounded(t *testing.T) {
 	source := &counts{stats: store.Stats{ByErrorType: map[string]int64{"other": 3, "frequent": 10_000}}}
 	want := 10_003.0

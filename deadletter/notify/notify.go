@@ -1,5 +1,5 @@
-// Package notify owns telling people of dead letters that need them: a webhook for critical failures. It knows entries; of stores, workers and Kafka it
-// knows nothing.
+// Package notify owns telling people of dead letters that need them: a webhook for critical failures. It knows entries;
+// of stores, workers and Kafka it knows nothing.
 package notify
 
 import (
@@ -34,8 +34,8 @@ type Options struct {
 	URL string
 	// Queue is how many notifications may wait, default 1000.
 	Queue int
-	// Attempts is how often one is tried, the first included, default 8. The time between two tries begins at FirstDelay (default 1 s), doubles up to
-	// LongestDelay (default 1 min), and is drawn from its upper half.
+	// Attempts is how often one is tried, the first included, default 8. The time between two tries begins at
+	// FirstDelay (default 1 s), doubles up to LongestDelay (default 1 min), and is drawn from its upper half.
 	Attempts                 int
 	FirstDelay, LongestDelay time.Duration
 	// Timeout of one try, default 10 s.
@@ -94,7 +94,8 @@ func New(options Options) (*Webhook, error) {
 		options: options, queue: make(chan Message, options.Queue), stop: stop, done: make(chan struct{}),
 		client: &http.Client{
 			Transport: options.Transport, Timeout: options.Timeout,
-			// Whoever moved the receiver has to say so here: a redirect would send what is said of a failure to somebody else.
+			// Whoever moved the receiver has to say so here: a redirect would send what is said of a failure to
+			// somebody else.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -172,7 +173,8 @@ func messageOf(entry store.Entry, why string) Message {
 	}
 }
 
-// Counts says how many notifications were sent, how many were dropped because the queue was full, and how many were given up after all their tries.
+// Counts says how many notifications were sent, how many were dropped because the queue was full, and how many were
+// given up after all their tries.
 func (w *Webhook) Counts() (sent, dropped, failed int64) {
 	return w.sent.Load(), w.dropped.Load(), w.failures.Load()
 }

@@ -90,7 +90,8 @@ func closeNow(t *testing.T, webhook *Webhook) {
 	}
 }
 
-// The time between two tries doubles from its first value to its longest, is drawn from the upper half, and is no shorter than the receiver asks for.
+// The time between two tries doubles from its first value to its longest, is drawn from the upper half, and is no
+// shorter than the receiver asks for.
 func TestRetriesWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{answers: []func() (*http.Response, error){status(503, ""), broken, status(429, "7"), status(500, ""), status(502, "")}}
@@ -216,7 +217,8 @@ func TestSettledNotifiesOfCriticalFailures(t *testing.T) {
 	})
 }
 
-// A real receiver gets a POST with JSON that has neither the record nor the stack, and an error's text cut to a length that anything takes.
+// A real receiver gets a POST with JSON that has neither the record nor the stack, and an error's text cut to a length
+// that anything takes.
 func TestPostsJSON(t *testing.T) {
 	got := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {

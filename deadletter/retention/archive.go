@@ -18,7 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// A file is completed when it has so many entries, or so many bytes of them: what is written and not yet marked is done again after a crash.
+// A file is completed when it has so many entries, or so many bytes of them: what is written and not yet marked is done
+// again after a crash.
 const (
 	segmentEntries = 10_000
 	segmentBytes   = 256 << 20
@@ -27,8 +28,9 @@ const (
 	groupBytes   = 32 << 20
 )
 
-// Names in the folder: archive-YYYYMMDD-NNNNNN-SUM.parquet, where SUM is the XXH64 of all bytes of the file, by which a damaged one is known before
-// anything is removed for its sake. Until it is complete a file is archive-YYYYMMDD-NNNNNN.part.
+// Names in the folder: archive-YYYYMMDD-NNNNNN-SUM.parquet, where SUM is the XXH64 of all bytes of the file, by which a
+// damaged one is known before anything is removed for its sake. Until it is complete a file is
+// archive-YYYYMMDD-NNNNNN.part.
 const (
 	filePrefix = "archive-"
 	fileSuffix = ".parquet"
@@ -129,7 +131,8 @@ func (w *writable) has(entry store.Entry) bool {
 	return there && version >= entry.Version
 }
 
-// hasFailed reports whether an archived entry is in a complete file, perhaps as the failed one that it was one change before.
+// hasFailed reports whether an archived entry is in a complete file, perhaps as the failed one that it was one change
+// before.
 func (w *writable) hasFailed(entry store.Entry) bool {
 	version, there := w.versions[entry.ID]
 	return there && version >= entry.Version-1

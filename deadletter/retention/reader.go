@@ -54,8 +54,8 @@ func (a Archive) Files() ([]string, error) {
 	return names, nil
 }
 
-// Each hands over every entry, file by file, oldest first; an error of visit ends it and is returned. An entry that was taken up again after it was
-// written, and archived later, is there once for each version.
+// Each hands over every entry, file by file, oldest first; an error of visit ends it and is returned. An entry that was
+// taken up again after it was written, and archived later, is there once for each version.
 func (a Archive) Each(ctx context.Context, visit func(Archived) error) error {
 	names, err := a.Files()
 	if err != nil {
@@ -90,7 +90,8 @@ func (a Archive) Get(ctx context.Context, id string) (Archived, error) {
 	return newest, err
 }
 
-// Select returns the newest version of every entry of which that is selected, in the query's order; its page is not looked at.
+// Select returns the newest version of every entry of which that is selected, in the query's order; its page is not
+// looked at.
 func (a Archive) Select(ctx context.Context, query store.Query) ([]Archived, error) {
 	newest := map[string]Archived{}
 	err := a.Each(ctx, func(one Archived) error {
@@ -131,10 +132,13 @@ func inOrder(by string, a, b store.Entry) int {
 // ErrInStore says that an entry needs no restoring: the store has it.
 var ErrInStore = errors.New("the store has it")
 
-// Restore puts an entry back into a store: failed, with its id, its history and its counts, and not tried again of its own accord. ErrInStore where the store has the entry, or another of the same
-// source. It is one write, so that one that was killed has restored the entry or not, and can be done again; at no time is the entry one that a worker may take.
+// Restore puts an entry back into a store: failed, with its id, its history and its counts, and not tried again of its
+// own accord. ErrInStore where the store has the entry, or another of the same source. It is one write, so that one
+// that was killed has restored the entry or not, and can be done again; at no time is the entry one that a worker may
+// take.
 //
-// Its versions go on behind the archived one: by id and version the archive knows what it has, and must not take what becomes of the entry from here on for what was there before.
+// Its versions go on behind the archived one: by id and version the archive knows what it has, and must not take what
+// becomes of the entry from here on for what was there before.
 func Restore(ctx context.Context, one Archived, db store.Store) error {
 	now, err := db.Now(ctx)
 	if err != nil {
@@ -174,7 +178,8 @@ func eachKey(path string, visit func(id string, version int64)) error {
 
 func rows(path string, visit func(row) error) error { return read(path, visit) }
 
-// read hands over the rows of a file, or the columns of them that T has, after it made sure that the file is as it was written.
+// read hands over the rows of a file, or the columns of them that T has, after it made sure that the file is as it was
+// written.
 func read[T any](path string, visit func(T) error) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -208,7 +213,8 @@ func read[T any](path string, visit func(T) error) (err error) {
 	}
 }
 
-// intact compares a file with the sum in its name, and returns its length. The decoder of Parquet must not see a damaged one: it panics.
+// intact compares a file with the sum in its name, and returns its length. The decoder of Parquet must not see a
+// damaged one: it panics.
 func intact(file *os.File) (int64, error) {
 	sum := xxhash.New()
 	size, err := io.Copy(sum, file)

@@ -1,15 +1,16 @@
-// Package retention owns how long dead letters are kept: the table of "Dead Letter Queue Lifecycle", and the Parquet archive that outlives the store. It knows
-// stores by their interface; of Kafka and of workers it knows nothing.
+// Package retention owns how long dead letters are kept: the table of "Dead Letter Queue Lifecycle", and the Parquet
+// archive that outlives the store. It knows stores by their interface; of Kafka and of workers it knows nothing.
 //
 //	resolved ──30 days──▶ gone      failed ──90 days──▶ archive file, archived      archived ──1 year──▶ archive file unless it is in one, gone
 //
 // # Why a crash neither loses nor doubles
 //
-// An entry is written to a file that has another name until it is complete and on the disk (fsync, rename, fsync of the folder); only then is the entry
-// marked as archived, or removed. A crash before the rename leaves a part that the next run deletes, and every entry as it was. A crash after it leaves
-// entries that are in a file and not marked: the next run finds them there, by id and version, and only marks them. Two runs at a time would not find
-// each other's rows: the folder is locked. Marking is a compare-and-set with the version that was written, so that an entry that somebody took up
-// again meanwhile stays as it is; its row stays too, a copy of that version.
+// An entry is written to a file that has another name until it is complete and on the disk (fsync, rename, fsync of the
+// folder); only then is the entry marked as archived, or removed. A crash before the rename leaves a part that the next
+// run deletes, and every entry as it was. A crash after it leaves entries that are in a file and not marked: the next
+// run finds them there, by id and version, and only marks them. Two runs at a time would not find each other's rows:
+// the folder is locked. Marking is a compare-and-set with the version that was written, so that an entry that somebody
+// took up again meanwhile stays as it is; its row stays too, a copy of that version.
 package retention
 
 import (
@@ -32,8 +33,8 @@ const day = 24 * time.Hour
 
 // Policy says how long entries are kept, counted from their last change by the store's clock, and where they go.
 type Policy struct {
-	// Resolved entries are deleted after this time, failed ones archived, archived ones removed. Each must be above 0. Pending ones, those in process
-	// and those that wait for a person stay for ever.
+	// Resolved entries are deleted after this time, failed ones archived, archived ones removed. Each must be above 0.
+	// Pending ones, those in process and those that wait for a person stay for ever.
 	Resolved, Failed, Archived time.Duration
 	// Scale divides these times, at least 1; 0 is 1. At 600 a day takes 2 min 24 s.
 	Scale float64
@@ -245,7 +246,8 @@ func (r *run) mark(ctx context.Context, entries []filed) error {
 	return nil
 }
 
-// remove takes what was archived, and is filed, out of the store. Archived entries don't change, so that what is removed is what was written.
+// remove takes what was archived, and is filed, out of the store. Archived entries don't change, so that what is
+// removed is what was written.
 func (r *run) remove(ctx context.Context, entries []filed) error {
 	for begin := 0; begin < len(entries); begin += r.policy.Batch {
 		some := entries[begin:min(begin+r.policy.Batch, len(entries))]

@@ -298,7 +298,8 @@ func (b *busy) Alter(ctx context.Context, id string, version int64, change store
 	return b.Store.Alter(ctx, id, version, change)
 }
 
-// What somebody takes up again in that moment is left to them, and is written again, as it is then, when it is due again.
+// What somebody takes up again in that moment is left to them, and is written again, as it is then, when it is due
+// again.
 func TestEntriesInUseAreLeftAlone(t *testing.T) {
 	db, c := newStore(t)
 	policy := policyIn(t)
@@ -411,7 +412,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A restore that is killed before any of its changes, and done again, restores the entry once; and however long after it, with locks recovered, no worker is given the entry.
+// A restore that is killed before any of its changes, and done again, restores the entry once; and however long after
+// it, with locks recovered, no worker is given the entry.
 func TestARestoreThatWasKilled(t *testing.T) {
 	for steps, finished := 0, false; !finished; steps++ {
 		db, c := newStore(t)
@@ -490,7 +492,8 @@ func TestWhatIsEditedMeanwhileIsNotArchived(t *testing.T) {
 	}
 }
 
-// What becomes of a restored entry is archived like anything else: the archive does not take it for what it has already.
+// What becomes of a restored entry is archived like anything else: the archive does not take it for what it has
+// already.
 func TestARestoredEntryIsArchivedAgain(t *testing.T) {
 	db, c := newStore(t)
 	policy := policyIn(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// row is an entry in an archive file. Texts are as store.EncodeText writes them, so that every reader of Parquet takes them; a time or a value that there
-// is none of is null.
+// row is an entry in an archive file. Texts are as store.EncodeText writes them, so that every reader of Parquet takes
+// them; a time or a value that there is none of is null.
 type row struct {
 	ID              string    `parquet:"id"`
 	Version         int64     `parquet:"version"`

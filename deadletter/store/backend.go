@@ -1,6 +1,7 @@
 package store
 
-// What every database of dead letters does alike before it writes: filling in and checking a new entry, what may become of one, and where a page of a list ends.
+// What every database of dead letters does alike before it writes: filling in and checking a new entry, what may become
+// of one, and where a page of a list ends.
 
 import (
 	"encoding/base64"
@@ -17,8 +18,9 @@ import (
 // longestTopic is the length of Kafka's longest topic name; a source that is longer is no place in Kafka.
 const longestTopic = 249
 
-// Complete returns a new entry as it is kept: what it leaves out is filled in, as Ingester promises. now is the store's clock. It fails for what can't be kept: a state that no new entry has, an id that is no
-// UUID, an entry that has no place. For a database.
+// Complete returns a new entry as it is kept: what it leaves out is filled in, as Ingester promises. now is the store's
+// clock. It fails for what can't be kept: a state that no new entry has, an id that is no UUID, an entry that has no
+// place. For a database.
 func Complete(entry Entry, now time.Time) (Entry, error) {
 	if entry.State != New {
 		if err := Check(New, entry.State); err != nil {
@@ -96,7 +98,8 @@ func Changeable(from, to State) error {
 	return Check(from, to)
 }
 
-// Alterable says why an entry, as it was read, can't be changed so by whoever saw the version: ErrLocked, ErrStale, *IllegalTransition.
+// Alterable says why an entry, as it was read, can't be changed so by whoever saw the version: ErrLocked, ErrStale,
+// *IllegalTransition.
 func Alterable(entry Entry, version int64, change Change) error {
 	if entry.LockedBy != "" || entry.State == Processing {
 		return fmt.Errorf("%w: %s has %s until %s", ErrLocked, entry.LockedBy, entry.ID, entry.LeaseUntil.UTC().Format(time.RFC3339))

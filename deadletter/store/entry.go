@@ -19,12 +19,14 @@ type Header struct {
 	Value []byte
 }
 
-// Entry is one dead letter in the store: the fields of both documents, "Dead Letter Queue Lifecycle" and the management schema's.
+// Entry is one dead letter in the store: the fields of both documents, "Dead Letter Queue Lifecycle" and the management
+// schema's.
 type Entry struct {
 	// ID is a UUID of the entry's own; Version grows with every change.
 	ID      string
 	Version int64
-	// Source is where the record that failed was consumed; no two entries have the same. A letter that doesn't say has its own place here.
+	// Source is where the record that failed was consumed; no two entries have the same. A letter that doesn't say has
+	// its own place here.
 	Source Place
 	// Letter is where the dead letter itself is; Dialect how it was written, "raw" if nothing could open it.
 	Letter  Place
@@ -32,18 +34,20 @@ type Entry struct {
 
 	EventID      string
 	SubscriberID string
-	// Pattern is the event's, such as "payment.created"; "" if it doesn't say. It is always the one that OriginalEvent names.
+	// Pattern is the event's, such as "payment.created"; "" if it doesn't say. It is always the one that OriginalEvent
+	// names.
 	Pattern string
 	// Key, Value and Headers are the original record's, byte for byte; a nil Key or Value is a null.
 	Key, Value []byte
 	Headers    []Header
-	// OriginalEvent is the value as JSON where it is JSON, otherwise an object that holds it in base64 (see the function of this name). A database may
-	// put its spaces and the order of its fields differently.
+	// OriginalEvent is the value as JSON where it is JSON, otherwise an object that holds it in base64 (see the
+	// function of this name). A database may put its spaces and the order of its fields differently.
 	OriginalEvent json.RawMessage
 
 	Error        Failure
 	RetryHistory []Attempt
-	// RetryCount is how often the consumer had tried, MaxRetries how often it may, DLQRetryCount how often workers have tried since.
+	// RetryCount is how often the consumer had tried, MaxRetries how often it may, DLQRetryCount how often workers have
+	// tried since.
 	RetryCount, MaxRetries, DLQRetryCount int
 	FirstFailedAt, LastFailedAt           time.Time
 
@@ -64,8 +68,8 @@ type Entry struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Problem is nil for an entry that is as it should be, and ErrUnknownStatus where the table has a status that the vocabulary doesn't know: such an
-// entry is shown, but no worker takes it, and it is neither changed nor removed.
+// Problem is nil for an entry that is as it should be, and ErrUnknownStatus where the table has a status that the
+// vocabulary doesn't know: such an entry is shown, but no worker takes it, and it is neither changed nor removed.
 func (e Entry) Problem() error {
 	if e.State.Known() {
 		return nil

@@ -16,9 +16,10 @@ const (
 	maxNumber  = 300
 )
 
-// OriginalEvent returns the event of a record's value as a database can keep it, for people to read and to filter by pattern; the value itself is
-// kept byte for byte beside it. JSON that names this pattern, or any JSON where pattern is "", is its own event; anything else lies as payload
-// (JSON), or payloadBase64, in an object like the management schema's originalEvent, with eventId and pattern.
+// OriginalEvent returns the event of a record's value as a database can keep it, for people to read and to filter by
+// pattern; the value itself is kept byte for byte beside it. JSON that names this pattern, or any JSON where pattern is
+// "", is its own event; anything else lies as payload (JSON), or payloadBase64, in an object like the management
+// schema's originalEvent, with eventId and pattern.
 func OriginalEvent(value []byte, pattern, eventID string) json.RawMessage {
 	payload, kept := keepable(value)
 	if kept && (pattern == "" || EventPattern(payload) == pattern) {
@@ -45,7 +46,8 @@ func OriginalEvent(value []byte, pattern, eventID string) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// EventPattern is the pattern an event names, as the index on it sees it: original_event->>'pattern'. "" if it names none.
+// EventPattern is the pattern an event names, as the index on it sees it: original_event->>'pattern'. "" if it names
+// none.
 func EventPattern(event json.RawMessage) string {
 	var pattern string
 	if json.Unmarshal(field(event, "pattern"), &pattern) != nil {
@@ -129,8 +131,9 @@ func shallow(value []byte) bool {
 
 func notDigit(r rune) bool { return r < '0' || r > '9' }
 
-// escapeJSON replaces what a JSON text may hold and a jsonb column can't: \u0000 becomes the code point EncodeText gives it, and a surrogate
-// without its other half U+FFFD. Private code points that would be taken for escapes can't be told from them here: the value has the bytes.
+// escapeJSON replaces what a JSON text may hold and a jsonb column can't: \u0000 becomes the code point EncodeText
+// gives it, and a surrogate without its other half U+FFFD. Private code points that would be taken for escapes can't be
+// told from them here: the value has the bytes.
 func escapeJSON(value []byte) json.RawMessage {
 	if !bytes.Contains(value, []byte(`\u`)) {
 		return slices.Clone(value)

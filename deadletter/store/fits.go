@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Fits reports whether an entry is one that the query selects, order and page aside: what a database is asked, for entries that are elsewhere.
+// Fits reports whether an entry is one that the query selects, order and page aside: what a database is asked, for
+// entries that are elsewhere.
 func (q Query) Fits(e Entry) bool {
 	oneOf := func(all []string, value string) bool { return len(all) == 0 || slices.Contains(all, value) }
 	same := func(wanted, value string) bool { return wanted == "" || wanted == value }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// State is where an entry is in its life, whatever a document calls it (see Vocabulary). A status word that the vocabulary doesn't know is
-// kept as a State of that word, for which Known is false.
+// State is where an entry is in its life, whatever a document calls it (see Vocabulary). A status word that the
+// vocabulary doesn't know is kept as a State of that word, for which Known is false.
 type State string
 
 // The states of "Dead Letter Queue Lifecycle".
@@ -22,7 +22,8 @@ const (
 	Archived State = "archived"
 )
 
-// New is where an entry comes from that was not in the store, and Gone where one goes to that is removed: no entry has this state.
+// New is where an entry comes from that was not in the store, and Gone where one goes to that is removed: no entry has
+// this state.
 const (
 	New  State = ""
 	Gone State = "gone"
@@ -43,8 +44,9 @@ type Transition struct {
 	ByHand bool
 }
 
-// Transitions is the state machine: the diagram of "Dead Letter Queue Lifecycle", and the changes by hand that its human review and the
-// management schema's administrative operations (reprocessing, discard, manual resolution) ask for; and that what was archived is put back.
+// Transitions is the state machine: the diagram of "Dead Letter Queue Lifecycle", and the changes by hand that its
+// human review and the management schema's administrative operations (reprocessing, discard, manual resolution) ask
+// for; and that what was archived is put back.
 func Transitions() []Transition {
 	return []Transition{
 		{From: New, To: Pending, Why: "max retries exceeded"},

@@ -12,7 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// TestTheDiagram is the state diagram of "Dead Letter Queue Lifecycle" and what the management schema adds, written down a second time.
+// TestTheDiagram is the state diagram of "Dead Letter Queue Lifecycle" and what the management schema adds, written
+// down a second time.
 func TestTheDiagram(t *testing.T) {
 	legal := map[store.State]string{
 		store.New:        "pending failed",

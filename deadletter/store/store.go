@@ -36,7 +36,8 @@ type Lock struct {
 type Change struct {
 	State    State
 	Strategy Strategy
-	// RetryIn is from now, by the store's clock; RetryAt is absolute and excludes it. Neither: not tried again of its own accord.
+	// RetryIn is from now, by the store's clock; RetryAt is absolute and excludes it. Neither: not tried again of its
+	// own accord.
 	RetryIn time.Duration
 	RetryAt time.Time
 	// Retried counts one more DLQ retry; Attempt is added to the history.
@@ -49,31 +50,36 @@ type Change struct {
 	OriginalEvent json.RawMessage
 	Priority      *int
 	Notes         string
-	// Worker and Lease go with Processing, and with it alone: who takes the entry by hand, and for how long. The lock is then Lock{id, Worker, version+1}.
+	// Worker and Lease go with Processing, and with it alone: who takes the entry by hand, and for how long. The lock
+	// is then Lock{id, Worker, version+1}.
 	Worker string
 	Lease  time.Duration
 }
 
 // Ingester takes new dead letters.
 type Ingester interface {
-	// Ingest adds the entries, all or none; it returns when they are durable. Entries whose Source is there already are left out: fresh counts the others.
-	// All become Pending, but for those that are put back as Failed from where they were kept: of these, which no worker may take, Version and the notes stay too. What is missing is filled in:
-	// ID with a new UUID, CreatedAt with the store's clock, Source with Letter, OriginalEvent from Value.
-	// Texts longer than their column are cut, NextRetryAt says when a worker may take it. ErrFull; *IllegalTransition for another state.
+	// Ingest adds the entries, all or none; it returns when they are durable. Entries whose Source is there already are
+	// left out: fresh counts the others. All become Pending, but for those that are put back as Failed from where they
+	// were kept: of these, which no worker may take, Version and the notes stay too. What is missing is filled in: ID
+	// with a new UUID, CreatedAt with the store's clock, Source with Letter, OriginalEvent from Value. Texts longer
+	// than their column are cut, NextRetryAt says when a worker may take it. ErrFull; *IllegalTransition for another
+	// state.
 	Ingest(ctx context.Context, entries []Entry) (fresh int, err error)
 }
 
 // Locker shares entries out among workers.
 type Locker interface {
-	// Claim locks up to limit entries that are due for the worker, highest priority first, then oldest: each by compare-and-set, so that no two workers get one.
-	// An entry that comes back is Processing, with LockedBy, Version and LeaseUntil as stored.
+	// Claim locks up to limit entries that are due for the worker, highest priority first, then oldest: each by
+	// compare-and-set, so that no two workers get one. An entry that comes back is Processing, with LockedBy, Version
+	// and LeaseUntil as stored.
 	Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]Entry, error)
 	// Renew extends the lease; the version stays. ErrLockLost.
 	Renew(ctx context.Context, lock Lock, lease time.Duration) error
-	// Settle unlocks the entry with what became of it. ErrLockLost; *IllegalTransition. A lease that is over doesn't void the lock as long as nobody
-	// else has had the entry: what became of it is known only to this worker.
+	// Settle unlocks the entry with what became of it. ErrLockLost; *IllegalTransition. A lease that is over doesn't
+	// void the lock as long as nobody else has had the entry: what became of it is known only to this worker.
 	Settle(ctx context.Context, lock Lock, change Change) error
-	// Recover returns the entries whose lease is over to Pending, due at once, without counting a retry; it says how many.
+	// Recover returns the entries whose lease is over to Pending, due at once, without counting a retry; it says how
+	// many.
 	Recover(ctx context.Context) (int, error)
 }
 
@@ -88,11 +94,12 @@ type Reader interface {
 
 // Keeper changes entries by hand and removes them.
 type Keeper interface {
-	// Alter changes an unlocked entry that still has this version: by hand, or for retention. The state it has already is an edit. ErrNotFound, ErrLocked,
-	// ErrStale, *IllegalTransition (ErrUnknownStatus where the table has a word that nobody knows).
+	// Alter changes an unlocked entry that still has this version: by hand, or for retention. The state it has already
+	// is an edit. ErrNotFound, ErrLocked, ErrStale, *IllegalTransition (ErrUnknownStatus where the table has a word
+	// that nobody knows).
 	Alter(ctx context.Context, id string, version int64, change Change) error
-	// Remove deletes entries; those that are locked, and those whose status is unknown, stay and are not counted. A letter that is routed again after
-	// its entry was removed is a new entry.
+	// Remove deletes entries; those that are locked, and those whose status is unknown, stay and are not counted. A
+	// letter that is routed again after its entry was removed is a new entry.
 	Remove(ctx context.Context, ids []string) (removed int, err error)
 	Upkeep
 }
@@ -106,8 +113,9 @@ type Upkeep interface {
 	Close() error
 }
 
-// Store is a database of dead letters. Until Migrate has brought its schema up to date every method but Migrate, Now and Close returns ErrNotMigrated;
-// times are kept to the millisecond. All methods are safe for concurrent use, in as many processes as one likes.
+// Store is a database of dead letters. Until Migrate has brought its schema up to date every method but Migrate, Now
+// and Close returns ErrNotMigrated; times are kept to the millisecond. All methods are safe for concurrent use, in as
+// many processes as one likes.
 type Store interface {
 	Ingester
 	Locker
@@ -117,13 +125,13 @@ type Store interface {
 
 // Options go with a database's address.
 type Options struct {
-	// Vocabulary of the status column: VocabularyLifecycle or VocabularyManagement. Migrate writes it into the database; "" is what the database
-	// has, lifecycle for a new one.
+	// Vocabulary of the status column: VocabularyLifecycle or VocabularyManagement. Migrate writes it into the
+	// database; "" is what the database has, lifecycle for a new one.
 	Vocabulary string
 	// Clock replaces the database's own, in tests. The audit keeps to the database's.
 	Clock func() time.Time
-	// Audit lets Migrate add the table dead_letter_audit and triggers that keep every change of an entry there, whoever makes it, for those who watch
-	// from outside.
+	// Audit lets Migrate add the table dead_letter_audit and triggers that keep every change of an entry there, whoever
+	// makes it, for those who watch from outside.
 	Audit bool
 }
 

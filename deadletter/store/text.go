@@ -5,11 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// escapes is where the bytes that a database can't keep in a text are put: 256 code points at the end of a private use area.
+// escapes is where the bytes that a database can't keep in a text are put: 256 code points at the end of a private use
+// area.
 const escapes = 0x10F000
 
-// EncodeText turns a text into one that every database can keep: UTF-8 without NUL. Each byte that can't stay becomes one code point of a
-// private use area, so that DecodeText gives back every byte. A text that can stay is returned as it is.
+// EncodeText turns a text into one that every database can keep: UTF-8 without NUL. Each byte that can't stay becomes
+// one code point of a private use area, so that DecodeText gives back every byte. A text that can stay is returned as
+// it is.
 func EncodeText(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r == 0 || isEscape(r) }) {
 		return text

@@ -11,7 +11,8 @@ import (
 // Class is what kind of error made a dead letter.
 type Class string
 
-// The classes. Transient, with RateLimited and Outage that are tried again in ways of their own, and Permanent are those of "Dead Letter Queue" (management schema).
+// The classes. Transient, with RateLimited and Outage that are tried again in ways of their own, and Permanent are
+// those of "Dead Letter Queue" (management schema).
 const (
 	// Transient: network timeouts, unavailability, database connections, HTTP 5xx.
 	Transient Class = "transient"
@@ -25,7 +26,8 @@ const (
 	Unknown Class = "unknown"
 )
 
-// Strategy returns how errors of the class are tried again, by "Dead Letter Queue Lifecycle": what is unknown or won't go better by itself waits for a person.
+// Strategy returns how errors of the class are tried again, by "Dead Letter Queue Lifecycle": what is unknown or won't
+// go better by itself waits for a person.
 func (c Class) Strategy() store.Strategy {
 	switch c {
 	case Transient:
@@ -39,8 +41,9 @@ func (c Class) Strategy() store.Strategy {
 	return store.ByHand
 }
 
-// Analyse classifies an error by its type, else its code, else its message: the first of the three that says anything decides, since it is the more deliberate.
-// Words are recognised in any spelling: "TIMEOUT_ERROR", "TimeoutException" and "timeout error" are the same.
+// Analyse classifies an error by its type, else its code, else its message: the first of the three that says anything
+// decides, since it is the more deliberate. Words are recognised in any spelling: "TIMEOUT_ERROR", "TimeoutException"
+// and "timeout error" are the same.
 func Analyse(failure store.Failure) Class {
 	for _, text := range []string{failure.Type, failure.Code, failure.Message} {
 		if class := classify(words(text)); class != Unknown {
@@ -53,7 +56,8 @@ func Analyse(failure store.Failure) Class {
 // maxAnalysed bounds the text that is looked at, in bytes: messages may hold whole stack traces.
 const maxAnalysed = 8 << 10
 
-// words returns the text in lower case, its words divided by single spaces, with a space at either end. A word ends where the next one begins with a capital letter.
+// words returns the text in lower case, its words divided by single spaces, with a space at either end. A word ends
+// where the next one begins with a capital letter.
 func words(text string) string {
 	text = text[:min(len(text), maxAnalysed)]
 	out := make([]rune, 0, len(text)+8)
@@ -78,8 +82,9 @@ func words(text string) string {
 	return string(out)
 }
 
-// classify finds the first class that one of its phrases names. The order is from the particular to the general: "connection pool exhausted" is an outage although a
-// connection error is transient, and "429 too many requests" no mere client error.
+// classify finds the first class that one of its phrases names. The order is from the particular to the general:
+// "connection pool exhausted" is an outage although a connection error is transient, and "429 too many requests" no
+// mere client error.
 func classify(text string) Class {
 	for _, rule := range [...]struct {
 		class   Class

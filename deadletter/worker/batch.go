@@ -24,7 +24,8 @@ type hold struct {
 	clock func() time.Time // of this process
 
 	mu sync.Mutex
-	// until is when the lease is over unless it is renewed, by this process's own clock and counted from before the store was asked: never later than the store's.
+	// until is when the lease is over unless it is renewed, by this process's own clock and counted from before the
+	// store was asked: never later than the store's.
 	until      time.Time
 	lost, over bool
 }
@@ -76,7 +77,8 @@ type batch struct {
 	done chan struct{}
 }
 
-// newBatch arranges the end of the work: once ctx ends, retries have three quarters of the grace, settling has all of it.
+// newBatch arranges the end of the work: once ctx ends, retries have three quarters of the grace, settling has all of
+// it.
 func newBatch(ctx context.Context, m *member, entries []store.Entry, at moment) *batch {
 	trying, stopTrying := context.WithCancel(context.WithoutCancel(ctx))
 	settling, stopSettling := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,7 +177,8 @@ func (b *batch) giveBack(each *hold) {
 	b.conclude(each, change, nil)
 }
 
-// try executes the retry and settles the entry with what came of it. A lock that may be over isn't worked with: somebody else may have the entry by now.
+// try executes the retry and settles the entry with what came of it. A lock that may be over isn't worked with:
+// somebody else may have the entry by now.
 func (b *batch) try(each *hold, strategy store.Strategy) {
 	if !each.isOurs() {
 		b.Logger.Error().Str("worker", b.name).Str("entry", each.lock.ID).Msg("the lock's lease was over before the retry began; the dead letter is left to its recovery")

@@ -15,13 +15,15 @@ import (
 // DefaultCallTimeout is how long a downstream may take for its answer, as for the reference consumer.
 const DefaultCallTimeout = 2 * time.Second
 
-// Call tries an entry by calling the downstream with the original value, as the reference consumer does: what the downstream answers decides.
+// Call tries an entry by calling the downstream with the original value, as the reference consumer does: what the
+// downstream answers decides.
 type Call struct {
 	handler consumer.Handler
 	timeout time.Duration
 }
 
-// NewCall returns a Retrier that POSTs to {base}/v1/attempt and waits for an answer no longer than timeout (> 0). See consumer.HTTPHandler.
+// NewCall returns a Retrier that POSTs to {base}/v1/attempt and waits for an answer no longer than timeout (> 0). See
+// consumer.HTTPHandler.
 func NewCall(base string, timeout time.Duration) (*Call, error) {
 	if timeout <= 0 {
 		return nil, errors.New("the time for a retry's answer must be more than 0s")

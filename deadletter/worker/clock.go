@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// Clock runs Scale times as fast as the real one, so that hours of strategy pass in seconds: at 600 a minute takes 100 ms. The zero Clock is the real one.
+// Clock runs Scale times as fast as the real one, so that hours of strategy pass in seconds: at 600 a minute takes 100
+// ms. The zero Clock is the real one.
 type Clock struct {
 	// Scale is at least 1; 0 is 1.
 	Scale float64
-	// Origin is when the scaled calendar and the real one agree; the zero time: at each real midnight, UTC. So all clocks of one scale agree with each other, wherever
-	// they run, and with a whole number for a scale the time of day goes on over midnight without a jump.
+	// Origin is when the scaled calendar and the real one agree; the zero time: at each real midnight, UTC. So all
+	// clocks of one scale agree with each other, wherever they run, and with a whole number for a scale the time of day
+	// goes on over midnight without a jump.
 	Origin time.Time
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// Observer is told what happens to entries: metrics and notifications hang on it. Its methods are called by several goroutines and must not block for long.
+// Observer is told what happens to entries: metrics and notifications hang on it. Its methods are called by several
+// goroutines and must not block for long.
 type Observer interface {
 	// Ingested: the entries are durable, so many of which are fresh.
 	Ingested(entries []store.Entry, fresh int)
@@ -42,7 +43,8 @@ func (o Observers) Settled(entry store.Entry, change store.Change) {
 type Settings struct {
 	// Workers is how many work side by side; each claims batches of its own.
 	Workers int
-	// PollInterval is the time between two looks for entries that are due; a worker that got a whole batch looks again at once.
+	// PollInterval is the time between two looks for entries that are due; a worker that got a whole batch looks again
+	// at once.
 	PollInterval time.Duration
 	// BatchSize is how many entries are claimed at a time; Concurrency how many of them are tried at a time.
 	BatchSize, Concurrency int
@@ -54,7 +56,8 @@ type Settings struct {
 	Grace time.Duration
 }
 
-// DefaultSettings returns those of "Dead Letter Queue Lifecycle": three workers that look every 30 s and take ten entries.
+// DefaultSettings returns those of "Dead Letter Queue Lifecycle": three workers that look every 30 s and take ten
+// entries.
 func DefaultSettings() Settings {
 	return Settings{Workers: 3, PollInterval: 30 * time.Second, BatchSize: 10, Concurrency: 5, Lease: 5 * time.Minute, Grace: 5 * time.Second}
 }
@@ -86,7 +89,8 @@ type Config struct {
 	// Observer may be nil.
 	Observer Observer
 	Logger   zerolog.Logger
-	// Clock is what the machine's clock shows, in tests one that is wrong; nil: time.Now. It measures how much time has passed: what is due, and whose a lock is, the store's clock decides.
+	// Clock is what the machine's clock shows, in tests one that is wrong; nil: time.Now. It measures how much time has
+	// passed: what is due, and whose a lock is, the store's clock decides.
 	Clock func() time.Time
 }
 
@@ -130,7 +134,8 @@ func poolName() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])
 }
 
-// Declares returns what a pool of workers and its router promise and what they don't, for people and for those who judge them.
+// Declares returns what a pool of workers and its router promise and what they don't, for people and for those who
+// judge them.
 func Declares() []string {
 	return []string{
 		"router: at least once out of Kafka, exactly once into the store: an offset is committed after its entry is durable, and the store keeps one entry per source coordinate",

@@ -35,7 +35,8 @@ type LetterContext struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// maxFirstStack bounds the stack of a FirstError, in bytes: a document of a database may be as long as it may be already.
+// maxFirstStack bounds the stack of a FirstError, in bytes: a document of a database may be as long as it may be
+// already.
 const maxFirstStack = 64 << 10
 
 // FirstError is the error that a record was dead-lettered for.
@@ -46,7 +47,8 @@ type FirstError struct {
 	StackTrace string `json:"stackTrace,omitempty"`
 }
 
-// keepFirst returns the error's context with the error itself in it, unless an earlier one is there. A context that is no object stays as it is.
+// keepFirst returns the error's context with the error itself in it, unless an earlier one is there. A context that is
+// no object stays as it is.
 func keepFirst(before store.Failure) json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	if len(before.Context) > 0 && json.Unmarshal(before.Context, &fields) != nil || fields == nil || fields["firstError"] != nil {
@@ -69,8 +71,9 @@ func letterContext(entry store.Entry) (said LetterContext) {
 	return said
 }
 
-// newEntry makes an entry of a letter. It holds the record as the dialect prepares it for a replay: key, value and headers as they were before the record failed. Two entries of one
-// letter are equal but for what the dialect draws by chance.
+// newEntry makes an entry of a letter. It holds the record as the dialect prepares it for a replay: key, value and
+// headers as they were before the record failed. Two entries of one letter are equal but for what the dialect draws by
+// chance.
 func newEntry(letter *kgo.Record, name string, opener deadletter.Opener) store.Entry {
 	place := store.Place{Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset}
 	failure, missing := opener.Open(letter)

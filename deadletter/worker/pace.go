@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Pace spaces retries evenly, for all workers that share it; what was late is not caught up. The zero Pace doesn't wait.
+// Pace spaces retries evenly, for all workers that share it; what was late is not caught up. The zero Pace doesn't
+// wait.
 type Pace struct {
 	// Rate is retries per real second; 0: as fast as it goes.
 	Rate float64

@@ -18,7 +18,8 @@ const (
 	maxMemory = 0.85
 )
 
-// Health is what a health probe answers: the fields of systemState, and what else the conditions ask for. A field that is missing is unknown, and its condition isn't met.
+// Health is what a health probe answers: the fields of systemState, and what else the conditions ask for. A field that
+// is missing is unknown, and its condition isn't met.
 type Health struct {
 	// CircuitBreaker is CLOSED, OPEN or HALF_OPEN.
 	CircuitBreaker *string `json:"circuitBreaker"`
@@ -80,7 +81,8 @@ func NewProbe(address string) (*Probe, error) {
 		return nil, errors.New("the health probe needs an http:// or https:// URL that answers GET with JSON such as " +
 			`{"circuitBreaker":"CLOSED","cpuUsage":0.4,"memoryUsage":0.5,"dbConnectionsAvailable":8}`)
 	}
-	// A client of its own, without kept connections: nothing is left behind, and a server that was restarted is found at once.
+	// A client of its own, without kept connections: nothing is left behind, and a server that was restarted is found
+	// at once.
 	return &Probe{url: address, client: &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
 }
 

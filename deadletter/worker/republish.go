@@ -20,8 +20,8 @@ type Producer interface {
 	Produce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
 }
 
-// Republish tries an entry by producing the record that its dialect prepares for a replay; it is dealt with once the broker has acknowledged it. If it fails again, it becomes
-// a new dead letter.
+// Republish tries an entry by producing the record that its dialect prepares for a replay; it is dealt with once the
+// broker has acknowledged it. If it fails again, it becomes a new dead letter.
 type Republish struct {
 	Producer Producer
 	// To is where the records go; "": each to the topic its dialect names.
@@ -29,15 +29,17 @@ type Republish struct {
 }
 
 const (
-	// deliveryTimeout is when a record is given up that was certainly not written. One that may have been is not given up: to write it again in another retry would be to
-	// write it twice, so the retry waits, its lock renewed, until the broker answers.
+	// deliveryTimeout is when a record is given up that was certainly not written. One that may have been is not given
+	// up: to write it again in another retry would be to write it twice, so the retry waits, its lock renewed, until
+	// the broker answers.
 	deliveryTimeout = 10 * time.Second
 	// lastAnswer is how long an answer is waited for after the retry was told to end.
 	lastAnswer = 100 * time.Millisecond
 )
 
-// ProducerOptions are what the client of a Republish is opened with: an idempotent producer, so that a write that the broker didn't answer and that is sent again is one
-// record, and one that gives an unknown topic up soon. connection is what it needs beside the addresses to reach the brokers (SASL, TLS).
+// ProducerOptions are what the client of a Republish is opened with: an idempotent producer, so that a write that the
+// broker didn't answer and that is sent again is one record, and one that gives an unknown topic up soon. connection is
+// what it needs beside the addresses to reach the brokers (SASL, TLS).
 func ProducerOptions(bootstrap []string, connection ...kgo.Opt) []kgo.Opt {
 	connection = append([]kgo.Opt{kgo.SeedBrokers(bootstrap...), kgo.ClientID("dlqbench-dlq")}, connection...)
 	return slices.Concat(connection, kafkaio.Writing(connection), []kgo.Opt{
@@ -86,7 +88,8 @@ func (r *Republish) produce(ctx context.Context, record *kgo.Record) error {
 	}
 }
 
-// ProduceError says what follows from a producer's error (not nil): Permanent if it will be the same next time, otherwise Transient.
+// ProduceError says what follows from a producer's error (not nil): Permanent if it will be the same next time,
+// otherwise Transient.
 func ProduceError(topic string, err error) *RetryError {
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
@@ -98,7 +101,8 @@ func ProduceError(topic string, err error) *RetryError {
 	return &RetryError{Class: Transient, Err: fmt.Errorf("republishing to %s: %w", topic, err)}
 }
 
-// Prepare returns the record that a replay of the entry produces: as the letter's dialect prepared it, to where the dialect says. Its error says that nobody knows where to.
+// Prepare returns the record that a replay of the entry produces: as the letter's dialect prepared it, to where the
+// dialect says. Its error says that nobody knows where to.
 func Prepare(entry store.Entry) (*kgo.Record, error) {
 	record := original(entry)
 	record.Offset, record.Topic = 0, letterContext(entry).ReplayTopic

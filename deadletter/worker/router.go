@@ -79,9 +79,11 @@ func (c RouterConfig) validate() error {
 	return nil
 }
 
-// Route takes dead letters into the store until ctx ends. An offset is committed only after all entries below it are durable, and the store leaves out sources that it has: so each letter
-// is in the store exactly once, however often the router is killed, its partitions move or the letters are delivered. While the store is down or full nothing is committed and nothing is
-// dropped: the same letters are offered again, with growing pauses, and the log says so at level error.
+// Route takes dead letters into the store until ctx ends. An offset is committed only after all entries below it are
+// durable, and the store leaves out sources that it has: so each letter is in the store exactly once, however often the
+// router is killed, its partitions move or the letters are delivered. While the store is down or full nothing is
+// committed and nothing is dropped: the same letters are offered again, with growing pauses, and the log says so at
+// level error.
 func Route(ctx context.Context, config RouterConfig) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -129,7 +131,8 @@ type router struct {
 	client  *kgo.Client
 	reader  kafkaio.Reader
 	trouble trouble
-	// size is how many letters are offered to the store at a time: it is halved when they are refused, so that one that can't be stored is found and named.
+	// size is how many letters are offered to the store at a time: it is halved when they are refused, so that one that
+	// can't be stored is found and named.
 	size int
 
 	mu sync.Mutex
@@ -208,7 +211,8 @@ func (r *router) assignment() map[topicPartition]int {
 	return fetched
 }
 
-// store makes letters durable, from the first on, and says how many: it comes back only when some are, or with ctx's error.
+// store makes letters durable, from the first on, and says how many: it comes back only when some are, or with ctx's
+// error.
 func (r *router) store(ctx context.Context, letters []*kgo.Record) (int, error) {
 	for failures := 1; ; failures++ {
 		batch := letters[:min(r.size, len(letters))]
@@ -220,7 +224,8 @@ func (r *router) store(ctx context.Context, letters []*kgo.Record) (int, error) 
 		}
 		r.refused(batch, err)
 		r.size = max(1, len(batch)/2)
-		// A rebalance needn't wait for the store: whoever owns the partitions then is offered the same letters, and the store takes each once.
+		// A rebalance needn't wait for the store: whoever owns the partitions then is offered the same letters, and the
+		// store takes each once.
 		r.client.AllowRebalance()
 		if err := sleep(ctx, pause(failures)); err != nil {
 			return 0, err
@@ -286,7 +291,8 @@ func (r *router) dialect(letter *kgo.Record) (string, deadletter.Opener) {
 	return r.Dialect, dialect
 }
 
-// commit notes that the letters are in the store. A partition that was taken away since they were fetched is somebody else's: a commit would turn its progress back.
+// commit notes that the letters are in the store. A partition that was taken away since they were fetched is somebody
+// else's: a commit would turn its progress back.
 func (r *router) commit(ctx context.Context, letters []*kgo.Record, fetched map[topicPartition]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -88,7 +88,8 @@ func TestDuplicatesAndDisorderMakeOneEntryEach(t *testing.T) {
 	}
 }
 
-// A router that dies between the store's answer and the commit delivers its letters again; so does one whose commits are refused.
+// A router that dies between the store's answer and the commit delivers its letters again; so does one whose commits
+// are refused.
 func TestLettersThatComeAgainAreLeftOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -151,7 +152,8 @@ func TestAStoppedRouterDoesNotWaitForItsStore(t *testing.T) {
 	}
 }
 
-// While one router waits for its store the group goes on: another takes over, and the first one, whose store is back, must not turn its progress back.
+// While one router waits for its store the group goes on: another takes over, and the first one, whose store is back,
+// must not turn its progress back.
 func TestPartitionsMoveAwayFromARouterThatWaits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -178,7 +180,8 @@ func TestPartitionsMoveAwayFromARouterThatWaits(t *testing.T) {
 	}
 }
 
-// A partition that was taken away and given back since its letters were fetched is not the one they were fetched of: whoever had it meanwhile may be further.
+// A partition that was taken away and given back since its letters were fetched is not the one they were fetched of:
+// whoever had it meanwhile may be further.
 func TestWhatWasTakenAwayIsNotCommitted(t *testing.T) {
 	log := &kafkatest.Log{}
 	at := topicPartition{dlqTopic, 0}
@@ -299,7 +302,8 @@ func TestDialectsThatAreNamedAreHeld(t *testing.T) {
 	}
 }
 
-// What hexkit's letters say decides where their replay goes; several retries of one entry have one event id, so that a repeated one can be told.
+// What hexkit's letters say decides where their replay goes; several retries of one entry have one event id, so that a
+// repeated one can be told.
 func TestReplaysGoWhereTheDialectSays(t *testing.T) {
 	t.Parallel()
 	hexkit := deadletter.Hexkit{}

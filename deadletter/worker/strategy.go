@@ -15,7 +15,8 @@ const MaxRetries = 5
 // conditionWait is the nominal wait before conditions are looked at again that were not met.
 const conditionWait = time.Minute
 
-// Backoff returns the nominal waits of the immediate strategy: before the n-th retry, from 0, as "Dead Letter Queue Lifecycle" has them.
+// Backoff returns the nominal waits of the immediate strategy: before the n-th retry, from 0, as "Dead Letter Queue
+// Lifecycle" has them.
 func Backoff() []time.Duration {
 	return []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour}
 }
@@ -45,8 +46,8 @@ func (o OffPeak) validate() error {
 // horizon is how many days are looked through for an off-peak hour; a zone may leave out a whole day.
 const horizon = 4
 
-// Next returns the first off-peak hour that begins after the time. An hour that the zone's clocks leave out (in spring) is passed over; one that they repeat (in
-// autumn) counts once, when it comes first.
+// Next returns the first off-peak hour that begins after the time. An hour that the zone's clocks leave out (in spring)
+// is passed over; one that they repeat (in autumn) counts once, when it comes first.
 func (o OffPeak) Next(after time.Time) time.Time {
 	local := after.In(o.Zone)
 	var next time.Time
@@ -94,13 +95,15 @@ func (o OffPeak) Within(at time.Time) bool {
 	return !exists || at.Sub(start) < time.Hour
 }
 
-// Strategies decide when an entry is tried and what becomes of it then. It is a value without state: the same entry and time give the same answer.
+// Strategies decide when an entry is tried and what becomes of it then. It is a value without state: the same entry and
+// time give the same answer.
 type Strategies struct {
 	Clock   Clock
 	OffPeak OffPeak
 	// MaxRetries is how often workers try an entry, ≥ 1.
 	MaxRetries int
-	// Probed: the conditions of conditional retries can be looked at. Without a probe such entries are tried with the immediate strategy's waits.
+	// Probed: the conditions of conditional retries can be looked at. Without a probe such entries are tried with the
+	// immediate strategy's waits.
 	Probed bool
 }
 
@@ -116,7 +119,8 @@ func (s Strategies) validate() error {
 	return errors.Join(s.Clock.validate(), s.OffPeak.validate())
 }
 
-// First returns the strategy of a new entry and when it is due; the zero time: at once, to be handed to a person or to have its conditions looked at.
+// First returns the strategy of a new entry and when it is due; the zero time: at once, to be handed to a person or to
+// have its conditions looked at.
 func (s Strategies) First(failure store.Failure, now time.Time) (store.Strategy, time.Time) {
 	strategy := Analyse(failure).Strategy()
 	switch {
@@ -136,7 +140,8 @@ func (s Strategies) due(strategy store.Strategy, retries int, now time.Time) tim
 	return now.Add(s.Clock.Real(waits[min(retries, len(waits)-1)]))
 }
 
-// Step is what a worker does with an entry that it has claimed: it tries it, unless Instead says what to settle it with.
+// Step is what a worker does with an entry that it has claimed: it tries it, unless Instead says what to settle it
+// with.
 type Step struct {
 	Strategy store.Strategy
 	Instead  *store.Change
@@ -144,7 +149,8 @@ type Step struct {
 	Why string
 }
 
-// Before decides about an entry that is due. unmet is asked only for conditional entries, and says which condition isn't met, "" if all are.
+// Before decides about an entry that is due. unmet is asked only for conditional entries, and says which condition
+// isn't met, "" if all are.
 func (s Strategies) Before(entry store.Entry, now time.Time, unmet func() string) Step {
 	strategy := entry.Strategy
 	if strategy == "" { // whoever wrote the entry didn't analyse it
@@ -171,7 +177,8 @@ func (s Strategies) Before(entry store.Entry, now time.Time, unmet func() string
 	return Step{Strategy: strategy}
 }
 
-// After returns what an entry is settled with that was tried; failed is nil after a success. By says who tried it, as the history has it.
+// After returns what an entry is settled with that was tried; failed is nil after a success. By says who tried it, as
+// the history has it.
 func (s Strategies) After(entry store.Entry, attempt store.Attempt, failed *RetryError, now time.Time) store.Change {
 	change := store.Change{Strategy: attempt.Strategy, Retried: true, Attempt: &attempt}
 	if failed == nil {

@@ -22,8 +22,9 @@ const (
 	complainEvery = 5 * time.Second
 )
 
-// Run works until ctx ends, then stops in order within Settings.Grace: nothing more is claimed, what was claimed and not begun is given back, retries under way are awaited
-// and settled. Trouble with the store or the downstream doesn't end it: it is logged, and goes on with growing pauses.
+// Run works until ctx ends, then stops in order within Settings.Grace: nothing more is claimed, what was claimed and
+// not begun is given back, retries under way are awaited and settled. Trouble with the store or the downstream doesn't
+// end it: it is logged, and goes on with growing pauses.
 func Run(ctx context.Context, config Config) error {
 	if config.Name == "" {
 		config.Name = poolName()
@@ -119,7 +120,8 @@ func (m *member) round(ctx context.Context) (int, error) {
 	return len(entries), nil
 }
 
-// moment is one point in time on two clocks; local was read first, so what is reckoned from it is never before the store's time.
+// moment is one point in time on two clocks; local was read first, so what is reckoned from it is never before the
+// store's time.
 type moment struct {
 	local, store time.Time
 	clock        func() time.Time // that of local
@@ -130,7 +132,8 @@ func (m moment) now() time.Time { return m.store.Add(m.clock().Sub(m.local)) }
 
 func (m *member) lease() time.Duration { return m.Strategies.Clock.Real(m.Settings.Lease) }
 
-// work brings the claimed entries to an end and returns when none is held any more. at is a moment before they were locked.
+// work brings the claimed entries to an end and returns when none is held any more. at is a moment before they were
+// locked.
 func (m *member) work(ctx context.Context, entries []store.Entry, at moment) {
 	b := newBatch(ctx, m, entries, at)
 	defer b.cancel()
@@ -154,9 +157,11 @@ func (m *member) work(ctx context.Context, entries []store.Entry, at moment) {
 	beating.Wait()
 }
 
-// settle writes what became of an entry, again and again until the store says something about it or the time for it is over; it reports whether the entry is settled.
+// settle writes what became of an entry, again and again until the store says something about it or the time for it is
+// over; it reports whether the entry is settled.
 //
-// An answer that got lost must not look like a lost lock: store settles, answer lost, settle again → ErrLockLost. So the entry is asked whether it has our attempt.
+// An answer that got lost must not look like a lost lock: store settles, answer lost, settle again → ErrLockLost. So
+// the entry is asked whether it has our attempt.
 func (m *member) settle(ctx context.Context, each *hold, change store.Change) error {
 	for failures := 1; ; failures++ {
 		asking, cancel := context.WithTimeout(ctx, answerLimit)

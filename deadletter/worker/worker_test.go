@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkatest"
 )
 
-// fakeStore keeps entries in memory, so that hours pass in a bubble of fake time; the real stores are tested where they are. fault, if set, is asked before (and, as "after OP", after)
-// each operation.
+// fakeStore keeps entries in memory, so that hours pass in a bubble of fake time; the real stores are tested where they
+// are. fault, if set, is asked before (and, as "after OP", after) each operation.
 type fakeStore struct {
 	mu      sync.Mutex
 	entries []*store.Entry
@@ -466,7 +466,8 @@ func TestTheScheduleIsTheStores(t *testing.T) {
 	})
 }
 
-// The store is away when the result is to be written, and when it answers again somebody else has had the entry: that is a lost lock, however like a lost answer it looks.
+// The store is away when the result is to be written, and when it answers again somebody else has had the entry: that
+// is a lost lock, however like a lost answer it looks.
 func TestALockLostWhileTheStoreIsAwayIsNoLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, result := range []error{nil, errors.New("down")} {

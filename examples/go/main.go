@@ -1,6 +1,6 @@
-// A Kafka consumer that retries and dead-letters, to start from. One worker per partition takes its records in order: it calls the
-// downstream, retries in place with backoff, writes what keeps failing to the dead-letter topic, waits until that is acknowledged,
-// and only then lets the offset be committed.
+// A Kafka consumer that retries and dead-letters, to start from. One worker per partition takes its records in order:
+// it calls the downstream, retries in place with backoff, writes what keeps failing to the dead-letter topic, waits
+// until that is acknowledged, and only then lets the offset be committed.
 package main
 
 import (
@@ -59,9 +59,11 @@ func main() {
 		// No partition may be taken away between a poll and the hand-over of what it returned.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsRevoked(c.revoked), kgo.OnPartitionsLost(c.lost),
-		// Dead letters: idempotent, acknowledged by all replicas (both are the defaults), sent again soon when no answer comes.
+		// Dead letters: idempotent, acknowledged by all replicas (both are the defaults), sent again soon when no
+		// answer comes.
 		kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(2*time.Second),
-		// As large as the broker takes by default (message.max.bytes): a dead letter is larger than its record, by the headers.
+		// As large as the broker takes by default (message.max.bytes): a dead letter is larger than its record, by the
+		// headers.
 		kgo.ProducerBatchMaxBytes(maxLetter),
 		// Whoever reads dead letters need not have franz-go's default codec, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -97,8 +99,8 @@ func (c *consumer) run(ctx context.Context) {
 	}
 }
 
-// hand gives a batch to the partition's worker, and fetches no more of this partition until the batch is finished: the poll loop never
-// waits for a slow partition, so the others go on.
+// hand gives a batch to the partition's worker, and fetches no more of this partition until the batch is finished: the
+// poll loop never waits for a slow partition, so the others go on.
 func (c *consumer) hand(p kgo.FetchTopicPartition) {
 	c.client.PauseFetchPartitions(map[string][]int32{p.Topic: {p.Partition}})
 	c.mu.Lock()

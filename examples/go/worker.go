@@ -59,8 +59,8 @@ type failure struct {
 	retryAfter         time.Duration
 }
 
-// process brings a record to its end: success, a business failure, or an acknowledged dead letter. It returns false when the worker
-// was stopped before.
+// process brings a record to its end: success, a business failure, or an acknowledged dead letter. It returns false
+// when the worker was stopped before.
 func (w *worker) process(record *kgo.Record) bool {
 	for attempt := 1; w.ctx.Err() == nil; attempt++ {
 		failed := w.attempt(record)
@@ -83,7 +83,8 @@ func backoff(n int) time.Duration {
 	return min(firstBackoff<<(n-1), maxBackoff) + rand.N(backoffJitter)
 }
 
-// attempt calls the downstream once. An attempt that has begun is brought to its end, also when the worker is to stop: it is short.
+// attempt calls the downstream once. An attempt that has begun is brought to its end, also when the worker is to stop:
+// it is short.
 func (w *worker) attempt(record *kgo.Record) *failure {
 	request, err := http.NewRequest(http.MethodPost, w.url, bytes.NewReader(record.Value))
 	if err != nil {
@@ -115,8 +116,8 @@ func (w *worker) attempt(record *kgo.Record) *failure {
 	}
 }
 
-// deadLetter writes the record to the dead-letter topic and returns when that is acknowledged; it does not give up. It returns false
-// when the worker was stopped before.
+// deadLetter writes the record to the dead-letter topic and returns when that is acknowledged; it does not give up. It
+// returns false when the worker was stopped before.
 func (w *worker) deadLetter(record *kgo.Record, attempts int, reason string) bool {
 	for w.ctx.Err() == nil {
 		err := w.write(letter(w.dlqTopic, record, attempts, reason))
@@ -131,8 +132,8 @@ func (w *worker) deadLetter(record *kgo.Record, attempts int, reason string) boo
 
 var errStopped = errors.New("stopped before it was acknowledged")
 
-// write produces a record and waits for its acknowledgement. The client sends it again by itself for as long as that may help; that
-// no answer has come yet is an error to be seen all the same.
+// write produces a record and waits for its acknowledgement. The client sends it again by itself for as long as that
+// may help; that no answer has come yet is an error to be seen all the same.
 func (w *worker) write(record *kgo.Record) error {
 	acknowledged := make(chan error, 1)
 	w.client.Produce(w.ctx, record, func(_ *kgo.Record, err error) { acknowledged <- err })
@@ -163,8 +164,9 @@ func letter(topic string, record *kgo.Record, attempts int, reason string) *kgo.
 	return &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value, Headers: append(ownHeaders(record.Headers, added), added...)}
 }
 
-// ownHeaders are the application's. A letter that was put back and fails again must not carry two failures: it has all of the added headers, and the last of
-// each is left out. A record that has only some of the names has them from its application.
+// ownHeaders are the application's. A letter that was put back and fails again must not carry two failures: it has all
+// of the added headers, and the last of each is left out. A record that has only some of the names has them from its
+// application.
 func ownHeaders(headers, added []kgo.RecordHeader) []kgo.RecordHeader {
 	last := map[string]int{}
 	for i, header := range headers {

@@ -1,6 +1,6 @@
-// Package broker breaks brokers as the schedule says: it stops, kills, pauses and restarts them, and moves what they lead and coordinate. It
-// owns the order of breaking and mending and what is reported of them; how it is done is the business of the cluster it is given, and
-// the package knows nothing of clusters.
+// Package broker breaks brokers as the schedule says: it stops, kills, pauses and restarts them, and moves what they
+// lead and coordinate. It owns the order of breaking and mending and what is reported of them; how it is done is the
+// business of the cluster it is given, and the package knows nothing of clusters.
 package broker
 
 import (
@@ -15,8 +15,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Stopper takes brokers off the net and brings them back. StopBroker and KillBroker return once the broker's port is confirmed to refuse
-// connections, with what that changed for clients, counted; StartBroker once it is confirmed to accept them.
+// Stopper takes brokers off the net and brings them back. StopBroker and KillBroker return once the broker's port is
+// confirmed to refuse connections, with what that changed for clients, counted; StartBroker once it is confirmed to
+// accept them.
 type Stopper interface {
 	StopBroker(ctx context.Context, id int32) (changed map[string]int, err error)
 	KillBroker(ctx context.Context, id int32) (changed map[string]int, err error)
@@ -45,24 +46,27 @@ type Brokers interface {
 
 // Injector makes broker faults. It implements faults.Injector.
 //
-// Effects: what the cluster says that it changed for clients ("connections closed", "leaders moved", "requests held"). A broker that nobody had to do with
-// has none, however well it was stopped. With any, also "broker stopped" or "broker killed", and "broker started", each with the time
-// that it took until confirmed, in ns.
+// Effects: what the cluster says that it changed for clients ("connections closed", "leaders moved", "requests held").
+// A broker that nobody had to do with has none, however well it was stopped. With any, also "broker stopped" or "broker
+// killed", and "broker started", each with the time that it took until confirmed, in ns.
 type Injector struct {
 	brokers Brokers
 	group   string
 }
 
-// NewInjector returns an injector for the brokers of a cluster; group is the subject's consumer group, whose coordinator can be moved.
+// NewInjector returns an injector for the brokers of a cluster; group is the subject's consumer group, whose
+// coordinator can be moved.
 func NewInjector(brokers Brokers, group string) *Injector {
 	return &Injector{brokers: brokers, group: group}
 }
 
-// startLimit bounds how long starting a broker again may take in Inject, where it must also happen when the run is interrupted.
+// startLimit bounds how long starting a broker again may take in Inject, where it must also happen when the run is
+// interrupted.
 const startLimit = 45 * time.Second
 
-// Inject breaks a broker. Heal starts a stopped or killed one again, lets a paused one go on, and gives it back the leaders that were moved, if
-// the fault has a duration. A restart is over before Inject returns; a coordinator stays where it was moved.
+// Inject breaks a broker. Heal starts a stopped or killed one again, lets a paused one go on, and gives it back the
+// leaders that were moved, if the fault has a duration. A restart is over before Inject returns; a coordinator stays
+// where it was moved.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec := active.Spec.Broker
 	if spec == nil {
@@ -157,7 +161,8 @@ func (i *Injector) moveLeaders(ctx context.Context, active faults.Active, id int
 		return stays, nil
 	}
 	return func(ctx context.Context) error {
-		// That they come back is a change like the first, and counts with it, but only what a broker gave away can come back.
+		// That they come back is a change like the first, and counts with it, but only what a broker gave away can come
+		// back.
 		returned, err := i.brokers.ReturnLeaders(ctx, id)
 		if len(moved) > 0 {
 			report(active, returned)

@@ -1,5 +1,6 @@
-// Package downstream breaks what the subject calls: while a fault is in force the oracle answers late, otherwise than planned, or not at all.
-// The package decides what becomes of an attempt; how the oracle does it, and everything else about the oracle, is none of its business.
+// Package downstream breaks what the subject calls: while a fault is in force the oracle answers late, otherwise than
+// planned, or not at all. The package decides what becomes of an attempt; how the oracle does it, and everything else
+// about the oracle, is none of its business.
 package downstream
 
 import (
@@ -12,11 +13,12 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Oracle is the downstream as a fault changes it. Each method returns what ends the change and lets go what it holds. Functions given to it
-// are called concurrently.
+// Oracle is the downstream as a fault changes it. Each method returns what ends the change and lets go what it holds.
+// Functions given to it are called concurrently.
 type Oracle interface {
-	// Answer makes rule answer attempts: the attempt-th (from 1) of record. OutcomeNone leaves it to rules that were added later, and
-	// then to the plan; OutcomeTimeout leaves it unanswered until the change ends. The duration is the wait that OutcomeRateLimited asks for.
+	// Answer makes rule answer attempts: the attempt-th (from 1) of record. OutcomeNone leaves it to rules that were
+	// added later, and then to the plan; OutcomeTimeout leaves it unanswered until the change ends. The duration is the
+	// wait that OutcomeRateLimited asks for.
 	Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func())
 	// Slow makes every attempt wait; seen is called for each.
 	Slow(by time.Duration, seen func()) (end func())
@@ -24,11 +26,12 @@ type Oracle interface {
 	ErrorText(kind string, seen func()) (end func(), err error)
 }
 
-// Injector makes the faults of kind "downstream". It implements faults.Injector. Faults may overlap: delays add up, and of those that answer
-// attempts the first that wants to does, in the order in which they began.
+// Injector makes the faults of kind "downstream". It implements faults.Injector. Faults may overlap: delays add up, and
+// of those that answer attempts the first that wants to does, in the order in which they began.
 //
-// Effects, the first of a kind as it happens and the others at heal, by what happened to attempts: "attempts answered 503" (400, 422, 429), "attempts left unanswered", "attempts reset",
-// "answers delayed", "error texts changed". What did not happen is not reported.
+// Effects, the first of a kind as it happens and the others at heal, by what happened to attempts: "attempts answered
+// 503" (400, 422, 429), "attempts left unanswered", "attempts reset", "answers delayed", "error texts changed". What
+// did not happen is not reported.
 type Injector struct{ oracle Oracle }
 
 // NewInjector returns an injector for the oracle.

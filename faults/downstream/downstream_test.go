@@ -173,7 +173,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	}
 }
 
-// In any stretch of time no more pass than came in at the rate, and the bucket's contents; and a caller who keeps below the rate always passes.
+// In any stretch of time no more pass than came in at the rate, and the bucket's contents; and a caller who keeps below
+// the rate always passes.
 func TestBucketKeepsTheRate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rate := rapid.Float64Range(0.1, 5000).Draw(r, "rate")

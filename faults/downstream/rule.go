@@ -51,8 +51,8 @@ func limited(spec faults.RateLimit) (rule, error) {
 	}, nil
 }
 
-// bucket is a token bucket: it starts full, fills at a rate, and holds what comes in a tenth of a second (one token at least), so that the
-// limit is felt at once by whoever exceeds it.
+// bucket is a token bucket: it starts full, fills at a rate, and holds what comes in a tenth of a second (one token at
+// least), so that the limit is felt at once by whoever exceeds it.
 type bucket struct {
 	rate, size float64
 
@@ -81,8 +81,8 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// mixed draws each attempt's outcome from the seed, the record and the attempt's number alone, so that the same attempts fail in the same way
-// whatever their order.
+// mixed draws each attempt's outcome from the seed, the record and the attempt's number alone, so that the same
+// attempts fail in the same way whatever their order.
 func mixed(spec faults.Errors, seed uint64) (rule, error) {
 	shares := []struct {
 		outcome history.Outcome

@@ -7,8 +7,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// tally counts what a fault did to attempts. The first of each kind is reported as it happens, so that the history shows from when on the fault was
-// felt; the others at its end, because each by itself would be more than the history is good for.
+// tally counts what a fault did to attempts. The first of each kind is reported as it happens, so that the history
+// shows from when on the fault was felt; the others at its end, because each by itself would be more than the history
+// is good for.
 type tally struct {
 	active faults.Active
 	// answered by outcome; those left to others count under OutcomeNone and are not reported.
@@ -53,7 +54,8 @@ func (t *tally) add(count *atomic.Int64, what string) {
 	}
 }
 
-// report writes down what happened besides the first of each kind. An attempt that is being answered just now may be missed.
+// report writes down what happened besides the first of each kind. An attempt that is being answered just now may be
+// missed.
 func (t *tally) report() {
 	rest := func(count *atomic.Int64, what string) {
 		if more := count.Load() - 1; more > 0 && what != "" {

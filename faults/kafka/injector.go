@@ -24,8 +24,8 @@ type Injector struct {
 // NewInjector returns an injector without rules. topics are the run's, to find which ones have a role.
 func NewInjector(topics []history.Topic) *Injector { return &Injector{topics: topics} }
 
-// Inject puts the fault's rule in force. Heal takes it back, lets go what it holds, closes connections with a withheld response, and
-// returns when that is done.
+// Inject puts the fault's rule in force. Heal takes it back, lets go what it holds, closes connections with a withheld
+// response, and returns when that is done.
 func (in *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
 	if active.Spec.Kafka == nil {
 		return nil, errors.New("making a Kafka fault: the fault is not of kind kafka")

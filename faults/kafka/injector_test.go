@@ -274,7 +274,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A whole fault on an embedded Kafka: a client's dead letters are refused, held, lost, and go through again after each heal.
+// A whole fault on an embedded Kafka: a client's dead letters are refused, held, lost, and go through again after each
+// heal.
 func TestFaultsOnTheWire(t *testing.T) {
 	log, in := &eventLog{}, NewInjector(runTopics())
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "r.dlq"))

@@ -216,8 +216,8 @@ func TestTheClientIDIsMatched(t *testing.T) {
 	}
 }
 
-// In a session (KIP-227) a Fetch names only what has changed; the partitions of the session are matched and refused all the same, and the session
-// goes on after the fault.
+// In a session (KIP-227) a Fetch names only what has changed; the partitions of the session are matched and refused all
+// the same, and the session goes on after the fault.
 func TestFetchSessionsAreMatched(t *testing.T) {
 	s, first := newStage(t), 1
 	client := s.dial()
@@ -308,7 +308,8 @@ func TestWhatCanBeMade(t *testing.T) {
 	}
 }
 
-// What is closed or lost is what matches and what follows on its connection; what was asked before is answered and recorded so.
+// What is closed or lost is what matches and what follows on its connection; what was asked before is answered and
+// recorded so.
 func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
 	for name, spec := range map[string]faults.Kafka{
 		"close": {API: "Produce", Close: true, Nth: 2}, "drop_request": {API: "Produce", DropRequest: true, Nth: 2},

@@ -320,7 +320,8 @@ func throttleOf(response kmsg.Response) int32 {
 	return millis
 }
 
-// kindsOf are the kinds of the events that are recorded of an API's requests and answers, none for those of which nothing is.
+// kindsOf are the kinds of the events that are recorded of an API's requests and answers, none for those of which
+// nothing is.
 func kindsOf(api string) [2]history.Kind {
 	switch api {
 	case "Produce":
@@ -387,7 +388,8 @@ func actions() map[string]promise {
 	}
 }
 
-// Every action on every request: what the client gets, what the broker sees, what the history says, what is reported of it.
+// Every action on every request: what the client gets, what the broker sees, what the history says, what is reported of
+// it.
 func TestEveryActionOnEveryRequest(t *testing.T) {
 	for _, api := range []string{
 		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat",

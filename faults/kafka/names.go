@@ -32,8 +32,8 @@ func ValidAPI(name string) error {
 	return err
 }
 
-// ValidError returns an error when requests of the API can't be answered with an error code in the broker's place, because their
-// response has none for the request as a whole.
+// ValidError returns an error when requests of the API can't be answered with an error code in the broker's place,
+// because their response has none for the request as a whole.
 func ValidError(api string) error {
 	key, err := apiKey(api)
 	if err != nil {

@@ -68,7 +68,8 @@ func (r *rule) act(x *tap.Exchange) (action tap.Action, hit bool) {
 	return action, true
 }
 
-// note reports what the fault did, when it did it: a delay is reported when it ends, which is when the fault is healed at the latest.
+// note reports what the fault did, when it did it: a delay is reported when it ends, which is when the fault is healed
+// at the latest.
 func (r *rule) note(effect tap.Effect, held time.Duration, instance int) {
 	what := map[tap.Effect]string{
 		tap.EffectAnswered:       "requests answered " + r.name,
@@ -82,7 +83,8 @@ func (r *rule) note(effect tap.Effect, held time.Duration, instance int) {
 	r.active.Effect(what, 1, held.Nanoseconds(), instance)
 }
 
-// begin counts a matching request, draws whether it is hit and, if so, counts it as held. A rule that is over hits nothing.
+// begin counts a matching request, draws whether it is hit and, if so, counts it as held. A rule that is over hits
+// nothing.
 func (r *rule) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +132,8 @@ func (r *rule) heal(ctx context.Context) error {
 	}
 }
 
-// hits is the k-th decision of a fault: true for the given share of all k. It depends on nothing but its arguments (splitmix64, Steele et
-// al. 2014), so the same seed decides the same way however requests interleave.
+// hits is the k-th decision of a fault: true for the given share of all k. It depends on nothing but its arguments
+// (splitmix64, Steele et al. 2014), so the same seed decides the same way however requests interleave.
 func hits(seed, k uint64, share float64) bool {
 	z := seed + (k+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

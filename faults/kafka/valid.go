@@ -12,7 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/tap"
 )
 
-// What requests can be told apart by; the other ways of matching (client id, instance, version, count, share) work for all.
+// What requests can be told apart by; the other ways of matching (client id, instance, version, count, share) work for
+// all.
 const (
 	withTopics     = "Produce, Fetch, OffsetCommit, TxnOffsetCommit, Metadata"
 	withPartitions = "Produce, Fetch, OffsetCommit, TxnOffsetCommit"
@@ -23,8 +24,9 @@ const (
 // longestThrottle is what throttle_time_ms can say.
 const longestThrottle = math.MaxInt32 * time.Millisecond
 
-// Valid returns an error that says what to write when the fault can't be made, whatever the run: a request or an error that does not exist, an
-// action that is not possible for the request, something to match by that the request does not have, no or several actions.
+// Valid returns an error that says what to write when the fault can't be made, whatever the run: a request or an error
+// that does not exist, an action that is not possible for the request, something to match by that the request does not
+// have, no or several actions.
 func Valid(spec faults.Kafka) error {
 	key, err := apiKey(spec.API)
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// throttle is a toxic that limits the bandwidth of a link: all its connections share the rate, separately for each direction.
-// toxiproxy's own limits each connection by itself, counts in whole kB/s, takes less than one for no limit, and logs through
-// a global logger.
+// throttle is a toxic that limits the bandwidth of a link: all its connections share the rate, separately for each
+// direction. toxiproxy's own limits each connection by itself, counts in whole kB/s, takes less than one for no limit,
+// and logs through a global logger.
 type throttle struct{ pacer *pacer }
 
 var _ toxics.Toxic = (*throttle)(nil)
 
-// pieceTime is the time after which part of a large chunk is handed on, so that data trickles rather than comes in bursts.
+// pieceTime is the time after which part of a large chunk is handed on, so that data trickles rather than comes in
+// bursts.
 const pieceTime = 20 * time.Millisecond
 
 // Pipe hands on each piece when the link has had the time to carry it.

@@ -8,8 +8,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// delay is a toxic that holds each chunk back, from when it was read on. toxiproxy's own counts in whole milliseconds, draws its jitter from
-// a global source, and two of them on one link don't add up to what they should.
+// delay is a toxic that holds each chunk back, from when it was read on. toxiproxy's own counts in whole milliseconds,
+// draws its jitter from a global source, and two of them on one link don't add up to what they should.
 type delay struct {
 	latency, jitter time.Duration
 	source          *rand.Rand
@@ -21,8 +21,8 @@ func newDelay(f *fault, source *rand.Rand) *delay {
 	return &delay{latency: f.spec.Latency.D(), jitter: f.spec.Jitter.D(), source: source}
 }
 
-// Pipe hands each chunk on when it is due, stamped with that time, from which a further delay counts. When interrupted it hands on at
-// once, with the stamp as it came.
+// Pipe hands each chunk on when it is due, stamped with that time, from which a further delay counts. When interrupted
+// it hands on at once, with the stamp as it came.
 func (d *delay) Pipe(stub *toxics.ToxicStub) {
 	for {
 		select {

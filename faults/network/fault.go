@@ -108,8 +108,8 @@ func directionsOf(kind kind, name string) ([stream.NumDirections]bool, error) {
 	return both, fmt.Errorf("%q is no direction: write requests, responses or both", name)
 }
 
-// selects reports whether the connection with this number on its link is among those that are hit. It is drawn from the fault's seed and
-// the number alone, so the same seed hits the same connections, in whatever order they are asked for.
+// selects reports whether the connection with this number on its link is among those that are hit. It is drawn from the
+// fault's seed and the number alone, so the same seed hits the same connections, in whatever order they are asked for.
 func (f *fault) selects(number uint64) bool {
 	return f.share >= 1 || rand.New(rand.NewPCG(f.seed, ^number)).Float64() < f.share
 }

@@ -346,7 +346,8 @@ func TestHalfOpenGoesOnSwallowing(t *testing.T) {
 	conn.reset()
 }
 
-// The connection to the upstream comes about only when the fault is in force already: then its far side is gone just the same.
+// The connection to the upstream comes about only when the fault is in force already: then its far side is gone just
+// the same.
 func TestHalfOpenWhileDialing(t *testing.T) {
 	ended, proceed := make(chan struct{}), make(chan struct{})
 	upstream := serve(t, func(conn net.Conn) {
@@ -604,7 +605,8 @@ func TestWhatBreaksComesBeforeEverythingElse(t *testing.T) {
 	}
 }
 
-// A limit counts what arrives: what a silent link swallows does not, and what a slow one still carries is delivered before the cut.
+// A limit counts what arrives: what a silent link swallows does not, and what a slow one still carries is delivered
+// before the cut.
 func TestLimitDataWithOthers(t *testing.T) {
 	address, received := recorder(t)
 	link := newTestLink(t, address)

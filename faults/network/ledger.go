@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ledger adds up what a fault did and reports it from time to time: per chunk it would be more than the history is good for. Only the first of
-// each kind is reported at once, so that the history shows from when on the fault was felt.
+// ledger adds up what a fault did and reports it from time to time: per chunk it would be more than the history is good
+// for. Only the first of each kind is reported at once, so that the history shows from when on the fault was felt.
 type ledger struct {
 	active faults.Active
 
@@ -76,7 +76,8 @@ func (l *ledger) close() {
 	l.report()
 }
 
-// report writes down what was added since the last time: what is done to bytes by their number, all else by how often it was done. What did not happen has no entry, so nothing is ever reported as zero.
+// report writes down what was added since the last time: what is done to bytes by their number, all else by how often
+// it was done. What did not happen has no entry, so nothing is ever reported as zero.
 func (l *ledger) report() {
 	l.mu.Lock()
 	entries := l.entries

@@ -10,16 +10,18 @@ import (
 
 // line is the way that the chunks of one direction take while faults shape it: toxics one after the other, then a writer.
 //
-// Nothing in it can hang. Every stub ends when its input ends, which the pump sees to. A toxic that waits is interrupted when its
-// fault is healed or the pair closed. One that can't hand on waits for the writer, which waits for a peer to read, as a
-// plain write would, but after a failed write swallows everything; and closing the pair makes writes fail.
+// Nothing in it can hang. Every stub ends when its input ends, which the pump sees to. A toxic that waits is
+// interrupted when its fault is healed or the pair closed. One that can't hand on waits for the writer, which waits for
+// a peer to read, as a plain write would, but after a failed write swallows everything; and closing the pair makes
+// writes fail.
 type line struct {
 	input chan *stream.StreamChunk
 	wg    sync.WaitGroup
 	stop  []func() bool
 }
 
-// onTheWay is how many chunks a line with latency holds: a slow link goes on taking data. toxiproxy's latency holds as many.
+// onTheWay is how many chunks a line with latency holds: a slow link goes on taking data. toxiproxy's latency holds as
+// many.
 const onTheWay = 1024
 
 // newLine returns a line with a stage for each of the faults: latencies, then bandwidths, then slicers.
@@ -49,7 +51,8 @@ func newLine(m *pump, shapers []*fault) *line {
 		output = l.stage(m.pair, output, &throttle{pacer: &f.pacers[m.direction]}, f)
 	}
 	for _, f := range slicers {
-		// Without a variation of the size nothing in it is random. It halves what is too large until the pieces are not.
+		// Without a variation of the size nothing in it is random. It halves what is too large until the pieces are
+		// not.
 		slicer := &toxics.SlicerToxic{AverageSize: int(f.spec.Slicer.Size.Bytes()), Delay: int(f.spec.Slicer.Delay.D().Microseconds())}
 		output = l.stage(m.pair, output, slicer, f)
 	}
@@ -57,8 +60,8 @@ func newLine(m *pump, shapers []*fault) *line {
 	return l
 }
 
-// stage runs a fault's toxic until its input ends; when the fault has been healed, or the pair closed, what is still under way and what
-// follows passes at once.
+// stage runs a fault's toxic until its input ends; when the fault has been healed, or the pair closed, what is still
+// under way and what follows passes at once.
 func (l *line) stage(p *pair, input <-chan *stream.StreamChunk, toxic toxics.Toxic, f *fault) <-chan *stream.StreamChunk {
 	output := make(chan *stream.StreamChunk)
 	stub := toxics.NewToxicStub(input, output)
@@ -82,8 +85,8 @@ func (l *line) stage(p *pair, input <-chan *stream.StreamChunk, toxic toxics.Tox
 	return output
 }
 
-// write writes what comes out of the toxics. It reads on after a failure, so that nobody waits for it. What was on its way when the direction
-// fell silent is swallowed like what follows.
+// write writes what comes out of the toxics. It reads on after a failure, so that nobody waits for it. What was on its
+// way when the direction fell silent is swallowed like what follows.
 func (m *pump) write(output <-chan *stream.StreamChunk) {
 	failed := false
 	for chunk := range output {

@@ -13,9 +13,9 @@ import (
 
 // Link forwards TCP connections from a port of its own to an upstream, and breaks them when told to.
 //
-// The port stays open while the link is down, and connections are reset as soon as they are accepted: closing it could let
-// another process take it, and attempts that the kernel refuses can't be counted, so nobody could tell whether the fault was
-// ever felt.
+// The port stays open while the link is down, and connections are reset as soon as they are accepted: closing it could
+// let another process take it, and attempts that the kernel refuses can't be counted, so nobody could tell whether the
+// fault was ever felt.
 type Link struct {
 	name, upstream string
 	dial           dialFunc
@@ -41,8 +41,8 @@ const (
 	acceptPause = 5 * time.Millisecond
 )
 
-// NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port; it need not be there yet. name
-// is for errors ("broker 1").
+// NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port; it need not be there
+// yet. name is for errors ("broker 1").
 func NewLink(name, upstream string) (*Link, error) {
 	return newLink(name, upstream, (&net.Dialer{Timeout: dialLimit}).DialContext)
 }
@@ -71,8 +71,8 @@ func (l *Link) Connections() int {
 	return len(l.pairs)
 }
 
-// Close ends the link and all its connections. It waits for nobody who does not read or write; an error means that something of
-// the link was still running after 5 s.
+// Close ends the link and all its connections. It waits for nobody who does not read or write; an error means that
+// something of the link was still running after 5 s.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -165,7 +165,8 @@ func (l *Link) snapshot(match func(*pair) bool) []*pair {
 	return pairs
 }
 
-// add brings a fault into force. What it does to existing connections is done after it holds, so that none slips through.
+// add brings a fault into force. What it does to existing connections is done after it holds, so that none slips
+// through.
 func (l *Link) add(f *fault) {
 	l.mu.Lock()
 	f.existing = l.accepted
@@ -192,11 +193,12 @@ func closeAll(pairs []*pair, because *fault, withReset bool) {
 	}
 }
 
-// remove ends a fault. Connections that lost data to it are reset, unless another fault keeps them silent: then they are when that one
-// ends. All others go on as if the fault had not been.
+// remove ends a fault. Connections that lost data to it are reset, unless another fault keeps them silent: then they
+// are when that one ends. All others go on as if the fault had not been.
 //
-// A pump that swallows first marks its connection, then looks whether it is still to be silent; here the fault first leaves the set, then
-// marked connections are sought. So one of the two finds it: no connection lives on with a hole in its stream.
+// A pump that swallows first marks its connection, then looks whether it is still to be silent; here the fault first
+// leaves the set, then marked connections are sought. So one of the two finds it: no connection lives on with a hole in
+// its stream.
 func (l *Link) remove(f *fault) {
 	l.mu.Lock()
 	set := slices.DeleteFunc(slices.Clone(l.inForce()), func(other *fault) bool { return other == f })

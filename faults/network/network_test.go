@@ -133,8 +133,8 @@ func (p peer) expect(text string) {
 	}
 }
 
-// silent asserts that nothing arrives for a while, and that the connection stays open. That it is a short while makes the test
-// weaker, never wrong.
+// silent asserts that nothing arrives for a while, and that the connection stays open. That it is a short while makes
+// the test weaker, never wrong.
 func (p peer) silent() {
 	p.t.Helper()
 	_ = p.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -190,7 +190,8 @@ type clock struct{ base time.Time }
 
 func (c clock) Now() time.Duration { return time.Since(c.base) }
 
-// inject breaks the links and returns what reports, and the heal (which fails the test if it fails or is not called in time).
+// inject breaks the links and returns what reports, and the heal (which fails the test if it fails or is not called in
+// time).
 func inject(t testing.TB, spec faults.Network, links ...*Link) (*effects, func()) {
 	t.Helper()
 	spec.Link = "test"
@@ -415,8 +416,9 @@ func TestTimeoutSwallowsAndCutsOnlyWhatItHoled(t *testing.T) {
 	}
 }
 
-// Clients write counters all the time while faults that lose data come and go, two at a time, with faults that hold data back. What a
-// server receives on one connection must be a stretch without a hole: 1, 2, 3, … up to wherever it ended.
+// Clients write counters all the time while faults that lose data come and go, two at a time, with faults that hold
+// data back. What a server receives on one connection must be a stretch without a hole: 1, 2, 3, … up to wherever it
+// ended.
 func TestNoConnectionOutlivesAHole(t *testing.T) {
 	var mu sync.Mutex
 	received, holes := 0, 0
@@ -614,7 +616,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	}
 }
 
-// stall makes connections whose client never reads while the server sends without end, until every buffer on the way is full.
+// stall makes connections whose client never reads while the server sends without end, until every buffer on the way is
+// full.
 func stall(t *testing.T, count int) (*Link, []peer) {
 	t.Helper()
 	full := make(chan struct{}, count)

@@ -32,8 +32,8 @@ func newPair(l *Link, number uint64, client *net.TCPConn) *pair {
 	return p
 }
 
-// serve connects to the upstream and forwards until both directions have ended. An upstream that can't be reached shows to the
-// client as a reset.
+// serve connects to the upstream and forwards until both directions have ended. An upstream that can't be reached shows
+// to the client as a reset.
 func (p *pair) serve() {
 	defer p.link.forget(p)
 	defer p.close(nil, false)
@@ -54,8 +54,8 @@ func (p *pair) serve() {
 	wg.Wait()
 }
 
-// attach enters the upstream connection; it reports false, and closes it, when the pair was closed meanwhile. One that was half-opened
-// meanwhile has no far side, but is served: what the client sends must go somewhere.
+// attach enters the upstream connection; it reports false, and closes it, when the pair was closed meanwhile. One that
+// was half-opened meanwhile has no far side, but is served: what the client sends must go somewhere.
 func (p *pair) attach(upstream *net.TCPConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +70,8 @@ func (p *pair) attach(upstream *net.TCPConn) bool {
 	return true
 }
 
-// halve closes the upstream's side because of a fault that keeps the client's side silent. It is called when that fault is in force, so
-// that the pumps know why the upstream is gone.
+// halve closes the upstream's side because of a fault that keeps the client's side silent. It is called when that fault
+// is in force, so that the pumps know why the upstream is gone.
 func (p *pair) halve(because *fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,8 +88,8 @@ func (p *pair) halve(because *fault) {
 	}
 }
 
-// close closes both connections, with a RST if asked for. Only the first call does, and it counts for the fault that is the reason
-// (nil: none is), before the client can notice.
+// close closes both connections, with a RST if asked for. Only the first call does, and it counts for the fault that is
+// the reason (nil: none is), before the client can notice.
 func (p *pair) close(because *fault, withReset bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *pair) silencer(direction stream.Direction) *fault {
 	return nil
 }
 
-// swallow notes that data of a direction that is to be silent is dropped. It reports false when it is not to be silent any more: then
-// the connection has to be cut. See Link.remove for the order.
+// swallow notes that data of a direction that is to be silent is dropped. It reports false when it is not to be silent
+// any more: then the connection has to be cut. See Link.remove for the order.
 func (p *pair) swallow(direction stream.Direction, size int) bool {
 	p.holed[direction].Store(true)
 	for _, f := range p.link.inForce() {
@@ -144,8 +144,8 @@ func (p *pair) lost() bool {
 	return false
 }
 
-// hold waits while a direction is silent: not even the end of its stream passes. Where data was lost it waits until the connection has been
-// cut, which whoever ended the silence does.
+// hold waits while a direction is silent: not even the end of its stream passes. Where data was lost it waits until the
+// connection has been cut, which whoever ended the silence does.
 func (p *pair) hold(direction stream.Direction) {
 	for f := p.silencer(direction); f != nil && p.ctx.Err() == nil; f = p.silencer(direction) {
 		select {

@@ -11,8 +11,9 @@ import (
 	"github.com/Shopify/toxiproxy/v2/stream"
 )
 
-// What a pump reads at once at most: smallRead, and up to largeRead when there is always more than that and no fault in force. Bulk then
-// takes half the processor time; the many connections that carry little stay small, and so does what a fault holds back.
+// What a pump reads at once at most: smallRead, and up to largeRead when there is always more than that and no fault in
+// force. Bulk then takes half the processor time; the many connections that carry little stay small, and so does what a
+// fault holds back.
 const (
 	smallRead = 32 << 10
 	largeRead = 256 << 10
@@ -26,13 +27,14 @@ type pump struct {
 	pair      *pair
 	direction stream.Direction
 	from, to  *net.TCPConn
-	// set is what was in force when the pump last looked, hits the faults of it that touch this direction, shapers those of hits that
-	// the line was made for. No line: data is written as it is read.
+	// set is what was in force when the pump last looked, hits the faults of it that touch this direction, shapers
+	// those of hits that the line was made for. No line: data is written as it is read.
 	set     *[]*fault
 	hits    []*fault
 	shapers []*fault
 	line    *line
-	// jitters and carried are what faults keep for this direction: their source of jitter, and how many bytes they have counted.
+	// jitters and carried are what faults keep for this direction: their source of jitter, and how many bytes they have
+	// counted.
 	jitters map[*fault]*rand.Rand
 	carried map[*fault]int64
 }
@@ -41,7 +43,8 @@ func newPump(p *pair, direction stream.Direction, from, to *net.TCPConn) *pump {
 	return &pump{pair: p, direction: direction, from: from, to: to, jitters: map[*fault]*rand.Rand{}, carried: map[*fault]int64{}}
 }
 
-// run forwards until the end of the stream, which it passes on: an end as an end, anything else as a reset of both sides.
+// run forwards until the end of the stream, which it passes on: an end as an end, anything else as a reset of both
+// sides.
 func (m *pump) run() {
 	err := m.forward()
 	m.finish()
@@ -90,7 +93,8 @@ func wider(buffer []byte) []byte {
 	return make([]byte, length)
 }
 
-// pass sends a chunk on its way: first what breaks connections, then what swallows data, then what cuts it short, then what slows it down.
+// pass sends a chunk on its way: first what breaks connections, then what swallows data, then what cuts it short, then
+// what slows it down.
 func (m *pump) pass(chunk []byte) error {
 	read := m.follow()
 	for _, f := range m.hits {
@@ -117,7 +121,8 @@ func (m *pump) pass(chunk []byte) error {
 	return errCut
 }
 
-// follow looks which faults are in force. When those that shape the stream have changed it waits until everything that was given to the
+// follow looks which faults are in force. When those that shape the stream have changed it waits until everything that
+// was given to the
 // line has been written, and makes another. It returns when the chunk at hand was read, if there is a fault.
 func (m *pump) follow() (read time.Time) {
 	for set := m.pair.link.faults.Load(); ; set = m.pair.link.faults.Load() {
@@ -173,7 +178,8 @@ func (m *pump) limit(chunk []byte) (passes []byte, limiting *fault) {
 	return chunk, limiting
 }
 
-// send writes a chunk, or gives it to the line. A peer that is gone must not show while the direction has fallen silent meanwhile.
+// send writes a chunk, or gives it to the line. A peer that is gone must not show while the direction has fallen silent
+// meanwhile.
 func (m *pump) send(chunk []byte, read time.Time) error {
 	if m.line != nil {
 		for _, f := range m.shapers {

@@ -8,7 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// A link that carries bulk reads ever larger pieces, but what a fault holds back is in small ones again: a line holds many of them.
+// A link that carries bulk reads ever larger pieces, but what a fault holds back is in small ones again: a line holds
+// many of them.
 func TestPiecesAreSmallWhileAFaultIsInForce(t *testing.T) {
 	link := newTestLink(t, serve(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }))
 	conn := dial(t, link)

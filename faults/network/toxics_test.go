@@ -74,7 +74,8 @@ func TestLatencyToxicWaitsTheLatencyAndTheSeededJitter(t *testing.T) {
 	}
 }
 
-// Over any chunks and any rate, also below 1 kB/s, the last byte leaves exactly when the link has had the time for all of them.
+// Over any chunks and any rate, also below 1 kB/s, the last byte leaves exactly when the link has had the time for all
+// of them.
 func TestThrottleKeepsTheRate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rate := rapid.Int64Range(1, 10<<20).Draw(r, "rate")

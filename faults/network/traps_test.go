@@ -43,8 +43,9 @@ func within(t *testing.T, what string, do func()) {
 	}
 }
 
-// Trap 1: toxiproxy deadlocks when a peer does not read. Here, with three clients that do not read and every buffer on the way full, faults of
-// every kind come and go, alone and on top of each other, new connections are served, and the link closes, in the middle of a fault too.
+// Trap 1: toxiproxy deadlocks when a peer does not read. Here, with three clients that do not read and every buffer on
+// the way full, faults of every kind come and go, alone and on top of each other, new connections are served, and the
+// link closes, in the middle of a fault too.
 func TestTrapPeerThatDoesNotRead(t *testing.T) {
 	for name, spec := range everyFault() {
 		t.Run(name, func(t *testing.T) {
@@ -75,8 +76,8 @@ func TestTrapPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Trap 2: toxiproxy's reset sends FIN on connections that existed before it. Here a client that waits for an answer, and one that sends after the
-// fault began, both see ECONNRESET, whether or not they had read everything.
+// Trap 2: toxiproxy's reset sends FIN on connections that existed before it. Here a client that waits for an answer,
+// and one that sends after the fault began, both see ECONNRESET, whether or not they had read everything.
 func TestTrapResetIsATrueReset(t *testing.T) {
 	for name, spec := range everyFault() {
 		if spec.Down || spec.Reset || spec.LimitData > 0 {
@@ -115,8 +116,8 @@ func TestTrapResetIsATrueReset(t *testing.T) {
 	})
 }
 
-// Trap 3: toxiproxy dials inside its accept loop. Here an upstream that takes a connection attempt and never answers it holds up nobody else,
-// faults reach the connections that wait for it, and closing does not wait for the dial.
+// Trap 3: toxiproxy dials inside its accept loop. Here an upstream that takes a connection attempt and never answers it
+// holds up nobody else, faults reach the connections that wait for it, and closing does not wait for the dial.
 func TestTrapDialsAreNotSerial(t *testing.T) {
 	upstream := echoServer(t)
 	var dials atomic.Int32
@@ -192,8 +193,8 @@ func TestTrapDeadUpstream(t *testing.T) {
 	dial(t, link).echo("hello")
 }
 
-// Trap 4: toxiproxy draws toxicity and jitter from a global source. Here the same seed gives, connection by connection, the same choice and the
-// same delays, through the whole of a link; another seed gives others.
+// Trap 4: toxiproxy draws toxicity and jitter from a global source. Here the same seed gives, connection by connection,
+// the same choice and the same delays, through the whole of a link; another seed gives others.
 func TestTrapToxicityAndJitterReplayFromTheSeed(t *testing.T) {
 	run := func(seed uint64) (hits []bool, jitters []time.Duration) {
 		link := newTestLink(t, echoServer(t))
@@ -248,7 +249,8 @@ func (e *effects) total(what string) int {
 	return e.counts[what]
 }
 
-// Trap 5: twenty clients that stalled and were then reset left sixty goroutines. Here none is left, although the link lives on.
+// Trap 5: twenty clients that stalled and were then reset left sixty goroutines. Here none is left, although the link
+// lives on.
 func TestTrapNoGoroutineIsLeftBehindByStalledClients(t *testing.T) {
 	for name, spec := range everyFault() {
 		t.Run(name, func(t *testing.T) {

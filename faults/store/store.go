@@ -1,5 +1,6 @@
-// Package store breaks the dead-letter store that a run brings: its database, its workers' clocks, and what comes to its routers. It owns the order of breaking and mending and
-// what is reported of them; how it is done is the business of whoever runs the store.
+// Package store breaks the dead-letter store that a run brings: its database, its workers' clocks, and what comes to
+// its routers. It owns the order of breaking and mending and what is reported of them; how it is done is the business
+// of whoever runs the store.
 package store
 
 import (
@@ -12,8 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Database is the store's server. Stop ends it in order, Crash without a goodbye; both return when it is gone, with the number of connections that ended with it.
-// Resume starts it again on its data and returns when it answers.
+// Database is the store's server. Stop ends it in order, Crash without a goodbye; both return when it is gone, with the
+// number of connections that ended with it. Resume starts it again on its data and returns when it answers.
 type Database interface {
 	Stop(ctx context.Context) (connections int, err error)
 	Crash(ctx context.Context) (connections int, err error)
@@ -22,27 +23,32 @@ type Database interface {
 
 // Workers are those of the store, by number.
 type Workers interface {
-	// SetClock starts a worker again with its clock ahead by offset (negative: behind; 0: right), and returns when it is ready.
+	// SetClock starts a worker again with its clock ahead by offset (negative: behind; 0: right), and returns when it
+	// is ready.
 	SetClock(ctx context.Context, worker int, offset time.Duration) error
 	// Locks is how many entries the worker was seen to lock so far.
 	Locks(worker int) int
 }
 
-// Letters are the dead letters in their topic. Repeat writes a share of those that are there once more, shuffled, and returns when they are acknowledged: how many
-// there are, and how many of them come behind one that was first written after them.
+// Letters are the dead letters in their topic. Repeat writes a share of those that are there once more, shuffled, and
+// returns when they are acknowledged: how many there are, and how many of them come behind one that was first written
+// after them.
 type Letters interface {
 	Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error)
 }
 
-// Health is what the workers' health probe answers. Unhealthy lets it say what is wrong, until end is called, which returns how often it said so.
+// Health is what the workers' health probe answers. Unhealthy lets it say what is wrong, until end is called, which
+// returns how often it said so.
 type Health interface {
 	Unhealthy(ctx context.Context, how string) (end func() (answered int), err error)
 }
 
 // Injector makes faults of the kind store. It implements faults.Injector.
 //
-// Effects: "connections to the database ended", and only with some of these "database stopped" (or "database crashed") and "database started", each with the time that it
-// took, in ns; "entries locked by a worker whose clock is wrong", with the worker; "health probes answered with what is wrong"; "dead letters written again" and "dead letters written after one that was younger".
+// Effects: "connections to the database ended", and only with some of these "database stopped" (or "database crashed")
+// and "database started", each with the time that it took, in ns; "entries locked by a worker whose clock is wrong",
+// with the worker; "health probes answered with what is wrong"; "dead letters written again" and "dead letters written
+// after one that was younger".
 type Injector struct {
 	Database Database // nil: it can't be stopped
 	Workers  Workers
@@ -50,10 +56,12 @@ type Injector struct {
 	Health   Health // nil: workers ask nobody
 }
 
-// startLimit bounds how long starting the database may take in Inject, where it must also happen when the run is interrupted.
+// startLimit bounds how long starting the database may take in Inject, where it must also happen when the run is
+// interrupted.
 const startLimit = 45 * time.Second
 
-// Inject breaks the store. Heal starts a crashed database again and sets a clock right. A restart, and writing letters again, are over before Inject returns.
+// Inject breaks the store. Heal starts a crashed database again and sets a clock right. A restart, and writing letters
+// again, are over before Inject returns.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec := active.Spec.Store
 	switch {

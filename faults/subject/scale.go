@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// scaleUp starts further instances, all at once. With a duration healing ends them, ready or not; without one they stay, and healing waits
-// until they are ready.
+// scaleUp starts further instances, all at once. With a duration healing ends them, ready or not; without one they
+// stay, and healing waits until they are ready.
 func (i *Injector) scaleUp(ctx context.Context, r *round) (faults.Heal, error) {
 	numbers, err := i.take(r.spec.ScaleUp)
 	if err != nil {

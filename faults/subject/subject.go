@@ -1,5 +1,5 @@
-// Package subject breaks the consumer under test itself: it ends, pauses and restarts instances, and adds some or takes some away. It knows
-// instances only by their number and through Instances; how processes are kept is not its business.
+// Package subject breaks the consumer under test itself: it ends, pauses and restarts instances, and adds some or takes
+// some away. It knows instances only by their number and through Instances; how processes are kept is not its business.
 package subject
 
 import (
@@ -15,8 +15,8 @@ import (
 
 // Instances are the processes under test.
 type Instances interface {
-	// End ends an instance with TERM (and, after its grace, KILL) or KILL, waits until it is gone, and returns its exit code, -1 when
-	// a signal ended it.
+	// End ends an instance with TERM (and, after its grace, KILL) or KILL, waits until it is gone, and returns its exit
+	// code, -1 when a signal ended it.
 	End(ctx context.Context, instance int, signal syscall.Signal) (code int, err error)
 	// Pause stops an instance in its tracks, or lets it go on.
 	Pause(ctx context.Context, instance int, on bool) error
@@ -33,8 +33,9 @@ type Subject interface {
 
 // Injector makes the faults of kind "subject".
 //
-// Effects, each with the instance: "process ended" with its exit code, "process started and ready", "process paused" and "process continued".
-// Only what the fault itself did counts: bringing back an instance that had ended by itself is no effect of it.
+// Effects, each with the instance: "process ended" with its exit code, "process started and ready", "process paused"
+// and "process continued". Only what the fault itself did counts: bringing back an instance that had ended by itself is
+// no effect of it.
 type Injector struct {
 	subject Subject
 	// count instances are there from the start, most at one time.
@@ -44,15 +45,16 @@ type Injector struct {
 	added map[int]bool // the further ones that a fault has taken
 }
 
-// NewInjector returns an injector for the subject's instances: those numbered from 0 to count-1 run from the start, those up to most-1 are there
-// for faults that scale up.
+// NewInjector returns an injector for the subject's instances: those numbered from 0 to count-1 run from the start,
+// those up to most-1 are there for faults that scale up.
 func NewInjector(subject Subject, count, most int) *Injector {
 	return &Injector{subject: subject, count: count, most: most, added: map[int]bool{}}
 }
 
-// Inject begins the fault and goes on with it, instance after instance (scaling: all at once), until it is done or healed. Without an instance
-// in the spec the first one is hit. Healing waits for what has begun, lets paused instances go on, starts the ended ones, and waits until
-// every one is ready; what was added it ends, if the fault has a duration.
+// Inject begins the fault and goes on with it, instance after instance (scaling: all at once), until it is done or
+// healed. Without an instance in the spec the first one is hit. Healing waits for what has begun, lets paused instances
+// go on, starts the ended ones, and waits until every one is ready; what was added it ends, if the fault has a
+// duration.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec := active.Spec.Subject
 	if spec == nil {
@@ -76,7 +78,8 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	return r.begin(ctx, func(running, acting context.Context) { r.run(running, acting, targets, act) }, r.heal), nil
 }
 
-// round is one injection. Its work goes on in a goroutine that healing waits for; hit and err are that goroutine's until done.
+// round is one injection. Its work goes on in a goroutine that healing waits for; hit and err are that goroutine's
+// until done.
 type round struct {
 	subject Subject
 	count   int
@@ -91,8 +94,8 @@ type round struct {
 	struck map[int]bool
 }
 
-// begin lets the work go on by itself. What has begun must come to its end also when the run is interrupted, but must not outlast its healing:
-// acting ends when that is over, or calls cut.
+// begin lets the work go on by itself. What has begun must come to its end also when the run is interrupted, but must
+// not outlast its healing: acting ends when that is over, or calls cut.
 func (r *round) begin(
 	ctx context.Context, work func(running, acting context.Context), heal func(ctx context.Context, cut context.CancelFunc) error,
 ) faults.Heal {
@@ -140,7 +143,8 @@ func (r *round) targets() (targets []int, err error) {
 	return targets, nil
 }
 
-// act does to an instance what the fault does. Acting ends when healing has no more time, running already when the run is interrupted.
+// act does to an instance what the fault does. Acting ends when healing has no more time, running already when the run
+// is interrupted.
 type act func(running, acting context.Context, instance int) error
 
 func (r *round) action() (act, error) {
@@ -160,7 +164,8 @@ func (r *round) action() (act, error) {
 	return nil, fmt.Errorf("%q is no signal for the subject: TERM, KILL or STOP", r.spec.Signal)
 }
 
-// run hits the targets one after another, Every apart but never two at a time. When the run is interrupted no further one is hit.
+// run hits the targets one after another, Every apart but never two at a time. When the run is interrupted no further
+// one is hit.
 func (r *round) run(running, acting context.Context, targets []int, act act) {
 	var next time.Time
 	for n, target := range targets {
@@ -170,7 +175,8 @@ func (r *round) run(running, acting context.Context, targets []int, act act) {
 		}
 		next = time.Now().Add(r.spec.Every.D())
 		r.hit = append(r.hit, target)
-		// An instance that has ended by itself, perhaps just now, can't be hit: the fault has no effect there, and reports none.
+		// An instance that has ended by itself, perhaps just now, can't be hit: the fault has no effect there, and
+		// reports none.
 		if !r.subject.Alive(target) {
 			continue
 		}
@@ -196,13 +202,15 @@ func (r *round) end(running, acting context.Context, instance int, signal syscal
 	}
 	r.strike("process ended", int64(code), instance)
 	if r.spec.Restart || r.spec.RestartAfter > 0 && pause(running, r.spec.RestartAfter.D()) {
-		// If it does not come back now, perhaps because another fault is in force, healing tries again and has the last word.
+		// If it does not come back now, perhaps because another fault is in force, healing tries again and has the last
+		// word.
 		_ = r.revive(acting, instance)
 	}
 	return nil
 }
 
-// heal waits for the round, or cuts it short when its own time is over, and brings back every instance that was to be hit.
+// heal waits for the round, or cuts it short when its own time is over, and brings back every instance that was to be
+// hit.
 func (r *round) heal(ctx context.Context, cut context.CancelFunc) error {
 	r.wait(ctx, cut)
 	errs := []error{r.err}
@@ -238,8 +246,8 @@ const (
 	reviveRest  = 250 * time.Millisecond
 )
 
-// revive brings an instance back and waits until it is ready. One that ends again before it is ready is started again, a few times,
-// as any supervisor would: while a broker is down some consumers can't start.
+// revive brings an instance back and waits until it is ready. One that ends again before it is ready is started again,
+// a few times, as any supervisor would: while a broker is down some consumers can't start.
 func (r *round) revive(ctx context.Context, instance int) error {
 	wasAlive := r.subject.Alive(instance)
 	var err error

@@ -13,8 +13,8 @@ import (
 type Standing struct {
 	// Done of All repetitions are finished.
 	Done, All int
-	// Least and Most are how long what is left will take. Measured tells that they come from runs of this bench; before the first, Least is the time of the
-	// loads alone, and Most is 0: not known.
+	// Least and Most are how long what is left will take. Measured tells that they come from runs of this bench; before
+	// the first, Least is the time of the loads alone, and Most is 0: not known.
 	Least, Most time.Duration
 	Measured    bool
 }
@@ -29,8 +29,9 @@ func extremesOf(times []time.Duration) (extremes, bool) {
 	return extremes{slices.Min(times), slices.Max(times)}, true
 }
 
-// Standing tells how far a bench is. A run takes the time of its load, which is known, and what comes before and after it: starting, draining, judging. That is
-// taken from the runs of the same cell, or of all cells where it has not two yet.
+// Standing tells how far a bench is. A run takes the time of its load, which is known, and what comes before and after
+// it: starting, draining, judging. That is taken from the runs of the same cell, or of all cells where it has not two
+// yet.
 func (p *Plan) Standing(bench reports.Bench) Standing {
 	var all []time.Duration
 	besides := make([][]time.Duration, len(p.Cells))
@@ -86,7 +87,8 @@ func (p *Plan) besides(cell int, repetition reports.BenchRepetition) (times []ti
 	return times
 }
 
-// runsLeft is how many runs a repetition will take at least and at most. How many a search takes is only known when it is over: others have shown it.
+// runsLeft is how many runs a repetition will take at least and at most. How many a search takes is only known when it
+// is over: others have shown it.
 func (p *Plan) runsLeft(repetition reports.BenchRepetition, probes []int) (least, most int) {
 	if p.Mode != reports.BenchMaxThroughput {
 		return 1, 1

@@ -21,11 +21,13 @@ import (
 // mostCells bounds a bench: each cell takes the time of its runs.
 const mostCells = 300
 
-// plainText is text that YAML reads as itself without quotes, unless it is a word or a number that means something to YAML.
+// plainText is text that YAML reads as itself without quotes, unless it is a word or a number that means something to
+// YAML.
 var plainText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/%+-]*$`)
 var speaking = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|[0-9][0-9._]*(e[+-]?[0-9]+)?|0[xob][0-9a-f_]+)$`)
 
-// option is one entry of what is crossed: what it is called, and the settings it stands for with their places in the file.
+// option is one entry of what is crossed: what it is called, and the settings it stands for with their places in the
+// file.
 type option struct {
 	name     string
 	place    string
@@ -317,7 +319,8 @@ func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
 	return true
 }
 
-// subjectKey tells whether a setting is one of the subject.yaml, and which: the scenario's own keys of its subject are none.
+// subjectKey tells whether a setting is one of the subject.yaml, and which: the scenario's own keys of its subject are
+// none.
 func subjectKey(path string) (key string, of bool) {
 	key, of = strings.CutPrefix(path, "subject.")
 	first, _, _ := strings.Cut(key, ".")
@@ -402,7 +405,8 @@ func (l *loader) refusedRate(place string, highest units.Rate, err error) {
 	l.Complain(place, fmt.Sprintf("it can't be run at %s, the highest rate of the search: %s", highest, message), "set search.highest lower, or the scenario's duration shorter")
 }
 
-// rounds draws the order in which the cells are run in each repetition, so that whatever drifts meanwhile hits all of them alike.
+// rounds draws the order in which the cells are run in each repetition, so that whatever drifts meanwhile hits all of
+// them alike.
 func rounds(cells, repetitions int, seed uint64) [][]int {
 	random := rand.New(rand.NewPCG(seed, uint64(cells)))
 	all := make([][]int, repetitions)

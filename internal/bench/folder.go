@@ -1,6 +1,7 @@
 package bench
 
-// The folder in which a bench keeps what it finds: results.json after each run, so that it can go on where it was, and the tables and pages made from it.
+// The folder in which a bench keeps what it finds: results.json after each run, so that it can go on where it was, and
+// the tables and pages made from it.
 
 import (
 	"errors"
@@ -40,8 +41,9 @@ func Earlier(dir string) (reports.Bench, error) {
 	return bench, nil
 }
 
-// OpenFolder makes a bench's folder, or finds in it what an earlier execution of the same bench left: begun is false then. With fresh what it left is removed.
-// Results of another bench, or of another version of dlqbench, are never gone on with, and never removed unasked.
+// OpenFolder makes a bench's folder, or finds in it what an earlier execution of the same bench left: begun is false
+// then. With fresh what it left is removed. Results of another bench, or of another version of dlqbench, are never gone
+// on with, and never removed unasked.
 func (p *Plan) OpenFolder(dir, version string, fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
 	folder = Folder{dir}
 	if err := folder.make(); err != nil {
@@ -187,8 +189,8 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// Keep writes the results as they stand; when the bench has ended, for whatever reason, with all that is made from them. Each file is complete or as it was
-// before.
+// Keep writes the results as they stand; when the bench has ended, for whatever reason, with all that is made from
+// them. Each file is complete or as it was before.
 func (f Folder) Keep(bench reports.Bench, ended bool) error {
 	if !ended {
 		return reports.WriteBenchResults(f.dir, bench)

@@ -17,28 +17,31 @@ import (
 )
 
 const (
-	// leastSent is the share of the planned load that must have been sent in time for a run to say anything about its rate.
+	// leastSent is the share of the planned load that must have been sent in time for a run to say anything about its
+	// rate.
 	leastSent = 0.95
-	// mostStalled is the share of the load's time that the harness may have been held up for a failure to be the consumer's.
+	// mostStalled is the share of the load's time that the harness may have been held up for a failure to be the
+	// consumer's.
 	mostStalled = 0.1
-	// ownSlip and ownSend are the shares of the success latency from which on it is not the consumer's alone: how late records were handed over, and how long
-	// Kafka took to accept them.
+	// ownSlip and ownSend are the shares of the success latency from which on it is not the consumer's alone: how late
+	// records were handed over, and how long Kafka took to accept them.
 	ownSlip, ownSend = 0.25, 0.5
-	// growing is the share of the load by which a backlog grows when the rate is not held, and fewRecords the growth in all that shows nothing.
+	// growing is the share of the load by which a backlog grows when the rate is not held, and fewRecords the growth in
+	// all that shows nothing.
 	growing    = 0.02
 	fewRecords = 20
 )
 
-// late are the anomalies that only say that something took too long. Beyond the rate that a consumer holds they say nothing else; all others are broken
-// promises at any rate.
+// late are the anomalies that only say that something took too long. Beyond the rate that a consumer holds they say
+// nothing else; all others are broken promises at any rate.
 func late() []string {
 	return []string{
 		"stalled", "backoff-late", "head-of-line-blocked", "paused-partition", "rebalance-storm", "stop-timeout", "retry-late", "retention-late",
 	}
 }
 
-// held tells whether a probe held its rate. What may be the harness's doing is unproven, never the consumer's failure; but what was held in spite of it was
-// held: a disturbance makes a consumer slower, never faster.
+// held tells whether a probe held its rate. What may be the harness's doing is unproven, never the consumer's failure;
+// but what was held in spite of it was held: a disturbance makes a consumer slower, never faster.
 func held(cell PlannedCell, bound string, run reports.BenchRun) (reports.BenchHold, []string) {
 	if run.Verdict == "" {
 		return reports.BenchUnproven, []string{run.Error}
@@ -116,7 +119,8 @@ func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
 // breach is an invariant that was violated in a cell.
 type breach struct {
 	invariant string
-	// anomalies counts what was found over all runs of the cell; repetitions are those in which it was, and rate the lowest of a search at which it was.
+	// anomalies counts what was found over all runs of the cell; repetitions are those in which it was, and rate the
+	// lowest of a search at which it was.
 	anomalies   map[string]int64
 	repetitions []string
 	rate        float64

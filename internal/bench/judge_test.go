@@ -77,7 +77,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestLateNamesExist: an anomaly that is renamed must be renamed here, too, or being late would be called a broken promise.
+// TestLateNamesExist: an anomaly that is renamed must be renamed here, too, or being late would be called a broken
+// promise.
 func TestLateNamesExist(t *testing.T) {
 	known := strings.Join(assertions.AnomalyNames(), " ") + " "
 	for _, name := range late() {
@@ -119,7 +120,8 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// TestKneeOfADisturbedRun: what a harness that was held up shows is not put down to the consumer; what was kept up with all the same was.
+// TestKneeOfADisturbedRun: what a harness that was held up shows is not put down to the consumer; what was kept up with
+// all the same was.
 func TestKneeOfADisturbedRun(t *testing.T) {
 	parts := []reports.BenchPart{part(100, 100, 10*time.Millisecond, 1), part(200, 200, time.Second, 2)}
 	if got := knee(parts, []string{"the harness itself was held up for 1s"}); got.Limit != reports.BenchLimitHarness || got.Rate != 100 || !strings.Contains(got.Why, "held up") {

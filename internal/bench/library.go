@@ -17,7 +17,8 @@ func Names() []string { return shipped().Names() }
 // Shipped returns the text of a shipped bench.
 func Shipped(name string) (data []byte, ok bool) { return shipped().Shipped(name) }
 
-// Find returns the bench that an argument means: a shipped one by its name, otherwise a file. The error suggests what may have been meant.
+// Find returns the bench that an argument means: a shipped one by its name, otherwise a file. The error suggests what
+// may have been meant.
 func Find(arg string) (name string, data []byte, err error) { return shipped().Find(arg) }
 
 func shipped() scenarios.Library { return scenarios.Library{What: "bench", Files: library} }

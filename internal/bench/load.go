@@ -1,6 +1,7 @@
 package bench
 
-// From a bench's file to its plan: everything that is wrong with it, or with a cell that it means, is found before anything is run.
+// From a bench's file to its plan: everything that is wrong with it, or with a cell that it means, is found before
+// anything is run.
 
 import (
 	"crypto/sha256"
@@ -21,13 +22,14 @@ import (
 
 // Plan is what a bench's file means: the cells, and the order in which their repetitions are run.
 type Plan struct {
-	// File is the bench's file as it was named, Text what is in it, Hash the SHA-256 of everything that its runs are made from.
+	// File is the bench's file as it was named, Text what is in it, Hash the SHA-256 of everything that its runs are
+	// made from.
 	File string
 	Text []byte
 	Hash string
 	Spec Spec
-	// Arg is what dlqbench run is told to run the scenario, ScenarioName its name; Subject is the consumer's subject.yaml, "" for the scenario's own, and SubjectName
-	// the name of who is measured.
+	// Arg is what dlqbench run is told to run the scenario, ScenarioName its name; Subject is the consumer's
+	// subject.yaml, "" for the scenario's own, and SubjectName the name of who is measured.
 	Arg, ScenarioName, Subject, SubjectName string
 	Seed                                    uint64
 	Mode                                    reports.BenchMode
@@ -60,8 +62,8 @@ type PlannedCell struct {
 // Kafka tells whether a Kafka can be had as a bench wants it, and which scenarios it can run.
 type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
 
-// Load finds a bench, which is the name of a shipped one or a file, and reads it and everything that it names. The error is a *scenarios.Problems when
-// something is wrong with them.
+// Load finds a bench, which is the name of a shipped one or a file, and reads it and everything that it names. The
+// error is a *scenarios.Problems when something is wrong with them.
 func Load(arg string, kafka Kafka) (*Plan, error) {
 	name, data, err := Find(arg)
 	if err != nil {
@@ -257,8 +259,8 @@ func (l *loader) relative(path string) string {
 	return filepath.Join(filepath.Dir(l.plan.File), path)
 }
 
-// refused tells what is wrong with a scenario: what a setting does is told where the bench has it, what is wrong with a file of the user's own in that file.
-// The origins are the places of the sets; place is that of the cell.
+// refused tells what is wrong with a scenario: what a setting does is told where the bench has it, what is wrong with a
+// file of the user's own in that file. The origins are the places of the sets; place is that of the cell.
 func (l *loader) refused(place string, sets, origins []string, err error) {
 	var problems *scenarios.Problems
 	if !errors.As(err, &problems) {
@@ -279,7 +281,8 @@ func (l *loader) refused(place string, sets, origins []string, err error) {
 	}
 }
 
-// of is where a problem in a column of a setting is told: one of its path, which all values of a matrix share, is told of the path.
+// of is where a problem in a column of a setting is told: one of its path, which all values of a matrix share, is told
+// of the path.
 func of(origin, set string, column int) string {
 	if column <= strings.Index(set, "=") && strings.HasPrefix(origin, "/matrix/") {
 		return origin[:strings.LastIndex(origin, "/")]

@@ -151,7 +151,8 @@ func numbers(n int) string {
 	return strings.Join(all, ", ")
 }
 
-// TestHash: everything that the runs are made from is part of it, so that results are never gone on with after a change.
+// TestHash: everything that the runs are made from is part of it, so that results are never gone on with after a
+// change.
 func TestHash(t *testing.T) {
 	const text = "name: b\nscenario: calm.yaml\nsubject: orders.yaml\n"
 	path := written(t, text)

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// kneeFactor: a step whose p99 is so many times that of the calmest step before it is past the knee, if it is also kneeFloor above it.
+	// kneeFactor: a step whose p99 is so many times that of the calmest step before it is past the knee, if it is also
+	// kneeFloor above it.
 	kneeFactor = 4
 	kneeFloor  = 20 * time.Millisecond
 	// thirds is in how many parts a long run is compared.
@@ -70,12 +71,14 @@ func backlogGrowth(cell PlannedCell, m *measure.Measurements) float64 {
 	return (backlog(m, from+steady) - backlog(m, from+steady/thirds)) / between.Seconds()
 }
 
-// backlog is how many records were sent and not finished at that time. Records that never end, such as skipped ones, are left out by their share.
+// backlog is how many records were sent and not finished at that time. Records that never end, such as skipped ones,
+// are left out by their share.
 func backlog(m *measure.Measurements, at time.Duration) float64 {
 	return until(m.Series.Sent, m.Series.Step, at)*endingShare(m) - until(m.Series.Processed, m.Series.Step, at)
 }
 
-// endingShare is the share of the sent records that came to an end by the end of the run, if the run got there: without that all are to come to one.
+// endingShare is the share of the sent records that came to an end by the end of the run, if the run got there: without
+// that all are to come to one.
 func endingShare(m *measure.Measurements) float64 {
 	sent, ended := 0.0, 0.0
 	for _, n := range m.Series.Sent {
@@ -105,8 +108,8 @@ func until(curve []float64, step, at time.Duration) float64 {
 	return sum
 }
 
-// parts measures the stretches of a run. Latencies are those of the records that were meant to be sent in a stretch, whenever they ended, which the run's own
-// measurements have by phase only: the history is read once more.
+// parts measures the stretches of a run. Latencies are those of the records that were meant to be sent in a stretch,
+// whenever they ended, which the run's own measurements have by phase only: the history is read once more.
 func parts(cell PlannedCell, run reports.Run) ([]reports.BenchPart, error) {
 	m := run.Measurements
 	if m == nil {
@@ -175,8 +178,9 @@ func successesIn(dir string, records int, windows []window) ([]measure.Quantiles
 	return out, nil
 }
 
-// knee finds the first step that was not kept up with. One that the load generator did not send as planned ends the search: what it and those above it would
-// have shown is not known. Neither is it what a run shows whose harness was disturbed.
+// knee finds the first step that was not kept up with. One that the load generator did not send as planned ends the
+// search: what it and those above it would have shown is not known. Neither is it what a run shows whose harness was
+// disturbed.
 func knee(parts []reports.BenchPart, disturbed []string) *reports.BenchKnee {
 	out := &reports.BenchKnee{Parts: parts, Limit: reports.BenchLimitHighest}
 	if len(parts) == 0 {
@@ -204,8 +208,8 @@ func knee(parts []reports.BenchPart, disturbed []string) *reports.BenchKnee {
 	return out
 }
 
-// fallsBehind says what shows that a step was not kept up with, and whose doing that is; "" if it was. Before it the calmest step had this p99, and the last
-// one left this backlog.
+// fallsBehind says what shows that a step was not kept up with, and whose doing that is; "" if it was. Before it the
+// calmest step had this p99, and the last one left this backlog.
 func fallsBehind(part reports.BenchPart, calm time.Duration, before int64) (why string, limit reports.BenchLimit) {
 	seconds := (part.To - part.From).Seconds()
 	grown := float64(part.Backlog-before) / seconds

@@ -1,6 +1,7 @@
 package bench
 
-// A bench's run: one repetition after another in the plan's order, kept after each run, until all are run or it is interrupted.
+// A bench's run: one repetition after another in the plan's order, kept after each run, until all are run or it is
+// interrupted.
 
 import (
 	"context"
@@ -17,7 +18,8 @@ const mostFailures = 3
 
 // Runner runs one scenario.
 type Runner interface {
-	// Run runs a job until it ends or ctx does; then it heals, seals and judges what there is. The error tells what failed besides the consumer.
+	// Run runs a job until it ends or ctx does; then it heals, seals and judges what there is. The error tells what
+	// failed besides the consumer.
 	Run(ctx context.Context, job Job) (Measured, error)
 }
 
@@ -82,8 +84,9 @@ type session struct {
 	failed  []error
 }
 
-// Run runs what is left of a bench: of the results that an earlier one left, or of those that Begin returns. An interruption by ctx ends the run that goes on,
-// in order, and its repetition is left to be run again. The error says what kept the bench from being run or kept; what there is comes with it.
+// Run runs what is left of a bench: of the results that an earlier one left, or of those that Begin returns. An
+// interruption by ctx ends the run that goes on, in order, and its repetition is left to be run again. The error says
+// what kept the bench from being run or kept; what there is comes with it.
 func (p *Plan) Run(ctx context.Context, bench reports.Bench, options Options) (reports.Bench, error) {
 	s := &session{plan: p, options: options, bench: bench, since: options.Now(), skipped: map[[2]int]bool{}}
 	s.bench.Cells = slices.Clone(bench.Cells)
@@ -192,7 +195,8 @@ func (s *session) adopt(job Job, measured Measured) {
 	}
 }
 
-// probed adds a probe to a search. The run that is kept whole is that of the highest rate that held, or the first as long as none did.
+// probed adds a probe to a search. The run that is kept whole is that of the highest rate that held, or the first as
+// long as none did.
 func (s *session) probed(job Job, measured Measured, repetition *reports.BenchRepetition) {
 	if measured.Run.Error != "" {
 		repetition.Run.Error = measured.Run.Error // the search can go on in another session
@@ -229,7 +233,8 @@ func (s *session) keep(ended bool) error {
 	return nil
 }
 
-// sameMachine refuses to put figures of another machine, or of another Kafka, beside those that are there: they could not be compared.
+// sameMachine refuses to put figures of another machine, or of another Kafka, beside those that are there: they could
+// not be compared.
 func (s *session) sameMachine(now map[string]string) error {
 	for _, key := range []string{"os", "arch", "cpus", "kafka"} {
 		if before, found := s.bench.Environment[key]; found && before != now[key] {

@@ -118,7 +118,8 @@ func carryOut(t *testing.T, p *Plan, l *laboratory, dir string) (reports.Bench, 
 	return kept, err
 }
 
-// TestRepetitionsTakeTurns: each round has every cell once, and the rounds have different orders, the same for the same seed.
+// TestRepetitionsTakeTurns: each round has every cell once, and the rounds have different orders, the same for the same
+// seed.
 func TestRepetitionsTakeTurns(t *testing.T) {
 	l := newLaboratory()
 	results, err := carryOut(t, plan(t, compared), l, t.TempDir())
@@ -161,8 +162,8 @@ func capacity(job Job, run *reports.BenchRun) error {
 	return nil
 }
 
-// TestResume: wherever a bench is interrupted, what it ends with after going on is what it would have ended with, and no run is made twice but the one that
-// was interrupted.
+// TestResume: wherever a bench is interrupted, what it ends with after going on is what it would have ended with, and
+// no run is made twice but the one that was interrupted.
 func TestResume(t *testing.T) {
 	for name, text := range map[string]string{"fixed": compared, "max-throughput": searches} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +240,8 @@ func violating(anomaly string) []reports.BenchInvariant {
 	return []reports.BenchInvariant{{Name: "no-loss", Verdict: assertions.Fail, Anomalies: map[string]int64{anomaly: 3}}}
 }
 
-// TestBrokenIsNotFast: a cell that loses records is broken, also where it does so only beyond the rate that it holds; being late there breaks nothing.
+// TestBrokenIsNotFast: a cell that loses records is broken, also where it does so only beyond the rate that it holds;
+// being late there breaks nothing.
 func TestBrokenIsNotFast(t *testing.T) {
 	for _, test := range []struct {
 		name, text, anomaly string
@@ -300,7 +302,8 @@ func TestInconclusiveIsNotTheConsumer(t *testing.T) {
 	}
 }
 
-// TestEnvironmentFails: what can't be run is told, left for another time, and after three in a row nothing more is tried.
+// TestEnvironmentFails: what can't be run is told, left for another time, and after three in a row nothing more is
+// tried.
 func TestEnvironmentFails(t *testing.T) {
 	p, dir, l := plan(t, compared), t.TempDir(), newLaboratory()
 	l.run = func(job Job, _ *reports.BenchRun) error {
@@ -435,7 +438,8 @@ func TestAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestEstimate: before the first run only the least is told; then what is left lies between the shortest and the longest that was seen.
+// TestEstimate: before the first run only the least is told; then what is left lies between the shortest and the
+// longest that was seen.
 func TestEstimate(t *testing.T) {
 	p := plan(t, compared)
 	load := p.Cells[0].Load

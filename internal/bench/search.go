@@ -1,7 +1,7 @@
 package bench
 
-// The search for the highest rate that a cell holds. What to try next follows from what was tried, and from nothing else: so an interrupted search goes on
-// where it was.
+// The search for the highest rate that a cell holds. What to try next follows from what was tried, and from nothing
+// else: so an interrupted search goes on where it was.
 
 import (
 	"math"
@@ -28,8 +28,8 @@ func (s Search) found(probes []reports.BenchProbe) reports.BenchSearch {
 	return found
 }
 
-// walk goes the way that the probes went: up by doubling until a rate does not hold, then bisecting between the last that did and the first that did not,
-// on a logarithmic scale. It returns the rate that is to be tried next.
+// walk goes the way that the probes went: up by doubling until a rate does not hold, then bisecting between the last
+// that did and the first that did not, on a logarithmic scale. It returns the rate that is to be tried next.
 func (s Search) walk(probes []reports.BenchProbe) (reports.BenchSearch, float64) {
 	var found reports.BenchSearch
 	above := reports.BenchHeld // what the rate above showed
@@ -71,8 +71,9 @@ func limitOf(above reports.BenchHold, consumers reports.BenchLimit) reports.Benc
 	return consumers
 }
 
-// decide says whether a rate is held, as soon as that is known. One probe that held is enough: noise makes a consumer slower, never faster. One that did not
-// is repeated, since the machine may have had something else to do; of three the majority decides.
+// decide says whether a rate is held, as soon as that is known. One probe that held is enough: noise makes a consumer
+// slower, never faster. One that did not is repeated, since the machine may have had something else to do; of three the
+// majority decides.
 func decide(probes []reports.BenchProbe, rate float64) (hold reports.BenchHold, decided bool) {
 	count := map[reports.BenchHold]int{}
 	for _, probe := range probes {

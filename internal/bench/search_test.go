@@ -36,7 +36,8 @@ func anySearch(t *rapid.T) Search {
 	}
 }
 
-// TestSearchFindsTheKnee: of a consumer that holds what is below its limit and nothing above it, the limit is found as well as was asked for.
+// TestSearchFindsTheKnee: of a consumer that holds what is below its limit and nothing above it, the limit is found as
+// well as was asked for.
 func TestSearchFindsTheKnee(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		search := anySearch(t)

@@ -20,8 +20,9 @@ var schemaText []byte
 // Schema returns the JSON Schema (draft 2020-12) of a bench's file.
 func Schema() ([]byte, error) { return bytes.Clone(schemaText), nil }
 
-// Spec is a bench's file, decoded. Paths in it are relative to its folder. Settings are paths of the scenario as dlqbench run --set takes them; where the
-// subject is a subject.yaml, subject.KEY is the KEY of that file: subject.env.CONCURRENCY.
+// Spec is a bench's file, decoded. Paths in it are relative to its folder. Settings are paths of the scenario as
+// dlqbench run --set takes them; where the subject is a subject.yaml, subject.KEY is the KEY of that file:
+// subject.env.CONCURRENCY.
 type Spec struct {
 	// Name is short and file-name safe: lower-case letters, digits, dashes.
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
@@ -46,8 +47,9 @@ type Spec struct {
 	Repetitions int `json:"repetitions,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// Seed of the plan, the same for all runs, and of the order in which they are run; default: the scenario's.
 	Seed *uint64 `json:"seed,omitempty"`
-	// Mode: fixed (default) measures at the scenario's load; max-throughput searches for the highest rate that holds the bound and loses nothing; soak
-	// compares the thirds of a long run; step raises the load until it is not kept up with.
+	// Mode: fixed (default) measures at the scenario's load; max-throughput searches for the highest rate that holds
+	// the bound and loses nothing; soak compares the thirds of a long run; step raises the load until it is not kept up
+	// with.
 	Mode string `json:"mode,omitempty" jsonschema:"enum=fixed,enum=max-throughput,enum=soak,enum=step"`
 	// Bound goes with max-throughput: what must hold, as a threshold: latency.success.p99 < 200ms.
 	Bound string `json:"bound,omitempty"`
@@ -84,7 +86,8 @@ type Search struct {
 	Lowest units.Rate `json:"lowest,omitempty"`
 	// Highest is not exceeded; default 100000/s.
 	Highest units.Rate `json:"highest,omitempty"`
-	// Precision ends the search: the share by which the lowest rate that does not hold may lie above the highest that does; default 10%.
+	// Precision ends the search: the share by which the lowest rate that does not hold may lie above the highest that
+	// does; default 10%.
 	Precision units.Percent `json:"precision,omitempty"`
 }
 

@@ -1,9 +1,10 @@
-// Package browsertest drives a headless Chromium for the tests of the pages that this project makes: it opens them, clicks and types as
-// a reader would, and keeps what they wrote to the console and asked the network for. It must not know what any page shows.
+// Package browsertest drives a headless Chromium for the tests of the pages that this project makes: it opens them,
+// clicks and types as a reader would, and keeps what they wrote to the console and asked the network for. It must not
+// know what any page shows.
 //
-// A test that needs a browser calls Open first, which skips it, with the reason, where there is no Chromium. Nothing here can hang: every step
-// has a deadline, so has the browser as a whole, and its processes are a group of their own that is killed and waited for when the test
-// ends. It resolves no name but those of the loopback interface.
+// A test that needs a browser calls Open first, which skips it, with the reason, where there is no Chromium. Nothing
+// here can hang: every step has a deadline, so has the browser as a whole, and its processes are a group of their own
+// that is killed and waited for when the test ends. It resolves no name but those of the loopback interface.
 package browsertest
 
 import (
@@ -36,8 +37,8 @@ const (
 	outputLimit = 4 << 10
 )
 
-// Browser is a Chromium with one tab. Its methods end the test when they fail; they are not safe for concurrent use, except Console
-// and Requests.
+// Browser is a Chromium with one tab. Its methods end the test when they fail; they are not safe for concurrent use,
+// except Console and Requests.
 type Browser struct {
 	t   testing.TB
 	ctx context.Context
@@ -60,8 +61,8 @@ func Find() string {
 	return ""
 }
 
-// Open starts a browser with an empty page of 1200 × 900 pixels that prefers light colours. The test is skipped where there is none. The
-// browser ends with the test.
+// Open starts a browser with an empty page of 1200 × 900 pixels that prefers light colours. The test is skipped where
+// there is none. The browser ends with the test.
 func Open(t testing.TB) *Browser {
 	t.Helper()
 	path := Find()
@@ -91,8 +92,8 @@ func Open(t testing.TB) *Browser {
 	return b
 }
 
-// hear notes what the page writes and asks for. It is called before the answer to a command that came after it, so that what a page
-// wrote before an Eval is there after it.
+// hear notes what the page writes and asks for. It is called before the answer to a command that came after it, so that
+// what a page wrote before an Eval is there after it.
 func (b *Browser) hear(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,8 +133,8 @@ func wording(value *runtime.RemoteObject) string {
 	return value.Description
 }
 
-// Console returns what the page has written to the console since Navigate: "error: …", "exception: …", "log: …", also what its content
-// security policy stopped.
+// Console returns what the page has written to the console since Navigate: "error: …", "exception: …", "log: …", also
+// what its content security policy stopped.
 func (b *Browser) Console() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -188,13 +189,15 @@ func (b *Browser) OpenFile(path string) {
 	b.Navigate((&url.URL{Scheme: "file", Path: absolute}).String())
 }
 
-// Eval returns the value of a JavaScript expression in the page; a promise is waited for. The policy of a page does not bind it.
+// Eval returns the value of a JavaScript expression in the page; a promise is waited for. The policy of a page does not
+// bind it.
 func Eval[T any](b *Browser, expression string) T {
 	b.t.Helper()
 	return ask(b, "evaluating "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Until waits until a JavaScript expression is true. The wait is that of a step, 40 s; what it waits for is told if that is not enough.
+// Until waits until a JavaScript expression is true. The wait is that of a step, 40 s; what it waits for is told if
+// that is not enough.
 func (b *Browser) Until(expression string) {
 	b.t.Helper()
 	deadline := time.Now().Add(stepLimit)
@@ -228,8 +231,9 @@ func (b *Browser) Click(selector string) {
 	b.Do("clicking "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Press types keys into whatever has the focus; see package kb of chromedp for those that are no characters. A key that the page keeps from its
-// default makes no character, as on a keyboard (chromedp's own KeyEvent sends the character all the same).
+// Press types keys into whatever has the focus; see package kb of chromedp for those that are no characters. A key that
+// the page keeps from its default makes no character, as on a keyboard (chromedp's own KeyEvent sends the character all
+// the same).
 func (b *Browser) Press(keys string) {
 	b.t.Helper()
 	b.Do(fmt.Sprintf("pressing %q", keys), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
@@ -261,7 +265,8 @@ func (b *Browser) Viewport(width, height int64) {
 	b.Do("resizing", chromedp.EmulateViewport(width, height))
 }
 
-// Media makes the page believe in a medium ("screen", "print", "" for the browser's own) and a preferred colour scheme ("light", "dark").
+// Media makes the page believe in a medium ("screen", "print", "" for the browser's own) and a preferred colour scheme
+// ("light", "dark").
 func (b *Browser) Media(medium, scheme string) {
 	b.t.Helper()
 	b.Do("choosing the medium", chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {

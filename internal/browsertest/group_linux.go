@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// ownGroup makes the browser and all its helpers one group of processes that is killed as one, and has the kernel kill it should the test
-// itself be killed.
+// ownGroup makes the browser and all its helpers one group of processes that is killed as one, and has the kernel kill
+// it should the test itself be killed.
 func ownGroup(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }

@@ -1,7 +1,7 @@
-// Package cluster has the words that all Kafka providers share: what a broker and a topic are to a run, and what becomes of clients when a broker is
-// broken. The providers lie in the folders below it, one each: embedded (kfake, in this process), process (Apache Kafka as JVM processes),
-// docker (containers) and external (a cluster of the user's own). They know nothing of scenarios, faults or histories: who stops a broker, and
-// why, is their caller's business.
+// Package cluster has the words that all Kafka providers share: what a broker and a topic are to a run, and what
+// becomes of clients when a broker is broken. The providers lie in the folders below it, one each: embedded (kfake, in
+// this process), process (Apache Kafka as JVM processes), docker (containers) and external (a cluster of the user's
+// own). They know nothing of scenarios, faults or histories: who stops a broker, and why, is their caller's business.
 package cluster
 
 // Broker is one broker of a cluster.
@@ -19,9 +19,9 @@ type Topic struct {
 	Name string
 	// Partitions, 1 or more.
 	Partitions int
-	// Broker ≠ 0 reserves the broker of this number: it alone holds all partitions of the topic (a single replica each), and neither
-	// topics without a broker nor group coordinators are put on it. Partitions of the others are replicated three times,
-	// as far as there are brokers, and partition p is led by the p-th of them, round and round.
+	// Broker ≠ 0 reserves the broker of this number: it alone holds all partitions of the topic (a single replica
+	// each), and neither topics without a broker nor group coordinators are put on it. Partitions of the others are
+	// replicated three times, as far as there are brokers, and partition p is led by the p-th of them, round and round.
 	Broker int32
 	// Configs are the topic's settings, such as max.message.bytes.
 	Configs map[string]string

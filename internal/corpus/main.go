@@ -1,5 +1,6 @@
-// Command corpus judges stored runs again and compares with the verdicts that were accepted for them, byte for byte: verdict,
-// anomalies, counts, examples. It is the net under a redesign of the judges. `make corpus-runs` fills a corpus, `make corpus` compares.
+// Command corpus judges stored runs again and compares with the verdicts that were accepted for them, byte for byte:
+// verdict, anomalies, counts, examples. It is the net under a redesign of the judges. `make corpus-runs` fills a
+// corpus, `make corpus` compares.
 //
 // Usage: corpus [-accept] FOLDER…
 package main

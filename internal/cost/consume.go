@@ -102,8 +102,8 @@ func readAll(ctx context.Context, w way, count int) (sample, error) {
 	})
 }
 
-// measureReference measures the reference consumer straight and, in turns with it, through tap and link, with a link before the oracle: what
-// they see is counted the one time, recorded the other.
+// measureReference measures the reference consumer straight and, in turns with it, through tap and link, with a link
+// before the oracle: what they see is counted the one time, recorded the other.
 func measureReference(ctx context.Context, o options, count, rounds int) (measured [][]sample, err error) {
 	r, err := newRig(ctx, o)
 	if err != nil {
@@ -167,8 +167,8 @@ func allSucceed(count int) *plan.Plan {
 	return p
 }
 
-// processAll runs the reference consumer, a new group, until it has processed count records. It is measured from its first record on:
-// joining a group takes as long as it takes.
+// processAll runs the reference consumer, a new group, until it has processed count records. It is measured from its
+// first record on: joining a group takes as long as it takes.
 func processAll(ctx context.Context, kafka, downstream, group string, count int) (sample, error) {
 	call, err := consumer.HTTPHandler(downstream)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// envelopeGoal is for the dialects that write headers and leave the value as it is: those that encode the whole record again do more.
+// envelopeGoal is for the dialects that write headers and leave the value as it is: those that encode the whole record
+// again do more.
 const envelopeGoal = "≥ 1 M/s"
 
 func measureEnvelopes(ctx context.Context, _ options) (section, error) {

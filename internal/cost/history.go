@@ -64,7 +64,8 @@ func measureHistory(ctx context.Context, o options) (section, error) {
 	return found, err
 }
 
-// measureCurve judges histories of 10⁵, 10⁶ and 10⁷ records that are made as they are judged; the time of making them is taken off.
+// measureCurve judges histories of 10⁵, 10⁶ and 10⁷ records that are made as they are judged; the time of making them
+// is taken off.
 func measureCurve(ctx context.Context) (rows []row, err error) {
 	for _, records := range []int{100_000, 1_000_000, 10_000_000} {
 		if ctx.Err() != nil {
@@ -107,8 +108,8 @@ func (f *historyFigures) path() string {
 	return filepath.Join(f.dir, fmt.Sprintf("history-%d", f.rounds))
 }
 
-// write records all events and seals the history. The events are handed over as fast as they are written: the recorder drops what
-// comes faster.
+// write records all events and seals the history. The events are handed over as fast as they are written: the recorder
+// drops what comes faster.
 func (f *historyFigures) write() (sample, error) {
 	if err := os.RemoveAll(f.path()); err != nil {
 		return sample{}, err
@@ -170,8 +171,8 @@ func (f *historyFigures) judge(source history.Source) (sample, error) {
 	return one, err
 }
 
-// measureMemory compares what judging holds at the end of three histories: ten times the events, for as many records and for ten times as
-// many.
+// measureMemory compares what judging holds at the end of three histories: ten times the events, for as many records
+// and for ten times as many.
 func measureMemory() ([]row, error) {
 	const records = 20_000
 	small, err := holding(story{records: records, attempts: 1})

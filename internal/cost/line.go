@@ -84,7 +84,8 @@ func lineRows(verdict *assertions.Verdict, m *measure.Measurements) []row {
 	}
 }
 
-// usage is the processor time that the two sides use, the harness's from the first sight of the load to the first of its end.
+// usage is the processor time that the two sides use, the harness's from the first sight of the load to the first of
+// its end.
 type usage struct {
 	mu                sync.Mutex
 	loaded, over      bool

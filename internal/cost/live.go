@@ -38,7 +38,8 @@ expect: {max_slip: 1m, drain: 5m}
 const (
 	// watchedRounds is how often each way is measured: an even number, so that each comes first as often as the other.
 	watchedRounds = 12
-	// viewers are so many because what one costs, the goal is two hundredths at most, is lost in the noise: rounds differ by a tenth.
+	// viewers are so many because what one costs, the goal is two hundredths at most, is lost in the noise: rounds
+	// differ by a tenth.
 	viewers = 20
 )
 
@@ -131,7 +132,8 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 	return watched{took: load + measured.DrainTime, sample: run, consumer: consumer, viewed: viewed}, nil
 }
 
-// watcher does with a snapshot what each viewer's page and Prometheus make of it, and adds up the time that it takes: on a busy machine more than it needs.
+// watcher does with a snapshot what each viewer's page and Prometheus make of it, and adds up the time that it takes:
+// on a busy machine more than it needs.
 func watcher(spent *time.Duration) func(reports.Snapshot) {
 	metrics := livemetrics.New("bench")
 	update, _ := metrics.Watch()

@@ -1,6 +1,6 @@
-// Command cost measures what dlqbench costs, as ratios between ways of doing the same thing that are measured in turns in one run, so
-// that a noisy machine hits them alike. It knows every part of the product from outside; it judges nothing, and a figure never
-// makes it fail: it fails only when something could not be measured.
+// Command cost measures what dlqbench costs, as ratios between ways of doing the same thing that are measured in turns
+// in one run, so that a noisy machine hits them alike. It knows every part of the product from outside; it judges
+// nothing, and a figure never makes it fail: it fails only when something could not be measured.
 //
 // Usage: cost -dlqbench PATH [-real] [-only 1,5] [-entries N] [-json FILE] [-cpuprofile FILE]
 package main

@@ -17,8 +17,8 @@ import (
 // pageLimit is how big a report may be, in bytes: it is attached to tickets and opened on phones.
 const pageLimit = 3 << 20
 
-// spoiled is a story in which many records go wrong: of a hundred, two are processed twice, one is committed and never processed, and
-// all dead letters carry another value.
+// spoiled is a story in which many records go wrong: of a hundred, two are processed twice, one is committed and never
+// processed, and all dead letters carry another value.
 type spoiled struct{ story }
 
 func (s spoiled) Each(see func(*history.Event) error) error {
@@ -83,7 +83,8 @@ func TestReportOfALargeRunIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkReportOfAMillion renders the report of a run of a million records of which 30,000 went wrong, and asserts its size.
+// BenchmarkReportOfAMillion renders the report of a run of a million records of which 30,000 went wrong, and asserts
+// its size.
 //
 //	go test ./internal/cost -run XXX -bench ReportOfAMillion -benchtime 1x
 func BenchmarkReportOfAMillion(b *testing.B) {

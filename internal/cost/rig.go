@@ -42,7 +42,8 @@ func topics() []history.Topic {
 	}
 }
 
-// counter is a sink that counts events and keeps none, unless it is told to: what is measured is the observer, not the recorder.
+// counter is a sink that counts events and keeps none, unless it is told to: what is measured is the observer, not the
+// recorder.
 type counter struct {
 	count atomic.Int64
 	keep  atomic.Pointer[history.Recorder]
@@ -127,7 +128,8 @@ type way struct {
 	name, address string
 }
 
-// client opens a client that keeps to the way whatever address the broker says it has: no tap tells it another one on a bare link.
+// client opens a client that keeps to the way whatever address the broker says it has: no tap tells it another one on a
+// bare link.
 func (w way) client(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(options, kgo.SeedBrokers(w.address), kgo.DisableClientMetrics(),
 		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {

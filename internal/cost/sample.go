@@ -1,6 +1,7 @@
 package main
 
-// How figures are taken: in turns, and by processor time beside the time on the wall, which on a busy machine says little.
+// How figures are taken: in turns, and by processor time beside the time on the wall, which on a busy machine says
+// little.
 
 import (
 	"fmt"
@@ -20,7 +21,8 @@ func (s sample) perSecond() float64    { return float64(s.count) / s.wall.Second
 func (s sample) cpuPerSecond() float64 { return float64(s.count) / s.cpu.Seconds() }
 func (s sample) cpuMicros() float64    { return s.cpu.Seconds() * 1e6 / float64(s.count) }
 
-// take measures one go of do over count things. What earlier measurements left behind is collected before, not at its expense.
+// take measures one go of do over count things. What earlier measurements left behind is collected before, not at its
+// expense.
 func take(count int, do func() error) (sample, error) {
 	runtime.GC()
 	cpu, start := processorTime(syscall.RUSAGE_SELF), time.Now()

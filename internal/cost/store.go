@@ -1,6 +1,7 @@
 package main
 
-// Section 6: the dead-letter store. How many entries it takes in, how many cycles of lock, process and resolve its workers make, and how long a page of a list takes.
+// Section 6: the dead-letter store. How many entries it takes in, how many cycles of lock, process and resolve its
+// workers make, and how long a page of a list takes.
 
 import (
 	"context"
@@ -26,7 +27,8 @@ const (
 	storeBacklog = 4_000
 	storeWorkers = 8
 	storeRounds  = 3
-	// pageAsked is how often each list is asked for, after once that does not count: that one reads from the disk what nobody had in memory.
+	// pageAsked is how often each list is asked for, after once that does not count: that one reads from the disk what
+	// nobody had in memory.
 	pageAsked = 30
 )
 

@@ -1,7 +1,7 @@
 package main
 
-// A made-up history of a correct run, for measuring what a history costs: as many records as asked for, with the times, hashes and
-// numbers scattered as in a real one, so that it compresses as a real one does.
+// A made-up history of a correct run, for measuring what a history costs: as many records as asked for, with the times,
+// hashes and numbers scattered as in a real one, so that it compresses as a real one does.
 
 import (
 	"math/rand/v2"
@@ -24,8 +24,8 @@ const (
 	storySlip = 500 * time.Microsecond
 )
 
-// story is a run of the reference consumer in which every record succeeds at the last of so many attempts, but one in fifty fails for good
-// and is dead-lettered. It implements history.Source and makes its events as it goes.
+// story is a run of the reference consumer in which every record succeeds at the last of so many attempts, but one in
+// fifty fails for good and is dead-lettered. It implements history.Source and makes its events as it goes.
 type story struct{ records, attempts int }
 
 // Header implements history.Source.

@@ -75,7 +75,8 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 	return found, nil
 }
 
-// hasTool reports whether the Kafka to measure on brings kafka-producer-perf-test: an unpacked release does (KAFKA_HOME), what dlqbench installs does not.
+// hasTool reports whether the Kafka to measure on brings kafka-producer-perf-test: an unpacked release does
+// (KAFKA_HOME), what dlqbench installs does not.
 func hasTool() bool {
 	installed, err := install.Open("")
 	return err == nil && slices.ContainsFunc(installed.Jars, func(jar string) bool { return toolJar.MatchString(filepath.Base(jar)) })

@@ -22,8 +22,8 @@ type doing struct {
 	action string
 }
 
-// Break injects a fault, written as in a scenario but without at, when and after, and returns it when it is in force. Without for it stays until
-// it is healed, at the latest until the load ends.
+// Break injects a fault, written as in a scenario but without at, when and after, and returns it when it is in force.
+// Without for it stays until it is healed, at the latest until the load ends.
 func (s *Session) Break(ctx context.Context, who Actor, spec map[string]any) (Fault, error) {
 	if _, err := s.may(ActionBreak, &who); err != nil {
 		return Fault{}, err
@@ -84,7 +84,8 @@ func (s *Session) heal(ctx context.Context, who Actor, f *fault) error {
 	return nil
 }
 
-// HealAll heals everything that is in force, all at once, and returns when it is healed. It is right at any time of the drill, also when nothing is broken.
+// HealAll heals everything that is in force, all at once, and returns when it is healed. It is right at any time of the
+// drill, also when nothing is broken.
 func (s *Session) HealAll(ctx context.Context, who Actor) error {
 	if _, err := s.may(ActionHealAll, &who); err != nil {
 		return err
@@ -177,7 +178,8 @@ func (s *Session) process(ctx context.Context, who Actor, action string, instanc
 	return err
 }
 
-// Scale sees to it that so many instances run: it starts further ones, or ends the last ones, and undoes earlier scaling first.
+// Scale sees to it that so many instances run: it starts further ones, or ends the last ones, and undoes earlier
+// scaling first.
 func (s *Session) Scale(ctx context.Context, who Actor, instances int) error {
 	if _, err := s.may(ActionScale, &who); err != nil {
 		return err

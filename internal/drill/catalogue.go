@@ -1,6 +1,7 @@
 package drill
 
-// What can be broken by hand: the catalogue of faults, made fit for this drill, with its parameters read from the types that faults are written in.
+// What can be broken by hand: the catalogue of faults, made fit for this drill, with its parameters read from the types
+// that faults are written in.
 
 import (
 	"encoding/json"
@@ -48,7 +49,8 @@ func instant(spec faults.Spec) bool {
 		spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
 }
 
-// fit makes an example of the catalogue one that can be broken in this drill; it returns why that can't be, "" if it can.
+// fit makes an example of the catalogue one that can be broken in this drill; it returns why that can't be, "" if it
+// can.
 func (s *Session) fit(spec *faults.Spec) string {
 	scenario := s.options.Scenario
 	if spec.Network != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// TestCatalogue: every fault of the catalogue is there, with parameters whose defaults are those of its spec, and what is not refused can be broken.
+// TestCatalogue: every fault of the catalogue is there, with parameters whose defaults are those of its spec, and what
+// is not refused can be broken.
 func TestCatalogue(t *testing.T) {
 	s, _ := newFake(t, nil)
 	names := map[string]Breakable{}
@@ -99,7 +100,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestWhatOneMayNotBreak: on another's Kafka the injector is told why he breaks nothing; on his own, what he has no command for.
+// TestWhatOneMayNotBreak: on another's Kafka the injector is told why he breaks nothing; on his own, what he has no
+// command for.
 func TestWhatOneMayNotBreak(t *testing.T) {
 	s, _ := newFake(t, func(o *Options) { o.Foreign = true })
 	if why := s.State(RoleInjector).Unbreakable; !strings.Contains(why, "--i-own-this-cluster") {

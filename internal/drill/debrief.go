@@ -1,6 +1,7 @@
 package drill
 
-// The end of a drill: figures, drill.json, and the debrief for people. What people wrote is put into these as text, whatever it looks like.
+// The end of a drill: figures, drill.json, and the debrief for people. What people wrote is put into these as text,
+// whatever it looks like.
 
 import (
 	"bytes"
@@ -49,7 +50,8 @@ type Record struct {
 	RunID       string `json:"run_id"`
 	Seed        uint64 `json:"seed,string"`
 	Subject     string `json:"subject"`
-	// Started is when the run began; the times of faults and log count from the start of the steady load, which ended after Lasted.
+	// Started is when the run began; the times of faults and log count from the start of the steady load, which ended
+	// after Lasted.
 	Started time.Time     `json:"started"`
 	Lasted  time.Duration `json:"lasted_ns"`
 	Ending  string        `json:"ending"`
@@ -77,7 +79,8 @@ func (s *Session) Debrief() (markdown, html []byte, err error) {
 	return s.written.markdown, s.written.html, nil
 }
 
-// Finish ends the session with what became of its run, and writes drill.json and the debrief into the run directory. The error is that of writing.
+// Finish ends the session with what became of its run, and writes drill.json and the debrief into the run directory.
+// The error is that of writing.
 func (s *Session) Finish(outcome *harness.Outcome, failure error) error {
 	s.mu.Lock()
 	s.endOfLoad()

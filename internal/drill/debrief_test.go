@@ -44,7 +44,8 @@ func outcome(dir string) *harness.Outcome {
 	}
 }
 
-// story is a drill with a fault that was noticed and healed, one that nobody noticed, one that failed, and hostile words.
+// story is a drill with a fault that was noticed and healed, one that nobody noticed, one that failed, and hostile
+// words.
 func story(t *testing.T) *Session {
 	s, run := newFake(t, nil)
 	run.pass(time.Second, 5)

@@ -14,8 +14,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// before is how long before a fault the lag is looked at that it must come back to; lagsKept is how much of it is kept. usualLag is the load's time whose
-// records are always on their way, committed or not: a fault in the first moments has nothing before it to come back to.
+// before is how long before a fault the lag is looked at that it must come back to; lagsKept is how much of it is kept.
+// usualLag is the load's time whose records are always on their way, committed or not: a fault in the first moments has
+// nothing before it to come back to.
 const (
 	before   = 3 * time.Second
 	usualLag = 500 * time.Millisecond
@@ -134,8 +135,9 @@ func (s *Session) Watch(snapshot reports.Snapshot) {
 	s.change()
 }
 
-// copyEvents takes over what is new in the run's own log, from the run's clock to that of the drill, which begins with the steady load: before the load
-// begins nobody knows when that will be. What is broken and healed is told by the hands. s.mu is held.
+// copyEvents takes over what is new in the run's own log, from the run's clock to that of the drill, which begins with
+// the steady load: before the load begins nobody knows when that will be. What is broken and healed is told by the
+// hands. s.mu is held.
 func (s *Session) copyEvents(snapshot *reports.Snapshot) {
 	if snapshot.Total == 0 {
 		return
@@ -155,7 +157,8 @@ func (s *Session) copyEvents(snapshot *reports.Snapshot) {
 	}
 }
 
-// advance moves on to the stage that the run's phase belongs to; that of the open load begins and ends with what can be broken. s.mu is held.
+// advance moves on to the stage that the run's phase belongs to; that of the open load begins and ends with what can be
+// broken. s.mu is held.
 func (s *Session) advance(phase string) {
 	stage := s.stage
 	switch phase {

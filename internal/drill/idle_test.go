@@ -12,8 +12,8 @@ func nobody() map[string]any {
 	return map[string]any{"for": "50ms", "kafka": map[string]any{"api": "Produce", "client_id": "nobody", "error": "NOT_ENOUGH_REPLICAS"}}
 }
 
-// TestWhatDidNothing: a fault by hand that did nothing is told of, and does not spoil the drill, nor its recording. One that did something has to do so
-// again in the recording.
+// TestWhatDidNothing: a fault by hand that did nothing is told of, and does not spoil the drill, nor its recording. One
+// that did something has to do so again in the recording.
 func TestWhatDidNothing(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, nobody())
@@ -54,7 +54,8 @@ func TestWhatDidNothing(t *testing.T) {
 	}
 }
 
-// TestTheScenariosFaultsHaveToDoSomething: what the scenario breaks has to have an effect, in a drill as in any run, unless people have cut it short.
+// TestTheScenariosFaultsHaveToDoSomething: what the scenario breaks has to have an effect, in a drill as in any run,
+// unless people have cut it short.
 func TestTheScenariosFaultsHaveToDoSomething(t *testing.T) {
 	const client = "{api: Produce, client_id: nobody, error: NOT_ENOUGH_REPLICAS}"
 	g := start(t, load+`

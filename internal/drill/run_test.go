@@ -26,7 +26,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// These tests are whole drills, on the embedded Kafka with the reference consumer as processes of their own. They mostly wait, so they go side by side.
+// These tests are whole drills, on the embedded Kafka with the reference consumer as processes of their own. They
+// mostly wait, so they go side by side.
 
 func TestMain(m *testing.M) {
 	code := programtest.Main(m)
@@ -117,7 +118,8 @@ func (g *going) hit() {
 	})
 }
 
-// stays waits for two seconds of the drill: what is in force gets long enough to be met in the recording too, where other records come to it.
+// stays waits for two seconds of the drill: what is in force gets long enough to be met in the recording too, where
+// other records come to it.
 func (g *going) stays() {
 	g.t.Helper()
 	until := g.State(RoleInjector).At + 2*time.Second
@@ -148,8 +150,8 @@ func (g *going) file(name string) []byte {
 	return data
 }
 
-// rerun runs what was recorded, and returns its outcome. Its plan must be that of the drill, byte for byte, but for the spare records at its end: the
-// load of a drill has none, as a person ends it.
+// rerun runs what was recorded, and returns its outcome. Its plan must be that of the drill, byte for byte, but for the
+// spare records at its end: the load of a drill has none, as a person ends it.
 func (g *going) rerun() *harness.Outcome {
 	g.t.Helper()
 	path := filepath.Join(g.outcome.Dir, "recorded.yaml")
@@ -193,7 +195,8 @@ func wantVerdict(t *testing.T, verdict *assertions.Verdict, want assertions.Stat
 	}
 }
 
-// TestDrill: break, notice, heal, stop; the verdict is that of a whole run, the debrief has the figures, and the recording does it all again.
+// TestDrill: break, notice, heal, stop; the verdict is that of a whole run, the debrief has the figures, and the
+// recording does it all again.
 func TestDrill(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
@@ -209,7 +212,8 @@ func TestDrill(t *testing.T) {
 	scaled := g.State(RoleInjector).At
 	must(t, g.Scale(t.Context(), ada, 3))
 	g.hit()
-	// In the recording the instance is there as long as it was here, its start included: when that takes longer, it has no effect. So it stays.
+	// In the recording the instance is there as long as it was here, its start included: when that takes longer, it has
+	// no effect. So it stays.
 	until := scaled + 4*(g.State(RoleInjector).At-scaled)
 	g.until("the new instance has been there for a while", func(s State) bool { return s.At > until })
 	must(t, g.Restart(t.Context(), ada, 0))

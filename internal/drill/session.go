@@ -47,7 +47,8 @@ type Options struct {
 	SubjectFile string
 	// Foreign: the Kafka is the user's own, and so nothing may be broken, unless he said that he owns it.
 	Foreign bool
-	// CanBreak, if set, says why something can't be done to a broker of this Kafka; action is the word of the scenario ("kill").
+	// CanBreak, if set, says why something can't be done to a broker of this Kafka; action is the word of the scenario
+	// ("kill").
 	CanBreak func(action string) error
 	// Scripted: nobody breaks anything by hand, the script does.
 	Scripted bool
@@ -59,7 +60,8 @@ type Options struct {
 	Away time.Duration
 }
 
-// Session is a drill. All of it is safe for concurrent use; every call is bounded in time, with or without a deadline of its own.
+// Session is a drill. All of it is safe for concurrent use; every call is bounded in time, with or without a deadline
+// of its own.
 type Session struct {
 	options Options
 	clock   func() time.Time
@@ -166,8 +168,8 @@ func (s *Session) Next(ctx context.Context, after uint64) error {
 	}
 }
 
-// Attend counts somebody who looks at the drill until leave is called. When nobody does any more for Options.Away, everything is healed and
-// the drill ends: whoever broke something has gone.
+// Attend counts somebody who looks at the drill until leave is called. When nobody does any more for Options.Away,
+// everything is healed and the drill ends: whoever broke something has gone.
 func (s *Session) Attend(Role) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +206,8 @@ func (s *Session) deserted() {
 	}
 }
 
-// Stop ends the load now: everything is healed, the consumer finishes its work, and the drill is judged. It does not wait for that.
+// Stop ends the load now: everything is healed, the consumer finishes its work, and the drill is judged. It does not
+// wait for that.
 func (s *Session) Stop(who Actor) error {
 	if _, err := s.may(ActionStop, &who); err != nil {
 		return err
@@ -229,7 +232,8 @@ func (s *Session) end(why string) {
 	s.ending()
 }
 
-// Notice is a press on the button "I noticed": it counts for everything to notice that is in force, or was until a moment ago and has not drained.
+// Notice is a press on the button "I noticed": it counts for everything to notice that is in force, or was until a
+// moment ago and has not drained.
 func (s *Session) Notice(who Actor, text string) error {
 	now, err := s.may(ActionNotice, &who)
 	if err != nil {

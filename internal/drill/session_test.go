@@ -63,7 +63,8 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// TestDrainedToTheUsualLag: before a fault in the first moment there was no lag; it is drained when no more is on its way than half a second's load.
+// TestDrainedToTheUsualLag: before a fault in the first moment there was no lag; it is drained when no more is on its
+// way than half a second's load.
 func TestDrainedToTheUsualLag(t *testing.T) {
 	s, run := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
@@ -91,7 +92,8 @@ func TestReplayTellsNothing(t *testing.T) {
 	}
 }
 
-// TestResponderSeesNothing: whatever is broken, no word that tells of it is in what a responder gets, until the drill is over.
+// TestResponderSeesNothing: whatever is broken, no word that tells of it is in what a responder gets, until the drill
+// is over.
 func TestResponderSeesNothing(t *testing.T) {
 	s, run := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
@@ -355,8 +357,8 @@ func TestEventTimes(t *testing.T) {
 	}
 }
 
-// TestOneClock: the run tells times from where its load began, and the session may hear of that later, on a busy machine. A fault that was noticed at once
-// had been noticed before it was broken then: -127 ms in a debrief.
+// TestOneClock: the run tells times from where its load began, and the session may hear of that later, on a busy
+// machine. A fault that was noticed at once had been noticed before it was broken then: -127 ms in a debrief.
 func TestOneClock(t *testing.T) {
 	const late = 200 * time.Millisecond
 	s, run := newFake(t, nil)

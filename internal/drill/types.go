@@ -14,7 +14,8 @@ type Role string
 const (
 	// RoleInjector breaks things and sees everything.
 	RoleInjector Role = "injector"
-	// RoleResponder is on call: notices, decides, heals, and is shown nothing that tells what was broken, until the drill is over.
+	// RoleResponder is on call: notices, decides, heals, and is shown nothing that tells what was broken, until the
+	// drill is over.
 	RoleResponder Role = "responder"
 )
 
@@ -101,8 +102,8 @@ const (
 	StageOver  Stage = "over"  // there are a verdict and a debrief
 )
 
-// State is what a role may see of a drill at one moment. Times are in ns, counted from the start of the steady load like the times in a
-// scenario; those in Live are the run's own.
+// State is what a role may see of a drill at one moment. Times are in ns, counted from the start of the steady load
+// like the times in a scenario; those in Live are the run's own.
 type State struct {
 	// Version grows with every change.
 	Version uint64 `json:"version"`
@@ -122,8 +123,8 @@ type State struct {
 	Live *reports.Snapshot `json:"live"`
 	// Instances is how many instances of the subject there can be at most.
 	Instances int `json:"instances"`
-	// Faults are all that were broken so far, in their order; for a responder only what is his own doing (kills, pauses, scaling), until the drill
-	// is over.
+	// Faults are all that were broken so far, in their order; for a responder only what is his own doing (kills,
+	// pauses, scaling), until the drill is over.
 	Faults []Fault `json:"faults"`
 	// Log is what happened and was said, oldest first: the last maxLog entries.
 	Log []Entry `json:"log"`
@@ -133,7 +134,8 @@ type State struct {
 	Result *Result `json:"result,omitempty"`
 }
 
-// Fault is one thing that was broken, and what people made of it. Times are from the start of the steady load; nil: not (yet).
+// Fault is one thing that was broken, and what people made of it. Times are from the start of the steady load; nil: not
+// (yet).
 type Fault struct {
 	// ID names it in Heal.
 	ID     string `json:"id"`
@@ -148,7 +150,8 @@ type Fault struct {
 
 	Injected time.Duration  `json:"injected_ns"`
 	Noticed  *time.Duration `json:"noticed_ns,omitempty"`
-	// NoticedBy is who noticed, HealedBy who healed; nobody where it healed by itself when its time was over, or at the end of the drill.
+	// NoticedBy is who noticed, HealedBy who healed; nobody where it healed by itself when its time was over, or at the
+	// end of the drill.
 	NoticedBy *Actor         `json:"noticed_by,omitempty"`
 	HealedBy  *Actor         `json:"healed_by,omitempty"`
 	Healed    *time.Duration `json:"healed_ns,omitempty"`
@@ -158,7 +161,8 @@ type Fault struct {
 	Effects int64 `json:"effects"`
 	// Idle says why it probably did nothing, when the drill is over; "" if it did something.
 	Idle string `json:"idle,omitempty"`
-	// ToNotice: the script, or an injector, broke it; scaling and restarts are no damage, and what a responder does he knows.
+	// ToNotice: the script, or an injector, broke it; scaling and restarts are no damage, and what a responder does he
+	// knows.
 	ToNotice bool `json:"to_notice"`
 	// Failed says why it could not be injected or healed.
 	Failed string `json:"failed,omitempty"`
@@ -197,7 +201,8 @@ type Result struct {
 
 // Figures sum up what people did. Durations are 0 where there was nothing to measure.
 type Figures struct {
-	// Faults is how many faults there were to notice, those left out that did nothing; Noticed, Healed (by a hand, not by themselves) and Drained how many of them were.
+	// Faults is how many faults there were to notice, those left out that did nothing; Noticed, Healed (by a hand, not
+	// by themselves) and Drained how many of them were.
 	Faults  int `json:"faults"`
 	Noticed int `json:"noticed"`
 	Healed  int `json:"healed"`

@@ -1,7 +1,8 @@
 package engine
 
-// A subject's container. Two look at it: a process that stands for it, which lasts as long as the container does and passes on what it writes and its exit
-// code (Run), and whoever started that process, who signals what is inside (Handle). They meet in the container's name.
+// A subject's container. Two look at it: a process that stands for it, which lasts as long as the container does and
+// passes on what it writes and its exit code (Run), and whoever started that process, who signals what is inside
+// (Handle). They meet in the container's name.
 
 import (
 	"context"
@@ -22,7 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Container is one container of a subject. It shares the network of this machine, so that what listens on 127.0.0.1 here can be reached from inside.
+// Container is one container of a subject. It shares the network of this machine, so that what listens on 127.0.0.1
+// here can be reached from inside.
 type Container struct {
 	// Name is the container's, Image what it is made of, RunID the value of its Label.
 	Name, Image, RunID string
@@ -37,8 +39,8 @@ type Container struct {
 // Subcommand is the name of the program's subcommand that runs a container in the foreground.
 const Subcommand = "container"
 
-// Arguments are those by which this program runs the container in the foreground; names are the variables of its environment that go in, as their values do not
-// belong on a command line.
+// Arguments are those by which this program runs the container in the foreground; names are the variables of its
+// environment that go in, as their values do not belong on a command line.
 func Arguments(c Container, names []string) []string {
 	arguments := []string{Subcommand, "--name", c.Name, "--image", c.Image, "--run", c.RunID, "--mount", c.Mount}
 	for _, name := range names {
@@ -50,8 +52,8 @@ func Arguments(c Container, names []string) []string {
 // outputLimit bounds the wait for the last output of a container that has ended.
 const outputLimit = 2 * time.Second
 
-// Run runs the container in the foreground and removes it when it has ended. Its output goes to out. It returns the exit code; 137 (128 and the signal's number)
-// when KILL ended it.
+// Run runs the container in the foreground and removes it when it has ended. Its output goes to out. It returns the
+// exit code; 137 (128 and the signal's number) when KILL ended it.
 func Run(ctx context.Context, c Container, out io.Writer) (code int, err error) {
 	engine, err := Connect(ctx)
 	if err != nil {
@@ -121,8 +123,8 @@ const lookEvery = 5 * time.Millisecond
 // callLimit bounds one request to the engine.
 const callLimit = 10 * time.Second
 
-// Signal sends a signal to the container's first process; STOP and CONT freeze and thaw all of them. A container that is about to start is waited for. Of one that has
-// ended, or is gone, the error is os.ErrProcessDone.
+// Signal sends a signal to the container's first process; STOP and CONT freeze and thaw all of them. A container that
+// is about to start is waited for. Of one that has ended, or is gone, the error is os.ErrProcessDone.
 func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 	if _, err := h.running(ctx); err != nil {
 		return err
@@ -150,7 +152,8 @@ func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 	return fmt.Errorf("asking the engine to send %s to container %s: %w", unix.SignalName(signal), h.name, err)
 }
 
-// PID waits until the container runs and returns the number of its first process on this machine; os.ErrProcessDone if it has ended.
+// PID waits until the container runs and returns the number of its first process on this machine; os.ErrProcessDone if
+// it has ended.
 func (h *Handle) PID(ctx context.Context) (int, error) {
 	state, err := h.running(ctx)
 	if err != nil {

@@ -16,18 +16,20 @@ import (
 	tclog "github.com/testcontainers/testcontainers-go/log"
 )
 
-// ErrNoEngine says that no container engine of this machine could be used; the error around it says why, and what to do.
+// ErrNoEngine says that no container engine of this machine could be used; the error around it says why, and what to
+// do.
 var ErrNoEngine = errors.New("no container engine")
 
 // engineLimit bounds how long an engine may take to answer at first.
 const engineLimit = 1500 * time.Millisecond
 
-// Connect finds the engine as testcontainers does (DOCKER_HOST, the context that the docker command uses, the usual sockets), and sees that
-// it answers and is of this machine. Where there is none the error is ErrNoEngine, within two seconds.
+// Connect finds the engine as testcontainers does (DOCKER_HOST, the context that the docker command uses, the usual
+// sockets), and sees that it answers and is of this machine. Where there is none the error is ErrNoEngine, within two
+// seconds.
 //
-// Two things differ. When DOCKER_HOST names an engine that does not answer, testcontainers takes another one without a word; that would start
-// brokers where the user has not asked for them. And testcontainers starts a container of its own, Ryuk, that removes what is left: its
-// image may be out of reach, and Sweep does the same.
+// Two things differ. When DOCKER_HOST names an engine that does not answer, testcontainers takes another one without a
+// word; that would start brokers where the user has not asked for them. And testcontainers starts a container of its
+// own, Ryuk, that removes what is left: its image may be out of reach, and Sweep does the same.
 func Connect(ctx context.Context) (*testcontainers.DockerClient, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
@@ -70,7 +72,8 @@ func silence() {
 // reaperVariable is read by testcontainers, once.
 const reaperVariable = "TESTCONTAINERS_RYUK_DISABLED"
 
-// withoutReaper makes testcontainers read its configuration with its reaper off, and leaves the environment, which subjects inherit, as it was.
+// withoutReaper makes testcontainers read its configuration with its reaper off, and leaves the environment, which
+// subjects inherit, as it was.
 func withoutReaper() error {
 	before, had := os.LookupEnv(reaperVariable)
 	if before == "true" {
@@ -126,7 +129,8 @@ func withoutUser(host string) string {
 	return host
 }
 
-// local refuses engines of other machines: brokers are published on the loopback of the engine's machine, where nobody else reaches them, and subjects reach their taps on it.
+// local refuses engines of other machines: brokers are published on the loopback of the engine's machine, where nobody
+// else reaches them, and subjects reach their taps on it.
 func local(host string) error {
 	parsed, err := url.Parse(host)
 	if err != nil {

@@ -23,8 +23,8 @@ var runFolder = regexp.MustCompile(`^[0-9]{2,}-[a-z0-9-]+$`)
 // unfinished is how the name of a file ends while it is written.
 const unfinished = ".new"
 
-// OpenArtifacts makes the folder, and empties it of what an earlier gate left: a report of last week beside today's would be taken for today's. A folder
-// with other things in it is refused.
+// OpenArtifacts makes the folder, and empties it of what an earlier gate left: a report of last week beside today's
+// would be taken for today's. A folder with other things in it is refused.
 func OpenArtifacts(dir string) (Artifacts, error) {
 	a := Artifacts{dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

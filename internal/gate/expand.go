@@ -91,7 +91,8 @@ func quoteMeta(folder string) string {
 	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(folder)
 }
 
-// described completes a run by what its scenario says, and checks the scenario with everything that the suite sets. It reports whether it can be run.
+// described completes a run by what its scenario says, and checks the scenario with everything that the suite sets. It
+// reports whether it can be run.
 func (l *loader) described(entry *Entry, name string, data []byte, one Selection) bool {
 	scenario, err := l.parse(name, data, nil, entry.Subject)
 	if err != nil {
@@ -145,8 +146,9 @@ func ownSubject(name string, scenario *scenarios.Scenario) string {
 	return read.Name
 }
 
-// refused deals with a scenario that can't be run. One of the repository's own is wrong where it is wrong; a shipped one does not fit what the suite makes
-// of it: that is said where it is named, and where a pattern names it, it is left out.
+// refused deals with a scenario that can't be run. One of the repository's own is wrong where it is wrong; a shipped
+// one does not fit what the suite makes of it: that is said where it is named, and where a pattern names it, it is left
+// out.
 func (l *loader) refused(entry *Entry, name string, err error) bool {
 	var problems *scenarios.Problems
 	isProblems := errors.As(err, &problems)
@@ -246,8 +248,8 @@ const byName = "by name"
 // chosen is what one entry of dlqbench.yaml decides for all seeds.
 func (e Entry) chosen() string { return e.Arg + "\x00" + e.Subject }
 
-// dropRepeated keeps each run once. One that is named wins against patterns, which are for the rest, and of two patterns the first; one that is named twice
-// is a mistake.
+// dropRepeated keeps each run once. One that is named wins against patterns, which are for the rest, and of two
+// patterns the first; one that is named twice is a mistake.
 func (l *loader) dropRepeated() {
 	named := map[string]Entry{}
 	for _, entry := range l.suite.Entries {

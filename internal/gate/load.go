@@ -1,6 +1,7 @@
 package gate
 
-// From dlqbench.yaml to a suite: everything that is wrong with it, or with a scenario or subject that it names, is found before anything is run.
+// From dlqbench.yaml to a suite: everything that is wrong with it, or with a scenario or subject that it names, is
+// found before anything is run.
 
 import (
 	"errors"
@@ -40,7 +41,8 @@ type Entry struct {
 	Number int
 	// Scenario is the scenario's name, Arg what dlqbench run is told to run it.
 	Scenario, Arg string
-	// Subject is the subject.yaml that judges in the place of the scenario's own, "" for that; SubjectName is the name of whoever is judged.
+	// Subject is the subject.yaml that judges in the place of the scenario's own, "" for that; SubjectName is the name
+	// of whoever is judged.
 	Subject, SubjectName string
 	// Seed in the place of the scenario's; nil for that.
 	Seed *uint64
@@ -48,7 +50,8 @@ type Entry struct {
 	Sets []string
 	// Load is how long warm-up and load take by plan: the run takes longer.
 	Load time.Duration
-	// Where is the place that a finding about the run is shown at: the scenario's name in a file of the repository's own, or the entry of dlqbench.yaml.
+	// Where is the place that a finding about the run is shown at: the scenario's name in a file of the repository's
+	// own, or the entry of dlqbench.yaml.
 	Where Place
 	// listed is where dlqbench.yaml names it; pattern tells that it does so with others.
 	listed  string
@@ -80,7 +83,8 @@ func (e Exemption) Expired(now time.Time) bool { return !now.Before(e.ends) }
 // Kafka tells whether a Kafka can be had as a suite wants it, and which scenarios it can run.
 type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
 
-// Load reads a dlqbench.yaml and everything that it names. The error is a *scenarios.Problems when something is wrong with them.
+// Load reads a dlqbench.yaml and everything that it names. The error is a *scenarios.Problems when something is wrong
+// with them.
 func Load(path string, kafka Kafka) (*Suite, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -223,7 +227,8 @@ func (l *loader) leftOut() string {
 	return strings.Join(list, "; ")
 }
 
-// readWaivers checks what is waived: a waiver that could never apply is a mistake, and would hide that a failure counts.
+// readWaivers checks what is waived: a waiver that could never apply is a mistake, and would hide that a failure
+// counts.
 func (l *loader) readWaivers() {
 	var known []string
 	for _, entry := range l.suite.Entries {

@@ -34,8 +34,9 @@ func (l *loader) readRequired() {
 	}
 }
 
-// require tells of each subject whether what must be judged was judged in at least one of its runs: not every scenario puts everything to the test. What
-// no run has judged makes the suite inconclusive; in a part of a suite only where no other part can have judged it either.
+// require tells of each subject whether what must be judged was judged in at least one of its runs: not every scenario
+// puts everything to the test. What no run has judged makes the suite inconclusive; in a part of a suite only where no
+// other part can have judged it either.
 func (s *Suite) require(told *reports.Suite, part bool) {
 	var subjects []string
 	for _, run := range told.Runs {
@@ -81,7 +82,8 @@ func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject 
 	return out
 }
 
-// resultIn finds what a run says of an invariant, in a graph or of several services that of the first that has judged it; judged tells whether one has.
+// resultIn finds what a run says of an invariant, in a graph or of several services that of the first that has judged
+// it; judged tells whether one has.
 func resultIn(run reports.SuiteRun, invariant string) (found *assertions.Result, judged bool) {
 	if run.Judged.Verdict == nil {
 		return nil, false
@@ -123,7 +125,8 @@ func (s *Suite) whyOpen(invariant, subject string, open []assertions.Result, mis
 	return reason
 }
 
-// worstOpen is the result that was nearest to a judgement: inconclusive, not put to the test, then what no run of such a subject can judge.
+// worstOpen is the result that was nearest to a judgement: inconclusive, not put to the test, then what no run of such
+// a subject can judge.
 func worstOpen(open []assertions.Result) *assertions.Result {
 	rank := func(r assertions.Result) int {
 		switch {

@@ -1,6 +1,7 @@
 package gate
 
-// The gate's run: one entry after another, each judged as soon as it ended, until all are, one does not pass, or the time is up.
+// The gate's run: one entry after another, each judged as soon as it ended, until all are, one does not pass, or the
+// time is up.
 
 import (
 	"context"
@@ -24,16 +25,18 @@ func (usedUp) Is(target error) bool { return target == context.Canceled } //noli
 type Options struct {
 	Shard    Shard
 	FailFast bool
-	// Run runs an entry until it ends or ctx does; then it heals, seals and judges what there is. The error tells what failed besides the subject.
+	// Run runs an entry until it ends or ctx does; then it heals, seals and judges what there is. The error tells what
+	// failed besides the subject.
 	Run func(ctx context.Context, entry Entry) (Done, error)
-	// Told is called with each run when it has been judged, with the suite as it stands then. Runs that are still to come stand as not run.
+	// Told is called with each run when it has been judged, with the suite as it stands then. Runs that are still to
+	// come stand as not run.
 	Told func(run *reports.SuiteRun, suite *reports.Suite) error
 	// Now is the wall clock, by whose date waivers end.
 	Now func() time.Time
 }
 
-// Run runs a suite, or its shard. An interruption by ctx ends the run that goes on, in order, and keeps the others from running. The error is one of Told:
-// what was found could not be kept.
+// Run runs a suite, or its shard. An interruption by ctx ends the run that goes on, in order, and keeps the others from
+// running. The error is one of Told: what was found could not be kept.
 func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error) {
 	began := options.Now()
 	entries := s.Part(options.Shard)
@@ -83,8 +86,9 @@ func notRun(entry Entry) reports.SuiteRun {
 	}
 }
 
-// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. Without the entries that its time was too short for a gate has not
-// shown what it is there to show; one that stops at the first that does not pass has.
+// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. Without the entries that its
+// time was too short for a gate has not shown what it is there to show; one that stops at the first that does not pass
+// has.
 func (s *Suite) keptFrom(ctx context.Context, left time.Duration, entry Entry, told *reports.Suite, options Options) (why string, standing reports.Standing) {
 	switch {
 	case ctx.Err() != nil:

@@ -148,7 +148,8 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// All shards together are the suite, each run in one of them, as many in each as in any other or one less; the order of the suite means nothing.
+// All shards together are the suite, each run in one of them, as many in each as in any other or one less; the order of
+// the suite means nothing.
 func TestPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		suite := suiteOf(rapid.IntRange(0, 40).Draw(t, "runs"), 0)

@@ -39,9 +39,10 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%d/%d", s.Index, s.Of)
 }
 
-// Part returns the entries of a shard in the order of the suite. Every shard computes the same split from the suite alone. Each entry goes where its own
-// key says (rendezvous hashing), but to none that has its fair share already, in the order of the keys: parts differ by one entry at most, the order of
-// dlqbench.yaml means nothing, and an entry more or less moves few others.
+// Part returns the entries of a shard in the order of the suite. Every shard computes the same split from the suite
+// alone. Each entry goes where its own key says (rendezvous hashing), but to none that has its fair share already, in
+// the order of the keys: parts differ by one entry at most, the order of dlqbench.yaml means nothing, and an entry more
+// or less moves few others.
 func (s *Suite) Part(shard Shard) []Entry {
 	if shard.Of <= 1 {
 		return s.Entries

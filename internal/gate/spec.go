@@ -21,8 +21,8 @@ func Schema() ([]byte, error) { return bytes.Clone(schemaText), nil }
 
 // Config is a dlqbench.yaml, decoded. Paths in it are relative to its folder.
 type Config struct {
-	// Subjects are the subject.yaml files of the consumers to judge, a list or one text: each of them runs every scenario. Without them each
-	// scenario judges its own subject.
+	// Subjects are the subject.yaml files of the consumers to judge, a list or one text: each of them runs every
+	// scenario. Without them each scenario judges its own subject.
 	Subjects scenarios.TextList `json:"subjects,omitempty"`
 	// Scenarios are what to run, in this order.
 	Scenarios []Selection `json:"scenarios" jsonschema:"required,minItems=1"`
@@ -33,19 +33,22 @@ type Config struct {
 	// Thresholds are judged in every run, besides the scenario's own: "latency.success.p99 < 500ms".
 	Thresholds []string `json:"thresholds,omitempty"`
 	Cluster    Cluster  `json:"cluster,omitempty"`
-	// Budget is how long the whole may take; what does not fit in is not run, and the gate is then inconclusive at best. Default: no limit.
+	// Budget is how long the whole may take; what does not fit in is not run, and the gate is then inconclusive at
+	// best. Default: no limit.
 	Budget units.Duration `json:"budget,omitempty"`
-	// Require lists invariants that must be judged: one that no run of a subject has judged makes the gate inconclusive.
+	// Require lists invariants that must be judged: one that no run of a subject has judged makes the gate
+	// inconclusive.
 	Require []string `json:"require,omitempty"`
 	// Waive lists known failures.
 	Waive []Waiver `json:"waive,omitempty"`
 }
 
-// Selection is a scenario, or several: the name of a shipped one, a file, or a pattern with * and ? of either (a pattern with a slash or an extension is
-// one of files). In YAML a bare text is the scenario.
+// Selection is a scenario, or several: the name of a shipped one, a file, or a pattern with * and ? of either (a
+// pattern with a slash or an extension is one of files). In YAML a bare text is the scenario.
 type Selection struct {
 	Scenario string `json:"scenario"`
-	// Seeds, Allow and Thresholds are those of this selection; seeds and allowances take the place of the suite's, thresholds are added.
+	// Seeds, Allow and Thresholds are those of this selection; seeds and allowances take the place of the suite's,
+	// thresholds are added.
 	Seeds      []uint64        `json:"seeds,omitempty"`
 	Allow      scenarios.Allow `json:"allow,omitempty"`
 	Thresholds []string        `json:"thresholds,omitempty"`
@@ -65,7 +68,8 @@ type Cluster struct {
 	KafkaConfig string `json:"kafka_config,omitempty"`
 }
 
-// Waiver is a known failure: it is shown, and does not count until its date has passed. It names an invariant, an anomaly, or both.
+// Waiver is a known failure: it is shown, and does not count until its date has passed. It names an invariant, an
+// anomaly, or both.
 type Waiver struct {
 	// Invariant that is violated; default: any that sees the anomaly.
 	Invariant string `json:"invariant,omitempty"`

@@ -69,9 +69,10 @@ func (w Waiver) matches(scenario, invariant, anomaly string) bool {
 	return (w.Scenario == "" || w.Scenario == scenario) && (w.Invariant == "" || w.Invariant == invariant) && (w.Anomaly == "" || w.Anomaly == anomaly)
 }
 
-// openReasons are the reasons of a verdict that are about what it could not show: those that neither a violation nor a missed threshold accounts for.
-// A verdict lists the violations first, an anomaly a reason, then what is open, then the thresholds (assertions.Verdict.Reasons); where a history was
-// damaged, that it was judged up to the damage only stands at the end, and is open as well.
+// openReasons are the reasons of a verdict that are about what it could not show: those that neither a violation nor a
+// missed threshold accounts for. A verdict lists the violations first, an anomaly a reason, then what is open, then the
+// thresholds (assertions.Verdict.Reasons); where a history was damaged, that it was judged up to the damage only stands
+// at the end, and is open as well.
 func openReasons(verdict *assertions.Verdict) []string {
 	violations, missed := 0, 0
 	for _, result := range verdict.Invariants {
@@ -91,7 +92,8 @@ func openReasons(verdict *assertions.Verdict) []string {
 	return verdict.Reasons[violations : violations+open]
 }
 
-// stand says how a run stands: by its verdict, unless every failure of it is waived. What is inconclusive, cut short or beside the subject is never waived.
+// stand says how a run stands: by its verdict, unless every failure of it is waived. What is inconclusive, cut short or
+// beside the subject is never waived.
 func (s *Suite) stand(run *reports.SuiteRun, done Done, failed error, now time.Time) {
 	verdict := done.Judged.Verdict
 	run.Elapsed, run.Dir, run.Judged = done.Elapsed, done.Judged.Dir, done.Judged
@@ -134,8 +136,8 @@ func judged(verdict *assertions.Verdict) reports.Standing {
 	return reports.StandingPass
 }
 
-// withoutFailures is how a failed run stands all of whose violations are waived. A missed threshold is a failure that is not; what the run could not show
-// is still not shown.
+// withoutFailures is how a failed run stands all of whose violations are waived. A missed threshold is a failure that
+// is not; what the run could not show is still not shown.
 func withoutFailures(verdict *assertions.Verdict, waived []reports.SuiteWaived) (reports.Standing, []string) {
 	if verdict.ThresholdsMissed {
 		return reports.StandingFail, verdict.Reasons

@@ -10,8 +10,9 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// waivers tells of each waiver how many of the runs it names a failure of, and whether it is still needed. That it is not is said only when everything it
-// could be for was run and judged: another shard, or a run that proved nothing, may need it.
+// waivers tells of each waiver how many of the runs it names a failure of, and whether it is still needed. That it is
+// not is said only when everything it could be for was run and judged: another shard, or a run that proved nothing, may
+// need it.
 func (s *Suite) waivers(runs []reports.SuiteRun, now time.Time) []reports.SuiteWaiver {
 	var told []reports.SuiteWaiver
 	for _, waiver := range s.Waivers {
@@ -41,7 +42,8 @@ func (s *Suite) waivers(runs []reports.SuiteRun, now time.Time) []reports.SuiteW
 	return told
 }
 
-// in tells whether a run has a failure that the waiver names, and whether it has shown that it has or has not: it was judged, and nothing was left open.
+// in tells whether a run has a failure that the waiver names, and whether it has shown that it has or has not: it was
+// judged, and nothing was left open.
 func (e Exemption) in(run reports.SuiteRun) (matched, shown bool) {
 	verdict := run.Judged.Verdict
 	if verdict == nil {

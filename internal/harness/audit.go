@@ -21,8 +21,8 @@ const auditLimit = 60 * time.Second
 // auditPoll is how many records of a topic are looked at in one go, at most.
 const auditPoll = 10_000
 
-// audit reads every topic to its end, and the group's committed offsets, from the brokers themselves: what is there decides where the
-// history alone can't tell (an acknowledgement that was lost, a process that was killed).
+// audit reads every topic to its end, and the group's committed offsets, from the brokers themselves: what is there
+// decides where the history alone can't tell (an acknowledgement that was lost, a process that was killed).
 func (r *run) audit(ctx context.Context) error {
 	for index := range r.header.Topics {
 		if err := r.auditTopic(ctx, int16(index), nil); err != nil {
@@ -35,7 +35,8 @@ func (r *run) audit(ctx context.Context) error {
 	return environment("auditing the offsets", r.auditOffsets(ctx))
 }
 
-// auditTopic reads one topic from its first to its last record and writes down what it finds; see, if not nil, is shown each record.
+// auditTopic reads one topic from its first to its last record and writes down what it finds; see, if not nil, is shown
+// each record.
 func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record, history.Event)) error {
 	topic := r.header.Topics[index].Name
 	dialect, err := r.dialect()
@@ -66,7 +67,8 @@ func (r *run) dialect() (deadletter.Dialect, error) {
 	return deadletter.Named(r.header.Contract.Envelope)
 }
 
-// readTopic calls do for every record between the offsets that are first and last now, but for those of transactions that were not committed.
+// readTopic calls do for every record between the offsets that are first and last now, but for those of transactions
+// that were not committed.
 func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record)) error {
 	starts, err := r.admin.ListStartOffsets(ctx, topic)
 	if err != nil {
@@ -154,7 +156,8 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	return event
 }
 
-// heldIn returns the record that the dead letter holds: what a replay would restore, whatever the form in which the dialect keeps it.
+// heldIn returns the record that the dead letter holds: what a replay would restore, whatever the form in which the
+// dialect keeps it.
 func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
 	held := dialect.Prepare(letter)
 	if wrapping, ok := dialect.(interface {
@@ -165,8 +168,8 @@ func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
 	return held
 }
 
-// asWritten returns the value in the form that the workload gave it, if it went through the JSON of a dialect that encodes payloads again: into a letter, and
-// once more when it is replayed.
+// asWritten returns the value in the form that the workload gave it, if it went through the JSON of a dialect that
+// encodes payloads again: into a letter, and once more when it is replayed.
 func asWritten(dialect deadletter.Dialect, value []byte) []byte {
 	if dialect == nil || !dialect.Traits().JSON {
 		return value
@@ -187,7 +190,8 @@ func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Clai
 	return claim
 }
 
-// findRecord looks for the record's id in its own header first, which is there unless someone dropped it, then everywhere else.
+// findRecord looks for the record's id in its own header first, which is there unless someone dropped it, then
+// everywhere else.
 func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 	for _, header := range record.Headers {
 		if header.Key == history.IDHeader {
@@ -209,7 +213,8 @@ func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 	return 0, false
 }
 
-// auditOffsets writes down each partition's end and, for the topics that the subject consumes, the group's committed offset.
+// auditOffsets writes down each partition's end and, for the topics that the subject consumes, the group's committed
+// offset.
 func (r *run) auditOffsets(ctx context.Context) error {
 	committed, err := r.progress(ctx)
 	if err != nil {

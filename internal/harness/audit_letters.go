@@ -1,6 +1,7 @@
 package harness
 
-// What an audit finds in a dead letter that only whoever has the letter, the record and the brokers can tell: the history keeps it for the judge.
+// What an audit finds in a dead letter that only whoever has the letter, the record and the brokers can tell: the
+// history keeps it for the judge.
 
 import (
 	"bytes"
@@ -27,7 +28,8 @@ type originals struct {
 	// records are those that are planned to fail, as many as there is room for.
 	records map[int32]*kgo.Record
 	bytes   int
-	// epochs are, by topic and partition, the epochs of its batches from which offset on, and last the partition's present one.
+	// epochs are, by topic and partition, the epochs of its batches from which offset on, and last the partition's
+	// present one.
 	epochs map[[2]int32][]epochFrom
 	last   map[[2]int32]int32
 }
@@ -85,7 +87,8 @@ func cloned(record *kgo.Record) *kgo.Record {
 	return one
 }
 
-// epoch returns the least and the most that the epoch of what is at the offset can be; known is false where the brokers don't say.
+// epoch returns the least and the most that the epoch of what is at the offset can be; known is false where the brokers
+// don't say.
 func (o *originals) epoch(claim *history.Claim) (least, most int32, known bool) {
 	at := [2]int32{int32(claim.Topic), claim.Partition}
 	last, consumed := o.last[at]
@@ -118,7 +121,8 @@ func (r *run) beside(dialect deadletter.Dialect, letter, held *kgo.Record, found
 	return more.Encode()
 }
 
-// timesOf are the times that fields of the letter name. The letter's own timestamp, which dialects without such fields have, is the producer's to choose.
+// timesOf are the times that fields of the letter name. The letter's own timestamp, which dialects without such fields
+// have, is the producer's to choose.
 func (r *run) timesOf(dialect deadletter.Dialect, letter *kgo.Record) map[string]time.Duration {
 	bare := *letter
 	bare.Timestamp = time.Time{}

@@ -15,9 +15,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Clean removes what killed runs left in the folder of run directories: processes that still live, and brokers' data. A run that is
-// going on is left alone, and so is data that a run kept on purpose. With all, the run directories of ended runs go too. It returns a line
-// for each thing it did, also when it returns an error.
+// Clean removes what killed runs left in the folder of run directories: processes that still live, and brokers' data. A
+// run that is going on is left alone, and so is data that a run kept on purpose. With all, the run directories of ended
+// runs go too. It returns a line for each thing it did, also when it returns an error.
 func Clean(ctx context.Context, root string, all bool, kafka ClusterOptions) (did []string, err error) {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -41,8 +41,8 @@ func Clean(ctx context.Context, root string, all bool, kafka ClusterOptions) (di
 	return did, environment("cleaning", errors.Join(errs...))
 }
 
-// isRun reports whether a folder is a run directory, and still has the name that it was given: what somebody else made, or renamed
-// to keep it, is never removed.
+// isRun reports whether a folder is a run directory, and still has the name that it was given: what somebody else made,
+// or renamed to keep it, is never removed.
 func isRun(dir string) bool {
 	header, err := readHeader(dir)
 	return err == nil && strings.HasPrefix(header.RunID, filepath.Base(dir)+"-")
@@ -62,7 +62,8 @@ func readHeader(dir string) (header runHeader, err error) {
 	return header, json.Unmarshal(data, &header)
 }
 
-// cleanUpBefore removes what killed runs left, before another one begins. What can't be removed keeps no run from beginning.
+// cleanUpBefore removes what killed runs left, before another one begins. What can't be removed keeps no run from
+// beginning.
 func cleanUpBefore(ctx context.Context, options Options) {
 	did, err := Clean(ctx, options.Out, false, options.Cluster)
 	for _, line := range did {
@@ -74,7 +75,8 @@ func cleanUpBefore(ctx context.Context, options Options) {
 }
 
 func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (did []string, err error) {
-	// Asked before the sweep: a run that begins meanwhile has its registry before it has a history, and both before any data.
+	// Asked before the sweep: a run that begins meanwhile has its registry before it has a history, and both before any
+	// data.
 	registry := filepath.Join(dir, subject.RegistryFile)
 	_, err = os.Stat(registry)
 	wasKilled := err == nil // a run that comes to its end removes the registry last

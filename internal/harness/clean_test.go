@@ -10,7 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/subject"
 )
 
-// runFolder makes what looks like a run directory. registry is the content of its processes.json; "" is a run that ended in order.
+// runFolder makes what looks like a run directory. registry is the content of its processes.json; "" is a run that
+// ended in order.
 func runFolder(t *testing.T, root, name, registry string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)

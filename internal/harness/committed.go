@@ -5,17 +5,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// committedOnly passes on what a reader at isolation level read_committed would see: what was written outside of transactions at once, what was
-// written in one when the marker that commits it is read. What was aborted, or belongs to a transaction that nobody ended, is never passed on.
+// committedOnly passes on what a reader at isolation level read_committed would see: what was written outside of
+// transactions at once, what was written in one when the marker that commits it is read. What was aborted, or belongs
+// to a transaction that nobody ended, is never passed on.
 //
-// The brokers' own read_committed would not do: it ends before the first record of an open transaction. So when a subject was killed in
-// the middle of one, committed dead letters of others that lie behind it would be missing, and look lost.
+// The brokers' own read_committed would not do: it ends before the first record of an open transaction. So when a
+// subject was killed in the middle of one, committed dead letters of others that lie behind it would be missing, and
+// look lost.
 type committedOnly struct {
 	do   func(*kgo.Record)
 	open map[producerOn][]*kgo.Record
 }
 
-// producerOn is where a transaction writes: a producer has one at a time, and each partition gets a marker of its own (KIP-98).
+// producerOn is where a transaction writes: a producer has one at a time, and each partition gets a marker of its own
+// (KIP-98).
 type producerOn struct {
 	partition int32
 	producer  int64

@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
 )
 
-// What was committed is audited, also behind a transaction that nobody ended; what was aborted, or is open, is not. A topic whose last offset is a
-// marker has an end.
+// What was committed is audited, also behind a transaction that nobody ended; what was aborted, or is open, is not. A
+// topic whose last offset is a marker has an end.
 func TestReadTopicSeesWhatWasCommitted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

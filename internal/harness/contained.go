@@ -1,7 +1,7 @@
 package harness
 
-// Subjects in containers. What is started is this program again, in the foreground, as long as the container runs (engine.Run); signals go to the
-// container.
+// Subjects in containers. What is started is this program again, in the foreground, as long as the container runs
+// (engine.Run); signals go to the container.
 
 import (
 	"context"
@@ -45,7 +45,8 @@ func (r *run) haveImage(ctx context.Context) error {
 	return engine.HaveImage(ctx, r.engine, r.options.Subject.Image, r.options.Log)
 }
 
-// contain puts what is launched into a container: only what the subject is told goes in, nothing of dlqbench's own environment.
+// contain puts what is launched into a container: only what the subject is told goes in, nothing of dlqbench's own
+// environment.
 func (r *run) contain(launch *subject.Launch, image string, instance int, process uint16) {
 	c := engine.Container{
 		Name: fmt.Sprintf("dlqbench-%s-instance-%d-%d", r.dir.id, instance, process), Image: image, RunID: r.dir.id, Command: launch.Command,

@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// The verdict on a real run's history is the same to the byte each time that it is judged: again from the files, from memory, and with the events
-// of one time in another order, as the observers' goroutines may well have recorded them.
+// The verdict on a real run's history is the same to the byte each time that it is judged: again from the files, from
+// memory, and with the events of one time in another order, as the observers' goroutines may well have recorded them.
 func TestVerdictDoesNotDependOnChance(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), small(t))

@@ -8,8 +8,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// loadDigest is short for everything that a subject is asked to do. Two runs with the same one may be compared, whatever their subjects
-// and their subjects' settings are, and whatever is expected of them. The seed is no part of it: it draws from the same load.
+// loadDigest is short for everything that a subject is asked to do. Two runs with the same one may be compared,
+// whatever their subjects and their subjects' settings are, and whatever is expected of them. The seed is no part of
+// it: it draws from the same load.
 func loadDigest(s *scenarios.Scenario) string {
 	load, err := json.Marshal(struct {
 		Cluster  scenarios.Cluster

@@ -13,7 +13,8 @@ import (
 const (
 	// drainPoll is how often the committed offsets are asked for.
 	drainPoll = 100 * time.Millisecond
-	// quietMargin is added to the longest promised wait: a subject that did nothing at all for longer has nothing left to do.
+	// quietMargin is added to the longest promised wait: a subject that did nothing at all for longer has nothing left
+	// to do.
 	quietMargin = time.Second
 	// drainCap ends a drain in which something still moves: then the run says that it could not tell.
 	drainCap = 15 * time.Minute
@@ -23,9 +24,10 @@ const (
 	adminLimit = 5 * time.Second
 )
 
-// drain waits until the subject is done: every input and retry partition is committed to its end, and no record that failed is still waiting for
-// its next attempt or its dead letter. It goes on while something moves, and ends when the subject has stood still for longer than its contract, and the
-// session timeouts that were seen, explain: what is unfinished then is for the checkers to name.
+// drain waits until the subject is done: every input and retry partition is committed to its end, and no record that
+// failed is still waiting for its next attempt or its dead letter. It goes on while something moves, and ends when the
+// subject has stood still for longer than its contract, and the session timeouts that were seen, explain: what is
+// unfinished then is for the checkers to name.
 func (r *run) drain(ctx context.Context) error {
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
@@ -53,9 +55,9 @@ func (r *run) drain(ctx context.Context) error {
 	}
 }
 
-// patience is how long nothing may move before the subject stands still: what the contract explains, and the longest session timeout that a member asked
-// for. After a load that could not keep its schedule it is half of that: a subject that is behind then may have the machine to thank for it, and must not
-// count as stalled.
+// patience is how long nothing may move before the subject stands still: what the contract explains, and the longest
+// session timeout that a member asked for. After a load that could not keep its schedule it is half of that: a subject
+// that is behind then may have the machine to thank for it, and must not count as stalled.
 func (r *run) patience() time.Duration {
 	patience := r.header.Expect.Patience + time.Duration(r.live.session.Load())
 	if r.live.offSchedule() {
@@ -67,8 +69,8 @@ func (r *run) patience() time.Duration {
 	return patience
 }
 
-// allowance is what the machine took of the subject's time. It is given back, up to as much again: else a busy machine would leave open whether the
-// subject was at fault.
+// allowance is what the machine took of the subject's time. It is given back, up to as much again: else a busy machine
+// would leave open whether the subject was at fault.
 type allowance struct {
 	live   *live
 	limit  time.Duration
@@ -90,7 +92,8 @@ func (a *allowance) back() time.Duration {
 	return min(now[history.None]-a.before[history.None]+most, a.limit)
 }
 
-// quietAfter is how long a subject that has committed everything may be still with a record that failed and was neither finished nor dead-lettered.
+// quietAfter is how long a subject that has committed everything may be still with a record that failed and was neither
+// finished nor dead-lettered.
 func (r *run) quietAfter() time.Duration {
 	longest := time.Duration(0)
 	for _, contract := range r.contracts() {
@@ -118,9 +121,9 @@ func (q *quiet) still(attempts int64, figures figures, inFlight int64) time.Dura
 	return q.clock.Now() - q.since
 }
 
-// committedToEnd asks the brokers, directly, whether the group has committed every partition of the input and of the retry topics to its end. It is
-// not sure where a retry topic has records and no offset of the group at all: perhaps they were not reached yet, perhaps another group
-// reads that topic.
+// committedToEnd asks the brokers, directly, whether the group has committed every partition of the input and of the
+// retry topics to its end. It is not sure where a retry topic has records and no offset of the group at all: perhaps
+// they were not reached yet, perhaps another group reads that topic.
 func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminLimit)
 	defer cancel()
@@ -149,7 +152,8 @@ func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err err
 	return true, sure, nil
 }
 
-// left tells whether a topic has records that the group has not committed, and whether it has committed any offset of it.
+// left tells whether a topic has records that the group has not committed, and whether it has committed any offset of
+// it.
 func left(ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) (open, begun bool) {
 	for partition, end := range ends {
 		at, known := committed[partition]

@@ -18,8 +18,9 @@ import (
 // foreignLimit bounds writing the letters of another service.
 const foreignLimit = 20 * time.Second
 
-// writeForeign writes dead letters of another service into the dead-letter topic, as they lie in one that several services share. They carry no id of the
-// run's: nobody may put them back, and none of them is judged as one of the subject's.
+// writeForeign writes dead letters of another service into the dead-letter topic, as they lie in one that several
+// services share. They carry no id of the run's: nobody may put them back, and none of them is judged as one of the
+// subject's.
 func (r *run) writeForeign(ctx context.Context) error {
 	if r.header.Foreign == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package harness
 
-// A run whose subject is a graph of nodes: every node is a consumer with topics, a group, instances and a module (an oracle over gRPC) of its own.
+// A run whose subject is a graph of nodes: every node is a consumer with topics, a group, instances and a module (an
+// oracle over gRPC) of its own.
 
 import (
 	"context"
@@ -19,8 +20,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/workload"
 )
 
-// writeGraph puts the graph into the header, its topics in place of those of a single consumer: the entry's input, every other node's input, every
-// node's dead-letter topic and quarantine, the sink.
+// writeGraph puts the graph into the header, its topics in place of those of a single consumer: the entry's input,
+// every other node's input, every node's dead-letter topic and quarantine, the sink.
 func (r *run) writeGraph() {
 	written := r.scenario.Graph
 	if written == nil {
@@ -75,7 +76,8 @@ func (r *run) entry() string {
 	return r.header.Graph.Nodes[0].Name
 }
 
-// observedGroup is the consumer group that the taps observe, "" for every one that there is: a graph has one for each node.
+// observedGroup is the consumer group that the taps observe, "" for every one that there is: a graph has one for each
+// node.
 func (r *run) observedGroup() string {
 	if r.header.Graph != nil || r.header.Services != nil || r.scenario.Store != nil {
 		return ""
@@ -216,7 +218,8 @@ func healAll(ctx context.Context, heals []faults.Heal) error {
 	return errors.Join(errs...)
 }
 
-// groups are the consumer groups of a subject that has several: those of a graph's nodes, or of services that share a dead-letter topic. Empty: it has one.
+// groups are the consumer groups of a subject that has several: those of a graph's nodes, or of services that share a
+// dead-letter topic. Empty: it has one.
 func (r *run) groups() []string {
 	var all []string
 	if r.header.Graph != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/subject"
 )
 
-// replayGraph replays the dead letters of every node, in as many rounds as the scenario asks for: what fails again is a new dead letter, and the next
-// round's to replay.
+// replayGraph replays the dead letters of every node, in as many rounds as the scenario asks for: what fails again is a
+// new dead letter, and the next round's to replay.
 func (r *run) replayGraph(ctx context.Context) error {
 	r.enter(history.PhaseReplay)
 	bootstrap, err := r.tap.Open(history.Replayer)
@@ -81,8 +81,8 @@ func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]i
 	return records, err
 }
 
-// newLetters is the expression for what came into a dead-letter topic since it was looked at before: letters that are written while a replay goes on are the
-// next round's.
+// newLetters is the expression for what came into a dead-letter topic since it was looked at before: letters that are
+// written while a replay goes on are the next round's.
 func newLetters(before, now map[int32]int64) string {
 	var ranges []string
 	for _, partition := range slices.Sorted(maps.Keys(now)) {
@@ -91,7 +91,8 @@ func newLetters(before, now map[int32]int64) string {
 	return strings.Join(ranges, " || ")
 }
 
-// replayNode puts a node's selected letters back with the replay tool: those of the selected documents that the expression is true for.
+// replayNode puts a node's selected letters back with the replay tool: those of the selected documents that the
+// expression is true for.
 func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32, where string) error {
 	rate := r.scenario.Replay.Rate.PerSecond()
 	command := r.options.ReplayCommand

@@ -91,7 +91,8 @@ func countRoles(t *testing.T, dir string) map[string]int {
 	return seen
 }
 
-// The consumer chooses an edge by the rule that the judge holds it to: they are written twice, so that neither can hide the other's mistake.
+// The consumer chooses an edge by the rule that the judge holds it to: they are written twice, so that neither can hide
+// the other's mistake.
 func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
 	graph := history.Graph{Sink: 9, Nodes: []history.Node{
 		{Name: "parse", Input: 0, Edges: []history.Edge{{To: 1, Weight: 3}, {To: 2, Weight: 1}, {To: 3, Weight: 7}}}, {Name: "a", Input: 1}, {Name: "b", Input: 2}, {Name: "c", Input: 3},

@@ -2,14 +2,15 @@ package harness
 
 // Hands in a run: people break and heal things while it goes on.
 //
-// Everything goes through the same nemesis and injectors as planned faults, and the same events. What differs is the header. A planned fault stands
-// in it from the start; here a fault gets its index, and the header is written anew with it, right before it is injected:
+// Everything goes through the same nemesis and injectors as planned faults, and the same events. What differs is the
+// header. A planned fault stands in it from the start; here a fault gets its index, and the header is written anew with
+// it, right before it is injected:
 //
 //	Enter: index, header on disk ─▶ fault-start ─▶ inject ─▶ … ─▶ Leave: how long ─▶ heal ─▶ fault-end
 //
-// so that no event is ever recorded of a fault that the header does not know, even if the run is killed. The scenario's own faults and those
-// of its script go the same way: the header of such a run has what was injected, in that order, and nothing that was never due
-// because the load was ended before.
+// so that no event is ever recorded of a fault that the header does not know, even if the run is killed. The scenario's
+// own faults and those of its script go the same way: the header of such a run has what was injected, in that order,
+// and nothing that was never due because the load was ended before.
 
 import (
 	"context"
@@ -34,12 +35,14 @@ var (
 
 // HandsOptions say what hands may do, and who is told.
 type HandsOptions struct {
-	// Spare is how many instances can be added at a time beyond those of the scenario. A graph, or a subject with a dead-letter store, has none.
+	// Spare is how many instances can be added at a time beyond those of the scenario. A graph, or a subject with a
+	// dead-letter store, has none.
 	Spare int
 	// Rerun is the command line that runs a recording, with %s for its file.
 	Rerun string
-	// Opened, if set, is called when the steady load has begun, with how long ago that was and its length: from then on things can be broken. Times
-	// are counted from its beginning, so that who keeps a clock of his own has to set it by that: on a busy machine the call comes late.
+	// Opened, if set, is called when the steady load has begun, with how long ago that was and its length: from then on
+	// things can be broken. Times are counted from its beginning, so that who keeps a clock of his own has to set it by
+	// that: on a busy machine the call comes late.
 	Opened func(since, steady time.Duration)
 	// Told, if set, is told what becomes of faults, in order. It must not call the hands back.
 	Told func(FaultNews)
@@ -70,7 +73,8 @@ const (
 	FaultFailed   FaultStage = "failed"
 )
 
-// Hands break and heal while a run goes on; they are given to one run in its Options. All methods can be called from any goroutine at any time.
+// Hands break and heal while a run goes on; they are given to one run in its Options. All methods can be called from
+// any goroutine at any time.
 type Hands struct {
 	options HandsOptions
 	stop    chan struct{} // closed when the load is to end
@@ -122,7 +126,8 @@ type broken struct {
 	began   chan error
 	refused error
 	from    time.Duration
-	// healed: somebody has asked for its healing; cut: it ended before its time by that, or because the load was ended by hand.
+	// healed: somebody has asked for its healing; cut: it ended before its time by that, or because the load was ended
+	// by hand.
 	healed, cut bool
 }
 
@@ -131,7 +136,8 @@ func NewHands(options HandsOptions) *Hands {
 	return &Hands{options: options, stop: make(chan struct{}), over: make(chan struct{}), hand: map[string]byHand{}, replayed: map[int32]bool{}}
 }
 
-// EndLoad ends the load now: what was not sent is not a part of the run. What is in force is healed, and the run goes on to its end.
+// EndLoad ends the load now: what was not sent is not a part of the run. What is in force is healed, and the run goes
+// on to its end.
 func (h *Hands) EndLoad() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,8 +148,9 @@ func (h *Hands) EndLoad() {
 	}
 }
 
-// Break injects a fault now and returns when it is in force. written has no At, When and After; without For it stays until it is healed by hand, at the
-// latest until the load ends. by is for the news of it. The error is ErrRefused or ErrNotOpen where nothing was done. When ctx ends first the fault may come into force later.
+// Break injects a fault now and returns when it is in force. written has no At, When and After; without For it stays
+// until it is healed by hand, at the latest until the load ends. by is for the news of it. The error is ErrRefused or
+// ErrNotOpen where nothing was done. When ctx ends first the fault may come into force later.
 func (h *Hands) Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error) {
 	at, planned, began, err := h.take(written, by)
 	if err != nil {
@@ -234,7 +241,8 @@ func (h *Hands) notOpen() error {
 	return fmt.Errorf("%w: the load has not begun yet", ErrNotOpen)
 }
 
-// openEnded reports whether the fault stays until somebody heals it: neither is it an instant nor does it say how long it lasts.
+// openEnded reports whether the fault stays until somebody heals it: neither is it an instant nor does it say how long
+// it lasts.
 func openEnded(spec faults.Spec) bool {
 	instant := spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) ||
 		spec.Subject != nil && (spec.Subject.Restart || spec.Subject.RestartAfter > 0) || spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)

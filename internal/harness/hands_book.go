@@ -65,8 +65,8 @@ func (h *Hands) open(ctx context.Context, r *run, nemesis *faults.Nemesis, stead
 	return !closed
 }
 
-// load drives the load until it ends by itself, by hand, or with ctx. Then what is in force ends, and nobody can break anything any more. That the load
-// was ended by hand is no error. Without hands it only drives.
+// load drives the load until it ends by itself, by hand, or with ctx. Then what is in force ends, and nobody can break
+// anything any more. That the load was ended by hand is no error. Without hands it only drives.
 func (h *Hands) load(ctx context.Context, drive func(context.Context) error, clock history.Clock) error {
 	if h == nil {
 		return drive(ctx)
@@ -99,7 +99,8 @@ func (h *Hands) untilStopped(ctx context.Context) (context.Context, context.Canc
 	return bounded, func() { cancel(); <-ended }
 }
 
-// healed waits until the load has ended and everything that was broken by hand is healed; the error is that of what could not be.
+// healed waits until the load has ended and everything that was broken by hand is healed; the error is that of what
+// could not be.
 func (h *Hands) healed() error {
 	<-h.over
 	h.group.Wait()
@@ -130,8 +131,8 @@ func (h *Hands) started(instance int) {
 // mostInstances bounds the instances of a run.
 const mostInstances = 16
 
-// spare is how many instances more than the scenario's the run has room for. Those of a graph belong to a node, those of several services to one of them, and those of a dead-letter store's
-// service are numbered behind them.
+// spare is how many instances more than the scenario's the run has room for. Those of a graph belong to a node, those
+// of several services to one of them, and those of a dead-letter store's service are numbered behind them.
 func (r *run) spare() int {
 	if r.scenario.Graph != nil || r.scenario.Services != nil || r.scenario.Store != nil {
 		return 0
@@ -266,8 +267,8 @@ func (h *Hands) header(r *run) history.Header {
 	return header
 }
 
-// settleHands completes the header with what became of the plan, and writes the plan and the scenario that do the same again. The load has ended, and
-// everything is healed.
+// settleHands completes the header with what became of the plan, and writes the plan and the scenario that do the same
+// again. The load has ended, and everything is healed.
 func (r *run) settleHands() error {
 	h := r.options.Hands
 	if h == nil {
@@ -280,7 +281,8 @@ func (r *run) settleHands() error {
 	for i := range h.broken {
 		one := &h.broken[i]
 		one.written = within(one.written, done.Steady)
-		// What people began or ended may have done nothing: nobody has to be slow in healing. What it did do it has to do again, when the recording is run.
+		// What people began or ended may have done nothing: nobody has to be slow in healing. What it did do it has to
+		// do again, when the recording is run.
 		switch did := r.live.didSomething(i); {
 		case did && one.began != nil:
 			one.written.MayMiss = false

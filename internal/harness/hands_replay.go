@@ -2,8 +2,8 @@ package harness
 
 // Replaying by hand, while the load goes on.
 //
-// A replay begins a new life of its record: from then on the record succeeds, and what is counted of it begins anew. So a letter may only go back when
-// nothing of the old life can come any more. It is selected when
+// A replay begins a new life of its record: from then on the record succeeds, and what is counted of it begins anew. So
+// a letter may only go back when nothing of the old life can come any more. It is selected when
 //
 //	its source is covered by an accepted commit   - nobody is handed the record again, and
 //	nothing is in force and nothing was for a while - no paused or cut-off member wakes up with it, no write of it is held somewhere, and
@@ -26,7 +26,8 @@ import (
 // replayQuiet is how long nothing must have been broken before a replay by hand, and how old a letter must be.
 const replayQuiet = 3 * time.Second
 
-// Replay puts back the dead letters whose cause is planned to be gone, and returns how many, when they are written. It is refused while anything is broken.
+// Replay puts back the dead letters whose cause is planned to be gone, and returns how many, when they are written. It
+// is refused while anything is broken.
 func (h *Hands) Replay(ctx context.Context) (letters int, err error) {
 	h.mu.Lock()
 	at, closed := h.at, h.closed

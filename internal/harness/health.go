@@ -11,8 +11,8 @@ import (
 // healthEvery is how often the harness looks at itself.
 const healthEvery = 250 * time.Millisecond
 
-// sampleHealth notes, over and over until ctx ends, how much processor time the harness has used and how many events wait to be written: what
-// the figures of a run are worth depends on both.
+// sampleHealth notes, over and over until ctx ends, how much processor time the harness has used and how many events
+// wait to be written: what the figures of a run are worth depends on both.
 func (r *run) sampleHealth(ctx context.Context) {
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
@@ -27,7 +27,8 @@ func (r *run) sampleHealth(ctx context.Context) {
 	}
 }
 
-// sampleProcessor is also called at the end of each phase: what was used is told of the phase in which it was, however short that is.
+// sampleProcessor is also called at the end of each phase: what was used is told of the phase in which it was, however
+// short that is.
 func (r *run) sampleProcessor() {
 	if used, known := processorTime(); known {
 		r.sample(history.SampleCPU, int64(used))

@@ -19,12 +19,12 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// killMargin is how much longer than promised an instance may take to end before it is killed: an end that is late by the noise of a machine is then
-// seen as what it is, and one that never comes is told from it.
+// killMargin is how much longer than promised an instance may take to end before it is killed: an end that is late by
+// the noise of a machine is then seen as what it is, and one that never comes is told from it.
 const killMargin = time.Second
 
-// openSubject makes the group that instances will run in, with its guard and its registry: from here on `dlqbench clean` can tell that
-// the run is going on.
+// openSubject makes the group that instances will run in, with its guard and its registry: from here on `dlqbench
+// clean` can tell that the run is going on.
 func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
 		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
@@ -178,8 +178,9 @@ func environ(variables map[string]string) []string {
 	return list
 }
 
-// confirmHealed starts again what is not running, of the instances that are there from the start: those that a fault added need not be there.
-// An instance that does not come back keeps the run from nothing: what it leaves unfinished is for the checkers to name.
+// confirmHealed starts again what is not running, of the instances that are there from the start: those that a fault
+// added need not be there. An instance that does not come back keeps the run from nothing: what it leaves unfinished is
+// for the checkers to name.
 func (r *run) confirmHealed(ctx context.Context) {
 	r.confirmStoreHealed(ctx)
 	for instance := range r.scenario.InstanceCount() {
@@ -192,8 +193,8 @@ func (r *run) confirmHealed(ctx context.Context) {
 	}
 }
 
-// forgiving is the injector of the subject's faults whose healing never fails: that an instance does not come back after it was ended is
-// the subject's doing, and judged by what it leaves unfinished.
+// forgiving is the injector of the subject's faults whose healing never fails: that an instance does not come back
+// after it was ended is the subject's doing, and judged by what it leaves unfinished.
 type forgiving struct {
 	faults.Injector
 	log zerolog.Logger
@@ -212,8 +213,8 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	}, nil
 }
 
-// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if the contract says that the subject
-// may crash. What a fault ends is the fault's to bring back.
+// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if the contract
+// says that the subject may crash. What a fault ends is the fault's to bring back.
 func (r *run) supervise(ctx context.Context) (stop func()) {
 	if c := &r.header.Contract; c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted && !c.ExitsOnError {
 		return func() {}

@@ -15,8 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// JudgeRun judges the history in a run directory and writes every report beside it. When only the writing fails, what was judged comes with
-// the error.
+// JudgeRun judges the history in a run directory and writes every report beside it. When only the writing fails, what
+// was judged comes with the error.
 func JudgeRun(dir string) (reports.Run, error) {
 	judged, err := LoadRun(dir)
 	if err != nil {
@@ -57,8 +57,9 @@ func LoadRun(dir string) (reports.Run, error) {
 	return judged, nil
 }
 
-// judge judges a history. One with damaged segments is first judged up to the damage, like that of a run that was killed there: what
-// is violated up to there is proven. Otherwise what is readable is judged with its holes, which proves less, but sees all of it.
+// judge judges a history. One with damaged segments is first judged up to the damage, like that of a run that was
+// killed there: what is violated up to there is proven. Otherwise what is readable is judged with its holes, which
+// proves less, but sees all of it.
 func judge(reader *history.Reader) (*assertions.Verdict, *measure.Measurements, error) {
 	damage := reader.Damaged()
 	if len(damage) == 0 {
@@ -80,7 +81,8 @@ func (k killedAtDamage) Header() history.Header                   { return k.pre
 func (k killedAtDamage) Sealed() bool                             { return false }
 func (k killedAtDamage) Each(fn func(*history.Event) error) error { return k.prefix.Each(fn) }
 
-// shortest resolves a link such as runs/latest, so that a report names the run it belongs to also when the link has moved on.
+// shortest resolves a link such as runs/latest, so that a report names the run it belongs to also when the link has
+// moved on.
 func shortest(dir string) string {
 	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -37,7 +37,8 @@ const (
 	ClusterExternal = "external"
 )
 
-// environmentKafka is the name of the Kafka in a history's environment; until it is started, only the provider's stands there.
+// environmentKafka is the name of the Kafka in a history's environment; until it is started, only the provider's stands
+// there.
 const environmentKafka = "kafka"
 
 // ClusterOptions say which Kafka to run against.

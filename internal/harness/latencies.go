@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// The bounds of the counters of latencies: each decade from finest on has steps of a twentieth of its beginning (1.00, 1.05, 1.10 …), so that a latency
-// is known to 5 % and round numbers are bounds.
+// The bounds of the counters of latencies: each decade from finest on has steps of a twentieth of its beginning (1.00,
+// 1.05, 1.10 …), so that a latency is known to 5 % and round numbers are bounds.
 const (
 	finest         = 10 * time.Microsecond
 	decades        = 8 // up to 1000 s; what takes longer is counted there

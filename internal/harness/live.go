@@ -24,9 +24,9 @@ type figures struct {
 	retrying int64
 }
 
-// live passes events on to the recorder and counts what people want to see while the run goes on. Its figures are for the eye only:
-// the verdict is made from the history. Every event of the run comes through Record, on the way of a request or its answer, so what happens for each
-// record takes no lock but the recorder's.
+// live passes events on to the recorder and counts what people want to see while the run goes on. Its figures are for
+// the eye only: the verdict is made from the history. Every event of the run comes through Record, on the way of a
+// request or its answer, so what happens for each record takes no lock but the recorder's.
 type live struct {
 	next    history.Sink
 	header  *history.Header
@@ -41,7 +41,8 @@ type live struct {
 
 	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
-	// moved counts the starts and ends of attempts that the contract promises; session is the longest session timeout that a member asked for, in ns.
+	// moved counts the starts and ends of attempts that the contract promises; session is the longest session timeout
+	// that a member asked for, in ns.
 	moved, session atomic.Int64
 
 	records      *recordStates
@@ -55,12 +56,14 @@ type live struct {
 	faults []faultView
 	// effects is how often each fault did something, by index, those that are healed included.
 	effects map[int64]int64
-	// generations are, by node of a graph or by service, the newest in which partitions were assigned, and rebalances how often there was a new one.
+	// generations are, by node of a graph or by service, the newest in which partitions were assigned, and rebalances
+	// how often there was a new one.
 	generations map[int]int32
 	rebalances  int64
 	injected    int64
 	store       *reports.StoreFigures
-	// transacted is behind the last record that the replay tool wrote in a transaction: what follows it there is the transaction's marker.
+	// transacted is behind the last record that the replay tool wrote in a transaction: what follows it there is the
+	// transaction's marker.
 	transacted map[topicPartition]int64
 	// stalls is for how long in all each instance could not run, and the harness (history.None).
 	stalls map[int16]time.Duration
@@ -251,7 +254,8 @@ func (l *live) produced(event *history.Event, ofStore bool) {
 	}
 }
 
-// assigned: an instance has a partition. Partitions that are assigned in a generation newer than any before tell of a rebalance.
+// assigned: an instance has a partition. Partitions that are assigned in a generation newer than any before tell of a
+// rebalance.
 func (l *live) assigned(event *history.Event) {
 	l.partitions.own(event, true)
 	node := l.group(event.Instance)
@@ -281,7 +285,8 @@ func (l *live) assignment(node int, generation int32) string {
 	return text
 }
 
-// group is the index of the instance's consumer group: that of its node in a graph, or of its service; 0 where there is but one.
+// group is the index of the instance's consumer group: that of its node in a graph, or of its service; 0 where there is
+// but one.
 func (l *live) group(instance int16) int {
 	if l.header.Services != nil {
 		return max(l.header.ServiceOf(instance), 0)
@@ -346,7 +351,8 @@ func (l *live) fault(planned faults.Planned, active bool, at time.Duration) {
 	l.log.add(at, reports.EventFault, planned.Name+": "+planned.What)
 }
 
-// offSchedule reports whether more than one in a hundred records were sent later than the scenario allows: then the run can't be conclusive.
+// offSchedule reports whether more than one in a hundred records were sent later than the scenario allows: then the run
+// can't be conclusive.
 func (l *live) offSchedule() bool { return 100*l.slipped.Load() > l.sent.Load() }
 
 func (l *live) figures() figures {
@@ -391,7 +397,8 @@ func (l *live) replayedInTransaction(event *history.Event) {
 	l.transacted[topicPartition{event.Topic, event.Partition}] = event.Offset + 1
 }
 
-// discountMarkers takes off a partition's end what no consumer gets: the marker of a replay's transaction behind the last record that the group has committed.
+// discountMarkers takes off a partition's end what no consumer gets: the marker of a replay's transaction behind the
+// last record that the group has committed.
 func (l *live) discountMarkers(topic int16, ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// partitions is how far the subject is in every partition that it reads of its own accord: those of the input topics and of a graph's nodes.
+// partitions is how far the subject is in every partition that it reads of its own accord: those of the input topics
+// and of a graph's nodes.
 type partitions struct {
 	topics []history.Topic
 	// first is, by topic, the place of its first partition; -1 for topics that are not followed.
@@ -26,8 +27,8 @@ type partitions struct {
 
 // partition is what the taps and the workload's producer have seen of one.
 type partition struct {
-	// end is behind the last record that was acknowledged, committed up to where an accepted commit came; in a share group, how many records were
-	// accepted or rejected.
+	// end is behind the last record that was acknowledged, committed up to where an accepted commit came; in a share
+	// group, how many records were accepted or rejected.
 	end, committed atomic.Int64
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// processes is what the live view knows of the subject's instances and of the processes of the dead-letter store's service.
+// processes is what the live view knows of the subject's instances and of the processes of the dead-letter store's
+// service.
 type processes struct {
 	log *eventLog
 	// instances of the subject, by number; they are looked up for every attempt, so without a lock.
@@ -178,8 +179,8 @@ func (v *instanceView) sample() processSample {
 	return processSample{v.fetched.Load(), v.attempts.Load()}
 }
 
-// states are all the processes that were started at any time, for the view: rates are over the time since before. Instances that are there for a fault
-// to start, and were not started, are left out.
+// states are all the processes that were started at any time, for the view: rates are over the time since before.
+// Instances that are there for a fault to start, and were not started, are left out.
 func (p *processes) states(before, now map[int16]processSample, passed time.Duration) []reports.InstanceState {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 	recordsPerWord = 32 / bitsPerRecord
 )
 
-// recordStates keeps a few bits for each record, half a byte, so that the path of the events takes no lock. What belongs to no record of the run
-// shares one place. In a graph each node has records of its own.
+// recordStates keeps a few bits for each record, half a byte, so that the path of the events takes no lock. What
+// belongs to no record of the run shares one place. In a graph each node has records of its own.
 type recordStates struct {
 	graph   *history.Graph
 	records int

@@ -11,8 +11,8 @@ type discarded struct{}
 
 func (discarded) Record(history.Event) {}
 
-// TestTakenFromAShareGroup: a partition's records are done with up to the first that nobody accepted or rejected with the broker's consent. What
-// comes in another order, twice, or is refused, forged or released must not move it.
+// TestTakenFromAShareGroup: a partition's records are done with up to the first that nobody accepted or rejected with
+// the broker's consent. What comes in another order, twice, or is refused, forged or released must not move it.
 func TestTakenFromAShareGroup(t *testing.T) {
 	type ack struct {
 		topic       int16

@@ -22,10 +22,12 @@ const (
 	watchEvery = 200 * time.Millisecond
 )
 
-// startLoad sends the plan's records, open loop, counted from base; the channel gets one value when all are acknowledged or given up. What
-// is neither in time is left to the judging, which demands a share of acknowledged records.
+// startLoad sends the plan's records, open loop, counted from base; the channel gets one value when all are
+// acknowledged or given up. What is neither in time is left to the judging, which demands a share of acknowledged
+// records.
 //
-// While broken is not closed, what the plan has to spare is sent after it: the load lasts until the last fault has come to its end.
+// While broken is not closed, what the plan has to spare is sent after it: the load lasts until the last fault has come
+// to its end.
 func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -69,15 +71,15 @@ func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
 }
 
 const (
-	// meetingLimit bounds how long after the steady phase faults wait for what they are to meet: longer than a session of 45 s, the default of
-	// most clients, and the rebalance after it.
+	// meetingLimit bounds how long after the steady phase faults wait for what they are to meet: longer than a session
+	// of 45 s, the default of most clients, and the rebalance after it.
 	meetingLimit = 75 * time.Second
 	// idleAfter is how long a subject that has caught up is given for something that faults may still meet.
 	idleAfter = 2 * time.Second
 )
 
-// closing returns a channel that is closed when faults need wait no longer: all records are sent, and the subject has caught up with them, or the limit
-// is reached. The second result ends the watching.
+// closing returns a channel that is closed when faults need wait no longer: all records are sent, and the subject has
+// caught up with them, or the limit is reached. The second result ends the watching.
 func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{}, func()) {
 	if r.options.Hands != nil {
 		return nil, func() {}
@@ -159,8 +161,9 @@ func (r *run) enterOnce(phase string) {
 	}
 }
 
-// seal ends the history; after it nothing changes it. A run that failed is not sealed: its history can prove a violation, but never its
-// absence. One that was interrupted is, without the phase that a whole run ends with. It returns the run's failure, or its own.
+// seal ends the history; after it nothing changes it. A run that failed is not sealed: its history can prove a
+// violation, but never its absence. One that was interrupted is, without the phase that a whole run ends with. It
+// returns the run's failure, or its own.
 func (r *run) seal(ctx context.Context, failure error) error {
 	if failure != nil {
 		if err := r.recorder.Close(); !errors.Is(failure, err) {
@@ -183,8 +186,8 @@ func (r *run) besidesInterruption(err error) error {
 	return err
 }
 
-// graced returns a context that outlives the end of ctx by a few seconds: for what must be done also when the user interrupts, now
-// or while it is being done.
+// graced returns a context that outlives the end of ctx by a few seconds: for what must be done also when the user
+// interrupts, now or while it is being done.
 func graced(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it took longer than %v", limit))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptedLimit, cancel) })

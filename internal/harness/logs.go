@@ -1,8 +1,8 @@
 package harness
 
-// What the subject's processes wrote around the first occurrence of each violation, taken out of the logs of a run's directory. A log's times are
-// those at which its lines were read (subject.TimesSuffix), so that any consumer's lines can be placed on the run's clock, whatever they say
-// themselves.
+// What the subject's processes wrote around the first occurrence of each violation, taken out of the logs of a run's
+// directory. A log's times are those at which its lines were read (subject.TimesSuffix), so that any consumer's lines
+// can be placed on the run's clock, whatever they say themselves.
 
 import (
 	"bufio"
@@ -33,7 +33,8 @@ const (
 	logRangeLimit = 1 << 20
 )
 
-// addLogs fills in the verdict's logs. What can't be read is said in the verdict: a judgement does not fail for want of a log.
+// addLogs fills in the verdict's logs. What can't be read is said in the verdict: a judgement does not fail for want of
+// a log.
 func addLogs(dir string, v *assertions.Verdict) {
 	var wanted []assertions.LogExcerpt
 	for _, r := range v.Invariants {
@@ -67,8 +68,8 @@ func failed(v *assertions.Verdict) bool {
 	return slices.ContainsFunc(v.Invariants, func(r assertions.Result) bool { return len(r.Anomalies) > 0 })
 }
 
-// excerptsOf are the excerpts that an anomaly asks for, without their lines: of the processes that have to do with its first occurrence, or of all
-// where none is known.
+// excerptsOf are the excerpts that an anomaly asks for, without their lines: of the processes that have to do with its
+// first occurrence, or of all where none is known.
 func excerptsOf(dir, invariant string, a *assertions.Anomaly) []assertions.LogExcerpt {
 	concerned := map[string]bool{}
 	for _, w := range a.Witnesses {
@@ -224,7 +225,8 @@ func nearest(lines []assertions.LogLine, at time.Duration) (kept []assertions.Lo
 	return append([]assertions.LogLine{}, lines...), leftOut
 }
 
-// What a subject was given as a secret is masked when it writes it; these are the forms in which it may tell others that it knows of itself.
+// What a subject was given as a secret is masked when it writes it; these are the forms in which it may tell others
+// that it knows of itself.
 var (
 	secretPair   = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|secret|token|api_?key|access_?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&"']+)`)
 	secretBearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)

@@ -33,8 +33,8 @@ func small(t *testing.T, sets ...string) Options {
 	}
 }
 
-// smallSlow is small for tests that want its verdict: on a starved machine a dead letter may come more than a second after its record, and a fault of 200 ms
-// that no request meets makes a run inconclusive.
+// smallSlow is small for tests that want its verdict: on a starved machine a dead letter may come more than a second
+// after its record, and a fault of 200 ms that no request meets makes a run inconclusive.
 func smallSlow(t *testing.T) Options {
 	t.Helper()
 	return small(t, "workload.rate=60/s", "workload.duration=4s", "faults=[{at: 100ms, for: 3500ms, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]")

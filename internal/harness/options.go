@@ -16,7 +16,8 @@ type Options struct {
 	Scenario *scenarios.Scenario
 	// Source is the scenario's text with every --set applied, kept beside the run.
 	Source []byte
-	// Subject, when set, is what is judged, read from SubjectFile, to which its paths are relative; nil is the reference consumer.
+	// Subject, when set, is what is judged, read from SubjectFile, to which its paths are relative; nil is the
+	// reference consumer.
 	Subject     *scenarios.SubjectFile
 	SubjectFile string
 	// Seed, when not nil, replaces the scenario's.
@@ -27,8 +28,8 @@ type Options struct {
 	Out string
 	// Executable is this program: it is started again as the reference consumer, the replay tool and the guard.
 	Executable string
-	// ReferenceCommand replaces `dlqbench consume` and ReplayCommand `dlqbench replay`; the contract stays that of the reference
-	// consumer. This is how planted bugs are run.
+	// ReferenceCommand replaces `dlqbench consume` and ReplayCommand `dlqbench replay`; the contract stays that of the
+	// reference consumer. This is how planted bugs are run.
 	ReferenceCommand, ReplayCommand []string
 	// StoreCommands replace `dlqbench dlq router` ("router") and `dlqbench dlq worker` ("worker"), likewise.
 	StoreCommands map[string][]string
@@ -58,7 +59,8 @@ type Outcome struct {
 	Elapsed, SetUp time.Duration
 }
 
-// EnvironmentError says that a run failed for reasons that lie neither in the subject's promises nor in the scenario: exit code 3.
+// EnvironmentError says that a run failed for reasons that lie neither in the subject's promises nor in the scenario:
+// exit code 3.
 type EnvironmentError struct {
 	// Doing says what was being done.
 	Doing string

@@ -21,7 +21,8 @@ import (
 // minLoad is the share of the planned records that must have been acknowledged for a run to prove anything.
 const minLoad = 0.95
 
-// prepare makes the plan and the run directory and opens the history. When it fails, nothing has been started and nothing is left.
+// prepare makes the plan and the run directory and opens the history. When it fails, nothing has been started and
+// nothing is left.
 func prepare(options Options) (_ *run, err error) {
 	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock()}
 	seed := r.scenario.Seed
@@ -191,8 +192,8 @@ func (r *run) keepInputs() error {
 	return r.plan.Write(r.dir.path)
 }
 
-// withoutSecrets returns a text without what the subject file gives the subject as a secret, and without what looks like one: run directories are passed on,
-// and literal passwords must not be with them.
+// withoutSecrets returns a text without what the subject file gives the subject as a secret, and without what looks
+// like one: run directories are passed on, and literal passwords must not be with them.
 func (r *run) withoutSecrets(text []byte) []byte {
 	if r.options.Subject == nil {
 		return subject.Redact(text, subject.Launch{})

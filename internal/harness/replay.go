@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/subject"
 )
 
-// replay puts the dead letters back whose cause is planned to be gone, with the replay tool as a process of its own that has its own tap, and
-// waits until they have come to their end.
+// replay puts the dead letters back whose cause is planned to be gone, with the replay tool as a process of its own
+// that has its own tap, and waits until they have come to their end.
 func (r *run) replay(ctx context.Context) error {
 	if r.scenario.Replay == nil {
 		return nil
@@ -105,8 +105,8 @@ func replayLimit(letters int, perSecond float64) time.Duration {
 	return 20*time.Second + 2*time.Duration(float64(letters)/perSecond*float64(time.Second))
 }
 
-// selectLetters audits the DLQ and selects every letter whose record is planned to be healed: all copies of it, for an honest duplicate
-// is replayed like any other letter.
+// selectLetters audits the DLQ and selects every letter whose record is planned to be healed: all copies of it, for an
+// honest duplicate is replayed like any other letter.
 func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
 	var records []int32
 	if r.scenario.Store != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Run carries out one scenario from its plan to its reports. The error tells what failed besides the subject: a subject that broke its
-// promises is no error. What was recorded before a failure is judged all the same, so an Outcome may come with an error; without
-// anything to judge it has no verdict. When ctx ends, what is broken is healed, what there is gets sealed and judged, and
-// Outcome.Interrupted is set.
+// Run carries out one scenario from its plan to its reports. The error tells what failed besides the subject: a subject
+// that broke its promises is no error. What was recorded before a failure is judged all the same, so an Outcome may
+// come with an error; without anything to judge it has no verdict. When ctx ends, what is broken is healed, what there
+// is gets sealed and judged, and Outcome.Interrupted is set.
 func Run(ctx context.Context, options Options) (*Outcome, error) {
 	began := time.Now()
 	cleanUpBefore(ctx, options)
@@ -39,8 +39,8 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 	return outcome, err
 }
 
-// carryOut is everything between the plan and the sealed history. Whatever happens in it, what was started is ended. An interruption skips
-// what is left of the load, the drain and the replay, never the audit.
+// carryOut is everything between the plan and the sealed history. Whatever happens in it, what was started is ended. An
+// interruption skips what is left of the load, the drain and the replay, never the audit.
 func (r *run) carryOut(ctx context.Context) (err error) {
 	ctx, cancel := r.whileRecording(ctx)
 	defer cancel()
@@ -72,8 +72,9 @@ func (r *run) exercise(ctx context.Context) error {
 	return nil
 }
 
-// loadAndBreak drives the load from warm-up to its planned end, or to the one that hands give it, while the nemesis carries out its schedule. The heal
-// phase begins when the last fault is gone and ends when the load has ended and every instance is confirmed back.
+// loadAndBreak drives the load from warm-up to its planned end, or to the one that hands give it, while the nemesis
+// carries out its schedule. The heal phase begins when the last fault is gone and ends when the load has ended and
+// every instance is confirmed back.
 func (r *run) loadAndBreak(ctx context.Context) error {
 	r.enter(history.PhaseWarmup)
 	warmUp := r.clock.Now()
@@ -105,8 +106,8 @@ func (r *run) drainLoad(ctx context.Context) error {
 	return r.drainStore(ctx)
 }
 
-// stopAndAudit ends the subject in order, then reads from the brokers what really is in the topics. It also happens after an
-// interruption, as far as a few seconds allow.
+// stopAndAudit ends the subject in order, then reads from the brokers what really is in the topics. It also happens
+// after an interruption, as far as a few seconds allow.
 func (r *run) stopAndAudit(ctx context.Context) error {
 	r.enter(history.PhaseAudit)
 	stopping, cancel := graced(ctx, auditLimit)

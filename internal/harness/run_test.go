@@ -49,7 +49,8 @@ func phases(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A run goes through its phases in order, leaves everything that it should and nothing else, and tells the live view how far its load is.
+// A run goes through its phases in order, leaves everything that it should and nothing else, and tells the live view
+// how far its load is.
 func TestRun(t *testing.T) {
 	noLeaks(t)
 	options := smallSlow(t)
@@ -192,7 +193,8 @@ func TestRunNotPrepared(t *testing.T) {
 	}
 }
 
-// What fails in the middle is an error; what was recorded before is judged, never as a pass, and a later check says the same.
+// What fails in the middle is an error; what was recorded before is judged, never as a pass, and a later check says the
+// same.
 func TestRunFailsInTheMiddle(t *testing.T) {
 	noLeaks(t)
 	options := small(t)
@@ -213,8 +215,8 @@ func TestRunFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// A session timeout that a member asked for adds to what standing still takes. A load that could not keep its schedule halves it, so that a subject that
-// is behind is never taken for one that stalled.
+// A session timeout that a member asked for adds to what standing still takes. A load that could not keep its schedule
+// halves it, so that a subject that is behind is never taken for one that stalled.
 func TestPatience(t *testing.T) {
 	header := history.Header{Expect: history.Expect{MaxSlip: 250 * time.Millisecond, Patience: 10 * time.Second}}
 	options := small(t)
@@ -271,7 +273,8 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 	back(10*time.Second, "as much again, and no more")
 }
 
-// What is still moving is no standing still: attempts as promised, records that come to their end, commits; attempts without end are.
+// What is still moving is no standing still: attempts as promised, records that come to their end, commits; attempts
+// without end are.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		header := history.Header{Records: 10, Contract: history.Contract{MaxAttempts: 2}, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
@@ -329,7 +332,8 @@ func TestGraced(t *testing.T) {
 	}
 }
 
-// Ctrl-C in the middle of a fault that holds something back, or has added something: nothing hangs, and nothing is left.
+// Ctrl-C in the middle of a fault that holds something back, or has added something: nothing hangs, and nothing is
+// left.
 func TestRunInterruptedInFaults(t *testing.T) {
 	for name, fault := range map[string]string{
 		"paused broker": `{at: 50ms, for: 5s, broker: {broker: 1, pause: true}}`,
@@ -358,7 +362,8 @@ func TestRunInterruptedInFaults(t *testing.T) {
 	}
 }
 
-// What the subject file says literally is in no file of the run directory, whatever form it has; and nobody else may look into it.
+// What the subject file says literally is in no file of the run directory, whatever form it has; and nobody else may
+// look into it.
 func TestLiteralSecretsReachNoRunDirectory(t *testing.T) {
 	options := small(t)
 	options.Subject, options.SubjectFile = subjectFile(t, `

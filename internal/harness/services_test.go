@@ -14,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// hexkitService is a subject that is the reference consumer in hexkit's envelope, with a replay tool of its own: this program with these words.
+// hexkitService is a subject that is the reference consumer in hexkit's envelope, with a replay tool of its own: this
+// program with these words.
 func hexkitService(t *testing.T, tool string) Options {
 	t.Helper()
 	options := small(t, "topics.dlq.foreign=7", "faults=[]", `workload.record_headers={type: order, correlation_id: "{{.UUID}}", event_id: "{{.UUID}}"}`,
@@ -42,7 +43,8 @@ func resultOf(t *testing.T, outcome *Outcome, invariant string) assertions.Resul
 	return assertions.Result{}
 }
 
-// The subject's own tool puts its letters back through the topic that the subject names, and those of another service stay where they are.
+// The subject's own tool puts its letters back through the topic that the subject names, and those of another service
+// stay where they are.
 func TestTheSubjectsOwnReplayTool(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), hexkitService(t, `--ids, "{{.IDsFile}}", --rate, "{{.ReplayRate}}/s"`))

@@ -1,7 +1,7 @@
 package harness
 
-// A run whose subject is several services that share one dead-letter topic: each has an input topic, a topic that its dead letters come back through, a group
-// and instances of its own. They call one downstream.
+// A run whose subject is several services that share one dead-letter topic: each has an input topic, a topic that its
+// dead letters come back through, a group and instances of its own. They call one downstream.
 
 import (
 	"time"
@@ -10,7 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// writeServices puts the services into the header, their topics in place of those of a single consumer, the shared one last.
+// writeServices puts the services into the header, their topics in place of those of a single consumer, the shared one
+// last.
 func (r *run) writeServices() {
 	written := r.scenario.Services
 	if written == nil {

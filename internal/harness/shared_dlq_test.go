@@ -27,7 +27,8 @@ func servicesOptions(t *testing.T) Options {
 	return options
 }
 
-// Two services run side by side on one dead-letter topic, each is judged for itself, and judging the stored run again says the same.
+// Two services run side by side on one dead-letter topic, each is judged for itself, and judging the stored run again
+// says the same.
 func TestServicesThatShareADeadLetterTopic(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), servicesOptions(t))
@@ -58,8 +59,8 @@ func TestServicesThatShareADeadLetterTopic(t *testing.T) {
 	lookIntoServices(t, outcome.Dir)
 }
 
-// lookIntoServices checks what the verdict alone can't show: that the records were dealt out, that letters of both services lie in the one topic and name
-// their service, and that both got letters back.
+// lookIntoServices checks what the verdict alone can't show: that the records were dealt out, that letters of both
+// services lie in the one topic and name their service, and that both got letters back.
 func lookIntoServices(t *testing.T, dir string) {
 	t.Helper()
 	reader, err := history.Open(filepath.Join(dir, dirHistory))

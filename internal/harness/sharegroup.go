@@ -15,7 +15,8 @@ import (
 
 // Share groups (KIP-932): where the run's one begins, and how far it has come.
 
-// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers only.
+// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers
+// only.
 const shareFetchKey, shareFetchPreview = 78, 1
 
 // ErrNoShareGroups is the cause where a run needs share groups and the cluster has none.
@@ -63,9 +64,10 @@ func (r *run) canShare(ctx context.Context) error {
 	return nil
 }
 
-// progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before which every record is done with. The broker's
-// own answer lags behind: Kafka 4.1 writes the new start of a partition down with the next acknowledgement, which may never come. So what is acknowledged
-// beyond it is added from what the tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
+// progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before
+// which every record is done with. The broker's own answer lags behind: Kafka 4.1 writes the new start of a partition
+// down with the next acknowledgement, which may never come. So what is acknowledged beyond it is added from what the
+// tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
 func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
 	group := r.header.Group
 	if several := r.groups(); len(several) > 0 {

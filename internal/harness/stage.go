@@ -71,7 +71,8 @@ type stage struct {
 	replayTap  string                       // the replay tool's bootstrap, once it has one; replays counts its processes
 	replays    uint16
 	stopStalls func()
-	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any more.
+	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any
+	// more.
 	discarding atomic.Bool
 }
 
@@ -226,7 +227,8 @@ func (r *run) namedHeaders() []workload.NamedHeader {
 	return all
 }
 
-// keptHeaders tells which of the headers of a record its dead letter keeps, and a replay brings back: all of its own, unless the contract's dialect names some.
+// keptHeaders tells which of the headers of a record its dead letter keeps, and a replay brings back: all of its own,
+// unless the contract's dialect names some.
 func (r *run) keptHeaders() func(name string) bool {
 	own := r.ownHeaders()
 	dialect, err := r.dialect()
@@ -265,9 +267,9 @@ func (r *run) topic(role history.Role) string {
 	return ""
 }
 
-// tearDown ends what was started, in the opposite order, whether or not it all was. It also runs when setting up failed or the user
-// interrupted. The guard goes last, so that nothing it watches can outlive it, and with it the file by which a later run knows that there
-// is something to clean.
+// tearDown ends what was started, in the opposite order, whether or not it all was. It also runs when setting up failed
+// or the user interrupted. The guard goes last, so that nothing it watches can outlive it, and with it the file by
+// which a later run knows that there is something to clean.
 func (r *run) tearDown(ctx context.Context) error {
 	var errs []error
 	if r.subject != nil {

@@ -1,7 +1,8 @@
 package harness
 
-// A run with a dead-letter store: its database, the processes of its service, and the watching of its table from outside. Routers and workers run beside the
-// subject, in the same group of processes: their slots follow those of the instances. In the history they have numbers of their own.
+// A run with a dead-letter store: its database, the processes of its service, and the watching of its table from
+// outside. Routers and workers run beside the subject, in the same group of processes: their slots follow those of the
+// instances. In the history they have numbers of their own.
 
 import (
 	"context"
@@ -128,9 +129,10 @@ func (r *run) openStore(ctx context.Context) error {
 	return r.openService()
 }
 
-// openDatabase settles where the database is: a file of the run's, or a server behind the link "store". What a run breaks is processes, never the power,
-// and a process that is killed loses nothing that it wrote: so commits don't wait for the disk. Where they did, a disk that was busy with something else
-// for seconds (a compiler's output) kept every worker from working for as long, and planned faults passed without an effect.
+// openDatabase settles where the database is: a file of the run's, or a server behind the link "store". What a run
+// breaks is processes, never the power, and a process that is killed loses nothing that it wrote: so commits don't wait
+// for the disk. Where they did, a disk that was busy with something else for seconds (a compiler's output) kept every
+// worker from working for as long, and planned faults passed without an effect.
 func (r *run) openDatabase(ctx context.Context) error {
 	s := r.scenario.Store
 	if s.Engine == scenarios.EngineSQLite {
@@ -179,7 +181,8 @@ func isMongo(scheme string) bool { return scheme == "mongodb" }
 // mongoVariable names the server of scenarios with engine: mongodb and no url.
 const mongoVariable = "DLQBENCH_MONGODB_URL"
 
-// chooseMongo settles which MongoDB it is. In a server of the environment the run makes a database of its own, and removes it at the end.
+// chooseMongo settles which MongoDB it is. In a server of the environment the run makes a database of its own, and
+// removes it at the end.
 func (r *run) chooseMongo() error {
 	if r.store.address != "" {
 		return nil
@@ -241,7 +244,8 @@ func hostAndPort(address *url.URL) string {
 	return address.Hostname() + ":5432"
 }
 
-// openService opens a tap for every process of the service, and for the workers the downstream, behind links like those of the subject.
+// openService opens a tap for every process of the service, and for the workers the downstream, behind links like those
+// of the subject.
 func (r *run) openService() error {
 	r.store.bootstraps, r.store.oracleURLs = map[int16]string{}, map[int16]string{}
 	for slot := r.header.Instances; slot < r.header.Instances+r.services(); slot++ {
@@ -307,7 +311,8 @@ func (r *run) startStore(ctx context.Context) error {
 	return nil
 }
 
-// What a router and a worker write to their logs when they are at work, and what the retention does when it was applied.
+// What a router and a worker write to their logs when they are at work, and what the retention does when it was
+// applied.
 var (
 	serviceReady = regexp.MustCompile(`"state":"ready"`)
 	keeperReady  = regexp.MustCompile(`resolved deleted`)
@@ -390,7 +395,8 @@ func (r *run) confirmStoreHealed(ctx context.Context) {
 	}
 }
 
-// storeAtRest reports whether the routers have taken every dead letter and the workers have nothing left to do of their own accord.
+// storeAtRest reports whether the routers have taken every dead letter and the workers have nothing left to do of their
+// own accord.
 func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 	if r.scenario.Store == nil {
 		return true, nil
@@ -415,8 +421,8 @@ func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 	return open == 0 && r.store.oracle.InFlight() == 0, nil
 }
 
-// drainStore waits until the store has come to rest, and the subject again with what was written back to it. It gives up after the scenario's limit: what is
-// unfinished then is for the checkers to name.
+// drainStore waits until the store has come to rest, and the subject again with what was written back to it. It gives
+// up after the scenario's limit: what is unfinished then is for the checkers to name.
 func (r *run) drainStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
@@ -496,7 +502,8 @@ func (s serviceFaults) Inject(ctx context.Context, active faults.Active) (faults
 	return s.service.Inject(ctx, faults.NewActive(active.Planned, renumbered{s.r}, s.r.clock))
 }
 
-// waiting reports whether a dead letter of the record may be replayed: always, or, from a store, as often as it has entries there that wait. Those are selected with it.
+// waiting reports whether a dead letter of the record may be replayed: always, or, from a store, as often as it has
+// entries there that wait. Those are selected with it.
 func (r *run) waiting(record int32) bool {
 	if r.scenario.Store == nil {
 		return true

@@ -1,7 +1,8 @@
 package harness
 
-// Faults of the dead-letter store: what the injector needs of the run. Its database ends and comes back with its port, so that the link before it leads there all the time; a
-// worker with a wrong clock is the same slot, started again; letters are repeated by the run itself, on a connection of its own.
+// Faults of the dead-letter store: what the injector needs of the run. Its database ends and comes back with its port,
+// so that the link before it leads there all the time; a worker with a wrong clock is the same slot, started again;
+// letters are repeated by the run itself, on a connection of its own.
 
 import (
 	"context"
@@ -45,7 +46,8 @@ func (r *run) storeFaults() faults.Injector {
 	return storeInjector{injector, forgiving{injector, r.options.Log}}
 }
 
-// storeInjector: a worker that does not come back is judged by what it leaves, a database that does not is the run's fault.
+// storeInjector: a worker that does not come back is judged by what it leaves, a database that does not is the run's
+// fault.
 type storeInjector struct{ strict, forgiving faults.Injector }
 
 // Inject implements faults.Injector.
@@ -56,7 +58,8 @@ func (s storeInjector) Inject(ctx context.Context, active faults.Active) (faults
 	return s.strict.Inject(ctx, active)
 }
 
-// privateDatabase is a server of the run's own. Two faults may want it down at a time: it is up again with the first that ends.
+// privateDatabase is a server of the run's own. Two faults may want it down at a time: it is up again with the first
+// that ends.
 type privateDatabase struct {
 	server *postgrestest.Server
 	links  []*network.Link
@@ -148,7 +151,8 @@ func (l lockCounter) Record(event history.Event) {
 // storeLetters implements faultstore.Letters.
 type storeLetters struct{ r *run }
 
-// Repeat implements faultstore.Letters. Each copy goes to a partition drawn for it: routers come to some of them before the letter they are of.
+// Repeat implements faultstore.Letters. Each copy goes to a partition drawn for it: routers come to some of them before
+// the letter they are of.
 func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repeatLimit)
 	defer cancel()

@@ -1,10 +1,11 @@
 package harness
 
-// The health probe that workers of the dead-letter store ask before conditional retries: a listener for each, so that who asked is told by the address. What it answers is the plan's: healthy,
-// unless a fault says otherwise.
+// The health probe that workers of the dead-letter store ask before conditional retries: a listener for each, so that
+// who asked is told by the address. What it answers is the plan's: healthy, unless a fault says otherwise.
 //
-// The sequence for judging: a worker locks its batch, asks, reads the answer, and tries the entries. The answer is stamped before it is written, so that an attempt that follows it has a later
-// stamp. An answer that got lost is one that the worker takes for ill health: it then tries nothing.
+// The sequence for judging: a worker locks its batch, asks, reads the answer, and tries the entries. The answer is
+// stamped before it is written, so that an attempt that follows it has a later stamp. An answer that got lost is one
+// that the worker takes for ill health: it then tries nothing.
 
 import (
 	"context"
@@ -88,7 +89,8 @@ func (p *healthProbe) close() error {
 	return errors.Join(append(errs, p.errs...)...)
 }
 
-// answer tells the worker how things are. The question's order among the faults is settled under the lock, with the stamp.
+// answer tells the worker how things are. The question's order among the faults is settled under the lock, with the
+// stamp.
 func (p *healthProbe) answer(w http.ResponseWriter, number int) {
 	p.mu.Lock()
 	how := ""

@@ -14,9 +14,10 @@ import (
 
 // triggers implements faults.Triggers.
 //
-// The sequence for first-dead-letter: the tap has the broker's answer and records it; Record fires the trigger and returns, and only then does
-// the tap write the answer to the instance. The nemesis wakes up meanwhile and sends its signal, while the instance reads the answer and goes
-// on to its commit. What is raced is the instance's way from the answer to the commit, not the broker's.
+// The sequence for first-dead-letter: the tap has the broker's answer and records it; Record fires the trigger and
+// returns, and only then does the tap write the answer to the instance. The nemesis wakes up meanwhile and sends its
+// signal, while the instance reads the answer and goes on to its commit. What is raced is the instance's way from the
+// answer to the commit, not the broker's.
 type triggers struct {
 	contract *history.Contract
 	role     func(topic int16) history.Role

@@ -49,7 +49,8 @@ func TestTriggersFire(t *testing.T) {
 	other := func(e history.Event) history.Event { e.Instance = 0; return e }
 	for _, test := range []struct {
 		trigger string
-		// before are events that come before the fault waits, without those that come after and must not fire it, fires is what must.
+		// before are events that come before the fault waits, without those that come after and must not fire it, fires
+		// is what must.
 		before, without []history.Event
 		fires           history.Event
 	}{
@@ -136,7 +137,8 @@ func TestTriggerOfOneInstance(t *testing.T) {
 	})
 }
 
-// Lag that is there already counts, and what commits cover is no lag, nor what a share group's members accept and reject.
+// Lag that is there already counts, and what commits cover is no lag, nor what a share group's members accept and
+// reject.
 func TestTriggerLag(t *testing.T) {
 	for name, covers := range map[string]history.Event{
 		"commit": event(history.KindCommitResponse, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, 2, 0 }),

@@ -137,8 +137,8 @@ func perSecond(count int64, passed time.Duration) float64 {
 	return float64(max(count, 0)) / max(passed.Seconds(), 1e-3)
 }
 
-// whileRecording returns a context that also ends when the history can't be written any more: what is not recorded can't be judged, so
-// the run need not go on.
+// whileRecording returns a context that also ends when the history can't be written any more: what is not recorded
+// can't be judged, so the run need not go on.
 func (r *run) whileRecording(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})

@@ -129,7 +129,8 @@ func TestSnapshotFigures(t *testing.T) {
 	})
 }
 
-// A record that failed is in flight until it succeeds or is dead-lettered; one that succeeds again is a duplicate, once.
+// A record that failed is in flight until it succeeds or is dead-lettered; one that succeeds again is a duplicate,
+// once.
 func TestSnapshotRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// MaxBatch is the most bytes that a batch may decompress to: far more than a broker takes of one that is not compressed (1 MiB unless it is told otherwise).
+	// MaxBatch is the most bytes that a batch may decompress to: far more than a broker takes of one that is not
+	// compressed (1 MiB unless it is told otherwise).
 	MaxBatch = 64 << 20
 	// maxHeld is the most that the batches of the fetches between two polls may decompress to together.
 	maxHeld = 2 * MaxBatch
 	// recordCost is what a record takes beside its bytes, about.
 	recordCost = 256
-	// fetchBytes bounds a fetch as it comes over the wire; 50 MiB of small records that are not compressed would take more than a gigabyte.
+	// fetchBytes bounds a fetch as it comes over the wire; 50 MiB of small records that are not compressed would take
+	// more than a gigabyte.
 	fetchBytes = 16 << 20
 )
 
-// Reader bounds the memory of one client that reads. Its zero value is ready. A batch past MaxBatch or MaxRecords stops its partition with a
-// *kgo.ErrDecompressTooLarge, which says where it is and how to go past it.
+// Reader bounds the memory of one client that reads. Its zero value is ready. A batch past MaxBatch or MaxRecords stops
+// its partition with a *kgo.ErrDecompressTooLarge, which says where it is and how to go past it.
 type Reader struct {
 	inflater Inflater
 	// held is what was decompressed since the last poll.
@@ -59,7 +61,8 @@ func (r *Reader) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	return data, nil
 }
 
-// Poll is the client's PollRecords, and what failed of it. What an earlier poll returned must be done with, since its memory counts no longer.
+// Poll is the client's PollRecords, and what failed of it. What an earlier poll returned must be done with, since its
+// memory counts no longer.
 func (r *Reader) Poll(ctx context.Context, client *kgo.Client, most int) (kgo.Fetches, []kgo.FetchError) {
 	r.held.Store(0)
 	fetches := client.PollRecords(ctx, most)
@@ -67,7 +70,8 @@ func (r *Reader) Poll(ctx context.Context, client *kgo.Client, most int) (kgo.Fe
 	return fetches, failed
 }
 
-// countRecords returns how many records the data of a batch holds, MaxRecords+1 at most; what comes after damage is not counted.
+// countRecords returns how many records the data of a batch holds, MaxRecords+1 at most; what comes after damage is not
+// counted.
 func countRecords(data []byte) int {
 	count := 0
 	for len(data) > 0 && count <= MaxRecords {

@@ -20,8 +20,9 @@ const (
 	askLimit = 5 * time.Second
 )
 
-// Writing returns what a client is opened with that writes into topics of others; connection is how it reaches the brokers. It compresses nothing, and a batch is as large as
-// its topic takes (max.message.bytes): a larger one would be refused with every record in it, and a limit of the client's own would refuse records that the topic takes.
+// Writing returns what a client is opened with that writes into topics of others; connection is how it reaches the
+// brokers. It compresses nothing, and a batch is as large as its topic takes (max.message.bytes): a larger one would be
+// refused with every record in it, and a limit of the client's own would refuse records that the topic takes.
 func Writing(connection []kgo.Opt) []kgo.Opt {
 	asked := &limits{connection: connection, known: map[string]int32{}}
 	return []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytesFn(asked.of)}

@@ -1,4 +1,5 @@
-// Package kafkatest starts Kafka in the process, and reads topics, for the tests of other packages. It must not know what those tests have written.
+// Package kafkatest starts Kafka in the process, and reads topics, for the tests of other packages. It must not know
+// what those tests have written.
 package kafkatest
 
 import (
@@ -13,8 +14,9 @@ import (
 // deadline bounds a reading.
 const deadline = 30 * time.Second
 
-// Committed returns the records of a topic up to its last stable offset, those of aborted transactions left out. It reads up to an offset, not until nothing comes
-// for some time, which on a busy machine means nothing: the last record of a transaction is the marker that ends it, so that the end is seen.
+// Committed returns the records of a topic up to its last stable offset, those of aborted transactions left out. It
+// reads up to an offset, not until nothing comes for some time, which on a busy machine means nothing: the last record
+// of a transaction is the marker that ends it, so that the end is seen.
 func Committed(ctx context.Context, bootstrap []string, topic string) ([]*kgo.Record, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(20*time.Millisecond), kgo.KeepControlRecords())

@@ -34,7 +34,8 @@ func (l *Log) String() string {
 // Has reports whether the text was written.
 func (l *Log) Has(text string) bool { return strings.Contains(l.String(), text) }
 
-// Start starts an in-process Kafka of one broker with the topics, and a client that writes each record to the partition it names. Both end with the test; if it failed, it shows the log.
+// Start starts an in-process Kafka of one broker with the topics, and a client that writes each record to the partition
+// it names. Both end with the test; if it failed, it shows the log.
 func Start(t *testing.T, log *Log, partitions int32, topics []string, options ...kfake.Opt) (*kfake.Cluster, *kgo.Client) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...),

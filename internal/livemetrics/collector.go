@@ -148,8 +148,8 @@ func stateFamilies() []family {
 	}
 }
 
-// processFamilies are about the subject's instances and the processes of the dead-letter store's service. The label is not "instance": that is the
-// target's, for Prometheus.
+// processFamilies are about the subject's instances and the processes of the dead-letter store's service. The label is
+// not "instance": that is the target's, for Prometheus.
 func processFamilies() []family {
 	each := func(of func(p *reports.InstanceState) float64) func(*reports.Snapshot, func(float64, ...string)) {
 		return func(s *reports.Snapshot, series func(float64, ...string)) {

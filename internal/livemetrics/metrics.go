@@ -1,11 +1,12 @@
-// Package livemetrics owns what Prometheus is told of a run while it goes on. It knows the snapshots that a run shows of itself and nothing of how they
-// come about; who serves the metrics, and where, is not its business.
+// Package livemetrics owns what Prometheus is told of a run while it goes on. It knows the snapshots that a run shows
+// of itself and nothing of how they come about; who serves the metrics, and where, is not its business.
 //
 //	run ──snapshots──▶ Watch ──▶ the newest of each slot ◀── scrape
 //
-// A process may carry out many runs, one after another or a few at a time. Each takes the lowest slot that is free, and its series carry the slot and the
-// scenario's name: so there are never more series than runs at a time need, and counters begin anew with each run, as those of a process that was
-// started again. What a run showed last stays until another one takes its slot, so that the last scrape misses nothing.
+// A process may carry out many runs, one after another or a few at a time. Each takes the lowest slot that is free, and
+// its series carry the slot and the scenario's name: so there are never more series than runs at a time need, and
+// counters begin anew with each run, as those of a process that was started again. What a run showed last stays until
+// another one takes its slot, so that the last scrape misses nothing.
 package livemetrics
 
 import (
@@ -58,7 +59,8 @@ const noVerdict = "error"
 
 func verdicts() []string { return []string{"pass", "fail", "inconclusive", noVerdict} }
 
-// Watch takes a slot for a run, whose snapshots update is then told; end gives the slot free with the run's verdict, "" if it has none.
+// Watch takes a slot for a run, whose snapshots update is then told; end gives the slot free with the run's verdict, ""
+// if it has none.
 func (m *Metrics) Watch() (update func(reports.Snapshot), end func(verdict string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

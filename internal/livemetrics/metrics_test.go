@@ -115,7 +115,8 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// Runs that go on at a time have a slot each, those that follow one another share one: there are never more series than at a time.
+// Runs that go on at a time have a slot each, those that follow one another share one: there are never more series than
+// at a time.
 func TestSlots(t *testing.T) {
 	m := New("v1")
 	var ends []func(string)
@@ -162,7 +163,8 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// The page as it is served: what the dashboard in docs/grafana is checked against, too. After a wanted change run this with UPDATE_GOLDEN=1.
+// The page as it is served: what the dashboard in docs/grafana is checked against, too. After a wanted change run this
+// with UPDATE_GOLDEN=1.
 func TestPage(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()

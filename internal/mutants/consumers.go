@@ -218,8 +218,8 @@ func addByte(record *kgo.Record) { record.Value = append(slices.Clone(record.Val
 
 func addKeyByte(record *kgo.Record) { record.Key = append(slices.Clone(record.Key), ' ') }
 
-// dropHeader drops an original header; the one with the record's id only where there is no other, so that the letter is still
-// known by its header.
+// dropHeader drops an original header; the one with the record's id only where there is no other, so that the letter is
+// still known by its header.
 func dropHeader(letter *kgo.Record) {
 	at := slices.IndexFunc(letter.Headers, func(header kgo.RecordHeader) bool {
 		return header.Key != idHeader && !deadletter.Plain{}.IsFailureHeader(header.Key)

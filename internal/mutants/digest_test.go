@@ -19,7 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the digests again")
 
-// What was measured of a bug holds for the code that plants it: a digest in digests.txt that is not that of the code would keep old counts.
+// What was measured of a bug holds for the code that plants it: a digest in digests.txt that is not that of the code
+// would keep old counts.
 func TestDigestsAreCurrent(t *testing.T) {
 	code := parse(t)
 	var want strings.Builder
@@ -42,7 +43,8 @@ func TestDigestsAreCurrent(t *testing.T) {
 	}
 }
 
-// A bug's digest changes with the code that plants it, whatever that code calls, and not with words, nor with another bug.
+// A bug's digest changes with the code that plants it, whatever that code calls, and not with words, nor with another
+// bug.
 func TestDigestFollowsTheCode(t *testing.T) {
 	const before = `package mutants
 func list() []Mutant {
@@ -147,7 +149,8 @@ func (c *code) declare(declared ast.Decl) {
 	}
 }
 
-// digest is that of the bug's entry in its list, of what the list prepares for all of its entries, and of every declaration that these need.
+// digest is that of the bug's entry in its list, of what the list prepares for all of its entries, and of every
+// declaration that these need.
 func (c *code) digest(t *testing.T, mutant Mutant) string {
 	t.Helper()
 	nodes := c.entry(mutant.Name)

@@ -135,7 +135,8 @@ func (c *pausingCommitter) Commit(ctx context.Context, client *kgo.Client, own m
 	return c.Committer.Commit(ctx, client, own)
 }
 
-// leavingCommitter leaves the group after a commit, three times a second at most; the client learns it from its next heartbeat and joins again.
+// leavingCommitter leaves the group after a commit, three times a second at most; the client learns it from its next
+// heartbeat and joins again.
 type leavingCommitter struct {
 	consumer.Committer
 	group string

@@ -62,7 +62,8 @@ func utf8Of(value []byte) []byte {
 	return bytes.ToValidUTF8(value, []byte("\uFFFD"))
 }
 
-// changeHeaders changes the headers of the letter's record, in a list of its own: the sealed one is shared with the record.
+// changeHeaders changes the headers of the letter's record, in a list of its own: the sealed one is shared with the
+// record.
 func changeHeaders(letter *kgo.Record, change func(*kgo.RecordHeader)) {
 	letter.Headers = slices.Clone(letter.Headers)
 	for i := range letter.Headers {

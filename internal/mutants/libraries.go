@@ -1,6 +1,7 @@
 package mutants
 
-// Bugs that client libraries invite: what their offsets, batches, callbacks and producers do when they are used in the obvious way.
+// Bugs that client libraries invite: what their offsets, batches, callbacks and producers do when they are used in the
+// obvious way.
 
 import (
 	"context"

@@ -115,7 +115,8 @@ func (p *haltingParker) Park(ctx context.Context, publisher consumer.Publisher, 
 	})
 }
 
-// looked looks at each record when it is taken in, before anything catches what goes wrong with it; n counts the process's records from 1.
+// looked looks at each record when it is taken in, before anything catches what goes wrong with it; n counts the
+// process's records from 1.
 func looked(look func(n int64, record *kgo.Record)) func(*consumer.Config, *consumer.Parts) {
 	return func(_ *consumer.Config, parts *consumer.Parts) {
 		taken, next := int64(0), parts.Lane

@@ -18,12 +18,13 @@ type Mutant struct {
 	Name string
 	// What says in a sentence what is wrong with it.
 	What string
-	// Anomaly is the one that must be reported for it (others may come with it), Invariant the one that must report it: some anomalies are
-	// named by two.
+	// Anomaly is the one that must be reported for it (others may come with it), Invariant the one that must report it:
+	// some anomalies are named by two.
 	Anomaly, Invariant string
 	// Scenario is the one of internal/proof/testdata in which it shows.
 	Scenario string
-	// Consumer plants the bug in a consumer, Replay in a replay, Router and Worker in those of the dead-letter store at the address; exactly one is set.
+	// Consumer plants the bug in a consumer, Replay in a replay, Router and Worker in those of the dead-letter store at
+	// the address; exactly one is set.
 	Consumer func(*consumer.Config, *consumer.Parts)
 	Replay   func(*deadletter.Config)
 	Router   func(*worker.RouterConfig)
@@ -53,7 +54,8 @@ func All() []Mutant {
 	return concat(consumers(), replays(), graphReplays(), sharedLetterReplays(), stores())
 }
 
-// Named returns the mutant with this name. "none" is the control: the reference consumer, and the reference replay, unchanged.
+// Named returns the mutant with this name. "none" is the control: the reference consumer, and the reference replay,
+// unchanged.
 func Named(name string) (Mutant, error) {
 	if name == "none" {
 		return Mutant{

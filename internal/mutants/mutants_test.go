@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// trialed are the anomalies that the small trials look for. The others take a group of several, a kill, a drain, a retry topic or measured time: they are
-// shown by the proof, which runs every mutant from end to end.
+// trialed are the anomalies that the small trials look for. The others take a group of several, a kill, a drain, a
+// retry topic or measured time: they are shown by the proof, which runs every mutant from end to end.
 func trialed() []string {
 	return []string{
 		"commit-before-dlq", "commit-without-dlq", "commit-advanced-while-dlq-down", "failure-not-surfaced", "commit-regressed", "over-retried",
@@ -49,7 +49,8 @@ func inTrials(mutant Mutant) bool {
 		mutant.Name == "metadata-missing" || ownScenario && slices.Contains(trialed(), mutant.Anomaly)
 }
 
-// TestEveryMutantShowsItsAnomaly runs each mutant whose bug they can show, and the control, through the same small trials and looks for every anomaly.
+// TestEveryMutantShowsItsAnomaly runs each mutant whose bug they can show, and the control, through the same small
+// trials and looks for every anomaly.
 func TestEveryMutantShowsItsAnomaly(t *testing.T) {
 	none, err := Named("none")
 	if err != nil {
@@ -362,8 +363,8 @@ func (tr *trial) judge(offset int64, letters []*kgo.Record) {
 	}
 }
 
-// tryOutage has the DLQ refuse everything until the commits come to rest, and then nothing. A mutant that has given the letter up
-// never publishes it: then there is nothing to wait for.
+// tryOutage has the DLQ refuse everything until the commits come to rest, and then nothing. A mutant that has given the
+// letter up never publishes it: then there is nothing to wait for.
 func tryOutage(tr *trial, mutant Mutant, found anomalies) {
 	fault := tr.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: kerr.NotEnoughReplicas, Count: -1})
 	_, stop := tr.start(mutant, settings(), func(_ context.Context, record *kgo.Record) error {

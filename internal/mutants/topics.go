@@ -102,7 +102,8 @@ func (c prompt) Open(record *kgo.Record, origin *consumer.Origin) time.Time {
 	return time.Time{}
 }
 
-// forgetfulCopier waits only for the copies that were written since it was started, as one does that keeps the times in memory.
+// forgetfulCopier waits only for the copies that were written since it was started, as one does that keeps the times in
+// memory.
 type forgetfulCopier struct {
 	consumer.Copier
 	started time.Time

@@ -35,7 +35,8 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written f
 	}
 }
 
-// FaultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is taken.
+// FaultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is
+// taken.
 func FaultNames(specs []faults.Spec) []string {
 	taken := map[string]bool{}
 	for _, spec := range specs {

@@ -8,7 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// addNodes draws, for each node of a graph, what its module makes of the records. Each node draws from streams of its own, by its name.
+// addNodes draws, for each node of a graph, what its module makes of the records. Each node draws from streams of its
+// own, by its name.
 func (p *Plan) addNodes(s *scenarios.Scenario) {
 	if s.Graph == nil {
 		return

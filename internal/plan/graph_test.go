@@ -36,7 +36,8 @@ func planOfGraph(t *testing.T, seed uint64) *Plan {
 	return p
 }
 
-// TestEveryNodeHasOutcomesOfItsOwn, drawn from the seed: the same again for the same seed, and independent of each other.
+// TestEveryNodeHasOutcomesOfItsOwn, drawn from the seed: the same again for the same seed, and independent of each
+// other.
 func TestEveryNodeHasOutcomesOfItsOwn(t *testing.T) {
 	p := planOfGraph(t, 1)
 	if !reflect.DeepEqual(p, planOfGraph(t, 1)) {

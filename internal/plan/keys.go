@@ -11,10 +11,12 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// AppendKey appends the bytes of the key with that index (≥ 0) to dst; the workload sends these, and partitions follow from them.
+// AppendKey appends the bytes of the key with that index (≥ 0) to dst; the workload sends these, and partitions follow
+// from them.
 func AppendKey(dst []byte, index int32) []byte { return history.AppendKey(dst, index) }
 
-// Partition returns the partition that Kafka's default partitioner gives a key: murmur2, positive, modulo the partitions.
+// Partition returns the partition that Kafka's default partitioner gives a key: murmur2, positive, modulo the
+// partitions.
 func Partition(key []byte, partitions int) int32 {
 	return int32(murmur2(key)&0x7fffffff) % int32(partitions)
 }
@@ -48,8 +50,8 @@ func murmur2(data []byte) uint32 {
 	return h ^ h>>15
 }
 
-// picker returns a function that draws key indices: uniform, or Zipf with exponent s, where key k (from 0) has weight 1/(k+1)^s. The
-// standard library's Zipf needs s > 1; the range that matters here begins at 0.
+// picker returns a function that draws key indices: uniform, or Zipf with exponent s, where key k (from 0) has weight
+// 1/(k+1)^s. The standard library's Zipf needs s > 1; the range that matters here begins at 0.
 func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
 	count := max(keys.Count, 1)
 	if keys.Skew <= 0 {
@@ -70,7 +72,8 @@ func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
 // hotKey is the index of the key that Keys.Hot records have.
 const hotKey = 0
 
-// addKeys gives every record its key and the partition that Kafka's default partitioner gives that key; records without a key go round.
+// addKeys gives every record its key and the partition that Kafka's default partitioner gives that key; records without
+// a key go round.
 func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 	var (
 		random     = p.stream("keys")
@@ -102,7 +105,8 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 	}
 }
 
-// among returns the share of a part that makes the given share of the whole, where rest is how much of the whole the part is.
+// among returns the share of a part that makes the given share of the whole, where rest is how much of the whole the
+// part is.
 func among(share, rest float64) float64 {
 	if rest <= 0 {
 		return 0

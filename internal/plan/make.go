@@ -1,7 +1,7 @@
 package plan
 
-// Making a plan. Every concern draws from a stream of its own, so that what is added to one (a fault, a replay) leaves all
-// others as they were. Bursts draw after all other records and are put among them at the end, for the same reason.
+// Making a plan. Every concern draws from a stream of its own, so that what is added to one (a fault, a replay) leaves
+// all others as they were. Bursts draw after all other records and are put among them at the end, for the same reason.
 
 import (
 	"crypto/sha256"
@@ -18,7 +18,8 @@ import (
 // maxRate bounds the rate: records at one nanosecond of distance are as close as the clock can tell.
 const maxRate = 1e9
 
-// Make returns the plan of the scenario for the seed. It refuses a scenario that scenarios.Parse would refuse for its load.
+// Make returns the plan of the scenario for the seed. It refuses a scenario that scenarios.Parse would refuse for its
+// load.
 func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
 	load := s.Workload
 	if err := sane(load); err != nil {
@@ -71,7 +72,8 @@ func streamKey(seed uint64, concern string) [32]byte {
 	return sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), concern...))
 }
 
-// addArrivals appends the records with their times: the warm-up at the first rate, then the stretches of the steady phase.
+// addArrivals appends the records with their times: the warm-up at the first rate, then the stretches of the steady
+// phase.
 func (p *Plan) addArrivals(load scenarios.Workload) {
 	stretches := load.Stretches()
 	expected := stretches[0].Rate.PerSecond() * p.WarmUp.Seconds()
@@ -166,7 +168,8 @@ func (p *Plan) addOutcomes(outcomes scenarios.Outcomes, stream string) {
 	}
 }
 
-// addReplay chooses, among the records that are planned to be dead-lettered, those whose cause will be gone, and among these the ones that fail again.
+// addReplay chooses, among the records that are planned to be dead-lettered, those whose cause will be gone, and among
+// these the ones that fail again.
 func (p *Plan) addReplay(replay *scenarios.Replay, stream string) {
 	if replay == nil {
 		return

@@ -13,8 +13,8 @@ import (
 type Record struct {
 	// At is the intended send time, from the start of the warm-up.
 	At time.Duration
-	// Outcome is what becomes of it; Failures is how many attempts fail first (transient, rate-limited, timeout, reset). A tombstone and garbage
-	// carry no id that the downstream could find, so theirs is OutcomeUnknownID.
+	// Outcome is what becomes of it; Failures is how many attempts fail first (transient, rate-limited, timeout,
+	// reset). A tombstone and garbage carry no id that the downstream could find, so theirs is OutcomeUnknownID.
 	Outcome  history.Outcome
 	Failures uint8
 	Warmup   bool
@@ -36,12 +36,13 @@ type Plan struct {
 	Seed    uint64
 	Faults  []faults.Planned
 	Records []Record
-	// Nodes are the records as each further node of a graph sees them, from the second on: the same but for what becomes of them there. Records is
-	// how the entry sees them.
+	// Nodes are the records as each further node of a graph sees them, from the second on: the same but for what
+	// becomes of them there. Records is how the entry sees them.
 	Nodes [][]Record
 	// Store are the records as the workers of the dead-letter store have them answered, nil without a store.
 	Store []Record
-	// Spare is how many of Records, the last ones, lie behind the steady phase: they are sent only while a fault has not come to its end.
+	// Spare is how many of Records, the last ones, lie behind the steady phase: they are sent only while a fault has
+	// not come to its end.
 	Spare int
 	// WarmUp and Steady are the lengths of the two load phases.
 	WarmUp, Steady time.Duration

@@ -176,7 +176,8 @@ func TestConstantArrivals(t *testing.T) {
 	}
 }
 
-// TestPoissonArrivals: mean and variance of the counts per slot agree with the rate, and gaps with each other in nothing.
+// TestPoissonArrivals: mean and variance of the counts per slot agree with the rate, and gaps with each other in
+// nothing.
 func TestPoissonArrivals(t *testing.T) {
 	p := planOf(t, scenario(t, "workload: {rate: 1000/s, duration: 20s, warm_up: 0s, arrivals: poisson}"), 7)
 	const slots, mean = 1000, 20.0
@@ -599,7 +600,8 @@ faults:
 	}
 }
 
-// TestTheSameInEveryProcess: a plan is made anew for every run, so what makes it must not differ between processes (as the order of a map does).
+// TestTheSameInEveryProcess: a plan is made anew for every run, so what makes it must not differ between processes (as
+// the order of a map does).
 func TestTheSameInEveryProcess(t *testing.T) {
 	if out := os.Getenv("DLQBENCH_TEST_PLAN"); out != "" {
 		if err := planOf(t, scenario(t, everything), 42).Write(out); err != nil {

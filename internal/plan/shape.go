@@ -25,16 +25,18 @@ func (p *Plan) addBursts(bursts *scenarios.Bursts) {
 	}
 }
 
-// The load behind the steady phase, while a fault has not come to its end: twice as long, within these bounds, and no denser than needed to give
-// faults something to meet, in records per second. After that it is thin: what is awaited then are sessions that expire (45 s by default, one after another
-// where members are killed one after another) and runtimes that start, and the faults after them must still meet something.
+// The load behind the steady phase, while a fault has not come to its end: twice as long, within these bounds, and no
+// denser than needed to give faults something to meet, in records per second. After that it is thin: what is awaited
+// then are sessions that expire (45 s by default, one after another where members are killed one after another) and
+// runtimes that start, and the faults after them must still meet something.
 const (
 	spareAtLeast, spareAtMost = 10 * time.Second, time.Minute
 	spareRate                 = 200
 	thinFor, thinRate         = 4 * time.Minute, 10
 )
 
-// addSpare appends the records behind the steady phase, evenly at the rate of its end, then thinly. They draw after all others. Without faults there are none.
+// addSpare appends the records behind the steady phase, evenly at the rate of its end, then thinly. They draw after all
+// others. Without faults there are none.
 func (p *Plan) addSpare(load scenarios.Workload) {
 	if len(p.Faults) == 0 {
 		return
@@ -59,8 +61,8 @@ func (p *Plan) spare(from, length time.Duration, rate float64) {
 	}
 }
 
-// merge puts the records from index regular to due, which are in the order of their times, among the ones before, which are too. At the same
-// time the regular ones come first.
+// merge puts the records from index regular to due, which are in the order of their times, among the ones before, which
+// are too. At the same time the regular ones come first.
 func (p *Plan) merge(regular, due int) {
 	bursts, spare := p.Records[regular:due], p.Records[due:]
 	if len(bursts) == 0 {
@@ -98,9 +100,9 @@ func (p *Plan) failPartitions(failing []scenarios.FailingPartitions) {
 	}
 }
 
-// addValues says what the records' values are: tombstones, garbage, large ones, and messages of the usual size. What is sent in the warm-up is
-// usual. Every record draws for each, so that adding one sort leaves the others as near as can be to what they were: a record that
-// would have been of two sorts is of the first.
+// addValues says what the records' values are: tombstones, garbage, large ones, and messages of the usual size. What is
+// sent in the warm-up is usual. Every record draws for each, so that adding one sort leaves the others as near as can
+// be to what they were: a record that would have been of two sorts is of the first.
 func (p *Plan) addValues(load scenarios.Workload) {
 	var (
 		tombstones, garbage, large = p.stream("tombstones"), p.stream("garbage"), p.stream("large")

@@ -8,7 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Two members that are killed one after another cost two sessions of 45 s, and the second kill still waits for a dead letter: the load lasts for as long.
+// Two members that are killed one after another cost two sessions of 45 s, and the second kill still waits for a dead
+// letter: the load lasts for as long.
 func TestSpareLoadOutlastsSessions(t *testing.T) {
 	text, _ := scenarios.Shipped("kill-between-dlq-and-commit")
 	scenario, err := scenarios.Parse("kill-between-dlq-and-commit", text)

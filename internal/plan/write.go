@@ -1,7 +1,7 @@
 package plan
 
-// The plan on disk: plan.json with the seed, the phases and the faults, and plan-records.csv.gz with a line for each record. Equal plans
-// make equal bytes: nothing of the time or place of writing is in them.
+// The plan on disk: plan.json with the seed, the phases and the faults, and plan-records.csv.gz with a line for each
+// record. Equal plans make equal bytes: nothing of the time or place of writing is in them.
 
 import (
 	"bufio"
@@ -32,8 +32,8 @@ type Phase struct {
 	To   time.Duration `json:"to_ns"`
 }
 
-// Phases returns the load phases: warm-up, steady, fault (from the first fault's start to the last one's end, if there are faults), and what of
-// the steady phase is left after them.
+// Phases returns the load phases: warm-up, steady, fault (from the first fault's start to the last one's end, if there
+// are faults), and what of the steady phase is left after them.
 func (p *Plan) Phases() []Phase {
 	phases := []Phase{{history.PhaseWarmup, 0, p.WarmUp}}
 	end := p.WarmUp + p.Steady
@@ -49,8 +49,9 @@ func (p *Plan) Phases() []Phase {
 	return phases
 }
 
-// FaultWindow returns the time from the first fault's start to the last one's end, from the start of the steady phase; found is false when
-// there are none. A fault that waits for an event may be in force at any time from when on it waits.
+// FaultWindow returns the time from the first fault's start to the last one's end, from the start of the steady phase;
+// found is false when there are none. A fault that waits for an event may be in force at any time from when on it
+// waits.
 func (p *Plan) FaultWindow() (from, to time.Duration, found bool) {
 	for i, fault := range p.Faults {
 		if i == 0 || fault.At < from {

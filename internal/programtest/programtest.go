@@ -1,5 +1,5 @@
-// Package programtest builds dlqbench for the tests of other packages: the harness starts the program as guard, consumer and replay tool. It must not
-// know what those tests do with it.
+// Package programtest builds dlqbench for the tests of other packages: the harness starts the program as guard,
+// consumer and replay tool. It must not know what those tests do with it.
 package programtest
 
 import (
@@ -13,7 +13,8 @@ import (
 // variable is where Main tells Path, in the same process, what it has built.
 const variable = "DLQBENCH_TEST_PROGRAM"
 
-// Main builds the program, runs a package's tests and removes it again. It returns the exit code: os.Exit(programtest.Main(m)).
+// Main builds the program, runs a package's tests and removes it again. It returns the exit code:
+// os.Exit(programtest.Main(m)).
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "dlqbench-test")
 	if err != nil {

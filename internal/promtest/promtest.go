@@ -1,4 +1,5 @@
-// Package promtest reads what a registry shows Prometheus, for the tests of other packages. It must not know what their metrics are about.
+// Package promtest reads what a registry shows Prometheus, for the tests of other packages. It must not know what their
+// metrics are about.
 package promtest
 
 import (
@@ -10,7 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Series is what is shown, by name and labels ("dlq_entries state=failed"); of a histogram what its page has: _sum, _count, and _bucket with le as the last label.
+// Series is what is shown, by name and labels ("dlq_entries state=failed"); of a histogram what its page has: _sum,
+// _count, and _bucket with le as the last label.
 func Series(t testing.TB, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// missedShare: of so many bugs of ordinary consumers one may be missed by the default suite. Of fewer, but four at least, one may be as well, so that any
-// slice of them holds where all of them do.
+// missedShare: of so many bugs of ordinary consumers one may be missed by the default suite. Of fewer, but four at
+// least, one may be as well, so that any slice of them holds where all of them do.
 const missedShare = 10
 
 // bug is a planted bug over all scenarios of the suite.
@@ -46,7 +46,8 @@ func (c *Completeness) bugs() []bug {
 	return all
 }
 
-// together counts the seeds with which one of the scenarios named the bug, and those with which one did or all were run.
+// together counts the seeds with which one of the scenarios named the bug, and those with which one did or all were
+// run.
 func together(rows []*MutantRow) (named, tried int) {
 	times := map[uint64]int{}
 	for _, row := range rows {
@@ -78,9 +79,9 @@ func (c *Completeness) named() (full, all int) {
 	return full, all + len(c.Untried)
 }
 
-// Holds reports whether every bug was caught with every seed and no correct consumer was accused; of the default suite, nine bugs
-// in ten, and all but one of a few. Those to which none of its scenarios applies are told, and miss nothing: another slice would
-// have to make up for them.
+// Holds reports whether every bug was caught with every seed and no correct consumer was accused; of the default suite,
+// nine bugs in ten, and all but one of a few. Those to which none of its scenarios applies are told, and miss nothing:
+// another slice would have to make up for them.
 func (c *Completeness) Holds() bool {
 	full, all := c.named()
 	enough := full == all

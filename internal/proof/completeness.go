@@ -189,8 +189,8 @@ func (m *matrix) everySeed(ctx context.Context) {
 	})
 }
 
-// survey runs each row with the first seed: first one scenario of each bug, then another one of each, so that a survey that ends early knows
-// something of every bug.
+// survey runs each row with the first seed: first one scenario of each bug, then another one of each, so that a survey
+// that ends early knows something of every bug.
 func (m *matrix) survey(ctx context.Context) {
 	var rounds [][]*MutantRow
 	nth := map[string]int{}
@@ -212,7 +212,8 @@ func (m *matrix) survey(ctx context.Context) {
 	})
 }
 
-// best runs so many scenarios that named a bug best with all seeds; of those that named it as well as each other, the quickest.
+// best runs so many scenarios that named a bug best with all seeds; of those that named it as well as each other, the
+// quickest.
 func (m *matrix) best(ctx context.Context, n int) {
 	of := map[string][]*MutantRow{}
 	for i := range m.Mutants {
@@ -253,7 +254,8 @@ func (m *matrix) inTurn(ctx context.Context, bugs []mutants.Mutant, seeds int) {
 	})
 }
 
-// likeliest are the rows of a bug, first those that have named it most often, then those whose scenarios have named most bugs.
+// likeliest are the rows of a bug, first those that have named it most often, then those whose scenarios have named
+// most bugs.
 func (m *matrix) likeliest(mutant string) (rows []*MutantRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

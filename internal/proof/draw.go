@@ -1,7 +1,8 @@
 package proof
 
-// What a seed stands for in the proof of soundness: a mode of the reference consumer, by itself, with a dead-letter store or as the nodes of a graph,
-// a load, and one or two faults. (The store and the graph are in draw_store.go and draw_graph.go.)
+// What a seed stands for in the proof of soundness: a mode of the reference consumer, by itself, with a dead-letter
+// store or as the nodes of a graph, a load, and one or two faults. (The store and the graph are in draw_store.go and
+// draw_graph.go.)
 
 import (
 	"fmt"
@@ -13,7 +14,8 @@ import (
 // Situation is what the correct consumer is put into.
 type Situation struct {
 	Seed uint64
-	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances; or the store's, or the graph's.
+	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances; or the store's, or the
+	// graph's.
 	Mode string
 	// Faults are their names in the catalogue.
 	Faults []string
@@ -49,7 +51,8 @@ func (m mode) String() string {
 	return text
 }
 
-// modes lists all modes. Stores and graphs stand between the others, so that a few neighbouring seeds show some of each.
+// modes lists all modes. Stores and graphs stand between the others, so that a few neighbouring seeds show some of
+// each.
 func modes() []mode {
 	var all []mode
 	stores, graphs := storeModes(), graphModes()
@@ -95,7 +98,8 @@ func (m mode) shares() bool { return m.protocol == "share" }
 // batches: the consumer brings a whole batch of records to its end before it asks for anything more.
 func (m mode) batches() bool { return m.shares() || m.transactions }
 
-// Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it comes in pairs.
+// Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it
+// comes in pairs.
 func Draw(seed uint64) Situation {
 	all := modes()
 	which, round := int(seed%uint64(len(all))), int(seed/uint64(len(all))%1e6)
@@ -179,7 +183,8 @@ func (d *drawing) scenario(faults string) string {
 	text := d.pick("plain", "non-ascii", "long", "hostile")
 	extra := d.pick("", "", "  tombstones: 2%\n", "  garbage: 2%\n", "  large: {share: 1%, size: 200KiB}\n", "  bursts: {every: 700ms, records: 60}\n",
 		"  keys: {count: 50, hot: 20%, null: 10%}\n", "  arrivals: poisson\n")
-	// Under partition ordering every failure holds its partition up: fewer and shorter ones, or the correct consumer could not keep up.
+	// Under partition ordering every failure holds its partition up: fewer and shorter ones, or the correct consumer
+	// could not keep up.
 	backoff, outcomes := []int{60, 150, 300}[d.random.IntN(3)], "success: 80, transient: {weight: 8, failures: 2}, exhausted: 4, permanent: 3, logical: 2"
 	if d.mode.ordering == "partition" {
 		backoff, outcomes = 60, "success: 90, transient: {weight: 3, failures: 2}, exhausted: 2, permanent: 2, logical: 1"

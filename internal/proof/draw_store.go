@@ -32,7 +32,8 @@ func storeModes() []mode {
 // service is what is drawn of the store's service.
 type service struct {
 	routers int
-	// probe: what died of an outage is tried when a health probe says so; scheduled: what died of a rate limit is tried at night.
+	// probe: what died of an outage is tried when a health probe says so; scheduled: what died of a rate limit is tried
+	// at night.
 	probe, scheduled, retention bool
 }
 

@@ -1,6 +1,7 @@
 package proof
 
-// What was measured stays: runs in shipped scenarios, in a file that each measurement goes on from and the documents' tables are made of.
+// What was measured stays: runs in shipped scenarios, in a file that each measurement goes on from and the documents'
+// tables are made of.
 
 import (
 	"bytes"
@@ -19,8 +20,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Measured are runs of planted bugs, and of the correct consumer, in shipped scenarios. A row holds for one form of the bug and of the scenario: once
-// either means something else, it does not count any more. A change of the judges or of the reference consumer drops nothing.
+// Measured are runs of planted bugs, and of the correct consumer, in shipped scenarios. A row holds for one form of the
+// bug and of the scenario: once either means something else, it does not count any more. A change of the judges or of
+// the reference consumer drops nothing.
 type Measured struct {
 	Bugs    []MeasuredRow `json:"bugs"`
 	Correct []MeasuredRow `json:"correct"`
@@ -121,7 +123,8 @@ func replaced(rows []MeasuredRow, row MeasuredRow, runs []SeedRun) []MeasuredRow
 	return append(rows, row)
 }
 
-// WriteTo writes a line for each row, sorted, so that a difference between two files shows what was measured in between.
+// WriteTo writes a line for each row, sorted, so that a difference between two files shows what was measured in
+// between.
 func (m *Measured) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	b.WriteString("{")

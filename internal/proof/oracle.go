@@ -15,8 +15,8 @@ type Oracle struct {
 	First uint64 `json:"first"`
 	Seeds int    `json:"seeds"`
 	agreement.Report
-	// Disagreements are seeds at which something was not as it must be: a correct history that is accused, a corruption that is not named or
-	// named wrongly, the two judges of different opinions. Stories tells of the first ones.
+	// Disagreements are seeds at which something was not as it must be: a correct history that is accused, a corruption
+	// that is not named or named wrongly, the two judges of different opinions. Stories tells of the first ones.
 	Disagreements int      `json:"disagreements"`
 	Stories       []string `json:"stories,omitempty"`
 }

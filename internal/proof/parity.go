@@ -39,7 +39,8 @@ type ParityCell struct {
 	Verdict assertions.Status
 	// Why tells of a verdict that is no pass, and of a run that could not be carried out.
 	Why []string
-	// Elapsed is the whole run from its plan to its reports; SetUp is how much of it went by before the load began; Load is how long the load was planned to be.
+	// Elapsed is the whole run from its plan to its reports; SetUp is how much of it went by before the load began;
+	// Load is how long the load was planned to be.
 	Elapsed, SetUp, Load time.Duration
 }
 

@@ -60,8 +60,8 @@ func TestAimedScenariosAreValid(t *testing.T) {
 	}
 }
 
-// What a seed stands for is valid, the same every time, and over the seeds everything comes up: each fault of the catalogue alone and in
-// pairs, in each mode of the consumer, of a dead-letter store and of a graph.
+// What a seed stands for is valid, the same every time, and over the seeds everything comes up: each fault of the
+// catalogue alone and in pairs, in each mode of the consumer, of a dead-letter store and of a graph.
 func TestDrawnSituationsCoverEverything(t *testing.T) {
 	alone, paired, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(1600) {

@@ -22,7 +22,8 @@ type Config struct {
 	Dir string
 	// KeepRuns keeps these others, too: they are a corpus then.
 	KeepRuns bool
-	// Parallel is how many runs go on at a time, at least 1. Their loads are small, and stalls are measured and excused.
+	// Parallel is how many runs go on at a time, at least 1. Their loads are small, and stalls are measured and
+	// excused.
 	Parallel int
 	// Version of dlqbench, for the record.
 	Version string

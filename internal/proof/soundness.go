@@ -15,8 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/harness"
 )
 
-// Soundness is the second table, and that of the strangers: is a correct consumer ever accused. For strangers, the modes are their names and the faults
-// those of shipped scenarios.
+// Soundness is the second table, and that of the strangers: is a correct consumer ever accused. For strangers, the
+// modes are their names and the faults those of shipped scenarios.
 type Soundness struct {
 	// First is the seed of the first run; the others follow it.
 	First uint64 `json:"first"`
@@ -27,7 +27,8 @@ type Soundness struct {
 	Passed       int `json:"passed"`
 	Inconclusive int `json:"inconclusive"`
 	Accused      int `json:"accused"`
-	// Modes and Faults count the runs by the consumer's mode and by fault; Judged the runs in which each invariant judged something.
+	// Modes and Faults count the runs by the consumer's mode and by fault; Judged the runs in which each invariant
+	// judged something.
 	Modes  map[string]int `json:"modes"`
 	Faults map[string]int `json:"faults"`
 	Judged map[string]int `json:"judged"`
@@ -37,7 +38,8 @@ type Soundness struct {
 	Alarms []Alarm `json:"alarms,omitempty"`
 	// Open say why runs were inconclusive, by reason.
 	Open map[string]int `json:"open,omitempty"`
-	// Skipped are runs that need what this machine does not have, by what that is; they are no part of Runs, and prove nothing.
+	// Skipped are runs that need what this machine does not have, by what that is; they are no part of Runs, and prove
+	// nothing.
 	Skipped map[string]int `json:"skipped,omitempty"`
 	// Errors are runs that could not be carried out.
 	Errors []string `json:"errors,omitempty"`
@@ -59,14 +61,15 @@ type Alarm struct {
 	Dir     string   `json:"dir"`
 }
 
-// Holds reports whether nothing was accused and most runs proved something: at least nineteen in twenty. In few runs chance alone makes the share
-// larger: up to three that proved nothing say nothing then.
+// Holds reports whether nothing was accused and most runs proved something: at least nineteen in twenty. In few runs
+// chance alone makes the share larger: up to three that proved nothing say nothing then.
 func (s *Soundness) Holds() bool {
 	return s.Runs > 0 && s.Accused == 0 && len(s.Errors) == 0 && s.Inconclusive <= max(s.Runs/20, min(3, s.Runs/4))
 }
 
-// ProveSoundness runs the correct consumer with seeds from first on: runs of them, or as many as begin within limit if that is not 0.
-// Every seed draws a mode of the consumer, by itself, with a dead-letter store or as the nodes of a graph, a load, and one or two faults.
+// ProveSoundness runs the correct consumer with seeds from first on: runs of them, or as many as begin within limit if
+// that is not 0. Every seed draws a mode of the consumer, by itself, with a dead-letter store or as the nodes of a
+// graph, a load, and one or two faults.
 func (c *Config) ProveSoundness(ctx context.Context, first uint64, runs int, limit time.Duration) (*Soundness, error) {
 	table := newSoundness(first)
 	var mu sync.Mutex

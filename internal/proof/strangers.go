@@ -31,7 +31,8 @@ type Stranger struct {
 	Subject *scenarios.SubjectFile
 }
 
-// FindStrangers reads the subject files of a folder: NAME/subject.yaml and NAME/subjects/*.yaml. Those of a folder's own come first.
+// FindStrangers reads the subject files of a folder: NAME/subject.yaml and NAME/subjects/*.yaml. Those of a folder's
+// own come first.
 func FindStrangers(folder string) ([]Stranger, error) {
 	var all []Stranger
 	for _, pattern := range []string{"*/subject.yaml", "*/subjects/*.yaml"} {
@@ -59,8 +60,8 @@ type encounter struct {
 	scenario string
 }
 
-// encounters lists every stranger in every shipped scenario that applies to it. Neighbours differ in both, each stranger
-// comes up once before any comes up again, and in the whole every pair comes up once.
+// encounters lists every stranger in every shipped scenario that applies to it. Neighbours differ in both, each
+// stranger comes up once before any comes up again, and in the whole every pair comes up once.
 func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
 	var names []string
 	shipped := map[string]*scenarios.Scenario{}
@@ -86,8 +87,8 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 	return all, nil
 }
 
-// ordinary reports whether a scenario is about what any consumer with a dead-letter topic does: not about stores, graphs,
-// services, retry topics, transactions, share groups, the group protocol of KIP-848 or a framework's envelope.
+// ordinary reports whether a scenario is about what any consumer with a dead-letter topic does: not about stores,
+// graphs, services, retry topics, transactions, share groups, the group protocol of KIP-848 or a framework's envelope.
 func ordinary(s *scenarios.Scenario) bool {
 	r := s.Subject.Reference
 	return s.Store == nil && s.Graph == nil && len(s.Services) == 0 && s.Drill == nil && s.Subject.File == "" &&
@@ -95,14 +96,15 @@ func ordinary(s *scenarios.Scenario) bool {
 		r.GroupProtocol == consumer.ProtocolClassic && !r.Transactions
 }
 
-// replayable reports whether the dead letters of a subject say where they came from, in a way that dlqbench replay reads.
+// replayable reports whether the dead letters of a subject say where they came from, in a way that dlqbench replay
+// reads.
 func replayable(subject *scenarios.SubjectFile) bool {
 	_, err := deadletter.Named(string(subject.Contract.DLQ.Envelope))
 	return subject.Contract.DLQ.Envelope != "" && err == nil
 }
 
-// ProveStrangers runs strangers in shipped scenarios: so many runs, from number first on. Numbers go round: those after the
-// last pair begin again, with other seeds.
+// ProveStrangers runs strangers in shipped scenarios: so many runs, from number first on. Numbers go round: those after
+// the last pair begin again, with other seeds.
 func (c *Config) ProveStrangers(
 	ctx context.Context, strangers []Stranger, cluster harness.ClusterOptions, first uint64, runs int,
 ) (*Soundness, error) {

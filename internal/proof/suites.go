@@ -1,6 +1,7 @@
 package proof
 
-// What completeness is measured on: the scenario at which each bug is aimed, the shipped ones, or the suite that init writes.
+// What completeness is measured on: the scenario at which each bug is aimed, the shipped ones, or the suite that init
+// writes.
 
 import (
 	"cmp"
@@ -27,10 +28,12 @@ var aimed embed.FS
 const (
 	// SuiteAimed runs each bug in the one scenario of testdata that was written for it.
 	SuiteAimed = "aimed"
-	// SuiteLibrary looks for a shipped scenario that names the bug and runs that one with all seeds, then each bug once in every scenario that applies to
-	// it, then the two that name it best with all seeds: a measurement that ends early knows something of every bug.
+	// SuiteLibrary looks for a shipped scenario that names the bug and runs that one with all seeds, then each bug once
+	// in every scenario that applies to it, then the two that name it best with all seeds: a measurement that ends
+	// early knows something of every bug.
 	SuiteLibrary = "library"
-	// SuiteDefault runs the bugs of ordinary consumers in the scenarios that dlqbench init writes, one after the other until one names the bug.
+	// SuiteDefault runs the bugs of ordinary consumers in the scenarios that dlqbench init writes, one after the other
+	// until one names the bug.
 	SuiteDefault = "default"
 )
 
@@ -43,7 +46,8 @@ const again = 2
 // Aim says what completeness is measured on.
 type Aim struct {
 	Suite string
-	// Mutants and Scenarios narrow what is run, by names; empty: all of the suite's. The default suite's scenarios must be named.
+	// Mutants and Scenarios narrow what is run, by names; empty: all of the suite's. The default suite's scenarios must
+	// be named.
 	Mutants, Scenarios []string
 	// First is the seed of the first runs, Seeds how many follow each other.
 	First uint64
@@ -91,7 +95,8 @@ func aimedAt(mutant mutants.Mutant) (target, error) {
 	return readTarget(mutant.Scenario, text)
 }
 
-// shippedTargets are the shipped scenarios that run on the embedded Kafka, or those of them that are named, in the order of the names.
+// shippedTargets are the shipped scenarios that run on the embedded Kafka, or those of them that are named, in the
+// order of the names.
 func shippedTargets(names []string) ([]target, error) {
 	all := len(names) == 0
 	if all {
@@ -188,14 +193,16 @@ func parts(s *scenarios.Scenario) (has []string) {
 	return has
 }
 
-// applies reports whether a bug that shows in one scenario could show in another: both have the same kind of subject, and the other has all of its parts.
+// applies reports whether a bug that shows in one scenario could show in another: both have the same kind of subject,
+// and the other has all of its parts.
 func applies(own, other *scenarios.Scenario) bool {
 	has := parts(other)
 	return other.Drill == nil && other.Subject.File == "" && shapeOf(own) == shapeOf(other) &&
 		!slices.ContainsFunc(parts(own), func(part string) bool { return !slices.Contains(has, part) })
 }
 
-// sameName reports whether an invariant is the wanted one: of the same name, and of some node or service where that one is.
+// sameName reports whether an invariant is the wanted one: of the same name, and of some node or service where that one
+// is.
 func sameName(got, want string) bool {
 	gotOf, gotName, gotPart := strings.Cut(got, "/")
 	wantOf, wantName, wantPart := strings.Cut(want, "/")

@@ -9,7 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/scaffold"
 )
 
-// suiteOf is a table in which so many bugs are named with both of two seeds by one of two scenarios, and the others with one.
+// suiteOf is a table in which so many bugs are named with both of two seeds by one of two scenarios, and the others
+// with one.
 func suiteOf(suite string, always, once int) *Completeness {
 	c := &Completeness{Suite: suite, Wanted: 2}
 	row := func(n int, scenario string, shown ...bool) {
@@ -88,7 +89,8 @@ func TestApplies(t *testing.T) {
 	}
 }
 
-// A bug to which no scenario of the default suite applies is told, and counts as one; but it is none that the suite missed.
+// A bug to which no scenario of the default suite applies is told, and counts as one; but it is none that the suite
+// missed.
 func TestHoldsLeavesOutUntriedBugs(t *testing.T) {
 	for _, c := range []struct {
 		suite                 string

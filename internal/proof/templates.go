@@ -17,7 +17,8 @@ type template struct {
 	also string
 }
 
-// excludes reports whether one of two faults may leave the other nothing to hit, so that a run of both would prove nothing about that.
+// excludes reports whether one of two faults may leave the other nothing to hit, so that a run of both would prove
+// nothing about that.
 func (d *drawing) excludes(a, b template) bool {
 	if d.mode.store != nil || d.mode.graph != nil {
 		return d.hidesBeside(a, b) || d.hidesBeside(b, a)
@@ -36,14 +37,15 @@ func (d *drawing) hides(one, other template) bool {
 	}
 	switch kind(one) {
 	case "network.":
-		// What stops a connection leaves nothing to slow down, and records that don't come leave the downstream nothing to answer. Connections
-		// that another fault ends are not closed slowly.
+		// What stops a connection leaves nothing to slow down, and records that don't come leave the downstream nothing
+		// to answer. Connections that another fault ends are not closed slowly.
 		stops := slices.Contains([]string{"network.down", "network.reset", "network.timeout", "network.half_open"}, one.name)
 		// Nor is there, while they don't come, a dead letter or a backoff that a signal could follow.
 		aimed := strings.HasSuffix(other.name, "first-dead-letter") || strings.HasSuffix(other.name, "backoff")
 		return one.name == "network.slow_close" || kind(other) == "downstream." || stops && (kind(other) == "network." || aimed)
 	case "kafka.":
-		// A forged UNKNOWN_MEMBER_ID lets the only member join anew while the broker keeps the partitions for the old one: nobody fetches.
+		// A forged UNKNOWN_MEMBER_ID lets the only member join anew while the broker keeps the partitions for the old
+		// one: nobody fetches.
 		if d.mode.instances == 1 && strings.HasPrefix(one.name, "kafka.error") && strings.HasSuffix(one.name, "eartbeat") && kind(other) != "broker." {
 			return true
 		}
@@ -55,8 +57,9 @@ func (d *drawing) hides(one, other template) bool {
 	return kind(one) == kind(other)
 }
 
-// hidesBeside is the same where there is a store, or a graph. Processes and links of one don't keep those of the other from their work for long,
-// so that it is enough to leave out what hits the same place twice, or stops what the other one waits for.
+// hidesBeside is the same where there is a store, or a graph. Processes and links of one don't keep those of the other
+// from their work for long, so that it is enough to leave out what hits the same place twice, or stops what the other
+// one waits for.
 func (d *drawing) hidesBeside(one, other template) bool {
 	place := func(of template) string { return of.name[strings.LastIndexAny(of.name, " .")+1:] }
 	switch {
@@ -221,7 +224,8 @@ func subjectTemplates() []template {
 		return func(d *drawing) string { return fmt.Sprintf("subject: {instance: %d, %s}", d.instance(), text) }
 	}
 	several := func(d *drawing) bool { return d.mode.instances > 1 }
-	// A static member that leaves keeps its partitions until its session times out; under KIP-848 the broker says when, and that is 45 s.
+	// A static member that leaves keeps its partitions until its session times out; under KIP-848 the broker says when,
+	// and that is 45 s.
 	leaves := func(d *drawing) bool { return !d.static || d.mode.protocol != "consumer" }
 	return []template{
 		{name: "subject.signal KILL", write: signal("", one("signal: KILL, restart_after: 300ms"))},

@@ -1,6 +1,7 @@
 package scaffold
 
-// What a repository is built with, told from the files at its top, and how a consumer in it is probably built and started.
+// What a repository is built with, told from the files at its top, and how a consumer in it is probably built and
+// started.
 
 import (
 	"errors"
@@ -41,8 +42,8 @@ type kind struct {
 	propose func(repository, string) Proposal
 }
 
-// kinds are in the order in which they are tried. A repository with several is one of the first, and is told of the others: a package.json beside a pom.xml
-// is more often a website's than a consumer's.
+// kinds are in the order in which they are tried. A repository with several is one of the first, and is told of the
+// others: a package.json beside a pom.xml is more often a website's than a consumer's.
 func kinds() []kind {
 	return []kind{
 		{"go.mod", proposeGo}, {"pom.xml", proposeMaven}, {"build.gradle", proposeGradle}, {"build.gradle.kts", proposeGradle},
@@ -170,7 +171,8 @@ func proposeGo(r repository, file string) Proposal {
 	return p
 }
 
-// goMains are the packages that are programs: at the top, in cmd/* and in the folders below the top. A name that sounds like a consumer comes first.
+// goMains are the packages that are programs: at the top, in cmd/* and in the folders below the top. A name that sounds
+// like a consumer comes first.
 func (r repository) goMains() []string {
 	var mains []string
 	for _, pattern := range []string{"*.go", "cmd/*/*.go", "*/*.go"} {

@@ -65,7 +65,8 @@ func folderOf(files []string) fstest.MapFS {
 	return folder
 }
 
-// What is written for each kind of repository is as it is kept, and it decodes: the subject, the suite with that subject, and the workflow.
+// What is written for each kind of repository is as it is kept, and it decodes: the subject, the suite with that
+// subject, and the workflow.
 func TestGolden(t *testing.T) {
 	for name, files := range repositories() {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,8 @@ type File struct {
 // released matches versions that the repository of dlqbench has a tag for.
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// Files are the files to begin with for a proposal; version is the program's own, which the workflow uses if it was released.
+// Files are the files to begin with for a proposal; version is the program's own, which the workflow uses if it was
+// released.
 func Files(proposal Proposal, version string) ([]File, error) {
 	if !released.MatchString(version) {
 		version = "main"
@@ -54,9 +55,10 @@ func Files(proposal Proposal, version string) ([]File, error) {
 	return files, nil
 }
 
-// Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement (dlqbench prove completeness, docs/proof.md):
-// poison-mix, hostile-payloads and dlq-publish-failure name most planted bugs of ordinary consumers; of the others, transient-downstream names the
-// missing jitter, consumer-kill what is lost at a crash, consumer-rolling-restart what is at a stop. smoke is the quickest, and comes first.
+// Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement
+// (dlqbench prove completeness, docs/proof.md): poison-mix, hostile-payloads and dlq-publish-failure name most planted
+// bugs of ordinary consumers; of the others, transient-downstream names the missing jitter, consumer-kill what is lost
+// at a crash, consumer-rolling-restart what is at a stop. smoke is the quickest, and comes first.
 func Suite() []string {
 	return []string{
 		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill", "consumer-rolling-restart",
@@ -78,7 +80,8 @@ func list(words []string) (string, error) {
 	return "[" + strings.Join(parts, ", ") + "]", nil
 }
 
-// Ignore adds to the .gitignore of the folder what dlqbench writes there, and returns what it has added. What is there is never changed.
+// Ignore adds to the .gitignore of the folder what dlqbench writes there, and returns what it has added. What is there
+// is never changed.
 func Ignore(dir string) (added []string, err error) {
 	path := filepath.Join(dir, ".gitignore")
 	before, err := os.ReadFile(path)
@@ -112,7 +115,8 @@ func Ignore(dir string) (added []string, err error) {
 	return added, nil
 }
 
-// Write writes the file below the folder; it reports false, and leaves it as it is, where there is one already, unless force is set.
+// Write writes the file below the folder; it reports false, and leaves it as it is, where there is one already, unless
+// force is set.
 func Write(dir string, file File, force bool) (written bool, err error) {
 	path := filepath.Join(dir, filepath.FromSlash(file.Path))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -1,5 +1,6 @@
-// Package schemagen makes JSON Schemas out of Go types and the comments in their sources, for the tests that hold the committed schemas of scenario
-// files, subject files and dlqbench.yaml to the types. It knows how quantities are written (package units), and nothing of what the files say.
+// Package schemagen makes JSON Schemas out of Go types and the comments in their sources, for the tests that hold the
+// committed schemas of scenario files, subject files and dlqbench.yaml to the types. It knows how quantities are
+// written (package units), and nothing of what the files say.
 package schemagen
 
 import (
@@ -18,8 +19,8 @@ import (
 // File says what the schema of a kind of files is made of.
 type File struct {
 	Title string
-	// Of is a value of the type that files are decoded into, Filled one that holds the defaults which decoding uses. Parts holds the defaults of
-	// types below it that have some of their own, by the name of their definition.
+	// Of is a value of the type that files are decoded into, Filled one that holds the defaults which decoding uses.
+	// Parts holds the defaults of types below it that have some of their own, by the name of their definition.
 	Of, Filled any
 	Parts      map[string]any
 	// Base is the import path of the package that Sources are relative to: the files whose comments describe the types.
@@ -32,8 +33,8 @@ type File struct {
 // formatPrefix marks the formats of the written quantities, as package scenarios has them: "dlqbench-duration".
 const formatPrefix = "dlqbench-"
 
-// Generate reflects the type, describes it with the comments of the sources and fills in the defaults. It reads the sources from the working
-// directory, which go test sets to the package's folder.
+// Generate reflects the type, describes it with the comments of the sources and fills in the defaults. It reads the
+// sources from the working directory, which go test sets to the package's folder.
 func Generate(file File) ([]byte, error) {
 	reflector := &jsonschema.Reflector{
 		Anonymous: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true, Namer: file.Name, Mapper: mapQuantity,

@@ -1,4 +1,5 @@
-// Package security says what a secured Kafka wants of a client: who it is, and that the connection is encrypted. It knows no cluster and keeps nothing.
+// Package security says what a secured Kafka wants of a client: who it is, and that the connection is encrypted. It
+// knows no cluster and keeps nothing.
 package security
 
 import (

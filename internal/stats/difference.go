@@ -10,30 +10,33 @@ import (
 // Alpha is the rate of false alarms that is accepted for all figures that are compared at once, together.
 const Alpha = 0.05
 
-// leastChange is the smallest change, as a share of the median of both, that is ever called one. Latencies come from histograms of three digits,
-// so that repetitions can be equal to the last digit; and nobody acts on less.
+// leastChange is the smallest change, as a share of the median of both, that is ever called one. Latencies come from
+// histograms of three digits, so that repetitions can be equal to the last digit; and nobody acts on less.
 const leastChange = 0.01
 
 // Difference is how b compares with a. Which direction is the better one is not known here.
 //
-// Where all figures of both sides are above 0, as times and rates are, they are compared by their ratios: the Hodges–Lehmann estimate is the median of all
-// b/a, and the noise is a ratio, too, so that to double is as much as to halve. Where some are not (counts of what is rare), by their differences.
+// Where all figures of both sides are above 0, as times and rates are, they are compared by their ratios: the
+// Hodges–Lehmann estimate is the median of all b/a, and the noise is a ratio, too, so that to double is as much as to
+// halve. Where some are not (counts of what is rare), by their differences.
 type Difference struct {
 	// A and B are the medians, CountA and CountB how many figures they are of.
 	A, B           float64
 	CountA, CountB int
-	// Ratio is the estimate: 1.1 means that b is higher by 10 %. Low and High are its interval at the confidence Level: 0.95 where there are enough
-	// repetitions, less where even the widest interval does not reach that, 0 for one against one. Where the median of a is 0, there is no ratio: 1 if the
-	// shift is 0, too, else an infinity.
+	// Ratio is the estimate: 1.1 means that b is higher by 10 %. Low and High are its interval at the confidence Level:
+	// 0.95 where there are enough repetitions, less where even the widest interval does not reach that, 0 for one
+	// against one. Where the median of a is 0, there is no ratio: 1 if the shift is 0, too, else an infinity.
 	Ratio, Low, High, Level float64
 	// Shift is the same in the figure's own unit, beside the median of a.
 	Shift, ShiftLow, ShiftHigh float64
-	// Noise is the noise floor: 0.04 means that three quarters of all pairs of identical repetitions differ by 4 % at most (by a factor of 1.04, where ratios are
-	// compared); Floor is the same in the figure's own unit. Both are NaN where neither side was repeated.
+	// Noise is the noise floor: 0.04 means that three quarters of all pairs of identical repetitions differ by 4 % at
+	// most (by a factor of 1.04, where ratios are compared); Floor is the same in the figure's own unit. Both are NaN
+	// where neither side was repeated.
 	Noise, Floor float64
 	// P is that of PermutationP, Adjusted the same after Holm for all figures that were compared at once.
 	P, Adjusted float64
-	// Needed is 0, or how many repetitions of each side it would take to call any difference one, where there are too few.
+	// Needed is 0, or how many repetitions of each side it would take to call any difference one, where there are too
+	// few.
 	Needed int
 	// Real: it is called a difference. Adjusted is at most Alpha, and it is larger than the noise floor.
 	Real bool
@@ -47,9 +50,9 @@ type Pair struct{ A, B []float64 }
 // Compare compares one figure's repetitions. Values that are not finite are left out.
 func Compare(a, b []float64) Difference { return CompareAll([]Pair{{a, b}})[0] }
 
-// CompareAll compares many figures at once, so that with many of them chance alone does not make differences: the rate of false alarms is
-// Alpha for all of them together (Holm 1979). Figures that never vary, and those with too few repetitions to differ, are no part of the
-// family: they could not give an alarm.
+// CompareAll compares many figures at once, so that with many of them chance alone does not make differences: the rate
+// of false alarms is Alpha for all of them together (Holm 1979). Figures that never vary, and those with too few
+// repetitions to differ, are no part of the family: they could not give an alarm.
 func CompareAll(pairs []Pair) []Difference {
 	out := make([]Difference, len(pairs))
 	tests := make([]test, len(pairs))
@@ -78,7 +81,8 @@ func CompareAll(pairs []Pair) []Difference {
 	return out
 }
 
-// decide says whether it is a difference, as one of a family; varying is how large that would be if all had enough repetitions.
+// decide says whether it is a difference, as one of a family; varying is how large that would be if all had enough
+// repetitions.
 func (d *Difference) decide(family, varying int) {
 	if leastP(d.CountA, d.CountB)*float64(family) > Alpha {
 		d.Needed = Needed(varying)
@@ -87,8 +91,8 @@ func (d *Difference) decide(family, varying int) {
 	d.Real = d.Adjusted <= Alpha && d.above
 }
 
-// Needed is how many repetitions of each side it takes at least to call a difference one where so many figures are compared at once: 4 for one, 5
-// for up to 6.
+// Needed is how many repetitions of each side it takes at least to call a difference one where so many figures are
+// compared at once: 4 for one, 5 for up to 6.
 func Needed(figures int) int {
 	n := 2
 	for leastP(n, n)*float64(max(1, figures)) > Alpha {
@@ -97,8 +101,8 @@ func Needed(figures int) int {
 	return n
 }
 
-// Holm adjusts p values that are looked at together: to reject those that are at most alpha keeps the rate of any false alarm among them at alpha,
-// however they depend on each other. The order stays.
+// Holm adjusts p values that are looked at together: to reject those that are at most alpha keeps the rate of any false
+// alarm among them at alpha, however they depend on each other. The order stays.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -201,8 +205,9 @@ func relative(v, base float64) float64 {
 	return v / math.Abs(base)
 }
 
-// interval says how many of the sorted shifts are cut off at each end for a confidence of 95 %, and the confidence that this gives: it is the
-// permutation test turned round (Hodges and Lehmann 1963), so that it is exact, too. Ties make it wider than needed, never narrower.
+// interval says how many of the sorted shifts are cut off at each end for a confidence of 95 %, and the confidence that
+// this gives: it is the permutation test turned round (Hodges and Lehmann 1963), so that it is exact, too. Ties make it
+// wider than needed, never narrower.
 func interval(n, m int) (cut int, level float64) {
 	const tail = Alpha / 2
 	if n+m > exactUpTo {

@@ -6,28 +6,31 @@ import (
 	"slices"
 )
 
-// exactUpTo is for how many figures on both sides together all permutations are counted: some 40 million additions for the most of
-// them. For more, draws are counted.
+// exactUpTo is for how many figures on both sides together all permutations are counted: some 40 million additions for
+// the most of them. For more, draws are counted.
 const exactUpTo = 100
 
-// draws is how many random permutations stand for all: the least p is then 1/20,001, and one of 5 % is known to ± 0.3 %.
+// draws is how many random permutations stand for all: the least p is then 1/20,001, and one of 5 % is known to ± 0.3
+// %.
 const draws = 20_000
 
-// PermutationP is the two-sided p of the permutation test of the rank sum: how often a random deal of the same values to two sides of the
-// same sizes is at least as far apart as a and b are. Up to exactUpTo values on both sides together all deals count, so that it is exact with
-// any ties; beyond, it is estimated from draws of a fixed seed (and is never 0). The order of values does not matter, nor which side is
-// which. 1 where a side is empty.
+// PermutationP is the two-sided p of the permutation test of the rank sum: how often a random deal of the same values
+// to two sides of the same sizes is at least as far apart as a and b are. Up to exactUpTo values on both sides together
+// all deals count, so that it is exact with any ties; beyond, it is estimated from draws of a fixed seed (and is never
+// 0). The order of values does not matter, nor which side is which. 1 where a side is empty.
 func PermutationP(a, b []float64) float64 {
 	t := newTest(a, b)
 	return t.p(t.distance)
 }
 
-// test is one permutation test: the doubled mid-ranks (so that they are whole numbers) of all values, and how the smaller side stands.
+// test is one permutation test: the doubled mid-ranks (so that they are whole numbers) of all values, and how the
+// smaller side stands.
 type test struct {
 	ranks []int
 	// small is the size of the smaller side, large that of the other; total is the sum of all ranks.
 	small, large, total int
-	// distance is how far the smaller side's rank sum is from its mean, times the number of all values (which keeps it a whole number).
+	// distance is how far the smaller side's rank sum is from its mean, times the number of all values (which keeps it
+	// a whole number).
 	distance int
 }
 
@@ -82,7 +85,8 @@ func (t test) p(distance int) float64 {
 	return min(p, 1)
 }
 
-// drawn estimates p. What was seen is counted as one of the draws, so that the estimate is never too small a promise (Phipson and Smyth 2010).
+// drawn estimates p. What was seen is counted as one of the draws, so that the estimate is never too small a promise
+// (Phipson and Smyth 2010).
 func (t test) drawn(distance int) float64 {
 	random := rand.New(rand.NewPCG(uint64(len(t.ranks)), uint64(t.small)))
 	dealt := slices.Clone(t.ranks)
@@ -106,15 +110,16 @@ func (t test) constant() bool {
 	return len(t.ranks) == 0 || t.ranks[0] == t.ranks[len(t.ranks)-1]
 }
 
-// sums returns, by sum, the share of all choices of n of the ranks that have it. It walks through the ranks and keeps, for every number of
-// chosen ones, how often each sum came about: all permutations are counted without making one.
+// sums returns, by sum, the share of all choices of n of the ranks that have it. It walks through the ranks and keeps,
+// for every number of chosen ones, how often each sum came about: all permutations are counted without making one.
 func sums(ranks []int, n int) []float64 {
 	most := 0
 	for _, rank := range ranks[len(ranks)-n:] { // ranks are sorted
 		most += rank
 	}
-	// chosen[k][s] is the probability that k of the ranks seen so far are chosen and have the sum s, where each rank is taken as in a
-	// draw without replacement: weights stay near 1, where counts of choices would leave the range of exact numbers.
+	// chosen[k][s] is the probability that k of the ranks seen so far are chosen and have the sum s, where each rank is
+	// taken as in a draw without replacement: weights stay near 1, where counts of choices would leave the range of
+	// exact numbers.
 	chosen := make([][]float64, n+1)
 	for k := range chosen {
 		chosen[k] = make([]float64, most+1)
@@ -141,8 +146,8 @@ func sums(ranks []int, n int) []float64 {
 	return chosen[n]
 }
 
-// leastP is the smallest two-sided p that n against m values without ties can have: 2 of all deals, those where every value of one side is above
-// every value of the other.
+// leastP is the smallest two-sided p that n against m values without ties can have: 2 of all deals, those where every
+// value of one side is above every value of the other.
 func leastP(n, m int) float64 {
 	if n == 0 || m == 0 {
 		return 1

@@ -227,7 +227,8 @@ func deals(n, m int) float64 {
 	return float64(new(big.Int).Binomial(int64(n+m), int64(n)).Int64())
 }
 
-// Both sides come from the same distribution, thousands of times: no more than Alpha of them may be called different, whatever the sizes.
+// Both sides come from the same distribution, thousands of times: no more than Alpha of them may be called different,
+// whatever the sizes.
 func TestFalseAlarmsStayWithinTheBound(t *testing.T) {
 	const trials = 2500
 	random := rand.New(rand.NewPCG(7, 11))

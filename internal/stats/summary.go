@@ -8,7 +8,8 @@ import (
 // Summary is what is told of one figure's repetitions.
 type Summary struct {
 	Count int `json:"count"`
-	// Median, and the quartiles around it. With fewer than four figures the quartiles lie between figures; with none all are 0.
+	// Median, and the quartiles around it. With fewer than four figures the quartiles lie between figures; with none
+	// all are 0.
 	Median float64 `json:"median"`
 	Q1     float64 `json:"q1"`
 	Q3     float64 `json:"q3"`
@@ -38,8 +39,8 @@ func (s Summary) Spread() float64 {
 // Median is the middle one of the finite values, or the mean of the two in the middle; NaN if there are none.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }
 
-// Quantile is the value below which the share q (0 to 1) of the finite values lies, straight lines between them (type 7 of Hyndman and Fan); NaN if there are
-// none.
+// Quantile is the value below which the share q (0 to 1) of the finite values lies, straight lines between them (type 7
+// of Hyndman and Fan); NaN if there are none.
 func Quantile(values []float64, q float64) float64 {
 	sorted := finite(values)
 	if len(sorted) == 0 {
@@ -71,12 +72,12 @@ func finite(values []float64) []float64 {
 	return out
 }
 
-// noiseQuantile: three quarters of all pairs of identical repetitions differ by no more than the noise floor. One wild repetition in ten is part of
-// a fifth of the pairs of its side, so that it alone does not lift the floor.
+// noiseQuantile: three quarters of all pairs of identical repetitions differ by no more than the noise floor. One wild
+// repetition in ten is part of a fifth of the pairs of its side, so that it alone does not lift the floor.
 const noiseQuantile = 0.75
 
-// Noise is the noise floor in the figure's own unit: what three quarters of all pairs of identical repetitions differ by at most. Only values of
-// one group are taken for repetitions of each other. It is NaN where no group has two.
+// Noise is the noise floor in the figure's own unit: what three quarters of all pairs of identical repetitions differ
+// by at most. Only values of one group are taken for repetitions of each other. It is NaN where no group has two.
 func Noise(groups ...[]float64) float64 {
 	var differences []float64
 	for _, group := range groups {
@@ -90,8 +91,8 @@ func Noise(groups ...[]float64) float64 {
 	return Quantile(differences, noiseQuantile)
 }
 
-// RelativeNoise is the noise floor of groups whose levels differ, as a share of a group's median: 0.04 is 4 %. Groups with a median of 0 say
-// nothing about it. It is NaN where no group has two repetitions.
+// RelativeNoise is the noise floor of groups whose levels differ, as a share of a group's median: 0.04 is 4 %. Groups
+// with a median of 0 say nothing about it. It is NaN where no group has two repetitions.
 func RelativeNoise(groups ...[]float64) float64 {
 	var scaled [][]float64
 	for _, group := range groups {

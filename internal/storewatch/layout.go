@@ -11,7 +11,8 @@ import (
 // Layout is how a table or collection keeps dead letters. A column that is "" isn't there.
 type Layout struct {
 	Table string
-	// Audited: dead_letter_audit has every change, kept by triggers; in MongoDB, each document has its own, in transitions.
+	// Audited: dead_letter_audit has every change, kept by triggers; in MongoDB, each document has its own, in
+	// transitions.
 	Audited bool
 	Columns Columns
 	// Words says which state each status word stands for.
@@ -65,8 +66,9 @@ func OwnMongo(vocabulary string) (Layout, error) {
 	}, nil
 }
 
-// Words returns the status words of a document: lifecycle ("Dead Letter Queue Lifecycle") or management (the management schema, in which an entry that is held for a
-// person or has failed is pending, and the column held says why: "pending/failed").
+// Words returns the status words of a document: lifecycle ("Dead Letter Queue Lifecycle") or management (the management
+// schema, in which an entry that is held for a person or has failed is pending, and the column held says why:
+// "pending/failed").
 func Words(vocabulary string) (map[string]history.StoreState, error) {
 	switch vocabulary {
 	case "", "lifecycle":

@@ -15,8 +15,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 )
 
-// collection is a collection of MongoDB's, read only. It has no triggers: it is read again and again. Documents of dlqbench's own store keep every change in their field transitions, written by the
-// same update as the change itself, so that none is missed but those of a document that was removed since, and renewals of locks.
+// collection is a collection of MongoDB's, read only. It has no triggers: it is read again and again. Documents of
+// dlqbench's own store keep every change in their field transitions, written by the same update as the change itself,
+// so that none is missed but those of a document that was removed since, and renewals of locks.
 type collection struct {
 	messages *mongo.Collection
 	layout   Layout
@@ -212,7 +213,8 @@ func (c *collection) each(ctx context.Context, filter bson.D, columns Columns, s
 	return cursor.Err()
 }
 
-// valueOf is a field's value as databases give it: nil, a text, bytes, a number or a time. An object that holds a record is told as its JSON, in which the record's id can be found.
+// valueOf is a field's value as databases give it: nil, a text, bytes, a number or a time. An object that holds a
+// record is told as its JSON, in which the record's id can be found.
 func valueOf(document bson.Raw, name string) any {
 	value, err := document.LookupErr(strings.Split(name, ".")...)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// mongoDatabase is a new database of the MongoDB that DLQBENCH_MONGODB_URL names (test/ferretdb gives one), and a collection in it.
+// mongoDatabase is a new database of the MongoDB that DLQBENCH_MONGODB_URL names (test/ferretdb gives one), and a
+// collection in it.
 func mongoDatabase(t *testing.T) (address string, letters *mongo.Collection) {
 	t.Helper()
 	server := os.Getenv("DLQBENCH_MONGODB_URL")
@@ -50,7 +51,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestMongoStoreOfItsOwn: every change of an entry of dlqbench's own store is told, by whichever program it was made, with its time, its strategy and its count.
+// TestMongoStoreOfItsOwn: every change of an entry of dlqbench's own store is told, by whichever program it was made,
+// with its time, its strategy and its count.
 func TestMongoStoreOfItsOwn(t *testing.T) {
 	address, _ := mongoDatabase(t)
 	maker, err := open.Store(t.Context(), address, store.Options{Audit: true})
@@ -92,7 +94,8 @@ func (s seen) Record(event history.Event) {
 	}
 }
 
-// TestMongoCollectionOfSomebodyElse: a collection of somebody else's, with fields and words of its own, is seen to change.
+// TestMongoCollectionOfSomebodyElse: a collection of somebody else's, with fields and words of its own, is seen to
+// change.
 func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 	address, letters := mongoDatabase(t)
 	ids := history.NewIDs("run")

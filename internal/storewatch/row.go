@@ -28,7 +28,8 @@ type spot struct {
 	offset    int64
 }
 
-// change is a change of an entry: what its status was and is ("" where it was not, or is not, there), and what the row says now.
+// change is a change of an entry: what its status was and is ("" where it was not, or is not, there), and what the row
+// says now.
 type change struct {
 	id                 string
 	oldStatus, oldHeld string
@@ -96,7 +97,8 @@ func number(value any) int64 {
 	return n
 }
 
-// moment is a value as a time, the zero time for NULL and for what is none. Times without a zone are UTC; numbers are seconds or milliseconds since 1970.
+// moment is a value as a time, the zero time for NULL and for what is none. Times without a zone are UTC; numbers are
+// seconds or milliseconds since 1970.
 func moment(value any) time.Time {
 	switch v := value.(type) {
 	case nil:
@@ -140,7 +142,8 @@ func compare(before, found map[string]*row) (all []change) {
 	return append(all, gone(before, found)...)
 }
 
-// gone are the entries that are not there any more. Who removed them, when, and what became of them just before, nobody knows.
+// gone are the entries that are not there any more. Who removed them, when, and what became of them just before, nobody
+// knows.
 func gone(before, found map[string]*row) (all []change) {
 	for _, id := range slices.Sorted(maps.Keys(before)) {
 		if old := before[id]; found[id] == nil {

@@ -22,7 +22,8 @@ type database struct {
 	// What of the audit table was read: sequences up to seq; in PostgreSQL the transactions before xmin.
 	seq  int64
 	xmin string
-	// told are the sequences that were read, as long as a database that was away may show them again (see reread); away: the last question went wrong.
+	// told are the sequences that were read, as long as a database that was away may show them again (see reread);
+	// away: the last question went wrong.
 	told map[int64]bool
 	away bool
 	// rows are those of the last look, for polling.
@@ -40,7 +41,8 @@ func connectSQL(address string, layout Layout) (*database, error) {
 	switch scheme {
 	case "sqlite":
 		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
-		// Not read-only: with the last writer gone, SQLite may have to bring its log into the file before it can be read.
+		// Not read-only: with the last writer gone, SQLite may have to bring its log into the file before it can be
+		// read.
 		d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)&_pragma=query_only(1)")
 	case "postgres", "postgresql":
 		d.postgres = true
@@ -79,8 +81,9 @@ func (d *database) changes(ctx context.Context) (all []change, err error) {
 	return d.compared(ctx)
 }
 
-// rereadTransactions is how far back is read once more after PostgreSQL was away. A transaction that was rolled back needs not be in its log, so that after a crash others may get the same
-// numbers: below the last xmin, where nobody looks any more. What can be lost so is what was written within the 200 ms between two writes of the log.
+// rereadTransactions is how far back is read once more after PostgreSQL was away. A transaction that was rolled back
+// needs not be in its log, so that after a crash others may get the same numbers: below the last xmin, where nobody
+// looks any more. What can be lost so is what was written within the 200 ms between two writes of the log.
 const rereadTransactions = 10_000
 
 // reread is the transaction from which on is read, and the last xmin as it is otherwise.
@@ -96,9 +99,9 @@ func (d *database) reread() string {
 const auditColumns = "seq, at, entry_id, old_status, old_held, new_status, new_held, new_locked_by, new_version, dlq_retry_count, " +
 	"next_retry_at, lease_until, resolution_strategy, retry_strategy"
 
-// audited reads the audit table. In SQLite there is one writer at a time, so the sequence is the order of the commits. In PostgreSQL a lower sequence may
-// be committed later: what is read are the transactions that are over for everybody, each once; a row's changes are ordered by its lock, and so are
-// their sequences.
+// audited reads the audit table. In SQLite there is one writer at a time, so the sequence is the order of the commits.
+// In PostgreSQL a lower sequence may be committed later: what is read are the transactions that are over for everybody,
+// each once; a row's changes are ordered by its lock, and so are their sequences.
 func (d *database) audited(ctx context.Context) ([]change, error) {
 	ask, args := "SELECT "+auditColumns+" FROM dead_letter_audit WHERE seq > ? ORDER BY seq", []any{d.seq}
 	xmin := d.xmin

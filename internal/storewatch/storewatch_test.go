@@ -113,7 +113,8 @@ func letter(offset int64, value string) store.Entry {
 	}
 }
 
-// TestEveryChangeIsSeen: each change is told once, in order, with the record it is of, where that lay, who has it, and when it was made by a clock that agrees with the run's.
+// TestEveryChangeIsSeen: each change is told once, in order, with the record it is of, where that lay, who has it, and
+// when it was made by a clock that agrees with the run's.
 func TestEveryChangeIsSeen(t *testing.T) {
 	for vocabulary, failed := range map[string]string{"lifecycle": "failed", "management": "failed"} {
 		t.Run(vocabulary, func(t *testing.T) {
@@ -210,7 +211,8 @@ func checkChanges(t *testing.T, sink *events) {
 	}
 }
 
-// TestATableOfOnesOwn: without triggers, what differs from one look to the next is told, marked as polled; an unknown word is kept; what is gone is told.
+// TestATableOfOnesOwn: without triggers, what differs from one look to the next is told, marked as polled; an unknown
+// word is kept; what is gone is told.
 func TestATableOfOnesOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
@@ -365,7 +367,8 @@ func TestTheOrderIsNotTheClocks(t *testing.T) {
 	}
 }
 
-// In PostgreSQL a change that has a lower number may be committed after one that has a higher: it is told all the same, each once, and in the order of its entry.
+// In PostgreSQL a change that has a lower number may be committed after one that has a higher: it is told all the same,
+// each once, and in the order of its entry.
 func TestWhatIsCommittedLateIsTold(t *testing.T) {
 	_, there, address := ownPostgres(t)
 	layout, err := Own("")

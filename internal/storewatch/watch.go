@@ -151,8 +151,8 @@ func (w *Watcher) watch(ctx context.Context) {
 	}
 }
 
-// lookAgain looks, and notes when that begins or ceases to be possible. An audit table tells later what was missed; polling does not, and what it
-// finds afterwards says so by itself.
+// lookAgain looks, and notes when that begins or ceases to be possible. An audit table tells later what was missed;
+// polling does not, and what it finds afterwards says so by itself.
 func (w *Watcher) lookAgain(ctx context.Context) error {
 	err := w.look(ctx)
 	w.mu.Lock()
@@ -191,8 +191,9 @@ func (w *Watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// compareClocks asks the database for its time. It lies between the question and the answer, so the narrowest of them bounds the difference of the two clocks;
-// one that does not fit into it tells that a clock was put forward or back by as much.
+// compareClocks asks the database for its time. It lies between the question and the answer, so the narrowest of them
+// bounds the difference of the two clocks; one that does not fit into it tells that a clock was put forward or back by
+// as much.
 func (w *Watcher) compareClocks(ctx context.Context) error {
 	before := w.cfg.Clock.Now()
 	now, err := w.db.clock(ctx)
@@ -344,7 +345,8 @@ func (w *Watcher) record(found *row) int32 {
 	return history.None
 }
 
-// Audit reads the whole store and writes down every entry. The last look has to be before it, so that it is stopped first or nothing changes any more.
+// Audit reads the whole store and writes down every entry. The last look has to be before it, so that it is stopped
+// first or nothing changes any more.
 func (w *Watcher) Audit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*askLimit)
 	defer cancel()
@@ -385,7 +387,8 @@ func (w *Watcher) Audit(ctx context.Context) error {
 	return nil
 }
 
-// Figures are how many entries the retention still has to put away (resolved, failed), and how many a worker has or will take of its own accord.
+// Figures are how many entries the retention still has to put away (resolved, failed), and how many a worker has or
+// will take of its own accord.
 func (w *Watcher) Figures() (kept, open int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -400,7 +403,8 @@ func (w *Watcher) Figures() (kept, open int) {
 	return kept, open
 }
 
-// Waiting returns, by record, the ids of the entries that a person may have replayed: those that are at no end and that no worker has.
+// Waiting returns, by record, the ids of the entries that a person may have replayed: those that are at no end and that
+// no worker has.
 func (w *Watcher) Waiting() map[int32][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

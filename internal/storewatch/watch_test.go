@@ -86,7 +86,8 @@ func TestAClockThatJumpsIsBelievedLess(t *testing.T) {
 	}
 }
 
-// What can't be told, as the database went away between the change and the question what it is of, is told later, before anything that comes after it; and no two stamps are the same.
+// What can't be told, as the database went away between the change and the question what it is of, is told later,
+// before anything that comes after it; and no two stamps are the same.
 func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which no time passes
 		db := &scripted{next: []change{pending("a"), pending("b")}, refusals: 2}

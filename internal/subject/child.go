@@ -1,7 +1,7 @@
 package subject
 
-// A child is a command in a process group of its own: started, watched until the whole group is gone, and never signalled after
-// that, when its number may be another's.
+// A child is a command in a process group of its own: started, watched until the whole group is gone, and never
+// signalled after that, when its number may be another's.
 
 import (
 	"errors"
@@ -24,7 +24,8 @@ type child struct {
 	pid   int
 	cmd   *exec.Cmd
 	grace time.Duration
-	// elsewhere is where the work is done, if the command only stands for it; inside is the number of the first process there, 0 until it is known.
+	// elsewhere is where the work is done, if the command only stands for it; inside is the number of the first process
+	// there, 0 until it is known.
 	elsewhere Elsewhere
 	inside    atomic.Int64
 	// asked: its end is expected. forced: its grace was over.
@@ -126,7 +127,8 @@ func (g *Group) watch(c *child) {
 			g.cfg.Log.Error().Err(err).Msg("a container of the subject may be left")
 		}
 	}
-	// The end of the first process is the instance's end, unless it was asked to end: then the others have their grace too.
+	// The end of the first process is the instance's end, unless it was asked to end: then the others have their grace
+	// too.
 	deadline := time.Now()
 	if c.asked.Load() {
 		deadline = deadline.Add(c.grace)
@@ -218,8 +220,8 @@ func signalName(signal syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(signal))
 }
 
-// spawner starts every child from one thread that lives as long as the group: on Linux a child is killed when the thread (not the
-// process) that started it ends, and Go ends threads as it likes.
+// spawner starts every child from one thread that lives as long as the group: on Linux a child is killed when the
+// thread (not the process) that started it ends, and Go ends threads as it likes.
 type spawner struct {
 	requests chan spawnRequest
 	ended    chan struct{}

@@ -1,7 +1,8 @@
 package subject
 
-// An instance whose work is done elsewhere: in a container. The command that is started here stands for it: it lasts as long, and passes on output and exit code.
-// Signals must not go to it, but inside; what can be read of the processes inside (they have ids here too, on Linux) is read there.
+// An instance whose work is done elsewhere: in a container. The command that is started here stands for it: it lasts as
+// long, and passes on output and exit code. Signals must not go to it, but inside; what can be read of the processes
+// inside (they have ids here too, on Linux) is read there.
 
 import (
 	"context"
@@ -13,8 +14,8 @@ import (
 
 // Elsewhere is where a command that only stands for an instance has the work done.
 type Elsewhere interface {
-	// Signal sends a signal; STOP and CONT freeze and thaw everything that is there. It waits for a start that is under way. The error is os.ErrProcessDone when
-	// nothing runs there any more.
+	// Signal sends a signal; STOP and CONT freeze and thaw everything that is there. It waits for a start that is under
+	// way. The error is os.ErrProcessDone when nothing runs there any more.
 	Signal(ctx context.Context, signal syscall.Signal) error
 	// PID waits for the start, and returns the id that the first process there has here.
 	PID(ctx context.Context) (int, error)

@@ -20,7 +20,8 @@ import (
 // insideVariable is the role of what a stand-in stands for, whereVariable the file in which it says its pid.
 const insideVariable, whereVariable = "SUBJECT_TEST_INSIDE", "SUBJECT_TEST_WHERE"
 
-// playStandIn starts something in a session of its own and stands for it, as for a container. No signal is meant for it.
+// playStandIn starts something in a session of its own and stands for it, as for a container. No signal is meant for
+// it.
 func playStandIn() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGCONT)

@@ -33,8 +33,9 @@ func plain(line []byte) []byte {
 type reading struct {
 	// reports: it reports an error; stated: it states a level.
 	reports, stated bool
-	// code is the one error of Kafka's that a line names which does not state that it is an error: such a line may tell of something else, what
-	// the consumer's group or another topic meets all the time. 0: it names none, or several, or one that says nothing about where it was met.
+	// code is the one error of Kafka's that a line names which does not state that it is an error: such a line may tell
+	// of something else, what the consumer's group or another topic meets all the time. 0: it names none, or several,
+	// or one that says nothing about where it was met.
 	code int16
 }
 
@@ -112,8 +113,9 @@ func saysNothing(rest []byte) bool {
 	return false
 }
 
-// kafkaError reports whether errors of the protocol or of a client stand in a line: by their codes' names (NOT_ENOUGH_REPLICAS), by the class that a client
-// has for one (NotEnoughReplicasException, NotEnoughReplicasError), or in the client's words. code is that of the only one, 0 if it has none.
+// kafkaError reports whether errors of the protocol or of a client stand in a line: by their codes' names
+// (NOT_ENOUGH_REPLICAS), by the class that a client has for one (NotEnoughReplicasException, NotEnoughReplicasError),
+// or in the client's words. code is that of the only one, 0 if it has none.
 func kafkaError(line []byte) (code int16, named bool) {
 	var found codes
 	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r >= 0x80 || !isWordByte(byte(r)) || r == '.' || r == '-' }) {
@@ -147,8 +149,8 @@ func (c *codes) add(code int16) {
 	c.any, c.only = true, code
 }
 
-// anywhere reports whether a client meets an error also before it can ask for what it wants, while it looks for a leader or waits for an answer: then its
-// name does not tell of what.
+// anywhere reports whether a client meets an error also before it can ask for what it wants, while it looks for a
+// leader or waits for an answer: then its name does not tell of what.
 func anywhere(code int16) bool {
 	switch code {
 	case kerr.UnknownServerError.Code, kerr.UnknownTopicOrPartition.Code, kerr.LeaderNotAvailable.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code,
@@ -159,7 +161,8 @@ func anywhere(code int16) bool {
 	return false
 }
 
-// kafkaWords lists what clients write of errors in place of a code's name, with the code, 0 for errors of their own: sentences about writes.
+// kafkaWords lists what clients write of errors in place of a code's name, with the code, 0 for errors of their own:
+// sentences about writes.
 func kafkaWords() map[string]int16 {
 	replicas := kerr.NotEnoughReplicas.Code
 	return map[string]int16{
@@ -179,8 +182,8 @@ func kafkaWords() map[string]int16 {
 // lastErrorCode lies beyond every error code of the protocol.
 const lastErrorCode = 200
 
-// errorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a class (RequestTimedOutError), with its
-// code, or of a client's own (_MSG_TIMED_OUT).
+// errorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a
+// class (RequestTimedOutError), with its code, or of a client's own (_MSG_TIMED_OUT).
 func errorName(word string) (code int16, is bool) {
 	switch word {
 	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL",

@@ -155,8 +155,8 @@ func New(cfg Config) (*Group, error) {
 // WorksElsewhere says that launches have an Elsewhere: the guard then ends that too, should this process be killed.
 func (g *Group) WorksElsewhere() { g.guard.tell("elsewhere") }
 
-// Close kills what is still running, and ends the guard. Nothing that the group started is left when it returns without error. The
-// second time it does nothing.
+// Close kills what is still running, and ends the guard. Nothing that the group started is left when it returns without
+// error. The second time it does nothing.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	again := g.closed
@@ -239,8 +239,8 @@ func (g *Group) Exited(instance int) <-chan struct{} {
 	return closed
 }
 
-// Signal sends a signal to the instance's process group. After TERM or KILL its end is expected; what is left of the group a grace
-// after its first process ended is killed.
+// Signal sends a signal to the instance's process group. After TERM or KILL its end is expected; what is left of the
+// group a grace after its first process ended is killed.
 func (g *Group) Signal(instance int, signal syscall.Signal) error {
 	process := g.process(instance)
 	if !process.alive() {
@@ -249,8 +249,8 @@ func (g *Group) Signal(instance int, signal syscall.Signal) error {
 	return g.signal(process, signal)
 }
 
-// Stop asks an instance to end with TERM, waits for its grace, and kills it then. It returns how the instance ended, or an error
-// that is ErrNotRunning. When ctx ends the instance is killed at once.
+// Stop asks an instance to end with TERM, waits for its grace, and kills it then. It returns how the instance ended, or
+// an error that is ErrNotRunning. When ctx ends the instance is killed at once.
 func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	process := g.process(instance)
 	if !process.alive() {

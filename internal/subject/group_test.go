@@ -65,7 +65,8 @@ func (g *Group) log(t *testing.T, instance int) string {
 	return string(data)
 }
 
-// otherPID returns the pid that a parent role says. The other process writes into the same log, and may be up before its parent has come to say it.
+// otherPID returns the pid that a parent role says. The other process writes into the same log, and may be up before
+// its parent has come to say it.
 func (g *Group) otherPID(t *testing.T, instance int) int {
 	t.Helper()
 	var line string

@@ -1,8 +1,8 @@
 package subject
 
-// The guard: a process of its own that outlives this one just long enough to kill what it leaves behind. It is told the process
-// groups through a pipe; when this process is gone, for whatever reason, the pipe ends and the guard does its work. On Linux the
-// children die with their parent anyway, but grandchildren don't, and elsewhere nothing does.
+// The guard: a process of its own that outlives this one just long enough to kill what it leaves behind. It is told the
+// process groups through a pipe; when this process is gone, for whatever reason, the pipe ends and the guard does its
+// work. On Linux the children die with their parent anyway, but grandchildren don't, and elsewhere nothing does.
 //
 //	+123      process group 123 was started
 //	-123      it is gone
@@ -24,8 +24,8 @@ import (
 	"time"
 )
 
-// GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and returns the exit code. Where the run has work
-// done elsewhere, sweep ends that.
+// GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and
+// returns the exit code. Where the run has work done elsewhere, sweep ends that.
 func GuardMain(stdin io.Reader, sweep func(runID string)) int {
 	// Ctrl-C reaches every process of a terminal; the guard must outlive the one it guards.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
@@ -63,7 +63,8 @@ func readGuarded(stdin io.Reader) (groups map[int]bool, runID string, elsewhere 
 	return groups, runID, elsewhere
 }
 
-// killRun kills the processes that carry the run's id, and returns when none is left or none can be killed; it returns their ids.
+// killRun kills the processes that carry the run's id, and returns when none is left or none can be killed; it returns
+// their ids.
 func killRun(runID string) (killed []int) {
 	if runID == "" {
 		return nil
@@ -125,7 +126,8 @@ func startGuard(command []string, runID string) (*guard, error) {
 func (g *guard) add(group int)    { g.tell("+" + strconv.Itoa(group)) }
 func (g *guard) remove(group int) { g.tell("-" + strconv.Itoa(group)) }
 
-// tell writes one line. If the guard itself was killed there is nobody to tell; the processes still have their other ends.
+// tell writes one line. If the guard itself was killed there is nobody to tell; the processes still have their other
+// ends.
 func (g *guard) tell(line string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

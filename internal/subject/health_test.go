@@ -10,7 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TestHealthIsWatchedWhileTheProcessRuns: what never was healthy has not turned unhealthy, and each change afterwards is told once.
+// TestHealthIsWatchedWhileTheProcessRuns: what never was healthy has not turned unhealthy, and each change afterwards
+// is told once.
 func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 	var status, asked atomic.Int64
 	status.Store(http.StatusServiceUnavailable)

@@ -1,7 +1,7 @@
 package subject
 
-// What a process writes: kept in a file of bounded size, read line by line for the line that says "ready" and for errors, and its last
-// lines kept for messages.
+// What a process writes: kept in a file of bounded size, read line by line for the line that says "ready" and for
+// errors, and its last lines kept for messages.
 
 import (
 	"bytes"

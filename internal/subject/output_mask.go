@@ -1,7 +1,7 @@
 package subject
 
-// Passwords in what a process writes. Its output goes to a file, and parts of it into the history and the reports, which people pass on: what the
-// process was given as a secret is replaced before any of that.
+// Passwords in what a process writes. Its output goes to a file, and parts of it into the history and the reports,
+// which people pass on: what the process was given as a secret is replaced before any of that.
 
 import (
 	"bytes"
@@ -51,7 +51,8 @@ func (m *mask) next(chunk []byte) []byte {
 	return out
 }
 
-// at returns the length of the longest secret that data begins with, 0 if there is none; open tells that a longer one may still come of it.
+// at returns the length of the longest secret that data begins with, 0 if there is none; open tells that a longer one
+// may still come of it.
 func (m *mask) at(data []byte) (whole int, open bool) {
 	for _, one := range m.secrets {
 		if len(one) > len(data) {

@@ -1,7 +1,8 @@
 package subject
 
-// When a process wrote what: its lines may carry times of any form, or none, so beside its log there is a file that says at which byte the log
-// had come to which time of the run's clock. One line for each tenth of a second in which something came: "OFFSET NANOSECONDS".
+// When a process wrote what: its lines may carry times of any form, or none, so beside its log there is a file that
+// says at which byte the log had come to which time of the run's clock. One line for each tenth of a second in which
+// something came: "OFFSET NANOSECONDS".
 
 import (
 	"fmt"

@@ -1,6 +1,7 @@
 package subject
 
-// What macOS tells of a process: what ps prints. It has neither a death signal nor run delays; the guard stands in for the first.
+// What macOS tells of a process: what ps prints. It has neither a death signal nor run delays; the guard stands in for
+// the first.
 
 import (
 	"errors"
@@ -21,7 +22,8 @@ func ps(pid int, column string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// startToken identifies the process that has this id now; "" when there is none. Ids are used again, the time of the start is not.
+// startToken identifies the process that has this id now; "" when there is none. Ids are used again, the time of the
+// start is not.
 func startToken(pid int) string {
 	if strings.HasPrefix(ps(pid, "state"), "Z") {
 		return ""

@@ -48,8 +48,8 @@ func parseStatus(data []byte) (status, bool) {
 	return found, whole
 }
 
-// startToken identifies the process that has this id now; "" when there is none. Ids are used again, tokens are not: a process's
-// start in clock ticks, and the boot they are counted from.
+// startToken identifies the process that has this id now; "" when there is none. Ids are used again, tokens are not: a
+// process's start in clock ticks, and the boot they are counted from.
 func startToken(pid int) string {
 	found, ok := readStatus(pid)
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -59,8 +59,8 @@ func startToken(pid int) string {
 	return strings.TrimSpace(string(boot)) + "/" + found.start
 }
 
-// groupAlive reports whether a process of the group runs. One that has ended and whose parent has not asked for it counts as
-// ended: in a container nobody may ever ask.
+// groupAlive reports whether a process of the group runs. One that has ended and whose parent has not asked for it
+// counts as ended: in a container nobody may ever ask.
 func groupAlive(group int) bool {
 	return syscall.Kill(-group, 0) == nil && len(members(group)) > 0
 }

@@ -128,7 +128,8 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	return nil
 }
 
-// noteDelivery notes that a signal took so long to get to where the work is done. Until then the instance could not act on it, as if it had been stalled.
+// noteDelivery notes that a signal took so long to get to where the work is done. Until then the instance could not act
+// on it, as if it had been stalled.
 func (g *Group) noteDelivery(p *process, took time.Duration) {
 	if took < stallNoted {
 		return
@@ -141,9 +142,10 @@ func (g *Group) noteDelivery(p *process, took time.Duration) {
 // goneEvery is how often it is looked whether a process that was told to stop is gone.
 const goneEvery = 5 * time.Millisecond
 
-// seeEnd looks for the end of a process that was told to stop. Whoever waits for it in the kernel hears of it when his thread is given a processor
-// and the runtime goes on with him: beside a busy machine's other work that was seen to take more than a second, and the process would seem to have
-// outlasted its grace. A timer is served by any thread that runs.
+// seeEnd looks for the end of a process that was told to stop. Whoever waits for it in the kernel hears of it when his
+// thread is given a processor and the runtime goes on with him: beside a busy machine's other work that was seen to
+// take more than a second, and the process would seem to have outlasted its grace. A timer is served by any thread that
+// runs.
 func (g *Group) seeEnd(p *process) {
 	pid := p.work()
 	if pid == 0 {
@@ -203,7 +205,8 @@ func (g *Group) noteLog(p *process) {
 	g.cfg.Sink.Record(event)
 }
 
-// fileMode is that of the files: for the user who runs dlqbench alone, as there may be passwords in them. In a container it is often another one who reads them.
+// fileMode is that of the files: for the user who runs dlqbench alone, as there may be passwords in them. In a
+// container it is often another one who reads them.
 func (l Launch) fileMode() os.FileMode {
 	if l.Elsewhere != nil {
 		return 0o644

@@ -19,8 +19,8 @@ const (
 	readyPoll           = 25 * time.Millisecond
 )
 
-// WaitReady waits until the instance is ready. It fails when the process ends (the error has its exit code and its last lines), when
-// it is not ready in time, and when ctx ends.
+// WaitReady waits until the instance is ready. It fails when the process ends (the error has its exit code and its last
+// lines), when it is not ready in time, and when ctx ends.
 func (g *Group) WaitReady(ctx context.Context, instance int) error {
 	p := g.process(instance)
 	if p == nil {
@@ -62,8 +62,8 @@ func (r Ready) waitsFor() string {
 	return "it was not seen to fetch from an assigned partition"
 }
 
-// free reports an error when what is to show that a process is ready is there before the process: another has the port, or it would
-// be taken for ready before it is.
+// free reports an error when what is to show that a process is ready is there before the process: another has the port,
+// or it would be taken for ready before it is.
 func (r Ready) free() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

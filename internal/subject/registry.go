@@ -1,7 +1,7 @@
 package subject
 
-// The registry: a file in the run's directory that tells a later `clean` which processes the run started, should even the guard have
-// been killed. Ids of processes are used again, so each entry says when its process started.
+// The registry: a file in the run's directory that tells a later `clean` which processes the run started, should even
+// the guard have been killed. Ids of processes are used again, so each entry says when its process started.
 
 import (
 	"encoding/json"
@@ -47,8 +47,8 @@ func newRegistry(path, runID string) (*registry, error) {
 	return r, r.write()
 }
 
-// Claim notes in the folder of a run, before there is a Group, that the run is going on: Sweep then keeps off. The Group takes it over;
-// a run that ends without one removes the file (RegistryFile) itself.
+// Claim notes in the folder of a run, before there is a Group, that the run is going on: Sweep then keeps off. The
+// Group takes it over; a run that ends without one removes the file (RegistryFile) itself.
 func Claim(runDir, runID string) error {
 	_, err := newRegistry(filepath.Join(runDir, RegistryFile), runID)
 	return err
@@ -95,10 +95,10 @@ func (r *registry) remove() error {
 	return nil
 }
 
-// Sweep kills what a dead run left: the processes in its registry file (and, on Linux, every other that carries its id in the
-// environment), waits until they are gone, and removes the file. A process that only has the same id as one of them is left alone.
-// It returns the ids of the processes that were killed. Without the file there is nothing to do; a run whose own process is alive is
-// ErrRunActive.
+// Sweep kills what a dead run left: the processes in its registry file (and, on Linux, every other that carries its id
+// in the environment), waits until they are gone, and removes the file. A process that only has the same id as one of
+// them is left alone. It returns the ids of the processes that were killed. Without the file there is nothing to do; a
+// run whose own process is alive is ErrRunActive.
 func Sweep(file string) (killed []int, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -127,7 +127,8 @@ func Sweep(file string) (killed []int, err error) {
 	return killed, nil
 }
 
-// sweepGroup kills the processes of a group that are the run's: the first by its start, the others by their environment.
+// sweepGroup kills the processes of a group that are the run's: the first by its start, the others by their
+// environment.
 func sweepGroup(process entry, runID string) (killed []int) {
 	if process.PGID <= 1 {
 		return nil

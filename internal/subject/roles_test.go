@@ -1,7 +1,7 @@
 package subject
 
-// The test binary runs itself as everything that a run has: a subject with one of several characters, the guard, and a whole harness
-// that gets killed.
+// The test binary runs itself as everything that a run has: a subject with one of several characters, the guard, and a
+// whole harness that gets killed.
 
 import (
 	"bufio"
@@ -139,7 +139,8 @@ func playHungry() {
 	fmt.Println("used", len(memory))
 }
 
-// playHarness is a run with two instances, one of which has a child of its own; it says when all are up, and waits to be killed.
+// playHarness is a run with two instances, one of which has a child of its own; it says when all are up, and waits to
+// be killed.
 func playHarness() {
 	dir := os.Getenv("SUBJECT_TEST_DIR")
 	sink := &events{}

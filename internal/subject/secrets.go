@@ -13,10 +13,12 @@ import (
 	"strings"
 )
 
-// shortestSecret is the least length of a value that is masked, in bytes: shorter ones are parts of words, and guessed as fast as they are read.
+// shortestSecret is the least length of a value that is masked, in bytes: shorter ones are parts of words, and guessed
+// as fast as they are read.
 const shortestSecret = 6
 
-// masked stands in the place of a secret in what a process writes, maskedText in a file: a YAML value can't begin with an asterisk.
+// masked stands in the place of a secret in what a process writes, maskedText in a file: a YAML value can't begin with
+// an asterisk.
 const (
 	masked     = "*****"
 	maskedText = "MASKED"
@@ -24,10 +26,12 @@ const (
 
 var (
 	secretName = regexp.MustCompile(`(?i)pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key|access_?key|jaas`)
-	// secretPair is a name and its value, in any format that has one behind the other: YAML, JSON, properties, the options of an address.
+	// secretPair is a name and its value, in any format that has one behind the other: YAML, JSON, properties, the
+	// options of an address.
 	secretPair = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|access)[._-]?key)[\w.-]*["']?[ \t]*[=:][ \t]*)` +
 		`("[^"\n]*"|'[^'\n]*'|[^\s,;&"'})]+)`)
-	// secretInAddress is the password of an address, whatever its scheme is and what is before that (jdbc:postgresql://); it may have a slash in it, or an @.
+	// secretInAddress is the password of an address, whatever its scheme is and what is before that
+	// (jdbc:postgresql://); it may have a slash in it, or an @.
 	secretInAddress = regexp.MustCompile(`(://[^\s/:@"'<>]*:)([^\s/"'<>]+|[^@\s"'<>]+)@`)
 	// secretInHeader is what authorizes a request, in a header or where one is said.
 	secretInHeader = regexp.MustCompile(`(?i)(\bbearer[ \t]+|\bauthorization["']?[ \t]*[=:][ \t]*["']?(?:(?:bearer|basic|digest|token|apikey)[ \t]+)?)` +
@@ -45,8 +49,8 @@ func (l Launch) secrets() [][]byte {
 	return secretsIn(given, append(slices.Sorted(maps.Values(l.Files)), l.Command...)...)
 }
 
-// secretsIn returns the values of the variables (NAME=value) whose names say that they are secrets, and the passwords that variables and texts hold in addresses and behind
-// such names, longest first.
+// secretsIn returns the values of the variables (NAME=value) whose names say that they are secrets, and the passwords
+// that variables and texts hold in addresses and behind such names, longest first.
 func secretsIn(environment []string, texts ...string) [][]byte {
 	var out [][]byte
 	add := func(value string) {

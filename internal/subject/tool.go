@@ -15,8 +15,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// RunTool runs a program to its end, in this process's folder; like an instance it never outlives the run. Its output goes to NAME.log
-// and its last lines are returned. An exit code other than 0 is an error; when ctx ends the program is killed.
+// RunTool runs a program to its end, in this process's folder; like an instance it never outlives the run. Its output
+// goes to NAME.log and its last lines are returned. An exit code other than 0 is an error; when ctx ends the program is
+// killed.
 func (g *Group) RunTool(ctx context.Context, name string, tool Launch) (last string, err error) {
 	last, err = g.runToEnd(ctx, name, tool)
 	if err != nil {
@@ -56,8 +57,9 @@ func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last 
 	return out.lastLines(), nil
 }
 
-// Attend starts a command that is no part of the subject and that the caller watches itself, such as a broker: in a process group of its own that
-// never outlives this process, whatever ends it. The caller calls ended when it has waited for the command.
+// Attend starts a command that is no part of the subject and that the caller watches itself, such as a broker: in a
+// process group of its own that never outlives this process, whatever ends it. The caller calls ended when it has
+// waited for the command.
 func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
 	if cmd.Env == nil {
 		cmd.Env = cleanEnvironment(os.Environ())

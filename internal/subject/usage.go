@@ -1,7 +1,7 @@
 package subject
 
-// What an instance uses: memory and processor time of all its processes together. The first one is often only a wrapper (a shell, npm, uv, mvn),
-// and the consumer is somewhere below it.
+// What an instance uses: memory and processor time of all its processes together. The first one is often only a wrapper
+// (a shell, npm, uv, mvn), and the consumer is somewhere below it.
 
 import (
 	"slices"
@@ -23,8 +23,8 @@ type status struct {
 
 func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
-// family returns the processes that do the work of the one with this id, by id: itself, those of its group, and those that descend from one of
-// them, whatever group they are in now.
+// family returns the processes that do the work of the one with this id, by id: itself, those of its group, and those
+// that descend from one of them, whatever group they are in now.
 func family(all map[int]status, first int) []int {
 	belongs := map[int]bool{}
 	var of func(pid int) bool

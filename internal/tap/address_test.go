@@ -18,7 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// fill gives every field of a message a value: lists get two elements, hosts and ports recognisable addresses, node ids 1 and 99.
+// fill gives every field of a message a value: lists get two elements, hosts and ports recognisable addresses, node ids
+// 1 and 99.
 func fill(v reflect.Value, index int) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -68,7 +69,8 @@ func between(key int16) bool {
 	return slices.Contains([]int16{52, 53, 54, 59, 82, 87}, key) // Vote, Begin- and EndQuorumEpoch, FetchSnapshot, UpdateRaftVoter, ReadShareGroupStateSummary
 }
 
-// No answer of any API and version that kmsg knows carries an address past the tap, also in APIs that a later kmsg adds.
+// No answer of any API and version that kmsg knows carries an address past the tap, also in APIs that a later kmsg
+// adds.
 func TestNoAddressLeaks(t *testing.T) {
 	r := newRig(t, []Upstream{{NodeID: 1, Dial: "127.0.0.1:1"}}, nil)
 	own := r.open(t, 0)

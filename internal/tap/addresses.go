@@ -6,9 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// rewriteAddresses replaces every broker address in a response by that of the instance's own listener for the broker, so that the
-// client stays on the tap. A broker without a listener is left out: an address that leads around the tap would make everything
-// seen afterwards incomplete. It reports whether the response was changed.
+// rewriteAddresses replaces every broker address in a response by that of the instance's own listener for the broker,
+// so that the client stays on the tap. A broker without a listener is left out: an address that leads around the tap
+// would make everything seen afterwards incomplete. It reports whether the response was changed.
 func (c *conn) rewriteAddresses(response kmsg.Response) bool {
 	switch r := response.(type) {
 	case *kmsg.MetadataResponse:
@@ -59,7 +59,8 @@ func rewriteNodes[N any](c *conn, nodes []N, at func(*N) endpoint) []N {
 	return kept
 }
 
-// rewriteEndpoints rewrites the brokers that an answer names only when a partition has moved; it reports false when there are none.
+// rewriteEndpoints rewrites the brokers that an answer names only when a partition has moved; it reports false when
+// there are none.
 func rewriteEndpoints[N any](c *conn, nodes *[]N, at func(*N) endpoint) bool {
 	if len(*nodes) == 0 {
 		return false
@@ -68,8 +69,8 @@ func rewriteEndpoints[N any](c *conn, nodes *[]N, at func(*N) endpoint) bool {
 	return true
 }
 
-// rewriteCoordinators treats both forms of the answer. A coordinator that can't be reached through the tap is answered as not
-// available, which clients retry.
+// rewriteCoordinators treats both forms of the answer. A coordinator that can't be reached through the tap is answered
+// as not available, which clients retry.
 func (c *conn) rewriteCoordinators(r *kmsg.FindCoordinatorResponse) {
 	if r.Version < 4 && r.ErrorCode == 0 {
 		if host, port, ok := c.listenerOf(r.NodeID); ok {

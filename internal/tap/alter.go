@@ -14,7 +14,8 @@ import (
 
 // throttled is a response with throttle_time_ms.
 type throttled interface {
-	// Throttle returns the time in ms, and whether clients wait that long: before KIP-219 the broker held the answer back instead.
+	// Throttle returns the time in ms, and whether clients wait that long: before KIP-219 the broker held the answer
+	// back instead.
 	Throttle() (int32, bool)
 	SetThrottle(int32)
 }
@@ -51,7 +52,8 @@ func throttle(wait time.Duration) func(kmsg.Response) bool {
 	}
 }
 
-// endsSession says whether an error code stands for a whole Fetch: the broker does not know the client's session, or knows it otherwise.
+// endsSession says whether an error code stands for a whole Fetch: the broker does not know the client's session, or
+// knows it otherwise.
 func endsSession(code int16) bool {
 	return code == codeFetchSessionIDNotFound || code == codeInvalidFetchSessionEpoch || code == codeFetchSessionTopicIDError
 }
@@ -77,8 +79,8 @@ func topicName(topic *kmsg.MetadataResponseTopic, nameOf func([16]byte) string) 
 	return nameOf(topic.TopicID)
 }
 
-// refuseFetch refuses those partitions of a Fetch that match, also those that the broker leaves out because nothing is new in them
-// (KIP-227).
+// refuseFetch refuses those partitions of a Fetch that match, also those that the broker leaves out because nothing is
+// new in them (KIP-227).
 func (c *conn) refuseFetch(code int16, matches func(Partition) bool, asked map[partition]int64) func(kmsg.Response) bool {
 	meant := func(name string, number int32) bool { return matches == nil || matches(Partition{name, number}) }
 	return func(response kmsg.Response) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
-// The layout of a record batch (magic 2): https://kafka.apache.org/documentation/#recordbatch. The first 17 bytes are the same in
-// all formats: base offset, length of the rest, and the magic byte at 16.
+// The layout of a record batch (magic 2): https://kafka.apache.org/documentation/#recordbatch. The first 17 bytes are
+// the same in all formats: base offset, length of the rest, and the magic byte at 16.
 const (
 	batchPrefix   = 12
 	batchMagic    = 16
@@ -21,7 +21,8 @@ const (
 	recordMinimum = 7 // length, attributes, two deltas, two lengths, number of headers: a byte each
 )
 
-// batch is the header of a record batch and its records, still compressed. Of the formats before magic 2 only base and magic are set.
+// batch is the header of a record batch and its records, still compressed. Of the formats before magic 2 only base and
+// magic are set.
 type batch struct {
 	base       int64
 	magic      int8
@@ -34,7 +35,8 @@ type batch struct {
 	records    []byte
 }
 
-// nextBatch reads the batch at the start of data; ok is false at the end and for a batch that is cut off, as fetch responses may end.
+// nextBatch reads the batch at the start of data; ok is false at the end and for a batch that is cut off, as fetch
+// responses may end.
 func nextBatch(data []byte) (b batch, rest []byte, ok bool) {
 	if len(data) <= batchMagic {
 		return batch{}, nil, false
@@ -60,9 +62,9 @@ func nextBatch(data []byte) (b batch, rest []byte, ok bool) {
 	return b, rest, true
 }
 
-// offsets returns the first and last offset of the records that data hands to a client that asked from fetched on (< 0: not known).
-// A broker answers with whole batches, so the first may begin below; control batches are no records. Formats before magic 2 give
-// only what their outer message tells.
+// offsets returns the first and last offset of the records that data hands to a client that asked from fetched on (< 0:
+// not known). A broker answers with whole batches, so the first may begin below; control batches are no records.
+// Formats before magic 2 give only what their outer message tells.
 func offsets(data []byte, fetched int64) (first, last int64, found bool) {
 	for {
 		b, rest, ok := nextBatch(data)

@@ -44,7 +44,8 @@ func BenchmarkConsume(b *testing.B) {
 	}, kfake.SyntheticFetch(kfake.SyntheticBatch{Records: 200, RecordBytes: 256}))
 }
 
-// BenchmarkProduce: one operation is one record of 256 bytes, to a topic that is recorded (dlq) and to one that is not (input).
+// BenchmarkProduce: one operation is one record of 256 bytes, to a topic that is recorded (dlq) and to one that is not
+// (input).
 func BenchmarkProduce(b *testing.B) {
 	for _, topic := range []string{"t.input", "t.dlq"} {
 		b.Run(topic, func(b *testing.B) {
@@ -66,7 +67,8 @@ func BenchmarkProduce(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip: one operation is a request and its response on one connection, without waiting for anything but the tap.
+// BenchmarkRoundTrip: one operation is a request and its response on one connection, without waiting for anything but
+// the tap.
 func BenchmarkRoundTrip(b *testing.B) {
 	dead, done := produce(9, -1, map[string][]string{"t.dlq": {strings.Repeat("v", 256)}}), commit(8, 5)
 	list := kmsg.NewPtrListOffsetsRequest()

@@ -24,15 +24,15 @@ const (
 	readBuffer = 64 << 10
 	// dialLimit bounds connecting to a link; links are local, so it is generous.
 	dialLimit = 5 * time.Second
-	// lingerLimit is how long the answers to a client that has gone are still read (and discarded), so that closing does not reset
-	// a link that has not passed on the client's last requests yet.
+	// lingerLimit is how long the answers to a client that has gone are still read (and discarded), so that closing
+	// does not reset a link that has not passed on the client's last requests yet.
 	lingerLimit = 5 * time.Second
 )
 
-// conn is one connection of a client with its connection to the broker. Two goroutines serve it: one reads requests, one reads
-// responses. Kafka answers in order, so the requests without an answer form a queue. Whoever has put or left a request at the head
-// of the queue is the only one to write to the client; that is the response side, except when a request that is answered
-// locally comes to an empty queue.
+// conn is one connection of a client with its connection to the broker. Two goroutines serve it: one reads requests,
+// one reads responses. Kafka answers in order, so the requests without an answer form a queue. Whoever has put or left
+// a request at the head of the queue is the only one to write to the client; that is the response side, except when a
+// request that is answered locally comes to an empty queue.
 type conn struct {
 	tap      *Tap
 	instance *instance
@@ -68,14 +68,16 @@ type pending struct {
 	raw    bool // a SASL token without a Kafka header
 	readAt time.Duration
 	seen   observation
-	// local: the broker never sees the request; forged is the whole answer. Otherwise forged, if set, is the part of the answer that
-	// stands for the partitions taken out of the request.
+	// local: the broker never sees the request; forged is the whole answer. Otherwise forged, if set, is the part of
+	// the answer that stands for the partitions taken out of the request.
 	local  bool
 	forged kmsg.Response
-	// alter, if set, changes the broker's answer on the action's account; it reports false when there was nothing to change.
+	// alter, if set, changes the broker's answer on the action's account; it reports false when there was nothing to
+	// change.
 	alter   func(kmsg.Response) bool
 	altered bool
-	// turn, of a request that is lost or at which the connection is closed, is closed when everything before it is answered.
+	// turn, of a request that is lost or at which the connection is closed, is closed when everything before it is
+	// answered.
 	turn   chan struct{}
 	action Action
 }
@@ -266,8 +268,9 @@ func (c *conn) parse(payload []byte, at time.Duration) (*pending, error) {
 // errUnreadable ends a connection over which something came that the tap does not read. What that was has been told.
 var errUnreadable = errors.New("the tap does not read the request")
 
-// refuseUnreadable notes a request that is refused by closing its connection, as a broker refuses what it does not know. Passed on unseen it would leave the
-// history incomplete, and its answer might name brokers around the tap. A client that heeds ApiVersions sends none.
+// refuseUnreadable notes a request that is refused by closing its connection, as a broker refuses what it does not
+// know. Passed on unseen it would leave the history incomplete, and its answer might name brokers around the tap. A
+// client that heeds ApiVersions sends none.
 func (c *conn) refuseUnreadable(h header, at time.Duration) {
 	if !c.process.firstUnreadable(h.key, h.version) {
 		return
@@ -308,8 +311,8 @@ func (c *conn) enqueue(p *pending) error {
 	return c.advance()
 }
 
-// atHead answers a request that the broker does not, once everything before it is answered. It reports false for one that gets no answer,
-// behind which nothing is.
+// atHead answers a request that the broker does not, once everything before it is answered. It reports false for one
+// that gets no answer, behind which nothing is.
 func (c *conn) atHead(p *pending) (on bool, err error) {
 	if p.turn != nil {
 		close(p.turn)
@@ -441,7 +444,8 @@ func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byt
 	return response, fr.data, nil
 }
 
-// answerVersion is the version of a response's body: the request's, but a broker answers an ApiVersions that is too new in version 0.
+// answerVersion is the version of a response's body: the request's, but a broker answers an ApiVersions that is too new
+// in version 0.
 func answerVersion(h header, body []byte) int16 {
 	if h.key == keyAPIVersions && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == codeUnsupportedVersion {
 		return 0
@@ -449,8 +453,8 @@ func answerVersion(h header, body []byte) int16 {
 	return h.version
 }
 
-// readUnsafe decodes without copying strings: a response is done with before its buffer is used again. Metadata is the exception, as
-// names in it are kept.
+// readUnsafe decodes without copying strings: a response is done with before its buffer is used again. Metadata is the
+// exception, as names in it are kept.
 func readUnsafe(response kmsg.Response, body []byte) error {
 	switch response.Key() {
 	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit:
@@ -470,8 +474,8 @@ func encodeResponse(h header, response kmsg.Response) []byte {
 	return out
 }
 
-// hold keeps a delayed response back; it reports false when the connection ended meanwhile. Kafka answers in order: what comes
-// after a held response waits too.
+// hold keeps a delayed response back; it reports false when the connection ended meanwhile. Kafka answers in order:
+// what comes after a held response waits too.
 func (c *conn) hold(p *pending) bool {
 	if p.action.Delay <= 0 {
 		return true
@@ -493,9 +497,9 @@ func (c *conn) hold(p *pending) bool {
 	return !ended
 }
 
-// holdFor is how long a response is held. The delay counts from its arrival; when it was read only after another was held, which
-// is when the one before was let go (heldUntil), it may have come long before, so the delay counts from its request. Requests
-// that a client pipelines are so delayed once each, not by the sum.
+// holdFor is how long a response is held. The delay counts from its arrival; when it was read only after another was
+// held, which is when the one before was let go (heldUntil), it may have come long before, so the delay counts from its
+// request. Requests that a client pipelines are so delayed once each, not by the sum.
 func holdFor(delay, request, arrived, heldUntil time.Duration) time.Duration {
 	if heldUntil > request {
 		return max(0, request+delay-arrived)
@@ -503,8 +507,9 @@ func holdFor(delay, request, arrived, heldUntil time.Duration) time.Duration {
 	return delay
 }
 
-// silence begins to withhold: nothing more is written on this connection, which is closed once the fault is healed. A client
-// that is answered out of order breaks the connection, so nothing behind a lost response could be delivered anyway.
+// silence begins to withhold: nothing more is written on this connection, which is closed once the fault is healed. A
+// client that is answered out of order breaks the connection, so nothing behind a lost response could be delivered
+// anyway.
 func (c *conn) silence(p *pending) {
 	p.action.took(EffectDropped, 0)
 	if c.silenced {
@@ -525,8 +530,8 @@ func (c *conn) silence(p *pending) {
 	})
 }
 
-// deliver stamps the response and writes it. What a client that has gone would have been told is not an answer: its request
-// stays unanswered.
+// deliver stamps the response and writes it. What a client that has gone would have been told is not an answer: its
+// request stays unanswered.
 func (c *conn) deliver(p *pending, response kmsg.Response, out []byte, flags history.Flags) error {
 	select {
 	case <-c.gone:

@@ -298,7 +298,8 @@ func TestBeginRunDropsConnectionsOfTheProcessBefore(t *testing.T) {
 	}
 }
 
-// What the tap does not read is refused by closing the connection, and told once for each API and version: nothing of it reaches the broker.
+// What the tap does not read is refused by closing the connection, and told once for each API and version: nothing of
+// it reaches the broker.
 func TestWhatIsNotReadIsRefused(t *testing.T) {
 	var said bytes.Buffer
 	for _, one := range []struct {
@@ -459,7 +460,8 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	kafka.silent(20 * time.Millisecond)
 }
 
-// An answer that the tap rewrites keeps the fields that it does not know: newer brokers add them as tags, without a new version.
+// An answer that the tap rewrites keeps the fields that it does not know: newer brokers add them as tags, without a new
+// version.
 func TestTagsThatAreNotKnownStay(t *testing.T) {
 	_, subject, kafka := pair(t, nil)
 	request := kmsg.NewPtrMetadataRequest()

@@ -1,7 +1,7 @@
 package tap
 
-// Whatever a peer sends: no panic, and no more memory than what it sent can stand for. The bodies measure what was set aside, so that the fuzzer
-// finds a length that is believed.
+// Whatever a peer sends: no panic, and no more memory than what it sent can stand for. The bodies measure what was set
+// aside, so that the fuzzer finds a length that is believed.
 
 import (
 	"bufio"
@@ -103,10 +103,12 @@ func setAside() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// spare is what decoding may set aside whatever it reads: decoders and their buffers, and what other goroutines do meanwhile.
+// spare is what decoding may set aside whatever it reads: decoders and their buffers, and what other goroutines do
+// meanwhile.
 const spare = 64 << 20
 
-// What claims to be large and is small gets no memory; what really is large gets no more than the limit, doubled a few times as it grows.
+// What claims to be large and is small gets no memory; what really is large gets no more than the limit, doubled a few
+// times as it grows.
 func TestBombsCostLittle(t *testing.T) {
 	claim := func(length uint64) []byte { // a zstd frame of one segment, its size in eight bytes, and one byte in it
 		return append(binary.LittleEndian.AppendUint64([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, length), 0x09, 0, 0, 'x')

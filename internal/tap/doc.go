@@ -1,7 +1,7 @@
-// Package tap is the Kafka-protocol-aware proxy between a subject and the brokers: one listener per subject instance and
-// broker, so that what an instance does is attributed by address. It observes (writes events), rewrites broker addresses
-// so that no client goes around it, and lets an interceptor answer, delay or withhold. It judges nothing, and knows
-// neither what a scenario is nor how a broker or a subject is started.
+// Package tap is the Kafka-protocol-aware proxy between a subject and the brokers: one listener per subject instance
+// and broker, so that what an instance does is attributed by address. It observes (writes events), rewrites broker
+// addresses so that no client goes around it, and lets an interceptor answer, delay or withhold. It judges nothing, and
+// knows neither what a scenario is nor how a broker or a subject is started.
 //
 // The tap sits on the client's side of the links that network faults break:
 //

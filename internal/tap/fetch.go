@@ -9,14 +9,15 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// session names a fetch session (KIP-227): a broker remembers what a client asked for, and the client sends only what has changed.
-// A session belongs to a broker, not to a connection.
+// session names a fetch session (KIP-227): a broker remembers what a client asked for, and the client sends only what
+// has changed. A session belongs to a broker, not to a connection.
 type session struct {
 	node int32
 	id   int32
 }
 
-// fetchSession is what a session asks for. The map is never changed once it is stored, so it can be read without a lock.
+// fetchSession is what a session asks for. The map is never changed once it is stored, so it can be read without a
+// lock.
 type fetchSession struct {
 	asked map[partition]int64
 	by    *conn // the connection that spoke last in it
@@ -34,8 +35,8 @@ type fetchSeen struct {
 	asked     map[partition]int64
 }
 
-// observeFetch notes from where each partition is fetched, which ones the process begins or ceases to ask for, and whether it has become
-// ready by it.
+// observeFetch notes from where each partition is fetched, which ones the process begins or ceases to ask for, and
+// whether it has become ready by it.
 func (c *conn) observeFetch(at time.Duration, r *kmsg.FetchRequest) observation {
 	seen := &fetchSeen{id: r.SessionID, epoch: r.SessionEpoch, offsets: map[partition]int64{}}
 	if r.Version < 7 {
@@ -62,7 +63,8 @@ func (c *conn) observeFetch(at time.Duration, r *kmsg.FetchRequest) observation 
 	return seen
 }
 
-// fetches completes what is asked for with what the session knows, notes what has changed, and looks whether the process is ready now.
+// fetches completes what is asked for with what the session knows, notes what has changed, and looks whether the
+// process is ready now.
 func (p *process) fetches(c *conn, at time.Duration, s *fetchSeen) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +146,8 @@ func (p *process) noteFetching(at time.Duration, where partition, n int32) {
 	p.tap.Sink.Record(e)
 }
 
-// hungUp notes that a connection asks for nothing any more. When the tap itself is closed the run is over, and nothing is noted.
+// hungUp notes that a connection asks for nothing any more. When the tap itself is closed the run is over, and nothing
+// is noted.
 func (p *process) hungUp(c *conn) {
 	if p.tap.isClosed() {
 		return
@@ -174,7 +177,8 @@ func (p *process) becomesReady(offsets map[partition]int64) {
 	}
 }
 
-// answered notes which records are handed to the client: the offsets are those of the record batches, but not below what was asked for.
+// answered notes which records are handed to the client: the offsets are those of the record batches, but not below
+// what was asked for.
 func (s *fetchSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.FetchResponse)
 	if r.ErrorCode != 0 || flags.Has(history.Forged) {
@@ -210,8 +214,8 @@ func (s *fetchSeen) answered(c *conn, response kmsg.Response, at time.Duration, 
 	}
 }
 
-// keep remembers what the session asks for. It is called when the response comes, as a session begins with its id, and a request that the
-// broker refused changes none.
+// keep remembers what the session asks for. It is called when the response comes, as a session begins with its id, and
+// a request that the broker refused changes none.
 func (p *process) keep(c *conn, s *fetchSeen, answered int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -168,7 +168,8 @@ func TestHeldRequestsOfAClientThatHasGone(t *testing.T) {
 	}
 }
 
-// A client that gave up closed its connection by itself: the fault did not, also if it is healed before the broker has hung up.
+// A client that gave up closed its connection by itself: the fault did not, also if it is healed before the broker has
+// hung up.
 func TestAClientThatGaveUpIsNotHungUpOn(t *testing.T) {
 	healed := make(chan struct{})
 	_, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {DropRequest: true, Healed: healed}})

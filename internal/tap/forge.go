@@ -10,8 +10,9 @@ import (
 // matching says which partitions of a request are meant; topics come by name or by id.
 type matching func(topic string, id [16]byte, number int32) bool
 
-// forge makes a broker's refusal of a request: forged answers the partitions that match with the code, rest is the request with the
-// others, nil when there are none. forged is nil when nothing matches or the API's response has no error code in that version.
+// forge makes a broker's refusal of a request: forged answers the partitions that match with the code, rest is the
+// request with the others, nil when there are none. forged is nil when nothing matches or the API's response has no
+// error code in that version.
 func forge(request kmsg.Request, code int16, matches matching) (forged kmsg.Response, rest kmsg.Request) {
 	switch r := request.(type) {
 	case *kmsg.ProduceRequest:
@@ -124,8 +125,8 @@ func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response 
 	return answer
 }
 
-// forgeWhole sets the error code of a response that has one for the whole request. Whether a version of it has one is seen by
-// encoding it: a code that leaves no trace in the bytes would tell the client that all went well.
+// forgeWhole sets the error code of a response that has one for the whole request. Whether a version of it has one is
+// seen by encoding it: a code that leaves no trace in the bytes would tell the client that all went well.
 func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	answer := request.ResponseKind()
 	field := reflect.ValueOf(answer).Elem().FieldByName("ErrorCode")
@@ -143,9 +144,9 @@ func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	return answer
 }
 
-// CanAnswer reports whether requests of the API can be answered with an error code in the broker's place, at least in the newest version:
-// Produce, Fetch, OffsetCommit and TxnOffsetCommit for each partition, Metadata for each topic, all others that have an
-// error code for the whole request.
+// CanAnswer reports whether requests of the API can be answered with an error code in the broker's place, at least in
+// the newest version: Produce, Fetch, OffsetCommit and TxnOffsetCommit for each partition, Metadata for each topic, all
+// others that have an error code for the whole request.
 func CanAnswer(key int16) bool {
 	switch key {
 	case keyProduce, keyFetch, keyMetadata, keyOffsetCommit, keyTxnOffsetCommit, keyFindCoordinator:

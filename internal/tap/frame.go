@@ -13,16 +13,17 @@ import (
 const (
 	// maxFrame bounds a frame, well above any sane message.max.bytes or fetch.max.bytes (50 MiB by default).
 	maxFrame = 128 << 20
-	// maxDecoded bounds the subject's requests that kmsg decodes (a Produce is walked first): decoding a frame that lies
-	// about its array lengths takes up to a hundred times its memory. An honest one has a few hundred kilobytes.
+	// maxDecoded bounds the subject's requests that kmsg decodes (a Produce is walked first): decoding a frame that
+	// lies about its array lengths takes up to a hundred times its memory. An honest one has a few hundred kilobytes.
 	maxDecoded = 4 << 20
 	// firstRead is how much room a frame gets on its size's word alone; the rest follows the bytes that really come.
 	firstRead = 1 << 20
 	// smallest is the size of the smallest buffer, so that small frames do not make buffers of all sizes.
 	smallest = 4 << 10
 	sizeLen  = 4
-	// Buffers larger than largeFrame are kept apart, up to keptLarge of them and none above mostKept: a few megabytes of fetched records
-	// come hundreds of times a second, and what the garbage collector took from a pool would have to be made and grown again each time.
+	// Buffers larger than largeFrame are kept apart, up to keptLarge of them and none above mostKept: a few megabytes
+	// of fetched records come hundreds of times a second, and what the garbage collector took from a pool would have to
+	// be made and grown again each time.
 	largeFrame = 256 << 10
 	keptLarge  = 8
 	mostKept   = 16 << 20

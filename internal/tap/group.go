@@ -34,15 +34,16 @@ const (
 	whyFenced    = "fenced"
 )
 
-// provesLoss says whether an error code tells a member that it has lost its partitions, whoever made the answer; one that is withheld tells it
-// nothing. ILLEGAL_GENERATION does not: a commit may be late for a member that is in the group. A member that takes it for a loss
-// all the same joins again, and that says what it keeps.
+// provesLoss says whether an error code tells a member that it has lost its partitions, whoever made the answer; one
+// that is withheld tells it nothing. ILLEGAL_GENERATION does not: a commit may be late for a member that is in the
+// group. A member that takes it for a loss all the same joins again, and that says what it keeps.
 func provesLoss(code int16) bool {
 	return code == codeUnknownMemberID || code == codeFencedInstanceID || code == codeFencedMemberEpoch
 }
 
-// eager says whether members give up all partitions before they join again under this assignor. Other assignors (cooperative-sticky,
-// Kafka Streams', a user's own) say in their subscription what they keep, which for an eager one is nothing.
+// eager says whether members give up all partitions before they join again under this assignor. Other assignors
+// (cooperative-sticky, Kafka Streams', a user's own) say in their subscription what they keep, which for an eager one
+// is nothing.
 func eager(assignor string) bool {
 	return assignor == "range" || assignor == "roundrobin" || assignor == "sticky"
 }
@@ -83,7 +84,8 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 	return nil
 }
 
-// brokerSession is the session timeout of a group whose broker has it (KIP-848): the default of group.consumer.session.timeout.ms.
+// brokerSession is the session timeout of a group whose broker has it (KIP-848): the default of
+// group.consumer.session.timeout.ms.
 const brokerSession = 45 * time.Second
 
 // joining notes the session timeout that a member asks for, if it is another than before; mu is held.
@@ -220,8 +222,8 @@ func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	}
 }
 
-// consumerHeartbeat notes a ConsumerGroupHeartbeat (KIP-848). Epoch -1 leaves, -2 leaves as a static member that will be back, 0 joins: what the
-// member had before is gone.
+// consumerHeartbeat notes a ConsumerGroupHeartbeat (KIP-848). Epoch -1 leaves, -2 leaves as a static member that will
+// be back, 0 joins: what the member had before is gone.
 func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeartbeatRequest) observation {
 	id := memberID{r.Group, r.MemberID}
 	if r.MemberEpoch < 0 {
@@ -240,8 +242,9 @@ func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeart
 	return &consumerBeatSeen{id, p.leaves[id]}
 }
 
-// consumerBeatSeen waits for the answer to a ConsumerGroupHeartbeat. A client that closes gives up the heartbeat that is on its way and says that it
-// leaves; if the answer to the heartbeat comes after that (over another connection, or pipelined on the same one) nobody hears it: it assigns nothing.
+// consumerBeatSeen waits for the answer to a ConsumerGroupHeartbeat. A client that closes gives up the heartbeat that
+// is on its way and says that it leaves; if the answer to the heartbeat comes after that (over another connection, or
+// pipelined on the same one) nobody hears it: it assigns nothing.
 type consumerBeatSeen struct {
 	id     memberID
 	leaves int
@@ -302,8 +305,8 @@ func (p *process) noteMembership(at time.Duration, why string) {
 	p.tap.Sink.Record(e)
 }
 
-// replace notes that a static member takes the place of the one that had its group.instance.id before; mu is held. That one leaves without a word
-// (KIP-345): its consumer was closed, or lost its connection and forgot its member id.
+// replace notes that a static member takes the place of the one that had its group.instance.id before; mu is held. That
+// one leaves without a word (KIP-345): its consumer was closed, or lost its connection and forgot its member id.
 func (p *process) replace(m *member, static string, at time.Duration) {
 	m.static = static
 	for id, other := range p.members {
@@ -325,8 +328,9 @@ func (p *process) holds(at partition) bool {
 	return false
 }
 
-// assign makes given the member's whole assignment: what it held and is not in it is revoked first; mu is held. When another member of the
-// same process still seems to hold a partition, the group has expelled that member without its having been told yet.
+// assign makes given the member's whole assignment: what it held and is not in it is revoked first; mu is held. When
+// another member of the same process still seems to hold a partition, the group has expelled that member without its
+// having been told yet.
 func (p *process) assign(m *member, at time.Duration, given []partition) {
 	given = slices.DeleteFunc(given, func(g partition) bool { return g.topic == history.None })
 	p.revoke(m, at, whyRebalance, func(held partition) bool { return !slices.Contains(given, held) })

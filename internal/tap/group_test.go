@@ -202,7 +202,8 @@ func TestCommitOfAnUnknownMember(t *testing.T) {
 	}
 }
 
-// KIP-848: the assignment names topics by id. The tap asks for an id that it has not seen, before it passes the assignment on.
+// KIP-848: the assignment names topics by id. The tap asks for an id that it has not seen, before it passes the
+// assignment on.
 func TestServerSideMember(t *testing.T) {
 	b := newBroker(t)
 	r := newRig(t, b.upstreams(), nil)
@@ -264,7 +265,8 @@ func TestServerSideMember(t *testing.T) {
 }
 
 // Fetch sessions (KIP-227): a request names only what has changed; what is fetched starts where the client last said.
-// The answer to a heartbeat that was on its way when the member left assigns nothing, also when the member joins again under its id before it comes.
+// The answer to a heartbeat that was on its way when the member left assigns nothing, also when the member joins again
+// under its id before it comes.
 func TestLateHeartbeatIsNoAssignment(t *testing.T) {
 	for _, epoch := range []int32{0, 3} {
 		k := newTalk(t)
@@ -469,8 +471,9 @@ func TestStaticMember(t *testing.T) {
 	k.expect("is given what it had", k.sync("i-2", 2, 0, 0, 1), "+0.0@2, +0.1@2")
 }
 
-// KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one; what a member owns, what it subscribes to and a regex say nothing of what it is
-// given. A partition is revoked when the member is told, before it confirms: until then it may finish and commit.
+// KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one; what a member owns, what it subscribes to and a
+// regex say nothing of what it is given. A partition is revoked when the member is told, before it confirms: until then
+// it may finish and commit.
 func TestServerSideEpochs(t *testing.T) {
 	for _, leave := range []int32{-1, -2} {
 		k := newTalk(t)

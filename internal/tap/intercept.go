@@ -11,8 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Interceptor decides what becomes of a request. It is asked after the request was read and stamped, for every request of a known
-// API and version, by many goroutines at once; it must not block.
+// Interceptor decides what becomes of a request. It is asked after the request was read and stamped, for every request
+// of a known API and version, by many goroutines at once; it must not block.
 type Interceptor interface {
 	Intercept(*Exchange) Action
 }
@@ -60,7 +60,8 @@ func (x *Exchange) ClientID() string {
 	return string(w.nullableString())
 }
 
-// InGroup says whether the request is of the consumer group: a member's own, one that commits its offsets or that asks for its coordinator.
+// InGroup says whether the request is of the consumer group: a member's own, one that commits its offsets or that asks
+// for its coordinator.
 func (x *Exchange) InGroup(group string) bool {
 	request, err := x.Request()
 	if err != nil {
@@ -99,8 +100,9 @@ type Partition struct {
 	Number int32
 }
 
-// Partitions returns what a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata touches, nothing for other requests. A Fetch in a session
-// (KIP-227) names only what has changed; the partitions are all that the broker will answer for, as far as they are of the run's topics.
+// Partitions returns what a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata touches, nothing for other
+// requests. A Fetch in a session (KIP-227) names only what has changed; the partitions are all that the broker will
+// answer for, as far as they are of the run's topics.
 func (x *Exchange) Partitions() []Partition {
 	request, err := x.Request()
 	if err != nil {
@@ -186,8 +188,8 @@ const (
 	EffectDelayed
 	// EffectDropped says that the response was withheld.
 	EffectDropped
-	// EffectClosed says that the connection was closed: in place of passing the request on, or because the fault is healed by which
-	// a request or a response on it was lost.
+	// EffectClosed says that the connection was closed: in place of passing the request on, or because the fault is
+	// healed by which a request or a response on it was lost.
 	EffectClosed
 	// EffectRequestDelayed says that the request was held before the broker saw it; the duration says for how long.
 	EffectRequestDelayed
@@ -197,37 +199,42 @@ const (
 	EffectThrottled
 )
 
-// Action is what becomes of a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay, DropRequest, Drop, Close and
-// Throttle is set.
+// Action is what becomes of a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay,
+// DropRequest, Drop, Close and Throttle is set.
 type Action struct {
-	// Code answers with this Kafka error code in the broker's place; see CanAnswer for the APIs. The broker does not see a refused
-	// Produce, OffsetCommit, TxnOffsetCommit or any other request that could change something. It does see a Fetch and a Metadata, so
-	// that fetch sessions stay whole and there are brokers to name, and its answer is altered. A request with acks=0 is swallowed,
-	// as nothing is answered to it. Requests that can't be refused in their version pass.
+	// Code answers with this Kafka error code in the broker's place; see CanAnswer for the APIs. The broker does not
+	// see a refused Produce, OffsetCommit, TxnOffsetCommit or any other request that could change something. It does
+	// see a Fetch and a Metadata, so that fetch sessions stay whole and there are brokers to name, and its answer is
+	// altered. A request with acks=0 is swallowed, as nothing is answered to it. Requests that can't be refused in
+	// their version pass.
 	Code int16
-	// Matches limits Code to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of a Metadata: the others
-	// get the broker's answer. nil matches all.
+	// Matches limits Code to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of
+	// a Metadata: the others get the broker's answer. nil matches all.
 	Matches func(Partition) bool
-	// DelayRequest holds the request back before the broker sees it, and with it everything behind it on the connection.
+	// DelayRequest holds the request back before the broker sees it, and with it everything behind it on the
+	// connection.
 	DelayRequest time.Duration
 	// Delay holds the response back, and with it everything behind it on the connection, as Kafka answers in order.
 	Delay time.Duration
-	// DropRequest loses the request, and with it everything that follows on the connection, as it would on a line that has gone dead; what
-	// was asked before is answered. The connection stays open until the client closes it or the fault is healed; then it is closed.
-	// A request with acks=0 is lost alone.
+	// DropRequest loses the request, and with it everything that follows on the connection, as it would on a line that
+	// has gone dead; what was asked before is answered. The connection stays open until the client closes it or the
+	// fault is healed; then it is closed. A request with acks=0 is lost alone.
 	DropRequest bool
-	// Drop withholds the response, and with it everything behind it on the connection, until the client closes it or the fault
-	// is healed; then the connection is closed.
+	// Drop withholds the response, and with it everything behind it on the connection, until the client closes it or
+	// the fault is healed; then the connection is closed.
 	Drop bool
 	// Close closes the connection in place of passing the request on, once what was asked before it is answered.
 	Close bool
-	// Throttle is written into the broker's answer as throttle_time_ms, in the versions of which clients wait that long (KIP-219).
+	// Throttle is written into the broker's answer as throttle_time_ms, in the versions of which clients wait that long
+	// (KIP-219).
 	Throttle time.Duration
-	// Healed is closed when the fault is: what is held is let go, silenced connections are closed. Required with what delays, drops or closes.
+	// Healed is closed when the fault is: what is held is let go, silenced connections are closed. Required with what
+	// delays, drops or closes.
 	Healed <-chan struct{}
 	// Effect, if set, is told what the action did, when it did it. It must not block.
 	Effect func(effect Effect, held time.Duration)
-	// Done, if set, is called once when the tap holds nothing on the action's account any more, also if it never took effect.
+	// Done, if set, is called once when the tap holds nothing on the action's account any more, also if it never took
+	// effect.
 	Done func()
 }
 
@@ -308,8 +315,8 @@ type observesForged interface {
 	forge(c *conn, forged kmsg.Response)
 }
 
-// examine observes a request that is decoded and asks the interceptor. out is what to forward; answered is false for a request that no
-// answer follows.
+// examine observes a request that is decoded and asks the interceptor. out is what to forward; answered is false for a
+// request that no answer follows.
 func (c *conn) examine(p *pending, fr *frame) (out []byte, answered bool, err error) {
 	answered = true
 	var request kmsg.Request

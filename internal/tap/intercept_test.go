@@ -326,8 +326,8 @@ func TestHealLetsDelayedAnswersGo(t *testing.T) {
 	s.finished(t, EffectDelayed)
 }
 
-// A dropped response silences its connection: the broker did it, the client hears nothing until the fault is healed and the
-// connection closed.
+// A dropped response silences its connection: the broker did it, the client hears nothing until the fault is healed and
+// the connection closed.
 func TestDroppedResponseSilencesTheConnection(t *testing.T) {
 	healed := make(chan struct{})
 	r, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {Drop: true, Healed: healed}})

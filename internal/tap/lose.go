@@ -31,8 +31,8 @@ func (p *pending) takeDelay() Action {
 	return delay
 }
 
-// pass writes the request to the broker, or puts it behind those that are held. Requests are read on meanwhile, so that each is stamped when
-// it came, and each that is delayed waits from then.
+// pass writes the request to the broker, or puts it behind those that are held. Requests are read on meanwhile, so that
+// each is stamped when it came, and each that is delayed waits from then.
 func (c *conn) pass(p *pending, out []byte, delay Action) error {
 	if c.backlog == nil && delay.DelayRequest <= 0 {
 		if _, err := c.upstream.Write(out); err != nil {
@@ -74,8 +74,8 @@ func (c *conn) passHeld(backlog <-chan held) {
 	}
 }
 
-// await waits until the request is to be passed on; it reports false when the connection ended meanwhile. A client that has gone has sent
-// the request all the same, so the broker gets it.
+// await waits until the request is to be passed on; it reports false when the connection ended meanwhile. A client that
+// has gone has sent the request all the same, so the broker gets it.
 func (c *conn) await(h *held) bool {
 	if h.action.DelayRequest <= 0 {
 		return true
@@ -105,7 +105,8 @@ func (c *conn) passRest() {
 	<-c.passed
 }
 
-// forgetHeld gives back the actions on requests that were never passed on, when all of the connection's goroutines have ended.
+// forgetHeld gives back the actions on requests that were never passed on, when all of the connection's goroutines have
+// ended.
 func (c *conn) forgetHeld() {
 	for {
 		select {
@@ -120,8 +121,8 @@ func (c *conn) forgetHeld() {
 	}
 }
 
-// lose treats a request that goes nowhere, and reports whether it is one: a lost one, one at which the connection is closed, one
-// that follows either. They are noted as requests without an answer, which is what they are.
+// lose treats a request that goes nowhere, and reports whether it is one: a lost one, one at which the connection is
+// closed, one that follows either. They are noted as requests without an answer, which is what they are.
 func (c *conn) lose(p *pending, answered bool) (lost bool, err error) {
 	follows := c.deaf
 	switch {
@@ -137,8 +138,8 @@ func (c *conn) lose(p *pending, answered bool) (lost bool, err error) {
 	return false, nil
 }
 
-// hangUp lets the connection end: at once, or once the fault is healed when a request is lost. It ends in order, after what was asked before is
-// answered:
+// hangUp lets the connection end: at once, or once the fault is healed when a request is lost. It ends in order, after
+// what was asked before is answered:
 //
 //	client: A, B (hit) ─▶ tap: A to the broker ─▶ A's answer: stamp, write ─▶ B's turn ─▶ end of stream
 //
@@ -180,7 +181,8 @@ func (c *conn) hangUp(p *pending) error {
 	return c.enqueue(p)
 }
 
-// finish ends the stream to the client, after all that was written; the connection ends when the client closes its side, or soon.
+// finish ends the stream to the client, after all that was written; the connection ends when the client closes its
+// side, or soon.
 func (c *conn) finish() {
 	_ = c.client.SetReadDeadline(time.Now().Add(lingerLimit))
 	if half, ok := c.client.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {

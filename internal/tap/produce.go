@@ -40,8 +40,8 @@ type producedRecord struct {
 	flags              history.Flags
 }
 
-// observeProduce walks a Produce request without decoding it as a whole, as most of what is produced is not observed. It returns nil when
-// nothing in it is.
+// observeProduce walks a Produce request without decoding it as a whole, as most of what is produced is not observed.
+// It returns nil when nothing in it is.
 func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, error) {
 	var seen *produceSeen
 	acks, err := walkProduce(body, p.version, p.flexible, func(name []byte, id [16]byte, number int32, data []byte) error {
@@ -75,8 +75,8 @@ func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, err
 	return seen, acks, nil
 }
 
-// observesProduce says whether what is written to the topic is recorded: dead letters and retries of a subject, everything
-// of the replay tool.
+// observesProduce says whether what is written to the topic is recorded: dead letters and retries of a subject,
+// everything of the replay tool.
 func (c *conn) observesProduce(topic int16) bool {
 	if topic == history.None {
 		return false
@@ -85,8 +85,8 @@ func (c *conn) observesProduce(topic int16) bool {
 	return role != "" && role != history.RoleInput || c.instance.number == history.Replayer || history.OfStore(int16(c.instance.number))
 }
 
-// walkProduce gives every partition's records to each. It checks the whole structure, so that a request that passed it can be decoded
-// without needing more memory than it is worth.
+// walkProduce gives every partition's records to each. It checks the whole structure, so that a request that passed it
+// can be decoded without needing more memory than it is worth.
 func walkProduce(body []byte, version int16, flexible bool, each func(name []byte, id [16]byte, number int32, data []byte) error) (acks int16, err error) {
 	w := wire{rest: body}
 	if version >= 3 {

@@ -11,8 +11,8 @@ import (
 // finalShareEpoch closes a share session (KIP-932).
 const finalShareEpoch = -1
 
-// shareSeen is a ShareFetch or a ShareAcknowledge that waits for its answer: what it acknowledges, by partition. Nothing else is kept of share
-// sessions: acknowledgements and acquired records are always named in full.
+// shareSeen is a ShareFetch or a ShareAcknowledge that waits for its answer: what it acknowledges, by partition.
+// Nothing else is kept of share sessions: acknowledgements and acquired records are always named in full.
 type shareSeen struct {
 	acked map[partition][]history.Event
 }
@@ -55,8 +55,9 @@ func (c *conn) observeShareAcknowledge(at time.Duration, r *kmsg.ShareAcknowledg
 	return seen
 }
 
-// add notes a batch of acknowledgements as ranges that are acknowledged alike. A single type stands for the whole batch, otherwise each offset has
-// its own; a batch that has neither is refused by the broker, and what it says is noted as far as it goes.
+// add notes a batch of acknowledgements as ranges that are acknowledged alike. A single type stands for the whole
+// batch, otherwise each offset has its own; a batch that has neither is refused by the broker, and what it says is
+// noted as far as it goes.
 func (s *shareSeen) add(c *conn, at time.Duration, where partition, first, last int64, types []int8) {
 	if where.topic == history.None || len(types) == 0 || last < first {
 		return
@@ -94,8 +95,8 @@ func (c *conn) sharesNoMore(at time.Duration, epoch int32) {
 	c.tap.Sink.Record(e)
 }
 
-// sharesFrom notes that the process asks for records of the partition. Whoever asks for them in a share group is ready: members share partitions, so
-// there is no assignment to wait for.
+// sharesFrom notes that the process asks for records of the partition. Whoever asks for them in a share group is ready:
+// members share partitions, so there is no assignment to wait for.
 func (p *process) sharesFrom(where partition) {
 	if where.topic == history.None {
 		return
@@ -109,8 +110,8 @@ func (p *process) sharesFrom(where partition) {
 	}
 }
 
-// answered notes what became of the acknowledgements, and which records are handed to the client. A ShareFetch that fails as a whole has
-// acknowledged nothing.
+// answered notes what became of the acknowledgements, and which records are handed to the client. A ShareFetch that
+// fails as a whole has acknowledged nothing.
 func (s *shareSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	switch r := response.(type) {
 	case *kmsg.ShareAcknowledgeResponse:

@@ -14,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// shareWords writes share-group events in short form: topic.partition[first-last]×deliveries, and what is acknowledged as what.
+// shareWords writes share-group events in short form: topic.partition[first-last]×deliveries, and what is acknowledged
+// as what.
 func shareWords(events []history.Event) string {
 	var words []string
 	for _, e := range events {

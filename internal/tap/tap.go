@@ -21,8 +21,8 @@ type Upstream struct {
 	NodeID int32
 	// Dial is the address of the link to it (host:port).
 	Dial string
-	// TLS, if set, is how the tap speaks to the broker through the link, while the subject speaks plaintext to the tap. Its ServerName must be the
-	// broker's own host, which the link's address does not tell.
+	// TLS, if set, is how the tap speaks to the broker through the link, while the subject speaks plaintext to the tap.
+	// Its ServerName must be the broker's own host, which the link's address does not tell.
 	TLS *tls.Config
 }
 
@@ -33,15 +33,18 @@ type Config struct {
 	// NextOp returns a new Event.Op on each call; it is safe for concurrent use.
 	NextOp func() int64
 	IDs    *history.IDs
-	// Topics are the run's topics; the index of one is its Event.Topic. What happens to other topics is passed on unobserved.
+	// Topics are the run's topics; the index of one is its Event.Topic. What happens to other topics is passed on
+	// unobserved.
 	Topics    []history.Topic
 	Upstreams []Upstream
 	// Group limits what is observed of consumer groups to this one; "" observes all.
 	Group string
-	// KeepMetadata records the metadata of offset commits (history.KindCommitRequest), for contracts that give it a meaning.
+	// KeepMetadata records the metadata of offset commits (history.KindCommitRequest), for contracts that give it a
+	// meaning.
 	KeepMetadata bool
-	// TopicIDs returns the ids of topics, as far as they have any. It is asked when the subject uses an id that no answer has told the tap, by one
-	// caller at a time. nil lets the tap ask a broker itself, without credentials, which a cluster with authentication does not answer.
+	// TopicIDs returns the ids of topics, as far as they have any. It is asked when the subject uses an id that no
+	// answer has told the tap, by one caller at a time. nil lets the tap ask a broker itself, without credentials,
+	// which a cluster with authentication does not answer.
 	TopicIDs func(ctx context.Context, names []string) (map[string][16]byte, error)
 	Log      zerolog.Logger
 	// Interceptor acts on requests; nil lets all pass.
@@ -84,8 +87,8 @@ func New(config Config) *Tap {
 	}
 }
 
-// Open starts one listener per broker for the instance on 127.0.0.1 and returns their addresses, comma-joined, which is the
-// instance's bootstrap.servers. It fails when the instance is open already or no port can be had.
+// Open starts one listener per broker for the instance on 127.0.0.1 and returns their addresses, comma-joined, which is
+// the instance's bootstrap.servers. It fails when the instance is open already or no port can be had.
 func (t *Tap) Open(number int) (bootstrap string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,9 +117,9 @@ func (t *Tap) Open(number int) (bootstrap string, err error) {
 	return strings.Join(addresses, ","), nil
 }
 
-// BeginRun says that process number run of the instance is about to start: what is seen from now on is its doing. Connections of
-// earlier processes are dropped. It must be called when the earlier process is gone and before the new one starts, else
-// a connection is attributed to the wrong one.
+// BeginRun says that process number run of the instance is about to start: what is seen from now on is its doing.
+// Connections of earlier processes are dropped. It must be called when the earlier process is gone and before the new
+// one starts, else a connection is attributed to the wrong one.
 func (t *Tap) BeginRun(number int, run uint16) {
 	t.mu.Lock()
 	in := t.instance(number)
@@ -133,8 +136,8 @@ func (t *Tap) BeginRun(number int, run uint16) {
 	}
 }
 
-// Fetching returns a channel that is closed once that process has asked for the records of a partition that is assigned to it;
-// without a group protocol, of any partition of an input or retry topic.
+// Fetching returns a channel that is closed once that process has asked for the records of a partition that is assigned
+// to it; without a group protocol, of any partition of an input or retry topic.
 func (t *Tap) Fetching(number int, run uint16) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -107,7 +107,8 @@ func TestSubjectSpeaksPlaintextToATLSCluster(t *testing.T) {
 	}
 }
 
-// Every broker but the right one is refused: whoever sits at the link's address must have a certificate for the broker's host.
+// Every broker but the right one is refused: whoever sits at the link's address must have a certificate for the
+// broker's host.
 func TestBrokersCertificateIsVerified(t *testing.T) {
 	_, stranger := certified(t)
 	for name, wrong := range map[string]func(*tls.Config) *tls.Config{
@@ -152,7 +153,8 @@ func (s *safeText) String() string {
 	return s.text.String()
 }
 
-// A subject authenticates with credentials of its own. The tap has none, looks into no frame that carries them, and asks nobody what to do with it.
+// A subject authenticates with credentials of its own. The tap has none, looks into no frame that carries them, and
+// asks nobody what to do with it.
 func TestSubjectAuthenticatesThroughTheTap(t *testing.T) {
 	const password = "correct horse battery"
 	for name, mechanism := range map[string]kgo.Opt{
@@ -183,7 +185,8 @@ func TestSubjectAuthenticatesThroughTheTap(t *testing.T) {
 	}
 }
 
-// KIP-368: the session ends after a while, and the client authenticates again on the same connection, between its other requests.
+// KIP-368: the session ends after a while, and the client authenticates again on the same connection, between its other
+// requests.
 func TestReauthenticationPasses(t *testing.T) {
 	c, r := secureCluster(t, 1, nil, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "app", "pass"),
 		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1100"}))

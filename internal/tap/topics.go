@@ -21,8 +21,9 @@ type partition struct {
 	number int32
 }
 
-// topics finds the run's topics by name and by id. Ids are learned from the answers that pass by, so a client can hardly use one
-// that the tap has not seen; when it does (a consumer group assignment may come before the metadata) the tap asks for itself.
+// topics finds the run's topics by name and by id. Ids are learned from the answers that pass by, so a client can
+// hardly use one that the tap has not seen; when it does (a consumer group assignment may come before the metadata) the
+// tap asks for itself.
 type topics struct {
 	list   []history.Topic
 	byName map[string]int16

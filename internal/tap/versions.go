@@ -45,8 +45,8 @@ const (
 	codeFetchSessionTopicIDError = 106
 )
 
-// apis says what the tap reads: what kmsg can decode, but for the group protocol of Kafka Streams (KIP-1071), whose members the tap does not follow. A
-// client that is not offered it uses another one, or says that it can't.
+// apis says what the tap reads: what kmsg can decode, but for the group protocol of Kafka Streams (KIP-1071), whose
+// members the tap does not follow. A client that is not offered it uses another one, or says that it can't.
 type apis struct{ max, flexible []int16 }
 
 // newAPIs asks kmsg. Keys are dense: Kafka numbers them one after another; 256 leaves room.
@@ -83,8 +83,8 @@ func (a *apis) isFlexible(key, version int16) bool {
 	return key >= 0 && int(key) < len(a.flexible) && version >= a.flexible[key]
 }
 
-// responseHeader is the length of a response's header: the correlation id and, for flexible versions, tags. The answer to ApiVersions
-// never has tags, as a client reads it before it knows what the broker speaks (KIP-511).
+// responseHeader is the length of a response's header: the correlation id and, for flexible versions, tags. The answer
+// to ApiVersions never has tags, as a client reads it before it knows what the broker speaks (KIP-511).
 func (h header) responseHeader(payload []byte) (int, error) {
 	w := wire{rest: payload}
 	w.int32()
@@ -97,7 +97,8 @@ func (h header) responseHeader(payload []byte) (int, error) {
 	return len(payload) - len(w.rest), nil
 }
 
-// clamp takes out of an ApiVersions response what the tap does not read, so that no client uses it. It returns what it took, in words.
+// clamp takes out of an ApiVersions response what the tap does not read, so that no client uses it. It returns what it
+// took, in words.
 func (a *apis) clamp(response *kmsg.ApiVersionsResponse) (taken []string) {
 	kept := response.ApiKeys[:0]
 	for _, api := range response.ApiKeys {
@@ -116,7 +117,8 @@ func (a *apis) clamp(response *kmsg.ApiVersionsResponse) (taken []string) {
 	return taken
 }
 
-// unsupported is a broker's answer to an ApiVersions request newer than itself: version 0, with the range to retry in (KIP-511).
+// unsupported is a broker's answer to an ApiVersions request newer than itself: version 0, with the range to retry in
+// (KIP-511).
 func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.ErrorCode = codeUnsupportedVersion
@@ -126,7 +128,8 @@ func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
 	return response
 }
 
-// authenticates says whether requests of the API carry credentials. They pass unseen: no interceptor is asked about them, and nothing of them is decoded.
+// authenticates says whether requests of the API carry credentials. They pass unseen: no interceptor is asked about
+// them, and nothing of them is decoded.
 func authenticates(key int16) bool { return key == keySaslHandshake || key == keySaslAuthenticate }
 
 // decodesRequest says whether requests of the API are decoded.
@@ -139,8 +142,8 @@ func decodesRequest(key int16) bool {
 	return false
 }
 
-// decodesResponse says whether responses of the API are decoded: what is observed, and all that can carry a broker's address or
-// a topic's id.
+// decodesResponse says whether responses of the API are decoded: what is observed, and all that can carry a broker's
+// address or a topic's id.
 func decodesResponse(key int16) bool {
 	switch key {
 	case keyMetadata, keyFindCoordinator, keyAPIVersions, keyCreateTopics, keyDescribeQuorum, keyDescribeCluster,

@@ -2,8 +2,8 @@ package tap
 
 import "encoding/binary"
 
-// wire reads Kafka's primitive types from a message. After a read past the end bad is set, rest is empty and every further read
-// gives zero values, so that a caller checks once.
+// wire reads Kafka's primitive types from a message. After a read past the end bad is set, rest is empty and every
+// further read gives zero values, so that a caller checks once.
 type wire struct {
 	rest []byte
 	bad  bool

@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// dialog asks for something before an action. key returns what comes next: itself, another dialog, or nil with the action, or without one if there is
-// none to do.
+// dialog asks for something before an action. key returns what comes next: itself, another dialog, or nil with the
+// action, or without one if there is none to do.
 type dialog interface {
 	key(press tea.KeyPressMsg) (dialog, *Action)
 	paste(text string)

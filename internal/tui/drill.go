@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Drill is what people do by hand while they watch. It is safe for concurrent use; what may not be done is refused with an error for the person who
-// reads it.
+// Drill is what people do by hand while they watch. It is safe for concurrent use; what may not be done is refused with
+// an error for the person who reads it.
 type Drill interface {
 	// State returns what may be seen now.
 	State() State
@@ -87,7 +87,8 @@ const (
 type Action struct {
 	// Name is one of the names of actions.
 	Name string
-	// Fault is the name of what is broken, with the values of its parameters by their names, or the id of what is healed.
+	// Fault is the name of what is broken, with the values of its parameters by their names, or the id of what is
+	// healed.
 	Fault  string
 	Values map[string]string
 	// Instance is which one is killed, paused, resumed or restarted; Count how many there are to be.

@@ -7,8 +7,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// guard ends the view in order when a bug in it panics. Left to the library, a panic would end it without waiting for who reads the keys, and print the
-// stack to a terminal that is still raw. Its methods are called by the program's own loop only.
+// guard ends the view in order when a bug in it panics. Left to the library, a panic would end it without waiting for
+// who reads the keys, and print the stack to a terminal that is still raw. Its methods are called by the program's own
+// loop only.
 type guard struct {
 	tea.Model
 	// err is the panic, with its stack.

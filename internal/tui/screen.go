@@ -75,7 +75,8 @@ func Open(options Options) *Screen {
 // Update shows the snapshot soon. It never waits.
 func (s *Screen) Update(snapshot reports.Snapshot) { s.mail.put(snapshot) }
 
-// Around returns a writer for log lines that would tear the screen: they are shown on it, and go to w when it is closed.
+// Around returns a writer for log lines that would tear the screen: they are shown on it, and go to w when it is
+// closed.
 func (s *Screen) Around(w io.Writer) io.Writer { return &logs{mail: s.mail, to: w, closed: s.ended} }
 
 // Done gives the terminal back and writes what was logged meanwhile. Further calls do nothing.

@@ -54,7 +54,8 @@ func (r *reading) String() string {
 	return r.text.String()
 }
 
-// What is logged while there is a screen comes out when it is closed, in its order, and nothing of it is lost; later lines go straight through.
+// What is logged while there is a screen comes out when it is closed, in its order, and nothing of it is lost; later
+// lines go straight through.
 func TestLogsWait(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	screen, out := opened(t, nil)

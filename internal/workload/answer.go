@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// decide returns the planned outcome of the k-th attempt of a record (k from 1; attempts answered by a fault don't count). A record
-// that was replayed and fails again goes on as it was planned at first.
+// decide returns the planned outcome of the k-th attempt of a record (k from 1; attempts answered by a fault don't
+// count). A record that was replayed and fails again goes on as it was planned at first.
 func decide(record *plan.Record, k int32, replayed bool) history.Outcome {
 	if replayed && record.Healed && !record.FailsAgain {
 		return history.OutcomeSuccess
@@ -77,7 +77,8 @@ type failed struct {
 	class, text string
 }
 
-// failures are the answers to the outcomes that are none. Each has a text that no other has part of, so that whoever quotes it names the outcome.
+// failures are the answers to the outcomes that are none. Each has a text that no other has part of, so that whoever
+// quotes it names the outcome.
 func failures() map[history.Outcome]failed {
 	return map[history.Outcome]failed{
 		history.OutcomeTransient:   {fasthttp.StatusServiceUnavailable, "transient", "the stock service is overloaded"},
@@ -100,8 +101,8 @@ func Quoted(texts ...string) []history.Outcome {
 	return quoted
 }
 
-// retryIn asks the client to wait. The header has whole seconds (RFC 9110, 10.2.3): rounded up, so that a client that waits as told never
-// comes early.
+// retryIn asks the client to wait. The header has whole seconds (RFC 9110, 10.2.3): rounded up, so that a client that
+// waits as told never comes early.
 func (a *answer) retryIn(wait time.Duration) {
 	seconds := (wait + time.Second - 1) / time.Second
 	a.retryAfter, a.waits = strconv.FormatInt(int64(seconds), 10), seconds*time.Second

@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// BenchmarkOracle measures one attempt as a subject makes it, client included: the client is bare bytes on a connection, so most
-// of it is the oracle and the kernel.
+// BenchmarkOracle measures one attempt as a subject makes it, client included: the client is bare bytes on a
+// connection, so most of it is the oracle and the kernel.
 func BenchmarkOracle(b *testing.B) {
 	ids := history.NewIDs("run")
 	oracle, err := NewOracle(OracleConfig{
@@ -34,8 +34,8 @@ func BenchmarkOracle(b *testing.B) {
 	post(b, oracle.Addr(0), request)
 }
 
-// BenchmarkNetHTTP is the same request answered by net/http, with nothing noted and nothing looked up: what the choice of the
-// oracle's server was measured against.
+// BenchmarkNetHTTP is the same request answered by net/http, with nothing noted and nothing looked up: what the choice
+// of the oracle's server was measured against.
 func BenchmarkNetHTTP(b *testing.B) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

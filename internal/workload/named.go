@@ -1,6 +1,7 @@
 package workload
 
-// Headers that a subject's records must carry, with values that differ from record to record and yet follow from the plan's seed.
+// Headers that a subject's records must carry, with values that differ from record to record and yet follow from the
+// plan's seed.
 
 import (
 	"encoding/binary"

@@ -34,7 +34,8 @@ func oddHeaders(seq int32, names []string) []kgo.RecordHeader {
 	return headers
 }
 
-// OddHeaders adds the names of odd headers to those that are kept; further ones are those that the dead letters' envelope has, too.
+// OddHeaders adds the names of odd headers to those that are kept; further ones are those that the dead letters'
+// envelope has, too.
 func OddHeaders(kept func(name string) bool, further []string) func(name string) bool {
 	names := append([]string{oddBytes, oddNull, oddEmpty, oddTwice}, further...)
 	return func(name string) bool { return slices.Contains(names, name) || kept(name) }

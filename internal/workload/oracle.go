@@ -1,10 +1,11 @@
 package workload
 
-// The oracle: the downstream that the subject calls once per attempt. One listener per subject instance, so that an attempt is
-// attributed by the address it came to, never by what the subject says of itself.
+// The oracle: the downstream that the subject calls once per attempt. One listener per subject instance, so that an
+// attempt is attributed by the address it came to, never by what the subject says of itself.
 //
-// The stamps err towards the subject. An attempt starts when its request has been read completely and ends before its answer is
-// written, so the gap between two attempts as measured here is never shorter than the wait the subject really made:
+// The stamps err towards the subject. An attempt starts when its request has been read completely and ends before its
+// answer is written, so the gap between two attempts as measured here is never shorter than the wait the subject really
+// made:
 //
 //	subject:  ── send k ───────────── read answer ── wait ── send k+1 ─────────
 //	oracle:          ── start k ── end k ── write ───────────────── start k+1 ──
@@ -70,7 +71,8 @@ type Oracle struct {
 	conns map[*attemptConn]struct{}
 }
 
-// recordState is what the oracle knows of a record: all its attempts, those that the plan counts, and whether it was replayed.
+// recordState is what the oracle knows of a record: all its attempts, those that the plan counts, and whether it was
+// replayed.
 type recordState struct {
 	all, planned atomic.Int32
 	replayed     atomic.Bool
@@ -138,7 +140,8 @@ func (o *Oracle) SetRun(instance int, run uint16) {
 	o.instances[instance-o.cfg.First].run.Store(uint32(run))
 }
 
-// SetReplayed says that a record's dead letter is about to be replayed: from now on it succeeds if it is planned as healed.
+// SetReplayed says that a record's dead letter is about to be replayed: from now on it succeeds if it is planned as
+// healed.
 func (o *Oracle) SetReplayed(record int32) {
 	if record >= 0 && int(record) < len(o.records) {
 		o.records[record].replayed.Store(true)
@@ -239,7 +242,8 @@ func (o *Oracle) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// refuse answers what is no attempt. (The server's own way would reset the response, and with it the choice against the Date header.)
+// refuse answers what is no attempt. (The server's own way would reset the response, and with it the choice against the
+// Date header.)
 func refuse(ctx *fasthttp.RequestCtx, status int, body string) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
@@ -268,8 +272,8 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	ctx.Response.SetBodyRaw(answer.body)
 }
 
-// conclude waits as long as the attempt is to wait, notes its end, and returns what it is answered and how the wait ended. told: the
-// answer can tell how long to wait before the next attempt.
+// conclude waits as long as the attempt is to wait, notes its end, and returns what it is answered and how the wait
+// ended. told: the answer can tell how long to wait before the next attempt.
 func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answer, waited) {
 	event.Kind = history.KindAttemptEnd
 	outcome, ended := o.outcome(client, event)
@@ -290,8 +294,8 @@ func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answ
 	return answer, ended
 }
 
-// patient is a client that waits for its answer. wait waits for limit (0: as long as it takes), until ctx ends, or until the client goes away; over reports
-// whether it is known to have gone.
+// patient is a client that waits for its answer. wait waits for limit (0: as long as it takes), until ctx ends, or
+// until the client goes away; over reports whether it is known to have gone.
 type patient interface {
 	wait(ctx context.Context, limit time.Duration) waited
 	over() bool
@@ -304,8 +308,9 @@ func (o *Oracle) identify(body []byte, event *history.Event) {
 	}
 }
 
-// outcome waits as long as the attempt is to wait, and returns what it is answered and how the wait ended. A client that goes away before its answer
-// gets none, and neither does one whose connection was closed here: that is OutcomeTimeout, whatever it would have been.
+// outcome waits as long as the attempt is to wait, and returns what it is answered and how the wait ended. A client
+// that goes away before its answer gets none, and neither does one whose connection was closed here: that is
+// OutcomeTimeout, whatever it would have been.
 func (o *Oracle) outcome(client patient, event *history.Event) (ruling, waited) {
 	if event.Record == history.None {
 		return ruling{outcome: history.OutcomeUnknownID}, elapsed

@@ -1,12 +1,13 @@
 package workload
 
-// What faults change in the oracle's answers. Any number of changes may be in force; those that make attempts wait all have their say,
-// of those that answer in the plan's place the first one that wants to, of those that dress error texts the first.
+// What faults change in the oracle's answers. Any number of changes may be in force; those that make attempts wait all
+// have their say, of those that answer in the plan's place the first one that wants to, of those that dress error texts
+// the first.
 //
 //	read ── start ── slow, slow … ── answer by a change, or as planned ── (hang) ── end ── write
 //
-// What an attempt is answered is decided after its wait, so a client that went away in the meantime has used up no planned failure, and a
-// fault that began in the meantime holds for it.
+// What an attempt is answered is decided after its wait, so a client that went away in the meantime has used up no
+// planned failure, and a fault that began in the meantime holds for it.
 
 import (
 	"context"
@@ -20,7 +21,8 @@ import (
 
 // change is one thing that a fault changes: exactly one of answer, slow and texts is set.
 type change struct {
-	// answer returns what an attempt is answered, OutcomeNone for what is planned, and the wait that a rate-limited answer asks for.
+	// answer returns what an attempt is answered, OutcomeNone for what is planned, and the wait that a rate-limited
+	// answer asks for.
 	answer func(record, attempt int32) (history.Outcome, time.Duration)
 	slow   time.Duration
 	texts  map[history.Outcome]answer
@@ -30,25 +32,25 @@ type change struct {
 	ctx context.Context
 }
 
-// Answer makes rule answer attempts in the plan's place until end is called. It is asked about every attempt of a known record, the attempt-th
-// that the oracle sees of it (from 1), and returns the outcome, and for OutcomeRateLimited the wait to ask for, which is rounded up to whole
-// seconds; OutcomeNone leaves the attempt to the rules that were added later, and then to the plan. It is called concurrently. An attempt answered by a
-// rule uses up no planned failure.
+// Answer makes rule answer attempts in the plan's place until end is called. It is asked about every attempt of a known
+// record, the attempt-th that the oracle sees of it (from 1), and returns the outcome, and for OutcomeRateLimited the
+// wait to ask for, which is rounded up to whole seconds; OutcomeNone leaves the attempt to the rules that were added
+// later, and then to the plan. It is called concurrently. An attempt answered by a rule uses up no planned failure.
 //
-// OutcomeTimeout leaves the attempt without an answer until its client goes away; end closes the connections of those that still
-// wait, without an answer.
+// OutcomeTimeout leaves the attempt without an answer until its client goes away; end closes the connections of those
+// that still wait, without an answer.
 func (o *Oracle) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func()) {
 	return o.change(&change{answer: rule})
 }
 
-// Slow makes every attempt of a known record wait before it is answered, until end is called; those that still wait are then answered at once. seen
-// is called, concurrently, for every attempt that waits.
+// Slow makes every attempt of a known record wait before it is answered, until end is called; those that still wait are
+// then answered at once. seen is called, concurrently, for every attempt that waits.
 func (o *Oracle) Slow(by time.Duration, seen func()) (end func()) {
 	return o.change(&change{slow: by, seen: seen})
 }
 
-// ErrorText makes failures say something else until end is called: plain, non-ascii, long, hostile or outage. seen is called, concurrently, for every
-// failure that says so.
+// ErrorText makes failures say something else until end is called: plain, non-ascii, long, hostile or outage. seen is
+// called, concurrently, for every failure that says so.
 func (o *Oracle) ErrorText(kind string, seen func()) (end func(), err error) {
 	texts, err := newAnswers(kind, o.cfg.Plan.RetryAfter)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// attemptConn is a subject's connection: whose it is was settled when it was accepted, so a late request of a process that has ended
-// is never counted for its successor.
+// attemptConn is a subject's connection: whose it is was settled when it was accepted, so a late request of a process
+// that has ended is never counted for its successor.
 type attemptConn struct {
 	*net.TCPConn
 	instance int16
@@ -42,8 +42,8 @@ const (
 	unusable
 )
 
-// wait waits for limit (0: as long as it takes), until ctx ends, or until the client closes the connection. Nothing else reads the connection
-// while its request is being handled; what a pipelining client sends meanwhile is kept.
+// wait waits for limit (0: as long as it takes), until ctx ends, or until the client closes the connection. Nothing
+// else reads the connection while its request is being handled; what a pipelining client sends meanwhile is kept.
 func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	var until time.Time
 	if limit > 0 {
@@ -52,8 +52,8 @@ func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	if c.SetReadDeadline(until) != nil {
 		return unusable
 	}
-	// Calling the wait off is a deadline in the past. It must have been set before the deadline is taken back, or the next request
-	// would run into it.
+	// Calling the wait off is a deadline in the past. It must have been set before the deadline is taken back, or the
+	// next request would run into it.
 	set := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_ = c.SetReadDeadline(time.Unix(1, 0))

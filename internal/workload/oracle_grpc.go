@@ -11,7 +11,8 @@ package workload
 //	reset       the connection is reset (the caller sees UNAVAILABLE)
 //	no id       NOT_FOUND: the harness's own answer
 //
-// An attempt starts when its request has been read and decoded and ends before its answer is handed to gRPC, which writes it then.
+// An attempt starts when its request has been read and decoded and ends before its answer is handed to gRPC, which
+// writes it then.
 
 import (
 	"context"
@@ -132,7 +133,8 @@ func (s rpcServer) ProcessData(ctx context.Context, request *pipestream.ProcessD
 	o.cfg.Sink.Record(event)
 	answer, ended := o.conclude(rpcCall{ctx}, &event, false)
 	if ended == gone {
-		// The deadline is over here, too, perhaps a moment before the caller notices: then this is what it hears, and not that the module gave up.
+		// The deadline is over here, too, perhaps a moment before the caller notices: then this is what it hears, and
+		// not that the module gave up.
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	if answer.status == 0 {

@@ -106,7 +106,8 @@ func (m *module) unknown() error {
 	return err
 }
 
-// TestAModuleThatHangsAnswersNothing: the caller's deadline ends the attempt, which is noted as one whose client had gone.
+// TestAModuleThatHangsAnswersNothing: the caller's deadline ends the attempt, which is noted as one whose client had
+// gone.
 func TestAModuleThatHangsAnswersNothing(t *testing.T) {
 	m := newModule(t, plan.Record{Outcome: history.OutcomeTimeout, Failures: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -123,7 +124,8 @@ func TestAModuleThatHangsAnswersNothing(t *testing.T) {
 	}
 }
 
-// TestFaultsChangeAModulesAnswers: an outage answers in the plan's place; what a hang holds is let go, without an answer, when it ends.
+// TestFaultsChangeAModulesAnswers: an outage answers in the plan's place; what a hang holds is let go, without an
+// answer, when it ends.
 func TestFaultsChangeAModulesAnswers(t *testing.T) {
 	m := newModule(t, plan.Record{Outcome: history.OutcomeSuccess})
 	end := m.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeTransient, 0 })

@@ -327,7 +327,8 @@ func TestOracleRefusesWhatIsNoAttempt(t *testing.T) {
 	}
 }
 
-// An id is found in what consumers make of a value: chunked bodies, large bodies, base64 is the business of history.IDs.
+// An id is found in what consumers make of a value: chunked bodies, large bodies, base64 is the business of
+// history.IDs.
 func TestOracleReadsWholeBodies(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 3)})
 	large := strings.Repeat("x", 1<<20) + b.ids.Token(1)

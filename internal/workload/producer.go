@@ -1,7 +1,8 @@
 package workload
 
-// The producer: sends the planned records at their planned times and notes what the broker said. It talks to the brokers
-// directly, around every fault but those of the brokers themselves, because it is the subject that is under test.
+// The producer: sends the planned records at their planned times and notes what the broker said. It talks to the
+// brokers directly, around every fault but those of the brokers themselves, because it is the subject that is under
+// test.
 
 import (
 	"context"
@@ -17,17 +18,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// deliveryTimeout bounds how long a record is tried: longer than any planned outage of a broker, so that a record that was promised
-// to the subject reaches it.
+// deliveryTimeout bounds how long a record is tried: longer than any planned outage of a broker, so that a record that
+// was promised to the subject reaches it.
 const deliveryTimeout = time.Minute
 
-// maxBatch is the largest batch that brokers take by default (max.message.bytes is 1 MiB and the 12 bytes of a batch's offset and
-// length); the client's own default is below that, and the largest records of a plan would not fit.
+// maxBatch is the largest batch that brokers take by default (max.message.bytes is 1 MiB and the 12 bytes of a batch's
+// offset and length); the client's own default is below that, and the largest records of a plan would not fit.
 const maxBatch = 1<<20 + 12
 
 // ProducerConfig is what a producer needs.
 type ProducerConfig struct {
-	// Client says how to reach the brokers, without any proxy in front: their addresses, and what a secured cluster wants.
+	// Client says how to reach the brokers, without any proxy in front: their addresses, and what a secured cluster
+	// wants.
 	Client []kgo.Opt
 	// Inputs are the input topics, at least one: records are dealt to them in turn.
 	Inputs []Input
@@ -95,8 +97,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept}, nil
 }
 
-// Run hands every record that is due over at its time, counted from base on the run's clock, and returns after the last one, or with
-// ctx's error. It must be called once. The spare ones are Extend's.
+// Run hands every record that is due over at its time, counted from base on the run's clock, and returns after the last
+// one, or with ctx's error. It must be called once. The spare ones are Extend's.
 func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 	p.base = base
 	records := p.cfg.Plan.Records[:p.cfg.Plan.Due()]
@@ -123,8 +125,8 @@ func (p *Producer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Counts returns how many records were handed over, acknowledged, given up, and handed over more than LateAfter too late. It is
-// safe for concurrent use.
+// Counts returns how many records were handed over, acknowledged, given up, and handed over more than LateAfter too
+// late. It is safe for concurrent use.
 func (p *Producer) Counts() (sent, acked, failed, late int64) {
 	return p.sent.Load(), p.acked.Load(), p.failed.Load(), p.late.Load()
 }
@@ -184,7 +186,8 @@ func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {
 	p.cfg.Sink.Record(event)
 }
 
-// errorCode returns Kafka's code of err; what Kafka has no code for (a timeout, a closed client) is UNKNOWN_SERVER_ERROR, -1.
+// errorCode returns Kafka's code of err; what Kafka has no code for (a timeout, a closed client) is
+// UNKNOWN_SERVER_ERROR, -1.
 func errorCode(err error) int16 {
 	var kafka *kerr.Error
 	if errors.As(err, &kafka) && kafka.Code != 0 {

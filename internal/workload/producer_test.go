@@ -94,8 +94,8 @@ func TestProducerSendsThePlan(t *testing.T) {
 	}
 }
 
-// TestProducerSendsOddValues: null values, garbage and the largest records that a scenario can ask for reach the topic whole, also several
-// at one instant, past the broker's own limit for a batch.
+// TestProducerSendsOddValues: null values, garbage and the largest records that a scenario can ask for reach the topic
+// whole, also several at one instant, past the broker's own limit for a batch.
 func TestProducerSendsOddValues(t *testing.T) {
 	cluster := startKafka(t)
 	p, sink, clock := &plan.Plan{Seed: 5}, &events{}, history.NewClock()

@@ -1,7 +1,7 @@
 package workload
 
-// What a record of the workload looks like: its key, value and headers, built without garbage per record, and the hashes by
-// which it is recognised again.
+// What a record of the workload looks like: its key, value and headers, built without garbage per record, and the
+// hashes by which it is recognised again.
 
 import (
 	"bytes"
@@ -25,11 +25,12 @@ const headerPrefix = "trace-"
 // padding is what values are filled up with; a value takes as much of it as it needs, over and over.
 const padding = "the quick brown fox jumps over the lazy dog 0123456789 THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG "
 
-// slabSize is how much is allocated at once for keys, values and headers; a slab is freed when all of its records are acknowledged.
+// slabSize is how much is allocated at once for keys, values and headers; a slab is freed when all of its records are
+// acknowledged.
 const slabSize = 64 << 10
 
-// OriginalHeaders returns what tells the headers that the workload gave a record with this many extra ones, and with those of these names, from
-// those that were added to a copy of it later.
+// OriginalHeaders returns what tells the headers that the workload gave a record with this many extra ones, and with
+// those of these names, from those that were added to a copy of it later.
 func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
 	return func(name string) bool {
 		if name == history.IDHeader || slices.ContainsFunc(named, func(one NamedHeader) bool { return one.Name == name }) {
@@ -41,9 +42,9 @@ func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
 	}
 }
 
-// HashHeaders returns a hash of the headers that keep wants: of their names and values, and of their order among headers of one
-// name. The order of different names does not matter, because clients that keep headers in a map lose it and no promise is
-// broken by that. A null value is another than an empty one. No headers hash to 0.
+// HashHeaders returns a hash of the headers that keep wants: of their names and values, and of their order among
+// headers of one name. The order of different names does not matter, because clients that keep headers in a map lose it
+// and no promise is broken by that. A null value is another than an empty one. No headers hash to 0.
 func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64 {
 	var sum uint64
 	for i := range headers {
@@ -140,7 +141,8 @@ const (
 	smallestValue = 128
 )
 
-// appendValue appends the record's JSON, filled up to the planned size (without padding it is shorter than smallestValue).
+// appendValue appends the record's JSON, filled up to the planned size (without padding it is shorter than
+// smallestValue).
 func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentAt time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, `{"id":"`...)
@@ -166,8 +168,9 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 	return append(dst, end...)
 }
 
-// AsWritten returns a value as the workload wrote it, of one that was since decoded as JSON and encoded again: without space between its tokens, its fields in the order
-// that they had. What is no value of a record's, and null, is returned as it is.
+// AsWritten returns a value as the workload wrote it, of one that was since decoded as JSON and encoded again: without
+// space between its tokens, its fields in the order that they had. What is no value of a record's, and null, is
+// returned as it is.
 func AsWritten(value []byte) []byte {
 	var fields struct {
 		ID     *string      `json:"id"`
@@ -191,9 +194,9 @@ func AsWritten(value []byte) []byte {
 // garbageGap is the distance of the bytes in garbage that can't be part of any text.
 const garbageGap = 8
 
-// appendGarbage appends so many bytes that are no message: random ones (splitmix64, from the plan's seed and the record's number), of which
-// every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id or its base64 form, so that no run of eight is free
-// of them: an id is longer.
+// appendGarbage appends so many bytes that are no message: random ones (splitmix64, from the plan's seed and the
+// record's number), of which every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id or
+// its base64 form, so that no run of eight is free of them: an id is longer.
 func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	state := b.seed ^ uint64(uint32(seq))*0xd1342543de82ef95
 	for i := 0; i < size; i += garbageGap {
@@ -209,8 +212,8 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	return dst
 }
 
-// appendHeader appends the value of header i of record seq: the id, and for the extra ones a text that differs from record to
-// record and from header to header.
+// appendHeader appends the value of header i of record seq: the id, and for the extra ones a text that differs from
+// record to record and from header to header.
 func (b *builder) appendHeader(dst []byte, i int, seq int32) []byte {
 	if i == 0 {
 		return b.ids.Append(dst, seq)

@@ -16,7 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// TestAsWritten: a value that went through a JSON library comes back as it was, whatever the library made of it; anything else stays as it is.
+// TestAsWritten: a value that went through a JSON library comes back as it was, whatever the library made of it;
+// anything else stays as it is.
 func TestAsWritten(t *testing.T) {
 	ids := history.NewIDs("run")
 	for _, key := range []int32{history.None, 7} {

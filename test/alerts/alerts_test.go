@@ -1,5 +1,5 @@
-// Package alerts evaluates the shipped alert rules, as they are in the file, with Prometheus' own engine against what the collector really shows. It is a
-// module of its own because Prometheus is large.
+// Package alerts evaluates the shipped alert rules, as they are in the file, with Prometheus' own engine against what
+// the collector really shows. It is a module of its own because Prometheus is large.
 package alerts
 
 import (

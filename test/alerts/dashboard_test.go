@@ -119,7 +119,8 @@ func scraped(t *testing.T, families map[string]*dto.MetricFamily) (db *tsdb.DB, 
 	return db, now
 }
 
-// Every query of the dashboard is one, asks for what there is, and gets an answer; and everything that is shown of a run is on the dashboard.
+// Every query of the dashboard is one, asks for what there is, and gets an answer; and everything that is shown of a
+// run is on the dashboard.
 func TestDashboard(t *testing.T) {
 	families := page(t)
 	db, now := scraped(t, families)

@@ -64,7 +64,8 @@ func (w *wireClient) receive() ([]byte, error) {
 	return payload, err
 }
 
-// names says whether a message holds the host and port as Kafka writes them: the port is four bytes, in DescribeQuorum two.
+// names says whether a message holds the host and port as Kafka writes them: the port is four bytes, in DescribeQuorum
+// two.
 func names(message []byte, key int16, port int) bool {
 	host := []byte("127.0.0.1")
 	if key == kmsg.DescribeQuorum.Int16() {
@@ -73,8 +74,8 @@ func names(message []byte, key int16, port int) bool {
 	return bytes.Contains(message, binary.BigEndian.AppendUint32(host, uint32(port)))
 }
 
-// askedForAddresses are requests whose answers name brokers. Partition 0 is led by the first broker: another refuses a Produce to it and says who leads, as it
-// does for a Fetch in a leader epoch of the past.
+// askedForAddresses are requests whose answers name brokers. Partition 0 is led by the first broker: another refuses a
+// Produce to it and says who leads, as it does for a Fetch in a leader epoch of the past.
 func (r *rig) askedForAddresses(id [16]byte) []kmsg.Request {
 	metadata := kmsg.NewPtrMetadataRequest()
 	group, several := kmsg.NewPtrFindCoordinatorRequest(), kmsg.NewPtrFindCoordinatorRequest()
@@ -126,7 +127,8 @@ func (w *wireClient) versions() map[int16][2]int16 {
 	return found
 }
 
-// TestAnswersNameTheTapAlone asks a real broker for addresses in every version that a client may use, and looks at the bytes.
+// TestAnswersNameTheTapAlone asks a real broker for addresses in every version that a client may use, and looks at the
+// bytes.
 func TestAnswersNameTheTapAlone(t *testing.T) {
 	r := startCluster(t).newRig(t)
 	// Afterwards no partition is in its first leader epoch any more, and partition 0 is led by the first broker.
@@ -177,7 +179,8 @@ func TestAnswersNameTheTapAlone(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeDecoded: clients are told of nothing that the tap could not decode, and one that uses it all the same is refused with a closed connection.
+// TestWhatCannotBeDecoded: clients are told of nothing that the tap could not decode, and one that uses it all the same
+// is refused with a closed connection.
 func TestWhatCannotBeDecoded(t *testing.T) {
 	r := startCluster(t).newRig(t)
 	for key, versions := range r.wire(t, 1).versions() {

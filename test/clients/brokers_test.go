@@ -57,7 +57,8 @@ func (k kafka) compile(t *testing.T, source string) string {
 	return folder
 }
 
-// cluster is three brokers of Apache Kafka on loopback. Clients have a listener of their own, so that its connections are theirs alone.
+// cluster is three brokers of Apache Kafka on loopback. Clients have a listener of their own, so that its connections
+// are theirs alone.
 type cluster struct {
 	kafka
 	running   *process.Kafka

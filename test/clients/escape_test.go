@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// watch looks again and again at the system's list of TCP connections and finds those of a client's process. One that leads to a broker's client port
-// goes around the tap.
+// watch looks again and again at the system's list of TCP connections and finds those of a client's process. One that
+// leads to a broker's client port goes around the tap.
 type watch struct {
 	brokers map[int]bool
 	client  int // its process id

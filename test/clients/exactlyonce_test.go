@@ -22,9 +22,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// exactlyOnce is a consumer that processes a record by asking the oracle, and dead-letters what fails: dead letters and offsets in one transaction
-// (KIP-447). Each third transaction is aborted after everything in it was written. With leaky, dead letters are written outside of the
-// transaction, after its end: the bug to be found.
+// exactlyOnce is a consumer that processes a record by asking the oracle, and dead-letters what fails: dead letters and
+// offsets in one transaction (KIP-447). Each third transaction is aborted after everything in it was written. With
+// leaky, dead letters are written outside of the transaction, after its end: the bug to be found.
 func (j job) exactlyOnce(ctx context.Context, leaky bool) error {
 	session, err := kgo.NewGroupTransactSession(append(j.options(), kgo.TransactionalID(j.group),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
@@ -174,7 +174,8 @@ func (r *rig) workload(t *testing.T, from, to int) {
 	}
 }
 
-// audit reads the topics to their ends, as readers see them that do not want what was aborted, and the committed offsets.
+// audit reads the topics to their ends, as readers see them that do not want what was aborted, and the committed
+// offsets.
 func (r *rig) audit(t *testing.T) {
 	t.Helper()
 	committed, err := r.admin.FetchOffsets(within(t), r.group)
@@ -217,7 +218,8 @@ func (r *rig) header(n int) history.Header {
 	}
 }
 
-// judge runs the exactly-once consumer, or its leaky form, over n records while leaders move, and judges what was observed.
+// judge runs the exactly-once consumer, or its leaky form, over n records while leaders move, and judges what was
+// observed.
 func (r *rig) judge(t *testing.T, mode string, n int) *assertions.Verdict {
 	t.Helper()
 	server := httptest.NewServer(&oracle{rig: r, tries: map[int32]int32{}})
@@ -279,7 +281,8 @@ func TestExactlyOnce(t *testing.T) {
 	})
 }
 
-// expectTransactions: what the tap saw of transactions is what the broker made of them. Each ends once, and the next one has a newer epoch (KIP-890).
+// expectTransactions: what the tap saw of transactions is what the broker made of them. Each ends once, and the next
+// one has a newer epoch (KIP-890).
 func (r *rig) expectTransactions(t *testing.T) {
 	t.Helper()
 	ends, commits, aborts, last := map[int64]bool{}, 0, 0, history.Event{ProducerEpoch: history.None}

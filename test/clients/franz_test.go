@@ -137,7 +137,8 @@ func (j job) copyOnce(ctx context.Context) error {
 	return nil
 }
 
-// metadataAge bounds how long a client of a share group goes by leaders that are none any more: what it is told of a move may be lost with a connection.
+// metadataAge bounds how long a client of a share group goes by leaders that are none any more: what it is told of a
+// move may be lost with a connection.
 const metadataAge = 5 * time.Second
 
 func (j job) shareOptions() []kgo.Opt {
@@ -147,7 +148,8 @@ func (j job) shareOptions() []kgo.Opt {
 	}
 }
 
-// share copies as a member of a share group: each seventh record is released at its first delivery, each eleventh is rejected once it is copied.
+// share copies as a member of a share group: each seventh record is released at its first delivery, each eleventh is
+// rejected once it is copied.
 func (j job) share(ctx context.Context) error {
 	client, err := kgo.NewClient(j.shareOptions()...)
 	if err != nil {

@@ -98,7 +98,8 @@ func (s *spoken) String() string {
 	return strings.Join(words, ", ")
 }
 
-// rig is a tap with one instance before the brokers, the topics of one client's test, and the test's own way to the cluster.
+// rig is a tap with one instance before the brokers, the topics of one client's test, and the test's own way to the
+// cluster.
 type rig struct {
 	*cluster
 	tap           *tap.Tap
@@ -303,7 +304,8 @@ func (p *program) succeed(t *testing.T, meanwhile func(*testing.T)) {
 // records are how many every client takes from the input and writes to the output.
 const records = 300
 
-// exercise feeds a client in three parts while leaders move and a broker is restarted, and holds the tap to its promises.
+// exercise feeds a client in three parts while leaders move and a broker is restarted, and holds the tap to its
+// promises.
 func (r *rig) exercise(t *testing.T, command *exec.Cmd) {
 	t.Helper()
 	client := run(t, command)

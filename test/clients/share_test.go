@@ -10,12 +10,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// beginEarly makes the share group begin at the start of its topics, not at their ends. It returns when every broker knows: one that leads a
-// partition and has not heard of it lets the group begin behind what is there, and the client would wait for those records for ever.
+// beginEarly makes the share group begin at the start of its topics, not at their ends. It returns when every broker
+// knows: one that leads a partition and has not heard of it lets the group begin behind what is there, and the client
+// would wait for those records for ever.
 func (r *rig) beginEarly(t *testing.T) {
 	t.Helper()
 	const key = "share.auto.offset.reset"
-	// What was handed out with an answer that was lost comes back when its lock runs out: 15 s is the least that brokers allow, 30 s the default.
+	// What was handed out with an answer that was lost comes back when its lock runs out: 15 s is the least that
+	// brokers allow, 30 s the default.
 	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{key: "earliest", "share.record.lock.duration.ms": "15000"})
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	resource := kmsg.NewDescribeConfigsRequestResource()
@@ -46,8 +48,8 @@ type place struct {
 type told struct {
 	counts []int32 // delivery counts
 	acks   []int32 // acknowledgements that the broker took
-	// after counts deliveries that follow an acknowledgement which should have been the last. The broker promises at-least-once (KIP-932): while
-	// the leader of a partition changes it may forget one.
+	// after counts deliveries that follow an acknowledgement which should have been the last. The broker promises
+	// at-least-once (KIP-932): while the leader of a partition changes it may forget one.
 	after int
 }
 
@@ -73,7 +75,8 @@ func (r *rig) shareStories() map[place]*told {
 	return found
 }
 
-// showUnfinished tells, when a test has failed, what the tap saw of those offsets that nobody accepted or rejected, and of what the client asks for.
+// showUnfinished tells, when a test has failed, what the tap saw of those offsets that nobody accepted or rejected, and
+// of what the client asks for.
 func (r *rig) showUnfinished(t *testing.T) {
 	if !t.Failed() {
 		return
@@ -102,7 +105,8 @@ func (r *rig) showUnfinished(t *testing.T) {
 	}
 }
 
-// expectShareGroup: each record was handed out, with delivery counts that grow, and was acknowledged as the client says it was.
+// expectShareGroup: each record was handed out, with delivery counts that grow, and was acknowledged as the client says
+// it was.
 func (r *rig) expectShareGroup(t *testing.T) {
 	t.Helper()
 	stories := r.shareStories()

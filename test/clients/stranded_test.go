@@ -18,7 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/tap"
 )
 
-// A member of a share group may lose a partition for good by a bug of franz-go v1.22.2, without anything lost on the way:
+// A member of a share group may lose a partition for good by a bug of franz-go v1.22.2, without anything lost on the
+// way:
 //
 //   - It has records of a partition in hand, and the partition's leader goes to another broker and back. The broker has forgotten by then to whom it
 //     gave them, and refuses the ShareAcknowledge for the partition with UNKNOWN_TOPIC_OR_PARTITION; or it has handed some of them out again, and
@@ -29,8 +30,9 @@ import (
 //     else. A broker 0, where there is one, would say who leads. Ours are 1, 2 and 3.
 //   - Each later Metadata names the leader that franz-go has already heard of, so it changes nothing. Only another leader or epoch does.
 //
-// So the situation is told from what the client says, and the partition gets yet another leader. All that is asked of the tap and of the client is asked
-// as ever: it is the same member, and it must get and acknowledge every record. TestFranzGo/stranded makes the situation on purpose.
+// So the situation is told from what the client says, and the partition gets yet another leader. All that is asked of
+// the tap and of the client is asked as ever: it is the same member, and it must get and acknowledge every record.
+// TestFranzGo/stranded makes the situation on purpose.
 
 // leaderless says whether an answer with the error code names no leader.
 func leaderless(code int16) bool {
@@ -40,11 +42,13 @@ func leaderless(code int16) bool {
 const (
 	// lookups is how often a stranded client has asked for the leaders since it last asked for the partition.
 	lookups = 3
-	// idle is how long it has neither written nor asked for the partition: one that works on what it has asks for no more meanwhile.
+	// idle is how long it has neither written nor asked for the partition: one that works on what it has asks for no
+	// more meanwhile.
 	idle = 2 * metadataAge
 )
 
-// asked is what the member of a share group asks the brokers for: each remembers what a share session (KIP-932) is about, requests name only changes.
+// asked is what the member of a share group asks the brokers for: each remembers what a share session (KIP-932) is
+// about, requests name only changes.
 type asked struct {
 	now func() time.Duration
 
@@ -114,7 +118,8 @@ func (a *asked) afresh() {
 	}
 }
 
-// ofNobody returns the partitions that the client asks no broker for, though it has nothing else to do and knows who leads.
+// ofNobody returns the partitions that the client asks no broker for, though it has nothing else to do and knows who
+// leads.
 func (a *asked) ofNobody() (found []int32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,7 +155,8 @@ func (a *asked) String() string {
 	return all.String()
 }
 
-// stranded returns the partitions of the input that franz-go asks nobody for, and of which the last acknowledgement was refused without a leader.
+// stranded returns the partitions of the input that franz-go asks nobody for, and of which the last acknowledgement was
+// refused without a leader.
 func (r *rig) stranded() (found []int32) {
 	last := map[int32]int16{}
 	for _, e := range r.events.of(history.KindShareAckResponse) {
@@ -224,8 +230,9 @@ func TestAskedOfNobody(t *testing.T) {
 	}
 }
 
-// strand makes the situation, through the tap: the leader of partition 0 goes and comes back while the client has records of it in hand. Its source
-// holds the rest of them, so the client asks for nothing meanwhile and learns of the leaders from Metadata alone.
+// strand makes the situation, through the tap: the leader of partition 0 goes and comes back while the client has
+// records of it in hand. Its source holds the rest of them, so the client asks for nothing meanwhile and learns of the
+// leaders from Metadata alone.
 func (r *rig) strand(ctx context.Context, t *testing.T, client *kgo.Client) {
 	t.Helper()
 	var inHand *kgo.Record
@@ -255,7 +262,8 @@ func (r *rig) strand(ctx context.Context, t *testing.T, client *kgo.Client) {
 	}
 }
 
-// spread waits until every broker tells of the same leader of partition 0 in the same epoch, so that nothing new is heard of it afterwards.
+// spread waits until every broker tells of the same leader of partition 0 in the same epoch, so that nothing new is
+// heard of it afterwards.
 func (r *rig) spread(t *testing.T) {
 	t.Helper()
 	request := kmsg.NewPtrMetadataRequest()
@@ -279,7 +287,8 @@ func (r *rig) spread(t *testing.T) {
 	})
 }
 
-// freesStranded: a partition that franz-go asks nobody for is told from others and freed, and the same member gets all there is.
+// freesStranded: a partition that franz-go asks nobody for is told from others and freed, and the same member gets all
+// there is.
 func (r *rig) freesStranded(t *testing.T) {
 	t.Helper()
 	const early, late = 60, 30

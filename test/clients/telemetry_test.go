@@ -41,7 +41,8 @@ func (r *rig) configure(t *testing.T, kind kmsg.ConfigResourceType, name string,
 	}
 }
 
-// expectHarmlessTelemetry: clients were asked for their metrics through the tap and gave them, and what they gave names no broker's address.
+// expectHarmlessTelemetry: clients were asked for their metrics through the tap and gave them, and what they gave names
+// no broker's address.
 func (r *rig) expectHarmlessTelemetry(t *testing.T) {
 	t.Helper()
 	const getSubscriptions, push = 71, 72

@@ -1,5 +1,5 @@
-// Package containers_test judges a consumer that runs in containers, as a user would have it judged. It needs Linux and a container engine, and is asked for with
-// DLQBENCH_DOCKER_TESTS=1 (.ci/docker.sh).
+// Package containers_test judges a consumer that runs in containers, as a user would have it judged. It needs Linux and
+// a container engine, and is asked for with DLQBENCH_DOCKER_TESTS=1 (.ci/docker.sh).
 package containers_test
 
 import (

@@ -1,6 +1,7 @@
-// Package drill_test drills on Apache Kafka as people do: they start the program, break brokers through the page's requests, heal them with the printed command
-// line, and run what was recorded. Brokers as processes need Java and an installed Kafka, and are asked for with DLQBENCH_KAFKA_TESTS=1; brokers in containers need an
-// engine and an image, and are asked for with DLQBENCH_DOCKER_TESTS=1 (.ci/docker.sh).
+// Package drill_test drills on Apache Kafka as people do: they start the program, break brokers through the page's
+// requests, heal them with the printed command line, and run what was recorded. Brokers as processes need Java and an
+// installed Kafka, and are asked for with DLQBENCH_KAFKA_TESTS=1; brokers in containers need an engine and an image,
+// and are asked for with DLQBENCH_DOCKER_TESTS=1 (.ci/docker.sh).
 package drill_test
 
 import (
@@ -183,8 +184,8 @@ func (g *going) file(name string) string {
 	return string(text)
 }
 
-// Brokers are killed until no partition has the replicas that it needs, one stands still, leaders and the coordinator move; everything is healed from another
-// terminal. The recording does it all again.
+// Brokers are killed until no partition has the replicas that it needs, one stands still, leaders and the coordinator
+// move; everything is healed from another terminal. The recording does it all again.
 func TestBrokersAreBrokenByHand(t *testing.T) {
 	dir, program := newDir(t, "DLQBENCH_KAFKA_TESTS")
 	breakByHand(t, dir, program, "--cluster", "process")
@@ -236,7 +237,8 @@ func breakByHand(t *testing.T, dir, program string, cluster ...string) {
 	}
 }
 
-// On another's cluster nothing can be broken; its owner breaks what lies between it and the consumer, and brokers only by commands of his own.
+// On another's cluster nothing can be broken; its owner breaks what lies between it and the consumer, and brokers only
+// by commands of his own.
 func TestAClusterOfOnesOwn(t *testing.T) {
 	dir, program := newDir(t, "DLQBENCH_KAFKA_TESTS")
 	installed, err := install.Open("")

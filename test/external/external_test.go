@@ -1,5 +1,6 @@
-// Package external_test judges a consumer on a cluster as a team would give it to dlqbench: three brokers of Apache Kafka that are somebody else's,
-// reached with TLS and SASL, with rights for nothing but names of its own. It needs Java and an installed Kafka, and is asked for with DLQBENCH_KAFKA_TESTS=1.
+// Package external_test judges a consumer on a cluster as a team would give it to dlqbench: three brokers of Apache
+// Kafka that are somebody else's, reached with TLS and SASL, with rights for nothing but names of its own. It needs
+// Java and an installed Kafka, and is asked for with DLQBENCH_KAFKA_TESTS=1.
 package external_test
 
 import (
@@ -132,7 +133,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// own connects the cluster's owner, who lets bench do with names that begin like those of runs what docs/external.md says that it needs.
+// own connects the cluster's owner, who lets bench do with names that begin like those of runs what docs/external.md
+// says that it needs.
 func (r *rig) own(ctx context.Context, addresses []string, ca []byte) {
 	r.Helper()
 	pool := x509.NewCertPool()

@@ -1,10 +1,12 @@
-// Package ferretdb owns a MongoDB-compatible server for tests: FerretDB v1 on SQLite files, inside the process that asks for it, on 127.0.0.1. It
-// knows nothing of dead letters.
+// Package ferretdb owns a MongoDB-compatible server for tests: FerretDB v1 on SQLite files, inside the process that
+// asks for it, on 127.0.0.1. It knows nothing of dead letters.
 //
-// FerretDB v1 carries findAndModify and update out as a read and a later write of the whole document, with nothing between them that would notice another
-// client (its handler's msg_findandmodify.go, its SQLite backend's UpdateAll). Two clients then both "win" one compare-and-set: of 200 races of 8
-// workers for one document, 189 had more than one winner. MongoDB promises that a change of one document is atomic, and stores rely on it. So a gate
-// stands before the server and lets one command through at a time, which gives that promise back. StartUngated leaves it out, to show what it is for.
+// FerretDB v1 carries findAndModify and update out as a read and a later write of the whole document, with nothing
+// between them that would notice another client (its handler's msg_findandmodify.go, its SQLite backend's UpdateAll).
+// Two clients then both "win" one compare-and-set: of 200 races of 8 workers for one document, 189 had more than one
+// winner. MongoDB promises that a change of one document is atomic, and stores rely on it. So a gate stands before the
+// server and lets one command through at a time, which gives that promise back. StartUngated leaves it out, to show
+// what it is for.
 package ferretdb
 
 import (

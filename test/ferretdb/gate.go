@@ -79,7 +79,8 @@ func (g *gate) serve(client net.Conn) {
 	}
 }
 
-// exchange sends a command and returns the answer, with nobody else's command between the two; a command that wants no answer has none.
+// exchange sends a command and returns the answer, with nobody else's command between the two; a command that wants no
+// answer has none.
 func (g *gate) exchange(server net.Conn, command []byte) ([]byte, error) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
@@ -92,7 +93,8 @@ func (g *gate) exchange(server net.Conn, command []byte) ([]byte, error) {
 	return readMessage(server)
 }
 
-// The wire protocol's header: length, request id, answered id and operation, four bytes each, little-endian; an OP_MSG's flags follow.
+// The wire protocol's header: length, request id, answered id and operation, four bytes each, little-endian; an
+// OP_MSG's flags follow.
 const (
 	headerBytes  = 16
 	opMsg        = 2013

@@ -23,7 +23,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// TestARunOnMongoDB: a scenario with engine: mongodb is run and judged, every change of every entry among what is judged, and leaves no database behind.
+// TestARunOnMongoDB: a scenario with engine: mongodb is run and judged, every change of every entry among what is
+// judged, and leaves no database behind.
 func TestARunOnMongoDB(t *testing.T) {
 	dlqbench := program(t)
 	scenario, err := filepath.Abs(filepath.Join("testdata", "store-mongodb.yaml"))

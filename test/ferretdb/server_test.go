@@ -128,8 +128,8 @@ func TestNoTwoWorkersHoldOneEntry(t *testing.T) {
 	})
 }
 
-// Between a worker's find and its lock another locks, settles and unlocks the entry: lockedBy is null again, and the filter of "Dead Letter Queue Lifecycle" alone
-// would let the first worker process what is resolved.
+// Between a worker's find and its lock another locks, settles and unlocks the entry: lockedBy is null again, and the
+// filter of "Dead Letter Queue Lifecycle" alone would let the first worker process what is resolved.
 func TestAnEntryIsNotTakenTwiceInARow(t *testing.T) {
 	address := database(t, server.URL())
 	fast := migrated(t, address, store.Options{})
@@ -179,7 +179,8 @@ func interpose(t *testing.T, upstream string, before func(command []byte)) strin
 	return proxy.address()
 }
 
-// What the gate is for: without it several clients win one lock of "Dead Letter Queue Lifecycle", a single compare-and-set.
+// What the gate is for: without it several clients win one lock of "Dead Letter Queue Lifecycle", a single
+// compare-and-set.
 func TestWithoutTheGateALockHasSeveralWinners(t *testing.T) {
 	bare, err := StartUngated(t.TempDir())
 	if err != nil {
@@ -227,7 +228,8 @@ func winners(ctx context.Context, messages *driver.Collection, id int) int64 {
 	return won.Load()
 }
 
-// race lets workers claim and settle entries until none is left, and counts the claims of entries that somebody else held.
+// race lets workers claim and settle entries until none is left, and counts the claims of entries that somebody else
+// held.
 func race(t *testing.T, address string, workers, entries int) (double, handled int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

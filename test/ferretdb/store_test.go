@@ -44,7 +44,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Whoever polls a store with Audit finds every change of an entry in its document, none missing, in the words of the status field.
+// Whoever polls a store with Audit finds every change of an entry in its document, none missing, in the words of the
+// status field.
 func TestTransitionsTellEveryChange(t *testing.T) {
 	servers(t, func(t *testing.T, url string) {
 		address := database(t, url)

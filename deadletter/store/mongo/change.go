@@ -121,7 +121,8 @@ func (s *Store) transition(u update) transition {
 	return noted
 }
 
-// schedule sets when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who holds an entry keeps it.
+// schedule sets when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who holds
+// an entry keeps it.
 func (u *update) schedule() {
 	switch {
 	case u.to == store.Pending && !u.change.RetryAt.IsZero():

@@ -20,7 +20,8 @@ const (
 	maxNativeBytes = 1 << 20
 )
 
-// document is a document of dlq_messages. The first part has the fields of "Dead Letter Queue Lifecycle", the second what it lacks.
+// document is a document of dlq_messages. The first part has the fields of "Dead Letter Queue Lifecycle", the second
+// what it lacks.
 type document struct {
 	ID              string     `bson:"_id"`
 	MessageID       string     `bson:"messageId"`
@@ -51,8 +52,8 @@ type document struct {
 	Coordinate place  `bson:"coordinate"`
 	Letter     place  `bson:"letter"`
 	Dialect    string `bson:"dialect"`
-	// Raw is the original record, byte for byte. OriginalJSON is the original message where BSON can't hold it as it is; where it is absent
-	// and originalMessage null, the message follows from the bytes.
+	// Raw is the original record, byte for byte. OriginalJSON is the original message where BSON can't hold it as it
+	// is; where it is absent and originalMessage null, the message follows from the bytes.
 	Raw          raw    `bson:"raw"`
 	OriginalJSON string `bson:"originalJSON,omitempty"`
 	SubscriberID string `bson:"subscriberId"`
@@ -106,7 +107,8 @@ type ended struct {
 	InDLQMillis int64 `bson:"inDLQMillis"`
 }
 
-// transition is one change of an entry. From is empty where it came in; HeldFrom and HeldTo are what held it; Worker has it afterwards.
+// transition is one change of an entry. From is empty where it came in; HeldFrom and HeldTo are what held it; Worker
+// has it afterwards.
 type transition struct {
 	Version     int64      `bson:"version"`
 	From        string     `bson:"from"`
@@ -154,7 +156,8 @@ func (s *Store) write(entry store.Entry) document {
 	return written
 }
 
-// writeEvent returns the original message as BSON, or as a text where BSON has none that is the same; neither where the bytes beside it say it all and it is long.
+// writeEvent returns the original message as BSON, or as a text where BSON has none that is the same; neither where the
+// bytes beside it say it all and it is long.
 func writeEvent(entry store.Entry) (message any, text string) {
 	if len(entry.OriginalEvent) > maxNativeBytes && bytes.Equal(entry.OriginalEvent, store.OriginalEvent(entry.Value, entry.Pattern, entry.EventID)) {
 		return nil, ""
@@ -166,7 +169,8 @@ func writeEvent(entry store.Entry) (message any, text string) {
 	return message, ""
 }
 
-// systemState is the part of an error's context that the document has a field for: whoever wrote the entry said it, or, of an entry that a router made, its letter did.
+// systemState is the part of an error's context that the document has a field for: whoever wrote the entry said it, or,
+// of an entry that a router made, its letter did.
 func systemState(context json.RawMessage) any {
 	state := field(context, "systemState")
 	if state == nil {
@@ -214,7 +218,8 @@ func fit(written document) (document, error) {
 		written.Coordinate.Topic, written.Coordinate.Partition, written.Coordinate.Offset, len(encoded), maxDocumentBytes)
 }
 
-// roughBytes is about what the parts need that may be long; the message is there a second time as BSON, in which a number of one digit needs eight bytes.
+// roughBytes is about what the parts need that may be long; the message is there a second time as BSON, in which a
+// number of one digit needs eight bytes.
 func (d document) roughBytes() int {
 	bytes := len(d.Raw.Key) + 4*len(d.Raw.Value) + len(d.OriginalJSON) + len(d.ErrorReason) + len(d.ErrorStack) + 2*len(d.ErrorContext)
 	for _, h := range d.Raw.Headers {
@@ -303,7 +308,8 @@ func readPlace(p place) store.Place {
 	return store.Place{Topic: store.DecodeText(p.Topic), Partition: p.Partition, Offset: p.Offset}
 }
 
-// cut is a text as it is kept, no longer than the management schema's column for it: so that an entry is the same in every store.
+// cut is a text as it is kept, no longer than the management schema's column for it: so that an entry is the same in
+// every store.
 func cut(value string, characters int) string {
 	kept := store.EncodeText(value)
 	if len(kept) <= characters {

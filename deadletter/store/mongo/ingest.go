@@ -14,8 +14,8 @@ import (
 
 const duplicateKey = 11000
 
-// Ingest adds the entries whose source isn't there yet. It returns when a majority has them in its journal. After an error some of
-// them may be there: ingesting them again adds the others.
+// Ingest adds the entries whose source isn't there yet. It returns when a majority has them in its journal. After an
+// error some of them may be there: ingesting them again adds the others.
 func (s *Store) Ingest(ctx context.Context, entries []store.Entry) (int, error) {
 	if err := s.check(ctx); err != nil {
 		return 0, err

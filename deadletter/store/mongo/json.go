@@ -15,8 +15,9 @@ import (
 // errNotNative: a JSON text that no BSON value gives back as it was, or that not every server keeps.
 var errNotNative = errors.New("the JSON has no exact BSON")
 
-// native returns the BSON value of a JSON text, errNotNative unless plain gives back the same values, and every server keeps it: no number that changes, no
-// field twice, none that is empty, has a dot or starts with $, and no array in an array (FerretDB v1).
+// native returns the BSON value of a JSON text, errNotNative unless plain gives back the same values, and every server
+// keeps it: no number that changes, no field twice, none that is empty, has a dot or starts with $, and no array in an
+// array (FerretDB v1).
 func native(text json.RawMessage) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -98,7 +99,8 @@ func nativeNumber(number json.Number) (any, error) {
 
 func plainNumber(number float64) string { return strconv.FormatFloat(number, 'f', -1, 64) }
 
-// plain is the JSON text of a BSON value. What JSON has no value for, which native never makes but people may, is extended JSON.
+// plain is the JSON text of a BSON value. What JSON has no value for, which native never makes but people may, is
+// extended JSON.
 func plain(value any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	if err := writePlain(&out, value); err != nil {

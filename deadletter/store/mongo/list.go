@@ -86,7 +86,8 @@ func orderKeys(by string) ([]string, error) {
 	return nil, fmt.Errorf("there is no order by %q: it is createdAt, updatedAt or priority", by)
 }
 
-// beyond selects what comes after an entry in the order of the keys: the first key is beyond, or it is equal and the next is beyond, and so on.
+// beyond selects what comes after an entry in the order of the keys: the first key is beyond, or it is equal and the
+// next is beyond, and so on.
 func beyond(keys []string, last store.Cursor, descending bool) bson.D {
 	operator := "$gt"
 	if descending {
@@ -169,7 +170,8 @@ func (s *Store) filter(query store.Query) bson.D {
 	return filter
 }
 
-// between is from ≤ t < to; a time that is kept has whole milliseconds, so that a bound with less than one is rounded up.
+// between is from ≤ t < to; a time that is kept has whole milliseconds, so that a bound with less than one is rounded
+// up.
 func between(from, to time.Time) bson.D {
 	var bounds bson.D
 	if !from.IsZero() {
@@ -188,7 +190,8 @@ func roundUp(t time.Time) time.Time {
 	return millis(t).Add(time.Millisecond)
 }
 
-// patternRegexp is a regular expression for patterns whose * is any text. One that begins with a text can use the index.
+// patternRegexp is a regular expression for patterns whose * is any text. One that begins with a text can use the
+// index.
 func patternRegexp(patterns []string) string {
 	alternatives := make([]string, len(patterns))
 	for i, pattern := range patterns {

@@ -24,8 +24,9 @@ type found struct {
 
 func foundFields() bson.D { return bson.D{{Key: "_id", Value: 1}, {Key: "version", Value: 1}} }
 
-// Claim locks up to limit due entries for the worker: what is due is found, then locked one by one; one that another worker was faster with is left to it. Each
-// begins somewhere else among those it found, for workers that poll together find the same ones.
+// Claim locks up to limit due entries for the worker: what is due is found, then locked one by one; one that another
+// worker was faster with is left to it. Each begins somewhere else among those it found, for workers that poll together
+// find the same ones.
 func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
 	if worker == "" || lease <= 0 || limit < 1 {
 		return nil, fmt.Errorf("claiming dead letters: a worker's name, a lease and a limit above 0 are needed, got %q, %s, %d", worker, lease, limit)
@@ -142,7 +143,8 @@ func (s *Store) compareAndSet(ctx context.Context, filter, change bson.D, doing 
 	return nil
 }
 
-// Recover gives back what workers hold whose lease is over. A worker that renews meanwhile keeps its entry: the lease is part of the comparison.
+// Recover gives back what workers hold whose lease is over. A worker that renews meanwhile keeps its entry: the lease
+// is part of the comparison.
 func (s *Store) Recover(ctx context.Context) (int, error) {
 	now, err := s.begin(ctx)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 //go:embed migrations/*.json
 var migrations embed.FS
 
-// done is a document of dlq_migrations: a migration that was begun, and ended if EndedAt is set. The one called vocabulary has the words of the status field, and whether changes are kept.
+// done is a document of dlq_migrations: a migration that was begun, and ended if EndedAt is set. The one called
+// vocabulary has the words of the status field, and whether changes are kept.
 type done struct {
 	Name    string     `bson:"_id"`
 	BegunAt time.Time  `bson:"begunAt"`
@@ -105,7 +106,8 @@ func (s *Store) note(ctx context.Context, name string, set bson.D) error {
 	return explain("noting the migration "+name, err)
 }
 
-// settleWords writes the vocabulary into a database that has none, one that has another is not changed, and that changes are kept, if that is asked.
+// settleWords writes the vocabulary into a database that has none, one that has another is not changed, and that
+// changes are kept, if that is asked.
 func (s *Store) settleWords(ctx context.Context, has done) error {
 	if has.Words != "" {
 		if err := s.agree(has.Words); err != nil || !s.audit || has.Audit {

@@ -39,7 +39,8 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, err
 }
 
-// grouped sums by a field, with what FerretDB v1 knows too: $sum of a number, which counts, or of a field, and only one of them (a second gets 0).
+// grouped sums by a field, with what FerretDB v1 knows too: $sum of a number, which counts, or of a field, and only one
+// of them (a second gets 0).
 func (s *Store) grouped(ctx context.Context, match bson.D, by string, sum any) ([]group, error) {
 	cursor, err := s.messages.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: match}},

@@ -38,7 +38,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to the database that the URL names, "dlq" if it names none, and asks it whether it is there. Writes wait until a majority has them in its journal.
+// Open connects to the database that the URL names, "dlq" if it names none, and asks it whether it is there. Writes
+// wait until a majority has them in its journal.
 func Open(ctx context.Context, url string, opts store.Options) (*Store, error) {
 	if opts.Vocabulary != "" {
 		if _, err := store.NamedVocabulary(opts.Vocabulary); err != nil {

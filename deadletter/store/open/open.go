@@ -1,4 +1,5 @@
-// Package open chooses the dead-letter store for an address. It knows the stores by their addresses, and nothing else of them.
+// Package open chooses the dead-letter store for an address. It knows the stores by their addresses, and nothing else
+// of them.
 package open
 
 import (

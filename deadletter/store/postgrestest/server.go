@@ -1,5 +1,5 @@
-// Package postgrestest owns private PostgreSQL servers: one in a temporary folder, on a port of 127.0.0.1 of its own, gone when it is closed. It knows
-// nothing of what is kept in them.
+// Package postgrestest owns private PostgreSQL servers: one in a temporary folder, on a port of 127.0.0.1 of its own,
+// gone when it is closed. It knows nothing of what is kept in them.
 package postgrestest
 
 import (
@@ -52,7 +52,8 @@ type running struct {
 	waited error
 }
 
-// Start makes a new server with these settings of postgresql.conf besides its own; nil is fine. ErrAbsent where PostgreSQL isn't installed.
+// Start makes a new server with these settings of postgresql.conf besides its own; nil is fine. ErrAbsent where
+// PostgreSQL isn't installed.
 func Start(ctx context.Context, settings map[string]string) (*Server, error) {
 	programs, err := find()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 )
 
-// TestKeepsWhatWasCommitted stops, crashes and resumes a server: what was committed is there each time, at the same address.
+// TestKeepsWhatWasCommitted stops, crashes and resumes a server: what was committed is there each time, at the same
+// address.
 func TestKeepsWhatWasCommitted(t *testing.T) {
 	server, err := postgrestest.Start(t.Context(), map[string]string{"max_connections": "7"})
 	if errors.Is(err, postgrestest.ErrAbsent) {

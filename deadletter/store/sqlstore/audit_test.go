@@ -71,8 +71,9 @@ func TestAuditSeesEveryChange(t *testing.T) {
 	})
 }
 
-// TestAuditIsReadWhole reads the audit by the query of docs/dead-letter-store.md while transactions of different lengths commit out of the order of
-// their seq: no row comes twice, none is missed, and each entry's changes come in their order.
+// TestAuditIsReadWhole reads the audit by the query of docs/dead-letter-store.md while transactions of different
+// lengths commit out of the order of their seq: no row comes twice, none is missed, and each entry's changes come in
+// their order.
 func TestAuditIsReadWhole(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)

@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// unsearchedStatus is a status that no index is searched for: as long as PostgreSQL has no statistics it would rather look through all that are processing
-// than for one id.
+// unsearchedStatus is a status that no index is searched for: as long as PostgreSQL has no statistics it would rather
+// look through all that are processing than for one id.
 const unsearchedStatus = "status || ''"
 
 // Settle implements store.Locker.
@@ -45,7 +45,8 @@ func (db *DB) Settle(ctx context.Context, lock store.Lock, change store.Change) 
 	return nil
 }
 
-// Alter implements store.Keeper. What the entry is is read first; that it still is so is part of the statement that changes it.
+// Alter implements store.Keeper. What the entry is is read first; that it still is so is part of the statement that
+// changes it.
 func (db *DB) Alter(ctx context.Context, id string, version int64, change store.Change) error {
 	entry, err := db.Get(ctx, id)
 	if err != nil {
@@ -123,7 +124,8 @@ func (db *DB) update(from store.State, change store.Change, vocabulary store.Voc
 	return s, nil
 }
 
-// scheduled writes when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who holds an entry keeps it.
+// scheduled writes when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who
+// holds an entry keeps it.
 func (db *DB) scheduled(s *statement, from store.State, change store.Change) {
 	switch {
 	case !change.RetryAt.IsZero() && change.State == store.Pending:

@@ -11,8 +11,9 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// Claim implements store.Locker: one statement finds what is due and locks it. In SQLite there is one writer at a time; in PostgreSQL rows that another
-// worker is locking are skipped, and one that was locked meanwhile no longer meets the condition when it is looked at again.
+// Claim implements store.Locker: one statement finds what is due and locks it. In SQLite there is one writer at a time;
+// in PostgreSQL rows that another worker is locking are skipped, and one that was locked meanwhile no longer meets the
+// condition when it is looked at again.
 func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
 	if worker == "" || lease <= 0 || limit < 1 {
 		return nil, fmt.Errorf("claiming dead letters: a worker (%q), a lease (%s) and a limit (%d) of at least 1 are needed", worker, lease, limit)
@@ -28,8 +29,9 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 	const lock = "UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}, locked_by = ?, locked_at = {now}, lease_until = {after}"
 	s := db.statement("")
 	if db.engine.numbered {
-		// Materialized: a plan that looked for the rows twice would skip those it locked itself, and lock more than the limit. By id alone: with created_at
-		// PostgreSQL would take the index on that, in which all of a batch have one value.
+		// Materialized: a plan that looked for the rows twice would skip those it locked itself, and lock more than the
+		// limit. By id alone: with created_at PostgreSQL would take the index on that, in which all of a batch have one
+		// value.
 		s.add("WITH due AS MATERIALIZED (SELECT id AS due_id"+due+" FOR UPDATE SKIP LOCKED) ", pending, none, limit)
 		s.add(lock+" FROM due WHERE id = due_id", processing, held, text(worker, 255), lease)
 	} else {

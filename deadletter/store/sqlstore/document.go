@@ -7,7 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// attemptRow is an element of retry_history: the management schema's, and what "Dead Letter Queue Lifecycle" has in replayAttempts.
+// attemptRow is an element of retry_history: the management schema's, and what "Dead Letter Queue Lifecycle" has in
+// replayAttempts.
 type attemptRow struct {
 	Timestamp string        `json:"timestamp"`
 	Error     *attemptError `json:"error,omitempty"`

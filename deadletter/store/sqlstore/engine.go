@@ -20,7 +20,8 @@ type engine struct {
 	numbered bool
 	// moment is a time as a column takes it; NULL for the zero time.
 	moment func(time.Time) any
-	// now is the clock as a column has it; cast wraps an argument that replaces it, plus a clock and a number of seconds to add.
+	// now is the clock as a column has it; cast wraps an argument that replaces it, plus a clock and a number of
+	// seconds to add.
 	now  string
 	cast [2]string
 	plus [3]string
@@ -51,7 +52,8 @@ func sqliteEngine() *engine {
 func postgresEngine() *engine {
 	return &engine{
 		name: "postgres", numbered: true, moment: momentValue,
-		// statement_timestamp is stable, so that indexes can be searched by it; a lock is never waited for with SKIP LOCKED.
+		// statement_timestamp is stable, so that indexes can be searched by it; a lock is never waited for with SKIP
+		// LOCKED.
 		now:           `date_trunc('milliseconds', statement_timestamp() AT TIME ZONE 'UTC')`,
 		cast:          [2]string{"CAST(", " AS TIMESTAMP)"},
 		plus:          [3]string{"(", " + CAST(", " AS INTERVAL SECOND))"},
@@ -84,7 +86,8 @@ func full(err error) bool {
 	return errors.As(err, &server) && len(server.Code) == 5 && server.Code[:2] == "53"
 }
 
-// again reports whether PostgreSQL asks for the transaction to be tried once more: a serialization failure or a deadlock, which left nothing behind.
+// again reports whether PostgreSQL asks for the transaction to be tried once more: a serialization failure or a
+// deadlock, which left nothing behind.
 func again(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && (server.Code == "40001" || server.Code == "40P01")

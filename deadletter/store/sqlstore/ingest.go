@@ -47,7 +47,8 @@ func (db *DB) Ingest(ctx context.Context, entries []store.Entry) (fresh int, err
 	return fresh, nil
 }
 
-// completed are the entries as they are kept, in the order of their sources: two routers that bring the same letters wait for each other, but not both at once.
+// completed are the entries as they are kept, in the order of their sources: two routers that bring the same letters
+// wait for each other, but not both at once.
 func completed(entries []store.Entry, now time.Time) ([]store.Entry, error) {
 	all := make([]store.Entry, len(entries))
 	for i, entry := range entries {
@@ -87,7 +88,8 @@ func (db *DB) ingestSQLite(ctx context.Context, rows [][]any) (fresh int, err er
 	return fresh, err
 }
 
-// ingestPostgres sends all rows in one go, each with its source in one statement: who comes second waits for the first to commit, and then adds nothing.
+// ingestPostgres sends all rows in one go, each with its source in one statement: who comes second waits for the first
+// to commit, and then adds nothing.
 func (db *DB) ingestPostgres(ctx context.Context, entries []store.Entry, rows [][]any) (fresh int, err error) {
 	if err := db.partitionsFor(ctx, entries); err != nil {
 		return 0, err

@@ -191,8 +191,9 @@ func (s *statement) searched(column string) string {
 // manyFound is how many entries SQLite may find by an index and sort in the time a page may take.
 const manyFound = 5000
 
-// crowded are the columns by whose filters too many entries would be found to be sorted: it is faster to go through the entries in the order of the list
-// until the page is full. PostgreSQL knows that from its statistics, SQLite has to be told.
+// crowded are the columns by whose filters too many entries would be found to be sorted: it is faster to go through the
+// entries in the order of the list until the page is full. PostgreSQL knows that from its statistics, SQLite has to be
+// told.
 func (db *DB) crowded(ctx context.Context, query store.Query, vocabulary store.Vocabulary) (map[string]bool, error) {
 	if db.engine.numbered {
 		return nil, nil
@@ -247,7 +248,8 @@ func (s *statement) in(column string, values []string) {
 // patternColumn is what the pattern index is of, letter by letter.
 const patternColumn = "(original_event->>'pattern')"
 
-// pattern selects events by a pattern in which * is any text. What comes before the first * is what the index is searched by.
+// pattern selects events by a pattern in which * is any text. What comes before the first * is what the index is
+// searched by.
 func (s *statement) pattern(pattern string) {
 	pattern = store.EncodeText(pattern)
 	column := s.searched(patternColumn)

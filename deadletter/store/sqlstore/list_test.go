@@ -28,7 +28,8 @@ func filled(t testing.TB, db *sqlstore.DB, past *sql.DB, entries int, start time
 			t.Fatal(err)
 		}
 	}
-	// PostgreSQL gathers statistics by itself after a while. SQLite has none unless somebody asks for them, and has to do without.
+	// PostgreSQL gathers statistics by itself after a while. SQLite has none unless somebody asks for them, and has to
+	// do without.
 	if _, isPostgres := past.Driver().(*stdlib.Driver); isPostgres {
 		if _, err := past.ExecContext(t.Context(), "VACUUM ANALYZE"); err != nil {
 			t.Fatal(err)
@@ -36,8 +37,8 @@ func filled(t testing.TB, db *sqlstore.DB, past *sql.DB, entries int, start time
 	}
 }
 
-// TestListsUseTheIndexes looks at the plans: no list that an index is for reads the whole table. PostgreSQL, which reads a small table whole whatever there
-// is, is told not to.
+// TestListsUseTheIndexes looks at the plans: no list that an index is for reads the whole table. PostgreSQL, which
+// reads a small table whole whatever there is, is told not to.
 func TestListsUseTheIndexes(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		db := p.migrated(t, store.Options{})
@@ -63,7 +64,8 @@ func TestListsUseTheIndexes(t *testing.T) {
 	})
 }
 
-// TestPagesOfASubscriber: however many entries a subscriber has, its page is read from the index in the order of time, and nothing is sorted.
+// TestPagesOfASubscriber: however many entries a subscriber has, its page is read from the index in the order of time,
+// and nothing is sorted.
 func TestPagesOfASubscriber(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subscribers.db")
 	p := newPlace(t, "sqlite:"+file, "sqlite", file)
@@ -81,7 +83,8 @@ func TestPagesOfASubscriber(t *testing.T) {
 	}
 }
 
-// TestCrowdedFilters: where a filter fits more entries than SQLite can sort in time, it goes through them in the order of the list, and finds the same.
+// TestCrowdedFilters: where a filter fits more entries than SQLite can sort in time, it goes through them in the order
+// of the list, and finds the same.
 func TestCrowdedFilters(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crowded.db")
 	p := newPlace(t, "sqlite:"+file, "sqlite", file)

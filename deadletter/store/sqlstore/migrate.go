@@ -56,8 +56,9 @@ func migrations(engine string) ([]migration, error) {
 const bookkeeping = `CREATE TABLE IF NOT EXISTS dead_letter_migration (version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS dead_letter_setting (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
 
-// Migrate makes the migrations that the database lacks, in order, each in a transaction of its own in which nobody else migrates: one that fails
-// leaves nothing behind. made are the names of those it made. A schema that it can't bring up to date is ErrNotMigrated, with what to do.
+// Migrate makes the migrations that the database lacks, in order, each in a transaction of its own in which nobody else
+// migrates: one that fails leaves nothing behind. made are the names of those it made. A schema that it can't bring up
+// to date is ErrNotMigrated, with what to do.
 func (db *DB) Migrate(ctx context.Context) (made []string, err error) {
 	all, err := migrations(db.engine.name)
 	if err != nil {

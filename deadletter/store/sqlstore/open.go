@@ -45,7 +45,8 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// private makes the file of a new database, which SQLite would let everybody read. What SQLite keeps beside it gets the same mode. A file that is there keeps its own.
+// private makes the file of a new database, which SQLite would let everybody read. What SQLite keeps beside it gets the
+// same mode. A file that is there keeps its own.
 func private(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -57,8 +58,9 @@ func private(path string) error {
 	return file.Close()
 }
 
-// SQLite opens the database in a file, which is made if there is none. The address is sqlite:PATH; parameters of the driver may follow, such as
-// ?_pragma=max_page_count(1000). Every commit is on the disk when it returns (WAL, synchronous=FULL).
+// SQLite opens the database in a file, which is made if there is none. The address is sqlite:PATH; parameters of the
+// driver may follow, such as ?_pragma=max_page_count(1000). Every commit is on the disk when it returns (WAL,
+// synchronous=FULL).
 func SQLite(ctx context.Context, address string, options store.Options) (*DB, error) {
 	path, parameters, _ := strings.Cut(strings.TrimPrefix(address, "sqlite:"), "?")
 	path = strings.TrimPrefix(path, "//")
@@ -111,7 +113,8 @@ func (db *DB) Close() error {
 	if db.read == db.write {
 		return db.write.Close()
 	}
-	// The readers first: SQLite folds its log into the file with the last connection, which has to be one that may write.
+	// The readers first: SQLite folds its log into the file with the last connection, which has to be one that may
+	// write.
 	return errors.Join(db.read.Close(), db.write.Close())
 }
 

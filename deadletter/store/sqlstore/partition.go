@@ -47,7 +47,8 @@ func (db *DB) forgetPartitions() {
 	db.partitions.known = nil
 }
 
-// partition makes a month's partition unless it is known to be there. Making one holds up everybody for a moment, so it is looked for first.
+// partition makes a month's partition unless it is known to be there. Making one holds up everybody for a moment, so it
+// is looked for first.
 func (db *DB) partition(ctx context.Context, month time.Time) error {
 	name := "dead_letter_queue_" + month.Format("2006_01")
 	db.partitions.Lock()

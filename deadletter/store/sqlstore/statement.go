@@ -22,7 +22,8 @@ func (db *DB) statement(text string, args ...any) *statement {
 	return s.add(text, args...)
 }
 
-// add appends SQL. In it ? is the next argument, {now} the store's clock and {after} that clock plus the next argument, a time.Duration.
+// add appends SQL. In it ? is the next argument, {now} the store's clock and {after} that clock plus the next argument,
+// a time.Duration.
 func (s *statement) add(text string, args ...any) *statement {
 	for text != "" {
 		at := strings.IndexAny(text, "?{")

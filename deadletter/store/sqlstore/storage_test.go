@@ -15,7 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store/storetest"
 )
 
-// TestFull fills a database that may have few pages: it says that it is full, keeps what it has, and takes more once there is room.
+// TestFull fills a database that may have few pages: it says that it is full, keeps what it has, and takes more once
+// there is room.
 func TestFull(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "small.db") + "?_pragma=max_page_count(150)"
 	db, err := sqlstore.SQLite(t.Context(), address, store.Options{})
@@ -110,7 +111,8 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
-// TestChangesThatShareATransaction: in SQLite callers' changes go into one commit. One that fails, or whose caller has gone, doesn't touch the others.
+// TestChangesThatShareATransaction: in SQLite callers' changes go into one commit. One that fails, or whose caller has
+// gone, doesn't touch the others.
 func TestChangesThatShareATransaction(t *testing.T) {
 	db := openSQLite(t, store.Options{})
 	const n = 60
@@ -155,9 +157,9 @@ func TestChangesThatShareATransaction(t *testing.T) {
 	}
 }
 
-// TestTwoProgramsOneFile: workers of several programs (each with connections of its own) share one SQLite file, and no entry has two holders. SQLite
-// lets writers wait without an order, so that on a slow disk the eight of them may keep one out for longer than busyTimeout: it asks again at its next
-// poll, here as in the worker.
+// TestTwoProgramsOneFile: workers of several programs (each with connections of its own) share one SQLite file, and no
+// entry has two holders. SQLite lets writers wait without an order, so that on a slow disk the eight of them may keep
+// one out for longer than busyTimeout: it asks again at its next poll, here as in the worker.
 func TestTwoProgramsOneFile(t *testing.T) {
 	file := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	p := place{address: file}
@@ -199,8 +201,8 @@ func TestTwoProgramsOneFile(t *testing.T) {
 	}
 }
 
-// TestPartitions: there is one for each month that has entries, those of the next months are there before they are needed, and one that somebody
-// dropped is made again.
+// TestPartitions: there is one for each month that has entries, those of the next months are there before they are
+// needed, and one that somebody dropped is made again.
 func TestPartitions(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
@@ -239,7 +241,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestTheManagementSchema compares the table in PostgreSQL with the document: columns, types and the names of the indexes.
+// TestTheManagementSchema compares the table in PostgreSQL with the document: columns, types and the names of the
+// indexes.
 func TestTheManagementSchema(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)

@@ -14,7 +14,8 @@ type querier interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// writer puts the changes that wait for SQLite's one writer into one transaction: a commit costs a write to the disk, however much it holds.
+// writer puts the changes that wait for SQLite's one writer into one transaction: a commit costs a write to the disk,
+// however much it holds.
 type writer struct {
 	sync.Mutex
 	leading bool
@@ -33,8 +34,8 @@ type change struct {
 // maxShared is how many changes one transaction takes: a caller doesn't wait for more than these, twice.
 const maxShared = 64
 
-// change runs one statement, or for SQLite anything that is to be made as one; it returns when that is durable. The work may be done twice, of which
-// one counts.
+// change runs one statement, or for SQLite anything that is to be made as one; it returns when that is durable. The
+// work may be done twice, of which one counts.
 func (db *DB) change(ctx context.Context, work func(ctx context.Context, on querier) error) error {
 	if db.engine.numbered {
 		err := work(ctx, db.write)
@@ -50,7 +51,8 @@ func (db *DB) change(ctx context.Context, work func(ctx context.Context, on quer
 	db.writer.leading = true
 	db.writer.Unlock()
 	if follows {
-		// The caller waits even if its context ends: it has to know what became of its change, and no commit waits longer than busyTimeout.
+		// The caller waits even if its context ends: it has to know what became of its change, and no commit waits
+		// longer than busyTimeout.
 		select {
 		case <-mine.done:
 			return mine.err
@@ -71,8 +73,9 @@ func (db *DB) change(ctx context.Context, work func(ctx context.Context, on quer
 	return mine.err
 }
 
-// commit makes the changes in one transaction, each within a savepoint: one that fails takes nothing of the others along. Some errors (a full disk)
-// make SQLite roll the whole transaction back: then each change is made in one of its own.
+// commit makes the changes in one transaction, each within a savepoint: one that fails takes nothing of the others
+// along. Some errors (a full disk) make SQLite roll the whole transaction back: then each change is made in one of its
+// own.
 func (db *DB) commit(shared []*change) {
 	err := db.transaction(context.Background(), func(tx *sql.Tx) error {
 		for _, one := range shared {
@@ -96,8 +99,8 @@ func (db *DB) commit(shared []*change) {
 	}
 }
 
-// within makes a change as part of a transaction, which is broken if it fails itself. The context is asked only before: to interrupt a statement rolls
-// the transaction back.
+// within makes a change as part of a transaction, which is broken if it fails itself. The context is asked only before:
+// to interrupt a statement rolls the transaction back.
 func (one *change) within(tx *sql.Tx) error {
 	if one.abandoned() {
 		return nil
@@ -122,7 +125,8 @@ func (one *change) abandoned() bool {
 	return one.err != nil
 }
 
-// transaction runs work in a transaction; SQLite's begins as a writer, so that it can't fail half way for another writer's sake.
+// transaction runs work in a transaction; SQLite's begins as a writer, so that it can't fail half way for another
+// writer's sake.
 func (db *DB) transaction(ctx context.Context, work func(tx *sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {

@@ -115,7 +115,8 @@ func (s suite) refusedEdits(t *testing.T) {
 	equal(t, get(t, db, pending.ID), again)
 }
 
-// illegal tries every change of state there could be: what the state machine doesn't have is refused, and changes nothing.
+// illegal tries every change of state there could be: what the state machine doesn't have is refused, and changes
+// nothing.
 func (s suite) illegal(t *testing.T) {
 	db, _ := s.clocked(t)
 	n := 0

@@ -149,7 +149,8 @@ func (s suite) settle(t *testing.T) {
 	}
 }
 
-// race lets eight workers claim, settle and lose locks at once, and looks at every version of every entry: each was one worker's.
+// race lets eight workers claim, settle and lose locks at once, and looks at every version of every entry: each was one
+// worker's.
 func (s suite) race(t *testing.T) {
 	db := s.open(t, store.Options{})
 	const workers, entries, cycles = 8, 40, 6

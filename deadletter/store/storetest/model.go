@@ -14,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/store"
 )
 
-// anyLife drives a store with any sequence of calls and compares it, after each, with a model in memory: the state machine, the locks and leases, the order
-// of claims and what is due are written there a second time.
+// anyLife drives a store with any sequence of calls and compares it, after each, with a model in memory: the state
+// machine, the locks and leases, the order of claims and what is due are written there a second time.
 func (s suite) anyLife(t *testing.T) {
 	few(t)
 	db, c := s.clocked(t)

@@ -35,7 +35,8 @@ func Typicals(from, n int, due time.Time) []store.Entry {
 	return all
 }
 
-// Lists are queries of which each has a filter or an order that an index is for, and words of the plans that show it is used.
+// Lists are queries of which each has a filter or an order that an index is for, and words of the plans that show it is
+// used.
 func Lists(start time.Time) map[string]List {
 	from := start.Add(24 * time.Hour)
 	return map[string]List{
@@ -78,7 +79,8 @@ func Spread(from, n int, start time.Time) []store.Entry {
 	return all
 }
 
-// Ripen are statements that make of spread entries (in the vocabulary lifecycle) those of a store that has been at work: 8 of 10 are resolved, one in a hundred is failed, the others are pending.
+// Ripen are statements that make of spread entries (in the vocabulary lifecycle) those of a store that has been at
+// work: 8 of 10 are resolved, one in a hundred is failed, the others are pending.
 func Ripen() []string {
 	return []string{
 		"UPDATE dead_letter_queue SET status = 'dlq_resolved', next_retry_at = NULL, resolution_strategy = 'automatic_retry', resolution_timestamp = updated_at WHERE source_offset % 10 < 8",

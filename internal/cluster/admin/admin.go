@@ -53,8 +53,8 @@ type Partition struct {
 
 func (p Partition) id() partitionID { return partitionID{p.Topic, p.Partition} }
 
-// New returns an Admin for the cluster of these brokers. The client stays the caller's; it should not retry for long, since every wait here asks
-// again by itself.
+// New returns an Admin for the cluster of these brokers. The client stays the caller's; it should not retry for long,
+// since every wait here asks again by itself.
 func New(client *kgo.Client, brokers []cluster.Broker) *Admin {
 	return &Admin{client: client, brokers: brokers, topics: map[string]cluster.Topic{}, homes: map[partitionID][]int32{}}
 }
@@ -96,7 +96,8 @@ func mapped(from []int32, to func(int32) int32) []int32 {
 	return result
 }
 
-// WaitBrokers returns once each of the brokers of these numbers (all, when there are none) answers for itself and says that all of them are there.
+// WaitBrokers returns once each of the brokers of these numbers (all, when there are none) answers for itself and says
+// that all of them are there.
 func (a *Admin) WaitBrokers(ctx context.Context, numbers ...int32) error {
 	if len(numbers) == 0 {
 		numbers = a.numbers()
@@ -136,8 +137,8 @@ func (a *Admin) metadata(ctx context.Context, number int32, topics []string) (*k
 	return request.RequestWith(ctx, a.client.Broker(int(a.id(number))))
 }
 
-// Partitions returns the partitions of the topics that were created here, Kafka's own left out, in order, as the broker of this number (any, when it is 0) knows
-// them: brokers hear of changes one after the other.
+// Partitions returns the partitions of the topics that were created here, Kafka's own left out, in order, as the broker
+// of this number (any, when it is 0) knows them: brokers hear of changes one after the other.
 func (a *Admin) Partitions(ctx context.Context, number int32) ([]Partition, error) {
 	a.mu.Lock()
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(a.topics)), internal)

@@ -91,9 +91,9 @@ func (a *Admin) coordinator(ctx context.Context, kind int8, key string) (int32, 
 	return a.number(node), nil
 }
 
-// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns the two: the leader of the partition of
-// __consumer_offsets that the group is kept in moves, and with it every other group of that partition. It returns once the new one answers for the group. It fails
-// where there is no other such broker.
+// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns the two: the
+// leader of the partition of __consumer_offsets that the group is kept in moves, and with it every other group of that
+// partition. It returns once the new one answers for the group. It fails where there is no other such broker.
 func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	defer func() { err = wrap(err, "moving the coordinator of group %s", group) }()
 	a.mu.Lock()
@@ -120,7 +120,8 @@ func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int
 	return at.Leader, to, a.waitLoaded(ctx, group, to)
 }
 
-// next returns the in-sync replica after the leader that may coordinate, in the order of the numbers, round and round; 0 when there is none.
+// next returns the in-sync replica after the leader that may coordinate, in the order of the numbers, round and round;
+// 0 when there is none.
 func next(at Partition, may []int32) int32 {
 	var after, before int32
 	for _, number := range slices.Sorted(slices.Values(at.ISR)) {
@@ -166,8 +167,8 @@ func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) erro
 	})
 }
 
-// groupPartition tells the partition of __consumer_offsets that keeps a group, as Kafka does: Utils.abs(group.hashCode()) % partitions, where the
-// absolute value of the least number is 0.
+// groupPartition tells the partition of __consumer_offsets that keeps a group, as Kafka does:
+// Utils.abs(group.hashCode()) % partitions, where the absolute value of the least number is 0.
 func groupPartition(group string, partitions int) int {
 	var hash int32
 	for _, unit := range utf16.Encode([]rune(group)) {

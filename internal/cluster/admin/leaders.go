@@ -14,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
-// MoveLeaders gives the partitions that a broker leads to their next replica that is in sync, and returns how many it were; what it alone holds stays. The broker
-// goes on as a follower. Kafka's own topics stay: see MoveCoordinator.
+// MoveLeaders gives the partitions that a broker leads to their next replica that is in sync, and returns how many it
+// were; what it alone holds stays. The broker goes on as a follower. Kafka's own topics stay: see MoveCoordinator.
 func (a *Admin) MoveLeaders(ctx context.Context, number int32) (changed map[string]int, err error) {
 	defer func() { err = wrap(err, "moving the leaders off broker %d", number) }()
 	if len(a.brokers) == 1 {
@@ -41,7 +41,8 @@ func (a *Admin) MoveLeaders(ctx context.Context, number int32) (changed map[stri
 	return a.lead(ctx, assignments)
 }
 
-// ReturnLeaders undoes MoveLeaders: partitions whose preferred leader the broker was have it again. It returns how many.
+// ReturnLeaders undoes MoveLeaders: partitions whose preferred leader the broker was have it again. It returns how
+// many.
 func (a *Admin) ReturnLeaders(ctx context.Context, number int32) (changed map[string]int, err error) {
 	defer func() { err = wrap(err, "moving the leaders back to broker %d", number) }()
 	a.mu.Lock()
@@ -89,8 +90,9 @@ func Counted(changes map[string]int) map[string]int {
 	return changes
 }
 
-// PreferLeader makes a broker the leader of the partitions that it is the preferred leader of, Kafka's own included. Who leads them now, and who is in
-// sync, only the controller knows for sure: a broker that is asked soon after another has come back may still tell of the time before that one went.
+// PreferLeader makes a broker the leader of the partitions that it is the preferred leader of, Kafka's own included.
+// Who leads them now, and who is in sync, only the controller knows for sure: a broker that is asked soon after another
+// has come back may still tell of the time before that one went.
 func (a *Admin) PreferLeader(ctx context.Context, number int32) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,7 +139,8 @@ func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
 	})
 }
 
-// reassign gives partitions other replicas, or the same in another order, and returns once they have them and all are in sync.
+// reassign gives partitions other replicas, or the same in another order, and returns once they have them and all are
+// in sync.
 func (a *Admin) reassign(ctx context.Context, assignments map[partitionID][]int32) error {
 	request := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	request.TimeoutMillis = int32(settleLimit.Milliseconds())
@@ -206,8 +209,8 @@ func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) 
 	return a.waitFor(ctx, "leaders to be elected", assignments, func(p Partition, replicas []int32) bool { return p.Leader == replicas[0] })
 }
 
-// waitFor waits until partitions are as they should be by the account of every broker that is up. One that does not answer (it stands still, and was not
-// missed yet) can't mislead a client either.
+// waitFor waits until partitions are as they should be by the account of every broker that is up. One that does not
+// answer (it stands still, and was not missed yet) can't mislead a client either.
 func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32, good func(Partition, []int32) bool) error {
 	names := slices.Sorted(maps.Keys(byTopic(assignments)))
 	return wait(ctx, what, func(ctx context.Context) string {

@@ -18,9 +18,11 @@ import (
 
 // The settings of a share group, and of its dead-letter queue.
 const (
-	// shareReset says where a share group (KIP-932) begins that has no offsets yet; by default at the ends of its topics.
+	// shareReset says where a share group (KIP-932) begins that has no offsets yet; by default at the ends of its
+	// topics.
 	shareReset = "share.auto.offset.reset"
-	// shareDLQ is the topic to which the broker dead-letters for the group (KIP-1191), shareCopies whether a dead letter has the record's key and value.
+	// shareDLQ is the topic to which the broker dead-letters for the group (KIP-1191), shareCopies whether a dead
+	// letter has the record's key and value.
 	shareDLQ    = "errors.deadletterqueue.topic.name"
 	shareCopies = "errors.deadletterqueue.copy.record.enable"
 	// TakesShareDLQ is the setting of a topic that takes dead letters which brokers write.
@@ -32,9 +34,11 @@ const (
 // ErrNoShareDLQ is the cause where brokers are to write dead letters and don't.
 var ErrNoShareDLQ = errors.New("its broker can't write the dead letters of share groups (KIP-1191)")
 
-// BeginShareGroup makes a share group begin at the start of its topics, as a consumer group's members do by themselves: a client can't by its own
-// configuration. With a DLQ topic the brokers dead-letter what its members reject, with the records' keys and values if they are to be copied. It returns when every
-// one of the brokers knows: one that leads a partition and has not heard of it lets the group begin behind what is there, and those records would never be delivered.
+// BeginShareGroup makes a share group begin at the start of its topics, as a consumer group's members do by themselves:
+// a client can't by its own configuration. With a DLQ topic the brokers dead-letter what its members reject, with the
+// records' keys and values if they are to be copied. It returns when every one of the brokers knows: one that leads a
+// partition and has not heard of it lets the group begin behind what is there, and those records would never be
+// delivered.
 func BeginShareGroup(ctx context.Context, client *kgo.Client, group, dlq string, copies bool, brokers []cluster.Broker) error {
 	settings := map[string]string{shareReset: "earliest"}
 	if dlq != "" {

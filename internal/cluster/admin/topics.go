@@ -21,7 +21,8 @@ const (
 	shareTopic        = "__share_group_state"
 )
 
-// Partitions of Kafka's own topics, as InternalTopics makes them; brokers that they are made for need the same numbers in their settings.
+// Partitions of Kafka's own topics, as InternalTopics makes them; brokers that they are made for need the same numbers
+// in their settings.
 const (
 	OffsetsPartitions      = 6
 	TransactionsPartitions = 3
@@ -31,8 +32,9 @@ const (
 // internal reports whether a topic is one of Kafka's own.
 func internal(name string) bool { return strings.HasPrefix(name, "__") }
 
-// InternalTopics returns the topics in which Kafka keeps groups, transactions and (from 4.1 on) the state of share groups, with the settings that brokers
-// give them. Created along with the first topics, they lie on the brokers that those leave free, and the first group need not wait.
+// InternalTopics returns the topics in which Kafka keeps groups, transactions and (from 4.1 on) the state of share
+// groups, with the settings that brokers give them. Created along with the first topics, they lie on the brokers that
+// those leave free, and the first group need not wait.
 func InternalTopics(shareGroups bool) []cluster.Topic {
 	topics := []cluster.Topic{
 		{Name: offsetsTopic, Partitions: OffsetsPartitions, Configs: map[string]string{
@@ -50,8 +52,9 @@ func InternalTopics(shareGroups bool) []cluster.Topic {
 	return topics
 }
 
-// CreateTopics creates topics where they belong, and returns once every broker knows the preferred leader of each of their partitions as its leader. Topics created
-// before that lie on a broker which these reserve are moved off it. One of Kafka's own that is there already is moved to where it belongs.
+// CreateTopics creates topics where they belong, and returns once every broker knows the preferred leader of each of
+// their partitions as its leader. Topics created before that lie on a broker which these reserve are moved off it. One
+// of Kafka's own that is there already is moved to where it belongs.
 func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,8 +140,8 @@ func (a *Admin) moveTo(ctx context.Context, topics []cluster.Topic, free []int32
 	return a.elect(ctx, assignments)
 }
 
-// waitPlaced waits until every broker says that each partition is led by its preferred leader. A broker that does not know a topic yet would tell
-// a client that it does not exist.
+// waitPlaced waits until every broker says that each partition is led by its preferred leader. A broker that does not
+// know a topic yet would tell a client that it does not exist.
 func (a *Admin) waitPlaced(ctx context.Context, topics []cluster.Topic, free []int32) error {
 	wanted := map[partitionID]int32{}
 	var names []string

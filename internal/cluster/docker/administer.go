@@ -20,8 +20,8 @@ import (
 
 // This file hands to package admin what any Kafka does through the admin protocol.
 
-// openAdmin makes the client that package admin uses. It keeps no connection open between two calls, so that it is never counted with the clients' when
-// a broker is broken.
+// openAdmin makes the client that package admin uses. It keeps no connection open between two calls, so that it is
+// never counted with the clients' when a broker is broken.
 func (k *Kafka) openAdmin() error {
 	k.dialer = &dialer{open: map[net.Conn]struct{}{}}
 	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.Dialer(k.dialer.dial), kgo.MetadataMaxAge(time.Hour), kgo.RetryTimeout(answerLimit))...)
@@ -38,7 +38,8 @@ func (k *Kafka) administer(do func(*admin.Admin) error) error {
 	return do(k.admin)
 }
 
-// CreateTopics creates topics where they belong, and Kafka's own along with the first, and returns once every broker knows each of their leaders.
+// CreateTopics creates topics where they belong, and Kafka's own along with the first, and returns once every broker
+// knows each of their leaders.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,8 +62,8 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	return err
 }
 
-// tolerant lets topics of fewer than three replicas be written with one: reserved brokers hold no others, so three brokers may leave two for the rest, and then
-// the loss of one would stop all writes.
+// tolerant lets topics of fewer than three replicas be written with one: reserved brokers hold no others, so three
+// brokers may leave two for the rest, and then the loss of one would stop all writes.
 func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
 	const setting = "min.insync.replicas"
 	all := slices.Clone(topics)
@@ -117,8 +118,8 @@ func (k *Kafka) allowShareGroups(ctx context.Context) error {
 	})
 }
 
-// MoveLeaders gives the partitions that a broker leads to other replicas that are in sync; it goes on as a follower. What it alone holds stays. It returns
-// what changed, counted.
+// MoveLeaders gives the partitions that a broker leads to other replicas that are in sync; it goes on as a follower.
+// What it alone holds stays. It returns what changed, counted.
 func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,7 +132,8 @@ func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]i
 	return changed, err
 }
 
-// ReturnLeaders lets a broker lead again what it led before MoveLeaders; one that is stopped does so when it is started.
+// ReturnLeaders lets a broker lead again what it led before MoveLeaders; one that is stopped does so when it is
+// started.
 func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,8 +151,8 @@ func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string
 	return changed, err
 }
 
-// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. It fails where there is no other such
-// broker.
+// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. It
+// fails where there is no other such broker.
 func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -20,7 +20,8 @@ import (
 const (
 	// stopGrace is how long the engine lets a broker shut down in order before it kills it, in seconds.
 	stopGrace = 10
-	// engineCallLimit bounds a call of the engine; an interrupted run waits for it, so that it is known what became of the container.
+	// engineCallLimit bounds a call of the engine; an interrupted run waits for it, so that it is known what became of
+	// the container.
 	engineCallLimit = (stopGrace + 5) * time.Second
 	// catchUpLimit bounds how long a broker that is back is waited for to be in sync.
 	catchUpLimit = 10 * time.Second
@@ -28,8 +29,9 @@ const (
 	refuseLimit = 5 * time.Second
 )
 
-// StopBroker lets a broker shut down in order, and returns once its port refuses connections. It hands its partitions on before it ends; what it holds alone
-// has no leader until it is back. It returns what changed, counted; nothing if nobody had to do with the broker.
+// StopBroker lets a broker shut down in order, and returns once its port refuses connections. It hands its partitions
+// on before it ends; what it holds alone has no leader until it is back. It returns what changed, counted; nothing if
+// nobody had to do with the broker.
 func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = k.takeDown(ctx, id, cluster.ChangeClosed, func(ctx context.Context, n *node) error {
 		grace := stopGrace
@@ -42,8 +44,8 @@ func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, nil
 }
 
-// KillBroker ends a broker with KILL, and returns once its port refuses connections. The others find out when its session is over; until then
-// they name it as the leader of what it led, which counts as being without one.
+// KillBroker ends a broker with KILL, and returns once its port refuses connections. The others find out when its
+// session is over; until then they name it as the leader of what it led, which counts as being without one.
 func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = k.takeDown(ctx, id, cluster.ChangeReset, func(ctx context.Context, n *node) error {
 		_, err := k.engine.ContainerKill(ctx, n.container.ID, client.ContainerKillOptions{Signal: "KILL"})
@@ -55,7 +57,8 @@ func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, nil
 }
 
-// takeDown ends a container. What the broker has to do is looked up before, when it can still be asked, and compared after.
+// takeDown ends a container. What the broker has to do is looked up before, when it can still be asked, and compared
+// after.
 func (k *Kafka) takeDown(ctx context.Context, id int32, ended string, end func(context.Context, *node) error) (map[string]int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,9 +106,10 @@ func refuses(ctx context.Context, address string) error {
 	}
 }
 
-// StartBroker starts a stopped broker with what it held, on its port, and returns once it and all the others say that it is back, it has caught up, and it leads
-// and coordinates again what it did. As long as too few brokers run for a quorum of controllers nothing can be decided: it returns when the container runs, and
-// the broker that completes the quorum is waited for.
+// StartBroker starts a stopped broker with what it held, on its port, and returns once it and all the others say that
+// it is back, it has caught up, and it leads and coordinates again what it did. As long as too few brokers run for a
+// quorum of controllers nothing can be decided: it returns when the container runs, and the broker that completes the
+// quorum is waited for.
 func (k *Kafka) StartBroker(ctx context.Context, id int32) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +142,8 @@ func (k *Kafka) startAgain(ctx context.Context, n *node) error {
 	return k.rejoin(ctx, n)
 }
 
-// rejoin returns once a broker is one of the cluster again, and leads what it did. One that takes long to catch up goes on doing so by itself.
+// rejoin returns once a broker is one of the cluster again, and leads what it did. One that takes long to catch up goes
+// on doing so by itself.
 func (k *Kafka) rejoin(ctx context.Context, n *node) error {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -167,8 +172,8 @@ func settle(ctx context.Context, a *admin.Admin, n *node) error {
 	return a.PreferLeader(ctx, n.number)
 }
 
-// PauseBroker freezes a broker's processes: its connections stay open, new ones are accepted by the system, and nothing is read or answered until
-// ResumeBroker. The others notice when its session is over.
+// PauseBroker freezes a broker's processes: its connections stay open, new ones are accepted by the system, and nothing
+// is read or answered until ResumeBroker. The others notice when its session is over.
 func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,8 +196,9 @@ func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	return nil
 }
 
-// ResumeBroker lets a paused broker go on, and returns on how many connections requests had been held (at least one each; on Linux alone), and what others had
-// taken over. It returns once the broker is one of the cluster again. One that is not paused any more, as it was stopped meanwhile, is left alone.
+// ResumeBroker lets a paused broker go on, and returns on how many connections requests had been held (at least one
+// each; on Linux alone), and what others had taken over. It returns once the broker is one of the cluster again. One
+// that is not paused any more, as it was stopped meanwhile, is left alone.
 func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -37,7 +37,8 @@ func composeFile(t *testing.T) map[string]composeService {
 	return file.Services
 }
 
-// docker-compose.yaml publishes nothing beyond the loopback, starts nothing that was not asked for, and knows when what it started is there.
+// docker-compose.yaml publishes nothing beyond the loopback, starts nothing that was not asked for, and knows when what
+// it started is there.
 func TestCompose(t *testing.T) {
 	services := composeFile(t)
 	want := map[string]string{"broker-1": "kafka", "broker-2": "kafka", "broker-3": "kafka", "postgres": "stores", "mongo": "stores", "dlqbench": "bench"}
@@ -62,7 +63,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// The brokers of docker-compose.yaml have the settings of those that dlqbench starts, as far as they have them, and agree on the cluster.
+// The brokers of docker-compose.yaml have the settings of those that dlqbench starts, as far as they have them, and
+// agree on the cluster.
 func TestComposeSettings(t *testing.T) {
 	services := composeFile(t)
 	for number, port := range map[int32]int{1: 19092, 2: 29092, 3: 39092} {
@@ -99,7 +101,8 @@ func TestComposeConfig(t *testing.T) {
 	}
 }
 
-// The Dockerfile's image of a binary that is built already starts, as nobody in particular, and can write where a run writes.
+// The Dockerfile's image of a binary that is built already starts, as nobody in particular, and can write where a run
+// writes.
 func TestDockerfile(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()

@@ -37,7 +37,8 @@ func (k *Kafka) makeNetwork(ctx context.Context) error {
 // portAttempts is how often a broker is given another port when the one it was given is taken.
 const portAttempts = 5
 
-// run makes a broker's container and starts it. Its port is chosen here rather than by the engine, which would choose another one at every start.
+// run makes a broker's container and starts it. Its port is chosen here rather than by the engine, which would choose
+// another one at every start.
 func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) {
 	for attempt := range portAttempts {
 		if n.port, err = freePort(); err != nil {
@@ -60,15 +61,16 @@ func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) 
 	return fmt.Errorf("starting broker %d: %w", n.number, err)
 }
 
-// portTaken reports whether the engine could not publish a port because somebody else has it, in the words of its several versions.
+// portTaken reports whether the engine could not publish a port because somebody else has it, in the words of its
+// several versions.
 func portTaken(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "port is already allocated") || strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
 }
 
 const (
-	// Ports lie below those that systems give to outgoing connections (from 32768 on Linux, 49152 on macOS), so that nothing takes the port of a broker
-	// while it is stopped by mere chance.
+	// Ports lie below those that systems give to outgoing connections (from 32768 on Linux, 49152 on macOS), so that
+	// nothing takes the port of a broker while it is stopped by mere chance.
 	firstPort, lastPort = 15000, 31999
 	lookedAt            = 100
 )
@@ -115,8 +117,8 @@ func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcon
 const brokerLabel = "dlqbench.broker"
 
 const (
-	// tailLines is how many of its last lines are shown of a broker that died; frames of a stack are left out, of which there are more than of anything
-	// that says why.
+	// tailLines is how many of its last lines are shown of a broker that died; frames of a stack are left out, of which
+	// there are more than of anything that says why.
 	tailLines = 12
 	// tailRead is how many are read for that.
 	tailRead = 500

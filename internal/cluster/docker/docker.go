@@ -43,10 +43,11 @@ var ErrClosed = errors.New("the cluster of containers is closed")
 type Options struct {
 	// Brokers is their number, 1 to MaxBrokers.
 	Brokers int
-	// Image is a container image of Apache Kafka that is configured as apache/kafka is, by KAFKA_ variables; default DefaultImage. It is pulled if the
-	// engine does not have it.
+	// Image is a container image of Apache Kafka that is configured as apache/kafka is, by KAFKA_ variables; default
+	// DefaultImage. It is pulled if the engine does not have it.
 	Image string
-	// RunID is in the label and name of everything that is started. It must be no other cluster's, and have only letters, digits, '_', '.' and '-'.
+	// RunID is in the label and name of everything that is started. It must be no other cluster's, and have only
+	// letters, digits, '_', '.' and '-'.
 	RunID string
 	// Log gets what is noteworthy.
 	Log zerolog.Logger
@@ -88,8 +89,8 @@ type node struct {
 
 func (n *node) address() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
 
-// Start starts brokers in containers and returns when each says that all of them are there. Where there is no engine the error is engine.ErrNoEngine, within two
-// seconds. When it fails nothing is left.
+// Start starts brokers in containers and returns when each says that all of them are there. Where there is no engine
+// the error is engine.ErrNoEngine, within two seconds. When it fails nothing is left.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if options.Image == "" {
 		options.Image = DefaultImage
@@ -200,7 +201,8 @@ func (k *Kafka) Describe() string {
 	return fmt.Sprintf("docker, %s, %d broker%s", withoutRegistry(k.options.Image), len(k.nodes), plural)
 }
 
-// withoutRegistry leaves out of an image's name where it comes from, which may be a host that is nobody else's business.
+// withoutRegistry leaves out of an image's name where it comes from, which may be a host that is nobody else's
+// business.
 func withoutRegistry(image string) string {
 	host, rest, found := strings.Cut(image, "/")
 	if found && (strings.ContainsAny(host, ".:") || host == "localhost") {

@@ -20,8 +20,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
-// This file counts what breaking a broker changed for clients. What is counted was seen from outside: in the metadata of brokers that answer, and in
-// the system's table of the container's connections. What Kafka has for itself (internal topics, its own connections) does not count.
+// This file counts what breaking a broker changed for clients. What is counted was seen from outside: in the metadata
+// of brokers that answer, and in the system's table of the container's connections. What Kafka has for itself (internal
+// topics, its own connections) does not count.
 
 // partition is one of a topic of the clients.
 type partition struct {
@@ -41,7 +42,8 @@ type coordinated struct {
 	key  string
 }
 
-// duties asks what a broker leads and coordinates. A paused broker can't tell what it coordinates: that counts as nothing.
+// duties asks what a broker leads and coordinates. A paused broker can't tell what it coordinates: that counts as
+// nothing.
 func (k *Kafka) duties(ctx context.Context, n *node) (duties, error) {
 	var has duties
 	asked := k.answering()
@@ -119,8 +121,8 @@ const (
 	coordinatesTransaction = 1
 )
 
-// settleLimit bounds the wait until the others say that what a stopped broker handed on is led by another: it did so before it ended, but they hear
-// of it in their own time.
+// settleLimit bounds the wait until the others say that what a stopped broker handed on is led by another: it did so
+// before it ended, but they hear of it in their own time.
 const settleLimit = time.Second
 
 // since counts what became of the duties of a broker that has ended; with wait, as soon as it is settled.
@@ -184,7 +186,8 @@ func counted(changes map[string]int) map[string]int {
 	return changes
 }
 
-// request sends one request to one broker, on a connection of its own: one that stayed open would be counted with the clients'.
+// request sends one request to one broker, on a connection of its own: one that stayed open would be counted with the
+// clients'.
 func request[R kmsg.Response](ctx context.Context, address string, message kmsg.Request) (answer R, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -204,8 +207,9 @@ func request[R kmsg.Response](ctx context.Context, address string, message kmsg.
 	return answer, nil
 }
 
-// connected returns how many connections clients have to a broker. What dlqbench itself has just closed (it asks a broker that was paused whether it is
-// back) is closed towards the broker by the engine's proxy, some time later, so that it takes the least of a few looks.
+// connected returns how many connections clients have to a broker. What dlqbench itself has just closed (it asks a
+// broker that was paused whether it is back) is closed towards the broker by the engine's proxy, some time later, so
+// that it takes the least of a few looks.
 func (k *Kafka) connected(ctx context.Context, n *node) int {
 	least, _ := k.sockets(ctx, n)
 	for range connectedLooks {
@@ -218,8 +222,9 @@ func (k *Kafka) connected(ctx context.Context, n *node) int {
 	return least
 }
 
-// sockets returns how many connections clients have to a broker, and on how many of them (those not accepted yet included) something lies that it has
-// not read. Both are 0 where the system does not show the container's connections: that of macOS, whose engine is in a virtual machine, does not.
+// sockets returns how many connections clients have to a broker, and on how many of them (those not accepted yet
+// included) something lies that it has not read. Both are 0 where the system does not show the container's connections:
+// that of macOS, whose engine is in a virtual machine, does not.
 func (k *Kafka) sockets(ctx context.Context, n *node) (open, unread int) {
 	found, err := k.engine.ContainerInspect(ctx, n.container.ID, client.ContainerInspectOptions{})
 	if err != nil || found.Container.State == nil || found.Container.State.Pid == 0 {
@@ -257,7 +262,8 @@ const (
 	listening   = "0A"
 )
 
-// read adds a table: a heading, and then a line per socket ("sl local remote state tx:rx …", all but sl in hexadecimal).
+// read adds a table: a heading, and then a line per socket ("sl local remote state tx:rx …", all but sl in
+// hexadecimal).
 func (t *socketTable) read(table io.Reader) {
 	if t.listening == nil {
 		t.listening = map[int]bool{}

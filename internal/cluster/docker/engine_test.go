@@ -21,7 +21,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/engine"
 )
 
-// The tests of this file need a container engine and the image that testdata/image/build.sh assembles (or DLQBENCH_DOCKER_IMAGE).
+// The tests of this file need a container engine and the image that testdata/image/build.sh assembles (or
+// DLQBENCH_DOCKER_IMAGE).
 
 const testImage = "dlqbench-test/kafka:4.4.0"
 
@@ -234,7 +235,8 @@ func heldBack(t *testing.T, k *Kafka) int {
 	return held
 }
 
-// Three brokers: leaders lie where they belong, move when their broker goes and come back with it; who has nothing to do changes nothing.
+// Three brokers: leaders lie where they belong, move when their broker goes and come back with it; who has nothing to
+// do changes nothing.
 func TestThreeBrokers(t *testing.T) {
 	k := startTest(t, 3)
 	ctx := testContext(t)

@@ -15,8 +15,9 @@ const (
 	controllerPort = 9094
 )
 
-// settings are a broker's environment. The image drops all its defaults as soon as one KAFKA_ variable is set, so this is the full set: KRaft with
-// combined nodes, and what makes a cluster behave within a run of seconds as a real one does within minutes.
+// settings are a broker's environment. The image drops all its defaults as soon as one KAFKA_ variable is set, so this
+// is the full set: KRaft with combined nodes, and what makes a cluster behave within a run of seconds as a real one
+// does within minutes.
 //
 // The names are Kafka's, in the image's spelling: KAFKA_ before, _ for a dot.
 func settings(brokers int, number int32, clusterID string, hostPort int) map[string]string {
@@ -35,7 +36,8 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"KAFKA_LISTENERS":                      fmt.Sprintf("CLIENT://:%d,INTERNAL://:%d,CONTROLLER://:%d", clientPort, internalPort, controllerPort),
 		"KAFKA_ADVERTISED_LISTENERS":           fmt.Sprintf("CLIENT://%s:%d,INTERNAL://%s:%d", loopback, hostPort, alias(number), internalPort),
-		// Elections among controllers on one machine need no second, and a killed broker's leaders move when its session is over.
+		// Elections among controllers on one machine need no second, and a killed broker's leaders move when its
+		// session is over.
 		"KAFKA_CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS":     "500",
 		"KAFKA_CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS": "300",
 		"KAFKA_CONTROLLER_QUORUM_FETCH_TIMEOUT_MS":        "2000",
@@ -59,8 +61,9 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR":            inSync,
 		// A transaction whose time is over is aborted at once: by default the coordinator looks every ten seconds.
 		"KAFKA_TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS": "500",
-		// Groups form at once, and may ask for short sessions, so that the partitions of a killed consumer are handed on within a run. Under KIP-848 and KIP-932
-		// the broker sets the times; Kafka's own (5 s and 45 s) are longer than a run's drain.
+		// Groups form at once, and may ask for short sessions, so that the partitions of a killed consumer are handed
+		// on within a run. Under KIP-848 and KIP-932 the broker sets the times; Kafka's own (5 s and 45 s) are longer
+		// than a run's drain.
 		"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS":         "0",
 		"KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS":             "1000",
 		"KAFKA_GROUP_MAX_SESSION_TIMEOUT_MS":             "1800000",
@@ -89,8 +92,8 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 	}
 }
 
-// minInSync is how many replicas must have a record before a producer that asks for all of them hears of it: of three, one may be missing; with two replicas or
-// one that would stop all writes.
+// minInSync is how many replicas must have a record before a producer that asks for all of them hears of it: of three,
+// one may be missing; with two replicas or one that would stop all writes.
 func minInSync(replicas int) int {
 	if replicas >= 3 {
 		return 2

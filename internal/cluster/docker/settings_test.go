@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// The whole environment of broker 2 of 3: the image drops all its own defaults, so a missing setting is as important as a wrong one.
+// The whole environment of broker 2 of 3: the image drops all its own defaults, so a missing setting is as important as
+// a wrong one.
 func TestSettings(t *testing.T) {
 	var lines strings.Builder
 	environment := settings(3, 2, "AAAAAAAAAAAAAAAAAAAAAA", 20002)
@@ -36,7 +37,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A cluster of few brokers asks for no more replicas than it has, and tolerates the loss of one only where there are three.
+// A cluster of few brokers asks for no more replicas than it has, and tolerates the loss of one only where there are
+// three.
 func TestReplicas(t *testing.T) {
 	for brokers, want := range map[int][2]string{1: {"1", "1"}, 2: {"2", "1"}, 3: {"3", "2"}, 9: {"3", "2"}} {
 		environment := settings(brokers, 1, "id", 20000)

@@ -12,10 +12,11 @@ import (
 
 // This file breaks single brokers: it stops, starts and pauses them, and moves what they lead and coordinate.
 
-// StopBroker takes a broker off the net and returns once its port refuses connections. Its partitions are led by their next
-// replica, its groups coordinated elsewhere, and then its connections are closed. What only this broker holds has no leader until
-// it is back. Nothing that was acknowledged is lost. A request that was under way may have been carried out, its answer is
-// lost, as with a real broker. It returns what changed, counted; nothing if nobody had to do with the broker.
+// StopBroker takes a broker off the net and returns once its port refuses connections. Its partitions are led by their
+// next replica, its groups coordinated elsewhere, and then its connections are closed. What only this broker holds has
+// no leader until it is back. Nothing that was acknowledged is lost. A request that was under way may have been carried
+// out, its answer is lost, as with a real broker. It returns what changed, counted; nothing if nobody had to do with
+// the broker.
 func (e *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = e.takeDown(ctx, id, false)
 	if err != nil {
@@ -24,8 +25,8 @@ func (e *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, nil
 }
 
-// KillBroker is StopBroker without any order: the first thing that clients notice is that their connections are reset. (The others
-// know at once that it is gone; a real controller takes its session timeout to find out.)
+// KillBroker is StopBroker without any order: the first thing that clients notice is that their connections are reset.
+// (The others know at once that it is gone; a real controller takes its session timeout to find out.)
 func (e *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = e.takeDown(ctx, id, true)
 	if err != nil {
@@ -70,8 +71,8 @@ func counted(changes map[string]int) map[string]int {
 	return changes
 }
 
-// StartBroker brings a stopped broker back on its port, with what it held, and returns once the port accepts connections. It
-// leads its partitions and coordinates its groups again.
+// StartBroker brings a stopped broker back on its port, with what it held, and returns once the port accepts
+// connections. It leads its partitions and coordinates its groups again.
 func (e *Kafka) StartBroker(ctx context.Context, id int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,9 +101,9 @@ func (e *Kafka) StartBroker(ctx context.Context, id int32) error {
 	return nil
 }
 
-// PauseBroker lets a broker stand still: its connections stay open, new ones are accepted, and nothing that is sent to it is read or
-// answered until ResumeBroker. What it had read before is carried out; nobody hears of that either. The other brokers do not notice:
-// it goes on leading and coordinating, and sessions run out meanwhile.
+// PauseBroker lets a broker stand still: its connections stay open, new ones are accepted, and nothing that is sent to
+// it is read or answered until ResumeBroker. What it had read before is carried out; nobody hears of that either. The
+// other brokers do not notice: it goes on leading and coordinating, and sessions run out meanwhile.
 func (e *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,8 +129,8 @@ func (e *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]
 	return counted(map[string]int{cluster.ChangeRequests: requests, cluster.ChangeAnswers: answers}), nil
 }
 
-// MoveLeaders gives the partitions that a broker leads to other replicas, for as long as there are others that live; it goes on as a follower.
-// What it alone holds stays. It returns what changed, counted.
+// MoveLeaders gives the partitions that a broker leads to other replicas, for as long as there are others that live; it
+// goes on as a follower. What it alone holds stays. It returns what changed, counted.
 func (e *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,8 +163,9 @@ func (e *Kafka) demote(id int32, on bool) map[string]int {
 	return counted(map[string]int{cluster.ChangeMoved: moved})
 }
 
-// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. The group's state moves with
-// it; its members hear NOT_COORDINATOR and ask who it is. It fails where there is no other such broker.
+// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. The
+// group's state moves with it; its members hear NOT_COORDINATOR and ask who it is. It fails where there is no other
+// such broker.
 func (e *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -206,8 +208,8 @@ func (e *Kafka) findAlive(ctx context.Context, id int32) (*gate, error) {
 	return gate, err
 }
 
-// find returns a broker's gate. A call that was interrupted ends here: what it does after is quick, and must not be left half
-// done.
+// find returns a broker's gate. A call that was interrupted ends here: what it does after is quick, and must not be
+// left half done.
 func (e *Kafka) find(ctx context.Context, id int32) (*gate, error) {
 	if e.closed {
 		return nil, ErrClosed
@@ -222,8 +224,8 @@ func (e *Kafka) find(ctx context.Context, id int32) (*gate, error) {
 	return gate, nil
 }
 
-// settleLeaders gives every partition the leader it belongs to. Partitions that are where they belong are not touched: their
-// clients notice nothing. It returns how many were moved.
+// settleLeaders gives every partition the leader it belongs to. Partitions that are where they belong are not touched:
+// their clients notice nothing. It returns how many were moved.
 func (e *Kafka) settleLeaders() (moved int) {
 	for name, table := range e.layout.topics {
 		for partition := range int32(len(table.homes)) {
@@ -245,12 +247,12 @@ func (e *Kafka) settleLeaders() (moved int) {
 	return moved
 }
 
-// rehashes is how often coordinators are dealt anew until all lie where they belong. kfake deals them by a hash, all at once;
-// with nine brokers and three groups one deal in 729 is right.
+// rehashes is how often coordinators are dealt anew until all lie where they belong. kfake deals them by a hash, all at
+// once; with nine brokers and three groups one deal in 729 is right.
 const rehashes = 4000
 
-// settleCoordinators deals coordinators anew until those that clients use lie where they belong. If that can't be had, it takes
-// the next deal in which all of them can be reached. It returns how many were moved.
+// settleCoordinators deals coordinators anew until those that clients use lie where they belong. If that can't be had,
+// it takes the next deal in which all of them can be reached. It returns how many were moved.
 func (e *Kafka) settleCoordinators() (moved int) {
 	may := e.layout.mayCoordinate()
 	if len(may) == 0 {

@@ -52,7 +52,8 @@ func TestHowConnectionsEnd(t *testing.T) {
 	}
 }
 
-// A process that is just being started has the broker's listener for a moment, as every file of the one that starts it; until its exec the port accepts.
+// A process that is just being started has the broker's listener for a moment, as every file of the one that starts it;
+// until its exec the port accepts.
 func TestStopWaitsForListenersOfOthers(t *testing.T) {
 	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
 	gate, err := e.findAlive(t.Context(), 1)
@@ -156,7 +157,8 @@ func TestPausedBrokerCanEnd(t *testing.T) {
 	}
 }
 
-// What a killed or paused broker had acknowledged is there once, in order, with a producer that repeats what it got no answer to.
+// What a killed or paused broker had acknowledged is there once, in order, with a producer that repeats what it got no
+// answer to.
 func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 	for _, brokers := range []int{1, 3} {
 		t.Run(fmt.Sprint(brokers), func(t *testing.T) {

@@ -15,9 +15,9 @@ type editor interface {
 	edit(request kmsg.Request, response kmsg.Response)
 }
 
-// brokerConn is a connection as kfake sees it. It follows the requests that come in, and edits the answers that name brokers:
-// Metadata, DescribeCluster, FindCoordinator and OffsetForLeaderEpoch. Everything else passes untouched. Members that wait for a rebalance
-// outlive the client's end of it (see parked.go).
+// brokerConn is a connection as kfake sees it. It follows the requests that come in, and edits the answers that name
+// brokers: Metadata, DescribeCluster, FindCoordinator and OffsetForLeaderEpoch. Everything else passes untouched.
+// Members that wait for a rebalance outlive the client's end of it (see parked.go).
 type brokerConn struct {
 	net.Conn
 	gate *gate
@@ -53,8 +53,8 @@ func newBrokerConn(conn net.Conn, gate *gate) *brokerConn {
 	return &brokerConn{Conn: conn, gate: gate, closed: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// hangUp closes the connection to the client; false if that was done before. kfake hears of it when no request of a waiting member is left
-// on it.
+// hangUp closes the connection to the client; false if that was done before. kfake hears of it when no request of a
+// waiting member is left on it.
 func (c *brokerConn) hangUp() (first bool) {
 	c.onGone.Do(func() {
 		first = true
@@ -84,7 +84,8 @@ func (c *brokerConn) Close() error {
 	return nil
 }
 
-// Read fails when the client has hung up and no request of a waiting member is left, or when a request must not be passed on.
+// Read fails when the client has hung up and no request of a waiting member is left, or when a request must not be
+// passed on.
 func (c *brokerConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil && c.gate.hold(heldRequests, c.gone) && c.follow(p[:n]) {
@@ -184,8 +185,9 @@ func (c *brokerConn) expect(answer pendingAnswer) {
 	c.pending = append(c.pending, answer)
 }
 
-// awaitTurn waits until kfake can take a request of a member that sent a SyncGroup on another connection (see parked.go); false when it must
-// not be passed on any more: its client has asked again elsewhere, which must stay the newer request, or kfake has closed the connection.
+// awaitTurn waits until kfake can take a request of a member that sent a SyncGroup on another connection (see
+// parked.go); false when it must not be passed on any more: its client has asked again elsewhere, which must stay the
+// newer request, or kfake has closed the connection.
 func (c *brokerConn) awaitTurn(p *parked) bool {
 	for before := c.gate.parked.before(p); before != nil && !p.isOver(); before = c.gate.parked.before(p) {
 		select {
@@ -278,8 +280,8 @@ func decodeResponse(answer pendingAnswer, frame []byte) kmsg.Response {
 	return response
 }
 
-// bodyStart is where the body of a response begins: after the size, the correlation id and, if there are any, the tags, of which kfake's header
-// carries none.
+// bodyStart is where the body of a response begins: after the size, the correlation id and, if there are any, the tags,
+// of which kfake's header carries none.
 func bodyStart(response kmsg.Response) int {
 	if response.IsFlexible() {
 		return 9

@@ -63,7 +63,8 @@ func (c rawConn) receive(t *testing.T, request kmsg.Request) kmsg.Response {
 	return response
 }
 
-// However the stream is cut into reads, exactly the requests whose answers are to be edited or waited for are noted, in order.
+// However the stream is cut into reads, exactly the requests whose answers are to be edited or waited for are noted, in
+// order.
 func TestFollowIsIndifferentToCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		formatter := kmsg.NewRequestFormatter(kmsg.FormatterClientID("x"))

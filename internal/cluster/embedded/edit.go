@@ -7,8 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file makes answers say of stopped brokers what a real cluster says. An answer that kfake made just before a broker
-// stopped may be edited just after: it then calls a partition leaderless that has a new leader, and the client asks again.
+// This file makes answers say of stopped brokers what a real cluster says. An answer that kfake made just before a
+// broker stopped may be edited just after: it then calls a partition leaderless that has a new leader, and the client
+// asks again.
 
 // edit puts an answer right.
 func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
@@ -30,10 +31,11 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	}
 }
 
-// editEpochEnds puts right where an epoch ends that nothing was written after yet. Kafka knows that it is still the last one in the log and
-// answers with the end of the log (LeaderEpochFileCache.endOffsetFor); kfake answers that it does not know the epoch, which a client
-// must take for a divergence that can't be located: it begins anew from the start of the partition. The sequence that shows it:
-// a broker stops, leaders move, and a consumer validates its position before the next record is written.
+// editEpochEnds puts right where an epoch ends that nothing was written after yet. Kafka knows that it is still the
+// last one in the log and answers with the end of the log (LeaderEpochFileCache.endOffsetFor); kfake answers that it
+// does not know the epoch, which a client must take for a divergence that can't be located: it begins anew from the
+// start of the partition. The sequence that shows it: a broker stops, leaders move, and a consumer validates its
+// position before the next record is written.
 func (e *Kafka) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, response *kmsg.OffsetForLeaderEpochResponse) {
 	for i := range response.Topics {
 		topic := &response.Topics[i]
@@ -44,7 +46,8 @@ func (e *Kafka) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, respons
 			if !known || info == nil || found.ErrorCode != 0 || found.EndOffset >= 0 || asked > info.Epoch {
 				continue
 			}
-			// Reading the end after kfake has answered is sound: the log only grows, so the position is valid either way.
+			// Reading the end after kfake has answered is sound: the log only grows, so the position is valid either
+			// way.
 			found.LeaderEpoch, found.EndOffset = asked, info.HighWatermark
 		}
 	}
@@ -69,8 +72,8 @@ func (e *Kafka) controllerID(id int32) int32 {
 	return -1
 }
 
-// editMetadata leaves out stopped brokers, and tells leaders, replicas, in-sync and offline ones as they are. In passing it
-// learns of topics that clients created, so that their leaders move as well when a broker stops.
+// editMetadata leaves out stopped brokers, and tells leaders, replicas, in-sync and offline ones as they are. In
+// passing it learns of topics that clients created, so that their leaders move as well when a broker stops.
 func (e *Kafka) editMetadata(response *kmsg.MetadataResponse) {
 	response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.MetadataResponseBroker) bool { return !e.layout.alive[b.NodeID] })
 	response.ControllerID = e.controllerID(response.ControllerID)
@@ -108,7 +111,8 @@ func (e *Kafka) editPartition(topic string, partition *kmsg.MetadataResponseTopi
 	}
 }
 
-// editCoordinators answers with coordinators that are alive and on no reserved broker, moving them if they have to be moved.
+// editCoordinators answers with coordinators that are alive and on no reserved broker, moving them if they have to be
+// moved.
 func (e *Kafka) editCoordinators(request *kmsg.FindCoordinatorRequest, response *kmsg.FindCoordinatorResponse) {
 	if response.Version <= 3 {
 		if response.ErrorCode == 0 {
@@ -124,7 +128,8 @@ func (e *Kafka) editCoordinators(request *kmsg.FindCoordinatorRequest, response 
 	}
 }
 
-// coordinatorOf returns the coordinator of a group or transactional id, and sees to it that it is one that may coordinate.
+// coordinatorOf returns the coordinator of a group or transactional id, and sees to it that it is one that may
+// coordinate.
 func (e *Kafka) coordinatorOf(key string) (node int32, host string, port int32, code int16) {
 	node = e.kafka.CoordinatorFor(key)
 	if !slices.Contains(e.layout.mayCoordinate(), node) {

@@ -52,10 +52,10 @@ type Kafka struct {
 
 // Start starts brokers on ports of 127.0.0.1 that the system picks.
 //
-// Topics are not created by being mentioned: a client that gets a name wrong shall see it. Groups form at once (kfake knows no
-// initial rebalance delay). What a stopped broker holds is what it held: records are written through to the files' page
-// cache before they are acknowledged and never discarded, so syncing each write would cost much and protect from nothing
-// that a run does; the files are synced at Close.
+// Topics are not created by being mentioned: a client that gets a name wrong shall see it. Groups form at once (kfake
+// knows no initial rebalance delay). What a stopped broker holds is what it held: records are written through to the
+// files' page cache before they are acknowledged and never discarded, so syncing each write would cost much and protect
+// from nothing that a run does; the files are synced at Close.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if err := options.check(ctx); err != nil {
 		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
@@ -72,7 +72,8 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 		kfake.WithLogger(kfakeLog{options.Log}),
 		kfake.GroupMinSessionTimeout(minSessionTimeout), kfake.GroupMaxSessionTimeout(maxSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
-			// Under KIP-848 and in share groups (KIP-932) the broker sets these; Kafka's own (5 s and 45 s, and a lock of 30 s) are longer than a run's drain.
+			// Under KIP-848 and in share groups (KIP-932) the broker sets these; Kafka's own (5 s and 45 s, and a lock
+			// of 30 s) are longer than a run's drain.
 			"group.consumer.heartbeat.interval.ms": "500",
 			"group.consumer.session.timeout.ms":    "6000",
 			"group.share.heartbeat.interval.ms":    "500",
@@ -93,11 +94,12 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 	return e, nil
 }
 
-// minSessionTimeout lets consumers ask for a shorter session than Kafka's least (6 s), so that the partitions of a killed
-// one are handed on within a run.
+// minSessionTimeout lets consumers ask for a shorter session than Kafka's least (6 s), so that the partitions of a
+// killed one are handed on within a run.
 const minSessionTimeout = time.Second
 
-// maxSessionTimeout is the default of Kafka's group.max.session.timeout.ms; kfake's own is shorter and refuses members that ask for more.
+// maxSessionTimeout is the default of Kafka's group.max.session.timeout.ms; kfake's own is shorter and refuses members
+// that ask for more.
 const maxSessionTimeout = 30 * time.Minute
 
 func (o Options) check(ctx context.Context) error {
@@ -158,8 +160,8 @@ func (e *Kafka) Describe() string {
 	return fmt.Sprintf("embedded, %d brokers", len(e.gates))
 }
 
-// Controller returns the broker that clients create topics at: the last one. While it is stopped they can't (CreateTopics
-// below can).
+// Controller returns the broker that clients create topics at: the last one. While it is stopped they can't
+// (CreateTopics below can).
 func (e *Kafka) Controller() int32 { return int32(len(e.gates)) }
 
 // CoordinatorFor returns the broker that coordinates a group.
@@ -176,8 +178,8 @@ func (e *Kafka) CoordinatorFor(group string) (int32, error) {
 	return node, nil
 }
 
-// CreateTopics creates topics and gives each partition the leader it belongs to. It fails at the first topic that exists or is
-// ill-defined; those before it are created.
+// CreateTopics creates topics and gives each partition the leader it belongs to. It fails at the first topic that
+// exists or is ill-defined; those before it are created.
 func (e *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

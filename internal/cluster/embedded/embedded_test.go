@@ -375,8 +375,8 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 	})
 }
 
-// While the broker that alone holds the DLQ is stopped, the DLQ can't be written, everything else can; and back it comes
-// with what it had.
+// While the broker that alone holds the DLQ is stopped, the DLQ can't be written, everything else can; and back it
+// comes with what it had.
 func TestReservedBroker(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 4}, cluster.Topic{Name: "dlq", Partitions: 4, Broker: 2})
 	c := client(t, e)
@@ -583,8 +583,8 @@ func TestGroupKeepsConsuming(t *testing.T) {
 	m.wg.Wait()
 }
 
-// Between a change of leaders and the next record, the epoch of the last record still ends where the log ends: a consumer that
-// validates its position then must not take it for lost.
+// Between a change of leaders and the next record, the epoch of the last record still ends where the log ends: a
+// consumer that validates its position then must not take it for lost.
 func TestLastEpochEndsWithTheLog(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 	w := startWriter(t, e, "input", 3)
@@ -669,7 +669,8 @@ func TestStopStartAndCloseAtOnce(t *testing.T) {
 	w.wg.Wait()
 }
 
-// Apache Kafka accepts sessions of up to 30 minutes; a consumer that asks for one must not be refused with INVALID_SESSION_TIMEOUT.
+// Apache Kafka accepts sessions of up to 30 minutes; a consumer that asks for one must not be refused with
+// INVALID_SESSION_TIMEOUT.
 func TestLongSessionsAreAccepted(t *testing.T) {
 	e := start(t, 1)
 	client, err := kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...))

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// gate is the listener that kfake sees for one broker. It outlives stops of the broker: while it is shut the port refuses
-// connections and Accept waits, so that kfake never learns of it.
+// gate is the listener that kfake sees for one broker. It outlives stops of the broker: while it is shut the port
+// refuses connections and Accept waits, so that kfake never learns of it.
 type gate struct {
 	port    *reservation
 	address *net.TCPAddr
 	editor  editor
 	parked  *parkedRequests
-	// inside is our end of a connection that does not come through the port; kfake gets the other end with its first Accept.
+	// inside is our end of a connection that does not come through the port; kfake gets the other end with its first
+	// Accept.
 	inside net.Conn
 	// standing is set while the broker is paused.
 	standing atomic.Pointer[standstill]
@@ -78,7 +79,8 @@ func (g *gate) Accept() (net.Conn, error) {
 			continue
 		}
 		if !errors.Is(err, net.ErrClosed) {
-			// Out of file descriptors, or the peer was gone before it was accepted. kfake would give the broker up for good.
+			// Out of file descriptors, or the peer was gone before it was accepted. kfake would give the broker up for
+			// good.
 			time.Sleep(acceptPause)
 		}
 	}
@@ -160,8 +162,8 @@ func (g *gate) resume() (requests, answers int) {
 	return int(standing.requests.Load()), int(standing.answers.Load())
 }
 
-// hold keeps back what came on a connection, or goes out on it, while the broker stands still; false when the connection was gone before that
-// was over.
+// hold keeps back what came on a connection, or goes out on it, while the broker stands still; false when the
+// connection was gone before that was over.
 func (g *gate) hold(counter func(*standstill) *atomic.Int64, gone <-chan struct{}) bool {
 	standing := g.standing.Load()
 	if standing == nil {
@@ -231,8 +233,8 @@ func (g *gate) refuses() (bool, error) {
 	return false, err
 }
 
-// becomesShut waits until connections are refused. A process that is just being started has, between its fork and its exec, this process's
-// listeners too, so that for a moment the port may go on to accept what nobody will serve.
+// becomesShut waits until connections are refused. A process that is just being started has, between its fork and its
+// exec, this process's listeners too, so that for a moment the port may go on to accept what nobody will serve.
 func (g *gate) becomesShut(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()

@@ -12,14 +12,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file keeps the members alive whose JoinGroup or SyncGroup is parked (see parked.go), as Kafka does. It heartbeats for them, on a
-// connection inside this process that every broker has from its start and keeps while it is stopped: sessions run on in kfake meanwhile.
+// This file keeps the members alive whose JoinGroup or SyncGroup is parked (see parked.go), as Kafka does. It
+// heartbeats for them, on a connection inside this process that every broker has from its start and keeps while it is
+// stopped: sessions run on in kfake meanwhile.
 
 // keepPeriod is how often. It is a fraction of the shortest session.
 const keepPeriod = minSessionTimeout / 4
 
-// absentLimit is how often in a row a member must be missing from its group until its request counts as one that kfake will never answer.
-// Once is not enough: kfake may have read a JoinGroup and not handled it yet.
+// absentLimit is how often in a row a member must be missing from its group until its request counts as one that kfake
+// will never answer. Once is not enough: kfake may have read a JoinGroup and not handled it yet.
 const absentLimit = 8
 
 // keep heartbeats for waiting members until stop is closed.
@@ -49,8 +50,8 @@ func (e *Kafka) keepGroup(group string, requests []*parked) error {
 		}
 		member, found := memberOf(info, p)
 		if !found {
-			// Kafka answers UNKNOWN_MEMBER_ID when it removes a member that waits (removeMemberAndUpdateClassicGroup), kfake nothing: the
-			// client hears that when it asks again.
+			// Kafka answers UNKNOWN_MEMBER_ID when it removes a member that waits (removeMemberAndUpdateClassicGroup),
+			// kfake nothing: the client hears that when it asks again.
 			if p.absent++; p.absent == absentLimit {
 				e.parked.end(p)
 				p.conn.hangUp()
@@ -81,7 +82,8 @@ func memberOf(info *kfake.GroupInfo, p *parked) (id string, found bool) {
 	return "", false
 }
 
-// heartbeat renews a member's session. What the broker answers does not matter: it refuses if the member was answered or removed meanwhile.
+// heartbeat renews a member's session. What the broker answers does not matter: it refuses if the member was answered
+// or removed meanwhile.
 func (g *gate) heartbeat(group, member string, generation int32) error {
 	request := kmsg.NewPtrHeartbeatRequest()
 	request.Group, request.MemberID, request.Generation = group, member, generation
@@ -91,7 +93,8 @@ func (g *gate) heartbeat(group, member string, generation int32) error {
 	return nil
 }
 
-// roundTrip sends a request and reads its answer. It has no deadline: kfake answers these at once, and closing the gate ends it.
+// roundTrip sends a request and reads its answer. It has no deadline: kfake answers these at once, and closing the gate
+// ends it.
 func roundTrip(conn net.Conn, request kmsg.Request) error {
 	if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, request, 0)); err != nil {
 		return err

@@ -6,12 +6,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file follows the members of classic groups that wait for a rebalance: their JoinGroup or SyncGroup is parked, that is, read and not
-// answered yet. Kafka lets such a member live, whatever becomes of its connection: it can't heartbeat while it waits
-// (ClassicGroupMember.hasSatisfiedHeartbeat: isAwaitingJoin || isAwaitingSync), and its session begins anew with the answer
-// (GroupMetadataManager.completeClassicGroupJoin and propagateAssignment call rescheduleClassicGroupMemberHeartbeat). So one that died
-// meanwhile is expelled one session after the answer that it did not get. kfake differs, and then the others wait for the rebalance timeout, which
-// is 5 minutes for librdkafka and the Java client:
+// This file follows the members of classic groups that wait for a rebalance: their JoinGroup or SyncGroup is parked,
+// that is, read and not answered yet. Kafka lets such a member live, whatever becomes of its connection: it can't
+// heartbeat while it waits (ClassicGroupMember.hasSatisfiedHeartbeat: isAwaitingJoin || isAwaitingSync), and its
+// session begins anew with the answer (GroupMetadataManager.completeClassicGroupJoin and propagateAssignment call
+// rescheduleClassicGroupMemberHeartbeat). So one that died meanwhile is expelled one session after the answer that it
+// did not get. kfake differs, and then the others wait for the rebalance timeout, which is 5 minutes for librdkafka and
+// the Java client:
 //
 //  1. It begins the session only if the member still has a connection to answer on. The sequence that shows it: a new member sends JoinGroup, is
 //     killed, the last of the others joins; the dead one is in the new generation, maybe as its leader, and nothing ever expels it.
@@ -93,7 +94,8 @@ func newParkedRequests() *parkedRequests {
 	return &parkedRequests{all: map[*parked]struct{}{}, joined: map[memberOfGroup]struct{}{}}
 }
 
-// add enters a JoinGroup or SyncGroup. An older one of the same kind and member is over: kfake, like Kafka, answers the newer only.
+// add enters a JoinGroup or SyncGroup. An older one of the same kind and member is over: kfake, like Kafka, answers the
+// newer only.
 func (r *parkedRequests) add(p *parked) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +135,8 @@ func (r *parkedRequests) remove(p *parked) {
 	}
 }
 
-// before returns a SyncGroup that must be answered before this request of the same member is passed on; nil if there is none.
+// before returns a SyncGroup that must be answered before this request of the same member is passed on; nil if there is
+// none.
 func (r *parkedRequests) before(p *parked) *parked {
 	if p.key == kmsg.SyncGroup {
 		return nil

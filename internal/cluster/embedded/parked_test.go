@@ -14,8 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Members that must not be expelled have a session that outlasts every test, as does everyone's rebalance timeout: what these tests wait for is
-// that a mortal one's session ends. It is longer than the shortest possible, as these tests must survive a machine that stands still for a second.
+// Members that must not be expelled have a session that outlasts every test, as does everyone's rebalance timeout: what
+// these tests wait for is that a mortal one's session ends. It is longer than the shortest possible, as these tests
+// must survive a machine that stands still for a second.
 const (
 	immortal             = 4 * patience // kfake allows 5 minutes
 	mortal               = 2 * minSessionTimeout
@@ -82,7 +83,8 @@ func (m *member) parkJoin(t *testing.T) {
 	m.park(t, m.join(), 9)
 }
 
-// joins has a member join that nobody has to wait for but those who wait for it, and returns the members that a leader is told.
+// joins has a member join that nobody has to wait for but those who wait for it, and returns the members that a leader
+// is told.
 func (m *member) joins(t *testing.T) []string {
 	t.Helper()
 	m.send(t, m.join(), 9)
@@ -243,7 +245,8 @@ func stable(t *testing.T, e *Kafka, session time.Duration) *member {
 	return m
 }
 
-// completing brings a group of a leader and a mortal follower to where JoinGroup is answered to both and neither has sent SyncGroup.
+// completing brings a group of a leader and a mortal follower to where JoinGroup is answered to both and neither has
+// sent SyncGroup.
 func completing(t *testing.T, e *Kafka, session time.Duration, instance *string) (leader, follower *member) {
 	t.Helper()
 	leader = stable(t, e, session)
@@ -323,7 +326,8 @@ func killedInJoinGroupWithAnother(t *testing.T) {
 	nothingHeld(t, e)
 }
 
-// outlives takes a member that was answered by JoinGroup to where another one of that generation is expelled, who may be its leader.
+// outlives takes a member that was answered by JoinGroup to where another one of that generation is expelled, who may
+// be its leader.
 func (m *member) outlives(t *testing.T, other *member) {
 	t.Helper()
 	switch response := m.request(t, m.sync(m, other), 5).(*kmsg.SyncGroupResponse); response.ErrorCode {
@@ -367,7 +371,8 @@ func longInJoinGroup(t *testing.T) {
 	follower.joined(t)
 }
 
-// A member that is killed in SyncGroup is expelled one session after the answer that it does not get, and the next rebalance waits for nobody.
+// A member that is killed in SyncGroup is expelled one session after the answer that it does not get, and the next
+// rebalance waits for nobody.
 func killedInSyncGroup(t *testing.T) {
 	e := start(t, 1)
 	leader, killed := completing(t, e, immortal, nil)
@@ -446,8 +451,9 @@ func TestAbsentMemberIsGivenUpInTheEnd(t *testing.T) {
 	}
 }
 
-// actsElsewhere tests that what a member in SyncGroup does on another connection changes the group, once the leader has synced, and that the
-// next rebalance then waits for nobody. act returns what is to be awaited in the end, and that returns who remains besides the leader.
+// actsElsewhere tests that what a member in SyncGroup does on another connection changes the group, once the leader has
+// synced, and that the next rebalance then waits for nobody. act returns what is to be awaited in the end, and that
+// returns who remains besides the leader.
 func actsElsewhere(instance *string, dies bool, act func(*testing.T, *member) func() []string) func(*testing.T) {
 	return func(t *testing.T) {
 		e := start(t, 1)
@@ -498,7 +504,8 @@ func startsAnew(t *testing.T, m *member) func() []string {
 	return rejoins(t, m)
 }
 
-// stopAndClose tests that stopping a broker and closing the cluster end connections at once, whoever waits on them or was killed.
+// stopAndClose tests that stopping a broker and closing the cluster end connections at once, whoever waits on them or
+// was killed.
 func stopAndClose(wait string, killed bool) func(*testing.T) {
 	return func(t *testing.T) {
 		e := start(t, 2)

@@ -6,8 +6,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster"
 )
 
-// This file decides where things belong: which broker leads a partition, and which may coordinate a group, given who is alive.
-// Everything here is computed from the tables alone, nothing asks kfake.
+// This file decides where things belong: which broker leads a partition, and which may coordinate a group, given who is
+// alive. Everything here is computed from the tables alone, nothing asks kfake.
 
 // replicationFactor of topics that reserve no broker, as far as there are brokers; a real cluster's usual one.
 const replicationFactor = 3
@@ -77,8 +77,8 @@ func (l *layout) add(topic cluster.Topic) {
 	}
 }
 
-// learn enters what a client was told of a topic that was not created here: its partitions stay where they are, and count as
-// replicated on all shared brokers.
+// learn enters what a client was told of a topic that was not created here: its partitions stay where they are, and
+// count as replicated on all shared brokers.
 func (l *layout) learn(name string, leaders map[int32]int32) {
 	table := l.topics[name]
 	if table == nil {
@@ -109,8 +109,8 @@ func (l *layout) replicas(topic string, partition int32) []int32 {
 	return replicas
 }
 
-// leader returns who leads a partition: the first of its replicas that is alive and not demoted, else the first that is alive, or its home
-// when none is, for then nobody does.
+// leader returns who leads a partition: the first of its replicas that is alive and not demoted, else the first that is
+// alive, or its home when none is, for then nobody does.
 func (l *layout) leader(topic string, partition int32) int32 {
 	replicas := l.replicas(topic, partition)
 	for _, id := range replicas {
@@ -157,8 +157,8 @@ func (l *layout) mayCoordinate() []int32 {
 	return shared
 }
 
-// belongs tells whether the coordinator of key may be on node. Strictly it is at its home while that may coordinate, else stays
-// where it is; if that can't be had, any broker that may coordinate is good enough.
+// belongs tells whether the coordinator of key may be on node. Strictly it is at its home while that may coordinate,
+// else stays where it is; if that can't be had, any broker that may coordinate is good enough.
 func (l *layout) belongs(key string, node int32, may []int32, strict bool) bool {
 	if !slices.Contains(may, node) {
 		return false

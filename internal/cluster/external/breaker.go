@@ -43,8 +43,9 @@ type partition struct {
 	number int32
 }
 
-// CanBreak says whether a fault can be carried out on this cluster's brokers; the action is the word of the scenario (stop, kill, restart, pause, move_leaders,
-// move_coordinator). The error matches ErrNotConfigured and says what to configure. It is meant to be asked before anything is started.
+// CanBreak says whether a fault can be carried out on this cluster's brokers; the action is the word of the scenario
+// (stop, kill, restart, pause, move_leaders, move_coordinator). The error matches ErrNotConfigured and says what to
+// configure. It is meant to be asked before anything is started.
 func (k *Kafka) CanBreak(action string) error { return k.config.CanBreak(action) }
 
 // CanBreak says whether a fault can be carried out; it needs no connection.
@@ -71,8 +72,9 @@ func (c Config) CanBreak(action string) error {
 		ErrNotConfigured, action, strings.Join(missing, " and for "), strings.Join(missing, " and dlqbench.broker."), missing[0])
 }
 
-// StopBroker runs the command for it and returns once the broker answers nobody any more, with what it was to the run until then: the partitions that it led, by whether
-// another leads them by now, and the coordinator of the run's group. Connections of clients are not seen from here.
+// StopBroker runs the command for it and returns once the broker answers nobody any more, with what it was to the run
+// until then: the partitions that it led, by whether another leads them by now, and the coordinator of the run's group.
+// Connections of clients are not seen from here.
 func (k *Kafka) StopBroker(ctx context.Context, number int32) (changed map[string]int, err error) {
 	return k.takeDown(ctx, number, "stop", k.config.Commands.Stop)
 }
@@ -130,8 +132,8 @@ func (k *Kafka) PauseBroker(ctx context.Context, number int32) error {
 	return nil
 }
 
-// ResumeBroker runs the command for it, returns once the broker answers, and counts what it was to the run when it was paused: what it was asked meanwhile is
-// not seen from here.
+// ResumeBroker runs the command for it, returns once the broker answers, and counts what it was to the run when it was
+// paused: what it was asked meanwhile is not seen from here.
 func (k *Kafka) ResumeBroker(ctx context.Context, number int32) (changed map[string]int, err error) {
 	broker, err := k.byNumber(number)
 	if err != nil {
@@ -160,7 +162,8 @@ func (k *Kafka) forgetBreakage(number int32) {
 	delete(k.broken, number)
 }
 
-// beginBreaking finds a broker that is up and what it is to the run. A broker that is down already would make a fault that does nothing.
+// beginBreaking finds a broker that is up and what it is to the run. A broker that is down already would make a fault
+// that does nothing.
 func (k *Kafka) beginBreaking(ctx context.Context, number int32, action string) (broker cluster.Broker, before *breakage, err error) {
 	if err := k.CanBreak(action); err != nil {
 		return broker, nil, err
@@ -201,7 +204,8 @@ func (k *Kafka) MoveCoordinator(context.Context, string) (from, to int32, err er
 	return 0, 0, k.CanBreak("move_coordinator")
 }
 
-// changes compares what a broker was to the run with what it is now. What it led has no leader that could be asked until the cluster has noticed.
+// changes compares what a broker was to the run with what it is now. What it led has no leader that could be asked
+// until the cluster has noticed.
 func (k *Kafka) changes(ctx context.Context, broker cluster.Broker, before *breakage) map[string]int {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepLimit)
 	defer cancel()
@@ -241,8 +245,8 @@ func (k *Kafka) leaders(ctx context.Context) (map[partition]int32, error) {
 	return leaders, nil
 }
 
-// answers says whether a broker answers a question that needs no credentials. A balancer before it may accept connections for a broker that is gone, so
-// that its port is open proves nothing.
+// answers says whether a broker answers a question that needs no credentials. A balancer before it may accept
+// connections for a broker that is gone, so that its port is open proves nothing.
 func (k *Kafka) answers(ctx context.Context, broker cluster.Broker, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -255,7 +259,8 @@ func (k *Kafka) answers(ctx context.Context, broker cluster.Broker, limit time.D
 	return p.secure(ctx) == nil && p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse)) == nil
 }
 
-// confirm waits until something is seen. What is seen when the time is over does not count: a question that was cut off then has no answer either.
+// confirm waits until something is seen. What is seen when the time is over does not count: a question that was cut off
+// then has no answer either.
 func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
@@ -271,7 +276,8 @@ func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context
 	}
 }
 
-// run runs a command of the user's for a broker. It gets no credentials of dlqbench, and none is in the error. What it starts and leaves behind goes on.
+// run runs a command of the user's for a broker. It gets no credentials of dlqbench, and none is in the error. What it
+// starts and leaves behind goes on.
 func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.Broker) error {
 	if command == "" {
 		return k.CanBreak(action)

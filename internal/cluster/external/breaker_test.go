@@ -52,7 +52,8 @@ func TestCanBreak(t *testing.T) {
 	}
 }
 
-// gates are listeners of brokers that obey files, as the commands of a user's cluster would be obeyed: "down-ID" lets a broker refuse, "still-ID" lets it stand still.
+// gates are listeners of brokers that obey files, as the commands of a user's cluster would be obeyed: "down-ID" lets a
+// broker refuse, "still-ID" lets it stand still.
 type gates struct {
 	net.Listener
 	dir string

@@ -19,8 +19,8 @@ type Config struct {
 	Commands  BrokerCommands
 	// Keep leaves the run's topics and groups on the cluster when the run ends.
 	Keep bool
-	// Prefix is what the names of everything begin with that a run creates; it must be the run's own. A name is under it if it is the
-	// prefix, or the prefix followed by '.', '-' or '_' and more.
+	// Prefix is what the names of everything begin with that a run creates; it must be the run's own. A name is under
+	// it if it is the prefix, or the prefix followed by '.', '-' or '_' and more.
 	Prefix string
 }
 
@@ -32,7 +32,8 @@ type TLS struct {
 	// Certificate is the client's certificate with its chain, and Key its private key, both in PEM; empty for none.
 	Certificate string
 	Key         Secret
-	// ServerName is the host that every broker's certificate must be for; "" stands for the host that the broker is reached by.
+	// ServerName is the host that every broker's certificate must be for; "" stands for the host that the broker is
+	// reached by.
 	ServerName string
 	// AnyHost accepts a certificate for any host, if only a trusted authority has signed it.
 	AnyHost bool
@@ -57,8 +58,8 @@ type SASL struct {
 	Token Secret
 }
 
-// BrokerCommands are shell commands that break a broker and mend it, each "" if there is none. In them, {{broker}} stands for the broker's number (from 1, in
-// the order of node ids) and {{id}} for its node id.
+// BrokerCommands are shell commands that break a broker and mend it, each "" if there is none. In them, {{broker}}
+// stands for the broker's number (from 1, in the order of node ids) and {{id}} for its node id.
 type BrokerCommands struct {
 	// Kill ends a broker at once, Stop in order; Start starts it again after either.
 	Kill, Stop, Start string
@@ -111,8 +112,8 @@ func (c Config) protocol() string {
 	return "PLAINTEXT"
 }
 
-// SubjectProtocol is the security.protocol that a subject must use towards the tap, which takes TLS off and passes SASL on: PLAINTEXT or
-// SASL_PLAINTEXT.
+// SubjectProtocol is the security.protocol that a subject must use towards the tap, which takes TLS off and passes SASL
+// on: PLAINTEXT or SASL_PLAINTEXT.
 func (c Config) SubjectProtocol() string {
 	if c.SASL.Mechanism != "" {
 		return "SASL_PLAINTEXT"

@@ -2,8 +2,8 @@ package external
 
 import "errors"
 
-// What an error of Connect, CreateTopics or Sweep is about; each is in the chain of the error. None of them is the user's scenario being wrong: what
-// they say has to be changed at the cluster, on the way to it, or in its settings.
+// What an error of Connect, CreateTopics or Sweep is about; each is in the chain of the error. None of them is the
+// user's scenario being wrong: what they say has to be changed at the cluster, on the way to it, or in its settings.
 var (
 	// ErrUnreachable: no connection, or no answer in time.
 	ErrUnreachable = errors.New("the cluster can't be reached")

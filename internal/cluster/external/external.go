@@ -29,10 +29,11 @@ const (
 // Options say how to use a cluster.
 type Options struct {
 	Log zerolog.Logger
-	// Ledger is the file that notes what was created, for Sweep. It is written when something is created and removed when all of that is removed
-	// again. Nothing is noted with Config.Keep.
+	// Ledger is the file that notes what was created, for Sweep. It is written when something is created and removed
+	// when all of that is removed again. Nothing is noted with Config.Keep.
 	Ledger string
-	// LargestRecord is how many bytes the largest record of the run has, headers included; topics that take less are refused. 0 checks nothing.
+	// LargestRecord is how many bytes the largest record of the run has, headers included; topics that take less are
+	// refused. 0 checks nothing.
 	LargestRecord int
 }
 
@@ -51,8 +52,8 @@ type Kafka struct {
 	closed bool
 }
 
-// Connect finds out whether the cluster can be used, broker by broker, in a few seconds at most. The error says what was found and what to do; it matches
-// ErrUnreachable, ErrProtocol, ErrCertificate or ErrAuthentication.
+// Connect finds out whether the cluster can be used, broker by broker, in a few seconds at most. The error says what
+// was found and what to do; it matches ErrUnreachable, ErrProtocol, ErrCertificate or ErrAuthentication.
 func Connect(ctx context.Context, config Config, options Options) (*Kafka, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
@@ -110,7 +111,8 @@ func (k *Kafka) find(ctx context.Context) error {
 	return nil
 }
 
-// ask tries the bootstrap addresses at once and takes the first answer. When none comes, the error has what was found at each.
+// ask tries the bootstrap addresses at once and takes the first answer. When none comes, the error has what was found
+// at each.
 func (c Config) ask(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type found struct {
@@ -157,7 +159,8 @@ func (c Config) askOne(ctx context.Context, address string) (*kmsg.MetadataRespo
 	return p.metadata(ctx)
 }
 
-// tryAll reaches every broker by the address that the cluster gives to clients, since a client that was let in by one has to go on to the others.
+// tryAll reaches every broker by the address that the cluster gives to clients, since a client that was let in by one
+// has to go on to the others.
 func (k *Kafka) tryAll(ctx context.Context) error {
 	errs := make([]error, len(k.brokers))
 	places := make(chan struct{}, probesAtOnce)
@@ -178,7 +181,8 @@ func (k *Kafka) tryAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Brokers returns the brokers that the cluster had when it was connected to, numbered from 1 in the order of their node ids.
+// Brokers returns the brokers that the cluster had when it was connected to, numbered from 1 in the order of their node
+// ids.
 func (k *Kafka) Brokers() []cluster.Broker { return slices.Clone(k.brokers) }
 
 // ClientOptions are how dlqbench itself talks to the cluster: with its own credentials, past tap and links.
@@ -205,8 +209,8 @@ func (k *Kafka) UpstreamTLS(broker cluster.Broker) *tls.Config {
 	return config
 }
 
-// TopicIDs returns the ids of topics by name, as far as they exist; none on a cluster that has no ids (before Kafka 2.8). The tap asks for them
-// here because it has no credentials of its own.
+// TopicIDs returns the ids of topics by name, as far as they exist; none on a cluster that has no ids (before Kafka
+// 2.8). The tap asks for them here because it has no credentials of its own.
 func (k *Kafka) TopicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
 	metadata, err := k.metadata(ctx, k.client, names)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// ledger notes in a file what a run has on a cluster, so that it can be removed whatever becomes of the run. It names no host and no
-// secret. A topic is entered before it is created, without an id, and again with its id afterwards: a run that is killed between leaves an entry for
-// a topic that may not exist, never a topic without an entry.
+// ledger notes in a file what a run has on a cluster, so that it can be removed whatever becomes of the run. It names
+// no host and no secret. A topic is entered before it is created, without an id, and again with its id afterwards: a
+// run that is killed between leaves an entry for a topic that may not exist, never a topic without an entry.
 type ledger struct {
 	path string
 

@@ -20,8 +20,8 @@ const (
 // ErrSettings is in every error about settings that can't be used; the user has to change them.
 var ErrSettings = errors.New("the cluster's settings can't be used")
 
-// Overrides are settings from elsewhere that come before those of the file. There is no secret among them: what is given on a command
-// line, other users of the machine can read.
+// Overrides are settings from elsewhere that come before those of the file. There is no secret among them: what is
+// given on a command line, other users of the machine can read.
 type Overrides struct {
 	Bootstrap []string
 	Commands  BrokerCommands
@@ -29,10 +29,10 @@ type Overrides struct {
 	Prefix    string
 }
 
-// Load reads how to reach a cluster from a properties file in the style of librdkafka or of the Java clients, from the environment (env returns a
-// variable's value, "" for none; os.Getenv) and from overrides. Without a file (path is "") connections are PLAINTEXT. The error
-// matches ErrSettings and names all problems at once, each with file and line; it shows no values that may be secret. The notes say what of the file
-// is not used; they may come with an error.
+// Load reads how to reach a cluster from a properties file in the style of librdkafka or of the Java clients, from the
+// environment (env returns a variable's value, "" for none; os.Getenv) and from overrides. Without a file (path is "")
+// connections are PLAINTEXT. The error matches ErrSettings and names all problems at once, each with file and line; it
+// shows no values that may be secret. The notes say what of the file is not used; they may come with an error.
 func Load(path string, env func(string) string, overrides Overrides) (config Config, notes []string, err error) {
 	s := &settings{path: path, env: env, given: map[string]entry{}}
 	if path != "" {
@@ -196,8 +196,8 @@ func (s *settings) commands() (c BrokerCommands) {
 	return c
 }
 
-// unread tells of what nobody asked for. That a client's other settings are not used is no problem, but one about security must not be
-// left aside in silence.
+// unread tells of what nobody asked for. That a client's other settings are not used is no problem, but one about
+// security must not be left aside in silence.
 func (s *settings) unread() {
 	for key, e := range s.given {
 		if e.used {
@@ -213,7 +213,8 @@ func (s *settings) unread() {
 	}
 }
 
-// shown is a key as it is shown. What looks like no client's setting may be a line of a secret that was not continued in the right way.
+// shown is a key as it is shown. What looks like no client's setting may be a line of a secret that was not continued
+// in the right way.
 func shown(key string) string {
 	plain := strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 	if plain && (strings.Contains(key, ".") || strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == "" && len(key) <= longestWord) {

@@ -116,8 +116,8 @@ func firstSecret(first Secret, otherwise string) Secret {
 	return first
 }
 
-// unsecured makes the unsigned token that Kafka's OAuthBearerLoginModule makes for tests (KIP-255) of a principal's name, valid
-// for an hour as there; "" for no name.
+// unsecured makes the unsigned token that Kafka's OAuthBearerLoginModule makes for tests (KIP-255) of a principal's
+// name, valid for an hour as there; "" for no name.
 func unsecured(principal string, now time.Time) string {
 	if principal == "" {
 		return ""
@@ -127,7 +127,8 @@ func unsecured(principal string, now time.Time) string {
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(claims) + "."
 }
 
-// parseJAAS reads `module flag key="value" … ;`, the form of sasl.jaas.config. Its errors quote nothing, as that may be the password.
+// parseJAAS reads `module flag key="value" … ;`, the form of sasl.jaas.config. Its errors quote nothing, as that may be
+// the password.
 func parseJAAS(text string) (module string, options map[string]string, err error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasSuffix(text, ";") {

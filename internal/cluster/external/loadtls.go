@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// tls reads how connections are encrypted. Authorities and key may be given as files or in place, under librdkafka's or Java's keys.
+// tls reads how connections are encrypted. Authorities and key may be given as files or in place, under librdkafka's or
+// Java's keys.
 func (s *settings) tls(wanted bool) TLS {
 	server, serverKey := s.get("dlqbench.ssl.server.name")
 	result := TLS{Enabled: wanted, ServerName: server, AnyHost: s.anyHost()}
@@ -49,7 +50,8 @@ func keyTrouble(certificate string, key Secret, err error) string {
 	return strings.TrimPrefix(err.Error(), "tls: ")
 }
 
-// anyHost reads ssl.endpoint.identification.algorithm: Java's clients check no host when it is empty, librdkafka when it is "none".
+// anyHost reads ssl.endpoint.identification.algorithm: Java's clients check no host when it is empty, librdkafka when
+// it is "none".
 func (s *settings) anyHost() bool {
 	algorithm, key := s.get("ssl.endpoint.identification.algorithm")
 	switch {
@@ -120,7 +122,8 @@ func howToConvert(key string) string {
 	return "Convert it with `keytool -list -rfc -keystore STORE > ca.pem`, then set ssl.ca.location to ca.pem (or ssl.truststore.location, with ssl.truststore.type=PEM)"
 }
 
-// file reads a file of certificates or keys in PEM form. Relative paths are relative to the working directory, as they are for Kafka's clients.
+// file reads a file of certificates or keys in PEM form. Relative paths are relative to the working directory, as they
+// are for Kafka's clients.
 func (s *settings) file(path, key string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	metadataVersion          int16 = 8 // spoken by every broker from 2.3 to 4.x, and not yet flexible
 )
 
-// probe is a connection to one broker on which every step is taken by hand, so that what fails can be named: a client library reports
-// much of it as a connection that was closed.
+// probe is a connection to one broker on which every step is taken by hand, so that what fails can be named: a client
+// library reports much of it as a connection that was closed.
 type probe struct {
 	config  Config
 	address string
@@ -149,7 +149,8 @@ func (c Config) speaksPlain(ctx context.Context, address string) bool {
 	return p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse)) == nil
 }
 
-// speaksTLS says whether a port answers a TLS handshake. Nothing is sent over the connection, so whose certificate it is does not matter.
+// speaksTLS says whether a port answers a TLS handshake. Nothing is sent over the connection, so whose certificate it
+// is does not matter.
 func speaksTLS(ctx context.Context, address string) bool {
 	limited, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
@@ -165,7 +166,8 @@ func speaksTLS(ctx context.Context, address string) bool {
 	return answered
 }
 
-// versions asks what the broker speaks, which it answers before any authentication. It is the first answer, so it shows whether there is a Kafka.
+// versions asks what the broker speaks, which it answers before any authentication. It is the first answer, so it shows
+// whether there is a Kafka.
 func (p *probe) versions(ctx context.Context) error {
 	err := p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse))
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/magiconair/properties"
 )
 
-// read takes the entries of a properties file. Their lines are found here because the library forgets them; how a line is read, with its
-// escapes, is the library's business.
+// read takes the entries of a properties file. Their lines are found here because the library forgets them; how a line
+// is read, with its escapes, is the library's business.
 func (s *settings) read(text string) {
 	for _, line := range logicalLines(text) {
 		key, value, ok := property(line.text)
@@ -44,8 +44,8 @@ type logicalLine struct {
 	number int
 }
 
-// logicalLines splits a properties file: blank lines and comments are left out, and a line that ends with a backslash (an odd number of them)
-// goes on in the next one, which then is no comment.
+// logicalLines splits a properties file: blank lines and comments are left out, and a line that ends with a backslash
+// (an odd number of them) goes on in the next one, which then is no comment.
 func logicalLines(text string) (lines []logicalLine) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)

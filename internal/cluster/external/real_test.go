@@ -29,7 +29,8 @@ const (
 	realLimit = time.Minute
 )
 
-// secured starts an Apache Kafka of one broker, node 101, that speaks SASL_SSL and has ACLs. Its owner may do all, app nothing yet.
+// secured starts an Apache Kafka of one broker, node 101, that speaks SASL_SSL and has ACLs. Its owner may do all, app
+// nothing yet.
 func secured(t *testing.T, ours *authority) (address string) {
 	t.Helper()
 	if os.Getenv("DLQBENCH_KAFKA_TESTS") != "1" {
@@ -114,7 +115,8 @@ func scramConfig(address string, ours *authority, user, password string) Config 
 	}
 }
 
-// Apache Kafka's own ways of refusing, and a run with no more rights than documented, whose subject goes through the tap with its own identity.
+// Apache Kafka's own ways of refusing, and a run with no more rights than documented, whose subject goes through the
+// tap with its own identity.
 func TestRealBroker(t *testing.T) {
 	ours := newAuthority(t, "our authority")
 	address := secured(t, ours)
@@ -202,8 +204,8 @@ type unrecorded struct{}
 
 func (unrecorded) Record(history.Event) {}
 
-// throughTap lets a subject with its own credentials, which knows nothing of TLS, consume and produce for longer than its session lasts (KIP-368). It then vanishes
-// without leaving its group.
+// throughTap lets a subject with its own credentials, which knows nothing of TLS, consume and produce for longer than
+// its session lasts (KIP-368). It then vanishes without leaving its group.
 func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 	t.Helper()
 	var op atomic.Int64

@@ -22,8 +22,9 @@ const (
 	emptyPause = 100 * time.Millisecond
 )
 
-// Close removes what the run created: its topics, and the groups under its prefix, whose members (if a killed subject left any) are taken out first. With
-// Config.Keep it removes nothing. What could not be removed stays in the ledger, and the error names it. Closing again does nothing.
+// Close removes what the run created: its topics, and the groups under its prefix, whose members (if a killed subject
+// left any) are taken out first. With Config.Keep it removes nothing. What could not be removed stays in the ledger,
+// and the error names it. Closing again does nothing.
 func (k *Kafka) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,9 +44,9 @@ func (k *Kafka) Close() error {
 	return nil
 }
 
-// Sweep removes what a run left on a cluster that was killed, or could not clean up; the ledger tells what that is, and is removed when nothing is left. It returns
-// a line for each thing that it removed. Without a ledger there is nothing to do. The cluster must be the one that the ledger was written for.
-// It must not be called while that run goes on.
+// Sweep removes what a run left on a cluster that was killed, or could not clean up; the ledger tells what that is, and
+// is removed when nothing is left. It returns a line for each thing that it removed. Without a ledger there is nothing
+// to do. The cluster must be the one that the ledger was written for. It must not be called while that run goes on.
 func Sweep(ctx context.Context, config Config, ledgerPath string) (removed []string, err error) {
 	ledger, err := readLedger(ledgerPath)
 	if ledger == nil || err != nil {
@@ -89,7 +90,8 @@ func (k *Kafka) removeAll(ctx context.Context) (removed []string, err error) {
 	return removed, k.ledger.remove()
 }
 
-// removeTopics deletes the topics of the ledger. One that has another id now was deleted and made again by somebody else, who may keep it.
+// removeTopics deletes the topics of the ledger. One that has another id now was deleted and made again by somebody
+// else, who may keep it.
 func (k *Kafka) removeTopics(ctx context.Context) (removed []string, err error) {
 	metadata, err := k.metadata(ctx, k.client, nil)
 	if err != nil {
@@ -194,7 +196,8 @@ func (k *Kafka) removeGroup(ctx context.Context, group string) error {
 	}
 }
 
-// evict takes all members out of a group, of whichever kind it is. Only a killed subject leaves any, and they would stay until their session times out.
+// evict takes all members out of a group, of whichever kind it is. Only a killed subject leaves any, and they would
+// stay until their session times out.
 func (k *Kafka) evict(ctx context.Context, group string) error {
 	var errs []error
 	if described := k.classicMembers(ctx, group); len(described.Members) > 0 {

@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// Secret is a password, a token or a private key. However it is printed, logged or encoded, it shows as "[secret]"; only Reveal gives
-// its text. The zero value is an empty one.
+// Secret is a password, a token or a private key. However it is printed, logged or encoded, it shows as "[secret]";
+// only Reveal gives its text. The zero value is an empty one.
 type Secret struct {
-	// text is behind a pointer because fmt prints the fields of a struct that is an unexported field of another without asking them how; it
-	// prints a pointer there as an address.
+	// text is behind a pointer because fmt prints the fields of a struct that is an unexported field of another without
+	// asking them how; it prints a pointer there as an address.
 	text *string
 }
 

@@ -28,10 +28,11 @@ const (
 	configMinInSync  = "min.insync.replicas"
 )
 
-// CreateTopics creates topics that don't exist yet, under the run's prefix, and returns when every broker knows a leader of each partition. Nothing is
-// created when the cluster would refuse any of them, or takes smaller records than the run has. Where a topic reserves a broker, all are placed by
-// hand as cluster.Topic says, else the cluster places them; the coordinators of groups stay where the cluster has them, also on
-// a reserved broker. The error matches ErrForeign, ErrForbidden or ErrLimit where it is about that.
+// CreateTopics creates topics that don't exist yet, under the run's prefix, and returns when every broker knows a
+// leader of each partition. Nothing is created when the cluster would refuse any of them, or takes smaller records than
+// the run has. Where a topic reserves a broker, all are placed by hand as cluster.Topic says, else the cluster places
+// them; the coordinators of groups stay where the cluster has them, also on a reserved broker. The error matches
+// ErrForeign, ErrForbidden or ErrLimit where it is about that.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
@@ -130,7 +131,8 @@ func (k *Kafka) tryCreating(ctx context.Context, topics []cluster.Topic) error {
 	return errors.Join(errs...)
 }
 
-// takesRecords compares the run's largest record with what the topic takes, as far as the cluster tells. A limit that the scenario itself sets is meant.
+// takesRecords compares the run's largest record with what the topic takes, as far as the cluster tells. A limit that
+// the scenario itself sets is meant.
 func (k *Kafka) takesRecords(topic cluster.Topic, configs []kmsg.CreateTopicsResponseTopicConfig) error {
 	if _, meant := topic.Configs[configMaxMessage]; meant || k.options.LargestRecord == 0 {
 		return nil
@@ -306,7 +308,8 @@ func leaderless(metadata *kmsg.MetadataResponse, partitions map[string]int) stri
 	return ""
 }
 
-// warnOfReserved tells when the coordinator of the run's group lies on a broker that a topic reserves. It can't be moved: it coordinates groups of others too.
+// warnOfReserved tells when the coordinator of the run's group lies on a broker that a topic reserves. It can't be
+// moved: it coordinates groups of others too.
 func (k *Kafka) warnOfReserved(ctx context.Context, topics []cluster.Topic) {
 	for _, topic := range topics {
 		if topic.Broker == 0 {
@@ -325,7 +328,8 @@ func (k *Kafka) coordinator(ctx context.Context, group string) (int32, error) {
 	return found.NodeID, found.Err
 }
 
-// explainTopic puts what the cluster says of a topic into words; nil for no error. needed is the ACL whose lack forbids it.
+// explainTopic puts what the cluster says of a topic into words; nil for no error. needed is the ACL whose lack forbids
+// it.
 func explainTopic(code int16, said, needed string) error {
 	if said != "" {
 		said = ": " + strings.TrimRight(said, ". ")

@@ -423,7 +423,8 @@ func TestTopicIDs(t *testing.T) {
 	}
 }
 
-// TestShareGroupsAreRemoved: with a share group (KIP-932) goes the setting that a run makes for it; another group's stays.
+// TestShareGroupsAreRemoved: with a share group (KIP-932) goes the setting that a run makes for it; another group's
+// stays.
 func TestShareGroupsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)

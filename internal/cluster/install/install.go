@@ -24,7 +24,8 @@ type Installation struct {
 	Dir string
 	// Jars are the paths of the class path, in order.
 	Jars []string
-	// Derived is a folder for what is made from the jars; it may not exist yet. Whoever writes there holds the Lock of Derived + ".lock".
+	// Derived is a folder for what is made from the jars; it may not exist yet. Whoever writes there holds the Lock of
+	// Derived + ".lock".
 	Derived string
 }
 
@@ -40,8 +41,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "dlqbench", "kafka"), nil
 }
 
-// Install has Maven resolve a version into the cache. What is there and whole stays, unless force is set; what is damaged is installed again. If
-// another process installs the same version, it waits for that.
+// Install has Maven resolve a version into the cache. What is there and whole stays, unless force is set; what is
+// damaged is installed again. If another process installs the same version, it waits for that.
 func Install(ctx context.Context, cache string, version Version, force bool) (*Installation, error) {
 	installed, err := install(ctx, cache, version, force)
 	if err != nil {
@@ -114,8 +115,8 @@ func removeUnfinished(cache string, version Version) error {
 	return err
 }
 
-// Find returns an installed version, every jar checked. Without it the error is ErrNotInstalled, and ErrCorrupt when a jar is not what was
-// installed.
+// Find returns an installed version, every jar checked. Without it the error is ErrNotInstalled, and ErrCorrupt when a
+// jar is not what was installed.
 func Find(cache string, version Version) (*Installation, error) {
 	installed, err := open(cache, version)
 	if errors.Is(err, ErrCorrupt) {
@@ -199,7 +200,8 @@ func versionOf(libs string) (Version, error) {
 	return Version{}, fmt.Errorf("there is no kafka_2.13-*.jar in %s", libs)
 }
 
-// FromHome returns the Kafka of an unpacked release, such as KAFKA_HOME names. Nothing is written there: what is derived from it goes to the cache.
+// FromHome returns the Kafka of an unpacked release, such as KAFKA_HOME names. Nothing is written there: what is
+// derived from it goes to the cache.
 func FromHome(cache, home string) (*Installation, error) {
 	libs := filepath.Join(home, libsDir)
 	version, err := versionOf(libs)
@@ -228,8 +230,8 @@ func FromHome(cache, home string) (*Installation, error) {
 	return installed, nil
 }
 
-// Open returns the Kafka to run: the release at KAFKA_HOME when that is set and version is empty or its own, else the installed version, DefaultVersion when it
-// is empty.
+// Open returns the Kafka to run: the release at KAFKA_HOME when that is set and version is empty or its own, else the
+// installed version, DefaultVersion when it is empty.
 func Open(version string) (*Installation, error) {
 	cache, err := CacheDir()
 	if err != nil {

@@ -28,11 +28,12 @@ type Java struct {
 	Build string
 }
 
-// javaLimit bounds how long java may take to say its version; it takes about 0.1 s where the machine has nothing else to do.
+// javaLimit bounds how long java may take to say its version; it takes about 0.1 s where the machine has nothing else
+// to do.
 const javaLimit = time.Minute
 
-// FindJava returns the Java at JAVA_HOME or, when that is not set, the one in the PATH. It fails with ErrNoJava when there is none, or when it is
-// older than atLeast.
+// FindJava returns the Java at JAVA_HOME or, when that is not set, the one in the PATH. It fails with ErrNoJava when
+// there is none, or when it is older than atLeast.
 func FindJava(ctx context.Context, atLeast int) (Java, error) {
 	command, source, err := javaCommand()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // lockPoll is how often a lock that somebody else holds is tried.
 const lockPoll = 100 * time.Millisecond
 
-// Lock waits until no other process holds the lock file, and holds it until release is called or this process ends, however it ends. The file
-// stays: removing it would let two processes hold locks on two files of one name.
+// Lock waits until no other process holds the lock file, and holds it until release is called or this process ends,
+// however it ends. The file stays: removing it would let two processes hold locks on two files of one name.
 func Lock(ctx context.Context, path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

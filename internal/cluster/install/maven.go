@@ -21,9 +21,9 @@ const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-de
 // mavenLimit bounds a download of about 45 MB.
 const mavenLimit = 15 * time.Minute
 
-// pom is the project whose dependencies are a Kafka of the version: the core, which formats storage and starts brokers, and the backend of its logs,
-// which the core does not bring. All versions log through slf4j 1.7; from 4.0 on to Log4j 2, before to reload4j. The tools beside the core are
-// not needed, and not every release has them in the repository.
+// pom is the project whose dependencies are a Kafka of the version: the core, which formats storage and starts brokers,
+// and the backend of its logs, which the core does not bring. All versions log through slf4j 1.7; from 4.0 on to Log4j
+// 2, before to reload4j. The tools beside the core are not needed, and not every release has them in the repository.
 func pom(version Version) string {
 	dependency := func(group, artifact, version string) string {
 		return fmt.Sprintf("    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n", group, artifact, version)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// DefaultVersion is the version of Apache Kafka that is used when none is asked for: the newest on which every shipped scenario that applies to it gives
-// the verdict that it gives elsewhere (docs/parity.md).
+// DefaultVersion is the version of Apache Kafka that is used when none is asked for: the newest on which every shipped
+// scenario that applies to it gives the verdict that it gives elsewhere (docs/parity.md).
 const DefaultVersion = "4.4.0"
 
 // Version is a version of Apache Kafka.

@@ -16,7 +16,8 @@ import (
 
 // This file breaks single brokers, and counts what that changes for clients.
 
-// settleLimit is how long the others may take to agree on what became of a broker that was stopped in order, and a broker to catch up once it is back.
+// settleLimit is how long the others may take to agree on what became of a broker that was stopped in order, and a
+// broker to catch up once it is back.
 const settleLimit = 15 * time.Second
 
 // before is what clients had of a broker before it was broken.
@@ -26,9 +27,9 @@ type before struct {
 	coordinated admin.Coordinated
 }
 
-// StopBroker has a broker shut down in order (TERM): its leaders and coordinators move first, then its connections are closed. It returns once the process has
-// ended, its port refuses connections, and the others know who leads now, with what changed for clients, counted; what only this broker held has no leader until
-// it is back.
+// StopBroker has a broker shut down in order (TERM): its leaders and coordinators move first, then its connections are
+// closed. It returns once the process has ended, its port refuses connections, and the others know who leads now, with
+// what changed for clients, counted; what only this broker held has no leader until it is back.
 func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	err = k.breaking(ctx, "stopping", id, func(ctx context.Context, n *node) error {
 		had := k.before(ctx, n)
@@ -41,8 +42,9 @@ func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, err
 }
 
-// KillBroker kills a broker's process (KILL). It returns once its port refuses connections, with what that changed for clients, counted: what it led has no
-// leader from this moment on. Another replica takes over when the controller has missed the broker for its session, 4 s, or it is back.
+// KillBroker kills a broker's process (KILL). It returns once its port refuses connections, with what that changed for
+// clients, counted: what it led has no leader from this moment on. Another replica takes over when the controller has
+// missed the broker for its session, 4 s, or it is back.
 func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	err = k.breaking(ctx, "killing", id, func(ctx context.Context, n *node) error {
 		had := k.before(ctx, n)
@@ -87,7 +89,8 @@ func (k *Kafka) find(ctx context.Context, id int32) (*node, error) {
 	return nil, fmt.Errorf("the cluster has brokers 1 to %d", k.config.brokers)
 }
 
-// before takes down what clients have of a broker. What can't be asked for (of a broker that stands still, say) counts as nothing.
+// before takes down what clients have of a broker. What can't be asked for (of a broker that stands still, say) counts
+// as nothing.
 func (k *Kafka) before(ctx context.Context, n *node) before {
 	var had before
 	had.connections, _ = connections(n.clients)
@@ -183,7 +186,8 @@ func (k *Kafka) settled(ctx context.Context, n *node, led []admin.Partition) (mo
 	}
 }
 
-// became asks every broker that runs what became of partitions that another led; still counts what any of them holds for unchanged.
+// became asks every broker that runs what became of partitions that another led; still counts what any of them holds
+// for unchanged.
 func (k *Kafka) became(ctx context.Context, n *node, led []admin.Partition) (moved, leaderless, still int, err error) {
 	for _, other := range k.config.nodes {
 		if other == n || !other.broker || !other.alive() || other.process.paused {
@@ -200,7 +204,8 @@ func (k *Kafka) became(ctx context.Context, n *node, led []admin.Partition) (mov
 	return moved, leaderless, still, nil
 }
 
-// compare counts what became of partitions that a broker led: those that another leads, that nobody leads, and that it still does.
+// compare counts what became of partitions that a broker led: those that another leads, that nobody leads, and that it
+// still does.
 func compare(led, now []admin.Partition, number int32) (moved, leaderless, still int) {
 	for _, was := range led {
 		for _, is := range now {
@@ -242,9 +247,10 @@ func (k *Kafka) quorate() bool {
 	return running > all/2
 }
 
-// StartBroker starts a stopped broker on its ports and data, and returns once it accepts connections, the others know it, its replicas are in sync and it leads
-// again what it is the preferred leader of. As long as too few brokers run for a quorum of controllers, nothing can be decided: it returns when the process
-// runs, and the broker that completes the quorum is waited for.
+// StartBroker starts a stopped broker on its ports and data, and returns once it accepts connections, the others know
+// it, its replicas are in sync and it leads again what it is the preferred leader of. As long as too few brokers run
+// for a quorum of controllers, nothing can be decided: it returns when the process runs, and the broker that completes
+// the quorum is waited for.
 func (k *Kafka) StartBroker(ctx context.Context, id int32) error {
 	if err := k.startBroker(ctx, id); err != nil {
 		return fmt.Errorf("starting broker %d: %w", id, err)
@@ -305,8 +311,9 @@ func (k *Kafka) restore(ctx context.Context, n *node) error {
 	return context.Cause(ctx)
 }
 
-// PauseBroker lets a broker's process stand still (STOP): its connections stay open, the system accepts new ones, and nothing that is sent to it is read until
-// ResumeBroker. After its session, 4 s, the controller gives what it leads to others.
+// PauseBroker lets a broker's process stand still (STOP): its connections stay open, the system accepts new ones, and
+// nothing that is sent to it is read until ResumeBroker. After its session, 4 s, the controller gives what it leads to
+// others.
 func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	return k.breaking(ctx, "pausing", id, func(ctx context.Context, n *node) error {
 		p := n.process
@@ -328,8 +335,9 @@ func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	})
 }
 
-// ResumeBroker lets a paused broker go on (CONT), and returns what had changed for clients, counted: connections with requests that it had not read (at least
-// one each; on Linux alone), and leaders that were taken from it. It returns once the broker is one of the cluster again.
+// ResumeBroker lets a paused broker go on (CONT), and returns what had changed for clients, counted: connections with
+// requests that it had not read (at least one each; on Linux alone), and leaders that were taken from it. It returns
+// once the broker is one of the cluster again.
 func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -388,7 +388,8 @@ func countJava(t testing.TB) int {
 	return len(strings.Fields(string(children)))
 }
 
-// A port that somebody else takes before the first start is given up for another; one that is taken while its broker is stopped is told.
+// A port that somebody else takes before the first start is given up for another; one that is taken while its broker is
+// stopped is told.
 func TestPortInUse(t *testing.T) {
 	kafka := installation(t)
 	if err := Prepare(t.Context(), kafka, nil, logger(t)); err != nil {

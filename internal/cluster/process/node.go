@@ -80,8 +80,8 @@ type process struct {
 	err  error
 }
 
-// makeNodes returns the nodes of a cluster. A quorum must outlive any one broker: two brokers get a third node that is a controller alone; of four or more,
-// not all are controllers.
+// makeNodes returns the nodes of a cluster. A quorum must outlive any one broker: two brokers get a third node that is
+// a controller alone; of four or more, not all are controllers.
 func makeNodes(brokers int, dir string) []*node {
 	controllers, all := brokers, brokers
 	switch {
@@ -149,7 +149,8 @@ func (n *node) lay(c *config) error {
 	return nil
 }
 
-// uuid returns a random id in Kafka's form, 22 letters of base64. One that begins with a dash would be taken for an option by tools.
+// uuid returns a random id in Kafka's form, 22 letters of base64. One that begins with a dash would be taken for an
+// option by tools.
 func uuid() (string, error) {
 	for {
 		var bytes [16]byte
@@ -258,7 +259,8 @@ var errPortInUse = errors.New("a port is in use")
 // Kafka: "Socket server failed to bind to 127.0.0.1:29092: Address already in use."
 var bindForm = regexp.MustCompile(`failed to bind to ([0-9.]+:\d+)`)
 
-// death says why a process that nobody stopped has ended: with its last lines, and of a log that has any, those of its warnings and errors.
+// death says why a process that nobody stopped has ended: with its last lines, and of a log that has any, those of its
+// warnings and errors.
 func (n *node) death(p *process) error {
 	lines := lastLines(n.log)
 	all := strings.Join(lines, "\n")
@@ -308,8 +310,8 @@ func lastLines(path string) []string {
 
 var infoForm = regexp.MustCompile(`^[0-9:.]+ (INFO|DEBUG) `)
 
-// telling returns the last lines that say more than that all is well; the last ones, if none does. A broker that gives up goes on to say how it shuts
-// down.
+// telling returns the last lines that say more than that all is well; the last ones, if none does. A broker that gives
+// up goes on to say how it shuts down.
 func telling(lines []string) []string {
 	told := slices.DeleteFunc(slices.Clone(lines), infoForm.MatchString)
 	if len(told) == 0 {

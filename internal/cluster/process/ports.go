@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Ports are drawn from below those that systems give out by themselves (Linux from 32768 on, macOS from 49152 on): nobody gets the port of a broker that is
-// stopped by asking for any.
+// Ports are drawn from below those that systems give out by themselves (Linux from 32768 on, macOS from 49152 on):
+// nobody gets the port of a broker that is stopped by asking for any.
 const (
 	firstPort = 20000
 	lastPort  = 32000

@@ -16,10 +16,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster/install"
 )
 
-// This file makes, once for each installation, what lets brokers start quickly: a formatted storage, and an archive of class data.
+// This file makes, once for each installation, what lets brokers start quickly: a formatted storage, and an archive of
+// class data.
 
-// formattedDir holds what formatting writes besides meta.properties: the features that the cluster begins with, as bootstrap.checkpoint, from 4.4 on as
-// the first snapshot of the metadata. With the voters in the settings it is the same for every node of every cluster.
+// formattedDir holds what formatting writes besides meta.properties: the features that the cluster begins with, as
+// bootstrap.checkpoint, from 4.4 on as the first snapshot of the metadata. With the voters in the settings it is the
+// same for every node of every cluster.
 const formattedDir = "formatted"
 
 // archiveFrom is the first Java that writes an archive of what it has loaded when it ends (JEP 350).
@@ -30,8 +32,8 @@ const (
 	dumpLimit   = 2 * time.Minute
 )
 
-// Prepare makes what Start needs of an installation and Java, where it is not there already: 10 s of work once, so that every later start takes half the time.
-// Start does it by itself.
+// Prepare makes what Start needs of an installation and Java, where it is not there already: 10 s of work once, so that
+// every later start takes half the time. Start does it by itself.
 func Prepare(ctx context.Context, kafka *install.Installation, starter Starter, log zerolog.Logger) error {
 	_, err := prepare(ctx, Options{Kafka: kafka, Starter: starter, Log: log})
 	if err != nil {

@@ -54,7 +54,8 @@ type Options struct {
 	Dir string
 	// Kafka is what to run.
 	Kafka *install.Installation
-	// Starter starts the processes. Without one they are started directly: on Linux they then die with this process, elsewhere only if it ends in order.
+	// Starter starts the processes. Without one they are started directly: on Linux they then die with this process,
+	// elsewhere only if it ends in order.
 	Starter Starter
 	// Settings are added to every broker's server.properties, and replace what stands there.
 	Settings map[string]string
@@ -83,11 +84,11 @@ type Kafka struct {
 	closed   bool
 }
 
-// Start starts a cluster and returns when every broker accepts connections and knows all others. When it fails, or ctx ends before, nothing is
-// left running.
+// Start starts a cluster and returns when every broker accepts connections and knows all others. When it fails, or ctx
+// ends before, nothing is left running.
 //
-// Topics are not created by being mentioned. Nothing is synced to disk by force: what a killed broker had acknowledged is in the system's page cache, and
-// other replicas have it.
+// Topics are not created by being mentioned. Nothing is synced to disk by force: what a killed broker had acknowledged
+// is in the system's page cache, and other replicas have it.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	k, err := start(ctx, options)
 	if err != nil {
@@ -255,8 +256,9 @@ func (k *Kafka) awaitPort(ctx context.Context, n *node) error {
 	}
 }
 
-// confirmOurs waits until what answers at the clients' port says that it is of this cluster: the port may have gone to another program while the broker's own was
-// starting, and the broker be about to find that out. A listener that wants more than plain text is believed.
+// confirmOurs waits until what answers at the clients' port says that it is of this cluster: the port may have gone to
+// another program while the broker's own was starting, and the broker be about to find that out. A listener that wants
+// more than plain text is believed.
 func (k *Kafka) confirmOurs(ctx context.Context, n *node) error {
 	if _, secured := k.config.extra["listener.security.protocol.map"]; secured || !n.broker {
 		return nil
@@ -318,8 +320,9 @@ func (k *Kafka) Describe() string {
 	return fmt.Sprintf("process, Apache Kafka %s, %d %s", k.config.version, k.config.brokers, brokers)
 }
 
-// CreateTopics creates topics where they belong; see admin.Admin. The first time it creates Kafka's own along with them. A topic of fewer than three replicas asks for
-// one in sync, unless its settings say otherwise: without that the loss of one of two brokers would stop all writes.
+// CreateTopics creates topics where they belong; see admin.Admin. The first time it creates Kafka's own along with
+// them. A topic of fewer than three replicas asks for one in sync, unless its settings say otherwise: without that the
+// loss of one of two brokers would stop all writes.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

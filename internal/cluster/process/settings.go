@@ -11,8 +11,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster/install"
 )
 
-// settings returns a node's settings. They are Kafka's own defaults but for what a short run on one machine needs: few threads and internal partitions, changes that
-// are noticed within seconds, and nothing that happens by itself and was not asked for.
+// settings returns a node's settings. They are Kafka's own defaults but for what a short run on one machine needs: few
+// threads and internal partitions, changes that are noticed within seconds, and nothing that happens by itself and was
+// not asked for.
 func (n *node) settings(c *config) map[string]string {
 	settings := map[string]string{
 		"node.id":                        fmt.Sprint(n.number),
@@ -58,8 +59,8 @@ func (n *node) settings(c *config) map[string]string {
 	return settings
 }
 
-// minInSync is how many replicas must have a record before a producer that asks for all of them hears of it: of three, one may be missing; of two there must be
-// no less tolerance, else the loss of one broker would stop all writes.
+// minInSync is how many replicas must have a record before a producer that asks for all of them hears of it: of three,
+// one may be missing; of two there must be no less tolerance, else the loss of one broker would stop all writes.
 func minInSync(replicas int) int {
 	if replicas >= 3 {
 		return 2
@@ -67,8 +68,8 @@ func minInSync(replicas int) int {
 	return 1
 }
 
-// electionSettings let the controllers wait differently long before they stand for election. With the same short times they stand all at once, nobody has a majority,
-// and on a busy machine that repeats for half a minute.
+// electionSettings let the controllers wait differently long before they stand for election. With the same short times
+// they stand all at once, nobody has a majority, and on a busy machine that repeats for half a minute.
 func (n *node) electionSettings() map[string]string {
 	later := int(n.number - 1)
 	return map[string]string{
@@ -93,15 +94,16 @@ func (n *node) brokerSettings(c *config) map[string]string {
 		"transaction.state.log.min.isr":            fmt.Sprint(minInSync(min(3, c.brokers))),
 		// A transaction whose time is over is aborted at once: by default the coordinator looks every ten seconds.
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-		// Groups form at once, may ask for short sessions, so that the partitions of a killed consumer are handed on within a run, and for as long ones as by default.
+		// Groups form at once, may ask for short sessions, so that the partitions of a killed consumer are handed on
+		// within a run, and for as long ones as by default.
 		"group.initial.rebalance.delay.ms": "0",
 		"group.min.session.timeout.ms":     "1000",
 		"group.max.session.timeout.ms":     "1800000",
 	}
 }
 
-// groupSettings are those of groups whose members the broker tells when to send heartbeats (KIP-848, KIP-932): Kafka's own times, 5 s and 45 s, are longer than a
-// run's drain.
+// groupSettings are those of groups whose members the broker tells when to send heartbeats (KIP-848, KIP-932): Kafka's
+// own times, 5 s and 45 s, are longer than a run's drain.
 func groupSettings(version install.Version) map[string]string {
 	settings := map[string]string{
 		"group.consumer.heartbeat.interval.ms":     "500",
@@ -130,8 +132,8 @@ func groupSettings(version install.Version) map[string]string {
 // shareGroups reports whether a version has share groups for others than its own developers (KIP-932: from 4.1 on).
 func shareGroups(version install.Version) bool { return version.AtLeast(4, 1) }
 
-// sharePreview reports whether a version has share groups as a preview, which a new cluster has off unless it is formatted with them. From 4.2 on a new
-// cluster has the newest share.version of its release.
+// sharePreview reports whether a version has share groups as a preview, which a new cluster has off unless it is
+// formatted with them. From 4.2 on a new cluster has the newest share.version of its release.
 func sharePreview(version install.Version) bool {
 	return shareGroups(version) && !version.AtLeast(4, 2)
 }
@@ -157,8 +159,9 @@ func properties(settings map[string]string) string {
 	return text.String()
 }
 
-// logging returns the option that has a broker log to its standard output, and the file that it names, in the folder that brokers run in: as an absolute path it
-// would be taken for a URL, which a path with a space or a percent sign is not.
+// logging returns the option that has a broker log to its standard output, and the file that it names, in the folder
+// that brokers run in: as an absolute path it would be taken for a URL, which a path with a space or a percent sign is
+// not.
 func logging(version install.Version) (option, file, content string) {
 	if version.AtLeast(4, 0) {
 		return "-Dlog4j2.configurationFile=log4j2.properties", "log4j2.properties", log4j2Properties

@@ -25,8 +25,8 @@ func standsStill(pid int) bool {
 	return len(fields) > 0 && fields[0][0] == 'T'
 }
 
-// connections tells, from the system's table, how many connections to a local port there are, and how many of them hold bytes that the process behind the port
-// has not read: at least so many requests.
+// connections tells, from the system's table, how many connections to a local port there are, and how many of them hold
+// bytes that the process behind the port has not read: at least so many requests.
 func connections(port int) (open, unread int) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		data, err := os.ReadFile(table)

@@ -52,7 +52,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// storageTool formats as the versions do: up to 4.3 into a file of its own, from 4.4 on as the first snapshot of the metadata.
+// storageTool formats as the versions do: up to 4.3 into a file of its own, from 4.4 on as the first snapshot of the
+// metadata.
 const storageTool = `#!/bin/sh
 for settings; do :; done # the last argument
 dir=$(sed -n 's/^log.dirs=//p' "$settings")

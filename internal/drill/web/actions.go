@@ -1,6 +1,7 @@
 package web
 
-// What people do: a POST to do/ACTION with an order as JSON, from the page's script or from curl, or as a plain form where there is no script.
+// What people do: a POST to do/ACTION with an order as JSON, from the page's script or from curl, or as a plain form
+// where there is no script.
 
 import (
 	"context"
@@ -78,8 +79,8 @@ func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
 	}
 }
 
-// discreet is what a responder is told of an error. What the session refuses, it says in words that are meant for him; what has failed may name
-// what was broken, and goes to the log.
+// discreet is what a responder is told of an error. What the session refuses, it says in words that are meant for him;
+// what has failed may name what was broken, and goes to the log.
 func (s *Server) discreet(err error) error {
 	for _, known := range []error{drill.ErrNotAllowed, drill.ErrNotOpen, drill.ErrRefused, errUnknownAction} {
 		if errors.Is(err, known) {

@@ -167,7 +167,8 @@ func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	quiet(t, b, s)
 }
 
-// The connection is lost: the page says so, comes back by itself and shows what happened meanwhile; nothing is shown twice.
+// The connection is lost: the page says so, comes back by itself and shows what happened meanwhile; nothing is shown
+// twice.
 func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// secret is what a responder must never get to see while the drill goes on: it is in everything that the fake tells of what was broken.
+// secret is what a responder must never get to see while the drill goes on: it is in everything that the fake tells of
+// what was broken.
 const secret = "s3cret-fault"
 
 // fake is a session that runs nothing: figures follow the clock and what was broken.

@@ -18,8 +18,8 @@ type publisher struct {
 	run string
 }
 
-// unnamed takes the run's id out of what is sent: it stands before the name of every topic, also in what the subject writes, and holds the scenario's
-// name, which often tells what will be broken. Nobody needs it on the page.
+// unnamed takes the run's id out of what is sent: it stands before the name of every topic, also in what the subject
+// writes, and holds the scenario's name, which often tells what will be broken. Nobody needs it on the page.
 func (p *publisher) unnamed(data []byte) []byte {
 	if p.run == "" {
 		return data
@@ -67,8 +67,9 @@ func (p *publisher) fresh(role drill.Role, lines []drill.Entry) [][]byte {
 	return events
 }
 
-// point is the frame's place in the curves, which a browser that comes later is given of the past: the time in s of the drill, then sent, processed,
-// dead-lettered per second, lag, retries in flight, p50 and p99 of success in ms. assets/drill.js reads it in this order.
+// point is the frame's place in the curves, which a browser that comes later is given of the past: the time in s of the
+// drill, then sent, processed, dead-lettered per second, lag, retries in flight, p50 and p99 of success in ms.
+// assets/drill.js reads it in this order.
 func point(state drill.State) []float64 {
 	seconds := func(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 	live := state.Live

@@ -31,7 +31,8 @@ func FuzzOrders(f *testing.F) {
 	})
 }
 
-// However slowly someone reads, every event that is still kept reaches them once and in order, and the frame is the newest.
+// However slowly someone reads, every event that is still kept reaches them once and in order, and the frame is the
+// newest.
 func TestEveryEventReachesWhoeverReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newChannel()

@@ -30,7 +30,8 @@ type guard struct {
 	loopback bool
 	// names are the host names besides addresses and localhost that the server answers to, in lower case.
 	names []string
-	// tokens are what a role's visitor has to show; a role that is missing is open. Roles that have none share nothing secret.
+	// tokens are what a role's visitor has to show; a role that is missing is open. Roles that have none share nothing
+	// secret.
 	tokens map[drill.Role]string
 	// given are the roles whose token the user has chosen: it is never shown to anybody.
 	given map[drill.Role]bool
@@ -40,9 +41,9 @@ type guard struct {
 	origin *http.CrossOriginProtection
 }
 
-// newGuard decides what visitors of the address must show: on loopback nothing, unless the roles are kept apart; then the injector's page
-// needs its token, because the responder sits at the same machine. On any other address each role has a token of its own. A token that the user has chosen is
-// asked for on every address.
+// newGuard decides what visitors of the address must show: on loopback nothing, unless the roles are kept apart; then
+// the injector's page needs its token, because the responder sits at the same machine. On any other address each role
+// has a token of its own. A token that the user has chosen is asked for on every address.
 func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *guard {
 	g := &guard{
 		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, given: map[drill.Role]bool{}, keys: map[drill.Role]string{},
@@ -65,7 +66,8 @@ func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *g
 	return g
 }
 
-// knowsHost reports whether the Host header can be of a visitor that typed this server's address. An address can't be rebound, only a name can.
+// knowsHost reports whether the Host header can be of a visitor that typed this server's address. An address can't be
+// rebound, only a name can.
 func (g *guard) knowsHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -86,7 +88,8 @@ func (g *guard) knowsHost(host string) bool {
 	return false
 }
 
-// admits reports whether the request shows the role's token, if it needs one. What is compared takes the same time wherever it differs.
+// admits reports whether the request shows the role's token, if it needs one. What is compared takes the same time
+// wherever it differs.
 func (g *guard) admits(role drill.Role, r *http.Request) bool {
 	token, needed := g.tokens[role]
 	if !needed {
@@ -103,7 +106,8 @@ func (g *guard) admits(role drill.Role, r *http.Request) bool {
 	return false
 }
 
-// mayChange reports whether a request that changes something comes from the role's own page, or from someone who knows its form key.
+// mayChange reports whether a request that changes something comes from the role's own page, or from someone who knows
+// its form key.
 func (g *guard) mayChange(role drill.Role, r *http.Request, key string) error {
 	if err := g.origin.Check(r); err != nil {
 		return fmt.Errorf("this request comes from another site: %w", err)
@@ -125,7 +129,8 @@ func same(shown, wanted string) bool {
 	return subtle.ConstantTimeCompare([]byte(shown), []byte(wanted)) == 1
 }
 
-// guarded is what every answer says of itself, and the outermost gates: the host, the size of the request, a panic that stays with its request.
+// guarded is what every answer says of itself, and the outermost gates: the host, the size of the request, a panic that
+// stays with its request.
 func (g *guard) guarded(next http.Handler, panicked func(any)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -2,10 +2,11 @@ package web
 
 // The live state on its way to the browsers.
 //
-// One goroutine asks the session for its state and turns it into a frame for each role (publish). A frame is complete: who misses some
-// and gets a later one has missed nothing but intermediate pictures. So nobody has a queue: a client has a flag that something is new, and takes what is
-// newest when its connection has room. Events are kept in a list of bounded length that every client reads at its own pace. A connection that has no room for
-// longer than writeLimit is closed; its browser comes back on its own when it can, and is given everything again.
+// One goroutine asks the session for its state and turns it into a frame for each role (publish). A frame is complete:
+// who misses some and gets a later one has missed nothing but intermediate pictures. So nobody has a queue: a client
+// has a flag that something is new, and takes what is newest when its connection has room. Events are kept in a list of
+// bounded length that every client reads at its own pace. A connection that has no room for longer than writeLimit is
+// closed; its browser comes back on its own when it can, and is given everything again.
 
 import (
 	"bytes"
@@ -22,7 +23,8 @@ const (
 	writeLimit = 5 * time.Second
 	// clientLimit bounds the browsers that look at once.
 	clientLimit = 1024
-	// keptEvents and keptPoints bound what a browser that comes later is told of the past: at two frames a second ten minutes of curves.
+	// keptEvents and keptPoints bound what a browser that comes later is told of the past: at two frames a second ten
+	// minutes of curves.
 	keptEvents, keptPoints = 500, 1200
 )
 

@@ -112,8 +112,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// 600 browsers that stop reading: who reads gets everything new meanwhile, whoever publishes never waits, the memory is bounded, the session is not asked
-// more often, and in the end they are dropped.
+// 600 browsers that stop reading: who reads gets everything new meanwhile, whoever publishes never waits, the memory is
+// bounded, the session is not asked more often, and in the end they are dropped.
 func TestBrowsersThatStopReadingDisturbNobody(t *testing.T) {
 	const crowd = 600
 	f := newFake(t)

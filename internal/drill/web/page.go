@@ -17,10 +17,11 @@ import (
 var embedded embed.FS
 
 const (
-	// pagePolicy allows what this server itself serves, and nothing in the page's own text: a name or a note that got past the escaping could still not run.
+	// pagePolicy allows what this server itself serves, and nothing in the page's own text: a name or a note that got
+	// past the escaping could still not run.
 	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	// filePolicy is for the reports, which bring a policy of their own for their scripts: they get an origin of their own, from which nothing of the
-	// drill can be reached.
+	// filePolicy is for the reports, which bring a policy of their own for their scripts: they get an origin of their
+	// own, from which nothing of the drill can be reached.
 	filePolicy = "sandbox allow-scripts allow-popups; frame-ancestors 'none'"
 )
 
@@ -55,7 +56,8 @@ func (s *Server) page(role drill.Role, session Session) http.Handler {
 	})
 }
 
-// favicon serves the icon that browsers ask for by themselves, also those of the reports, which have an origin of their own.
+// favicon serves the icon that browsers ask for by themselves, also those of the reports, which have an origin of their
+// own.
 func (s *Server) favicon(w http.ResponseWriter, _ *http.Request) {
 	icon, err := assetNamed("icon.svg")
 	if err != nil {

@@ -1,6 +1,7 @@
 package web
 
-// A drill as people have it: the program, a real consumer, the injector's browser, the responder's next to it, and a crowd that does not read.
+// A drill as people have it: the program, a real consumer, the injector's browser, the responder's next to it, and a
+// crowd that does not read.
 
 import (
 	"bytes"
@@ -38,7 +39,8 @@ func (p *printed) String() string {
 	return p.text.String()
 }
 
-// startDrill builds the program and starts a drill with a responder; it returns the two links, the folder of its runs and how it ends.
+// startDrill builds the program and starts a drill with a responder; it returns the two links, the folder of its runs
+// and how it ends.
 func startDrill(t *testing.T) (injector, responder, runs string, out *printed, end func() int) {
 	t.Helper()
 	dir := t.TempDir()

@@ -23,7 +23,8 @@ const (
 	frameEvery = 500 * time.Millisecond
 	// bodyLimit is the most that a request may send, in bytes; headerLimit the most of headers.
 	bodyLimit, headerLimit = 64 << 10, 16 << 10
-	// requestLimit is how long a browser may take to send a request or to take an answer; streams have writeLimit for each frame.
+	// requestLimit is how long a browser may take to send a request or to take an answer; streams have writeLimit for
+	// each frame.
 	requestLimit = 15 * time.Second
 	// sendBuffer is how much the kernel takes for a browser that is not reading, in bytes; a frame fits in.
 	sendBuffer = 64 << 10
@@ -33,13 +34,14 @@ const (
 
 // Options say where a drill is shown and to whom.
 type Options struct {
-	// Address is host:port; port 0 takes any free one. Anything but a loopback address makes every visitor show a token.
+	// Address is host:port; port 0 takes any free one. Anything but a loopback address makes every visitor show a
+	// token.
 	Address string
-	// Apart: there is a responder who must not see what the injector does, so the injector's page needs its token on loopback, too, and the
-	// address without a path leads to the responder's page.
+	// Apart: there is a responder who must not see what the injector does, so the injector's page needs its token on
+	// loopback, too, and the address without a path leads to the responder's page.
 	Apart bool
-	// Tokens are those that the user has chosen, by role (CheckTokens). They are asked for on loopback, too, and never told. A role without one gets a token
-	// made for this drill, where it needs one.
+	// Tokens are those that the user has chosen, by role (CheckTokens). They are asked for on loopback, too, and never
+	// told. A role without one gets a token made for this drill, where it needs one.
 	Tokens map[drill.Role]string
 	// Log gets what goes wrong in the server itself; it never gets a token. nil: nobody does.
 	Log io.Writer
@@ -56,8 +58,8 @@ type Server struct {
 	channels map[drill.Role]*channel
 }
 
-// Listen takes the address. It is done before a drill begins, so that what is wrong with the address is told before anything is started.
-// Either Serve or Close must be called.
+// Listen takes the address. It is done before a drill begins, so that what is wrong with the address is told before
+// anything is started. Either Serve or Close must be called.
 func Listen(options Options) (*Server, error) {
 	listener, err := net.Listen("tcp", options.Address)
 	switch {
@@ -99,8 +101,8 @@ func (s *Server) base() string {
 	return "http://" + address.String()
 }
 
-// Link returns the address of a role's page to give to who plays it. Where the role needs a token it stands behind the #, which browsers
-// keep to themselves; one that the user has chosen he knows, and the page asks for it.
+// Link returns the address of a role's page to give to who plays it. Where the role needs a token it stands behind the
+// #, which browsers keep to themselves; one that the user has chosen he knows, and the page asks for it.
 func (s *Server) Link(role drill.Role) string {
 	link := s.base() + "/" + string(role) + "/"
 	if token, needed := s.guard.tokens[role]; needed && !s.guard.given[role] {
@@ -109,8 +111,9 @@ func (s *Server) Link(role drill.Role) string {
 	return link
 }
 
-// HealCommand returns a command line that heals everything from any terminal, whatever became of the browsers. Where the roles are kept apart
-// it is the responder's: who is on call may sit at that terminal, and must not learn the injector's token from it.
+// HealCommand returns a command line that heals everything from any terminal, whatever became of the browsers. Where
+// the roles are kept apart it is the responder's: who is on call may sit at that terminal, and must not learn the
+// injector's token from it.
 func (s *Server) HealCommand() string {
 	role := drill.RoleInjector
 	if s.apart {
@@ -126,8 +129,8 @@ func (s *Server) HealCommand() string {
 	return command + " " + s.base() + "/" + string(role) + "/do/" + drill.ActionHealAll
 }
 
-// Serve shows the session until ctx ends; then every browser is told the last state, and whatever was asked for in time is answered.
-// It returns when everything that it started has ended.
+// Serve shows the session until ctx ends; then every browser is told the last state, and whatever was asked for in time
+// is answered. It returns when everything that it started has ended.
 func (s *Server) Serve(ctx context.Context, session Session) error {
 	handler := s.routes(session)
 	server := &http.Server{

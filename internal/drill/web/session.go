@@ -6,7 +6,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// Session is a drill as its page uses it; *drill.Session is one. All of it is safe for concurrent use, and what a role may not do is refused.
+// Session is a drill as its page uses it; *drill.Session is one. All of it is safe for concurrent use, and what a role
+// may not do is refused.
 type Session interface {
 	Watched
 	Breaking

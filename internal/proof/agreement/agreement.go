@@ -1,6 +1,7 @@
-// Package agreement compares the checkers with what is known of generated histories: those that are correct by construction must not be
-// accused, those with one corruption must show exactly that, and of any history, however damaged, the checkers must say what the naive
-// transcription of the definitions says. It runs no consumer and starts nothing.
+// Package agreement compares the checkers with what is known of generated histories: those that are correct by
+// construction must not be accused, those with one corruption must show exactly that, and of any history, however
+// damaged, the checkers must say what the naive transcription of the definitions says. It runs no consumer and starts
+// nothing.
 package agreement
 
 import (
@@ -25,8 +26,8 @@ type Report struct {
 	Correct map[string]int64
 	// Corrupted is how often each corruption was made and shown, by its name.
 	Corrupted map[string]int64
-	// Compared is how many records the naive transcription had an opinion on, by invariant; Decided how many records it could decide at all,
-	// of Records.
+	// Compared is how many records the naive transcription had an opinion on, by invariant; Decided how many records it
+	// could decide at all, of Records.
 	Compared         map[string]int64
 	Decided, Records int64
 }
@@ -51,8 +52,8 @@ func (r *Report) Add(other *Report) {
 	}
 }
 
-// Check makes the history of a seed and judges it as it is, with one corruption, and scrambled. The error says what was not as it must be;
-// the seed makes the same again.
+// Check makes the history of a seed and judges it as it is, with one corruption, and scrambled. The error says what was
+// not as it must be; the seed makes the same again.
 func Check(seed uint64) (*Report, error) {
 	report := NewReport()
 	if err := report.check(histories.NewSeeded(seed)); err != nil {
@@ -152,7 +153,8 @@ func (r *Report) judge(h *histories.History) (map[histories.Finding]bool, *asser
 	return found, verdict, nil
 }
 
-// correct: no anomaly, and what judged something passes; where something was in the way, it may also say that it can't tell.
+// correct: no anomaly, and what judged something passes; where something was in the way, it may also say that it can't
+// tell.
 func (r *Report) correct(h *histories.History) error {
 	found, verdict, err := r.judge(h)
 	if err != nil {

@@ -58,7 +58,8 @@ func TestSeedsAgree(t *testing.T) {
 	}
 }
 
-// TestSeedsThatDisagreedAgree: what was mended stays mended. What a seed stands for changes with the generator, and the later seeds replace it then.
+// TestSeedsThatDisagreedAgree: what was mended stays mended. What a seed stands for changes with the generator, and the
+// later seeds replace it then.
 func TestSeedsThatDisagreedAgree(t *testing.T) {
 	for seed, what := range map[uint64]string{
 		167:   "an audit reads the dead letters of two records at one place",
@@ -151,7 +152,8 @@ func everyCorruptionApplies(t *testing.T, generate func(histories.Choices) *hist
 	}
 }
 
-// TestVerdictsAreDetermined: the same history, and one whose events of equal times are in another order, has the same verdict to the byte.
+// TestVerdictsAreDetermined: the same history, and one whose events of equal times are in another order, has the same
+// verdict to the byte.
 func TestVerdictsAreDetermined(t *testing.T) {
 	for seed := range seeds() / 10 {
 		c := histories.NewSeeded(seed)

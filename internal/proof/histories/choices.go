@@ -1,16 +1,17 @@
 // Package histories makes small histories for the proof: correct by construction, and damaged in one named way.
 //
-// A little discrete-event simulation of a correct consumer (several instances, a broker, a downstream, a workload, an audit) records what
-// the observers of a real run would have recorded. Whatever befalls it (kills, rebalances, stops, failed and unanswered requests, outages), it
-// keeps its contract, so no checker may accuse it. A corruption then edits such a history at one place so that it breaks one promise, about
-// one record, with nothing that could excuse it.
+// A little discrete-event simulation of a correct consumer (several instances, a broker, a downstream, a workload, an
+// audit) records what the observers of a real run would have recorded. Whatever befalls it (kills, rebalances, stops,
+// failed and unanswered requests, outages), it keeps its contract, so no checker may accuse it. A corruption then edits
+// such a history at one place so that it breaks one promise, about one record, with nothing that could excuse it.
 //
 //	Choices ──▶ Generate ──▶ History ──▶ Corruption ──▶ History that shows one anomaly
 //
-// The consumers may be the nodes of a graph (GenerateGraph), and a dead-letter store with a router and workers may stand beside them (GenerateStore).
+// The consumers may be the nodes of a graph (GenerateGraph), and a dead-letter store with a router and workers may
+// stand beside them (GenerateStore).
 //
-// The package knows the event model and nothing of how histories are judged. Every choice comes from the Choices, so that a seed, or a
-// property-testing library that shrinks, decides everything.
+// The package knows the event model and nothing of how histories are judged. Every choice comes from the Choices, so
+// that a seed, or a property-testing library that shrinks, decides everything.
 package histories
 
 import "math/rand/v2"

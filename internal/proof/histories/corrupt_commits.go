@@ -29,7 +29,8 @@ func (v *view) lettered(f *facts) bool {
 }
 
 func lateAck(v *view) (int32, bool) {
-	// In an outage of others the commit would be wrong twice: it also passes a record while no dead letter can be written.
+	// In an outage of others the commit would be wrong twice: it also passes a record while no dead letter can be
+	// written.
 	f := v.chosen(func(f *facts) bool { return v.lettered(f) && !v.outage(f) })
 	if f == nil {
 		return none, false
@@ -60,7 +61,8 @@ func refusedAck(v *view) (int32, bool) {
 	return about(f)
 }
 
-// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage, or the commit may stand in that of others.
+// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage, or the
+// commit may stand in that of others.
 func (v *view) outage(f *facts) bool {
 	from, at, to := v.time(f.letters[0].ask), v.time(f.letters[0].answer), time.Duration(-1)
 	for _, other := range v.records {
@@ -137,7 +139,8 @@ func earlyCommit(v *view) (int32, bool) {
 	return about(f)
 }
 
-// settled returns a partition of the input with an accepted commit, its last one, and whether there is one that one instance had throughout.
+// settled returns a partition of the input with an accepted commit, its last one, and whether there is one that one
+// instance had throughout.
 func (v *view) settled() (at spot, last pair, found bool) {
 	first := int32(v.Intn(partitions))
 	for n := range int32(partitions) {

@@ -31,7 +31,8 @@ func groupCorruptions() []Corruption {
 	}
 }
 
-// tellStop has a process be told to stop at the time. It goes on until the end of the run, and its grace is as long as that.
+// tellStop has a process be told to stop at the time. It goes on until the end of the run, and its grace is as long as
+// that.
 func (v *view) tellStop(by *history.Event, at time.Duration) {
 	v.Header.Contract.StopGrace = time.Minute
 	e := history.New(history.KindInstanceSignal, at)

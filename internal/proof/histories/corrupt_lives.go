@@ -56,7 +56,8 @@ func endsBadly(v *view) (int32, bool) {
 	return none, true
 }
 
-// leaves: an instance leaves its group when everything is done, and waits with the others for as long as the drain may take.
+// leaves: an instance leaves its group when everything is done, and waits with the others for as long as the drain may
+// take.
 func leaves(v *view) (int32, bool) {
 	asked, _, found := v.lastStop()
 	if !found || v.trouble {

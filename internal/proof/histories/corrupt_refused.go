@@ -17,7 +17,8 @@ func refusedCorruptions() []Corruption {
 	}
 }
 
-// idles has a dead letter be refused before it is accepted, and lets nothing happen in between for longer than the contract has it.
+// idles has a dead letter be refused before it is accepted, and lets nothing happen in between for longer than the
+// contract has it.
 func idles(promised history.OnFailure) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		c := &v.Header.Contract

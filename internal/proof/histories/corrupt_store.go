@@ -27,7 +27,8 @@ func StoreCorruptions() []Corruption {
 	}
 }
 
-// rows is an entry of the store: its changes, in order, and what the audit found; its calls are the attempts of workers.
+// rows is an entry of the store: its changes, in order, and what the audit found; its calls are the attempts of
+// workers.
 type rows struct {
 	number  int64
 	record  int32

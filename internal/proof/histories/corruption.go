@@ -1,7 +1,7 @@
 package histories
 
-// Corruptions: what is done to a correct history so that it shows one anomaly, and what must then be found. Each is minimal, and applies only
-// where no disruption excuses what it does.
+// Corruptions: what is done to a correct history so that it shows one anomaly, and what must then be found. Each is
+// minimal, and applies only where no disruption excuses what it does.
 
 import (
 	"slices"
@@ -31,7 +31,8 @@ type Corruption struct {
 	apply func(*view) (int32, bool)
 }
 
-// Apply returns a damaged copy of the history and what must be found in it; nil where there is no place for the corruption.
+// Apply returns a damaged copy of the history and what must be found in it; nil where there is no place for the
+// corruption.
 func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 	damaged := h.Clone()
 	record, applied := c.apply(look(damaged, choices))

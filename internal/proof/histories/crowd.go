@@ -1,6 +1,7 @@
 package histories
 
-// Larger histories, for what shows only in numbers: whether records go on while others back off, and whether waits are jittered.
+// Larger histories, for what shows only in numbers: whether records go on while others back off, and whether waits are
+// jittered.
 
 import (
 	"time"

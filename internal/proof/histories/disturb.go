@@ -195,8 +195,8 @@ func (s *simulation) move(p *process) {
 	s.after(time.Duration(s.Intn(3))*10*ms, func() { s.share(at) })
 }
 
-// freeze stops a process until its partitions have gone to others. When it goes on, it goes on with what it has in hand until it is told
-// what it has lost.
+// freeze stops a process until its partitions have gone to others. When it goes on, it goes on with what it has in hand
+// until it is told what it has lost.
 func (p *process) freeze(length time.Duration) {
 	if p.dead || p.stopping || p.now < p.frozen {
 		return

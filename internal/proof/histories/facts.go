@@ -1,6 +1,7 @@
 package histories
 
-// What a history says of each record and partition, gathered so that a corruption can find a place where it applies and nothing excuses it.
+// What a history says of each record and partition, gathered so that a corruption can find a place where it applies and
+// nothing excuses it.
 
 import (
 	"slices"
@@ -25,8 +26,8 @@ type facts struct {
 	copies   []pair // retry copies
 	replays  []pair
 	selected []int
-	// audits are the audit records of it in the input topic at its offset, elsewhere in the input or retry topics, and in the dead-letter topic,
-	// of the last audit of each topic.
+	// audits are the audit records of it in the input topic at its offset, elsewhere in the input or retry topics, and
+	// in the dead-letter topic, of the last audit of each topic.
 	inTopic, asCopy, asLetter []int
 }
 
@@ -185,7 +186,8 @@ func (v *view) home(f *facts) spot {
 
 func (v *view) offset(f *facts) int64 { return v.Events[f.acked].Offset }
 
-// quiet: the record had one delivery, every request about it was plainly answered, and nothing befell the run that may excuse anything.
+// quiet: the record had one delivery, every request about it was plainly answered, and nothing befell the run that may
+// excuse anything.
 func (v *view) quiet(f *facts) bool {
 	if f.acked == none || f.fetched == none || v.trouble || len(f.replays)+len(f.selected) > 0 {
 		return false

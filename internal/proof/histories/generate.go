@@ -59,9 +59,11 @@ type simulation struct {
 	troubled bool
 	// linkDown: answers and requests on the way to the downstream are lost. dlqDown: no dead letter is acknowledged.
 	linkDown, dlqDown bool
-	// refusal is the error that writes are refused with: one that clients try again (19), or one that they give up at once (29).
+	// refusal is the error that writes are refused with: one that clients try again (19), or one that they give up at
+	// once (29).
 	refusal int16
-	// manner is how the consumer treats those who wait; steady: its waits are all alike. Of ten waits, tardy are longer than is usual.
+	// manner is how the consumer treats those who wait; steady: its waits are all alike. Of ten waits, tardy are longer
+	// than is usual.
 	manner manner
 	steady bool
 	tardy  int
@@ -201,7 +203,8 @@ func (s *simulation) runUntil(end time.Duration) {
 
 func (s *simulation) later(wait time.Duration) { s.runUntil(s.now + wait) }
 
-// instant lets no two things that mean something to each other happen at one time: what a process did before it lost a partition, and after.
+// instant lets no two things that mean something to each other happen at one time: what a process did before it lost a
+// partition, and after.
 func (s *simulation) instant() { s.now += brief }
 
 // event returns an event of now.

@@ -1,7 +1,7 @@
 package histories
 
-// Graphs: the simulated consumers are the engines of nodes. What a node has processed it passes on, what it can't it dead-letters in a topic of its own,
-// and what was replayed too often it quarantines.
+// Graphs: the simulated consumers are the engines of nodes. What a node has processed it passes on, what it can't it
+// dead-letters in a topic of its own, and what was replayed too often it quarantines.
 
 import (
 	"slices"

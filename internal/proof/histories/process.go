@@ -1,6 +1,7 @@
 package histories
 
-// The simulated consumer: one process of one instance, what it has been assigned, and what it does with each record. It keeps its contract.
+// The simulated consumer: one process of one instance, what it has been assigned, and what it does with each record. It
+// keeps its contract.
 
 import (
 	"slices"
@@ -301,8 +302,9 @@ func (w *work) letterEntry() entry {
 	return entry{record: w.record.number, letter: claim, replays: w.replays}
 }
 
-// tells is what a dead letter says besides: the reason, which is the last answer and perhaps those before it; when it was written, by a clock that is not quite
-// the harness's; and an epoch, of the batch, of the leader since, or of the process's own assignment.
+// tells is what a dead letter says besides: the reason, which is the last answer and perhaps those before it; when it
+// was written, by a clock that is not quite the harness's; and an epoch, of the batch, of the leader since, or of the
+// process's own assignment.
 func (w *work) tells() string {
 	p := w.process
 	var more history.ClaimMore
@@ -323,7 +325,8 @@ func (w *work) tells() string {
 	return more.Encode()
 }
 
-// origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the original.
+// origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the
+// original.
 func (w *work) origin() int64 {
 	if w.at.topic == inputTopic {
 		return w.offset

@@ -1,7 +1,7 @@
 package histories
 
-// What a process asks the broker for, and how that can fail: refused, refused by a fault in the broker's place, carried out with the answer
-// withheld, never answered.
+// What a process asks the broker for, and how that can fail: refused, refused by a fault in the broker's place, carried
+// out with the answer withheld, never answered.
 
 import (
 	"time"
@@ -30,7 +30,8 @@ func (s *simulation) fate() fate {
 	return pick(s, refused, forged, withheld, silent)
 }
 
-// write produces a record until it is acknowledged; then the work is finished. again is the request that it repeats, nil for the first.
+// write produces a record until it is acknowledged; then the work is finished. again is the request that it repeats,
+// nil for the first.
 func (w *work) write(to spot, one entry, again *history.Event) {
 	p := w.process
 	if p.stopping {
@@ -100,7 +101,8 @@ func (w *work) written(to spot, one entry, ask history.Event, became fate, offse
 	}
 }
 
-// rewrite repeats a write of which nothing was heard: with the same sequence number, or, by a client that gave up on it, with a new one.
+// rewrite repeats a write of which nothing was heard: with the same sequence number, or, by a client that gave up on
+// it, with a new one.
 func (w *work) rewrite(to spot, one entry, ask *history.Event) {
 	if w.process.Intn(2) == 0 {
 		w.write(to, one, ask)
@@ -109,7 +111,8 @@ func (w *work) rewrite(to spot, one entry, ask *history.Event) {
 	w.write(to, one, nil)
 }
 
-// complain makes the failure known: in the log, or by a health that is bad for a while. Sometimes it writes of what has nothing to do with it, first.
+// complain makes the failure known: in the log, or by a health that is bad for a while. Sometimes it writes of what has
+// nothing to do with it, first.
 func (p *process) complain() {
 	if p.Intn(3) == 0 {
 		p.put(p.unrelated())
@@ -137,7 +140,8 @@ func (p *process) complain() {
 	p.put(e)
 }
 
-// groupError is what a member of a group is told whenever that rebalances (REBALANCE_IN_PROGRESS): no write is answered with it.
+// groupError is what a member of a group is told whenever that rebalances (REBALANCE_IN_PROGRESS): no write is answered
+// with it.
 const groupError = 27
 
 func (p *process) unrelated() history.Event {

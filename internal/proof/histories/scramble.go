@@ -7,7 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Scramble returns a copy with a few random edits: events left out, repeated, moved in time, or changed in a field. What it shows is not known.
+// Scramble returns a copy with a few random edits: events left out, repeated, moved in time, or changed in a field.
+// What it shows is not known.
 func Scramble(h *History, c Choices) *History {
 	damaged := h.Clone()
 	for range 1 + c.Intn(4) {

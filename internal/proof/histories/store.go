@@ -1,6 +1,7 @@
 package histories
 
-// The dead-letter store of a simulated run: a router, workers, what applies the retention, and an observer who sees each change a little later than it was made.
+// The dead-letter store of a simulated run: a router, workers, what applies the retention, and an observer who sees
+// each change a little later than it was made.
 
 import (
 	"time"

@@ -16,8 +16,9 @@ func (j *judge) is(outcomes []history.Outcome, outcome history.Outcome) bool {
 
 func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contract.Retryable, o) }
 
-// final: "an attempt ended in success, or in a logical failure, where the contract calls that terminal". Without a dead-letter topic whatever is
-// not retried is, and so is the last attempt of those that are promised (unless the process then ends in the record's place); k counts it in its series.
+// final: "an attempt ended in success, or in a logical failure, where the contract calls that terminal". Without a
+// dead-letter topic whatever is not retried is, and so is the last attempt of those that are promised (unless the
+// process then ends in the record's place); k counts it in its series.
 func (j *judge) final(a *tried, k int) bool {
 	c := &j.header.Contract
 	givesUp := !c.HasDLQ() && !c.ExitsExhausted
@@ -32,8 +33,9 @@ func (j *judge) final(a *tried, k int) bool {
 	return givesUp && j.retryable(a.outcome) && c.MaxAttempts > 0 && k >= c.MaxAttempts
 }
 
-// series numbers each attempt in its series: "the attempts of one record between two events that justify a fresh count". Of an undisturbed
-// record that is only that its obligation was met, or that its dead letter had been asked for.
+// series numbers each attempt in its series: "the attempts of one record between two events that justify a fresh
+// count". Of an undisturbed record that is only that its obligation was met, or that its dead letter had been asked
+// for.
 func (j *judge) series(r *record) []int {
 	numbers := make([]int, len(r.attempts))
 	for i := range r.attempts {
@@ -124,9 +126,9 @@ func (j *judge) noLoss(r *record) {
 	}
 }
 
-// commits: "each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", and "every fetched r below N is terminal". The
-// first commit past a record that is not terminal breaks the one or the other: the first where only the dead letter was outstanding. The first is the
-// one that the broker accepted first.
+// commits: "each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", and "every fetched r
+// below N is terminal". The first commit past a record that is not terminal breaks the one or the other: the first
+// where only the dead letter was outstanding. The first is the one that the broker accepted first.
 func (j *judge) commits(r *record) {
 	j.judged("commit-after-outcome")
 	if len(r.letters) > 0 {
@@ -206,8 +208,8 @@ func (r *record) before(at time.Duration) (count int, last tried) {
 	return count, last
 }
 
-// classification: "permanent and logical outcomes are attempted once; logical never reaches the DLQ; only infrastructure failures are retried;
-// nothing that succeeded is dead-lettered".
+// classification: "permanent and logical outcomes are attempted once; logical never reaches the DLQ; only
+// infrastructure failures are retried; nothing that succeeded is dead-lettered".
 func (j *judge) classification(r *record) {
 	c := &j.header.Contract
 	if len(r.attempts) > 0 {
@@ -242,8 +244,8 @@ func (j *judge) classification(r *record) {
 	}
 }
 
-// backoff: "start(k+1) − end(k) ∈ [B(k)−early, B(k)+jitter+late]", early being two milliseconds, for timers that count in them. An attempt
-// that was not answered ended for the subject at some time after its start and before its end.
+// backoff: "start(k+1) − end(k) ∈ [B(k)−early, B(k)+jitter+late]", early being two milliseconds, for timers that count
+// in them. An attempt that was not answered ended for the subject at some time after its start and before its end.
 func (j *judge) backoff(r *record) {
 	b := j.header.Contract.Backoff
 	numbers := j.series(r)
@@ -273,7 +275,8 @@ func (j *judge) backoff(r *record) {
 	}
 }
 
-// givingUp: a rebalance takes a partition from the attempt's instance, and nobody has it yet, at some time between from and the attempt. It may stand still for it.
+// givingUp: a rebalance takes a partition from the attempt's instance, and nobody has it yet, at some time between from
+// and the attempt. It may stand still for it.
 func (j *judge) givingUp(a *tried, from time.Duration) bool {
 	for i := range j.events {
 		e := &j.events[i]
@@ -316,8 +319,8 @@ func gapBefore(c *history.Contract, a, before *tried, k int) gap {
 	return g
 }
 
-// early: a later gap as short as the first one may be is one that does not grow, unless first ones are too short as well. Of that all records
-// have a say.
+// early: a later gap as short as the first one may be is one that does not grow, unless first ones are too short as
+// well. Of that all records have a say.
 func (j *judge) early(r *record, g *gap) {
 	b := j.header.Contract.Backoff
 	asFirst := g.k > 1 && b.Wait(g.k) > b.Wait(1) && g.shortest >= b.Wait(1)-precision && g.shortest <= b.Wait(1)+b.Jitter+b.Late
@@ -344,8 +347,8 @@ func (j *judge) firstGapEarly(r *record) bool {
 	return false
 }
 
-// letters: "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata field present, decodable and true",
-// and "copies of r in the DLQ ≤ 1".
+// letters: "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata field
+// present, decodable and true", and "copies of r in the DLQ ≤ 1".
 func (j *judge) letters(r *record) {
 	c := &j.header.Contract
 	if !c.HasDLQ() {
@@ -394,7 +397,8 @@ func (j *judge) letters(r *record) {
 	}
 }
 
-// untrue: "reason fits the last answer, times lie in the run, epochs are real, the envelope's block is there exactly once".
+// untrue: "reason fits the last answer, times lie in the run, epochs are real, the envelope's block is there exactly
+// once".
 func (j *judge) untrue(r *record, e *history.Event) bool {
 	more := e.Claim.Beside()
 	for _, at := range more.Times {
@@ -466,8 +470,8 @@ func (j *judge) duplicates(r *record) {
 	}
 }
 
-// ordering: "the first attempt of the next record starts after the previous one is terminal". The next is not at fault once a commit has passed
-// the previous.
+// ordering: "the first attempt of the next record starts after the previous one is terminal". The next is not at fault
+// once a commit has passed the previous.
 func (j *judge) ordering(r *record, records map[int32]*record) {
 	b, open := j.previous(r, records)
 	if open {

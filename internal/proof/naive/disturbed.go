@@ -1,7 +1,8 @@
 package naive
 
-// Records that were handed from one process to another, or of which a commit or a dead letter failed. Of them, only what a disruption can't
-// excuse is decided, and what is counted: where it is clear how many disruptions there were, or it makes no difference.
+// Records that were handed from one process to another, or of which a commit or a dead letter failed. Of them, only
+// what a disruption can't excuse is decided, and what is counted: where it is clear how many disruptions there were, or
+// it makes no difference.
 
 import (
 	"slices"
@@ -193,8 +194,8 @@ func (j *judge) kept(s *story) {
 	}
 }
 
-// passing is the first commit past the record before it was terminal: of those that were accepted the one that was answered first, else of those
-// that were never answered the first. It is nil if there is none.
+// passing is the first commit past the record before it was terminal: of those that were accepted the one that was
+// answered first, else of those that were never answered the first. It is nil if there is none.
 func (j *judge) passing(s *story) *asked {
 	terminal := j.finished(s)
 	var first *asked
@@ -211,8 +212,8 @@ func (j *judge) passing(s *story) *asked {
 	return first
 }
 
-// commitsPast: "for every accepted or unanswered C(p,N): each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", "for
-// every accepted C(p,N): every fetched r below N is terminal".
+// commitsPast: "for every accepted or unanswered C(p,N): each r in p below N that ends in the DLQ has D(r) acknowledged
+// before C was read", "for every accepted C(p,N): every fetched r below N is terminal".
 func (j *judge) commitsPast(s *story) {
 	j.judged(outcome)
 	if len(s.letters) > 0 {
@@ -275,9 +276,10 @@ func (s *story) covered() time.Duration {
 	return first
 }
 
-// disruptions is how many there were by the time that concern the record: at least, and at most. "The instance that held r was killed, stopped or
-// lost r's partition before the commit that covers r was accepted; that commit failed or went unanswered; a produce of r was answered with an
-// error, went unanswered, or its acknowledgement was withheld past the client's request timeout."
+// disruptions is how many there were by the time that concern the record: at least, and at most. "The instance that
+// held r was killed, stopped or lost r's partition before the commit that covers r was accepted; that commit failed or
+// went unanswered; a produce of r was answered with an error, went unanswered, or its acknowledgement was withheld past
+// the client's request timeout."
 func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 	seen, end := until+1, until
 	for i := range s.attempts {
@@ -339,8 +341,8 @@ func (j *judge) handed(r *record, until time.Duration) time.Duration {
 	return until + 1
 }
 
-// refusals is how many writes of its dead letter were of no avail by the time, as far as the subject knew: at least, and at most. forged are those
-// that left no copy for certain.
+// refusals is how many writes of its dead letter were of no avail by the time, as far as the subject knew: at least,
+// and at most. forged are those that left no copy for certain.
 func (s *story) refusals(until time.Duration) (least, most, forged int) {
 	for i := range s.letters {
 		l := &s.letters[i]

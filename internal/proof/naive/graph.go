@@ -1,7 +1,8 @@
 package naive
 
-// Graphs of nodes. What is decided are documents that nothing disturbed: every write of theirs plainly answered, every partition that they came through in the
-// hands of one process all along, one copy of them at a time. Of those each sentence of the rule leaves nothing open.
+// Graphs of nodes. What is decided are documents that nothing disturbed: every write of theirs plainly answered, every
+// partition that they came through in the hands of one process all along, one copy of them at a time. Of those each
+// sentence of the rule leaves nothing open.
 
 import (
 	"slices"
@@ -31,7 +32,8 @@ type docCopy struct {
 	commits  []commit
 }
 
-// document is all that is told of one: its copies in the order in which they were made, its dead letters by where they are, and the replay.
+// document is all that is told of one: its copies in the order in which they were made, its dead letters by where they
+// are, and the replay.
 type document struct {
 	*record
 	copies   []*docCopy
@@ -191,7 +193,8 @@ func (j *judge) isLetter(topic int16) bool {
 	return j.role(topic) == history.RoleDLQ || j.role(topic) == history.RoleQuarantine
 }
 
-// allFound: the audits found the document nowhere but where it is known to be, and nobody says of another one that it is there.
+// allFound: the audits found the document nowhere but where it is known to be, and nobody says of another one that it
+// is there.
 func (j *judge) allFound(d *document) bool {
 	return !slices.ContainsFunc(j.events, func(e history.Event) bool {
 		here := d.places[spot{e.Topic, e.Partition, e.Offset}]
@@ -227,7 +230,8 @@ func (j *judge) conserved(d *document, c *docCopy) {
 	j.inTime(d, c)
 }
 
-// conservedAt: what was committed past at a node is "in the next topic" or "dead-lettered", each copy for itself, and what was said to be there is.
+// conservedAt: what was committed past at a node is "in the next topic" or "dead-lettered", each copy for itself, and
+// what was said to be there is.
 func (j *judge) conservedAt(d *document) {
 	for node := range j.header.Graph.Nodes {
 		copies, exits, past := 0, 0, true
@@ -283,7 +287,8 @@ func (j *judge) passedOn(d *document, c *docCopy, exit *written) {
 	}
 }
 
-// dead: "dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the graph allows".
+// dead: "dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the graph
+// allows".
 func (j *judge) dead(d *document, c *docCopy, exit *written) {
 	node := &j.header.Graph.Nodes[c.node]
 	switch spent := c.replays >= j.header.Graph.MaxReprocess; {

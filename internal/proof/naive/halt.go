@@ -14,8 +14,8 @@ const (
 	outageLeast = 200 * time.Millisecond
 )
 
-// outage is a stretch in which every write of a dead letter failed; failed are the answers of those writes, by their place in the history, next is the
-// success that ended it, -1 if none did.
+// outage is a stretch in which every write of a dead letter failed; failed are the answers of those writes, by their
+// place in the history, next is the success that ended it, -1 if none did.
 type outage struct {
 	from, to time.Duration
 	failed   []int
@@ -33,8 +33,9 @@ func (j *judge) asked(answer *history.Event) time.Duration {
 	return asked
 }
 
-// outages: "a window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next that succeeds". A
-// write that was asked for before the last success may fail after it: the window then begins with its failure.
+// outages: "a window begins with the first dead-letter write that fails after the last that succeeded, and ends with
+// the next that succeeds". A write that was asked for before the last success may fail after it: the window then begins
+// with its failure.
 func (j *judge) outages() []outage {
 	var all []outage
 	open := false
@@ -64,7 +65,8 @@ func (j *judge) outages() []outage {
 	return slices.DeleteFunc(all, func(o outage) bool { return o.to-o.from < outageLeast })
 }
 
-// planned lists the outages that faults make, from when they must be felt, but for those in which a dead letter got through.
+// planned lists the outages that faults make, from when they must be felt, but for those in which a dead letter got
+// through.
 func (j *judge) planned() []outage {
 	var all []outage
 	for op := range j.header.Faults {
@@ -103,7 +105,8 @@ func (j *judge) downAt(at time.Duration) bool {
 	return slices.ContainsFunc(slices.Concat(j.outages(), j.planned()), func(o outage) bool { return o.from <= at && at <= o.to })
 }
 
-// ill: an instance said that it is unhealthy, between the two times: at a moment before the end of it, and not healthy again or ended before its beginning.
+// ill: an instance said that it is unhealthy, between the two times: at a moment before the end of it, and not healthy
+// again or ended before its beginning.
 func (j *judge) ill(from, to time.Duration) bool {
 	for i := range j.events {
 		bad := &j.events[i]
@@ -152,8 +155,9 @@ func (j *judge) surfaced() {
 	}
 }
 
-// knows: "three seconds, or twice all the waits of a series" after an error for which clients give up at once; else what the contract says, or five minutes.
-// Counted is the time from the process's first failed write to the last sign that it tries, without that for which a signal had stopped it.
+// knows: "three seconds, or twice all the waits of a series" after an error for which clients give up at once; else
+// what the contract says, or five minutes. Counted is the time from the process's first failed write to the last sign
+// that it tries, without that for which a signal had stopped it.
 func (j *judge) knows(o *outage, instance int16, run uint16) bool {
 	b := j.header.Contract.Backoff
 	waits, unsaid := time.Duration(0), j.header.Contract.SurfacedWithin
@@ -188,7 +192,8 @@ func (j *judge) knows(o *outage, instance int16, run uint16) bool {
 		refused >= 0 && last-refused-j.stopped(instance, refused, last) >= max(3*time.Second, 2*waits)
 }
 
-// final: an error of the protocol that Kafka does not call retriable, and that is not about a producer's own state; of those that histories have.
+// final: an error of the protocol that Kafka does not call retriable, and that is not about a producer's own state; of
+// those that histories have.
 func final(code int16) bool { return slices.Contains([]int16{-1, 10, 17, 29, 87}, code) }
 
 // stopped is for how long signals had stopped the instance between the two times.
@@ -214,7 +219,8 @@ func (j *judge) stopped(instance int16, from, to time.Duration) time.Duration {
 	return total
 }
 
-// concerns: "a line that is known for an error only by the name of one of Kafka's" tells of dead letters that were answered with it, or that it names.
+// concerns: "a line that is known for an error only by the name of one of Kafka's" tells of dead letters that were
+// answered with it, or that it names.
 func (j *judge) concerns(o *outage, line *history.Event) bool {
 	return line.Code == 0 ||
 		slices.ContainsFunc(o.failed, func(i int) bool { return !j.events[i].Flags.Has(history.Withheld) && j.events[i].Code == line.Code }) ||

@@ -9,8 +9,9 @@ import (
 
 const (
 	isolates = "isolation"
-	// shortest is the shortest backoff that is looked at, together within what time records start that were let go together, settled how long after
-	// a change of its assignment a process is left alone, and enough how many of each it takes to blame someone.
+	// shortest is the shortest backoff that is looked at, together within what time records start that were let go
+	// together, settled how long after a change of its assignment a process is left alone, and enough how many of each
+	// it takes to blame someone.
 	shortest = 40 * time.Millisecond
 	together = 5 * time.Millisecond
 	settled  = time.Second
@@ -31,8 +32,8 @@ type try struct {
 	next       time.Duration // when that was
 }
 
-// isolation: "while some records fail and back off, the others keep a stated share of the fault-free rate". Asked of each backoff: was one of those
-// that waited all through its middle half started in it?
+// isolation: "while some records fail and back off, the others keep a stated share of the fault-free rate". Asked of
+// each backoff: was one of those that waited all through its middle half started in it?
 func (j *judge) isolation() {
 	c := &j.header.Contract
 	if c.Isolation <= 0 || c.MaxAttempts == 0 || !c.HasDLQ() || c.Ordering != history.OrderingNone || c.Retry != history.RetryInPlace ||
@@ -214,8 +215,9 @@ func (j *judge) reassigned(instance int16, from, to time.Duration) bool {
 	})
 }
 
-// freeShare: "of the time that records wait for their first attempt, with none started meanwhile, while nothing of their process (or of their partition)
-// backs off", the share that lies in waits of less than half of the first backoff, and how many waits there were.
+// freeShare: "of the time that records wait for their first attempt, with none started meanwhile, while nothing of
+// their process (or of their partition) backs off", the share that lies in waits of less than half of the first
+// backoff, and how many waits there were.
 func (j *judge) freeShare(tries []*try, ofPartition bool) (count int, share float64) {
 	prompt := max(j.header.Contract.Backoff.Wait(1), shortest) / 2
 	waiting, slow := time.Duration(0), time.Duration(0)
@@ -255,7 +257,8 @@ const (
 	jitterRoom = 32
 )
 
-// jitter: "promised jitter, none seen: statistical, needs ≥ 200 gaps": half of the waits lie within an eighth of what is promised.
+// jitter: "promised jitter, none seen: statistical, needs ≥ 200 gaps": half of the waits lie within an eighth of what
+// is promised.
 func (j *judge) jitter(records map[int32]*record) {
 	b := j.header.Contract.Backoff
 	if b.Initial <= 0 || b.Jitter < 5*time.Millisecond {
@@ -300,8 +303,8 @@ func (j *judge) jitter(records map[int32]*record) {
 	j.judged("backoff")
 }
 
-// usual: where Late is a default, more than half of the waits after the k-th attempt are longer than promised, by more than half of the wait and by more
-// than what is usual anyway. Only where nothing can have been in the way of any.
+// usual: where Late is a default, more than half of the waits after the k-th attempt are longer than promised, by more
+// than half of the wait and by more than what is usual anyway. Only where nothing can have been in the way of any.
 func (j *judge) usual(records map[int32]*record) {
 	b := j.header.Contract.Backoff
 	if b.Initial <= 0 || b.Usual <= 0 {

@@ -10,9 +10,11 @@ import (
 
 const (
 	live = "liveness"
-	// settles is how long a group may take to settle after something that made it rebalance: a heartbeat interval, and a little.
+	// settles is how long a group may take to settle after something that made it rebalance: a heartbeat interval, and
+	// a little.
 	settles = 3500 * time.Millisecond
-	// stormy is how many rebalances that nothing explains make a storm; expelled how many more each member justifies that goes without a goodbye.
+	// stormy is how many rebalances that nothing explains make a storm; expelled how many more each member justifies
+	// that goes without a goodbye.
 	stormy, expelled = 4, 2
 )
 
@@ -86,8 +88,8 @@ func (j *judge) lies(topic int16, partition int32) map[int64]int32 {
 	return all
 }
 
-// caughtUp: a partition that has records behind its committed offset is stalled, or was left paused; one that was committed only when the subject
-// was told to stop is stalled too.
+// caughtUp: a partition that has records behind its committed offset is stalled, or was left paused; one that was
+// committed only when the subject was told to stop is stalled too.
 func (j *judge) caughtUp(topic int16, partition int32) {
 	lies := j.lies(topic, partition)
 	commits, plain := j.commitsOf(topic, partition)
@@ -128,8 +130,8 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	j.judged(live)
 	switch {
 	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) || j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
-		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they had the partition, or one
-		// did before it had it. Which of the two it is, is open.
+		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they
+		// had the partition, or one did before it had it. Which of the two it is, is open.
 		for _, number := range lies {
 			j.opinion.Open[Finding{OfRecord(live, number), "paused-partition"}] = true
 			j.opinion.Open[Finding{OfRecord(live, number), "stalled"}] = true
@@ -154,8 +156,8 @@ func (j *judge) stands(anomaly string, candidates []int32) {
 	}
 }
 
-// waitedFor returns the record that the others behind the offset wait for: the first that was not terminal by the time, and where all were, the first. They are
-// several where of some it can't be said.
+// waitedFor returns the record that the others behind the offset wait for: the first that was not terminal by the time,
+// and where all were, the first. They are several where of some it can't be said.
 func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (candidates []int32) {
 	unsure := false
 	for offset := from; offset >= 0; offset = firstFrom(lies, offset+1) {
@@ -174,8 +176,8 @@ func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (c
 	return candidates
 }
 
-// terminalBy: the record was terminal by the time. Of one with several copies, or that the downstream can't identify, it is not known which of its
-// attempts and dead letters are whose.
+// terminalBy: the record was terminal by the time. Of one with several copies, or that the downstream can't identify,
+// it is not known which of its attempts and dead letters are whose.
 func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool) {
 	if !slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Record == number && j.mayEnd(&e) }) {
 		return false, !j.nameless()
@@ -215,8 +217,8 @@ func firstFrom(lies map[int64]int32, at int64) int64 {
 	return first
 }
 
-// paused: "whose holder had it all through the drain and did not ask for its records": in its whole second half it was handed none, though there
-// were some that it had not been handed, and nothing of it was under way.
+// paused: "whose holder had it all through the drain and did not ask for its records": in its whole second half it was
+// handed none, though there were some that it had not been handed, and nothing of it was under way.
 func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at int64) bool {
 	from, to := j.drain()
 	middle := from + (to-from)/2
@@ -262,8 +264,8 @@ func (j *judge) busy(number int32, from, to time.Duration) bool {
 	})
 }
 
-// storm: the group comes to a new generation again and again, and no instance starts or ends, no signal is sent, no fault is in force, nothing stands
-// still that would explain it.
+// storm: the group comes to a new generation again and again, and no instance starts or ends, no signal is sent, no
+// fault is in force, nothing stands still that would explain it.
 func (j *judge) storm() {
 	var last *history.Event
 	count, allowed := 0, 0

@@ -1,11 +1,12 @@
-// Package naive judges small histories by the definitions of the invariants, written down as they are read: for each record the whole slice of
-// events is walked as often as the sentence needs it. It is slow, and shares no code with the checkers that it is compared with; all it knows
-// is the event model.
+// Package naive judges small histories by the definitions of the invariants, written down as they are read: for each
+// record the whole slice of events is walked as often as the sentence needs it. It is slow, and shares no code with the
+// checkers that it is compared with; all it knows is the event model.
 //
-// What it decides in full are records that nothing disturbed: one delivery, by one process that had the partition all along, every commit of the
-// partition and every attempt plainly answered. There the definitions leave nothing open, so the checkers must say exactly the same. Of records
-// that were disturbed it decides what no disruption can excuse, and what is counted where it is clear how many disruptions there were; of
-// partitions, processes and the run what the definitions say of those. Of anything else it says that it is open. Of a history of a graph it decides
+// What it decides in full are records that nothing disturbed: one delivery, by one process that had the partition all
+// along, every commit of the partition and every attempt plainly answered. There the definitions leave nothing open, so
+// the checkers must say exactly the same. Of records that were disturbed it decides what no disruption can excuse, and
+// what is counted where it is clear how many disruptions there were; of partitions, processes and the run what the
+// definitions say of those. Of anything else it says that it is open. Of a history of a graph it decides
 // graph-conservation alone, and of one with a dead-letter store store-lifecycle.
 package naive
 
@@ -16,7 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Subject is what an invariant is judged of: a record, or else a partition, or else the whole run. What it is not has the value None.
+// Subject is what an invariant is judged of: a record, or else a partition, or else the whole run. What it is not has
+// the value None.
 type Subject struct {
 	Invariant string
 	Record    int32
@@ -44,7 +46,8 @@ type Finding struct {
 type Opinion struct {
 	// Found are the broken promises that could be decided.
 	Found map[Finding]bool
-	// Decided is of what they could be. Open are single promises of that which can't: they depend on something that could not be decided.
+	// Decided is of what they could be. Open are single promises of that which can't: they depend on something that
+	// could not be decided.
 	Decided map[Subject]bool
 	Open    map[Finding]bool
 	// Judged counts the decided records, partitions and runs that each invariant has something to say about.
@@ -80,7 +83,8 @@ type judge struct {
 	header  *history.Header
 	events  []history.Event
 	opinion Opinion
-	// allKnown: every record that was attempted twice is decided; firstEarly: of one of them the first wait was too short.
+	// allKnown: every record that was attempted twice is decided; firstEarly: of one of them the first wait was too
+	// short.
 	allKnown, firstEarly bool
 }
 
@@ -265,7 +269,8 @@ func accepted(e *history.Event) bool {
 	return e.Code == 0 && !e.Flags.Has(history.Forged) && !e.Flags.Has(history.Withheld)
 }
 
-// steady: one process had the record's partition all along, and each of its commits was plainly accepted, in the order in which it was asked for.
+// steady: one process had the record's partition all along, and each of its commits was plainly accepted, in the order
+// in which it was asked for.
 func (j *judge) steady(r *record) bool {
 	var holder *history.Event
 	auditing := false
@@ -360,7 +365,8 @@ func (j *judge) begun(answer *history.Event, asks history.Kind) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == asks && e.Op == answer.Op && e.Time <= answer.Time })
 }
 
-// addLetters: a letter that was never answered is decided too, as it was not acknowledged; one that was refused, by anyone, may be written again.
+// addLetters: a letter that was never answered is decided too, as it was not acknowledged; one that was refused, by
+// anyone, may be written again.
 func (j *judge) addLetters(r *record) bool {
 	silent := 0
 	for i := range j.events {

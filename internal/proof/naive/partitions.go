@@ -22,8 +22,8 @@ func (a *asked) took() bool {
 // told: and its sender knows.
 func (a *asked) told() bool { return a.took() && !a.answer.Flags.Has(history.Withheld) }
 
-// commitsOf returns the commits of a partition in the order in which they were asked for; plain is false where what was answered to what is not
-// clear, or somebody got something before the partition was first assigned.
+// commitsOf returns the commits of a partition in the order in which they were asked for; plain is false where what was
+// answered to what is not clear, or somebody got something before the partition was first assigned.
 func (j *judge) commitsOf(topic int16, partition int32) (all []asked, plain bool) {
 	given := false
 	for i := range j.events {
@@ -157,8 +157,8 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 	}
 }
 
-// moved: somebody was given the partition since, or the sender had to give it up. What another process is relieved of that only seemed to have it
-// still, ends nobody's assignment but its own.
+// moved: somebody was given the partition since, or the sender had to give it up. What another process is relieved of
+// that only seemed to have it still, ends nobody's assignment but its own.
 func (j *judge) moved(c *asked, since time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked && by(&e, c.ask)) && e.Topic == c.ask.Topic && e.Partition == c.ask.Partition &&
@@ -166,7 +166,8 @@ func (j *judge) moved(c *asked, since time.Duration) bool {
 	})
 }
 
-// lost: another process than the sender had been given the partition, made the last commit, and has the partition still.
+// lost: another process than the sender had been given the partition, made the last commit, and has the partition
+// still.
 func (j *judge) lost(c, last *asked) bool {
 	holds := false
 	for i := range j.events {
@@ -187,8 +188,8 @@ func (j *judge) lost(c, last *asked) bool {
 	return holds && !by(c.ask, last.ask)
 }
 
-// passed: a commit passes a record that is not terminal. One that nobody was handed lies beyond the end of what was there to be done; where only the
-// dead letter is outstanding, that is another invariant's to name.
+// passed: a commit passes a record that is not terminal. One that nobody was handed lies beyond the end of what was
+// there to be done; where only the dead letter is outstanding, that is another invariant's to name.
 func (j *judge) passed(r *record, c commit, outstanding bool) {
 	handed, fetched := false, false
 	for i := range j.events {

@@ -49,8 +49,8 @@ func (j *judge) pairs() bool {
 	return true
 }
 
-// outstanding lists what was refused to the event's process and still owed just before the event with the index: nothing of the record succeeded since,
-// its partition was not taken away, and the process was sent no signal.
+// outstanding lists what was refused to the event's process and still owed just before the event with the index:
+// nothing of the record succeeded since, its partition was not taken away, and the process was sent no signal.
 func (j *judge) outstanding(of *history.Event, until int) []owed {
 	var all []owed
 	for number := range int32(j.header.Records) {

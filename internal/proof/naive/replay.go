@@ -9,7 +9,8 @@ import (
 
 const roundTrip = "replay-round-trip"
 
-// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another error text.
+// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another
+// error text.
 const envelopeSlack = 12 << 10
 
 // returned is what the events say of a record's way back.
@@ -17,12 +18,14 @@ type returned struct {
 	*record
 	selected []*history.Event
 	writes   []asked
-	// copies are those that the last audits found beside the original; letters the dead letters, fresh those that no earlier audit had found.
+	// copies are those that the last audits found beside the original; letters the dead letters, fresh those that no
+	// earlier audit had found.
 	copies, letters, fresh []*history.Event
 }
 
-// replays: "every selected dead letter is republished exactly once to the topic its dialect names, with key, value and original headers restored,
-// failure headers removed, and is then processed; one that fails again makes one new dead letter whose envelope did not grow".
+// replays: "every selected dead letter is republished exactly once to the topic its dialect names, with key, value and
+// original headers restored, failure headers removed, and is then processed; one that fails again makes one new dead
+// letter whose envelope did not grow".
 func (j *judge) replays() {
 	if !j.header.Replay || !j.phaseSeen(history.PhaseSeal) {
 		return
@@ -237,8 +240,8 @@ func (j *judge) replayed(b *returned) {
 	}
 }
 
-// processedAgain: "and is then processed": after the last time that it was written back, or handed on from there, an attempt that began after it
-// succeeded, or a dead letter that was asked for after it was acknowledged, or is there.
+// processedAgain: "and is then processed": after the last time that it was written back, or handed on from there, an
+// attempt that began after it succeeded, or a dead letter that was asked for after it was acknowledged, or is there.
 func (j *judge) processedAgain(b *returned) {
 	from := b.writes[len(b.writes)-1].ask.Time
 	on := from
@@ -285,8 +288,8 @@ func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 	return false
 }
 
-// wholeTime: after the last time that the subject was given time nothing moved for as long as proves that nothing would have ("standing still is
-// proven"), and nothing stood still meanwhile.
+// wholeTime: after the last time that the subject was given time nothing moved for as long as proves that nothing would
+// have ("standing still is proven"), and nothing stood still meanwhile.
 func (j *judge) wholeTime() bool {
 	patience := j.header.Expect.Patience
 	for i := range j.events {
@@ -311,8 +314,8 @@ func (j *judge) wholeTime() bool {
 	return false
 }
 
-// moves: an attempt, a dead letter or a retry copy that is acknowledged, a commit that goes further than all before of its partition, a record of a share
-// group that is done, an entry of the store that changes.
+// moves: an attempt, a dead letter or a retry copy that is acknowledged, a commit that goes further than all before of
+// its partition, a record of a share group that is done, an entry of the store that changes.
 func (j *judge) moves(at int) bool {
 	e := &j.events[at]
 	switch e.Kind {

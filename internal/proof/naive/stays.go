@@ -10,7 +10,8 @@ import (
 
 const staying = "stays-up"
 
-// stays: "no process ends, and no member leaves its group for good, unless a fault, the harness or the contract caused it; an end by TERM has code 0".
+// stays: "no process ends, and no member leaves its group for good, unless a fault, the harness or the contract caused
+// it; an end by TERM has code 0".
 func (j *judge) stays() {
 	run := OfPartition(staying, history.None, history.None)
 	j.decide(run)
@@ -75,7 +76,8 @@ func (j *judge) firstEnd(of *history.Event) *history.Event {
 	return nil
 }
 
-// fell: nobody asked the process to end. Where its contract lets it end at times, or Kafka may have left it nothing else, that is open.
+// fell: nobody asked the process to end. Where its contract lets it end at times, or Kafka may have left it nothing
+// else, that is open.
 func (j *judge) fell(end *history.Event) (fell, open bool) {
 	c := &j.header.Contract
 	if end.Flags.Has(history.Expected) {
@@ -98,8 +100,9 @@ func (j *judge) fell(end *history.Event) (fell, open bool) {
 	return true, false
 }
 
-// unclean: TERM ended it with another code than 0, and with none that its contract names; or an exception did. The JVM ends with 143. An end by TERM itself
-// is one with 143, too, unless the process had partitions and did nothing about them.
+// unclean: TERM ended it with another code than 0, and with none that its contract names; or an exception did. The JVM
+// ends with 143. An end by TERM itself is one with 143, too, unless the process had partitions and did nothing about
+// them.
 func (j *judge) unclean(end *history.Event) bool {
 	term := j.stopping(end)
 	if term == nil {
@@ -154,7 +157,8 @@ func (j *judge) hasAny(of *history.Event) bool {
 	return false
 }
 
-// goneForGood: the process left, still ran at the end of the drain, and neither came back nor did anything for as long as it had for that.
+// goneForGood: the process left, still ran at the end of the drain, and neither came back nor did anything for as long
+// as it had for that.
 func (j *judge) goneForGood(leave *history.Event) bool {
 	_, drained := j.drain()
 	since := leave.Time

@@ -27,8 +27,8 @@ func (j *judge) stopping(of *history.Event) *history.Event {
 	return nil
 }
 
-// stops: "on TERM the subject ends in its grace period". One that was frozen in between, or killed before its grace was over, can't be blamed; a
-// stall may be why.
+// stops: "on TERM the subject ends in its grace period". One that was frozen in between, or killed before its grace was
+// over, can't be blamed; a stall may be why.
 func (j *judge) stops() {
 	run := OfPartition(graceful, history.None, history.None)
 	j.decide(run)
@@ -56,7 +56,8 @@ func (j *judge) stops() {
 	}
 }
 
-// endOf is the end of a process that was told to stop: that it was killed, or that it ended; negative if that was not seen. It may be heard of late.
+// endOf is the end of a process that was told to stop: that it was killed, or that it ended; negative if that was not
+// seen. It may be heard of late.
 func (j *judge) endOf(term *history.Event) (end time.Duration, killed bool) {
 	end = -1
 	for i := range j.events {
@@ -95,8 +96,8 @@ func (j *judge) stoodStill(from *history.Event, to time.Duration, signal string)
 	return frozen >= 0 && frozen <= to
 }
 
-// atStop: what a process "still had to retry is left to whoever comes after it: neither committed past nor dead-lettered before its time", once it
-// was told to stop.
+// atStop: what a process "still had to retry is left to whoever comes after it: neither committed past nor
+// dead-lettered before its time", once it was told to stop.
 func (j *judge) atStop(s *story) {
 	limit := j.header.Contract.MaxAttempts
 	hidden := j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Target == "downstream" })

@@ -1,7 +1,8 @@
 package naive
 
-// The dead-letter store: the life of each entry, sentence by sentence. What is decided are records with one dead letter whose entry was watched from beginning to end.
-// Two clocks are compared only where they are further apart than they can be wrong; between, it is open.
+// The dead-letter store: the life of each entry, sentence by sentence. What is decided are records with one dead letter
+// whose entry was watched from beginning to end. Two clocks are compared only where they are further apart than they
+// can be wrong; between, it is open.
 
 import (
 	"slices"
@@ -65,7 +66,8 @@ func (j *judge) stored() {
 	}
 }
 
-// lives gathers the entries of a record and its dead letter, if it has one; told is false where that can't be done for certain.
+// lives gathers the entries of a record and its dead letter, if it has one; told is false where that can't be done for
+// certain.
 func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told bool) {
 	if !j.unique(number) {
 		return nil, nil, false
@@ -102,7 +104,8 @@ func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told 
 	return letter, lives, true
 }
 
-// shared: an entry, or a dead letter, of another record is said to be of the same dead letter, or of the same place; there is no telling whose that is.
+// shared: an entry, or a dead letter, of another record is said to be of the same dead letter, or of the same place;
+// there is no telling whose that is.
 func (j *judge) shared(number int32, l *life) bool {
 	letters := map[spot]bool{}
 	for i := range j.events {
@@ -396,7 +399,8 @@ func (j *judge) workersTries(r *record, lives []*life) {
 	j.trials(r, calls, lives[0])
 }
 
-// inLocks: each attempt was made by a worker that had the entry locked, one in each lock, and the table counts those that ended.
+// inLocks: each attempt was made by a worker that had the entry locked, one in each lock, and the table counts those
+// that ended.
 func (j *judge) inLocks(l *life, calls []tried) bool {
 	blur, k, counted := j.blur()+grain, 0, int32(0)
 	for i := range l.steps {

@@ -1,5 +1,5 @@
-// A consumer on franz-go as its examples write one: poll, process the partitions of a poll side by side, commit what is finished, allow the
-// rebalance. All settings of the client are its defaults, but for what the work needs.
+// A consumer on franz-go as its examples write one: poll, process the partitions of a poll side by side, commit what is
+// finished, allow the rebalance. All settings of the client are its defaults, but for what the work needs.
 package main
 
 import (
@@ -98,7 +98,8 @@ func (s *service) consume(ctx context.Context) {
 	}
 }
 
-// handle returns true when the record has come to its end: processed, refused by the business, or in the dead-letter topic.
+// handle returns true when the record has come to its end: processed, refused by the business, or in the dead-letter
+// topic.
 func (s *service) handle(ctx context.Context, record *kgo.Record) bool {
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {
@@ -167,8 +168,8 @@ func (s *service) deadLetter(ctx context.Context, record *kgo.Record, attempts i
 	}
 }
 
-// headers returns the record's own headers and those of its failure. A record that comes back from the dead-letter topic has all of the latter, and does not
-// keep them; one that has some of these names has them from its application.
+// headers returns the record's own headers and those of its failure. A record that comes back from the dead-letter
+// topic has all of the latter, and does not keep them; one that has some of these names has them from its application.
 func headers(record *kgo.Record, attempts int, reason error) []kgo.RecordHeader {
 	failure := []kgo.RecordHeader{
 		{Key: "x-error-reason", Value: []byte(strings.ToValidUTF8(reason.Error(), "?"))},

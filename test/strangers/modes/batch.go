@@ -136,7 +136,8 @@ func (b *batch) write() {
 	}
 }
 
-// prefixes returns, for each partition, the last record before which everything of the poll is finished, and which is itself.
+// prefixes returns, for each partition, the last record before which everything of the poll is finished, and which is
+// itself.
 func (b *batch) prefixes() []*kgo.Record {
 	last, broken := map[int32]*kgo.Record{}, map[int32]bool{}
 	for _, record := range b.records {

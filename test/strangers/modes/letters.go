@@ -24,8 +24,8 @@ func (l letters) options() []kgo.Opt {
 	return options
 }
 
-// ownHeaders returns the headers without the last of each of these names if all of them are there: then the record comes back from the dead-letter topic.
-// One that has a few of them has them from its application.
+// ownHeaders returns the headers without the last of each of these names if all of them are there: then the record
+// comes back from the dead-letter topic. One that has a few of them has them from its application.
 func ownHeaders(headers []kgo.RecordHeader, names []string) []kgo.RecordHeader {
 	latest := map[string]int{}
 	for i, header := range headers {
@@ -146,7 +146,8 @@ func again(record *kgo.Record) *kgo.Record {
 	return &kgo.Record{Topic: record.Topic, Key: record.Key, Value: record.Value, Headers: record.Headers, Timestamp: record.Timestamp}
 }
 
-// transaction writes all letters or none. After an error the client is replaced: whatever it left open is aborted when the new one begins.
+// transaction writes all letters or none. After an error the client is replaced: whatever it left open is aborted when
+// the new one begins.
 func (w *writer) transaction(ctx context.Context, all []*kgo.Record) error {
 	err := w.client.BeginTransaction()
 	if err == nil {

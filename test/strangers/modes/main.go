@@ -1,5 +1,5 @@
-// One consumer that can behave in many ways, all of them legal: the variable MODE names one of those in modes.go. Its contracts, in the folder
-// subjects, are written by it: go run . -subjects subjects.
+// One consumer that can behave in many ways, all of them legal: the variable MODE names one of those in modes.go. Its
+// contracts, in the folder subjects, are written by it: go run . -subjects subjects.
 package main
 
 import (

@@ -67,7 +67,8 @@ type letters struct {
 	robin, original, past bool
 	linger                time.Duration
 	own                   bool // header names of its own in place of those of "plain"
-	// rekeyed: the key says where the record was; wrapped: the value is the record's behind five bytes; bare: without the record's own headers.
+	// rekeyed: the key says where the record was; wrapped: the value is the record's behind five bytes; bare: without
+	// the record's own headers.
 	rekeyed, wrapped, bare bool
 }
 

@@ -1,5 +1,6 @@
-// A consumer on sarama as its consumer group example writes one: a claim per partition, messages are marked when they are finished, the client
-// commits the marks every second. All settings of the client are its defaults, but for what the work needs.
+// A consumer on sarama as its consumer group example writes one: a claim per partition, messages are marked when they
+// are finished, the client commits the marks every second. All settings of the client are its defaults, but for what
+// the work needs.
 package main
 
 import (
@@ -177,7 +178,8 @@ func letter(topic string, message *sarama.ConsumerMessage, attempts int, failed 
 	}
 	var headers []sarama.RecordHeader
 	for i, header := range message.Headers {
-		// One that comes back from the dead-letter topic has all of them; one that has a few has them from its application.
+		// One that comes back from the dead-letter topic has all of them; one that has a few has them from its
+		// application.
 		if at, ours := latest[string(header.Key)]; !ours || at != i || len(latest) < len(added) {
 			headers = append(headers, *header)
 		}

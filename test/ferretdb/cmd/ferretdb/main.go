@@ -1,5 +1,6 @@
-// Command ferretdb starts FerretDB behind its gate on 127.0.0.1, prints the URL as one line, and ends when its standard input is closed (so with its parent), or
-// by an interrupt or a termination signal. Its databases are in the folder that is named, or in one of its own that is removed at the end.
+// Command ferretdb starts FerretDB behind its gate on 127.0.0.1, prints the URL as one line, and ends when its standard
+// input is closed (so with its parent), or by an interrupt or a termination signal. Its databases are in the folder
+// that is named, or in one of its own that is removed at the end.
 //
 //	ferretdb [FOLDER]
 package main
