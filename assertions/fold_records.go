@@ -121,7 +121,7 @@ type attempt struct {
 	unsettled bool
 	// early: its process has got the partition back, so it may belong to what the process had of it before: nothing
 	// makes a process drop that, and where it has little time it is at it for long. That is over when the record was
-	// fetched for the first time since, and a while has passed. What was sent since it cannot have had before.
+	// fetched for the first time since, and a while has passed.
 	early bool
 	// returned: it is made in a delivery of a share group that came of a release.
 	returned bool
@@ -170,7 +170,7 @@ func (w *world) startAttempt(e *history.Event) {
 		}
 		epoch = uint16(p.epoch)
 		a.stray = !p.has || p.held != by
-		a.early = !a.stray && p.regained && (r.lives > 0 || r.born <= p.since) && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
+		a.early = !a.stray && p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
 	}
 	if a.stray {
 		r.excuses = bump(r.excuses)

@@ -358,10 +358,6 @@ func backoffTales() []tale {
 			b.success(0).fails(1, 1).wait(40 * ms).success(1).commit(2)
 			return b.drain().done()
 		}},
-		{"too early in what was sent when the same process had got the partition back", []string{"backoff-early"}, func(b *builder) history.Source {
-			b.begin().send(0).success(0).commit(1).revoke(0).assign(0).send(1).fails(1, 1).wait(40 * ms).success(1).commit(2)
-			return b.drain().done()
-		}},
 		{"a wait that fits a smaller count than it can have", []string{"backoff-late"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
 			b.attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
