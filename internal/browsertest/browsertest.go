@@ -74,6 +74,8 @@ func Open(t testing.TB) *Browser {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.DisableGPU, chromedp.CombinedOutput(output), chromedp.ModifyCmdFunc(ownGroup),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true), chromedp.Flag("no-proxy-server", true),
+		// A link scrolls the page smoothly, and a click goes to where its target was: it must not be on its way.
+		chromedp.Flag("force-prefers-reduced-motion", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
 	)
 	ctx, free := chromedp.NewExecAllocator(ctx, options...)
