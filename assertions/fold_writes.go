@@ -479,6 +479,7 @@ func (w *world) askReplay(e *history.Event) {
 	// succeed, or end.
 	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0
 	r.startLife()
+	delete(w.perhaps, e.Record)
 	if again {
 		r.excuses = bump(r.excuses)
 	}

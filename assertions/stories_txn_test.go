@@ -218,6 +218,20 @@ func transactionTales() []tale {
 			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
 			return b.drain().done()
 		}},
+		{"the end took effect and is never answered, and what is written back of the record is passed", []string{"commit-past-unfinished", "lost", "replay-lost"}, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
+			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+			b.h.Replay = true
+			b.drain().phase(history.PhaseReplay).audit(dlq)
+			selected := b.event(history.KindReplaySelected)
+			selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+			b.put(selected)
+			b.goBack(0, input)
+			b.inTxn(1, func() { b.commit(3) }).commitTxn(1).wait(b.h.Expect.DrainLimit)
+			return b.done()
+		}},
 		{"the end is never answered, and a dead letter outside of it comes later", []string{"commit-before-dlq"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			asked := b.askLetter(0)
