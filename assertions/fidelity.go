@@ -126,7 +126,7 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 	case quoted == 0 || r.answers == 0:
 		return // no reason, or no attempt, of which classification tells
 	case l == nil || l.asked == 0:
-		c.remark("reason: nobody was seen to write the dead letter")
+		c.remark("reason: no write of the dead letter was seen")
 	case r.exempt() || c.w.anonymous():
 		c.remark("reason: attempts without an id")
 	case quoted&r.answers == 0:
@@ -222,7 +222,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 		return
 	}
 	if l == nil || len(l.counts) == 0 {
-		c.remark("attempts: nobody was seen to write the dead letter")
+		c.remark("attempts: no write of the dead letter was seen")
 		return
 	}
 	if r.exempt() || c.w.anonymous() {

@@ -69,11 +69,11 @@ func reasonTales() []claimed {
 			b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).wait(time.Second).stall(history.None, time.Second)
 			return b.letter(0).commit(1).quotes(logical).drain().done()
 		}}, ""},
-		{tale{"the reason is another's, and nobody was seen to write it", nil, func(b *builder) history.Source {
+		{tale{"the reason is another's, and no write of it was seen", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			b.inDLQ(0)
 			return b.quotes(permanent).drain().done()
-		}}, "attempts: nobody was seen to write the dead letter 1, reason: nobody was seen to write the dead letter 1"},
+		}}, "attempts: no write of the dead letter was seen 1, reason: no write of the dead letter was seen 1"},
 	}
 }
 
