@@ -153,10 +153,10 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 	}{
 		{"ordering", "a share group hands records of one key to several members at once: it keeps no order", contract.Ordering != string(history.OrderingNone)},
 		{"retry", "share groups with retry topics can't be judged: write in-place or redelivery", contract.Retry == string(history.RetryTopics)},
-		{"commits", "a share group commits nothing by time: each record is acknowledged", contract.Commits.After == commitsTime},
-		{"offset_metadata", "a share group commits no offsets, so there is no metadata of theirs", contract.OffsetMetadata != ""},
-		{"isolation", "in a share group no record waits behind another, so there is no pace to promise", contract.Isolation.Share() > 0},
-		{"backoff/initial", "when a released record comes back is for the broker to say: no wait can be promised", redelivery && contract.Backoff.Initial > 0},
+		{"commits", "a share group acknowledges each record, so nothing is committed by time", contract.Commits.After == commitsTime},
+		{"offset_metadata", "a share group commits no offsets, so there is no offset metadata", contract.OffsetMetadata != ""},
+		{"isolation", "in a share group no record waits behind another, so there is no isolation to promise", contract.Isolation.Share() > 0},
+		{"backoff/initial", "the broker decides when a released record comes back, so no wait can be promised", redelivery && contract.Backoff.Initial > 0},
 	} {
 		if wrong.is {
 			c.at(base+wrong.path, wrong.why)

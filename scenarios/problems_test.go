@@ -18,7 +18,11 @@ func TestProblems(t *testing.T) {
 	if err != nil || len(inputs) == 0 {
 		t.Fatalf("no inputs: %v", err)
 	}
-	for _, input := range append(inputs, "testdata/subjects/bad.yaml", "testdata/subjects/bad-process.yaml", "testdata/subjects/bad-container.yaml", "testdata/subjects/bad-exits.yaml") {
+	subjects, err := filepath.Glob("testdata/subjects/bad*.yaml")
+	if err != nil || len(subjects) == 0 {
+		t.Fatalf("no subjects: %v", err)
+	}
+	for _, input := range append(inputs, subjects...) {
 		t.Run(filepath.Base(input), func(t *testing.T) {
 			if strings.Contains(input, "subjects") {
 				_, err = LoadSubject(input)
