@@ -65,7 +65,7 @@ scenarios-kafka: build
 
 # The race detector needs cgo, hence a C compiler. Only what starts goroutines of its own: consumer, store and workers, faults, taps, workload, harness, drills, live
 # views. Pages in a browser are left out, and so is cmd/dlqbench: it has flags and no logic, and its scripts run what these tests run. In PARTS.
-RACED := ./consumer ./deadletter/manage ./deadletter/metrics ./deadletter/notify ./deadletter/store/... ./deadletter/worker ./faults ./faults/... ./history \
+RACED := ./consumer ./store/... ./faults ./faults/... ./history \
 	./internal/cluster/... ./internal/drill/... ./internal/harness ./internal/livemetrics ./internal/storewatch ./internal/subject ./internal/tap ./internal/tui ./internal/workload
 race:
 	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list $(RACED) | $(PART))

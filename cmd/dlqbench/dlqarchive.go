@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/deadletter/manage"
-	"github.com/dlqbench/dlqbench/deadletter/retention"
-	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/manage"
+	"github.com/dlqbench/dlqbench/store/retention"
 )
 
 // dlqArchiveCommand looks at what the retention has archived, and puts it back.

@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/dlqbench/dlqbench/deadletter/manage"
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/worker"
 	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/manage"
+	"github.com/dlqbench/dlqbench/store/worker"
 )
 
 // changeFlags are those of commands that change entries.

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dlqbench/dlqbench/deadletter/metrics"
-	"github.com/dlqbench/dlqbench/deadletter/notify"
-	"github.com/dlqbench/dlqbench/deadletter/retention"
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/worker"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/metrics"
+	"github.com/dlqbench/dlqbench/store/notify"
+	"github.com/dlqbench/dlqbench/store/retention"
+	"github.com/dlqbench/dlqbench/store/worker"
 )
 
 // observeFlags say who is told what routers and workers do.

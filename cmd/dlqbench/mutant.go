@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/consumer"
-	"github.com/dlqbench/dlqbench/deadletter/worker"
 	"github.com/dlqbench/dlqbench/internal/mutants"
+	"github.com/dlqbench/dlqbench/store/worker"
 )
 
 // mutantCommand is what `dlqbench prove` starts in the place of the reference consumer or the replay tool: the same

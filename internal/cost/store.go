@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
-	"github.com/dlqbench/dlqbench/deadletter/store/sqlstore"
-	"github.com/dlqbench/dlqbench/deadletter/store/storetest"
+	"github.com/dlqbench/dlqbench/internal/postgres"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/sqlstore"
+	"github.com/dlqbench/dlqbench/store/storetest"
 )
 
 const (
@@ -48,8 +48,8 @@ func storeKinds(ctx context.Context, o options) (kinds []storeKind, absent strin
 		file := filepath.Join(o.dir, fmt.Sprintf("store-%d.db", count))
 		return "sqlite:" + file, "sqlite", file, nil
 	}, sqlstore.SQLite}}
-	server, err := postgrestest.Start(ctx, nil)
-	if errors.Is(err, postgrestest.ErrAbsent) {
+	server, err := postgres.Start(ctx, nil)
+	if errors.Is(err, postgres.ErrAbsent) {
 		return kinds, "postgres is not measured: " + err.Error(), func() error { return nil }, nil
 	}
 	if err != nil {

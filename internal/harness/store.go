@@ -5,11 +5,13 @@ package harness
 // instances. In the history they have numbers of their own.
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -19,13 +21,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/store/open"
-	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/faults/network"
 	faultsubject "github.com/dlqbench/dlqbench/faults/subject"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/postgres"
 	"github.com/dlqbench/dlqbench/internal/storewatch"
 	"github.com/dlqbench/dlqbench/internal/subject"
 	"github.com/dlqbench/dlqbench/internal/workload"
@@ -42,8 +42,8 @@ const (
 type storeStage struct {
 	// address is the database itself, linked what its service is given: through the link, if it is a server.
 	address, linked string
-	server          *postgrestest.Server // private, nil if there is none
-	dropped         string               // database that the run made, and removes
+	server          *postgres.Server // private, nil if there is none
+	dropped         string           // database that the run made, and removes
 	broken          breakage
 	probe           *healthProbe // nil if workers ask none
 	oracle          *workload.Oracle
@@ -115,18 +115,28 @@ func (r *run) openStore(ctx context.Context) error {
 	if err := r.openDatabase(ctx); err != nil {
 		return err
 	}
-	there, err := open.Store(ctx, r.store.address, store.Options{Vocabulary: s.Vocabulary, Audit: true})
-	if err != nil {
+	if err := r.makeTables(ctx); err != nil {
 		return err
-	}
-	_, err = there.Migrate(ctx)
-	if err := errors.Join(err, there.Close()); err != nil {
-		return fmt.Errorf("making the tables of the dead-letter store: %w", err)
 	}
 	if err := r.openProbe(); err != nil {
 		return err
 	}
 	return r.openService()
+}
+
+// makeTables starts this program again to create the store's tables. The store is what is judged, so the harness
+// shares no code with it.
+func (r *run) makeTables(ctx context.Context) error {
+	arguments := []string{"dlq", "migrate", "--audit"}
+	if vocabulary := r.scenario.Store.Vocabulary; vocabulary != "" {
+		arguments = append(arguments, "--vocabulary", vocabulary)
+	}
+	command := exec.CommandContext(ctx, r.options.Executable, arguments...)
+	command.Env = append(os.Environ(), "DLQBENCH_STORE_URL="+r.store.address)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("creating the tables of the dead-letter store: %w: %s", err, bytes.TrimSpace(output))
+	}
+	return nil
 }
 
 // openDatabase settles where the database is: a file of the run's, or a server behind the link "store". What a run
@@ -222,8 +232,8 @@ const dropLimit = 10 * time.Second
 
 // startPostgres starts a server of the run's own.
 func (r *run) startPostgres(ctx context.Context) error {
-	server, err := postgrestest.Start(ctx, map[string]string{"fsync": "off"})
-	if errors.Is(err, postgrestest.ErrAbsent) {
+	server, err := postgres.Start(ctx, map[string]string{"fsync": "off"})
+	if errors.Is(err, postgres.ErrAbsent) {
 		return fmt.Errorf("%w; this scenario needs these programs, or (without faults that end the database) store.url of a server that runs", err)
 	}
 	if err != nil {

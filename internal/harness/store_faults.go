@@ -15,12 +15,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/faults/network"
 	faultstore "github.com/dlqbench/dlqbench/faults/store"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
+	"github.com/dlqbench/dlqbench/internal/postgres"
 )
 
 // repeatLimit bounds reading the dead letters and writing them again.
@@ -61,7 +61,7 @@ func (s storeInjector) Inject(ctx context.Context, active faults.Active) (faults
 // privateDatabase is a server of the run's own. Two faults may want it down at a time: it is up again with the first
 // that ends.
 type privateDatabase struct {
-	server *postgrestest.Server
+	server *postgres.Server
 	links  []*network.Link
 	mu     sync.Mutex
 	down   bool

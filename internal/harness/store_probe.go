@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dlqbench/dlqbench/deadletter/worker"
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -98,41 +97,44 @@ func (p *healthProbe) answer(w http.ResponseWriter, number int) {
 		how = p.ill[n-1].how
 		p.ill[n-1].answered++
 	}
-	status, health := healthOf(how)
+	status, answer, unmet := healthOf(how)
 	event := history.New(history.KindStoreProbe, p.clock.Now())
-	event.Instance, event.Text = history.Worker(number), health.Unmet()
-	if status != http.StatusOK {
-		event.Text = "the probe answers " + http.StatusText(status)
-	}
-	if event.Text == "" {
+	event.Instance, event.Text, event.N = history.Worker(number), unmet, 0
+	if unmet == "" {
 		event.N = 1
-	} else {
-		event.N = 0
 	}
 	p.sink.Record(event)
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(health) // a worker that has hung up doesn't want it
+	_ = json.NewEncoder(w).Encode(answer) // a worker that has hung up doesn't want it
+}
+
+// health is what a probe answers with, as docs/dead-letter-store-workers.md describes it.
+type health struct {
+	CircuitBreaker string  `json:"circuitBreaker"`
+	CPUUsage       float64 `json:"cpuUsage"`
+	MemoryUsage    float64 `json:"memoryUsage"`
+	DBConnections  int     `json:"dbConnectionsAvailable"`
 }
 
 // healthOf is what the probe answers while a fault makes it so: one condition is not met, by as little as can be.
-func healthOf(how string) (status int, health worker.Health) {
-	breaker, cpu, memory, connections := "CLOSED", 0.40, 0.50, 8
+func healthOf(how string) (status int, answer health, unmet string) {
 	status = http.StatusOK
+	answer = health{CircuitBreaker: "CLOSED", CPUUsage: 0.40, MemoryUsage: 0.50, DBConnections: 8}
 	switch how {
 	case faults.UnhealthyBreaker:
-		breaker = "OPEN"
+		answer.CircuitBreaker, unmet = "OPEN", "the circuit breaker is OPEN"
 	case faults.UnhealthyCPU:
-		cpu = 0.80
+		answer.CPUUsage, unmet = 0.80, "the CPU usage is 80 %, not below 80 %"
 	case faults.UnhealthyMemory:
-		memory = 0.85
+		answer.MemoryUsage, unmet = 0.85, "the memory usage is 85 %, not below 85 %"
 	case faults.UnhealthyConnections:
-		connections = 0
+		answer.DBConnections, unmet = 0, "no database connection is available"
 	case faults.UnhealthyProbe:
-		status = http.StatusServiceUnavailable
+		status, unmet = http.StatusServiceUnavailable, "the probe answers Service Unavailable"
 	}
-	return status, worker.Health{CircuitBreaker: &breaker, CPUUsage: &cpu, MemoryUsage: &memory, DBConnections: &connections}
+	return status, answer, unmet
 }
 
 // Unhealthy implements faultstore.Health.

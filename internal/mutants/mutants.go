@@ -9,7 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/deadletter/worker"
+	"github.com/dlqbench/dlqbench/store/worker"
 )
 
 // Mutant is one planted bug.

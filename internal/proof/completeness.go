@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/mutants"
+	"github.com/dlqbench/dlqbench/internal/postgres"
 )
 
 // SeedRun is one run of a row.
@@ -391,11 +391,11 @@ func (c *Config) plant(t *trial, name string) {
 func (m *matrix) failed(ctx context.Context, scenario string, err error) {
 	switch {
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-	case errors.Is(err, postgrestest.ErrAbsent):
+	case errors.Is(err, postgres.ErrAbsent):
 		if m.Skipped == nil {
 			m.Skipped = map[string]string{}
 		}
-		m.Skipped[scenario] = postgrestest.ErrAbsent.Error()
+		m.Skipped[scenario] = postgres.ErrAbsent.Error()
 	default:
 		m.Errors = append(m.Errors, err.Error())
 		m.say("%v", err)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/postgres"
 )
 
 // Soundness is the second table, and that of the strangers: is a correct consumer ever accused. For strangers, the
@@ -110,8 +110,8 @@ func (c *Config) count(ctx context.Context, table *Soundness, run sounded, mu *s
 		return
 	}
 	var absent absentError
-	if errors.Is(run.err, postgrestest.ErrAbsent) || errors.As(run.err, &absent) {
-		why := cmp.Or(absent.what, postgrestest.ErrAbsent.Error())
+	if errors.Is(run.err, postgres.ErrAbsent) || errors.As(run.err, &absent) {
+		why := cmp.Or(absent.what, postgres.ErrAbsent.Error())
 		table.Skipped[why]++
 		c.say("seed %d: SKIPPED: %s (%s)", run.seed, why, run.what)
 		return

@@ -14,9 +14,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/store/open"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/open"
 )
 
 // mongoDatabase is a new database of the MongoDB that DLQBENCH_MONGODB_URL names (test/ferretdb gives one), and a

@@ -15,10 +15,10 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/store/open"
-	"github.com/dlqbench/dlqbench/deadletter/store/postgrestest"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/postgres"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/open"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -309,10 +309,10 @@ func TestValuesAsDatabasesGiveThem(t *testing.T) {
 }
 
 // ownPostgres opens a migrated store of dlqbench's own in a server of its own; the test is skipped where there is none.
-func ownPostgres(t *testing.T) (*postgrestest.Server, store.Store, string) {
+func ownPostgres(t *testing.T) (*postgres.Server, store.Store, string) {
 	t.Helper()
-	server, err := postgrestest.Start(t.Context(), nil)
-	if errors.Is(err, postgrestest.ErrAbsent) {
+	server, err := postgres.Start(t.Context(), nil)
+	if errors.Is(err, postgres.ErrAbsent) {
 		t.Skip(err)
 	}
 	must(t, err)

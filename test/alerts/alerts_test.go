@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/dlqbench/dlqbench/deadletter/metrics"
-	"github.com/dlqbench/dlqbench/deadletter/store"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/metrics"
 )
 
 // How often Prometheus scrapes and evaluates here.

@@ -3,8 +3,8 @@ package ferretdb
 import (
 	"testing"
 
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/store/storetest"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/storetest"
 )
 
 // Every store keeps the same promises.

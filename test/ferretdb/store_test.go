@@ -14,8 +14,8 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/dlqbench/dlqbench/deadletter/store"
-	"github.com/dlqbench/dlqbench/deadletter/store/mongo"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/mongo"
 )
 
 // collection is one of a store's, past the store.

@@ -1,0 +1,284 @@
+package manage
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/worker"
+)
+
+// View is an entry as it is shown in JSON: the entry of "Dead Letter Queue" (management schema) with the fields that
+// "Dead Letter Queue Lifecycle" adds.
+type View struct {
+	ID            string          `json:"id"`
+	EventID       string          `json:"eventId,omitempty"`
+	SubscriberID  string          `json:"subscriberId,omitempty"`
+	Pattern       string          `json:"pattern,omitempty"`
+	OriginalEvent json.RawMessage `json:"originalEvent,omitempty"`
+	Error         Failure         `json:"error"`
+	RetryHistory  []Attempt       `json:"retryHistory"`
+	RetryCount    int             `json:"retryCount"`
+	MaxRetries    int             `json:"maxRetries"`
+	DLQRetryCount int             `json:"dlqRetryCount"`
+	Status        string          `json:"status"`
+	Strategy      string          `json:"strategy,omitempty"`
+	NextRetryAt   *time.Time      `json:"nextRetryAt,omitempty"`
+	Priority      int             `json:"priority"`
+	Tags          []string        `json:"tags,omitempty"`
+	Service       string          `json:"source,omitempty"`
+	LockedBy      string          `json:"lockedBy,omitempty"`
+	LockedAt      *time.Time      `json:"lockedAt,omitempty"`
+	LeaseUntil    *time.Time      `json:"leaseUntil,omitempty"`
+	Resolution    *Resolution     `json:"resolution,omitempty"`
+	Dialect       string          `json:"dialect"`
+	Record        Record          `json:"record"`
+	Letter        Place           `json:"letter"`
+	FirstFailedAt *time.Time      `json:"firstFailedAt,omitempty"`
+	LastFailedAt  *time.Time      `json:"lastFailedAt,omitempty"`
+	CreatedAt     time.Time       `json:"createdAt"`
+	UpdatedAt     time.Time       `json:"updatedAt"`
+	Version       int64           `json:"version"`
+}
+
+// Failure is why the record failed.
+type Failure struct {
+	Message    string          `json:"message"`
+	Type       string          `json:"type,omitempty"`
+	Code       string          `json:"code,omitempty"`
+	StackTrace string          `json:"stackTrace,omitempty"`
+	Context    json.RawMessage `json:"context,omitempty"`
+}
+
+// Attempt is one retry by a worker or a person.
+type Attempt struct {
+	Timestamp time.Time `json:"timestamp"`
+	WorkerID  string    `json:"workerId"`
+	Strategy  string    `json:"strategy,omitempty"`
+	Result    string    `json:"result"`
+	Error     string    `json:"error,omitempty"`
+	// Milliseconds is how long it took.
+	Milliseconds float64 `json:"processingDuration"`
+}
+
+// Resolution is how the entry came to its end.
+type Resolution struct {
+	Timestamp  *time.Time `json:"timestamp,omitempty"`
+	Strategy   string     `json:"strategy"`
+	ResolvedBy string     `json:"resolvedBy,omitempty"`
+	Notes      string     `json:"notes,omitempty"`
+}
+
+// Place is where a record is in Kafka.
+type Place struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// Record is the original record; bytes are in base64, as JSON has them.
+type Record struct {
+	Place
+	Key     []byte   `json:"key"`
+	Value   []byte   `json:"value"`
+	Headers []Header `json:"headers,omitempty"`
+}
+
+// Header is one of its headers.
+type Header struct {
+	Key   string `json:"key"`
+	Value []byte `json:"value"`
+}
+
+// NewView returns what is shown of an entry.
+func NewView(entry store.Entry) View {
+	view := View{
+		ID: entry.ID, EventID: entry.EventID, SubscriberID: entry.SubscriberID, Pattern: entry.Pattern, OriginalEvent: entry.OriginalEvent,
+		Error:        Failure{entry.Error.Message, entry.Error.Type, entry.Error.Code, entry.Error.Stack, entry.Error.Context},
+		RetryHistory: []Attempt{}, RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount,
+		Status: string(entry.State), Strategy: string(entry.Strategy), NextRetryAt: known(entry.NextRetryAt), Priority: entry.Priority, Tags: entry.Tags, Service: entry.Service,
+		LockedBy: entry.LockedBy, LockedAt: known(entry.LockedAt), LeaseUntil: known(entry.LeaseUntil),
+		Dialect: entry.Dialect, Record: Record{Place: Place(entry.Source), Key: entry.Key, Value: entry.Value}, Letter: Place(entry.Letter),
+		FirstFailedAt: known(entry.FirstFailedAt), LastFailedAt: known(entry.LastFailedAt), CreatedAt: entry.CreatedAt, UpdatedAt: entry.UpdatedAt, Version: entry.Version,
+	}
+	for _, header := range entry.Headers {
+		view.Record.Headers = append(view.Record.Headers, Header(header))
+	}
+	for _, attempt := range entry.RetryHistory {
+		view.RetryHistory = append(view.RetryHistory, Attempt{
+			Timestamp: attempt.At, WorkerID: attempt.Worker, Strategy: string(attempt.Strategy), Result: attempt.Result, Error: attempt.Error,
+			Milliseconds: float64(attempt.Took) / float64(time.Millisecond),
+		})
+	}
+	if entry.Resolution.How != "" {
+		view.Resolution = &Resolution{known(entry.Resolution.At), entry.Resolution.How, entry.Resolution.By, entry.Resolution.Notes}
+	}
+	return view
+}
+
+func known(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
+// Table writes one line for each entry.
+func Table(w io.Writer, entries []store.Entry) error {
+	table, unknown := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), 0
+	fmt.Fprintln(table, "ID\tSTATUS\tTRIES\tNEXT RETRY\tSOURCE\tERROR\tREASON")
+	for _, entry := range entries {
+		next := "-"
+		if !entry.NextRetryAt.IsZero() && entry.State == store.Pending {
+			next = entry.NextRetryAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", entry.ID, Line(string(entry.State), 20), entry.DLQRetryCount, next,
+			place(entry.Source), Line(entry.Error.Type, 30), Line(entry.Error.Message, 60))
+		if entry.Problem() != nil {
+			unknown++
+		}
+	}
+	if err := table.Flush(); err != nil || unknown == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d with a status that is no word of this store's vocabulary: left alone until somebody sets it right in the table\n", unknown)
+	return err
+}
+
+func place(at store.Place) string {
+	return fmt.Sprintf("%s-%d@%d", Line(at.Topic, 80), at.Partition, at.Offset)
+}
+
+// Line makes a text fit for one line of a terminal: no control characters, no more than so many characters; "-" for an
+// empty one.
+func Line(text string, most int) string {
+	if text == "" {
+		return "-"
+	}
+	var out strings.Builder
+	count := 0
+	for _, char := range text {
+		if count++; count > most {
+			return out.String() + "…"
+		}
+		if unicode.IsControl(char) || !unicode.IsPrint(char) {
+			char = ' '
+		}
+		out.WriteRune(char)
+	}
+	return out.String()
+}
+
+// maxShown bounds what Show writes of a value or a stack trace, in bytes; JSON has all of it.
+const maxShown = 4096
+
+// Show writes everything of one entry that people read.
+func Show(w io.Writer, entry store.Entry) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(table, "%s\t%s\n", name, Line(value, 400))
+		}
+	}
+	row("id", entry.ID)
+	row("status", string(entry.State))
+	row("source", place(entry.Source))
+	row("dead letter", fmt.Sprintf("%s (%s)", place(entry.Letter), entry.Dialect))
+	row("event", strings.TrimSpace(entry.Pattern+" "+entry.EventID))
+	row("service", entry.Service)
+	row("subscriber", entry.SubscriberID)
+	row("error", strings.TrimSpace(entry.Error.Type+" "+entry.Error.Code))
+	row("reason", entry.Error.Message)
+	first := firstError(entry)
+	row("first error", strings.TrimSpace(first.Type+" "+first.Code))
+	row("first reason", first.Message)
+	row("tried", fmt.Sprintf("%d× before, %d× since it is here", entry.RetryCount, entry.DLQRetryCount))
+	row("strategy", string(entry.Strategy))
+	row("next retry", moment(entry.NextRetryAt))
+	if entry.LockedBy != "" {
+		row("locked", fmt.Sprintf("by %s since %s, until %s", entry.LockedBy, moment(entry.LockedAt), moment(entry.LeaseUntil)))
+	}
+	if entry.Resolution.How != "" {
+		row("resolution", strings.TrimSpace(fmt.Sprintf("%s by %s, %s  %s", entry.Resolution.How, Line(entry.Resolution.By, 80), moment(entry.Resolution.At), entry.Resolution.Notes)))
+	}
+	row("created", moment(entry.CreatedAt))
+	row("updated", moment(entry.UpdatedAt))
+	row("key", bytesText(entry.Key))
+	for _, header := range entry.Headers {
+		row("header "+Line(header.Key, 60), bytesText(header.Value))
+	}
+	for _, attempt := range entry.RetryHistory {
+		row("retry "+moment(attempt.At), fmt.Sprintf("%s by %s (%s, %s) %s", attempt.Result, attempt.Worker, attempt.Strategy, attempt.Took.Round(time.Millisecond), attempt.Error))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	block(w, "value", bytesText(entry.Value))
+	block(w, "stack", cmp.Or(entry.Error.Stack, first.StackTrace))
+	return nil
+}
+
+// firstError is what the record was dead-lettered for, where a retry has failed with another error since.
+func firstError(entry store.Entry) worker.FirstError {
+	var said worker.LetterContext
+	if json.Unmarshal(entry.Error.Context, &said) != nil || said.FirstError == nil {
+		return worker.FirstError{}
+	}
+	return *said.FirstError
+}
+
+func moment(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// bytesText shows bytes: as they are where they are text, otherwise how many.
+func bytesText(data []byte) string {
+	if !utf8.Valid(data) {
+		return fmt.Sprintf("%d bytes that are no text (--json has them in base64)", len(data))
+	}
+	return string(data)
+}
+
+// block writes a longer text under its name.
+func block(w io.Writer, name, text string) {
+	if text == "" {
+		return
+	}
+	more := ""
+	if len(text) > maxShown {
+		more = fmt.Sprintf("\n  … %d bytes in all (--json has them)", len(text))
+		text = strings.ToValidUTF8(text[:maxShown], "")
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = "  " + Line(line, maxShown)
+		}
+	}
+	fmt.Fprintf(w, "%s\n%s%s\n", name, strings.Join(lines, "\n"), more)
+}
+
+// Statistics are a store's counts as they are shown in JSON.
+type Statistics struct {
+	ByStatus    map[store.State]int64 `json:"byStatus"`
+	ByErrorType map[string]int64      `json:"byErrorType"`
+	Resolutions map[string]int64      `json:"resolutions"`
+	Oldest      *time.Time            `json:"oldestPending,omitempty"`
+	// Seconds is the mean time from creation to resolution.
+	Seconds float64 `json:"meanSecondsInDLQ"`
+}
+
+// NewStatistics returns what is shown of the counts.
+func NewStatistics(stats store.Stats) Statistics {
+	return Statistics{stats.ByState, stats.ByErrorType, stats.Resolutions, known(stats.Oldest), stats.MeanInDLQ.Seconds()}
+}

@@ -1,0 +1,278 @@
+// Package metrics owns what Prometheus is told of dead letters, and the alert rules that go with it. It knows entries
+// and the counts of a store; of workers, routers and Kafka it knows nothing.
+//
+// Counters are of one process: the router's and the workers', which are its observers. Gauges are of the store, whoever
+// changed it; several processes that show the same store show the same gauges.
+package metrics
+
+import (
+	"context"
+	_ "embed" // alerts.yaml
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+//go:embed alerts.yaml
+var alerts []byte
+
+// Alerts is the Prometheus rules file: recording rules for the rates, and the alerts of "Dead Letter Queue Lifecycle".
+func Alerts() []byte { return slices.Clone(alerts) }
+
+// MaxErrorTypes is how many error types have a series of their own, the most frequent ones; the others are together
+// "other". Error types come from outside, and every label value is a series that Prometheus keeps.
+const MaxErrorTypes = 20
+
+// Names of series that stand for several error types, or none.
+const (
+	otherTypes = "other"
+	noType     = "none"
+)
+
+// Source is the store whose counts are shown.
+type Source interface {
+	Stats(ctx context.Context) (store.Stats, error)
+}
+
+// Options of the metrics.
+type Options struct {
+	// Every is how old the store's counts may be, default 15 s: counting a million entries costs something.
+	Every time.Duration
+	// Timeout of counting, default 5 s; a store that doesn't answer has dlq_store_up 0 and no gauges.
+	Timeout time.Duration
+}
+
+// Metrics observes routers and workers, and asks a store for its counts when it is scraped.
+type Metrics struct {
+	source   Source
+	options  Options
+	registry *prometheus.Registry
+
+	ingested      prometheus.Counter
+	resolved      *prometheus.CounterVec
+	replays       *prometheus.CounterVec
+	timeInDLQ     prometheus.Histogram
+	notifications prometheus.Counter
+
+	up, backlog, entries, errorTypes, resolutions, oldest *prometheus.Desc
+
+	lock    sync.Mutex
+	counted time.Time
+	stats   store.Stats
+	err     error
+}
+
+// New returns metrics in a registry of their own; source may be nil where there are only counters to show.
+func New(source Source, options Options) *Metrics {
+	if options.Every <= 0 {
+		options.Every = 15 * time.Second
+	}
+	if options.Timeout <= 0 {
+		options.Timeout = 5 * time.Second
+	}
+	m := &Metrics{source: source, options: options, registry: prometheus.NewRegistry()}
+	m.makeCounters()
+	m.describe()
+	m.registry.MustRegister(m.ingested, m.resolved, m.replays, m.timeInDLQ, m.notifications, gauges{m})
+	return m
+}
+
+func (m *Metrics) makeCounters() {
+	m.ingested = prometheus.NewCounter(prometheus.CounterOpts{Name: "dlq_ingested_total", Help: "Dead letters that came into the store."})
+	m.resolved = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dlq_resolved_total", Help: "Dead letters that this process resolved, by how.",
+	}, []string{"resolution"})
+	m.replays = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dlq_replays_total", Help: "Retries of dead letters, by their result (succeeded, failed) and strategy.",
+	}, []string{"result", "strategy"})
+	m.timeInDLQ = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "dlq_time_in_dlq_seconds", Help: "Time from a dead letter's creation to its resolution.",
+		Buckets: []float64{1, 10, 60, 300, 900, 1800, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600},
+	})
+	m.notifications = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "dlq_notifications_failed_total", Help: "Notifications that did not reach the webhook's receiver.",
+	})
+	// Series that begin at 0: a rate needs two points, and the first resolution must not go unseen.
+	for _, how := range resolutions() {
+		m.resolved.WithLabelValues(how)
+	}
+	for _, strategy := range strategies() {
+		m.replays.WithLabelValues(succeeded, strategy)
+		m.replays.WithLabelValues(failed, strategy)
+	}
+}
+
+// The results of an attempt.
+const (
+	succeeded = "succeeded"
+	failed    = "failed"
+)
+
+func strategies() []string {
+	return []string{string(store.Immediate), string(store.Scheduled), string(store.Conditional), string(store.ByHand)}
+}
+
+func resolutions() []string {
+	return []string{store.AutomaticRetry, store.ManualRetry, store.ManualResolution}
+}
+
+func (m *Metrics) describe() {
+	m.up = prometheus.NewDesc("dlq_store_up", "Whether the store answered (1) or not (0).", nil, nil)
+	m.backlog = prometheus.NewDesc("dlq_backlog", "Dead letters that are pending.", nil, nil)
+	m.entries = prometheus.NewDesc("dlq_entries", "Dead letters in the store, by state.", []string{"state"}, nil)
+	m.errorTypes = prometheus.NewDesc("dlq_error_types", fmt.Sprintf("Dead letters in the store, by error type: the %d most frequent, and the others together.", MaxErrorTypes), []string{"error_type"}, nil)
+	m.resolutions = prometheus.NewDesc("dlq_resolutions", "Resolved dead letters in the store, by how they were.", []string{"resolution"}, nil)
+	m.oldest = prometheus.NewDesc("dlq_oldest_pending_timestamp_seconds", "When the oldest pending dead letter was created.", nil, nil)
+}
+
+// Handler shows the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Registry is where the metrics are, for whoever has more to show on the same page.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Ingested counts what is new in the store.
+func (m *Metrics) Ingested(_ []store.Entry, fresh int) { m.ingested.Add(float64(fresh)) }
+
+// Settled counts what became of an entry, which is as it was claimed.
+func (m *Metrics) Settled(entry store.Entry, change store.Change) {
+	if attempt := change.Attempt; attempt != nil {
+		result := failed
+		if attempt.Result == succeeded {
+			result = succeeded
+		}
+		m.replays.WithLabelValues(result, known(string(attempt.Strategy), strategies())).Inc()
+	}
+	if change.State != store.Resolved {
+		return
+	}
+	end := store.Resolution{How: store.AutomaticRetry}
+	if change.Resolution != nil {
+		end = *change.Resolution
+	}
+	if end.At.IsZero() {
+		end.At = time.Now()
+	}
+	m.resolved.WithLabelValues(known(end.How, resolutions())).Inc()
+	// The clocks of store and process may differ by more than an entry was there.
+	m.timeInDLQ.Observe(max(0, end.At.Sub(entry.CreatedAt).Seconds()))
+}
+
+// NotificationFailed counts a notification that was given up.
+func (m *Metrics) NotificationFailed() { m.notifications.Inc() }
+
+// known keeps label values to those that there are.
+func known(value string, values []string) string {
+	if slices.Contains(values, value) {
+		return value
+	}
+	return otherTypes
+}
+
+// gauges are collected from the store's counts.
+type gauges struct{ *Metrics }
+
+// Describe implements prometheus.Collector.
+func (g gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{g.up, g.backlog, g.entries, g.errorTypes, g.resolutions, g.oldest} {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g gauges) Collect(to chan<- prometheus.Metric) {
+	if g.source == nil {
+		return
+	}
+	show := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	stats, err := g.count()
+	if err != nil {
+		show(g.up, 0)
+		return
+	}
+	show(g.up, 1)
+	show(g.backlog, float64(stats.ByState[store.Pending]))
+	unknown := int64(0)
+	for state, count := range stats.ByState {
+		if !state.Known() {
+			unknown += count
+		}
+	}
+	for _, state := range store.States() {
+		show(g.entries, float64(stats.ByState[state]), string(state))
+	}
+	show(g.entries, float64(unknown), "unknown")
+	for name, count := range frequent(stats.ByErrorType) {
+		show(g.errorTypes, float64(count), name)
+	}
+	ways := map[string]int64{}
+	for how, count := range stats.Resolutions {
+		ways[known(how, resolutions())] += count
+	}
+	for how, count := range ways {
+		show(g.resolutions, float64(count), how)
+	}
+	if !stats.Oldest.IsZero() {
+		show(g.oldest, float64(stats.Oldest.UnixMilli())/1000)
+	}
+}
+
+// count asks the store, unless it was asked a moment ago; a failure is remembered as long, so that scrapes don't pile
+// up before a store that is down.
+func (m *Metrics) count() (store.Stats, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if !m.counted.IsZero() && time.Since(m.counted) < m.options.Every {
+		return m.stats, m.err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), m.options.Timeout)
+	defer cancel()
+	m.stats, m.err = m.source.Stats(ctx)
+	m.counted = time.Now()
+	return m.stats, m.err
+}
+
+// frequent keeps the most frequent error types and adds up the others. A type is shown in UTF-8, and as long as a label
+// should be.
+func frequent(counts map[string]int64) map[string]int64 {
+	names := make([]string, 0, len(counts))
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if counts[a] != counts[b] {
+			return int(min(1, max(-1, counts[b]-counts[a])))
+		}
+		return strings.Compare(a, b)
+	})
+	shown := map[string]int64{}
+	for i, name := range names {
+		label := otherTypes
+		if i < MaxErrorTypes {
+			label = labelOf(name)
+		}
+		shown[label] += counts[name]
+	}
+	return shown
+}
+
+func labelOf(name string) string {
+	const longest = 100
+	if name == "" {
+		return noType
+	}
+	runes := []rune(strings.ToValidUTF8(name, "�"))
+	return string(runes[:min(len(runes), longest)])
+}

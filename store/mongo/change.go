@@ -1,0 +1,135 @@
+package mongo
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+// update is one change of an entry, on its way to an update document.
+type update struct {
+	now      time.Time
+	from, to store.State
+	// version is the one that the entry gets.
+	version int64
+	// worker has the entry afterwards, for the lease; "" is nobody.
+	worker string
+	lease  time.Duration
+	// next is when a worker may take it, the zero time never of its own accord; keepNext leaves that as it is.
+	next     time.Time
+	keepNext bool
+	change   store.Change
+	// created is when the entry was: what ends has been in the DLQ since.
+	created time.Time
+	// event and pattern are those of an edited message.
+	event *store.Entry
+}
+
+// operators are the update document: a document changes as a whole, or not at all.
+func (s *Store) operators(u update) bson.D {
+	status, held := s.words.Write(u.to)
+	set := bson.D{{Key: "status", Value: status}, {Key: "held", Value: held}, {Key: "updatedAt", Value: u.now}}
+	if u.worker != "" {
+		set = append(set, bson.E{Key: "lockedBy", Value: cut(u.worker, 255)}, bson.E{Key: "lockedAt", Value: u.now},
+			bson.E{Key: "leaseUntil", Value: millis(u.now.Add(u.lease))})
+	} else {
+		set = append(set, bson.E{Key: "lockedBy", Value: nil}, bson.E{Key: "lockedAt", Value: nil}, bson.E{Key: "leaseUntil", Value: nil})
+	}
+	if !u.keepNext {
+		set = append(set, bson.E{Key: "nextRetryAt", Value: writeTime(u.next)})
+	}
+	set = append(set, s.changed(u)...)
+	grown := bson.D{{Key: "version", Value: int64(1)}}
+	if u.change.Retried {
+		grown = append(grown, bson.E{Key: "dlqRetryCount", Value: 1})
+	}
+	added := bson.D{}
+	if u.change.Attempt != nil {
+		added = append(added, bson.E{Key: "replayAttempts", Value: writeAttempt(*u.change.Attempt)})
+	}
+	if s.audit {
+		added = append(added, bson.E{Key: "transitions", Value: s.transition(u)})
+	}
+	whole := bson.D{{Key: "$set", Value: set}, {Key: "$inc", Value: grown}}
+	if len(added) > 0 {
+		whole = append(whole, bson.E{Key: "$push", Value: added})
+	}
+	return whole
+}
+
+// changed are the fields that a Change names.
+func (s *Store) changed(u update) bson.D {
+	var set bson.D
+	put := func(field string, value any) { set = append(set, bson.E{Key: field, Value: value}) }
+	if u.change.Strategy != "" {
+		put("strategy", cut(string(u.change.Strategy), 50))
+	}
+	if u.change.Priority != nil {
+		put("metadata.priority", *u.change.Priority)
+	}
+	if failure := u.change.Failure; failure != nil {
+		put("errorReason", store.EncodeText(failure.Message))
+		put("errorType", cut(failure.Type, 100))
+		put("errorCode", cut(failure.Code, 100))
+		put("errorStack", store.EncodeText(failure.Stack))
+		put("errorContext", store.EncodeText(string(failure.Context)))
+		put("metadata.systemState", systemState(failure.Context))
+		put("lastFailedAt", u.now)
+	}
+	if u.event != nil {
+		message, text := writeEvent(*u.event)
+		put("originalMessage", message)
+		put("originalJSON", text)
+		put("pattern", store.EncodeText(u.event.Pattern))
+		put("raw.value", u.event.Value)
+	}
+	switch {
+	case u.change.Resolution != nil:
+		put("resolution", u.ended())
+	case u.change.Notes != "":
+		put("resolution.notes", store.EncodeText(u.change.Notes))
+	}
+	return set
+}
+
+func (u update) ended() ended {
+	resolution := *u.change.Resolution
+	if resolution.At.IsZero() {
+		resolution.At = u.now
+	}
+	if resolution.Notes == "" {
+		resolution.Notes = u.change.Notes
+	}
+	return ended{
+		Timestamp: writeTime(resolution.At), Strategy: resolution.How, ResolvedBy: cut(resolution.By, 255), Notes: store.EncodeText(resolution.Notes),
+		InDLQMillis: millis(resolution.At).Sub(millis(u.created)).Milliseconds(),
+	}
+}
+
+func (s *Store) transition(u update) transition {
+	from, heldFrom := s.words.Write(u.from)
+	to, heldTo := s.words.Write(u.to)
+	noted := transition{
+		Version: u.version, From: from, HeldFrom: heldFrom, To: to, HeldTo: heldTo, At: u.now, Worker: cut(u.worker, 255),
+		Retried: u.change.Retried, Strategy: cut(string(u.change.Strategy), 50), NextRetryAt: writeTime(u.next),
+	}
+	if u.worker != "" {
+		noted.LeaseUntil = writeTime(u.now.Add(u.lease))
+	}
+	return noted
+}
+
+// schedule sets when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who holds
+// an entry keeps it.
+func (u *update) schedule() {
+	switch {
+	case u.to == store.Pending && !u.change.RetryAt.IsZero():
+		u.next = u.change.RetryAt
+	case u.to == store.Pending && u.change.RetryIn > 0:
+		u.next = u.now.Add(u.change.RetryIn)
+	default:
+		u.keepNext = u.to == u.from || u.to == store.Processing
+	}
+}

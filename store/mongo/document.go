@@ -1,0 +1,348 @@
+package mongo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+// maxDocumentBytes is what MongoDB allows a document; room is left for what is added to it later.
+const (
+	maxDocumentBytes = 16 << 20
+	roomForChanges   = 512 << 10
+	// An original message longer than this is not kept a second time as BSON beside its bytes.
+	maxNativeBytes = 1 << 20
+)
+
+// document is a document of dlq_messages. The first part has the fields of "Dead Letter Queue Lifecycle", the second
+// what it lacks.
+type document struct {
+	ID              string     `bson:"_id"`
+	MessageID       string     `bson:"messageId"`
+	OriginalMessage any        `bson:"originalMessage"`
+	ErrorReason     string     `bson:"errorReason"`
+	ErrorStack      string     `bson:"errorStack"`
+	ErrorType       string     `bson:"errorType"`
+	RetryCount      int        `bson:"retryCount"`
+	DLQRetryCount   int        `bson:"dlqRetryCount"`
+	FirstFailedAt   *time.Time `bson:"firstFailedAt"`
+	LastFailedAt    *time.Time `bson:"lastFailedAt"`
+	Status          string     `bson:"status"`
+	LockedBy        *string    `bson:"lockedBy"`
+	LockedAt        *time.Time `bson:"lockedAt"`
+	NextRetryAt     *time.Time `bson:"nextRetryAt"`
+	Metadata        metadata   `bson:"metadata"`
+	ReplayAttempts  []attempt  `bson:"replayAttempts"`
+	CreatedAt       time.Time  `bson:"createdAt"`
+	UpdatedAt       time.Time  `bson:"updatedAt"`
+
+	Version int64 `bson:"version"`
+	// Held is what holds a pending entry, in a vocabulary that has no word for it.
+	Held       string     `bson:"held"`
+	LeaseUntil *time.Time `bson:"leaseUntil"`
+	Strategy   string     `bson:"strategy"`
+	MaxRetries int        `bson:"maxRetries"`
+	// Coordinate is where the record that failed was consumed, Letter where the dead letter is.
+	Coordinate place  `bson:"coordinate"`
+	Letter     place  `bson:"letter"`
+	Dialect    string `bson:"dialect"`
+	// Raw is the original record, byte for byte. OriginalJSON is the original message where BSON can't hold it as it
+	// is; where it is absent and originalMessage null, the message follows from the bytes.
+	Raw          raw    `bson:"raw"`
+	OriginalJSON string `bson:"originalJSON,omitempty"`
+	SubscriberID string `bson:"subscriberId"`
+	Pattern      string `bson:"pattern"`
+	ErrorCode    string `bson:"errorCode"`
+	ErrorContext string `bson:"errorContext,omitempty"`
+	Resolution   *ended `bson:"resolution,omitempty"`
+	// Transitions are every change of the entry, where they are kept.
+	Transitions []transition `bson:"transitions,omitempty"`
+}
+
+type metadata struct {
+	Source      string   `bson:"source"`
+	Priority    int      `bson:"priority"`
+	Tags        []string `bson:"tags"`
+	SystemState any      `bson:"systemState"`
+}
+
+type attempt struct {
+	Timestamp time.Time `bson:"timestamp"`
+	WorkerID  string    `bson:"workerId"`
+	Strategy  string    `bson:"strategy"`
+	Result    string    `bson:"result"`
+	Error     string    `bson:"error,omitempty"`
+	TookNanos int64     `bson:"tookNanos"`
+}
+
+type place struct {
+	Topic     string `bson:"topic"`
+	Partition int32  `bson:"partition"`
+	Offset    int64  `bson:"offset"`
+}
+
+type raw struct {
+	Key     []byte   `bson:"key"`
+	Value   []byte   `bson:"value"`
+	Headers []header `bson:"headers"`
+}
+
+type header struct {
+	Key   string `bson:"key"`
+	Value []byte `bson:"value"`
+}
+
+type ended struct {
+	Timestamp  *time.Time `bson:"timestamp"`
+	Strategy   string     `bson:"strategy"`
+	ResolvedBy string     `bson:"resolvedBy"`
+	Notes      string     `bson:"notes"`
+	// InDLQMillis is from the creation to the resolution.
+	InDLQMillis int64 `bson:"inDLQMillis"`
+}
+
+// transition is one change of an entry. From is empty where it came in; HeldFrom and HeldTo are what held it; Worker
+// has it afterwards.
+type transition struct {
+	Version     int64      `bson:"version"`
+	From        string     `bson:"from"`
+	HeldFrom    string     `bson:"heldFrom"`
+	To          string     `bson:"to"`
+	HeldTo      string     `bson:"heldTo"`
+	At          time.Time  `bson:"at"`
+	Worker      string     `bson:"worker"`
+	Retried     bool       `bson:"retried"`
+	Strategy    string     `bson:"strategy"` // empty where it stayed as it was
+	NextRetryAt *time.Time `bson:"nextRetryAt"`
+	LeaseUntil  *time.Time `bson:"leaseUntil"`
+}
+
+// write returns the document of a new entry.
+func (s *Store) write(entry store.Entry) document {
+	status, held := s.words.Write(entry.State)
+	written := document{
+		ID: entry.ID, Version: entry.Version, MessageID: cut(entry.EventID, 255), SubscriberID: cut(entry.SubscriberID, 255),
+		Pattern: store.EncodeText(entry.Pattern), Dialect: entry.Dialect, Coordinate: writePlace(entry.Source), Letter: writePlace(entry.Letter),
+		RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount, Status: status, Held: held,
+		FirstFailedAt: writeTime(entry.FirstFailedAt), LastFailedAt: writeTime(entry.LastFailedAt), NextRetryAt: writeTime(entry.NextRetryAt),
+		Strategy: cut(string(entry.Strategy), 50), CreatedAt: millis(entry.CreatedAt), UpdatedAt: millis(entry.UpdatedAt),
+		ErrorReason: store.EncodeText(entry.Error.Message), ErrorStack: store.EncodeText(entry.Error.Stack), ErrorType: cut(entry.Error.Type, 100),
+		ErrorCode: cut(entry.Error.Code, 100), ErrorContext: store.EncodeText(string(entry.Error.Context)),
+		Metadata: metadata{
+			Source: store.EncodeText(entry.Service), Priority: entry.Priority, Tags: encodeTexts(entry.Tags), SystemState: systemState(entry.Error.Context),
+		},
+		Raw:            raw{Key: entry.Key, Value: entry.Value, Headers: []header{}},
+		ReplayAttempts: []attempt{},
+	}
+	written.OriginalMessage, written.OriginalJSON = writeEvent(entry)
+	for _, h := range entry.Headers {
+		written.Raw.Headers = append(written.Raw.Headers, header{store.EncodeText(h.Key), h.Value})
+	}
+	for _, a := range entry.RetryHistory {
+		written.ReplayAttempts = append(written.ReplayAttempts, writeAttempt(a))
+	}
+	if entry.Resolution.Notes != "" { // of one that is put back: no other has a resolution yet
+		written.Resolution = &ended{Notes: store.EncodeText(entry.Resolution.Notes)}
+	}
+	if s.audit {
+		written.Transitions = []transition{{Version: entry.Version, To: status, HeldTo: held, At: written.UpdatedAt, Strategy: written.Strategy, NextRetryAt: written.NextRetryAt}}
+	}
+	return written
+}
+
+// writeEvent returns the original message as BSON, or as a text where BSON has none that is the same; neither where the
+// bytes beside it say it all and it is long.
+func writeEvent(entry store.Entry) (message any, text string) {
+	if len(entry.OriginalEvent) > maxNativeBytes && bytes.Equal(entry.OriginalEvent, store.OriginalEvent(entry.Value, entry.Pattern, entry.EventID)) {
+		return nil, ""
+	}
+	message, err := native(entry.OriginalEvent)
+	if err != nil || message == nil {
+		return nil, string(entry.OriginalEvent)
+	}
+	return message, ""
+}
+
+// systemState is the part of an error's context that the document has a field for: whoever wrote the entry said it, or,
+// of an entry that a router made, its letter did.
+func systemState(context json.RawMessage) any {
+	state := field(context, "systemState")
+	if state == nil {
+		state = field(field(context, "context"), "systemState")
+	}
+	if state == nil {
+		return nil
+	}
+	kept, err := native(state)
+	if err != nil {
+		return string(state)
+	}
+	return kept
+}
+
+// field is a field of an object, nil where there is none.
+func field(object json.RawMessage, name string) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(object, &fields) != nil {
+		return nil
+	}
+	return fields[name]
+}
+
+// fit cuts the stack of a document that is too long for MongoDB; the record itself is never cut.
+func fit(written document) (document, error) {
+	if written.roughBytes() < maxDocumentBytes/4 {
+		return written, nil
+	}
+	encoded, err := bson.Marshal(written)
+	if err != nil {
+		return document{}, fmt.Errorf("writing the dead letter of %s/%d@%d as a document: %w", written.Coordinate.Topic, written.Coordinate.Partition,
+			written.Coordinate.Offset, err)
+	}
+	excess := len(encoded) - (maxDocumentBytes - roomForChanges)
+	if excess <= 0 {
+		return written, nil
+	}
+	const mark = "\n… cut: MongoDB's documents have 16 MiB"
+	if keep := len(written.ErrorStack) - excess - len(mark); keep > 0 {
+		written.ErrorStack = strings.ToValidUTF8(written.ErrorStack[:keep], "") + mark
+		return written, nil
+	}
+	return document{}, fmt.Errorf("the dead letter of %s/%d@%d needs %d bytes, and MongoDB's documents have %d: keep such records in another store",
+		written.Coordinate.Topic, written.Coordinate.Partition, written.Coordinate.Offset, len(encoded), maxDocumentBytes)
+}
+
+// roughBytes is about what the parts need that may be long; the message is there a second time as BSON, in which a
+// number of one digit needs eight bytes.
+func (d document) roughBytes() int {
+	bytes := len(d.Raw.Key) + 4*len(d.Raw.Value) + len(d.OriginalJSON) + len(d.ErrorReason) + len(d.ErrorStack) + 2*len(d.ErrorContext)
+	for _, h := range d.Raw.Headers {
+		bytes += len(h.Key) + len(h.Value)
+	}
+	for _, a := range d.ReplayAttempts {
+		bytes += len(a.Error)
+	}
+	for _, tag := range d.Metadata.Tags {
+		bytes += len(tag)
+	}
+	return bytes
+}
+
+// read returns the entry of a document; one whose status is unknown has that word as its state.
+func (s *Store) read(d document) (store.Entry, error) {
+	event, err := readEvent(d)
+	if err != nil {
+		return store.Entry{}, fmt.Errorf("reading the original message of %s: %w", d.ID, err)
+	}
+	// The word that nobody knows is the entry's state: Entry.Problem tells of it.
+	state, _ := s.words.Read(d.Status, d.Held)
+	entry := store.Entry{
+		ID: d.ID, Version: d.Version, Source: readPlace(d.Coordinate), Letter: readPlace(d.Letter), Dialect: d.Dialect,
+		EventID: store.DecodeText(d.MessageID), SubscriberID: store.DecodeText(d.SubscriberID), Pattern: store.DecodeText(d.Pattern),
+		Key: d.Raw.Key, Value: d.Raw.Value, OriginalEvent: event,
+		Error: store.Failure{
+			Message: store.DecodeText(d.ErrorReason), Type: store.DecodeText(d.ErrorType), Code: store.DecodeText(d.ErrorCode), Stack: store.DecodeText(d.ErrorStack),
+		},
+		RetryCount: d.RetryCount, MaxRetries: d.MaxRetries, DLQRetryCount: d.DLQRetryCount,
+		FirstFailedAt: readTime(d.FirstFailedAt), LastFailedAt: readTime(d.LastFailedAt),
+		State: state, Strategy: store.Strategy(d.Strategy), NextRetryAt: readTime(d.NextRetryAt), Priority: d.Metadata.Priority,
+		LockedAt: readTime(d.LockedAt), LeaseUntil: readTime(d.LeaseUntil), Service: store.DecodeText(d.Metadata.Source),
+		CreatedAt: d.CreatedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(),
+	}
+	if d.LockedBy != nil {
+		entry.LockedBy = store.DecodeText(*d.LockedBy)
+	}
+	if d.ErrorContext != "" {
+		entry.Error.Context = json.RawMessage(store.DecodeText(d.ErrorContext))
+	}
+	for _, h := range d.Raw.Headers {
+		entry.Headers = append(entry.Headers, store.Header{Key: store.DecodeText(h.Key), Value: h.Value})
+	}
+	for _, a := range d.ReplayAttempts {
+		entry.RetryHistory = append(entry.RetryHistory, readAttempt(a))
+	}
+	for _, tag := range d.Metadata.Tags {
+		entry.Tags = append(entry.Tags, store.DecodeText(tag))
+	}
+	if d.Resolution != nil {
+		entry.Resolution = store.Resolution{
+			At: readTime(d.Resolution.Timestamp), How: d.Resolution.Strategy, By: store.DecodeText(d.Resolution.ResolvedBy), Notes: store.DecodeText(d.Resolution.Notes),
+		}
+	}
+	return entry, nil
+}
+
+func readEvent(d document) (json.RawMessage, error) {
+	switch {
+	case d.OriginalJSON != "":
+		return json.RawMessage(d.OriginalJSON), nil
+	case d.OriginalMessage != nil:
+		return plain(d.OriginalMessage)
+	default:
+		return store.OriginalEvent(d.Raw.Value, store.DecodeText(d.Pattern), store.DecodeText(d.MessageID)), nil
+	}
+}
+
+func writeAttempt(a store.Attempt) attempt {
+	return attempt{
+		Timestamp: millis(a.At), WorkerID: store.EncodeText(a.Worker), Strategy: string(a.Strategy), Result: a.Result,
+		Error: store.EncodeText(a.Error), TookNanos: int64(a.Took),
+	}
+}
+
+func readAttempt(a attempt) store.Attempt {
+	return store.Attempt{
+		At: a.Timestamp.UTC(), Worker: store.DecodeText(a.WorkerID), Strategy: store.Strategy(a.Strategy), Result: a.Result,
+		Error: store.DecodeText(a.Error), Took: time.Duration(a.TookNanos),
+	}
+}
+
+func writePlace(p store.Place) place { return place{store.EncodeText(p.Topic), p.Partition, p.Offset} }
+func readPlace(p place) store.Place {
+	return store.Place{Topic: store.DecodeText(p.Topic), Partition: p.Partition, Offset: p.Offset}
+}
+
+// cut is a text as it is kept, no longer than the management schema's column for it: so that an entry is the same in
+// every store.
+func cut(value string, characters int) string {
+	kept := store.EncodeText(value)
+	if len(kept) <= characters {
+		return kept
+	}
+	if runes := []rune(kept); len(runes) > characters {
+		return string(runes[:characters])
+	}
+	return kept
+}
+
+// millis is what MongoDB keeps of a time.
+func millis(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func writeTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	kept := millis(t)
+	return &kept
+}
+
+func readTime(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func encodeTexts(texts []string) []string {
+	encoded := make([]string, len(texts))
+	for i, text := range texts {
+		encoded[i] = store.EncodeText(text)
+	}
+	return encoded
+}

@@ -1,0 +1,129 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+// defaultDatabase is used where the URL names none.
+const defaultDatabase = "dlq"
+
+// Store is a database of dead letters in MongoDB.
+type Store struct {
+	client   *mongo.Client
+	database *mongo.Database
+	messages *mongo.Collection
+	clock    func() time.Time
+	audit    bool
+	// asked is the vocabulary of the options; words is set once the database's is known, which ready says.
+	asked string
+	words store.Vocabulary
+	ready atomic.Bool
+	// settling lets one caller at a time find out about the schema.
+	settling chan struct{}
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the database that the URL names, "dlq" if it names none, and asks it whether it is there. Writes
+// wait until a majority has them in its journal.
+func Open(ctx context.Context, url string, opts store.Options) (*Store, error) {
+	if opts.Vocabulary != "" {
+		if _, err := store.NamedVocabulary(opts.Vocabulary); err != nil {
+			return nil, err
+		}
+	}
+	address, err := connstring.ParseAndValidate(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of MongoDB: %w", err)
+	}
+	journal := true
+	client, err := mongo.Connect(options.Client().ApplyURI(url).SetReadPreference(readpref.Primary()).
+		SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to MongoDB: %w", err)
+	}
+	name := address.Database
+	if name == "" {
+		name = defaultDatabase
+	}
+	database := client.Database(name)
+	opened := &Store{
+		client: client, database: database, messages: database.Collection("dlq_messages"),
+		clock: opts.Clock, audit: opts.Audit, asked: opts.Vocabulary, settling: make(chan struct{}, 1),
+	}
+	if err := client.Ping(ctx, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("asking MongoDB at %s whether it is there: %w", strings.Join(address.Hosts, ", "), err), opened.Close())
+	}
+	return opened, nil
+}
+
+// closing is how long Close lets calls that are under way come to their end.
+const closing = 5 * time.Second
+
+// Close ends the connections.
+func (s *Store) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	if err := s.client.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {
+		return fmt.Errorf("closing the connections to MongoDB: %w", err)
+	}
+	return nil
+}
+
+// Now is the server's clock, to the millisecond, as it was when the server answered.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if s.clock != nil {
+		return millis(s.clock()), nil
+	}
+	var answer struct {
+		LocalTime time.Time `bson:"localTime"`
+	}
+	if err := s.database.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&answer); err != nil {
+		return time.Time{}, fmt.Errorf("asking MongoDB for the time: %w", err)
+	}
+	if answer.LocalTime.IsZero() {
+		return time.Time{}, errors.New("asking MongoDB for the time: its answer to hello has no localTime")
+	}
+	return answer.LocalTime.UTC(), nil
+}
+
+// begin is how every operation begins: the schema must be up to date; it returns the time.
+func (s *Store) begin(ctx context.Context) (time.Time, error) {
+	if err := s.check(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return s.Now(ctx)
+}
+
+// outOfSpace are MongoDB's code for a full disk (OutOfDiskSpace) and Atlas's for a full quota.
+const (
+	outOfDiskSpace = 14031
+	overQuota      = 8000
+)
+
+// explain wraps a server's error with what was being done; a server without room is store.ErrFull.
+func explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var answered mongo.ServerError
+	full := errors.As(err, &answered) && (answered.HasErrorCode(outOfDiskSpace) || answered.HasErrorCode(overQuota) && strings.Contains(err.Error(), "space quota"))
+	if full || strings.Contains(err.Error(), "database or disk is full") { // FerretDB says it in SQLite's words only
+		return fmt.Errorf("%s: %w: %w", doing, store.ErrFull, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,228 @@
+package retention
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+// ErrNotArchived says that no complete file of the archive has an entry with this id.
+var ErrNotArchived = errors.New("the archive has no such dead letter")
+
+// Archive reads archive files. It sees complete files only, and may read while a run writes.
+type Archive struct{ folder string }
+
+// OpenArchive reads the archive in a folder, which may not exist yet: it is empty then.
+func OpenArchive(folder string) Archive { return Archive{folder: folder} }
+
+// Archived is an entry as it was when it was archived.
+type Archived struct {
+	store.Entry
+	// File is the name of the file that has it, At when it was written there.
+	File string
+	At   time.Time
+}
+
+// Files are the names of the complete files, oldest first.
+func (a Archive) Files() ([]string, error) {
+	entries, err := os.ReadDir(a.folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the archive: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if ok, err := filepath.Match(filePrefix+"*"+fileSuffix, entry.Name()); err == nil && ok {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return numberOf(a) - numberOf(b) })
+	return names, nil
+}
+
+// Each hands over every entry, file by file, oldest first; an error of visit ends it and is returned. An entry that was
+// taken up again after it was written, and archived later, is there once for each version.
+func (a Archive) Each(ctx context.Context, visit func(Archived) error) error {
+	names, err := a.Files()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := rows(filepath.Join(a.folder, name), func(r row) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return visit(Archived{Entry: r.entry(), File: name, At: r.ArchivedAt.UTC()})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get returns the newest version of an entry. ErrNotArchived.
+func (a Archive) Get(ctx context.Context, id string) (Archived, error) {
+	var newest Archived
+	err := a.Each(ctx, func(one Archived) error {
+		if one.ID == id && one.Version > newest.Version {
+			newest = one
+		}
+		return nil
+	})
+	if err == nil && newest.ID == "" {
+		err = fmt.Errorf("%w with the id %q", ErrNotArchived, id)
+	}
+	return newest, err
+}
+
+// Select returns the newest version of every entry of which that is selected, in the query's order; its page is not
+// looked at.
+func (a Archive) Select(ctx context.Context, query store.Query) ([]Archived, error) {
+	newest := map[string]Archived{}
+	err := a.Each(ctx, func(one Archived) error {
+		if known, there := newest[one.ID]; !there || one.Version > known.Version {
+			newest[one.ID] = one
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var selected []Archived
+	for _, one := range newest {
+		if query.Fits(one.Entry) {
+			selected = append(selected, one)
+		}
+	}
+	slices.SortFunc(selected, func(a, b Archived) int {
+		if query.Descending {
+			a, b = b, a
+		}
+		return inOrder(query.OrderBy, a.Entry, b.Entry)
+	})
+	return selected, nil
+}
+
+func inOrder(by string, a, b store.Entry) int {
+	age := cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	switch by {
+	case "updatedAt":
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.ID, b.ID))
+	case "priority":
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), age)
+	}
+	return age
+}
+
+// ErrInStore says that an entry needs no restoring: the store has it.
+var ErrInStore = errors.New("the store has it")
+
+// Restore puts an entry back into a store: failed, with its id, its history and its counts, and not tried again of its
+// own accord. ErrInStore where the store has the entry, or another of the same source. It is one write, so that one
+// that was killed has restored the entry or not, and can be done again; at no time is the entry one that a worker may
+// take.
+//
+// Its versions go on behind the archived one: by id and version the archive knows what it has, and must not take what
+// becomes of the entry from here on for what was there before.
+func Restore(ctx context.Context, one Archived, db store.Store) error {
+	now, err := db.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
+	}
+	entry := one.Entry
+	entry.State, entry.Version, entry.UpdatedAt, entry.Resolution = store.Failed, one.Version+1, now, store.Resolution{Notes: "restored from " + one.File}
+	fresh, err := db.Ingest(ctx, []store.Entry{entry})
+	if err != nil {
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
+	}
+	if fresh > 0 {
+		return nil
+	}
+	switch there, err := db.Get(ctx, one.ID); {
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("restoring %s: %w: another entry is of %s/%d@%d", one.ID, ErrInStore, entry.Source.Topic, entry.Source.Partition, entry.Source.Offset)
+	case err != nil:
+		return fmt.Errorf("restoring %s: %w", one.ID, err)
+	default:
+		return fmt.Errorf("restoring %s: %w: it is %s", one.ID, ErrInStore, there.State)
+	}
+}
+
+// key is the part of a row that says which entry it is.
+type key struct {
+	ID      string `parquet:"id"`
+	Version int64  `parquet:"version"`
+}
+
+func eachKey(path string, visit func(id string, version int64)) error {
+	return read(path, func(k key) error {
+		visit(k.ID, k.Version)
+		return nil
+	})
+}
+
+func rows(path string, visit func(row) error) error { return read(path, visit) }
+
+// read hands over the rows of a file, or the columns of them that T has, after it made sure that the file is as it was
+// written.
+func read[T any](path string, visit func(T) error) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("opening an archive file: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	size, err := intact(file)
+	if err != nil {
+		return err
+	}
+	opened, err := parquet.OpenFile(file, size)
+	if err != nil {
+		return fmt.Errorf("opening the archive file %s: %w", path, err)
+	}
+	reader := parquet.NewGenericReader[T](opened)
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	for {
+		batch := make([]T, 16)
+		n, err := reader.Read(batch)
+		for _, one := range batch[:n] {
+			if err := visit(one); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the archive file %s: %w", path, err)
+		}
+	}
+}
+
+// intact compares a file with the sum in its name, and returns its length. The decoder of Parquet must not see a
+// damaged one: it panics.
+func intact(file *os.File) (int64, error) {
+	sum := xxhash.New()
+	size, err := io.Copy(sum, file)
+	if err != nil {
+		return 0, fmt.Errorf("reading the archive file %s: %w", file.Name(), err)
+	}
+	if want := "-" + fmt.Sprintf(sumFormat, sum.Sum64()) + fileSuffix; !strings.HasSuffix(file.Name(), want) {
+		return 0, fmt.Errorf("reading the archive file %s: it is damaged, or was renamed: its content has the sum "+sumFormat, file.Name(), sum.Sum64())
+	}
+	return size, nil
+}

@@ -1,0 +1,266 @@
+// Package retention owns how long dead letters are kept: the table of "Dead Letter Queue Lifecycle", and the Parquet
+// archive that outlives the store. It knows stores by their interface; of Kafka and of workers it knows nothing.
+//
+//	resolved ──30 days──▶ gone      failed ──90 days──▶ archive file, archived      archived ──1 year──▶ archive file unless it is in one, gone
+//
+// # Why a crash neither loses nor doubles
+//
+// An entry is written to a file that has another name until it is complete and on the disk (fsync, rename, fsync of the
+// folder); only then is the entry marked as archived, or removed. A crash before the rename leaves a part that the next
+// run deletes, and every entry as it was. A crash after it leaves entries that are in a file and not marked: the next
+// run finds them there, by id and version, and only marks them. Two runs at a time would not find each other's rows:
+// the folder is locked. Marking is a compare-and-set with the version that was written, so that an entry that somebody
+// took up again meanwhile stays as it is; its row stays too, a copy of that version.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+// Store is what retention needs of a store.
+type Store interface {
+	store.Reader
+	store.Keeper
+}
+
+const day = 24 * time.Hour
+
+// Policy says how long entries are kept, counted from their last change by the store's clock, and where they go.
+type Policy struct {
+	// Resolved entries are deleted after this time, failed ones archived, archived ones removed. Each must be above 0.
+	// Pending ones, those in process and those that wait for a person stay for ever.
+	Resolved, Failed, Archived time.Duration
+	// Scale divides these times, at least 1; 0 is 1. At 600 a day takes 2 min 24 s.
+	Scale float64
+	// Folder is where the archive's files are.
+	Folder string
+	// Batch is how many entries are read and removed at a time, 1 to 1000.
+	Batch int
+	// DryRun counts and changes nothing.
+	DryRun bool
+}
+
+// DefaultPolicy returns the document's times; Folder is still to be set.
+func DefaultPolicy() Policy {
+	return Policy{Resolved: 30 * day, Failed: 90 * day, Archived: 365 * day, Scale: 1, Batch: 100}
+}
+
+func (p Policy) validate() error {
+	switch {
+	case p.Resolved <= 0 || p.Failed <= 0 || p.Archived <= 0:
+		return errors.New("the times that entries are kept must be more than 0s")
+	case p.Scale != 0 && !(p.Scale >= 1 && p.Scale <= 1e6): // not a number, too
+		return fmt.Errorf("the time scale is 1 to 1000000, not %g", p.Scale)
+	case p.Batch < 1 || p.Batch > 1000:
+		return fmt.Errorf("a batch has 1 to 1000 entries, not %d", p.Batch)
+	case p.Folder == "":
+		return errors.New("the archive needs a folder")
+	}
+	return nil
+}
+
+// cutoff is when an entry must have been changed last to have been kept for so long.
+func (p Policy) cutoff(now time.Time, kept time.Duration) time.Time {
+	return now.Add(-time.Duration(math.Ceil(float64(kept) / max(p.Scale, 1))))
+}
+
+// Report says what a run did, or would do.
+type Report struct {
+	// At is the store's clock when the run began.
+	At     time.Time
+	DryRun bool
+	// Deleted were resolved, Filed failed and are archived now, Removed were archived.
+	Deleted, Filed, Removed int
+	// Unchanged were due too, but somebody changed or locked them in that moment.
+	Unchanged int
+	// Files are the names of the archive files that this run wrote.
+	Files []string
+}
+
+// Run applies the policy once. What it did before an error is in the report; running it again goes on where it was.
+func Run(ctx context.Context, db Store, policy Policy) (Report, error) {
+	if err := policy.validate(); err != nil {
+		return Report{}, fmt.Errorf("applying retention: %w", err)
+	}
+	now, err := db.Now(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("applying retention: %w", err)
+	}
+	r := &run{db: db, policy: policy, report: Report{At: now, DryRun: policy.DryRun}}
+	if policy.DryRun {
+		return r.report, r.preview(ctx)
+	}
+	if err := r.apply(ctx); err != nil {
+		return r.report, fmt.Errorf("applying retention: %w", err)
+	}
+	return r.report, nil
+}
+
+// Keep applies the policy now and then every so often until the context is over; tell gets every report.
+func Keep(ctx context.Context, db Store, policy Policy, every time.Duration, tell func(Report, error)) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		report, err := Run(ctx, db, policy)
+		if ctx.Err() == nil || err == nil {
+			tell(report, err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// run is one application of a policy.
+type run struct {
+	db      Store
+	policy  Policy
+	archive *writable
+	report  Report
+}
+
+func (r *run) due(state store.State, kept time.Duration) store.Query {
+	return store.Query{
+		States: []store.State{state}, UpdatedBefore: r.policy.cutoff(r.report.At, kept), OrderBy: "updatedAt", Limit: r.policy.Batch,
+	}
+}
+
+func (r *run) preview(ctx context.Context) error {
+	for _, one := range []struct {
+		state store.State
+		kept  time.Duration
+		count *int
+	}{{store.Resolved, r.policy.Resolved, &r.report.Deleted}, {store.Failed, r.policy.Failed, &r.report.Filed}, {store.Archived, r.policy.Archived, &r.report.Removed}} {
+		n, err := r.db.Count(ctx, r.due(one.state, one.kept))
+		if err != nil {
+			return fmt.Errorf("counting what retention is due for: %w", err)
+		}
+		*one.count = int(n)
+	}
+	return nil
+}
+
+func (r *run) apply(ctx context.Context) (err error) {
+	if r.archive, err = openWritable(r.policy.Folder); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.archive.close()) }()
+	if err := r.deleteResolved(ctx); err != nil {
+		return err
+	}
+	// What this run archives was changed by it, and is not yet due for removal.
+	if err := r.sweep(ctx, r.due(store.Failed, r.policy.Failed), r.archive.has, r.mark); err != nil {
+		return err
+	}
+	return r.sweep(ctx, r.due(store.Archived, r.policy.Archived), r.archive.hasFailed, r.remove)
+}
+
+func (r *run) deleteResolved(ctx context.Context) error {
+	for query := r.due(store.Resolved, r.policy.Resolved); ; {
+		page, after, err := r.db.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(page))
+		for i, entry := range page {
+			ids[i] = entry.ID
+		}
+		removed, err := r.db.Remove(ctx, ids)
+		r.report.Deleted += removed
+		if err != nil {
+			return err
+		}
+		if query.After = after; after == "" {
+			return nil
+		}
+	}
+}
+
+// filed is an entry, at a version, that is in the archive.
+type filed struct {
+	id      string
+	version int64
+}
+
+// sweep makes sure that each due entry is in a file that is complete and on the disk before it is finished with.
+func (r *run) sweep(ctx context.Context, query store.Query, has func(store.Entry) bool, finish func(context.Context, []filed) error) error {
+	var waiting []filed
+	for last := false; !last; {
+		page, after, err := r.db.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		if len(page) > 0 {
+			if err := r.archive.look(); err != nil {
+				return err
+			}
+		}
+		for _, entry := range page {
+			if !has(entry) {
+				if err := r.archive.add(entry, r.report.At); err != nil {
+					return err
+				}
+			}
+			waiting = append(waiting, filed{entry.ID, entry.Version})
+		}
+		query.After, last = after, after == ""
+		if !last && !r.archive.full() && len(waiting) < segmentEntries {
+			continue
+		}
+		name, err := r.archive.complete()
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			r.report.Files = append(r.report.Files, name)
+		}
+		if err := finish(ctx, waiting); err != nil {
+			return err
+		}
+		waiting = waiting[:0]
+	}
+	return nil
+}
+
+// mark archives what was failed and is filed.
+func (r *run) mark(ctx context.Context, entries []filed) error {
+	for _, one := range entries {
+		err := r.db.Alter(ctx, one.id, one.version, store.Change{State: store.Archived, Notes: "archived by retention"})
+		var illegal *store.IllegalTransition
+		switch {
+		case err == nil:
+			r.report.Filed++
+		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrLocked), errors.Is(err, store.ErrNotFound), errors.As(err, &illegal):
+			r.report.Unchanged++
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes what was archived, and is filed, out of the store. Archived entries don't change, so that what is
+// removed is what was written.
+func (r *run) remove(ctx context.Context, entries []filed) error {
+	for begin := 0; begin < len(entries); begin += r.policy.Batch {
+		some := entries[begin:min(begin+r.policy.Batch, len(entries))]
+		ids := make([]string, len(some))
+		for i, one := range some {
+			ids[i] = one.id
+		}
+		removed, err := r.db.Remove(ctx, ids)
+		r.report.Removed += removed
+		r.report.Unchanged += len(ids) - removed
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/postgres"
+	"github.com/dlqbench/dlqbench/store"
+	"github.com/dlqbench/dlqbench/store/sqlstore"
+	"github.com/dlqbench/dlqbench/store/storetest"
+)
+
+// server is one PostgreSQL for all tests, each of which has a database of its own; absent says why there is none.
+var (
+	server    *postgres.Server
+	absent    error
+	databases atomic.Int64
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	settings := map[string]string{"max_connections": "200", "fsync": "off"}
+	if flag.Lookup("test.bench").Value.String() != "" {
+		// What is measured is what is on the disk; tests don't care what is lost when the machine goes down.
+		settings["fsync"], settings["shared_buffers"], settings["max_wal_size"] = "on", "512MB", "2GB"
+	}
+	server, absent = postgres.Start(context.Background(), settings)
+	code := m.Run()
+	if server != nil {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// database is the URL of a new, empty one.
+func database(t testing.TB) string {
+	t.Helper()
+	if errors.Is(absent, postgres.ErrAbsent) {
+		t.Skip(absent)
+	}
+	if absent != nil {
+		t.Fatal(absent)
+	}
+	url, err := server.Create(t.Context(), fmt.Sprintf("test%d", databases.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func openPostgres(t testing.TB, options store.Options) *sqlstore.DB {
+	t.Helper()
+	db, err := sqlstore.Postgres(t.Context(), database(t), options)
+	return migrated(t, db, err)
+}
+
+func TestPostgresConforms(t *testing.T) {
+	storetest.Conformance(t, func(t *testing.T, options store.Options) store.Store { return openPostgres(t, options) })
+}

@@ -1,0 +1,226 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/store"
+)
+
+// settleShare is the part of the stop grace that is kept for writing down what became of the retries that were awaited.
+const settleShare = 4
+
+// hold is one lock of a batch.
+type hold struct {
+	entry store.Entry
+	lock  store.Lock
+	// cancel ends the retry under way; it is called when the lock is lost.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	clock func() time.Time // of this process
+
+	mu sync.Mutex
+	// until is when the lease is over unless it is renewed, by this process's own clock and counted from before the
+	// store was asked: never later than the store's.
+	until      time.Time
+	lost, over bool
+}
+
+// isOurs reports whether the lock is certainly still held.
+func (h *hold) isOurs() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.lost && h.clock().Before(h.until)
+}
+
+func (h *hold) renewed(until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = until
+}
+
+func (h *hold) lose() {
+	h.mu.Lock()
+	h.lost = true
+	h.mu.Unlock()
+	h.cancel()
+}
+
+// end says that the lock needs no more heartbeats.
+func (h *hold) end() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	h.cancel()
+}
+
+func (h *hold) open() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.lost && !h.over
+}
+
+// batch is what a worker holds at a time.
+type batch struct {
+	*member
+	holds []*hold
+	// settling ends when nothing more may be written; the holds' contexts when nothing more may be tried.
+	settling context.Context
+	cancel   func()
+	unmet    func() string
+	// now is the store's clock: the schedule must not depend on how this machine's is set.
+	now  func() time.Time
+	done chan struct{}
+}
+
+// newBatch arranges the end of the work: once ctx ends, retries have three quarters of the grace, settling has all of
+// it.
+func newBatch(ctx context.Context, m *member, entries []store.Entry, at moment) *batch {
+	trying, stopTrying := context.WithCancel(context.WithoutCancel(ctx))
+	settling, stopSettling := context.WithCancel(context.WithoutCancel(ctx))
+	var mu sync.Mutex
+	var timers []*time.Timer
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		grace := m.Settings.Grace
+		timers = append(timers, time.AfterFunc(grace-grace/settleShare, stopTrying), time.AfterFunc(grace, stopSettling))
+	})
+	b := &batch{member: m, settling: settling, now: at.now, done: make(chan struct{})}
+	b.cancel = func() {
+		stop()
+		stopTrying()
+		stopSettling()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, timer := range timers {
+			timer.Stop()
+		}
+	}
+	// All conditional entries of a batch see the same health: it is asked for once.
+	b.unmet = sync.OnceValue(func() string { return m.Unmet(trying) })
+	for _, entry := range entries {
+		holding, cancel := context.WithCancel(trying)
+		b.holds = append(b.holds, &hold{
+			entry: entry, lock: store.Lock{ID: entry.ID, Worker: m.name, Version: entry.Version},
+			ctx: holding, cancel: cancel, clock: m.Clock, until: at.local.Add(m.lease()),
+		})
+	}
+	return b
+}
+
+// beat renews the locks that are held, three times in a lease.
+func (b *batch) beat() {
+	ticker := time.NewTicker(max(b.lease()/3, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-b.done:
+			return
+		}
+		for _, each := range b.holds {
+			if each.open() {
+				b.renew(each)
+			}
+		}
+	}
+}
+
+func (b *batch) renew(each *hold) {
+	asking, cancel := context.WithTimeout(b.settling, answerLimit)
+	defer cancel()
+	asked := b.Clock()
+	err := b.Store.Renew(asking, each.lock, b.lease())
+	switch {
+	case err == nil:
+		each.renewed(asked.Add(b.lease()))
+	case !each.open(): // it was settled meanwhile
+	case errors.Is(err, store.ErrLockLost):
+		each.lose()
+	default:
+		b.trouble.complain(err, "renewing a lock failed; it goes on")
+	}
+}
+
+// handle brings one entry to its end.
+func (b *batch) handle(ctx context.Context, each *hold) {
+	defer each.end()
+	if ctx.Err() != nil {
+		b.giveBack(each)
+		return
+	}
+	step := b.Strategies.Before(each.entry, b.now(), b.unmet)
+	if step.Instead != nil {
+		b.Logger.Info().Str("worker", b.name).Str("entry", each.lock.ID).Str("strategy", string(step.Strategy)).Str("to", string(step.Instead.State)).Str("why", step.Why).
+			Msg("the dead letter is not tried now")
+		b.conclude(each, *step.Instead, nil)
+		return
+	}
+	if b.pace.Wait(ctx) != nil {
+		b.giveBack(each)
+		return
+	}
+	b.try(each, step.Strategy)
+}
+
+// giveBack returns an entry that was not tried, as it was.
+func (b *batch) giveBack(each *hold) {
+	change := store.Change{State: store.Pending, Strategy: each.entry.Strategy, RetryAt: each.entry.NextRetryAt}
+	if change.RetryAt.IsZero() {
+		change.RetryIn = time.Millisecond
+	}
+	b.conclude(each, change, nil)
+}
+
+// try executes the retry and settles the entry with what came of it. A lock that may be over isn't worked with:
+// somebody else may have the entry by now.
+func (b *batch) try(each *hold, strategy store.Strategy) {
+	if !each.isOurs() {
+		b.Logger.Error().Str("worker", b.name).Str("entry", each.lock.ID).Msg("the lock's lease was over before the retry began; the dead letter is left to its recovery")
+		return
+	}
+	began := b.now()
+	err := b.Retrier.Retry(each.ctx, each.entry)
+	ended := b.now()
+	attempt := store.Attempt{At: began, Worker: b.name, Strategy: strategy, Took: ended.Sub(began)}
+	change := b.Strategies.After(each.entry, attempt, retryError(err), ended)
+	b.conclude(each, change, err)
+}
+
+// retryError is what a retrier's error means; nil for nil.
+func retryError(err error) *RetryError {
+	var failed *RetryError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed):
+		return failed
+	}
+	return &RetryError{Class: Transient, Err: fmt.Errorf("retrying: %w", err)}
+}
+
+// conclude settles the entry and says what was lost if it can't be. tried is why the retry failed, if it did.
+func (b *batch) conclude(each *hold, change store.Change, tried error) {
+	err := b.settle(b.settling, each, change)
+	if err == nil {
+		b.Logger.Debug().AnErr("reason", tried).Str("worker", b.name).Str("entry", each.lock.ID).Str("to", string(change.State)).Msg("the dead letter is settled")
+		if b.Observer != nil {
+			b.Observer.Settled(each.entry, change)
+		}
+		return
+	}
+	event := b.Logger.Error().Err(err).Str("worker", b.name).Str("entry", each.lock.ID).Str("source", fmt.Sprintf("%s-%d@%d", each.entry.Source.Topic, each.entry.Source.Partition, each.entry.Source.Offset))
+	switch {
+	case change.Attempt == nil:
+		event.Msg("the dead letter was not tried and could not be given back; it is recovered when its lease is over")
+	case change.State == store.Resolved:
+		event.Msg("the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)")
+	default:
+		event.Msg("the retry failed, and its result could not be written: the dead letter will be tried again, without counting this retry")
+	}
+}
