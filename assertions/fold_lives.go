@@ -49,9 +49,10 @@ type life struct {
 	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after
 	// that.
 	member, acted bool
-	// left is since when it is in no group, never if it is in one, or nothing is known of that; active is when it last
-	// did anything.
+	// left is since when it is in no group, never if it is in one, or nothing is known of that; silent: it did not say
+	// so, but its session ended; active is when it last did anything.
 	left, active time.Duration
+	silent       bool
 	// out is when the drain ended and it had left before, never if it hadn't; quiet is since when it had done nothing
 	// then.
 	out, quiet time.Duration
@@ -102,7 +103,8 @@ func (w *world) follow(e *history.Event) {
 	case history.KindSubjectError:
 		l.hear(e.Text)
 	case history.KindMembership:
-		l.acted, l.left = l.acted || l.asked != never, never
+		l.silent = e.Text == "silent"
+		l.acted, l.left = l.acted || l.asked != never && !l.silent, never
 		if e.N == 0 {
 			l.left = e.Time
 		}

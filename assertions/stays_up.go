@@ -18,7 +18,8 @@ package assertions
 // here.
 //
 // gave-up. A process that is alive at the end of the drain, was not told to stop, and is no member of its group any
-// more: the last of its members left, or was refused by the broker and did not join again. A consumer that is in a
+// more: the last of its members left, was refused by the broker and did not join again, or was silent for longer than
+// its session timeout. A fault may be what silences it, so a session begins anew after each. A consumer that is in a
 // backoff for longer than its poll interval leaves the group, too, and comes back; so does one that makes its client
 // anew. Until then it has the time that the scenario gives the drain, or its longest promised wait if that is longer,
 // in which nothing was in force and it made no attempt. A member that stays in the group and fetches nothing is
@@ -166,9 +167,13 @@ func (c *staysUp) judgeMember(l *life) {
 		return
 	}
 	since := l.quiet
+	session, how := time.Duration(0), "left its group"
+	if l.silent {
+		session, how = c.w.session, "was silent in its group for longer than its session timeout"
+	}
 	for i := range c.w.faults {
 		if f := &c.w.faults[i]; f.injected {
-			since = max(since, f.to)
+			since = max(since, f.to+session)
 		}
 	}
 	quiet := l.out - since
@@ -182,7 +187,7 @@ func (c *staysUp) judgeMember(l *life) {
 	default:
 		c.result.Judged++
 		s := c.ofProcess(l.left, l.out, func() string {
-			return fmt.Sprintf("instance %d left its group and did not come back in %s, though it still ran and everything was healed", l.by.instance, near(quiet))
+			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed", l.by.instance, how, near(quiet))
 		})
 		s.missing, s.gone = MissingDrained, l.out
 		c.saw("gave-up", s)
@@ -211,7 +216,8 @@ func aboutStaysUp() Explanation {
 		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the contract (on_failure: crash, on_exhausted: " +
 			"exit, on_error: exit) causes it. After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
 			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after leaving the group.",
-		Evidence: "signals and exits of the processes, their error lines, and when they joined and left their group. An end does not count against a process that " +
+		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and when a member made no request of its group's for " +
+			"longer than its session timeout. An end does not count against a process that " +
 			"Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor against one that had not come up while a " +
 			"fault was in force. A process that ends by itself does not excuse repeats",
 		Example: []string{
@@ -223,7 +229,7 @@ func aboutStaysUp() Explanation {
 		Anomalies: []AnomalyNote{
 			{"crashed", "a process ended although nothing asked it to"},
 			{"unclean-exit", "a process that was told to stop ended with an error, or by the signal's default action"},
-			{"gave-up", "a process left its group and did not return, although it was still running"},
+			{"gave-up", "a process left its group, or let its session end, and did not return, although it was still running"},
 		},
 	}
 }

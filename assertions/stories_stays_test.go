@@ -134,6 +134,12 @@ func refusedTales() []tale {
 	}
 }
 
+// silenced tells of an instance that says nothing from a fault on, and for so long after it.
+func silenced(b *builder, lasts time.Duration) {
+	f := b.joining(6*time.Second).fault("network", "link 0", "connections cut")
+	b.breaks(f).wait(time.Second).heals(f).members(0, "silent").wait(lasts)
+}
+
 func stopCodeTales() []tale {
 	bad := []string{"unclean-exit"}
 	coded := func(codes ...int) func(*builder) *builder {
@@ -146,6 +152,9 @@ func stopCodeTales() []tale {
 		afterAll("the signal's default action", bad, func(b *builder) { b.signal("TERM").endsBy("TERM") }),
 		afterAll("it leaves its group and sends the signal to itself", nil, func(b *builder) {
 			b.signal("TERM").members(0, "leave").endsBy("TERM")
+		}),
+		afterAll("it falls silent after the signal, which ends it", bad, func(b *builder) {
+			b.signal("TERM").members(0, "silent").endsBy("TERM")
 		}),
 		afterAll("it has nothing and the signal ends it", nil, func(b *builder) { b.revoke(0, 1, 2, 3).signal("TERM").endsBy("TERM") }),
 		afterAll("a segmentation fault at its end", bad, func(b *builder) { b.signal("TERM").endsBy("SEGV") }),
@@ -193,6 +202,19 @@ func leavingTales() []tale {
 		}),
 		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) { leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second) }),
 		leaving("an instance left its group just now", nil, func(b *builder) { leaves(b) }),
+		leaving("an instance falls silent", []string{"gave-up"}, func(b *builder) { b.wait(4*time.Second).members(0, "silent").wait(4 * time.Second) }),
+		leaving("an instance falls silent, and is heard of again", nil, func(b *builder) {
+			b.members(0, "silent").wait(4*time.Second).members(1, "").wait(4 * time.Second)
+		}),
+		leaving("an instance is silent in its group, but works", nil, func(b *builder) {
+			b.members(0, "silent").wait(4*time.Second).sendTo(2, 0, 2).success(2).commitAll()
+		}),
+		leaving("one of the members that an instance is falls silent", nil, func(b *builder) { b.members(2, "").members(1, "silent").wait(4 * time.Second) }),
+		leaving("a fault silences an instance, and less than its session has passed since", nil, func(b *builder) { silenced(b, 4*time.Second) }),
+		leaving("a fault silences an instance for good", []string{"gave-up"}, func(b *builder) { silenced(b, 10*time.Second) }),
+		leaving("a stall silences an instance", nil, func(b *builder) {
+			b.joining(6*time.Second).members(0, "silent").wait(4*time.Second).stall(0, 4*time.Second)
+		}),
 		leaving("one of the members that an instance is leaves", nil, func(b *builder) { b.members(2, "").members(1, "leave").wait(4 * time.Second) }),
 	}
 }

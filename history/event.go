@@ -176,8 +176,9 @@ const (
 	KindJoining
 
 	// Membership: the number of group members that an instance is has changed: a JoinGroup, or a first
-	// ConsumerGroupHeartbeat, was answered, or one of them left or was refused. Instance, Run, N = how many they are
-	// now; Text = why, as in Revoked, where one is gone.
+	// ConsumerGroupHeartbeat, was answered, or one of them left, was refused, or fell silent. Instance, Run, N = how
+	// many they are now; Text = why, as in Revoked, where one is gone, or "silent": it made no request of the group's
+	// for longer than its session timeout. A silent member that makes one again counts again.
 	KindMembership
 )
 

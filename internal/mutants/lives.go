@@ -8,10 +8,12 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/consumer"
 )
@@ -61,6 +63,10 @@ func lifeMutants() []Mutant {
 		lives("leaves-for-good", "after a while the subscription ends, and the program waits for records that never come", "gave-up", "stuck",
 			func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Committer = &partingCommitter{Committer: parts.Committer}
+			}),
+		lives("falls-silent", "after a while the client's metrics hook never returns: heartbeats and commits wait behind it, and the session ends", "gave-up",
+			"stuck", func(config *consumer.Config, _ *consumer.Parts) {
+				config.Options = append(config.Options, kgo.WithHooks(&stuckHook{}))
 			}),
 	}...)
 }
@@ -137,6 +143,15 @@ func atTerm(do func()) func(*consumer.Config, *consumer.Parts) {
 			<-told
 			do()
 		}()
+	}
+}
+
+// stuckHook does not return from the eighth commit on.
+type stuckHook struct{ commits atomic.Int32 }
+
+func (h *stuckHook) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if commit := kmsg.NewOffsetCommitRequest(); key == commit.Key() && h.commits.Add(1) >= 8 {
+		select {}
 	}
 }
 

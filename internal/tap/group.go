@@ -24,6 +24,12 @@ type member struct {
 	// static is its group.instance.id (KIP-345), "" for a dynamic member.
 	static string
 	held   []partition
+	// session is its session timeout, rebalance how long it may wait for the others in a JoinGroup or SyncGroup, in which
+	// its session stands still.
+	session, rebalance time.Duration
+	// due is when its session ends unless it is heard of before; silent: it was not.
+	due    time.Duration
+	silent bool
 }
 
 // Why a partition was given up or lost; the words of history.KindRevoked.
@@ -32,6 +38,7 @@ const (
 	whyRebalance = "rebalance"
 	whyLeave     = "leave"
 	whyFenced    = "fenced"
+	whySilent    = "silent" // of history.KindMembership only
 )
 
 // provesLoss says whether an error code tells a member that it has lost its partitions, whoever made the answer; one
@@ -54,20 +61,18 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 	case *kmsg.JoinGroupRequest:
 		if r.ProtocolType == "consumer" && c.tap.observesGroup(r.Group) {
 			c.process.join(at, r)
-			static := ""
-			if r.InstanceID != nil {
-				static = *r.InstanceID
-			}
-			return &joinSeen{memberID{r.Group, r.MemberID}, static}
+			return &joinSeen{r}
 		}
 	case *kmsg.SyncGroupRequest:
 		if c.tap.observesGroup(r.Group) {
 			id := memberID{r.Group, r.MemberID}
-			return &syncSeen{id, r.Generation, c.process.joins(id)}
+			return &syncSeen{id, r.Generation, c.process.syncing(id, at)}
 		}
 	case *kmsg.HeartbeatRequest:
 		if c.tap.observesGroup(r.Group) {
-			return &beatSeen{memberID{r.Group, r.MemberID}}
+			id := memberID{r.Group, r.MemberID}
+			c.process.beat(id, at)
+			return &beatSeen{id}
 		}
 	case *kmsg.LeaveGroupRequest:
 		if c.tap.observesGroup(r.Group) {
@@ -110,6 +115,7 @@ func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
 		return
 	}
 	m.joins++
+	p.heard(m, at, m.session+m.rebalance)
 	var keeps []partition
 	if !eager(m.assignor) {
 		keeps = p.tap.owned(r, m.assignor)
@@ -138,10 +144,7 @@ func (t *Tap) owned(r *kmsg.JoinGroupRequest, assignor string) []partition {
 	return nil
 }
 
-type joinSeen struct {
-	id     memberID
-	static string // group.instance.id (KIP-345), "" for a dynamic member
-}
+type joinSeen struct{ request *kmsg.JoinGroupRequest }
 
 func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.JoinGroupResponse)
@@ -149,7 +152,7 @@ func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 		return
 	}
 	if provesLoss(r.ErrorCode) {
-		c.process.fence(s.id, at)
+		c.process.fence(memberID{s.request.Group, s.request.MemberID}, at)
 	}
 	if r.ErrorCode != 0 {
 		return
@@ -157,8 +160,13 @@ func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	p := c.process
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.admit(memberID{s.id.group, r.MemberID}, at)
-	p.replace(m, s.static, at)
+	m := p.admit(memberID{s.request.Group, r.MemberID}, at)
+	if s.request.InstanceID != nil {
+		p.replace(m, *s.request.InstanceID, at)
+	}
+	m.session = time.Duration(s.request.SessionTimeoutMillis) * time.Millisecond
+	m.rebalance = time.Duration(max(s.request.RebalanceTimeoutMillis, 0)) * time.Millisecond
+	p.heard(m, at, m.session)
 	m.generation = r.Generation
 	if r.Protocol != nil {
 		m.assignor = *r.Protocol
@@ -171,11 +179,12 @@ type syncSeen struct {
 	joins      int
 }
 
-// joins returns how often the member has joined, -1 for one that has not.
-func (p *process) joins(id memberID) int {
+// syncing notes a SyncGroup and returns how often the member has joined, -1 for one that has not.
+func (p *process) syncing(id memberID, at time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.members[id]; m != nil {
+		p.heard(m, at, m.session+m.rebalance)
 		return m.joins
 	}
 	return -1
@@ -209,6 +218,7 @@ func (s *syncSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.members[s.id]; m != nil && m.joins == s.joins {
+		p.heard(m, at, m.session)
 		m.generation = s.generation
 		p.assign(m, at, given)
 	}
@@ -236,8 +246,11 @@ func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeart
 	if r.MemberEpoch == 0 {
 		p.joining(at, brokerSession)
 	}
-	if m := p.members[id]; m != nil && r.MemberEpoch == 0 {
-		p.revoke(m, at, whyRejoin, func(partition) bool { return true })
+	if m := p.members[id]; m != nil {
+		p.heard(m, at, m.session)
+		if r.MemberEpoch == 0 {
+			p.revoke(m, at, whyRejoin, func(partition) bool { return true })
+		}
 	}
 	return &consumerBeatSeen{id, p.leaves[id]}
 }
@@ -281,6 +294,8 @@ func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Dur
 		return
 	}
 	m := p.admit(id, at)
+	m.session = brokerSession
+	p.heard(m, at, m.session)
 	m.generation = r.MemberEpoch
 	if r.Assignment != nil {
 		p.assign(m, at, given)
@@ -301,8 +316,44 @@ func (p *process) admit(id memberID, at time.Duration) *member {
 // noteMembership notes how many members the process is now; mu is held.
 func (p *process) noteMembership(at time.Duration, why string) {
 	e := p.event(history.KindMembership, at)
-	e.N, e.Text = int32(len(p.members)), why
+	e.N, e.Text = 0, why
+	for _, m := range p.members {
+		if !m.silent {
+			e.N++
+		}
+	}
 	p.tap.Sink.Record(e)
+}
+
+// beat notes a Heartbeat.
+func (p *process) beat(id memberID, at time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.members[id]; m != nil {
+		p.heard(m, at, m.session)
+	}
+}
+
+// heard notes that the member shows that it is there, which the group takes it at for so long; mu is held.
+func (p *process) heard(m *member, at, within time.Duration) {
+	m.due = at + within
+	if m.silent {
+		m.silent = false
+		p.noteMembership(at, "")
+	}
+}
+
+// expire notes which members have not been heard of for longer than their sessions: the group has given them up, or
+// will, and they may never ask. What such a member had is still its own as far as it knows.
+func (p *process) expire(at time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.members {
+		if !m.silent && at > m.due {
+			m.silent = true
+			p.noteMembership(at, whySilent)
+		}
+	}
 }
 
 // replace notes that a static member takes the place of the one that had its group.instance.id before; mu is held. That

@@ -68,6 +68,13 @@ func owned(numbers ...int32) kmsg.ConsumerMemberMetadataOwnedPartition {
 // join joins under the assignor, saying that the partitions are still owned.
 func (k *talk) join(id, assignor string, generation int32, code int16, keeps ...int32) string {
 	k.t.Helper()
+	request := joinRequest(id, assignor, keeps...)
+	answer := request.ResponseKind().(*kmsg.JoinGroupResponse)
+	answer.ErrorCode, answer.Generation, answer.MemberID, answer.Protocol = code, generation, id, &assignor
+	return k.ask(request, answer)
+}
+
+func joinRequest(id, assignor string, keeps ...int32) *kmsg.JoinGroupRequest {
 	metadata := kmsg.NewConsumerMemberMetadata()
 	metadata.Version, metadata.Topics = 1, []string{"t.input"}
 	if len(keeps) > 0 {
@@ -76,12 +83,11 @@ func (k *talk) join(id, assignor string, generation int32, code int16, keeps ...
 	request := kmsg.NewPtrJoinGroupRequest()
 	request.SetVersion(5)
 	request.Group, request.MemberID, request.ProtocolType = "g", id, "consumer"
+	request.SessionTimeoutMillis, request.RebalanceTimeoutMillis = 45_000, 60_000
 	protocol := kmsg.NewJoinGroupRequestProtocol()
 	protocol.Name, protocol.Metadata = assignor, metadata.AppendTo(nil)
 	request.Protocols = append(request.Protocols, protocol)
-	answer := request.ResponseKind().(*kmsg.JoinGroupResponse)
-	answer.ErrorCode, answer.Generation, answer.MemberID, answer.Protocol = code, generation, id, &assignor
-	return k.ask(request, answer)
+	return request
 }
 
 func syncRequest(id string, generation int32) *kmsg.SyncGroupRequest {
@@ -144,6 +150,14 @@ func TestCooperativeMember(t *testing.T) {
 	k.expect("fenced instead of joined", k.join("m", "cooperative-sticky", 0, codeFencedInstanceID, 1, 3), "-0.1@2 fenced, -0.3@2 fenced")
 }
 
+// joined returns how often the member has joined again.
+func joined(k *talk, id string) int {
+	p := k.process(k.instances[0], 0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.members[memberID{"g", id}].joins
+}
+
 // The answer to a SyncGroup that comes after the member has joined again tells nothing of the new generation.
 func TestLateSyncIsNoAssignment(t *testing.T) {
 	k := newTalk(t)
@@ -154,7 +168,7 @@ func TestLateSyncIsNoAssignment(t *testing.T) {
 	rejoin := kmsg.NewPtrJoinGroupRequest()
 	rejoin.Group, rejoin.MemberID, rejoin.ProtocolType = "g", "m", "consumer"
 	other.request(91, rejoin)
-	eventually(t, "the rejoin was seen", func() bool { return k.process(k.instances[0], 0).joins(memberID{"g", "m"}) == 1 })
+	eventually(t, "the rejoin was seen", func() bool { return joined(k, "m") == 1 })
 	k.kafka.respond(90, syncAnswer(0, 4))
 	k.subject.receive()
 	k.expect("late answer", k.news(), "")
@@ -469,6 +483,44 @@ func TestStaticMember(t *testing.T) {
 	k.expect("is given", k.sync("j-1", 2, 0, 4), "+0.4@2")
 	k.expect("its consumer is closed and made again", join("i-2", "i", 2), "-0.0@1 fenced, -0.1@1 fenced")
 	k.expect("is given what it had", k.sync("i-2", 2, 0, 0, 1), "+0.0@2, +0.1@2")
+}
+
+// members tells how many members the process is after each change, and why it changed.
+func (k *talk) members() string {
+	var words []string
+	for _, e := range k.log.of(history.KindMembership) {
+		words = append(words, strings.TrimSpace(fmt.Sprintf("%d %s", e.N, e.Text)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// A member is silent when it has made no request of the group's for longer than its session timeout; while it waits for
+// the others in a JoinGroup or SyncGroup, its session stands still.
+func TestSilentMember(t *testing.T) {
+	k := newTalk(t)
+	k.mu.Lock()
+	p := k.instance(0).current
+	k.mu.Unlock()
+	after := func(session time.Duration) string {
+		t.Helper()
+		p.expire(k.clock.Now() + session)
+		return k.members()
+	}
+	const session, rebalance = 45 * time.Second, time.Minute
+	k.expect("nobody", after(time.Hour), "")
+	k.join("m", "range", 1, 0)
+	k.sync("m", 1, 0, 0)
+	k.expect("it has just joined", after(session-time.Second), "1")
+	k.expect("its session is over", after(session), "1, 0 silent")
+	k.expect("that is told once", after(session), "1, 0 silent")
+	k.beat("m", 0)
+	k.expect("it is heard of", k.members(), "1, 0 silent, 1")
+	p.join(k.clock.Now(), joinRequest("m", "range"))
+	k.expect("it waits for the others", after(session+rebalance-time.Second), "1, 0 silent, 1")
+	k.expect("for too long", after(session+rebalance), "1, 0 silent, 1, 0 silent")
+	k.beat("m", codeUnknownMemberID)
+	k.expect("it is refused", k.members(), "1, 0 silent, 1, 0 silent, 1, 0 fenced")
+	k.expect("it is no member", after(time.Hour), "1, 0 silent, 1, 0 silent, 1, 0 fenced")
 }
 
 // KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one; what a member owns, what it subscribes to and a

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -67,6 +68,7 @@ type Tap struct {
 
 	mu        sync.Mutex
 	closed    bool
+	done      chan struct{} // closed with the tap
 	instances map[int]*instance
 }
 
@@ -83,7 +85,7 @@ type instance struct {
 func New(config Config) *Tap {
 	return &Tap{
 		Config: config, apis: newAPIs(), topics: newTopics(config.Topics), inflate: &kafkaio.Inflater{Limit: maxInflated},
-		instances: map[int]*instance{},
+		instances: map[int]*instance{}, done: make(chan struct{}),
 	}
 }
 
@@ -111,6 +113,7 @@ func (t *Tap) Open(number int) (bootstrap string, err error) {
 		addresses = append(addresses, listener.Addr().String())
 	}
 	in.listeners = listeners
+	t.tasks.Go(func() { t.expireMembers(in) })
 	for _, upstream := range t.Upstreams {
 		t.tasks.Go(func() { t.accept(in, upstream, listeners[upstream.NodeID]) })
 	}
@@ -147,6 +150,9 @@ func (t *Tap) Fetching(number int, run uint16) <-chan struct{} {
 // Close closes every listener and connection and returns when all goroutines have ended.
 func (t *Tap) Close() error {
 	t.mu.Lock()
+	if !t.closed {
+		close(t.done)
+	}
 	t.closed = true
 	var open []*conn
 	for _, in := range t.instances {
@@ -161,6 +167,23 @@ func (t *Tap) Close() error {
 	}
 	t.tasks.Wait()
 	return nil
+}
+
+// expireMembers looks every second which members of the instance's current process have fallen silent.
+func (t *Tap) expireMembers(in *instance) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			t.mu.Lock()
+			current := in.current
+			t.mu.Unlock()
+			current.expire(t.Clock.Now())
+		case <-t.done:
+			return
+		}
+	}
 }
 
 func (t *Tap) isClosed() bool {

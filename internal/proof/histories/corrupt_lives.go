@@ -13,7 +13,8 @@ func lifeCorruptions() []Corruption {
 	return []Corruption{
 		{Name: "an instance ends by itself", Promise: up("crashed"), apply: falls},
 		{Name: "an instance that is told to stop ends with an error", Promise: up("unclean-exit"), apply: endsBadly},
-		{Name: "an instance leaves its group", Promise: up("gave-up"), apply: leaves},
+		{Name: "an instance leaves its group", Promise: up("gave-up"), apply: leaves("leave")},
+		{Name: "an instance falls silent", Promise: up("gave-up"), apply: leaves("silent")},
 	}
 }
 
@@ -58,15 +59,17 @@ func endsBadly(v *view) (int32, bool) {
 
 // leaves: an instance leaves its group when everything is done, and waits with the others for as long as the drain may
 // take.
-func leaves(v *view) (int32, bool) {
-	asked, _, found := v.lastStop()
-	if !found || v.trouble {
-		return none, false
+func leaves(how string) func(*view) (int32, bool) {
+	return func(v *view) (int32, bool) {
+		asked, _, found := v.lastStop()
+		if !found || v.trouble {
+			return none, false
+		}
+		audit := v.phase(history.PhaseAudit)
+		e := history.New(history.KindMembership, audit-brief)
+		e.Instance, e.Run, e.N, e.Text = v.Events[asked].Instance, v.Events[asked].Run, 0, how
+		v.dilate(audit, v.Header.Expect.DrainLimit+10*time.Second)
+		v.add(e)
+		return none, true
 	}
-	audit := v.phase(history.PhaseAudit)
-	e := history.New(history.KindMembership, audit-brief)
-	e.Instance, e.Run, e.N, e.Text = v.Events[asked].Instance, v.Events[asked].Run, 0, "leave"
-	v.dilate(audit, v.Header.Expect.DrainLimit+10*time.Second)
-	v.add(e)
-	return none, true
 }

@@ -126,8 +126,10 @@ func (j *judge) unclean(end *history.Event) bool {
 			continue
 		}
 		switch e.Kind {
-		case history.KindCommitRequest, history.KindProduceRequest, history.KindMembership, history.KindTxnEndRequest:
+		case history.KindCommitRequest, history.KindProduceRequest, history.KindTxnEndRequest:
 			did = true
+		case history.KindMembership:
+			did = did || e.Text != "silent"
 		case history.KindRevoked:
 			did = did || e.Text == "leave"
 		case history.KindSubjectError:
@@ -158,15 +160,20 @@ func (j *judge) hasAny(of *history.Event) bool {
 }
 
 // goneForGood: the process left, still ran at the end of the drain, and neither came back nor did anything for as long
-// as it had for that.
+// as it had for that. One that was only silent had its session as well after each fault.
 func (j *judge) goneForGood(leave *history.Event) bool {
 	_, drained := j.drain()
-	since := leave.Time
+	since, session := leave.Time, time.Duration(0)
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindJoining && leave.Text == "silent" {
+			session = max(session, time.Duration(e.Aux))
+		}
+	}
 	for i := range j.events {
 		e := &j.events[i]
 		switch {
 		case e.Kind == history.KindFaultEnd || e.Kind == history.KindFaultStart || e.Kind == history.KindFaultEffect:
-			since = max(since, e.Time)
+			since = max(since, e.Time+session)
 		case !by(e, leave) || e.Time > drained:
 		case e.Kind == history.KindMembership && e.Time > leave.Time, e.Kind == history.KindInstanceSignal, e.Kind == history.KindInstanceExited:
 			return false
