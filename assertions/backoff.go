@@ -144,7 +144,7 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 	case r.several(), disturbed && c.w.hops:
 		c.skip("several copies")
 		return
-	case disturbed && (b.by != a.by || b.epoch != r.epoch || a.early):
+	case disturbed && (b.by != a.by || b.delivery != r.delivery || a.early):
 		c.skip("another delivery")
 		return
 	}

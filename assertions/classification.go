@@ -69,7 +69,7 @@ func (c *classification) judgeRetry(a *attempt) {
 	if a.stray || r.has(markMixed) || r.several() || !b.any || !b.ended || b.gone || class != classPermanent && class != classLogical {
 		return
 	}
-	moved := b.by != a.by || b.epoch != r.epoch
+	moved := b.by != a.by || b.delivery != r.delivery
 	if a.returned && !a.unsettled && !c.w.faulted(anyFault, b.end, start) {
 		c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
 			return fmt.Sprintf("released, and attempted again %s after it was answered %s", near(start-b.end), b.outcome)

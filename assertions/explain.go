@@ -214,7 +214,8 @@ func aboutBoundedRetries() Explanation {
 	return Explanation{
 		Promise: "A record that keeps failing with retriable errors is attempted exactly as often as promised.",
 		Rule: "A series, which is the attempts between two events that justify a fresh count, has the contract's maximum of attempts when every one " +
-			"fails. A new series needs such an event: a restart, the loss of the partition, a failed commit or a failed dead-letter write.",
+			"fails. A new series needs such an event: a restart, the loss of the partition, a failed dead-letter write, or a return to the last " +
+			"commit because a later one failed or a transaction was aborted. Such a failure justifies one return.",
 		Evidence: "the attempts of each process at the downstream stub, and assignments; too few attempts are reported only when none can have been missed",
 		Example: []string{
 			"attempts.max is 3", "1.000s  attempt 1 is answered transient", "1.100s  attempt 2 is answered transient",

@@ -52,6 +52,8 @@ type commit struct {
 	// ack is how a share group's record was acknowledged (AckAccept …), 0 for a commit of offsets. What is acknowledged
 	// is named, and all there is.
 	ack int32
+	// spent: its holder went back before it was answered.
+	spent bool
 	// stranger: its process neither had the partition nor ever fetched from it.
 	stranger bool
 }
@@ -179,6 +181,9 @@ func (w *world) answerCommit(e *history.Event) {
 // covers.
 func (w *world) excuse(c *commit) {
 	p := c.partition
+	if c.epoch == p.epoch && !c.spent {
+		p.lose(c.by, c.offset)
+	}
 	from := p.covered
 	if p.log.first >= 0 {
 		from = max(from, p.log.first)

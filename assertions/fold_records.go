@@ -119,9 +119,9 @@ type attempt struct {
 	stray bool
 	// unsettled: a dead letter or retry copy had been asked for and was not acknowledged.
 	unsettled bool
-	// early: its process has got the partition back, so it may belong to what the process had of it before: nothing
-	// makes a process drop that, and where it has little time it is at it for long. That is over when the record was
-	// fetched for the first time since, and a while has passed.
+	// early: its process has got the partition back, or went back in it, so it may belong to what the process had of it
+	// before: nothing makes a process drop that, and where it has little time it is at it for long. That is over when
+	// the record was fetched for the first time since, and a while has passed.
 	early bool
 	// returned: it is made in a delivery of a share group that came of a release.
 	returned bool
@@ -142,7 +142,7 @@ type former struct {
 	outcome          history.Outcome
 	told             time.Duration
 	by               holder
-	epoch            uint16
+	delivery         uint16
 }
 
 func (w *world) startAttempt(e *history.Event) {
@@ -160,17 +160,18 @@ func (w *world) startAttempt(e *history.Event) {
 	}
 	w.see(e.Record, r)
 	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r)}
-	epoch := uint16(0)
+	delivery := uint16(0)
 	switch {
 	case w.share:
-		epoch = w.custody(&a, r)
+		delivery = w.custody(&a, r)
 	case p != nil:
 		if !p.assigned && p.epoch == 0 {
 			w.give(p, by, e.Time)
 		}
-		epoch = uint16(p.epoch)
+		delivery = uint16(p.delivery)
 		a.stray = !p.has || p.held != by
-		a.early = !a.stray && p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
+		regained := p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
+		a.early = !a.stray && (regained || p.wentBackFrom(w.position(e.Record, r)))
 	}
 	if a.stray {
 		r.excuses = bump(r.excuses)
@@ -181,7 +182,7 @@ func (w *world) startAttempt(e *history.Event) {
 	}
 	moved := r.attempts > 0 && r.held != by
 	a.unsettled = r.has(markUnsettled)
-	a.fresh = r.inSeries == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.epoch != epoch)
+	a.fresh = r.inSeries == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.delivery != delivery)
 	if moved && r.hops < 255 {
 		r.hops++
 	}
@@ -198,7 +199,7 @@ func (w *world) startAttempt(e *history.Event) {
 	r.flags &^= markOver | markUnsettled | markEnded | markGone
 	delete(w.perhaps, e.Record)
 	r.attempts, r.inSeries, r.inRun = bump(r.attempts), bump(r.inSeries), bump(r.inRun)
-	r.held, r.epoch, r.lastStart = by, epoch, e.Time
+	r.held, r.delivery, r.lastStart = by, delivery, e.Time
 	a.k = r.inSeries
 	w.open[e.Op] = a
 	w.oneAttempt = a
@@ -276,7 +277,7 @@ func (w *world) straggle(r *record, a attempt) {
 func (w *world) formerOf(number int32, r *record) former {
 	f := former{
 		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart, end: r.lastEnd, outcome: r.outcome,
-		by: r.held, epoch: r.epoch,
+		by: r.held, delivery: r.delivery,
 	}
 	if r.outcome == history.OutcomeRateLimited {
 		f.told = w.told[number]

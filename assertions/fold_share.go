@@ -225,7 +225,7 @@ func (w *world) deliveryOf(number int32, r *record) *delivery {
 
 // custody says in which delivery of a share group an attempt is made, and whether its process has that. A record may be
 // attempted before the workload hears where it is; then it is its first delivery.
-func (w *world) custody(a *attempt, r *record) (epoch uint16) {
+func (w *world) custody(a *attempt, r *record) (delivery uint16) {
 	d := w.deliveryOf(a.number, r)
 	if d == nil {
 		return 1

@@ -85,6 +85,8 @@ func (w *world) fetch(e *history.Event) {
 	}
 	to := min(max(e.Aux, e.Offset), offsetLimit)
 	if !w.share {
+		w.goBack(p, by, e.Offset)
+		p.hand(by, to)
 		w.handed(p, max(e.Offset, p.fetched+1), to)
 	}
 	p.fetched = max(p.fetched, to)

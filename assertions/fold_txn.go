@@ -190,6 +190,7 @@ func (w *world) abort(t *transaction) {
 	w.leaveUnknown(t)
 	t.commits, t.writes, t.endings = nil, nil, nil
 	w.disturbHeld(t.by.instance)
+	w.loseHeld(t.by)
 }
 
 // takeBack: a write that was aborted has failed, and left no copy that anyone can read; unless its end was asked for,

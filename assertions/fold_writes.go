@@ -124,9 +124,9 @@ func (w *world) newWrite(number int32, r *record, by holder) write {
 		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(number, r),
 	}
 	p := w.home(number, r)
-	same := p == nil || r.epoch == uint16(p.epoch)
+	same := p == nil || r.delivery == uint16(p.delivery)
 	if d := w.deliveryOf(number, r); w.share {
-		same = d == nil || d.by == by && d.number == r.epoch
+		same = d == nil || d.by == by && d.number == r.delivery
 		if d != nil {
 			// What a broker says of a dead letter is its own count.
 			one.deliveries, one.counted = int(d.count), w.contract.Counter == history.CounterDelivery || w.contract.BrokerLetters

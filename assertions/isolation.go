@@ -322,7 +322,7 @@ func (c *isolation) start(a *attempt) {
 		switch {
 		case !a.before.any && a.life == 0:
 			c.first(a, r, p, l, part)
-		case a.before.any && a.before.by == a.by && a.before.epoch == r.epoch:
+		case a.before.any && a.before.by == a.by && a.before.delivery == r.delivery:
 			c.again(a, p, l)
 		}
 	}

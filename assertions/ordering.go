@@ -53,7 +53,7 @@ func (c *ordering) observe(*history.Event) {
 	if before := c.before(r); before != none {
 		c.judgeBefore(a, before)
 	}
-	first := !a.before.any || a.before.by != a.by || a.before.epoch != r.epoch
+	first := !a.before.any || a.before.by != a.by || a.before.delivery != r.delivery
 	if next := c.w.record(r.next); first && next != nil && c.overtook(a, r, next) {
 		c.suspects = append(c.suspects, outOfOrder{
 			before: a.number, next: r.next, started: next.seriesStart.at(), then: a.start, since: c.regained(a.number, r),
@@ -61,9 +61,9 @@ func (c *ordering) observe(*history.Event) {
 	}
 }
 
-// overtook reports whether the next record was attempted in this assignment before r was.
+// overtook reports whether the next record was attempted in this delivery before r was.
 func (c *ordering) overtook(a *attempt, r, next *record) bool {
-	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.epoch != r.epoch || next.seriesStart.at() >= a.start || !sameLog(r, next) {
+	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.delivery != r.delivery || next.seriesStart.at() >= a.start || !sameLog(r, next) {
 		return false
 	}
 	since := c.regained(a.number, r)

@@ -89,7 +89,7 @@ type record struct {
 	// answers are the outcomes of all its attempts, of earlier lives too, as a set.
 	answers                         outcomes
 	topic                           int16
-	epoch                           uint16 // as much of the partition's as tells one from the next
+	delivery                        uint16 // as much of the partition's as tells one from the next
 	flags                           mark
 	keyHash, valueHash, headersHash hash
 	partition                       int32
@@ -161,7 +161,7 @@ func (r *record) startLife() {
 	r.lastStart, r.lastEnd, r.letterAsked = never, never, never
 	r.seriesStart, r.lastSuccess, r.letterAcked = stamp{}, stamp{}, stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
-	r.outcome, r.held, r.epoch = history.OutcomeNone, holder{}, 0
+	r.outcome, r.held, r.delivery = history.OutcomeNone, holder{}, 0
 	if r.several() {
 		r.excuses = r.lives - 1
 	}
@@ -238,7 +238,10 @@ type partition struct {
 	lastFetcher holder
 	epoch       uint32
 	since       time.Duration
-	known       map[holder]bool
+	// delivery counts the assignments, and the times that a holder went back to its last commit (see fold_rewinds.go).
+	delivery uint32
+	rewinds
+	known map[holder]bool
 	// disturbances counts what justifies one more delivery of what is open; taken is how many there were when it was
 	// taken.
 	disturbances, taken uint32
@@ -276,6 +279,7 @@ func newPartition(topic int16, number int32) partition {
 	return partition{
 		place: place{topic, number, none}, log: newOffsets(), committed: none, fetched: none, auditEnd: none, auditCommits: none,
 		last: lastCommit{offset: none}, unanswered: endless, handedOver: never, lastFetcher: holder{instance: none},
+		rewinds: noRewinds(),
 	}
 }
 
@@ -288,6 +292,8 @@ func (p *partition) take(by holder, at time.Duration) bool {
 	p.know(by)
 	p.held, p.has, p.since = by, true, at
 	p.epoch++
+	p.delivery++
+	p.rewinds = noRewinds()
 	return p.epoch > 1 // otherwise nobody had it before, so nothing is delivered again
 }
 

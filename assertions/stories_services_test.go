@@ -486,7 +486,7 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 // dead-letter topic.
 func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 	for _, tale := range slices.Concat(
-		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), repeatTales(), orderTales(), replayTales(),
+		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(), letterTales(), repeatTales(), orderTales(), replayTales(),
 		memberTales(), hiddenTales(), stopTales(), livenessTales(), metadataTales(), placeTales(),
 	) {
 		t.Run(tale.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ type tale struct {
 func TestStories(t *testing.T) {
 	var all []tale
 	for _, some := range [][]tale{
-		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), classTales(), backoffTales(), letterTales(), hurriedTales(), repeatTales(),
+		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(), letterTales(), hurriedTales(), repeatTales(),
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(),
 		repeatedTales(), leastTales(), stayTales(), promiseTales(),

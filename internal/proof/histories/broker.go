@@ -53,19 +53,24 @@ func (s *simulation) append(at spot, one entry) int64 {
 
 // give assigns a partition to a process.
 func (s *simulation) give(p *process, at spot) {
-	log := s.logs[at]
-	if old := log.owner; old != nil {
+	if old := s.logs[at].owner; old != nil {
 		old.gone = true
 	}
-	a := &assignment{process: p, at: at, next: log.start(), committed: log.start()}
-	log.owner = a
-	p.owned[at] = a
+	a := p.hold(at)
 	s.instant()
 	e := s.event(history.KindAssigned)
 	e.Instance, e.Run, e.Topic, e.Partition, e.N = p.instance, p.run, at.topic, at.partition, 1
 	s.put(e)
 	s.instant()
 	a.wake()
+}
+
+// hold has the process begin at the partition's last commit.
+func (p *process) hold(at spot) *assignment {
+	log := p.logs[at]
+	a := &assignment{process: p, at: at, next: log.start(), committed: log.start()}
+	log.owner, p.owned[at] = a, a
+	return a
 }
 
 // take removes a partition from a process that is told so.

@@ -188,7 +188,7 @@ func (a *assignment) commit() {
 		p.logs[a.at].committed = end
 	}
 	if became == silent {
-		p.after(patience, func() { a.commit() })
+		p.after(patience, func() { a.commitAgain() })
 		return
 	}
 	p.simulation.after(p.lag(), func() { a.committedTo(ask, became, end) })
@@ -212,9 +212,25 @@ func (a *assignment) committedTo(ask history.Event, became fate, end int64) {
 		return
 	}
 	p.after(wait, func() {
-		if became == answered {
-			a.committed = max(a.committed, end)
+		if became != answered {
+			a.commitAgain()
+			return
 		}
+		a.committed = max(a.committed, end)
 		a.commit()
 	})
+}
+
+// commitAgain goes on after a commit that failed, or may have: with another one, or from the last that the broker has.
+// All that was in hand then is delivered again, and counted anew.
+func (a *assignment) commitAgain() {
+	if a.lost || a.gone || a.process.stopping || !chance(a.process, 3) {
+		a.commit()
+		return
+	}
+	a.lost = true
+	for _, w := range a.works {
+		w.awake()
+	}
+	a.process.hold(a.at).wake()
 }

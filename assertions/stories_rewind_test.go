@@ -1,0 +1,109 @@
+package assertions
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// What Kafka answers a commit that comes too late.
+const (
+	illegalGeneration   = int16(22)
+	rebalanceInProgress = int16(27)
+)
+
+// rewindTales: a consumer that has its partition goes back to its last commit.
+func rewindTales() []tale {
+	// failedCommit: two records of different keys are in hand, the first is done, the second has failed twice of three
+	// times; then the commit of the first is answered so.
+	failedCommit := func(b *builder, code int16, flags history.Flags) *builder {
+		b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).fails(1, 2)
+		return b.answerCommit(b.askCommit(0, 1), code, flags)
+	}
+	goesBack := func(b *builder) *builder { return b.fetch(0).fetch(1) }
+	claims := func(b *builder, attempts int32) *builder {
+		b.inTopics[len(b.inTopics)-1].Claim.Attempts = attempts
+		return b
+	}
+	return []tale{
+		{"its commit fails, it goes back, and counts anew", nil, func(b *builder) history.Source {
+			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 3).letter(1).commit(2)
+			return claims(b, 3).drain().done()
+		}},
+		{"its commit is for an earlier generation, it goes back, and counts on", nil, func(b *builder) history.Source {
+			goesBack(failedCommit(b, illegalGeneration, 0)).success(0).wait(205*ms).attempt(1, history.OutcomeTransient).letter(1).commit(2)
+			return b.drain().done()
+		}},
+		{"it goes back as the answer to its commit is withheld, and counts anew", nil, func(b *builder) history.Source {
+			goesBack(failedCommit(b, 0, history.Withheld)).success(0).fails(1, 3).letter(1).commit(2)
+			return claims(b, 3).drain().done()
+		}},
+		{"it goes back as its commit is not answered, and counts anew", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).fails(1, 2).askCommit(0, 1)
+			goesBack(b).success(0).fails(1, 3).letter(1).commit(2)
+			return claims(b, 3).drain().done()
+		}},
+		{"its transaction is aborted, it goes back, and counts anew", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).fails(1, 2)
+			b.inTxn(0, func() { b.commit(1) }).abortTxn(0, 0, 0)
+			goesBack(b).success(0).fails(1, 3).letter(1).commit(2)
+			return claims(b, 3).drain().done()
+		}},
+		{"what was done beyond the commit that failed is done again", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).sendTo(2, 0, 2).success(0).success(1).attempt(2, history.OutcomePermanent).letter(2)
+			b.answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0)
+			goesBack(b).fetch(2).success(0).success(1).attempt(2, history.OutcomePermanent)
+			claims(b.letter(2), 1).commit(3)
+			return b.drain().done()
+		}},
+		{"what was done beyond the commit that failed is done again, and only the audit tells where it lies", nil, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).handOver(1, 0, 1, 0).inInput(1, 0)
+			b.fetch(1).success(0).success(1).answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0)
+			goesBack(b).success(0).success(1).commit(2)
+			return b.drain().done()
+		}},
+		{"what was done beyond the commit that failed is done again, though it did not go back", []string{"duplicate"},
+			func(b *builder) history.Source {
+				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).success(1)
+				b.answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0).success(1).commit(2)
+				return b.drain().done()
+			}},
+		{"a worker of before is still at it when it has gone back", nil, func(b *builder) history.Source {
+			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105*ms).fails(1, 1).fails(1, 1).wait(205*ms).fails(1, 1)
+			claims(b.letter(1), 3).commit(2)
+			return b.drain().done()
+		}},
+		{"one attempt too many after a commit that failed, though it did not go back", []string{"over-retried"}, func(b *builder) history.Source {
+			failedCommit(b, rebalanceInProgress, 0).wait(205*ms).attempt(1, history.OutcomeTransient).wait(305*ms).attempt(1, history.OutcomeTransient)
+			b.letter(1).commit(2)
+			return b.drain().done()
+		}},
+		{"one attempt too many of what it was handed first when it had gone back", []string{"over-retried"}, func(b *builder) history.Source {
+			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105 * ms).success(1)
+			b.sendTo(2, 0, 2).fails(2, 4).letter(2).commit(3)
+			return b.drain().done()
+		}},
+		{"it goes back for no reason, and counts anew", []string{"backoff-early", "backoff-not-growing", "over-retried"}, func(b *builder) history.Source {
+			b.begin().sendTo(0, 0, 0).fails(0, 2).fetch(0).wait(205*ms).fails(0, 3)
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"it goes back again and again after one commit that failed", []string{"endless-redelivery"}, func(b *builder) history.Source {
+			failedCommit(b, rebalanceInProgress, 0)
+			goesBack(b).success(0)
+			for range 6 {
+				goesBack(b).fails(1, 3).wait(305 * ms)
+			}
+			b.letter(1).commit(2)
+			return claims(b, 3).drain().done()
+		}},
+		{"each of its commits fails, and it goes back each time", nil, func(b *builder) history.Source {
+			failedCommit(b, rebalanceInProgress, 0)
+			for range 6 {
+				goesBack(b).success(0).fails(1, 2).answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0)
+			}
+			goesBack(b).success(0).fails(1, 3).wait(time.Second).letter(1).commit(2)
+			return claims(b, 3).drain().done()
+		}},
+	}
+}
