@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -306,9 +307,9 @@ func (c *backoff) judge(g *gap) {
 	}
 	c.saw(name, c.w.about(g.number, 0, g.start, func() string {
 		if g.most == endless {
-			return fmt.Sprintf("a copy was tried %s after the failure that it was written for; promised are %s at least", near(g.length), near(g.least))
+			return fmt.Sprintf("a copy was tried %s after the failure that it was written for; promised are %s at least", units.Text(g.length), units.Text(g.least))
 		}
-		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, near(g.length), near(g.least), near(g.most))
+		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, units.Text(g.length), units.Text(g.least), units.Text(g.most))
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))
 }
 
@@ -374,8 +375,8 @@ func (c *backoff) judgeUsual() {
 			shortest := slices.Min(long[k])
 			c.saw("backoff-late", sighting{record: none, topic: none, partition: none, offset: none, to: endless, say: func() string {
 				return fmt.Sprintf("of %d gaps %d, %d were %s or longer; promised are %s to %s, and half of them may be longer by %s at most", all, k,
-					len(long[k]), near(shortest), near(c.waits(uint16(k)).least), near(c.waits(uint16(k)).least+c.b.Jitter),
-					near(max(c.b.Usual, c.waits(uint16(k)).least/usualShare)))
+					len(long[k]), units.Text(shortest), units.Text(c.waits(uint16(k)).least), units.Text(c.waits(uint16(k)).least+c.b.Jitter),
+					units.Text(max(c.b.Usual, c.waits(uint16(k)).least/usualShare)))
 			}})
 		}
 	}
@@ -394,7 +395,7 @@ func (c *backoff) judgeJitter() {
 	}
 	c.saw("no-jitter", sighting{record: none, topic: none, partition: none, offset: none, to: endless, say: func() string {
 		width := time.Duration(upper-lower+1) * c.b.Jitter / jitterBins
-		return fmt.Sprintf("half of %d gaps lie within %s of each other; the promised jitter is up to %s", c.spreads, near(width), c.b.Jitter)
+		return fmt.Sprintf("half of %d gaps lie within %s of each other; the promised jitter is up to %s", c.spreads, units.Text(width), units.Text(c.b.Jitter))
 	}})
 }
 

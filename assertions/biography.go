@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // story is a witness to be told.
@@ -344,7 +345,7 @@ func (n *narrator) add(s *story, e *history.Event) {
 	}
 	text := n.words(e)
 	if e.Kind == history.KindAttemptStart && s.ended >= 0 {
-		text += fmt.Sprintf(", %s after the last one ended", near(e.Time-s.ended))
+		text += fmt.Sprintf(", %s after the last one ended", units.Text(e.Time-s.ended))
 	}
 	p := n.w.wayOf(e)
 	s.meet(p)
@@ -489,10 +490,10 @@ func storeWords(e *history.Event) string {
 	base := e.Time
 	if e.Aux != history.None {
 		base = time.Duration(e.Aux)
-		text += fmt.Sprintf(", %s before this was seen", near(e.Time-base))
+		text += fmt.Sprintf(", %s before this was seen", units.Text(e.Time-base))
 	}
 	if one.Next != history.None && one.To == history.StorePending {
-		text += fmt.Sprintf(", due %s later", near(max(one.Next-base, 0)))
+		text += fmt.Sprintf(", due %s later", units.Text(max(one.Next-base, 0)))
 	}
 	return text
 }
@@ -520,16 +521,6 @@ func errorName(code int16) string {
 		return known.Message
 	}
 	return fmt.Sprintf("error %d", code)
-}
-
-// near rounds a duration to three digits or so: what is read in a sentence.
-func near(d time.Duration) time.Duration {
-	for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
-		if d.Abs() >= step {
-			return d.Round(step / 100)
-		}
-	}
-	return d
 }
 
 // answer says how a request was answered.

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // noteGroup notes what happens in the group to a place of the record.
@@ -20,17 +21,17 @@ func (n *narrator) noteGroup(s *story, e *history.Event) {
 	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
 	switch e.Kind {
 	case history.KindCommitRequest:
-		s.commits[e.Op] = fmt.Sprintf("The commit of %s up to offset %d that instance %d asked for at %s was never answered.", where, e.Offset, e.Instance, near(e.Time))
+		s.commits[e.Op] = fmt.Sprintf("The commit of %s up to offset %d that instance %d asked for at %s was never answered.", where, e.Offset, e.Instance, units.Text(e.Time))
 	case history.KindCommitResponse:
 		delete(s.commits, e.Op)
 		switch {
 		case e.Flags.Has(history.Withheld):
 			s.tell(fmt.Sprintf("The answer to the commit of %s up to offset %d did not reach instance %d.", where, e.Offset, e.Instance))
 		case groupCause(e.Code) != "":
-			s.tell(fmt.Sprintf("The commit of %s up to offset %d was refused with %s at %s: %s.", where, e.Offset, errorName(e.Code), near(e.Time), groupCause(e.Code)))
+			s.tell(fmt.Sprintf("The commit of %s up to offset %d was refused with %s at %s: %s.", where, e.Offset, errorName(e.Code), units.Text(e.Time), groupCause(e.Code)))
 		}
 	case history.KindRevoked:
-		s.tell(fmt.Sprintf("Instance %d lost %s at %s (%s).", e.Instance, where, near(e.Time), e.Text))
+		s.tell(fmt.Sprintf("Instance %d lost %s at %s (%s).", e.Instance, where, units.Text(e.Time), e.Text))
 	}
 }
 

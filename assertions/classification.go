@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type classification struct {
@@ -72,7 +73,7 @@ func (c *classification) judgeRetry(a *attempt) {
 	moved := b.by != a.by || b.delivery != r.delivery
 	if a.returned && !a.unsettled && !c.w.faulted(anyFault, b.end, start) {
 		c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
-			return fmt.Sprintf("released, and attempted again %s after it was answered %s", near(start-b.end), b.outcome)
+			return fmt.Sprintf("released, and attempted again %s after it was answered %s", units.Text(start-b.end), b.outcome)
 		}, moment{history.KindAttemptEnd, b.end}, moment{history.KindAttemptStart, start})
 		return
 	}
@@ -83,7 +84,7 @@ func (c *classification) judgeRetry(a *attempt) {
 		return // the same copy was handed out again; a count in its header goes on, yet nobody has retried it
 	}
 	c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
-		return fmt.Sprintf("attempted again %s after it was answered %s", near(start-b.end), b.outcome)
+		return fmt.Sprintf("attempted again %s after it was answered %s", units.Text(start-b.end), b.outcome)
 	}, moment{history.KindAttemptEnd, b.end}, moment{history.KindAttemptStart, start})
 }
 
@@ -102,7 +103,7 @@ func (c *classification) judgeEnd(a *attempt) {
 	}
 	acked, end := r.letterAcked.at(), a.end
 	c.suspect("dual-terminal", a.number, a.by, acked, end, func() string {
-		return fmt.Sprintf("succeeded %s after its dead letter had been acknowledged", near(end-acked))
+		return fmt.Sprintf("succeeded %s after its dead letter had been acknowledged", units.Text(end-acked))
 	}, moment{history.KindProduceResponse, acked}, moment{history.KindAttemptEnd, end})
 }
 
@@ -130,7 +131,7 @@ func (c *classification) judgeLetter(one *write) {
 		}, asked)
 	case answered && class == classSuccess && one.sameDelivery:
 		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, func() string {
-			return fmt.Sprintf("dead-lettered %s after it had succeeded", near(at-b.end))
+			return fmt.Sprintf("dead-lettered %s after it had succeeded", units.Text(at-b.end))
 		}, moment{history.KindAttemptEnd, b.end}, asked)
 	case answered && class == classLogical && !c.w.contract.LogicalDeadLetters && one.sameDelivery:
 		c.suspect("logical-dead-lettered", one.record, one.by, b.start, one.at, func() string {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type commitAfterDLQ struct {
@@ -64,7 +65,7 @@ func (c *commitAfterDLQ) judge(p *pass) {
 	committed := moment{history.KindCommitRequest, p.at}
 	if r.letterAcked.at() > p.at {
 		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.at(), func() string {
-			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(), near(r.letterAcked.at()-p.at), p.place.offset)
+			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(), units.Text(r.letterAcked.at()-p.at), p.place.offset)
 		}, committed, acked))
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type commitAfterOutcome struct {
@@ -190,7 +191,7 @@ func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
 func (w *world) fate(r *record, p *pass) string {
 	switch {
 	case r.firstTerminal > p.at:
-		return fmt.Sprintf("it was finished %s later", near(r.firstTerminal-p.at))
+		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal-p.at))
 	case r.attempts == 0:
 		return "it was never attempted"
 	case r.lastStart > p.at:

@@ -118,8 +118,8 @@ func aboutNoLoss() Explanation {
 			"group gives up after too many deliveries is lost.",
 		Evidence: "acknowledgements, the answers of the downstream stub, and the audit of all topics and committed offsets",
 		Example: []string{
-			"1.000s  record 7 acknowledged at offset 7", "1.020s  instance 0: attempt 1 is answered transient",
-			"1.100s  instance 0 gets TERM", "1.110s  instance 0 commits up to offset 8", "1.120s  instance 0 ends",
+			"1.000 s  record 7 acknowledged at offset 7", "1.020 s  instance 0: attempt 1 is answered transient",
+			"1.100 s  instance 0 gets TERM", "1.110 s  instance 0 commits up to offset 8", "1.120 s  instance 0 ends",
 			"        ... record 7 is never tried again",
 		},
 		Cause: "At shutdown or on a rebalance, an offset is committed for records still in backoff. A failed dead-letter write is logged and " +
@@ -140,8 +140,8 @@ func aboutCommitAfterDLQ() Explanation {
 		Evidence: "The tap stamps an acknowledgement before it passes it to the subject, and a commit after it was read from the subject. A subject " +
 			"that waits is therefore always seen in that order",
 		Example: []string{
-			"2.000s  instance 0 writes record 3 to the dead-letter topic", "2.001s  instance 0 asks to commit up to offset 4",
-			"2.050s  the write is accepted",
+			"2.000 s  instance 0 writes record 3 to the dead-letter topic", "2.001 s  instance 0 asks to commit up to offset 4",
+			"2.050 s  the write is accepted",
 		},
 		Cause: "The write is asynchronous and its future or callback is not awaited. The offset is marked as finished when the record is handed to " +
 			"the producer. A flush that timed out is taken for a successful one.",
@@ -162,8 +162,8 @@ func aboutCommitAfterOutcome() Explanation {
 			"record is finished when it is accepted or rejected.",
 		Evidence: "commits with the broker's answers, the answers of the downstream stub, fetches, assignments, and the end offsets from the audit",
 		Example: []string{
-			"1.000s  attempt 1 of offset 10 is answered transient; it waits", "1.010s  attempt 1 of offset 11 is answered success",
-			"1.100s  instance 0 commits up to offset 12",
+			"1.000 s  attempt 1 of offset 10 is answered transient; it waits", "1.010 s  attempt 1 of offset 11 is answered success",
+			"1.100 s  instance 0 commits up to offset 12",
 		},
 		Cause: "The highest finished offset is committed instead of the end of the finished prefix. Auto-commit is left on beside manual " +
 			"commits. After a failure the position is not rewound, and the next success commits past the failed record.",
@@ -194,8 +194,8 @@ func aboutHalt() Explanation {
 			"nothing past the record and reports it. A process that promised halt or retry and ends has crashed (stays-up).",
 		Evidence: "the answers to dead-letter writes, attempts, commits, log lines, exit codes, and health",
 		Example: []string{
-			"4.000s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)", "4.100s  instance 0 commits up to offset 10",
-			"9.000s  dead letters can be written again",
+			"4.000 s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)", "4.100 s  instance 0 commits up to offset 10",
+			"9.000 s  dead letters can be written again",
 		},
 		Cause: "The error of the write is logged and then treated as success. The recoverer's exception is swallowed so that the partition can go on. " +
 			"A client retries for ever and reports nothing.",
@@ -218,8 +218,8 @@ func aboutBoundedRetries() Explanation {
 			"commit because a later one failed or a transaction was aborted. Such a failure justifies one return.",
 		Evidence: "the attempts of each process at the downstream stub, and assignments; too few attempts are reported only when none can have been missed",
 		Example: []string{
-			"attempts.max is 3", "1.000s  attempt 1 is answered transient", "1.100s  attempt 2 is answered transient",
-			"1.300s  attempt 3 is answered transient", "1.700s  attempt 4 starts",
+			"attempts.max is 3", "1.000 s  attempt 1 is answered transient", "1.100 s  attempt 2 is answered transient",
+			"1.300 s  attempt 3 is answered transient", "1.700 s  attempt 4 starts",
 		},
 		Cause: "Retries and attempts are confused, which is off by one. The count is kept where every redelivery clears it. The retry sits outside the " +
 			"dead-letter middleware and never runs.",
@@ -239,7 +239,7 @@ func aboutClassification() Explanation {
 		Rule: "Permanent and logical outcomes are attempted once. A logical outcome that the contract calls a result is not dead-lettered. No record " +
 			"is dead-lettered that succeeded in the same delivery, was never attempted, or had attempts left when its instance was told to stop.",
 		Evidence: "the answers of the downstream stub, where they certainly reached the subject, and the dead-letter writes",
-		Example:  []string{"1.000s  attempt 1 is answered permanent", "1.100s  attempt 2 starts"},
+		Example:  []string{"1.000 s  attempt 1 is answered permanent", "1.100 s  attempt 2 starts"},
 		Cause: "Every exception is caught in one place. A status is compared by class instead of by code. A shutdown hook sends records in backoff " +
 			"to the dead-letter topic. A success whose commit failed is handled as a failure.",
 		Anomalies: []AnomalyNote{
@@ -260,7 +260,7 @@ func aboutBackoff() Explanation {
 			"the copy that is due first. A copy that was written again may stand for several failures; then the shortest of their waits applies.",
 		Evidence: "the stamps of the downstream stub, which never make a gap shorter; stalls, faults and partitions that the instance had to give up " +
 			"meanwhile excuse a late attempt, never an early one",
-		Example: []string{"initial is 100ms", "1.000s  attempt 1 is answered transient", "1.030s  attempt 2 starts"},
+		Example: []string{"initial is 100ms", "1.000 s  attempt 1 is answered transient", "1.030 s  attempt 2 starts"},
 		Cause: "Seconds and milliseconds are mixed up. The wait is measured from the attempt's start. The exponent is reset with each delivery. " +
 			"The cap is applied to the wrong term. One delayed record holds up the records behind it.",
 		Contract: "backoff: {initial: 100ms, multiplier: 2, cap: 2s}, with your waits",
@@ -284,7 +284,7 @@ func aboutFidelity() Explanation {
 			"partition had. The envelope is present once.",
 		Evidence: "the audit's dead letters, compared with the records that the workload sent and with the positions at which they were acknowledged",
 		Example: []string{
-			"1.000s  record 5 acknowledged at input-2 offset 31", "9.000s  the audit finds its dead letter: source offset 30",
+			"1.000 s  record 5 acknowledged at input-2 offset 31", "9.000 s  the audit finds its dead letter: source offset 30",
 		},
 		Cause: "The payload is decoded and encoded again. Headers are rebuilt and unknown ones dropped. The offset is the " +
 			"consumer's position, which is already one further. Text outside ASCII breaks a header.",
@@ -306,7 +306,7 @@ func aboutDLQOnce() Explanation {
 		Rule: "The dead-letter topic holds at most one copy for each replay generation of the record, plus one for each disruption while the record " +
 			"was open: its holder lost the partition or was stopped, or a commit or a write failed, went unanswered or was answered too late.",
 		Evidence: "the audit's dead letters, assignments, signals, and the answers to writes and commits",
-		Example:  []string{"1.000s  the dead letter of record 4 is accepted", "1.010s  record 4 is written to the dead-letter topic again, and accepted"},
+		Example:  []string{"1.000 s  the dead letter of record 4 is accepted", "1.010 s  record 4 is written to the dead-letter topic again, and accepted"},
 		Cause: "A retry wraps a write that had succeeded. Two layers dead-letter the same failure. The record is dead-lettered but not marked as " +
 			"finished.",
 		Contract: "dlq: {enabled: true}",
@@ -324,7 +324,7 @@ func aboutDuplicates() Explanation {
 		Rule: "A record succeeds at most once, plus once for each disruption between its first delivery and the accepted commit that covers " +
 			"it. An answer that may have been lost on its way counts as a disruption.",
 		Evidence:  "the answers of the downstream stub, assignments, signals, and commits",
-		Example:   []string{"1.000s  attempt 1 is answered success", "1.200s  attempt 2 is answered success; nothing happened in between"},
+		Example:   []string{"1.000 s  attempt 1 is answered success", "1.200 s  attempt 2 is answered success; nothing happened in between"},
 		Cause:     "An offset goes back further than the first unfinished record. A poll that timed out delivers the same batch again.",
 		Anomalies: []AnomalyNote{{"duplicate", "the record succeeded more often than the run's events explain"}},
 	}
@@ -339,8 +339,8 @@ func aboutOrdering() Explanation {
 		Evidence: "the stamps of the downstream stub: an attempt's end is stamped before the answer is written and its start after the request " +
 			"was read, so a subject that waits is seen in order",
 		Example: []string{
-			"1.000s  attempt 1 of offset 10, key A, is answered transient", "1.010s  attempt 1 of offset 11, key A, starts",
-			"1.100s  attempt 2 of offset 10 is answered success",
+			"1.000 s  attempt 1 of offset 10, key A, is answered transient", "1.010 s  attempt 1 of offset 11, key A, starts",
+			"1.100 s  attempt 2 of offset 10 is answered success",
 		},
 		Cause:    "A failed record goes to a retry queue while its key is not held back. After a resize, the hash of the key selects another lane.",
 		Contract: "ordering: key, or partition",
@@ -359,8 +359,8 @@ func aboutReplay() Explanation {
 			"its id, in its value or in the workload's header, and never by the position that its dead letter names, because some dialects name " +
 			"only the topic",
 		Example: []string{
-			"12.000s  the dead letter of record 8 is selected", "12.500s  the replay tool writes it to the source topic",
-			"12.600s  the replay tool writes it to the source topic again",
+			"12.000 s  the dead letter of record 8 is selected", "12.500 s  the replay tool writes it to the source topic",
+			"12.600 s  the replay tool writes it to the source topic again",
 		},
 		Cause: "The tool starts over after an error because it stores no position. Failure headers are copied along and accumulate. After a second " +
 			"failure, the source topic is read from the wrong header.",
@@ -387,7 +387,7 @@ func aboutStoreLifecycle() Explanation {
 		Evidence: "the changes of the table, reported by its triggers or by polling, with the database's own times; the attempts and republishes of the " +
 			"workers; the routers' commits; signals and ends of their processes; and an audit of the table",
 		Example: []string{
-			"4.000s  entry 7 goes from pending to processing, locked by worker-1 for 2s", "4.300s  entry 7 goes from processing to processing, locked by worker-2",
+			"4.000 s  entry 7 goes from pending to processing, locked by worker-1 for 2s", "4.300 s  entry 7 goes from processing to processing, locked by worker-2",
 		},
 		Cause: "A worker reads and then writes instead of using compare-and-set. Nothing checks for leases that have ended. The status is set before the " +
 			"answer is known. A retry is counted only when it succeeds. Retention uses the wrong column.",

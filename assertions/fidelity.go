@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type fidelity struct {
@@ -109,9 +110,9 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 	for _, name := range slices.Sorted(maps.Keys(more.Times)) {
 		switch at := more.Times[name]; {
 		case at < -clockSlack:
-			say("metadata-wrong", "%s is %s before the run", name, near(-at))
+			say("metadata-wrong", "%s is %s before the run", name, units.Text(-at))
 		case at > one.at+clockSlack:
-			say("metadata-wrong", "%s is %s after it was found", name, near(at-one.at))
+			say("metadata-wrong", "%s is %s after it was found", name, units.Text(at-one.at))
 		}
 	}
 	c.judgeReason(one, r, more.Quotes, say)

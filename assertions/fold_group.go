@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -120,7 +121,7 @@ func (s *storm) judge(w *world) (sighting, bool) {
 		marks: []moment{{first.kind, first.at}, {last.kind, last.at}},
 		say: func() string {
 			return fmt.Sprintf("the group rebalanced %d times within %s although no instance started or ended, no fault was in force and nothing stood still",
-				len(left), near(last.at-from))
+				len(left), units.Text(last.at-from))
 		},
 	}, true
 }

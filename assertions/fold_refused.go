@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // refusal is a record whose dead letter was refused to a process, and is outstanding.
@@ -166,12 +167,12 @@ func (c *halt) judgeUnkept(u *unkept) {
 		c.remark("stall after a refusal")
 		return
 	}
-	name, did := "stopped-trying", fmt.Sprintf("did nothing for %s, neither an attempt nor a write", near(u.to-u.from))
+	name, did := "stopped-trying", fmt.Sprintf("did nothing for %s, neither an attempt nor a write", units.Text(u.to-u.from))
 	if u.crashes {
-		name, did = "did-not-crash", fmt.Sprintf("still ran %s later", near(u.to-u.from))
+		name, did = "did-not-crash", fmt.Sprintf("still ran %s later", units.Text(u.to-u.from))
 	}
 	if u.ended {
-		did = fmt.Sprintf("ended %s later as if all were well (exit code 0)", near(u.to-u.from))
+		did = fmt.Sprintf("ended %s later as if all were well (exit code 0)", units.Text(u.to-u.from))
 	}
 	s := c.w.about(u.number, 0, u.to, func() string {
 		return fmt.Sprintf("a dead letter was refused to instance %d with %s. Its contract promises on_failure: %s, but it %s", u.by.instance,

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type gracefulStop struct {
@@ -95,7 +96,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
 		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, one.mark()},
 		say: func() string {
-			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, near(at-asked), instance)
+			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, units.Text(at-asked), instance)
 		},
 	})
 }
@@ -177,9 +178,9 @@ func (c *gracefulStop) sawLate(s *stop, ran time.Duration) {
 		marks: []moment{{history.KindInstanceSignal, s.asked}, end},
 		say: func() string {
 			if killed {
-				return fmt.Sprintf("instance %d had not ended %s after TERM, and was killed; its grace is %s", by.instance, near(ran), c.w.contract.StopGrace)
+				return fmt.Sprintf("instance %d had not ended %s after TERM, and was killed; its grace is %s", by.instance, units.Text(ran), units.Text(c.w.contract.StopGrace))
 			}
-			return fmt.Sprintf("instance %d ended %s after TERM; its grace is %s", by.instance, near(ran), c.w.contract.StopGrace)
+			return fmt.Sprintf("instance %d ended %s after TERM; its grace is %s", by.instance, units.Text(ran), units.Text(c.w.contract.StopGrace))
 		},
 	})
 }
@@ -212,7 +213,7 @@ func (c *gracefulStop) judgeLosses() {
 		asked, at := s.asked, one.at
 		c.saw("lost", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("it was still to be retried when %s by instance %d, %s after that was told to stop; nobody finished it",
-				one.deed(), s.by.instance, near(at-asked))
+				one.deed(), s.by.instance, units.Text(at-asked))
 		}, moment{history.KindInstanceSignal, asked}, moment{history.KindCommitRequest, at}))
 	}
 }
@@ -247,8 +248,8 @@ func aboutGracefulStop() Explanation {
 		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls and STOP signals " +
 			"excuse a late end, faults do not",
 		Example: []string{
-			"attempts.max is 3, the grace is 5s", "4.000s  attempt 1 of record 12 is answered transient", "4.050s  instance 0 gets TERM",
-			"4.060s  instance 0 writes record 12 to the dead-letter topic",
+			"attempts.max is 3, the grace is 5s", "4.000 s  attempt 1 of record 12 is answered transient", "4.050 s  instance 0 gets TERM",
+			"4.060 s  instance 0 writes record 12 to the dead-letter topic",
 		},
 		Cause: "The shutdown hook flushes everything in memory, as commits or as dead letters. Shutdown waits for a retry timer, or for a producer " +
 			"without a timeout. The thread that sleeps through a backoff is never interrupted.",

@@ -232,7 +232,7 @@ func aboutGraphConservation() Explanation {
 			"comes after its exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
 		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, and audits of all topics and committed offsets",
 		Example: []string{
-			"2.000s  node parse: the module answers, success", "2.010s  node parse commits past the document", "2.030s  the write into the next input is acknowledged",
+			"2.000 s  node parse: the module answers, success", "2.010 s  node parse commits past the document", "2.030 s  the write into the next input is acknowledged",
 		},
 		Cause: "The write to the next topic is not awaited before the commit. A failed document is both forwarded and dead-lettered. Topic names are built " +
 			"from the wrong node. The edge is selected by something that changes between two attempts.",

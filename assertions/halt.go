@@ -32,6 +32,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type halt struct {
@@ -221,7 +222,7 @@ func (c *halt) judgePass(p *pass) {
 		}
 		c.saw("commit-advanced-while-dlq-down", c.w.about(p.number, 0, max(p.at, window.to), func() string {
 			return fmt.Sprintf("%s although the dead letter of offset %d could not be written, %s into an outage of %s",
-				p.deed(), p.place.offset, near(p.at-window.from), near(window.to-window.from))
+				p.deed(), p.place.offset, units.Text(p.at-window.from), units.Text(window.to-window.from))
 		}, moment{history.KindProduceRequest, r.letterAsked}, moment{history.KindCommitRequest, p.at}))
 		return
 	}
@@ -269,7 +270,7 @@ func (c *halt) judgeSurface(window *outage) {
 		record: none, topic: none, partition: none, offset: none, from: window.from, to: window.to,
 		say: func() string {
 			return fmt.Sprintf("%d dead-letter writes failed for %s and no instance logged an error or ended with one", window.writes,
-				near(window.to-window.from))
+				units.Text(window.to-window.from))
 		},
 	})
 }

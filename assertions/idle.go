@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // activity is when any member owned a partition, and when dead letters were written.
@@ -84,10 +85,10 @@ func (w *world) trueCause(f *faultState) string {
 	if none, is := w.activity.without(f.from, f.to); is {
 		until := "to the end of the run"
 		if none.to != endless {
-			until = "to " + near(none.to).String()
+			until = "to " + units.Text(none.to)
 		}
 		return fmt.Sprintf("no member owned a partition from %s %s; let the fault begin later, or shorten the session time-out or the start of the consumer",
-			near(none.from), until)
+			units.Text(none.from), until)
 	}
 	if f.planned.Kind != "kafka" || !strings.Contains(f.planned.Target, "dlq") {
 		return ""
@@ -97,7 +98,7 @@ func (w *world) trueCause(f *faultState) string {
 			continue
 		}
 		return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s; let it begin later, "+
-			"or plan records that end there sooner (permanent)", near(f.to), near(f.from), near(at))
+			"or plan records that end there sooner (permanent)", units.Text(f.to), units.Text(f.from), units.Text(at))
 	}
 	return ""
 }

@@ -45,6 +45,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -567,7 +568,7 @@ func (c *isolation) finish() Result {
 			unsure = fmt.Sprintf("too few to compare: %d backoffs with others waiting, %d records in fault-free time; it takes %d of each",
 				n, free.count, isolationLeast)
 		case free.share() < promptLeast:
-			unsure = fmt.Sprintf("records wait as long without any backoff: only %.0f%% of that waiting is over within %s", 100*free.share(), c.prompt)
+			unsure = fmt.Sprintf("records wait as long without any backoff: only %.0f%% of that waiting is over within %s", 100*free.share(), units.Text(c.prompt))
 		case went < c.share*free.share():
 			c.sawHeldUp(held[question], n, free)
 			return c.done(Pass, "")
@@ -634,7 +635,7 @@ func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
 				what = "partition"
 			}
 			return fmt.Sprintf("while it backed off for %s no other record of its %s was started, though one had waited for %s; so in %d of %d backoffs, "+
-				"where otherwise %.0f%% of the waiting is over within %s", near(h.to-h.from), what, near(h.until-h.since), len(held), n, 100*free.share(), c.prompt)
+				"where otherwise %.0f%% of the waiting is over within %s", units.Text(h.to-h.from), what, units.Text(h.until-h.since), len(held), n, 100*free.share(), units.Text(c.prompt))
 		}, moment{history.KindAttemptEnd, h.from}, moment{history.KindAttemptStart, h.to}))
 	}
 }
@@ -649,8 +650,8 @@ func aboutIsolation() Explanation {
 		Evidence: "the attempts at the downstream stub; at least 16 backoffs with other records waiting and 16 records in fault-free time of the same run, none " +
 			"of them during a fault, a rebalance, a stall, while all workers were busy, or while another attempt was under way",
 		Example: []string{
-			"isolation is 50%", "1.000s  attempt 1 of record 7, key A, is answered transient", "1.010s  instance 0 fetches record 8, key B",
-			"1.100s  attempt 2 of record 7 starts, and no other was started in between", "1.110s  attempt 1 of record 8 starts",
+			"isolation is 50%", "1.000 s  attempt 1 of record 7, key A, is answered transient", "1.010 s  instance 0 fetches record 8, key B",
+			"1.100 s  attempt 2 of record 7 starts, and no other was started in between", "1.110 s  attempt 1 of record 8 starts",
 			"the same in 58 of 60 backoffs, although without backoffs 98% of the waiting time lies in waits shorter than 50ms",
 		},
 		Cause: "The handler sleeps through the backoff in the poll loop, or in the only thread of its partition. The consumer seeks back to a failed " +

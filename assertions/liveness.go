@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // drainStallShare: stalls that leave the subject less than its time without this part of it leave open whether it had
@@ -188,12 +189,12 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	case behind:
 		c.saw("stalled", c.story(p, at, endless, func() string {
 			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent",
-				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end, near(to-from))
+				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end, units.Text(to-from))
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.story(p, max(s.committed, 0), to, func() string {
 			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when the subject was told to stop",
-				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, near(c.w.patience()))
+				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()))
 		}))
 	}
 }
@@ -292,8 +293,8 @@ func aboutLiveness() Explanation {
 			"it. The group does not rebalance repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments and their generations",
 		Example: []string{
-			"5.000s  every fault is gone, the last record is sent", "5.100s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
-			"25.100s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
+			"5.000 s  every fault is gone, the last record is sent", "5.100 s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
+			"25.100 s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
 		},
 		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or loses track of it in a rebalance. A fetcher " +
 			"dies unnoticed. A handler blocks for longer than the poll interval, so the group expels the member again and again.",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type noLoss struct {
@@ -98,7 +99,7 @@ func (c *noLoss) judge(number int32) {
 		c.sawLost(number, r, p)
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s", c.w.reached(p), near(c.w.patience()))
+			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s", c.w.reached(p), units.Text(c.w.patience()))
 		}).missingSince(c.w.drainedAt(), MissingDrained)
 		s.leads = c.blocks(number, p)
 		c.saw("stalled", s)

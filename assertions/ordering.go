@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type ordering struct {
@@ -161,7 +162,7 @@ func (c *ordering) judge(s *outOfOrder) {
 	}
 	if s.then != never {
 		c.saw("reordered", c.w.about(s.next, 0, s.then, func() string {
-			return fmt.Sprintf("its first attempt started %s before that of record %d, which comes before it", near(s.then-s.started), s.before)
+			return fmt.Sprintf("its first attempt started %s before that of record %d, which comes before it", units.Text(s.then-s.started), s.before)
 		}, moment{history.KindAttemptStart, s.started}))
 		return
 	}
@@ -171,9 +172,9 @@ func (c *ordering) judge(s *outOfOrder) {
 		}
 		if b.firstTerminal == b.letterAcked.at() {
 			return fmt.Sprintf("its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
-				near(b.firstTerminal-s.started), s.before)
+				units.Text(b.firstTerminal-s.started), s.before)
 		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
-			near(b.firstTerminal-s.started), s.before)
+			units.Text(b.firstTerminal-s.started), s.before)
 	}, moment{history.KindAttemptStart, s.started}))
 }

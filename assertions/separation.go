@@ -85,7 +85,7 @@ func aboutSeparation() Explanation {
 			"replay-wrong-topic).",
 		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the replay tool",
 		Example: []string{
-			"2.000s  the workload sends record 7 to input.orders", "2.010s  an instance of billing calls the downstream with record 7",
+			"2.000 s  the workload sends record 7 to input.orders", "2.010 s  an instance of billing calls the downstream with record 7",
 		},
 		Cause: "A service subscribes to a pattern that matches another's topics. The name of its retry topic comes from a dead letter, or from a copied " +
 			"setting. Two services have the same name.",

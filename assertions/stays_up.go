@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type staysUp struct {
@@ -87,7 +88,7 @@ func (c *staysUp) sawCrashRefused(l *life) {
 		promised = "its contract causes no such end"
 	}
 	c.saw("crashed", c.w.about(l.refusal, 0, l.noted, func() string {
-		return fmt.Sprintf("instance %d ended %s, %s after a dead letter was refused to it with %s: %s%s", l.by.instance, l.ending(), near(l.exited-l.over.last),
+		return fmt.Sprintf("instance %d ended %s, %s after a dead letter was refused to it with %s: %s%s", l.by.instance, l.ending(), units.Text(l.exited-l.over.last),
 			errorName(l.over.code), promised, l.hint())
 	}, moment{history.KindProduceResponse, l.over.last}, moment{history.KindInstanceExited, l.noted}))
 }
@@ -124,7 +125,7 @@ func (c *staysUp) judgeStop(l *life) {
 		return
 	}
 	s := c.ofProcess(l.asked, l.noted, func() string {
-		return fmt.Sprintf("instance %d was told to stop with %s and ended %s %s later: %s", l.by.instance, l.told, l.ending(), near(l.exited-l.asked), why)
+		return fmt.Sprintf("instance %d was told to stop with %s and ended %s %s later: %s", l.by.instance, l.told, l.ending(), units.Text(l.exited-l.asked), why)
 	})
 	s.marks = []moment{{history.KindInstanceSignal, l.asked}, {history.KindInstanceExited, l.noted}}
 	c.saw("unclean-exit", s)
@@ -187,7 +188,7 @@ func (c *staysUp) judgeMember(l *life) {
 	default:
 		c.result.Judged++
 		s := c.ofProcess(l.left, l.out, func() string {
-			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed", l.by.instance, how, near(quiet))
+			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed", l.by.instance, how, units.Text(quiet))
 		})
 		s.missing, s.gone = MissingDrained, l.out
 		c.saw("gave-up", s)
@@ -221,8 +222,8 @@ func aboutStaysUp() Explanation {
 			"Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor against one that had not come up while a " +
 			"fault was in force. A process that ends by itself does not excuse repeats",
 		Example: []string{
-			"2.000s  instance 0 fetches in-1 offsets 40 to 60", "2.003s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
-			"2.010s  instance 0 ends with code 2",
+			"2.000 s  instance 0 fetches in-1 offsets 40 to 60", "2.003 s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
+			"2.010 s  instance 0 ends with code 2",
 		},
 		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client library ends the loop or the process. A " +
 			"handler for SIGTERM is missing, or throws. A consumer's run method returns after an error and the result is ignored.",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // judgeSources: no two entries stand for the same record at the same place: by what the entries say, and, where the
@@ -124,7 +125,7 @@ func (c *storeLifecycle) judgeRouters() {
 		}
 		c.saw("committed-before-stored", c.of(entry, created.seen, func() string {
 			return fmt.Sprintf("%s committed past the dead letter at %s-%d offset %d, and its entry was made %s later", serviceName(commit.by),
-				c.w.topicName(one.topic), one.partition, one.offset, near(created.made-commit.at))
+				c.w.topicName(one.topic), one.partition, one.offset, units.Text(created.made-commit.at))
 		}, moment{history.KindCommitRequest, commit.at}, changeMark(created)))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 type storeLifecycle struct {
@@ -231,7 +232,7 @@ func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) 
 		if before.Lease == history.None {
 			return fmt.Sprintf("%s locked entry %d while %s had it locked", one.By, entry.number, before.By)
 		}
-		return fmt.Sprintf("%s locked entry %d while %s had it locked for another %s", one.By, entry.number, before.By, near(before.Lease-one.made))
+		return fmt.Sprintf("%s locked entry %d while %s had it locked for another %s", one.By, entry.number, before.By, units.Text(before.Lease-one.made))
 	}, changeMark(before), changeMark(one)))
 }
 
@@ -254,7 +255,7 @@ func (c *storeLifecycle) judgeOverlap(entry *storeEntry) {
 			}
 			c.saw("double-lock", c.of(entry, second.from, func() string {
 				return fmt.Sprintf("%s tried entry %d while %s was trying it and had it locked for another %s",
-					serviceName(second.by.instance), entry.number, serviceName(first.by.instance), near(lease-second.from))
+					serviceName(second.by.instance), entry.number, serviceName(first.by.instance), units.Text(lease-second.from))
 			}, moment{history.KindAttemptStart, first.from}, moment{history.KindAttemptStart, second.from}))
 			return
 		}

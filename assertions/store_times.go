@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -26,7 +27,7 @@ func (c *storeLifecycle) judgeDue(entry *storeEntry, before, one *storeChange) {
 	byHand := one.Hand || c.contract.ByHand && !history.OfStore(one.by)
 	if one.made+clockGrain < before.Next && !byHand {
 		c.saw("retry-early", c.of(entry, one.seen, func() string {
-			return fmt.Sprintf("entry %d was taken %s before it was due", entry.number, near(before.Next-one.made))
+			return fmt.Sprintf("entry %d was taken %s before it was due", entry.number, units.Text(before.Next-one.made))
 		}, changeMark(before), changeMark(one)))
 		return
 	}
@@ -48,7 +49,7 @@ func (c *storeLifecycle) judgeTaken(entry *storeEntry, due *storeChange, at time
 		return
 	}
 	c.saw("retry-late", c.of(entry, max(mark.at, at), func() string {
-		return fmt.Sprintf("entry %d was due for %s, and a worker had nothing to do for longer than it may wait (%s)", entry.number, near(at-from), near(patience))
+		return fmt.Sprintf("entry %d was due for %s, and a worker had nothing to do for longer than it may wait (%s)", entry.number, units.Text(at-from), units.Text(patience))
 	}, changeMark(due), mark))
 }
 
@@ -117,7 +118,7 @@ func (c *storeLifecycle) judgeWait(entry *storeEntry, attempts []storeAttempt, i
 	wait := c.contract.Waits[min(int(retries), len(c.contract.Waits)-1)]
 	if got := attempts[i].from - from; got+clockGrain < wait {
 		c.saw("retry-early", c.of(entry, attempts[i].from, func() string {
-			return fmt.Sprintf("DLQ retry %d of entry %d began after %s, and its strategy promises a wait of %s", retries+1, entry.number, near(got), near(wait))
+			return fmt.Sprintf("DLQ retry %d of entry %d began after %s, and its strategy promises a wait of %s", retries+1, entry.number, units.Text(got), units.Text(wait))
 		}, mark, moment{history.KindAttemptStart, attempts[i].from}))
 	}
 }
@@ -183,7 +184,7 @@ func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, atte
 		if last == nil {
 			return fmt.Sprintf("%s tried entry %d, whose retries are conditional, and had not asked the health probe since it locked it", serviceName(attempt.by.instance), entry.number)
 		}
-		return fmt.Sprintf("%s tried entry %d, whose retries are conditional, %s after the health probe had told it: %s", serviceName(attempt.by.instance), entry.number, near(attempt.from-last.at), last.unmet)
+		return fmt.Sprintf("%s tried entry %d, whose retries are conditional, %s after the health probe had told it: %s", serviceName(attempt.by.instance), entry.number, units.Text(attempt.from-last.at), last.unmet)
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
@@ -216,7 +217,7 @@ func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
 			continue
 		}
 		c.saw("orphaned-lock", c.of(entry, recovered, func() string {
-			return fmt.Sprintf("%s died with entry %d locked; its lease was over, and nobody recovered it for %s", one.By, entry.number, near(recovered-free))
+			return fmt.Sprintf("%s died with entry %d locked; its lease was over, and nobody recovered it for %s", one.By, entry.number, units.Text(recovered-free))
 		}, changeMark(one), mark))
 	}
 }
@@ -351,7 +352,7 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 	c.judgeOverstay(entry, before, one.made, changeMark(one))
 	if kept := one.made - before.made; kept+clockGrain < keep && one.made-entry.preceding(before)+clockGrain < keep {
 		c.saw("retention-early", c.of(entry, one.seen, func() string {
-			return fmt.Sprintf("entry %d was %s for %s when it was taken away; it must be kept for %s", entry.number, one.From, near(kept), near(keep))
+			return fmt.Sprintf("entry %d was %s for %s when it was taken away; it must be kept for %s", entry.number, one.From, units.Text(kept), units.Text(keep))
 		}, changeMark(before), changeMark(one)))
 	}
 }
@@ -425,6 +426,6 @@ func (c *storeLifecycle) judgeOverstay(entry *storeEntry, last *storeChange, unt
 		at = marks[0].at
 	}
 	c.saw("retention-late", c.of(entry, at, func() string {
-		return fmt.Sprintf("entry %d was %s for %s, and may be kept for %s", entry.number, last.To, near(until-last.made), near(keep))
+		return fmt.Sprintf("entry %d was %s for %s, and may be kept for %s", entry.number, last.To, units.Text(until-last.made), units.Text(keep))
 	}, append(marks, changeMark(last))...))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // verdict puts everything together.
@@ -211,7 +212,7 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 	}
 	if slip := measured.Health.SlipP99; expect.MaxSlip > 0 && slip > expect.MaxSlip {
 		reasons = append(reasons, fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent within %s of their time, "+
-			"%s is allowed; lower the rate or give the harness more of the machine", slip.Round(time.Millisecond), expect.MaxSlip))
+			"%s is allowed; lower the rate or give the harness more of the machine", units.Text(slip), units.Text(expect.MaxSlip)))
 	}
 	return reasons
 }
@@ -247,7 +248,7 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 		return fmt.Sprintf("its event (%s) never came after fault %s, whose end it waits for: that came only %s after the "+
 			"start of the steady load, when what it had ended was back (a killed member is replaced when its session "+
 			"expires); make the load longer (workload.duration) or the session shorter",
-			f.When, before.planned.Name, near(before.to-w.steadyFrom()))
+			f.When, before.planned.Name, units.Text(before.to-w.steadyFrom()))
 	}
 	switch {
 	case f.When == "first-retry" || f.When == "backoff":
@@ -289,7 +290,7 @@ func (w *world) idleWhy(f *faultState) string {
 	if cause := w.trueCause(f); cause != "" {
 		return cause
 	}
-	lasted := near(f.to - f.from).String()
+	lasted := units.Text(f.to - f.from)
 	switch planned := &f.planned; planned.Kind {
 	case "network":
 		return "nothing of what it breaks came over that link in the " + lasted + " in which it was in force: no data, no connection that " +

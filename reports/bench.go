@@ -397,9 +397,6 @@ func (r BenchRepetition) ThresholdsMissed() bool {
 	return slices.ContainsFunc(r.Run.Thresholds, func(t measure.Threshold) bool { return !t.Met })
 }
 
-// Duration writes a time for people: 812 µs, 4.99 s, 1 m 05 s.
-func Duration(d time.Duration) string { return duration(d) }
-
 // PerSecond writes a rate for people: 1,200/s.
 func PerSecond(v float64) string { return rate(v) }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // mostAdvice bounds what is advised: more is not read.
@@ -294,11 +295,11 @@ func (u BenchUnit) text(v float64) string {
 	case BenchUnitRate:
 		return rate(v)
 	case BenchUnitTime:
-		return duration(time.Duration(v * float64(time.Second)))
+		return units.Text(time.Duration(v * float64(time.Second)))
 	case BenchUnitShare:
-		return significant(100*v) + " %"
+		return units.Significant(100*v) + " %"
 	}
-	return significant(v)
+	return units.Significant(v)
 }
 
 // adviseDrift tells of long runs that end otherwise than they began.

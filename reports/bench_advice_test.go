@@ -158,7 +158,7 @@ func limited() Bench {
 // TestEvidence: the figures, what identical repetitions differ by, and how sure it is.
 func TestEvidence(t *testing.T) {
 	advice := Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=8 o=a", 40, 41, 42, 43, 44)))
-	want := "p99 of success latency: 42.0 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions differ by 4.8 %; p = 0.0079; 5 against 5 repetitions)"
+	want := "p99 of success latency: 42 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions differ by 4.8 %; p = 0.0079; 5 against 5 repetitions)"
 	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
 		t.Errorf("got %+v\nwant %q", advice, want)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 //go:embed templates/bench.html.tmpl templates/bench.css templates/bench.js
@@ -247,7 +248,7 @@ func benchDetails(bench Bench) []fact {
 	add("SHA-256 of what the runs are made from", name(bench.SpecHash))
 	add("dlqbench", name(bench.Version))
 	if bench.Overhead.Runs > 0 {
-		add("Runs", duration(bench.Overhead.Runs)+", and the bench itself "+percent(bench.Overhead.Share)+" more")
+		add("Runs", units.Text(bench.Overhead.Runs)+", and the bench itself "+percent(bench.Overhead.Share)+" more")
 	}
 	for _, key := range sortedKeys(bench.Environment) {
 		if key != EnvironmentLoad && key != "dlqbench" {
@@ -334,7 +335,7 @@ func (v *benchCellView) addRepetition(repetition BenchRepetition, columns []benc
 	for _, part := range parts {
 		v.Parts = append(v.Parts, benchPartView{
 			Repetition: number, When: fmt.Sprintf("%.1f – %.1f s", part.From.Seconds(), part.To.Seconds()), Rate: rate(part.Rate), Processed: rate(part.Processed),
-			P99: duration(part.Success.P99), Backlog: count(part.Backlog),
+			P99: units.Text(part.Success.P99), Backlog: count(part.Backlog),
 		})
 	}
 }

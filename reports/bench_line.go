@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // BenchRunLine writes in one line what a run showed: of the cell with this number, in this repetition.
@@ -26,7 +27,7 @@ func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) 
 		fmt.Fprintf(&b, ": %s of %s", rate(run.Throughput.Processed), rate(run.Throughput.Offered))
 	}
 	if success := run.Latency[measure.LatencySuccess]; success.Count > 0 {
-		fmt.Fprintf(&b, ", p99 %s", duration(success.P99))
+		fmt.Fprintf(&b, ", p99 %s", units.Text(success.P99))
 	}
 	for _, one := range of.Repetitions {
 		if one.Number == repetition && run.Error == "" {

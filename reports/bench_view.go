@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // benchColumn is a figure as a column of the cells' table.
@@ -207,7 +208,7 @@ func benchAbout(bench Bench) []string {
 	out := []string{name(bench.Scenario), name(bench.Subject), text(mode), plural(int64(bench.Repetitions), "repetition", "repetitions") + " of each cell",
 		fmt.Sprintf("seed %d", bench.Seed)}
 	if bench.Elapsed > 0 {
-		out = append(out, duration(bench.Elapsed))
+		out = append(out, units.Text(bench.Elapsed))
 	}
 	if !bench.Started.IsZero() {
 		out = append(out, bench.Started.UTC().Format("2 January 2006, 15:04 UTC"))

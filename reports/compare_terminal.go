@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // CompareTerminal writes the comparison, lines cut at 80 columns except for commands that are meant to be copied.
@@ -168,7 +169,7 @@ func figureValue(f CompareFigure, of stats.Summary) string {
 func inUnit(unit BenchUnit, v float64) string {
 	switch unit {
 	case BenchUnitTime:
-		return duration(time.Duration(math.Round(v * float64(time.Second))))
+		return units.Text(time.Duration(math.Round(v * float64(time.Second))))
 	case BenchUnitRate:
 		return rate(v)
 	case BenchUnitShare:
@@ -179,7 +180,7 @@ func inUnit(unit BenchUnit, v float64) string {
 	if v == math.Trunc(v) {
 		return count(int64(v))
 	}
-	return significant(v)
+	return units.Significant(v)
 }
 
 // changeText is the change beside the before side's median; from nothing there is no share, so it is told as it is.
@@ -212,9 +213,9 @@ func ratioText(ratio float64, factor bool) string {
 	case !factor:
 		return signedPercent(ratio - 1)
 	case ratio < 1:
-		return "÷ " + significant(1/ratio)
+		return "÷ " + units.Significant(1/ratio)
 	}
-	return "× " + significant(ratio)
+	return "× " + units.Significant(ratio)
 }
 
 // signedPercent prints a share with its sign: +12 %, -0.40 %.
@@ -251,7 +252,7 @@ func noiseText(f CompareFigure) string {
 	case math.IsInf(d.Noise, 0) || math.IsNaN(d.Noise):
 		return inUnit(f.Unit, d.Floor)
 	case asFactor(d):
-		return "× " + significant(1+d.Noise)
+		return "× " + units.Significant(1+d.Noise)
 	}
 	return percent(d.Noise)
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // spanValue prints a time that may not be known.
 func spanValue(s measure.Span) string {
 	switch s.State {
 	case measure.SpanKnown:
-		return duration(roughly(s.Time))
+		return units.Text(roughly(s.Time))
 	case measure.SpanNever:
 		return "never"
 	}
@@ -144,13 +145,13 @@ func healthFacts(h measure.Health, l measure.Ledger) []fact {
 		return ""
 	}
 	out := []fact{
-		{Label: "Schedule slip p99", Value: duration(h.SlipP99), Note: "intended send time to handed to the producer; at most " + duration(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
+		{Label: "Schedule slip p99", Value: units.Text(h.SlipP99), Note: "intended send time to handed to the producer; at most " + units.Text(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
 		{Label: "Sent late", Value: count(l.Late), Note: "records more than 10 ms after their time"},
-		{Label: "Stalls", Value: count(h.Stalls), Note: duration(h.Stalled) + " in all", Tone: tone(h.Stalled > muchStalled)},
-		{Label: "Worst stall", Value: duration(h.Worst), Note: "in which the machine ran something else", Tone: tone(h.Worst > muchStalled)},
+		{Label: "Stalls", Value: count(h.Stalls), Note: units.Text(h.Stalled) + " in all", Tone: tone(h.Stalled > muchStalled)},
+		{Label: "Worst stall", Value: units.Text(h.Worst), Note: "in which the machine ran something else", Tone: tone(h.Worst > muchStalled)},
 	}
 	if h.CPU > 0 {
-		out = append(out, fact{Label: "Processors", Value: significant(h.CPU), Note: "used by the harness under load; at most " + significant(h.CPUMax)},
+		out = append(out, fact{Label: "Processors", Value: units.Significant(h.CPU), Note: "used by the harness under load; at most " + units.Significant(h.CPUMax)},
 			fact{Label: "Unwritten events", Value: count(h.BacklogMax), Note: "at most, waiting for the disk", Tone: tone(h.BacklogMax > muchBacklog)})
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // busyRecord is the number of attempts of one record within a second from which on every format remarks on it.
@@ -51,8 +52,8 @@ func instanceFacts(instances []measure.InstanceUsage) []fact {
 	out := []fact{{Label: "Memory", Value: size(most.RSSMax), Note: "at most: " + of(most.Instance)}, growth}
 	if busy.CPUMean != nil {
 		out = append(out, fact{
-			Label: "Processors", Value: significant(*busy.CPUMean),
-			Note: fmt.Sprintf("under load; at most %s: %s", significant(*busy.CPUMax), of(busy.Instance)),
+			Label: "Processors", Value: units.Significant(*busy.CPUMean),
+			Note: fmt.Sprintf("under load; at most %s: %s", units.Significant(*busy.CPUMax), of(busy.Instance)),
 		})
 	}
 	return out

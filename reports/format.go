@@ -8,49 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// duration prints d with a unit that leaves one to three digits before the point: 812 µs, 4.99 s, 1 m 05 s.
-func duration(d time.Duration) string {
-	switch abs := d.Abs(); {
-	case d == 0:
-		return "0 s"
-	case abs < time.Microsecond:
-		return fmt.Sprintf("%d ns", d)
-	case abs < 999500*time.Nanosecond:
-		return significant(float64(d)/1e3) + " µs"
-	case abs < 999500*time.Microsecond:
-		return significant(float64(d)/1e6) + " ms"
-	case abs < 59950*time.Millisecond:
-		return significant(d.Seconds()) + " s"
-	}
-	seconds := int64(math.Round(math.Abs(d.Seconds())))
-	out := fmt.Sprintf("%d m %02d s", seconds/60, seconds%60)
-	if seconds >= 3600 {
-		out = fmt.Sprintf("%d h %02d m", seconds/3600, seconds/60%60)
-	}
-	if d < 0 {
-		return "-" + out
-	}
-	return out
-}
+	"github.com/dlqbench/dlqbench/internal/units"
+)
 
 // clock prints a moment on the run's clock, to the millisecond: 12.345 s.
 func clock(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
 
 // moment prints a moment on the run's clock where tenths of a second are enough.
 func moment(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-
-// significant prints v with at least three significant digits and no exponent.
-func significant(v float64) string {
-	switch abs := math.Abs(v); {
-	case abs >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case abs >= 9.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
 
 // size prints bytes in the unit that leaves one to four digits before the point: 53.6 MiB.
 func size(bytes int64) string {
@@ -64,7 +30,7 @@ func size(bytes int64) string {
 	if unit == "B" {
 		return count(bytes) + " B"
 	}
-	return significant(value) + " " + unit
+	return units.Significant(value) + " " + unit
 }
 
 // count prints n with its thousands grouped: 30,000.
@@ -90,7 +56,7 @@ func rate(perSecond float64) string {
 		return "–"
 	}
 	if perSecond != 0 && math.Abs(perSecond) < 100 {
-		return significant(perSecond) + "/s"
+		return units.Significant(perSecond) + "/s"
 	}
 	return count(int64(math.Round(perSecond))) + "/s"
 }

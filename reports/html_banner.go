@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // pinView is the first violation. Its texts are "" where the verdict does not tell them.
@@ -128,7 +129,7 @@ func phaseWords(v *assertions.Verdict, o *assertions.Occurrence) string {
 	out := ", in the phase " + name(o.Phase)
 	for _, p := range v.Phases {
 		if p.Name == o.Phase && o.At >= p.From && o.At <= max(p.To, p.From) {
-			out += " (" + duration((o.At - p.From).Round(time.Millisecond)) + " into it)"
+			out += " (" + units.Text((o.At - p.From).Round(time.Millisecond)) + " into it)"
 			break
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // A report stays a file that can be mailed and opened on a phone: what is told of the witnesses has a budget in bytes
@@ -216,15 +217,15 @@ func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
 			Faults: faultsAt(v, line.Time),
 		}
 		if since := line.Time - previous; !first && since >= longGap {
-			lv.Gap = duration(since)
+			lv.Gap = units.Text(since)
 		} else if !first && since > 0 {
-			lv.Delta = "+" + duration(since)
+			lv.Delta = "+" + units.Text(since)
 		}
 		if line.Marked {
 			if marks == 0 {
 				firstMark = line.Time
 			} else {
-				lv.Contrast = duration(line.Time-firstMark) + " after the first mark"
+				lv.Contrast = units.Text(line.Time-firstMark) + " after the first mark"
 			}
 			marks++
 		}

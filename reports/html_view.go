@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // view is the page's content.
@@ -105,7 +106,7 @@ func metaLine(run Run) []string {
 	}
 	out := []string{subject, "seed " + strconv.FormatUint(v.Seed, 10)}
 	if length := ended(v); length > 0 {
-		out = append(out, "ran "+duration(length.Round(100*time.Millisecond)))
+		out = append(out, "ran "+units.Text(length.Round(100*time.Millisecond)))
 	}
 	if !v.Started.IsZero() {
 		out = append(out, v.Started.UTC().Format("2 January 2006, 15:04 UTC"))
@@ -122,7 +123,7 @@ func headFacts(run Run) []fact {
 		{Label: "Load", Value: rate(v.Throughput.Sent), Note: rate(v.Throughput.Processed) + " processed"},
 	}
 	if q, ok := v.Latency[measure.LatencySuccess]; ok && q.Count > 0 {
-		out = append(out, fact{Label: "Success p99", Value: duration(q.P99), Note: "p50 " + duration(q.P50)})
+		out = append(out, fact{Label: "Success p99", Value: units.Text(q.P99), Note: "p50 " + units.Text(q.P50)})
 	}
 	dead := fact{Label: "Dead letters", Value: count(l.DeadLettered), Note: count(l.Attempts) + " attempts"}
 	out = append(out, dead)
@@ -132,7 +133,7 @@ func headFacts(run Run) []fact {
 	if l.Unfinished > 0 {
 		out = append(out, fact{Label: "Unfinished", Value: count(l.Unfinished), Note: "records with no end", Tone: "bad"})
 	} else if v.Drain.Drained {
-		out = append(out, fact{Label: "Drain", Value: duration(v.Drain.Time), Note: "lag at most " + count(v.Drain.LagMax)})
+		out = append(out, fact{Label: "Drain", Value: units.Text(v.Drain.Time), Note: "lag at most " + count(v.Drain.LagMax)})
 	}
 	return out
 }
@@ -175,8 +176,8 @@ func latencyViews(v *assertions.Verdict) []latencyView {
 
 func newQuantilesView(phase string, q measure.Quantiles) quantilesView {
 	return quantilesView{
-		Phase: phase, Count: count(q.Count), P50: duration(q.P50), P90: duration(q.P90), P99: duration(q.P99),
-		P999: duration(q.P999), Max: duration(q.Max),
+		Phase: phase, Count: count(q.Count), P50: units.Text(q.P50), P90: units.Text(q.P90), P99: units.Text(q.P99),
+		P999: units.Text(q.P999), Max: units.Text(q.Max),
 	}
 }
 

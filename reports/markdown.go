@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -126,7 +127,7 @@ func markdownThresholds(b *strings.Builder, v *assertions.Verdict) {
 func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
 	fmt.Fprintf(b, "\n%s", md(conservation(v)))
 	if v.Drain.Drained {
-		fmt.Fprintf(b, "; drained in %s, lag at most %s", duration(v.Drain.Time), count(v.Drain.LagMax))
+		fmt.Fprintf(b, "; drained in %s, lag at most %s", units.Text(v.Drain.Time), count(v.Drain.LagMax))
 	}
 	b.WriteString(".\n")
 	if remark := remarkOnRetries(v.Usage); remark != "" {
@@ -144,7 +145,7 @@ func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
 		}
 		title, _ := latencyTitle(key)
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", md(title),
-			duration(q.P50), duration(q.P90), duration(q.P99), duration(q.P999), duration(q.Max))
+			units.Text(q.P50), units.Text(q.P90), units.Text(q.P99), units.Text(q.P999), units.Text(q.Max))
 	}
 	b.WriteString("\n</details>\n")
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // The measures of a diagram, in its own units, which are CSS pixels where there is room.
@@ -210,7 +211,7 @@ func (d *drawing) addLine(line told, first bool) {
 		return
 	}
 	if since := line.Time - d.previous; !first && since >= longGap {
-		d.across("gap", "⋮ "+duration(since), 0)
+		d.across("gap", "⋮ "+units.Text(since), 0)
 	}
 	d.previous = line.Time
 	class := "event"
@@ -349,7 +350,7 @@ func (d *drawing) bracket() {
 	}
 	b.Path = path.String()
 	if apart := slices.Max(d.times) - slices.Min(d.times); apart > 0 {
-		b.Apart = duration(apart)
+		b.Apart = units.Text(apart)
 	}
 	d.view.Bracket = b
 }

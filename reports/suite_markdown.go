@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // mostMarkdown is how long the summary of a gate may be in bytes: GitHub takes 1 MiB for one step. What is left out is
@@ -22,7 +24,7 @@ func SuiteMarkdown(w io.Writer, suite Suite) error {
 	if suite.Shard != "" {
 		about = append(about, "shard "+suite.Shard)
 	}
-	fmt.Fprintf(&b, "%s\n", md(text(strings.Join(append(about, duration(suite.Elapsed)), " · "))))
+	fmt.Fprintf(&b, "%s\n", md(text(strings.Join(append(about, units.Text(suite.Elapsed)), " · "))))
 	for _, line := range suite.coverageLines() {
 		fmt.Fprintf(&b, "\n%s\n", md(line))
 	}
@@ -61,7 +63,7 @@ func suiteTable(b *strings.Builder, suite Suite) {
 		}
 		took := "–"
 		if run.Elapsed > 0 {
-			took = duration(run.Elapsed)
+			took = units.Text(run.Elapsed)
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", suiteSign(run.Standing), md(name(run.Label)), stood(run), strings.Join(why, "<br>"), took)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // SuiteLine writes how one run stands in one line, and why in one more for each reason.
@@ -69,7 +71,7 @@ func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 	if suite.Shard != "" {
 		shard = ", shard " + suite.Shard
 	}
-	fmt.Fprintf(&b, "\nGATE %s%s: %s in %s\n", suiteWord(suite.Verdict), shard, suite.Counts(), duration(suite.Elapsed))
+	fmt.Fprintf(&b, "\nGATE %s%s: %s in %s\n", suiteWord(suite.Verdict), shard, suite.Counts(), units.Text(suite.Elapsed))
 	for _, line := range suite.coverageLines() {
 		fmt.Fprintf(&b, "%s\n", line)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -165,7 +166,7 @@ func facts(run Run) []string {
 	}
 	out = append(out, counted(v.Ledger.Acknowledged, "records"), rate(v.Throughput.Sent))
 	if length := ended(v); length > 0 {
-		out = append(out, duration(length.Round(100*time.Millisecond)))
+		out = append(out, units.Text(length.Round(100*time.Millisecond)))
 	}
 	return append(out, fmt.Sprintf("seed %d", v.Seed))
 }
@@ -405,7 +406,7 @@ func (s *screen) latencies(v *assertions.Verdict) {
 }
 
 func right(d time.Duration) string {
-	words := duration(d)
+	words := units.Text(d)
 	return strings.Repeat(" ", max(1, 11-ansi.StringWidth(words))) + words
 }
 
@@ -416,7 +417,7 @@ func (s *screen) figures(v *assertions.Verdict) {
 	if len(v.Phases) > 0 {
 		drained := "not drained"
 		if v.Drain.Drained {
-			drained = duration(v.Drain.Time)
+			drained = units.Text(v.Drain.Time)
 		}
 		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, count(v.Drain.LagMax), count(v.Drain.LagEnd)))
 	}
@@ -424,12 +425,12 @@ func (s *screen) figures(v *assertions.Verdict) {
 		s.labelled("Retries", remark)
 	}
 	h := v.Health
-	words := fmt.Sprintf("slip p99 %s, %s", duration(h.SlipP99), plural(h.Stalls, "stall", "stalls"))
+	words := fmt.Sprintf("slip p99 %s, %s", units.Text(h.SlipP99), plural(h.Stalls, "stall", "stalls"))
 	if h.Stalls > 0 {
-		words += " of " + duration(h.Stalled) + " in all"
+		words += " of " + units.Text(h.Stalled) + " in all"
 	}
 	if h.CPU > 0 {
-		words += ", " + significant(h.CPU) + " processors used"
+		words += ", " + units.Significant(h.CPU) + " processors used"
 	}
 	s.labelled("Harness", words)
 }

@@ -48,18 +48,6 @@ func TestVisibleShowsOnlyWhatIsSeen(t *testing.T) {
 	})
 }
 
-func TestDuration(t *testing.T) {
-	for in, want := range map[time.Duration]string{
-		0: "0 s", 5: "5 ns", 1500: "1.50 µs", 812 * time.Microsecond: "812 µs", 999_600 * time.Nanosecond: "1.00 ms",
-		12345 * time.Microsecond: "12.3 ms", 999_600 * time.Microsecond: "1.00 s", 4987 * ms: "4.99 s", 59_940 * ms: "59.9 s", 59_960 * ms: "1 m 00 s",
-		65 * sec: "1 m 05 s", 3599 * sec: "59 m 59 s", 3661 * sec: "1 h 01 m", -2 * sec: "-2.00 s", -65 * sec: "-1 m 05 s",
-	} {
-		if got := duration(in); got != want {
-			t.Errorf("duration(%d) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestCount(t *testing.T) {
 	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 30012: "30,012", -1234567: "-1,234,567", 1<<63 - 1: "9,223,372,036,854,775,807"} {
 		if got := count(in); got != want {

@@ -15,6 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/bench"
 	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -159,8 +160,8 @@ func (a *app) benchProgress(job bench.Job, standing bench.Standing) {
 	if job.Rate > 0 {
 		at = " at " + reports.PerSecond(job.Rate)
 	}
-	left := fmt.Sprintf("at least %s left", reports.Duration(standing.Least))
-	if least, most := reports.Duration(standing.Least), reports.Duration(standing.Most); standing.Measured && least == most {
+	left := fmt.Sprintf("at least %s left", units.Text(standing.Least))
+	if least, most := units.Text(standing.Least), units.Text(standing.Most); standing.Measured && least == most {
 		left = "about " + least + " left" // one run was measured so far
 	} else if standing.Measured {
 		left = fmt.Sprintf("%s to %s left", least, most)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/manage"
 )
@@ -227,6 +228,6 @@ func printStats(w io.Writer, stats store.Stats) {
 		fmt.Fprintf(w, "%s: %s\n", list.name, strings.Join(parts, ", "))
 	}
 	if stats.MeanInDLQ > 0 {
-		fmt.Fprintf(w, "mean time until resolved: %s\n", stats.MeanInDLQ.Round(time.Millisecond))
+		fmt.Fprintf(w, "mean time until resolved: %s\n", units.Text(stats.MeanInDLQ))
 	}
 }

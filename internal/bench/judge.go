@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -83,10 +83,10 @@ func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold
 // disturbed says what kept the harness from driving the load as planned.
 func (c PlannedCell) disturbed(run reports.BenchRun) (why []string) {
 	if slip := run.Health.SlipP99; c.MaxSlip > 0 && slip > c.MaxSlip {
-		why = append(why, fmt.Sprintf("the load generator could not keep its schedule: 1%% of the records were handed over more than %s late", slip.Round(time.Millisecond)))
+		why = append(why, fmt.Sprintf("the load generator could not keep its schedule: 1%% of the records were handed over more than %s late", units.Text(slip)))
 	}
 	if run.Health.Stalled.Seconds() > mostStalled*c.Load.Seconds() {
-		why = append(why, fmt.Sprintf("the harness itself was held up for %s", run.Health.Stalled.Round(time.Millisecond)))
+		why = append(why, fmt.Sprintf("the harness itself was held up for %s", units.Text(run.Health.Stalled)))
 	}
 	return why
 }
@@ -108,10 +108,10 @@ func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
 	}
 	success := float64(run.Latency[measure.LatencySuccess].P99)
 	if slip := run.Health.SlipP99; float64(slip) > ownSlip*success {
-		return reports.BenchUnproven, fmt.Sprintf("%s; but 1%% of the records were handed over more than %s late by the load generator, which is part of that", why, slip.Round(time.Millisecond/10))
+		return reports.BenchUnproven, fmt.Sprintf("%s; but 1%% of the records were handed over more than %s late by the load generator, which is part of that", why, units.Text(slip))
 	}
 	if send := run.Latency[measure.LatencySend].P99; float64(send) > ownSend*success {
-		return reports.BenchUnproven, fmt.Sprintf("%s; but Kafka itself took up to %s to accept a record (99%% of them)", why, send.Round(time.Millisecond/10))
+		return reports.BenchUnproven, fmt.Sprintf("%s; but Kafka itself took up to %s to accept a record (99%% of them)", why, units.Text(send))
 	}
 	return reports.BenchNotHeld, why
 }

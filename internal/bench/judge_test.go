@@ -54,15 +54,15 @@ func TestHeld(t *testing.T) {
 		{"Kafka refuses records", func(r *reports.BenchRun) { r.Ledger.Acknowledged = 4000 }, reports.BenchUnproven, "4000 of 4500 records were accepted"},
 		{"the generator is late, and the bound is missed", func(r *reports.BenchRun) { r.Health.SlipP99 = 300 * time.Millisecond; missed(r, 2*time.Second) }, reports.BenchUnproven, "could not keep its schedule"},
 		{"the generator is late, and the bound is met", func(r *reports.BenchRun) { r.Health.SlipP99 = 300 * time.Millisecond }, reports.BenchHeld, ""},
-		{"the harness stalls, and the bound is missed", func(r *reports.BenchRun) { r.Health.Stalled = time.Second; missed(r, 2*time.Second) }, reports.BenchUnproven, "was held up for 1s"},
+		{"the harness stalls, and the bound is missed", func(r *reports.BenchRun) { r.Health.Stalled = time.Second; missed(r, 2*time.Second) }, reports.BenchUnproven, "was held up for 1 s"},
 		{"the harness stalls, and a promise is broken", func(r *reports.BenchRun) { r.Health.Stalled = time.Second; r.Verdict = assertions.Fail }, reports.BenchUnproven, "was held up"},
 		{"the harness stalls, and all is well", func(r *reports.BenchRun) { r.Health.Stalled = time.Second }, reports.BenchHeld, ""},
-		{"being late is much of the latency", func(r *reports.BenchRun) { r.Health.SlipP99 = 40 * time.Millisecond; missed(r, 120*time.Millisecond) }, reports.BenchUnproven, "40ms late by the load generator"},
+		{"being late is much of the latency", func(r *reports.BenchRun) { r.Health.SlipP99 = 40 * time.Millisecond; missed(r, 120*time.Millisecond) }, reports.BenchUnproven, "40 ms late by the load generator"},
 		{"being late is little of the latency", func(r *reports.BenchRun) { r.Health.SlipP99 = 20 * time.Millisecond; missed(r, 120*time.Millisecond) }, reports.BenchNotHeld, "was missed"},
 		{"Kafka is most of the latency", func(r *reports.BenchRun) {
 			missed(r, 120*time.Millisecond)
 			r.Latency[measure.LatencySend] = reports.BenchLatency{Quantiles: measure.Quantiles{Count: 1, P99: 90 * time.Millisecond}}
-		}, reports.BenchUnproven, "Kafka itself took up to 90ms"},
+		}, reports.BenchUnproven, "Kafka itself took up to 90 ms"},
 		{"the bound can't be told", func(r *reports.BenchRun) { r.Thresholds[0].Met, r.Thresholds[0].Error = false, "no samples" }, reports.BenchUnproven, "no samples"},
 		{"the bound was not judged", func(r *reports.BenchRun) { r.Thresholds = nil }, reports.BenchUnproven, "not evaluated"},
 	} {
@@ -104,9 +104,9 @@ func TestKnee(t *testing.T) {
 	}{
 		{"all kept up with", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 12*ms, 2)}, 200, 0, reports.BenchLimitHighest, ""},
 		{"the backlog grows", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 30*ms, 101), part(400, 400, ms, 0)}, 100, 200, reports.BenchLimitConsumer, "the backlog grew by 50"},
-		{"it becomes slow", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 45*ms, 2)}, 100, 200, reports.BenchLimitConsumer, "went from 10ms to 45ms"},
+		{"it becomes slow", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 45*ms, 2)}, 100, 200, reports.BenchLimitConsumer, "went from 10 ms to 45 ms"},
 		{"a little slower than very fast", []reports.BenchPart{part(100, 100, ms, 1), part(200, 200, 15*ms, 2)}, 200, 0, reports.BenchLimitHighest, ""},
-		{"slower than the calmest", []reports.BenchPart{part(100, 100, 50*ms, 1), part(200, 200, 10*ms, 2), part(300, 300, 45*ms, 2)}, 200, 300, reports.BenchLimitConsumer, "10ms to 45ms"},
+		{"slower than the calmest", []reports.BenchPart{part(100, 100, 50*ms, 1), part(200, 200, 10*ms, 2), part(300, 300, 45*ms, 2)}, 200, 300, reports.BenchLimitConsumer, "10 ms to 45 ms"},
 		{"the generator falls short", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 150, 500*ms, 200)}, 100, 200, reports.BenchLimitHarness, "the load generator did not keep the rate: 150/s"},
 		{"the first is too much", []reports.BenchPart{part(100, 100, 10*ms, 150)}, 0, 100, reports.BenchLimitNone, "the backlog grew"},
 		{"nothing was measured", nil, 0, 0, reports.BenchLimitHarness, "no load was measured"},

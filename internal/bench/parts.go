@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -219,7 +220,7 @@ func fallsBehind(part reports.BenchPart, calm time.Duration, before int64) (why 
 	case grown > growing*part.Rate && grown*seconds > fewRecords:
 		return fmt.Sprintf("the backlog grew by %.0f records/s", grown), reports.BenchLimitConsumer
 	case calm > 0 && part.Success.P99 > kneeFactor*calm && part.Success.P99 > calm+kneeFloor:
-		return fmt.Sprintf("the p99 of successes went from %s to %s", calm.Round(time.Millisecond/10), part.Success.P99.Round(time.Millisecond/10)), reports.BenchLimitConsumer
+		return fmt.Sprintf("the p99 of successes went from %s to %s", units.Text(calm), units.Text(part.Success.P99)), reports.BenchLimitConsumer
 	}
 	return "", reports.BenchLimitHighest
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -98,7 +99,7 @@ func (s *Suite) keptFrom(ctx context.Context, left time.Duration, entry Entry, t
 	case s.Budget > 0 && left <= 0:
 		return fmt.Sprintf("the budget of %s is used up", s.Budget), reports.StandingInconclusive
 	case s.Budget > 0 && left < entry.Load:
-		return fmt.Sprintf("of the budget of %s %s are left, and its load alone takes %s", s.Budget, left.Round(time.Second/10), entry.Load), reports.StandingInconclusive
+		return fmt.Sprintf("%s of the budget of %s are left, and the load alone takes %s", units.Text(left), units.Text(s.Budget), units.Text(entry.Load)), reports.StandingInconclusive
 	}
 	return "", reports.StandingPass
 }

@@ -77,7 +77,7 @@ func TestRun(t *testing.T) {
 		{name: "without fail fast", runs: 3, verdicts: map[int]verdict{1: lost}, want: reports.StandingFail, runsAre: "fail pass pass"},
 		{name: "enough time", runs: 3, takes: 10 * time.Second, budget: 31 * time.Second, want: reports.StandingPass, runsAre: "pass pass pass"},
 		{name: "no time for the last one's load", runs: 3, takes: 10 * time.Second, budget: 24 * time.Second, want: reports.StandingInconclusive, runsAre: "pass pass missing",
-			reason: "of the budget of 24s 4s are left, and its load alone takes 5s"},
+			reason: "4 s of the budget of 24 s are left, and the load alone takes 5 s"},
 		{name: "the last one is cut short", runs: 3, takes: 10 * time.Second, budget: 27 * time.Second, want: reports.StandingInconclusive, runsAre: "pass pass inconclusive", reason: "cut short"},
 		{name: "time is up", runs: 3, takes: 10 * time.Second, budget: 8 * time.Second, want: reports.StandingInconclusive, runsAre: "inconclusive missing missing",
 			reason: "the budget of 8s is used up"},

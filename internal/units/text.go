@@ -1,0 +1,52 @@
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Text prints a duration for people, in the unit that leaves one to three digits before the point: 812 µs, 4.99 s,
+// 1 m 05 s. Three digits are significant; what is exact, such as a promised 5 s, has no point.
+func Text(d time.Duration) string {
+	switch abs := d.Abs(); {
+	case d == 0:
+		return "0 s"
+	case abs < time.Microsecond:
+		return fmt.Sprintf("%d ns", d)
+	case abs < 999500*time.Nanosecond:
+		return in(d, time.Microsecond) + " µs"
+	case abs < 999500*time.Microsecond:
+		return in(d, time.Millisecond) + " ms"
+	case abs < 59950*time.Millisecond:
+		return in(d, time.Second) + " s"
+	}
+	seconds := int64(math.Round(math.Abs(d.Seconds())))
+	out := fmt.Sprintf("%d m %02d s", seconds/60, seconds%60)
+	if seconds >= 3600 {
+		out = fmt.Sprintf("%d h %02d m", seconds/3600, seconds/60%60)
+	}
+	if d < 0 {
+		return "-" + out
+	}
+	return out
+}
+
+func in(d, unit time.Duration) string {
+	if d%unit == 0 {
+		return strconv.FormatInt(int64(d/unit), 10)
+	}
+	return Significant(float64(d) / float64(unit))
+}
+
+// Significant prints v with at least three significant digits and no exponent.
+func Significant(v float64) string {
+	switch abs := math.Abs(v); {
+	case abs >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case abs >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
