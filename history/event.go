@@ -212,7 +212,7 @@ const (
 
 	// What the processes of an instance use together: the one that was started, its process group, and what descends
 	// from them.
-	SampleInstanceCPU = "instance-cpu" // processor time since they began, in ns; less where one has ended that nobody waited for
+	SampleInstanceCPU = "instance-cpu" // processor time since they began, in ns; less where one has ended that nobody waited for, or any on macOS
 	SampleInstanceRSS = "instance-rss" // resident memory in bytes; what processes share counts in each
 )
 

@@ -164,7 +164,7 @@ func (u *Usage) missing(path []string) string {
 			return "not measured: no attempt of a record was seen"
 		}
 	case len(u.Instances) == 0:
-		return "not measured: the history has no samples of the subject's processes, which are taken on Linux, of processes that dlqbench starts"
+		return "not measured: the history has no samples of the subject's processes, which are taken of those that dlqbench starts"
 	case path[2] == "growth" && !slices.ContainsFunc(u.Instances, growth):
 		return fmt.Sprintf("not measured: no process was under load for %d s after it was ready", growthReadings)
 	case path[1] == "cpu" && !slices.ContainsFunc(u.Instances, busy):

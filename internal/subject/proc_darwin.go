@@ -1,7 +1,7 @@
 package subject
 
-// What macOS tells of a process: what ps prints. It has neither a death signal nor run delays; the guard stands in for
-// the first.
+// What macOS tells of a process: what ps prints, and for usage what the kernel tells without it. It has neither a death
+// signal nor run delays; the guard stands in for the first.
 
 import (
 	"errors"
@@ -9,6 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	gops "github.com/shirou/gopsutil/v4/process"
+	"golang.org/x/sys/unix"
 )
 
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
@@ -62,7 +66,35 @@ func ofRun(pid int, runID string) bool {
 // runProcesses finds nothing here: the environments of all processes can't be read.
 func runProcesses(string) []int { return nil }
 
-// allProcesses finds nothing here: neither memory nor processor time of the instances is measured.
-func allProcesses() map[int]status { return nil }
+// zombie is the state of a process that has ended (SZOMB in sys/proc.h).
+const zombie = 5
+
+// allProcesses returns how every running process is related to others, by its id.
+func allProcesses() map[int]status {
+	list, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil
+	}
+	found := make(map[int]status, len(list))
+	for i := range list {
+		if one := &list[i]; one.Proc.P_stat != zombie {
+			found[int(one.Proc.P_pid)] = status{parent: int(one.Eproc.Ppid), group: int(one.Eproc.Pgid)}
+		}
+	}
+	return found
+}
+
+// used returns the processor time and the resident memory of a process. Its ended children don't count: the kernel
+// tells what they used to their parent alone.
+func used(pid int, _ status) (cpu time.Duration, rss int64) {
+	one := gops.Process{Pid: int32(pid)}
+	if times, err := one.Times(); err == nil {
+		cpu = time.Duration((times.User + times.System) * float64(time.Second))
+	}
+	if memory, err := one.MemoryInfo(); err == nil {
+		rss = int64(memory.RSS)
+	}
+	return cpu, rss
+}
 
 func runDelays(int, map[int]int64) {}

@@ -85,6 +85,9 @@ func allProcesses() map[int]status {
 	return found
 }
 
+// used returns the processor time and the resident memory of a process.
+func used(_ int, one status) (cpu time.Duration, rss int64) { return one.cpu, one.rss }
+
 func stopped(pid int) bool {
 	found, _ := readStatus(pid)
 	return found.state == 'T'

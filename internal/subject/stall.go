@@ -29,7 +29,7 @@ type sampler struct {
 }
 
 // sampleProcesses notes when a thread of an instance could not run: its run delay grew by more than 20 ms in 100 ms.
-// Once a second it notes what each instance uses. It returns when ctx ends. (Only Linux tells either.)
+// Once a second it notes what each instance uses. It returns when ctx ends. (Only Linux tells the first.)
 func (g *Group) sampleProcesses(ctx context.Context) {
 	samplers := make([]sampler, len(g.slots))
 	for window := 0; pause(ctx, StallWindow); window++ {

@@ -16,7 +16,7 @@ type status struct {
 	parent, group int
 	// start tells it from another one that has its id later.
 	start string
-	// cpu is the processor time that it and its ended children have used, rss its resident memory in bytes.
+	// cpu is the processor time that it and its ended children have used, rss its resident memory in bytes; see used.
 	cpu time.Duration
 	rss int64
 }
@@ -55,7 +55,8 @@ func (g *Group) noteUsage(p *process, all map[int]status, members []int) {
 	var cpu time.Duration
 	var rss int64
 	for _, pid := range members {
-		cpu, rss = cpu+all[pid].cpu, rss+all[pid].rss
+		spent, memory := used(pid, all[pid])
+		cpu, rss = cpu+spent, rss+memory
 	}
 	event := p.event(history.KindSample, g.cfg.Clock.Now())
 	event.Text, event.Aux = history.SampleInstanceCPU, int64(cpu)

@@ -1,37 +1,12 @@
 package subject
 
 import (
-	"os"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
-
-func TestParseStatus(t *testing.T) {
-	const rest = " 1 4194304 100 200 0 0 250 50 30 20 20 0 4 0 987654 1234567 321 18446744073709551615"
-	want := status{state: 'S', parent: 7, group: 42, start: "987654", cpu: 3500 * time.Millisecond, rss: 321 * int64(os.Getpagesize())}
-	sleeping, dead := want, want
-	dead.state = 'Z'
-	for line, expected := range map[string]*status{
-		"42 (java) S 7 42 1 0 -1" + rest[2:]:                                &sleeping,
-		"42 (tmux: client) S 7 42 1 0 -1" + rest[2:]:                        &sleeping,
-		"42 (a) R 9 9 (b) S 7 42 1 0 -1" + rest[2:] + "\n":                  &sleeping,
-		"42 (sh) Z 7 42 1 0 -1" + rest[2:]:                                  &dead,
-		"42 (java) S 7 42 1 0 -1":                                           nil,
-		"42 (java) S seven 42 1 0 -1" + rest[2:]:                            nil,
-		strings.Replace("42 (x) S 7 42 1 0 -1"+rest[2:], " 321 ", " - ", 1): nil,
-		"":  nil,
-		")": nil,
-	} {
-		got, ok := parseStatus([]byte(line))
-		if ok != (expected != nil) || ok && got != *expected {
-			t.Errorf("%q: %+v, %v", line, got, ok)
-		}
-	}
-}
 
 func TestFamily(t *testing.T) {
 	all := map[int]status{
@@ -75,7 +50,7 @@ func TestUsageIsThatOfTheWholeFamily(t *testing.T) {
 		return cpu, rss
 	}
 	cpu, launched := used(1)
-	if cpu < hungryTime-2*clockTick || launched < hungryMemory {
+	if cpu < hungryTime-20*time.Millisecond || launched < hungryMemory {
 		t.Errorf("what was launched used %s and %d bytes", cpu, launched)
 	}
 	// It is the process that launches, without the one that is hungry.
