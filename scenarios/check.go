@@ -50,6 +50,18 @@ func (c *checker) check(folder string) {
 	c.checkExpect()
 }
 
+// checkFits: a subject in the place of the scenario's own must be one that the scenario is about. Where it is wrong
+// without the other subject, too, that is told by the other checks.
+func (c *checker) checkFits(name string, data []byte, sets []string) {
+	own, _, err := ParseWith(name, data, sets)
+	if err != nil {
+		return
+	}
+	if why := own.Unfit(c.file.Contract); why != "" {
+		c.at("/subject/file", why)
+	}
+}
+
 // sound tells that nothing was found wrong with these paths; absent ones are sound.
 func (c *checker) sound(paths ...string) bool {
 	for _, path := range paths {

@@ -52,7 +52,11 @@ func ParseForSubject(name string, data []byte, sets []string, subject string) (*
 		if subject != "" {
 			folder = ""
 		}
-		newChecker(d, &scenario).check(folder)
+		c := newChecker(d, &scenario)
+		c.check(folder)
+		if subject != "" && c.file != nil {
+			c.checkFits(name, data, sets)
+		}
 	}
 	if problems := sorted(d.problems); problems != nil {
 		return nil, nil, problems

@@ -71,10 +71,15 @@ type Ready struct {
 type ContractSpec struct {
 	Group string `json:"group,omitempty"`
 	// GroupType: consumer (default), or share for a share group (KIP-932).
-	GroupType string       `json:"group_type,omitempty" jsonschema:"enum=consumer,enum=share"`
-	Attempts  AttemptsSpec `json:"attempts,omitempty"`
-	Backoff   BackoffSpec  `json:"backoff,omitempty"`
-	Classes   ClassesSpec  `json:"classes,omitempty"`
+	GroupType string `json:"group_type,omitempty" jsonschema:"enum=consumer,enum=share"`
+	// GroupProtocol of its consumer group: classic, or consumer (KIP-848). It decides which scenarios can be run, and
+	// must be what the client is configured for.
+	GroupProtocol string `json:"group_protocol,omitempty" jsonschema:"enum=classic,enum=consumer"`
+	// Transactions, if dead letters and offsets are written in one transaction.
+	Transactions bool         `json:"transactions,omitempty"`
+	Attempts     AttemptsSpec `json:"attempts,omitempty"`
+	Backoff      BackoffSpec  `json:"backoff,omitempty"`
+	Classes      ClassesSpec  `json:"classes,omitempty"`
 	// Logical: terminal (default) or dead-letter.
 	Logical  string `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
 	Ordering string `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`

@@ -7,12 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -64,6 +63,11 @@ type encounter struct {
 // stranger comes up once before any comes up again, and in the whole every pair comes up once.
 func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
 	var names []string
+	met := func(s *scenarios.Scenario) func(Stranger) bool {
+		return func(one Stranger) bool {
+			return s.Unfit(one.Subject.Contract) == "" && (s.Replay == nil || replayable(one.Subject))
+		}
+	}
 	shipped := map[string]*scenarios.Scenario{}
 	for _, name := range scenarios.Names() {
 		text, _ := scenarios.Shipped(name)
@@ -71,7 +75,7 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 		if err != nil {
 			return nil, err
 		}
-		if ordinary(scenario) && fits(scenario) {
+		if ordinary(scenario) && fits(scenario) && slices.ContainsFunc(strangers, met(scenario)) {
 			names, shipped[name] = append(names, name), scenario
 		}
 	}
@@ -79,7 +83,7 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 	for round := range names {
 		for i, stranger := range strangers {
 			name := names[(round+i)%len(names)]
-			if shipped[name].Replay == nil || replayable(stranger.Subject) {
+			if met(shipped[name])(stranger) {
 				all = append(all, encounter{stranger: stranger, scenario: name})
 			}
 		}
@@ -87,13 +91,12 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 	return all, nil
 }
 
-// ordinary reports whether a scenario is about what any consumer with a dead-letter topic does: not about stores,
-// graphs, services, retry topics, transactions, share groups, the group protocol of KIP-848 or a framework's envelope.
+// ordinary reports whether a scenario is about what a consumer with a dead-letter topic does: not about stores, graphs,
+// services or a framework's envelope. What else it is about, the consumer's contract says (Unfit).
 func ordinary(s *scenarios.Scenario) bool {
 	r := s.Subject.Reference
 	return s.Store == nil && s.Graph == nil && len(s.Services) == 0 && s.Drill == nil && s.Subject.File == "" &&
-		r.DLQEnabled && r.Envelope == deadletter.PlainName && r.Retry == string(history.RetryInPlace) &&
-		r.GroupProtocol == consumer.ProtocolClassic && !r.Transactions
+		r.DLQEnabled && r.Envelope == deadletter.PlainName
 }
 
 // replayable reports whether the dead letters of a subject say where they came from, in a way that dlqbench replay

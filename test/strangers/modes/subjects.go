@@ -36,14 +36,14 @@ env:
   KAFKA_DLQ_TOPIC: "{{.DLQTopic}}"
   DOWNSTREAM_URL: "{{.OracleURL}}"
 %scontract:
-  attempts: {max: %d, counter: memory}
+%s  attempts: {max: %d, counter: memory}
 %s%s%s  retry: in-place
 %s  dlq:
     topic: "{{.DLQTopic}}"
     on_failure: halt
 %s  commits: after-outcome
   stop: {grace: %s}
-%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), s.retries.attempts, backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
+%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), groupProtocol(s), s.retries.attempts, backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
 }
 
 func backoff(s settings) string {
@@ -98,6 +98,13 @@ func envelope(s settings) string {
 		}
 	}
 	return text
+}
+
+func groupProtocol(s settings) string {
+	if s.next {
+		return "  group_protocol: consumer\n"
+	}
+	return ""
 }
 
 func grace(s settings) time.Duration {

@@ -1,0 +1,44 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Unfit says why a scenario that was written for the reference consumer has nothing to show of the subject, and what to
+// do about that; it is empty where it has. What the reference's settings make a scenario about, the subject's contract
+// must promise: otherwise its faults meet nothing, or what it is to prove is not judged.
+func (s *Scenario) Unfit(contract ContractSpec) string {
+	own := s.Subject.Reference
+	if own == nil {
+		return ""
+	}
+	for _, need := range []struct {
+		about, advice string
+		unmet         bool
+	}{
+		{
+			"a share group (KIP-932)", "write group_type: share in its contract if it consumes through one",
+			own.GroupProtocol == consumer.ProtocolShare && contract.GroupType != string(history.GroupShare),
+		},
+		{
+			"the group protocol of KIP-848", "write group_protocol: consumer in its contract if its client is configured so",
+			own.GroupProtocol == consumer.ProtocolConsumer && contract.GroupProtocol != consumer.ProtocolConsumer,
+		},
+		{
+			"offsets and dead letters in one transaction", "write transactions: true in its contract if it writes them so",
+			own.Transactions && !contract.Transactions,
+		},
+		{
+			"retry topics", "write retry: topics in its contract if it has them",
+			own.Retry == string(history.RetryTopics) && contract.Retry != string(history.RetryTopics),
+		},
+	} {
+		if need.unmet {
+			return fmt.Sprintf("%s is about %s, which the subject does not promise: %s, or run another scenario", s.Name, need.about, need.advice)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,45 @@
+package scenarios
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A scenario is refused, before anything is started, for a subject that can't show what it is about.
+func TestUnfit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "subject.yaml")
+	for name, of := range map[string]struct{ promised, about string }{
+		"kip-848":           {"group_protocol: consumer", "KIP-848"},
+		"transactions":      {"transactions: true", "one transaction"},
+		"producer-fenced":   {"transactions: true", "one transaction"},
+		"share-group":       {"group_type: share", "share group"},
+		"retry-topics":      {"retry: topics, retry_topics: a", "retry topics"},
+		"smoke":             {"ordering: none", ""},
+		"static-membership": {"group_protocol: classic", ""},
+	} {
+		text, _ := Shipped(name)
+		parse := func(contract string) error {
+			subject := "name: orders\nkind: process\ncommand: [orders]\ncontract: {" + contract + "}\n"
+			if err := os.WriteFile(file, []byte(subject), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := ParseForSubject(name, text, nil, file)
+			return err
+		}
+		if err := parse(of.promised); err != nil {
+			t.Errorf("%s, for a subject that promises %s: %v", name, of.promised, err)
+		}
+		err := parse("attempts: {max: 3}")
+		if of.about == "" {
+			if err != nil {
+				t.Errorf("%s is for any subject, not: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), of.about) {
+			t.Errorf("%s, for a subject that does not promise %s: %v", name, of.promised, err)
+		}
+	}
+}
