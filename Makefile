@@ -73,11 +73,13 @@ race:
 lint:
 	$(GO) run $(LINT) run ./...
 
-# Users sit on Linux and macOS, amd64 and arm64: all four must build and vet.
+# Users sit on Linux and macOS, amd64 and arm64: all four must build and vet. On Windows the program builds, and says
+# which commands need WSL.
 vet:
 	for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 		echo "vet $$target"; GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) vet ./... || exit 1; \
 	done
+	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/dlqbench
 
 # Every shipped scenario, judged with the reference consumer; side by side where that can't disturb what is measured.
 scenarios: build

@@ -20,7 +20,8 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
-	"golang.org/x/sys/unix"
+
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // Container is one container of a subject. It shares the network of this machine, so that what listens on 127.0.0.1
@@ -133,15 +134,15 @@ func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 	defer cancel()
 	var err error
 	switch signal {
-	case syscall.SIGSTOP:
+	case procgroup.Stop:
 		_, err = h.engine.ContainerPause(ctx, h.name, client.ContainerPauseOptions{})
-	case syscall.SIGCONT:
+	case procgroup.Continue:
 		if frozen, err := h.Frozen(ctx); err != nil || !frozen {
 			return err // the engine thaws by itself what it sends a signal to
 		}
 		_, err = h.engine.ContainerUnpause(ctx, h.name, client.ContainerUnpauseOptions{})
 	default:
-		_, err = h.engine.ContainerKill(ctx, h.name, client.ContainerKillOptions{Signal: unix.SignalName(signal)})
+		_, err = h.engine.ContainerKill(ctx, h.name, client.ContainerKillOptions{Signal: procgroup.SignalName(signal)})
 	}
 	switch {
 	case err == nil:
@@ -149,7 +150,7 @@ func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 	case errdefs.IsNotFound(err), errdefs.IsConflict(err) && strings.Contains(err.Error(), "is not running"):
 		return os.ErrProcessDone
 	}
-	return fmt.Errorf("asking the engine to send %s to container %s: %w", unix.SignalName(signal), h.name, err)
+	return fmt.Errorf("asking the engine to send %s to container %s: %w", procgroup.SignalName(signal), h.name, err)
 }
 
 // PID waits until the container runs and returns the number of its first process on this machine; os.ErrProcessDone if

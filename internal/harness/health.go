@@ -2,10 +2,10 @@ package harness
 
 import (
 	"context"
-	"syscall"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // healthEvery is how often the harness looks at itself.
@@ -30,7 +30,7 @@ func (r *run) sampleHealth(ctx context.Context) {
 // sampleProcessor is also called at the end of each phase: what was used is told of the phase in which it was, however
 // short that is.
 func (r *run) sampleProcessor() {
-	if used, known := processorTime(); known {
+	if used, known := procgroup.ProcessorTime(); known {
 		r.sample(history.SampleCPU, int64(used))
 	}
 }
@@ -39,13 +39,4 @@ func (r *run) sample(what string, value int64) {
 	event := history.New(history.KindSample, r.clock.Now())
 	event.Text, event.Aux = what, value
 	r.live.Record(event)
-}
-
-// processorTime is how much the process has used since it began.
-func processorTime() (used time.Duration, known bool) {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0, false
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // Run carries out one scenario from its plan to its reports. The error tells what failed besides the subject: a subject
@@ -13,6 +14,9 @@ import (
 // come with an error; without anything to judge it has no verdict. When ctx ends, what is broken is healed, what there
 // is gets sealed and judged, and Outcome.Interrupted is set.
 func Run(ctx context.Context, options Options) (*Outcome, error) {
+	if err := procgroup.Supported(); err != nil {
+		return nil, environment("starting a run", err)
+	}
 	began := time.Now()
 	cleanUpBefore(ctx, options)
 	run, err := prepare(options)

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // ErrAbsent says that PostgreSQL is not installed here, or can't be run.
@@ -41,7 +43,7 @@ type Server struct {
 	dir, programs string
 	port          int
 	settings      []string
-	as            *syscall.Credential
+	as            *procgroup.User
 	running       *running
 }
 
@@ -55,6 +57,9 @@ type running struct {
 // Start makes a new server with these settings of postgresql.conf besides its own; nil is fine. ErrAbsent where
 // PostgreSQL isn't installed.
 func Start(ctx context.Context, settings map[string]string) (*Server, error) {
+	if err := procgroup.Supported(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
+	}
 	programs, err := find()
 	if err != nil {
 		return nil, err
@@ -126,7 +131,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	cmd.Dir, cmd.SysProcAttr = s.dir, attributes(s.as)
+	cmd.Dir, cmd.SysProcAttr = s.dir, procgroup.Child(syscall.SIGQUIT, s.as)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making a PostgreSQL cluster: %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -151,7 +156,7 @@ func (s *Server) unprivileged() error {
 		if err != nil {
 			return fmt.Errorf("reading the user %s: %w", name, err)
 		}
-		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		s.as = &procgroup.User{UID: uint32(uid), GID: uint32(gid)}
 		if err := os.Chown(s.dir, int(uid), int(gid)); err != nil {
 			return fmt.Errorf("giving PostgreSQL its folder: %w", err)
 		}
@@ -205,7 +210,7 @@ func (s *Server) Resume(ctx context.Context) error {
 	defer log.Close()
 	arguments := append([]string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}, s.settings...)
 	cmd := exec.Command(filepath.Join(s.programs, "postgres"), arguments...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, log, log, attributes(s.as)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, log, log, procgroup.Child(syscall.SIGQUIT, s.as)
 	process := &running{cmd: cmd, over: make(chan struct{})}
 	started := make(chan error)
 	go func() {

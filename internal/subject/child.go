@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 type child struct {
@@ -102,7 +102,7 @@ func (g *Group) command(launch Launch) *exec.Cmd {
 	cmd.Dir = launch.Dir
 	cmd.Env = append(cleanEnvironment(os.Environ()), launch.Env...)
 	cmd.Env = append(cmd.Env, RunIDVariable+"="+g.cfg.RunID)
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)
 	return cmd
 }
 
@@ -141,7 +141,7 @@ func (g *Group) watch(c *child) {
 			break
 		}
 		if !now.Before(deadline) {
-			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+			_ = procgroup.Signal(c.pid, syscall.SIGKILL)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -183,7 +183,7 @@ func (c *child) signalGroup(signal syscall.Signal) error {
 	if c.gone {
 		return ErrNotRunning
 	}
-	if err := syscall.Kill(-c.pid, signal); err != nil {
+	if err := procgroup.Signal(c.pid, signal); err != nil {
 		if errors.Is(err, syscall.ESRCH) {
 			return ErrNotRunning
 		}
@@ -214,7 +214,7 @@ func exitOf(state *os.ProcessState) Exit {
 
 // signalName returns "TERM" for SIGTERM.
 func signalName(signal syscall.Signal) string {
-	if name := unix.SignalName(signal); name != "" {
+	if name := procgroup.SignalName(signal); name != "" {
 		return strings.TrimPrefix(name, "SIG")
 	}
 	return fmt.Sprintf("signal %d", int(signal))

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // ErrNotRunning says that an instance has no process.
@@ -261,7 +262,7 @@ func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	}
 	// A stopped process takes its TERM only when it goes on.
 	if process.paused.Load() {
-		if err := g.signal(process, syscall.SIGCONT); err != nil {
+		if err := g.signal(process, procgroup.Continue); err != nil {
 			return Exit{}, err
 		}
 	}
@@ -311,9 +312,9 @@ func (g *Group) End(ctx context.Context, instance int, signal syscall.Signal) (c
 
 // Pause stops an instance in its tracks (on) or lets it go on, and returns when the system says so.
 func (g *Group) Pause(ctx context.Context, instance int, on bool) error {
-	signal := syscall.SIGCONT
+	signal := procgroup.Continue
 	if on {
-		signal = syscall.SIGSTOP
+		signal = procgroup.Stop
 	}
 	if err := g.Signal(instance, signal); err != nil {
 		return err

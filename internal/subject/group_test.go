@@ -120,7 +120,7 @@ func TestInstanceLivesAndEndsAsTold(t *testing.T) {
 	}
 	var story []string
 	for _, event := range sink.all {
-		if event.Kind == history.KindStall || event.Kind == history.KindSubjectLog {
+		if event.Kind == history.KindStall || event.Kind == history.KindSubjectLog || event.Kind == history.KindSample {
 			continue
 		}
 		what := map[history.Kind]string{

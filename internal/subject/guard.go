@@ -22,6 +22,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and
@@ -31,7 +33,7 @@ func GuardMain(stdin io.Reader, sweep func(runID string)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	groups, runID, elsewhere := readGuarded(stdin)
 	for group := range groups {
-		_ = syscall.Kill(-group, syscall.SIGKILL)
+		_ = procgroup.Signal(group, syscall.SIGKILL)
 	}
 	killRun(runID)
 	if elsewhere {
@@ -75,7 +77,7 @@ func killRun(runID string) (killed []int) {
 			break
 		}
 		for _, pid := range found {
-			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			if procgroup.Kill(pid) == nil {
 				killed = append(killed, pid)
 			}
 		}
@@ -110,7 +112,7 @@ func startGuard(command []string, runID string) (*guard, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = cleanEnvironment(os.Environ())
 	// A session of its own: what is done to the terminal's processes is not done to it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = procgroup.Session()
 	pipe, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()

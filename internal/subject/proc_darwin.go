@@ -1,7 +1,6 @@
 package subject
 
-// What macOS tells of a process: what ps prints, and for usage what the kernel tells without it. It has neither a death
-// signal nor run delays; the guard stands in for the first.
+// What macOS tells of a process: what ps prints, and for usage what the kernel tells without it. It has no run delays.
 
 import (
 	"errors"
@@ -14,8 +13,6 @@ import (
 	gops "github.com/shirou/gopsutil/v4/process"
 	"golang.org/x/sys/unix"
 )
-
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // ps returns one column of a process, "" when there is none.
 func ps(pid int, column string) string {

@@ -1,6 +1,6 @@
 package subject
 
-// What only Linux can do: a child that dies with its parent, and everything that /proc tells of a process.
+// What /proc tells of a process.
 
 import (
 	"bytes"
@@ -12,10 +12,6 @@ import (
 	"syscall"
 	"time"
 )
-
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // clockTick is the unit in which the kernel tells processor times: USER_HZ is 100 wherever Go runs.
 const clockTick = time.Second / 100

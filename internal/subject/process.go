@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 type process struct {
@@ -113,9 +114,9 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 		if !p.asked.Swap(true) {
 			g.watching.Go(func() { g.seeEnd(p) })
 		}
-	case syscall.SIGSTOP:
+	case procgroup.Stop:
 		p.paused.Store(true)
-	case syscall.SIGCONT:
+	case procgroup.Continue:
 		p.paused.Store(false)
 	}
 	g.cfg.Sink.Record(event)

@@ -10,8 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // ErrRunActive says that the run whose processes were to be swept is still going on.
@@ -42,7 +43,7 @@ type registry struct {
 func newRegistry(path, runID string) (*registry, error) {
 	pid := os.Getpid()
 	r := &registry{path: path, content: registryFile{
-		RunID: runID, Owner: entry{Instance: -1, PID: pid, PGID: syscall.Getpgrp(), Start: startToken(pid)}, Processes: []entry{},
+		RunID: runID, Owner: entry{Instance: -1, PID: pid, PGID: procgroup.Own(), Start: startToken(pid)}, Processes: []entry{},
 	}}
 	return r, r.write()
 }
@@ -135,7 +136,7 @@ func sweepGroup(process entry, runID string) (killed []int) {
 	}
 	for _, pid := range members(process.PGID) {
 		first := pid == process.PID && process.Start != "" && startToken(pid) == process.Start
-		if (first || ofRun(pid, runID)) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+		if (first || ofRun(pid, runID)) && procgroup.Kill(pid) == nil {
 			killed = append(killed, pid)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // RunTool runs a program to its end, in this process's folder; like an instance it never outlives the run. Its output
@@ -65,7 +66,7 @@ func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
 		cmd.Env = cleanEnvironment(os.Environ())
 	}
 	cmd.Env = append(cmd.Env, RunIDVariable+"="+g.cfg.RunID)
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)
 	if err := g.spawner.start(cmd); err != nil {
 		return nil, notStarted(Launch{Command: cmd.Args, Dir: cmd.Dir}, err)
 	}
@@ -78,7 +79,7 @@ func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
 		}
 	}
 	if err := g.registry.add(history.None, pid); err != nil {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		_ = procgroup.Signal(pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		ended()
 		return nil, err

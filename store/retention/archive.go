@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/gofrs/flock"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
@@ -42,7 +42,7 @@ const (
 // writable is the archive of one run, which has it alone.
 type writable struct {
 	folder string
-	lock   *os.File
+	lock   *flock.Flock
 	// versions of the entries that are in complete files, the highest of each; nil until they were looked for.
 	versions map[string]int64
 	number   int
@@ -64,12 +64,12 @@ func openWritable(folder string) (*writable, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("making the archive's folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(folder, lockName), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening the archive's lock: %w", err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking the archive %s: another run writes to it: %w", folder, err), lock.Close())
+	lock := flock.New(filepath.Join(folder, lockName))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("locking the archive %s: %w", folder, err)
+	case !locked:
+		return nil, errors.Join(fmt.Errorf("locking the archive %s: another run writes to it", folder), lock.Close())
 	}
 	opened := &writable{folder: folder, lock: lock}
 	if err := opened.tidy(); err != nil {

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/cluster"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 const (
@@ -296,8 +296,7 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 		name, _, _ := strings.Cut(entry, "=")
 		return name == EnvPassword || strings.HasPrefix(name, "DLQBENCH_") && strings.HasSuffix(name, "_TOKEN")
 	})
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with all that it started
+	procgroup.KillOnCancel(cmd)
 	cmd.Stdout, cmd.Stderr = output, output
 	if err = cmd.Run(); err == nil {
 		return nil

@@ -8,8 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // ErrNoMaven says that there is no Maven to resolve the jars with.
@@ -60,8 +61,7 @@ func resolve(ctx context.Context, version Version, dir string) error {
 	cmd := exec.CommandContext(ctx, maven, "--batch-mode", "--quiet", "--file", file, copyGoal,
 		"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, libsDir))
 	// mvn is a script: its Java is in the same group.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	procgroup.KillOnCancel(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	said, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

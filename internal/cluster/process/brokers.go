@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/cluster"
 	"github.com/dlqbench/dlqbench/internal/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // This file breaks single brokers, and counts what that changes for clients.
@@ -121,7 +122,7 @@ func (k *Kafka) shutDown(ctx context.Context, n *node) error {
 	p.asked.Store(true)
 	err := p.signal(syscall.SIGTERM)
 	if err == nil && p.paused {
-		err = p.signal(syscall.SIGCONT) // a process that stands still takes no TERM
+		err = p.signal(procgroup.Continue) // a process that stands still takes no TERM
 	}
 	if err == nil {
 		err = p.wait(ctx, k.stopped)
@@ -321,7 +322,7 @@ func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 			return errors.New("it is paused already")
 		}
 		led := k.led(ctx, n)
-		if err := p.signal(syscall.SIGSTOP); err != nil {
+		if err := p.signal(procgroup.Stop); err != nil {
 			return err
 		}
 		for range int(dialLimit / poll) {
@@ -360,7 +361,7 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 		return map[string]int{}, nil
 	}
 	_, unread := connections(n.clients)
-	if err := p.signal(syscall.SIGCONT); err != nil {
+	if err := p.signal(procgroup.Continue); err != nil {
 		return nil, err
 	}
 	p.paused = false

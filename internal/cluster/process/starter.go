@@ -3,6 +3,9 @@ package process
 import (
 	"os/exec"
 	"runtime"
+	"syscall"
+
+	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
 // Starter starts commands so that they end when dlqbench does, whatever ends it. The caller waits for the command, and
@@ -18,7 +21,7 @@ type direct struct{}
 // Start keeps a thread for the process: Linux kills a child when the thread that started it ends, and Go ends threads
 // as it likes.
 func (direct) Start(cmd *exec.Cmd) (ended func(), err error) {
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)
 	started, over, gone := make(chan error), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)

@@ -1,6 +1,6 @@
 package process
 
-// What only Linux can do: a child that dies with its parent, and /proc.
+// What /proc tells of processes and connections.
 
 import (
 	"bytes"
@@ -8,12 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 )
-
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // standsStill reports whether a process is stopped by a signal (proc(5), field state).
 func standsStill(pid int) bool {

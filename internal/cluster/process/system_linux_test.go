@@ -52,13 +52,6 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// A child is killed with its parent: the kernel is asked to.
-func TestChildDiesWithParent(t *testing.T) {
-	if childAttributes().Pdeathsig != syscall.SIGKILL || !childAttributes().Setpgid {
-		t.Error("a child would outlive its parent")
-	}
-}
-
 func TestStandsStill(t *testing.T) {
 	cmd := exec.Command("/bin/sleep", "60")
 	ended, err := direct{}.Start(cmd)

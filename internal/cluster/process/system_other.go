@@ -2,10 +2,6 @@
 
 package process
 
-import "syscall"
-
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // standsStill can't be asked here: a signal that was sent is as good as delivered.
 func standsStill(int) bool { return true }
 

@@ -1,0 +1,20 @@
+package subject
+
+// On Windows no run is started (procgroup.Supported), so there are no processes to look at: `dlqbench check` and
+// `report` of a stored run ask whether it is still going on, and it is not.
+
+func startToken(int) string { return "" }
+
+func groupAlive(int) bool { return false }
+
+func members(int) []int { return nil }
+
+func stopped(int) bool { return false }
+
+func ofRun(int, string) bool { return false }
+
+func runProcesses(string) []int { return nil }
+
+func allProcesses() map[int]status { return nil }
+
+func runDelays(int, map[int]int64) {}
