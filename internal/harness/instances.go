@@ -241,7 +241,7 @@ func (r *run) superviseOne(ctx context.Context, instance int) {
 			continue
 		}
 		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
-			r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the instance crashed and could not be started again")
+			r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the instance crashed, and its next process did not start or is not ready yet")
 		}
 	}
 }

@@ -17,6 +17,9 @@ BACKOFF, MAX_BACKOFF, JITTER = 0.1, 1.0, 0.05
 # A mistake that tests plant, to see it named; none otherwise.
 PLANTED_BUG = os.environ.get("PLANTED_BUG")
 
+# "crash" ends the process with an error when a dead letter can't be written.
+ON_DLQ_FAILURE = os.environ.get("ON_DLQ_FAILURE")
+
 logger = logging.getLogger("orders")
 stopping = threading.Event()
 
@@ -81,6 +84,8 @@ def dead_letter(producer, topic, message, attempts, failure):
         if stopping.is_set():
             return False
         logger.error("dead letter of %s [%d] @ %d was not delivered: %s", message.topic(), message.partition(), message.offset(), answers)
+        if ON_DLQ_FAILURE == "crash":
+            raise RuntimeError(f"dead letter was not delivered: {answers[0]}")
         stopping.wait(0.5)
 
 

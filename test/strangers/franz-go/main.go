@@ -33,6 +33,7 @@ type service struct {
 	http   http.Client
 	url    string
 	dlq    string
+	crash  bool // ends the process when a dead letter can't be written
 }
 
 func main() {
@@ -53,7 +54,8 @@ func main() {
 		slog.Error("unable to create the client", "err", err)
 		os.Exit(1)
 	}
-	s := &service{client: client, url: os.Getenv("DOWNSTREAM_URL") + "/v1/attempt", dlq: os.Getenv("KAFKA_DLQ_TOPIC")}
+	s := &service{client: client, url: os.Getenv("DOWNSTREAM_URL") + "/v1/attempt", dlq: os.Getenv("KAFKA_DLQ_TOPIC"),
+		crash: os.Getenv("ON_DLQ_FAILURE") == "crash"}
 	s.http.Timeout = time.Second
 	s.consume(ctx)
 	client.CloseAllowingRebalance()
@@ -162,6 +164,9 @@ func (s *service) deadLetter(ctx context.Context, record *kgo.Record, attempts i
 			return false
 		}
 		slog.Error("unable to produce the dead letter", "partition", record.Partition, "offset", record.Offset, "err", err)
+		if s.crash {
+			os.Exit(1)
+		}
 		if !sleep(ctx, 500*time.Millisecond) {
 			return false
 		}
