@@ -3,11 +3,13 @@ package reports
 // What a report is made from, and the files of a run directory that are.
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2/maybe"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
@@ -58,23 +60,16 @@ func WriteAll(dir string, run Run) error {
 	return errors.Join(errs...)
 }
 
-// replaceFile renders to a temporary file beside path and renames it. It is synced before the rename, so that after a
-// crash the name never leads to an empty file.
-func replaceFile(path string, render func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+// replaceFile renders the file and puts it under its name at once. It is on the disk before it has the name, so that
+// after a crash the name never leads to an empty file.
+func replaceFile(path string, render func(io.Writer) error) error {
+	var text bytes.Buffer
+	err := render(&text)
+	if err == nil {
+		err = maybe.WriteFile(path, text.Bytes(), 0o644)
+	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(file.Name()))
-		}
-	}()
-	if err = render(file); err == nil {
-		err = errors.Join(file.Chmod(0o644), file.Sync())
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return nil
 }

@@ -3,13 +3,17 @@ package gate
 // The folder that a CI keeps: one JUnit file, one summary, one page, and verdict.json and report.html of each run.
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2/maybe"
 
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -19,9 +23,6 @@ type Artifacts struct{ dir string }
 
 // runFolder are the folders of runs: 03-dlq-publish-failure.
 var runFolder = regexp.MustCompile(`^[0-9]{2,}-[a-z0-9-]+$`)
-
-// unfinished is how the name of a file ends while it is written.
-const unfinished = ".new"
 
 // OpenArtifacts makes the folder, and empties it of what an earlier gate left: a report of last week beside today's
 // would be taken for today's. A folder with other things in it is refused.
@@ -34,12 +35,8 @@ func OpenArtifacts(dir string) (Artifacts, error) {
 	if err != nil {
 		return a, fmt.Errorf("reading the folder for artifacts: %w", err)
 	}
-	ours := map[string]bool{}
-	for _, name := range []string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile, reports.SuiteIndexFile} {
-		ours[name], ours[name+unfinished] = true, true
-	}
 	for _, entry := range entries {
-		if !ours[entry.Name()] && (!entry.IsDir() || !runFolder.MatchString(entry.Name())) {
+		if !ours(entry.Name()) && (!entry.IsDir() || !runFolder.MatchString(entry.Name())) {
 			return a, fmt.Errorf("the folder for artifacts, %s, holds %s, which no gate wrote: choose an empty one with --artifacts", dir, entry.Name())
 		}
 	}
@@ -49,6 +46,13 @@ func OpenArtifacts(dir string) (Artifacts, error) {
 		}
 	}
 	return a, nil
+}
+
+// ours reports whether a gate writes a file of that name, or leaves one when it is killed while it writes.
+func ours(name string) bool {
+	return slices.ContainsFunc([]string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile, reports.SuiteIndexFile}, func(file string) bool {
+		return name == file || strings.HasPrefix(name, "."+file)
+	})
 }
 
 // Keep copies what a judged run is known by, and tells the run where that is.
@@ -96,19 +100,12 @@ func (a Artifacts) Write(suite *reports.Suite) error {
 }
 
 func replace(path string, render func(io.Writer) error) error {
-	temporary := path + unfinished
-	file, err := os.Create(temporary)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	err = errors.Join(render(file), file.Close())
+	var text bytes.Buffer
+	err := render(&text)
 	if err == nil {
-		err = os.Rename(temporary, path)
+		err = maybe.WriteFile(path, text.Bytes(), 0o644)
 	}
 	if err != nil {
-		if removing := os.Remove(temporary); !errors.Is(removing, fs.ErrNotExist) {
-			err = errors.Join(err, removing)
-		}
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil

@@ -195,7 +195,7 @@ func TestArtifacts(t *testing.T) {
 	dir, ran := filepath.Join(root, "gate"), filepath.Join(root, "runs", "x")
 	for path, text := range map[string]string{
 		filepath.Join(ran, reports.VerdictFile): "{}", filepath.Join(ran, reports.HTMLFile): "<p>",
-		filepath.Join(dir, "07-old", reports.HTMLFile): "old", filepath.Join(dir, reports.JUnitFile): "old", filepath.Join(dir, reports.SummaryFile+unfinished): "old",
+		filepath.Join(dir, "07-old", reports.HTMLFile): "old", filepath.Join(dir, reports.JUnitFile): "old", filepath.Join(dir, "."+reports.SummaryFile+"123"): "old",
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/google/renameio/v2/maybe"
 )
 
 // ledger notes in a file what a run has on a cluster, so that it can be removed whatever becomes of the run. It names
@@ -62,16 +63,8 @@ func (l *ledger) write() error {
 	if err != nil {
 		return err
 	}
-	next, err := os.CreateTemp(filepath.Dir(l.path), filepath.Base(l.path)+".*")
-	if err != nil {
+	if err := maybe.WriteFile(l.path, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("noting what is created on the cluster: %w", err)
-	}
-	_, err = next.Write(append(data, '\n'))
-	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
-		err = os.Rename(next.Name(), l.path)
-	}
-	if err != nil {
-		return fmt.Errorf("noting what is created on the cluster: %w", errors.Join(err, os.Remove(next.Name())))
 	}
 	return nil
 }
