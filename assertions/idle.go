@@ -18,9 +18,10 @@ type activity struct {
 	// owner.
 	since   time.Duration
 	unowned []stretch
-	// seen: an assignment was seen at all. letters are the first writes of dead letters, one for each second at most.
-	seen    bool
-	letters []time.Duration
+	// seen: an assignment was seen at all. letters are the writes of dead letters, fetches when records were handed out,
+	// one for each second at most.
+	seen             bool
+	letters, fetches []time.Duration
 }
 
 func (a *activity) observe(w *world, e *history.Event) {
@@ -46,10 +47,22 @@ func (a *activity) observe(w *world, e *history.Event) {
 		}
 	case history.KindProduceRequest:
 		letter := e.Instance >= 0 && int(e.Topic) < len(w.header.Topics) && e.Topic >= 0 && w.header.Topics[e.Topic].Role == history.RoleDLQ
-		if n := len(a.letters); letter && (n == 0 || e.Time-a.letters[n-1] >= letterStep) {
-			a.letters = append(a.letters, e.Time)
+		if letter {
+			a.letters = thinned(a.letters, e.Time)
+		}
+	case history.KindFetched:
+		if e.Instance >= 0 {
+			a.fetches = thinned(a.fetches, e.Time)
 		}
 	}
+}
+
+// thinned adds the time, unless the one before is near.
+func thinned(times []time.Duration, at time.Duration) []time.Duration {
+	if n := len(times); n > 0 && at-times[n-1] < activityStep {
+		return times
+	}
+	return append(times, at)
 }
 
 func (a *activity) drop(where place, at time.Duration) {
@@ -90,8 +103,11 @@ func (w *world) trueCause(f *faultState) string {
 		return fmt.Sprintf("no member owned a partition from %s %s; let the fault begin later, or shorten the session time-out or the start of the consumer",
 			units.Text(none.from), until)
 	}
-	if f.planned.Kind != "kafka" || !strings.Contains(f.planned.Target, "dlq") {
+	switch dlq := strings.Contains(f.planned.Target, "dlq"); {
+	case f.planned.Kind == "store":
 		return ""
+	case !dlq:
+		return w.busyRetrying(f)
 	}
 	for _, at := range w.activity.letters {
 		if at <= f.to {
@@ -101,4 +117,29 @@ func (w *world) trueCause(f *faultState) string {
 			"or plan records that end there sooner (permanent)", units.Text(f.to), units.Text(f.from), units.Text(at))
 	}
 	return ""
+}
+
+// busyRetrying says that no record was handed out while the fault was in force, as all of the subject's lanes may have
+// waited for retries; "" if that was not so.
+func (w *world) busyRetrying(f *faultState) string {
+	last, next := never, endless
+	for _, at := range w.activity.fetches {
+		switch {
+		case at <= f.from:
+			last = at
+		case at <= f.to:
+			return ""
+		default:
+			next = min(next, at)
+		}
+	}
+	if last == never || f.to-f.from < activityStep || !w.takesLonger(w.contract.MaxAttempts, (f.to-f.from)/2) {
+		return ""
+	}
+	until := "to the end of the run"
+	if next != endless {
+		until = "to " + units.Text(next)
+	}
+	return fmt.Sprintf("the subject was handed no record from %s %s, as one does that waits for the retries of those it has; plan fewer records that are "+
+		"tried again (transient, exhausted), let the fault begin before them, or shorten the waits", units.Text(last), until)
 }

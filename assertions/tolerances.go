@@ -123,7 +123,7 @@ const (
 	// promptLeast is the fault-free share below which nothing is concluded: who is that slow by itself lets nobody go
 	// quickly anyway.
 	promptLeast = 0.5
-	// letterStep is how far apart the dead letters are that tell whether any was written while an idle fault was in
-	// force.
-	letterStep = time.Second
+	// activityStep is how far apart the dead letters and fetches are that tell whether there was any while an idle fault
+	// was in force.
+	activityStep = time.Second
 )

@@ -240,11 +240,16 @@ func (w *world) idleFaults() []string {
 
 // neverWhy says why a fault was probably never injected.
 func (w *world) neverWhy(f *history.PlannedFault) string {
+	before := w.heldUpBy(f)
+	if f.When == "" && before != nil {
+		return fmt.Sprintf("it waits for the end of fault %s, which came only %s after the start of the steady load, when faults were no longer waited "+
+			"for; give that one something to meet sooner, or make the load longer (workload.duration)", before.planned.Name, units.Text(before.to-w.steadyFrom()))
+	}
 	if f.When == "" {
 		return "the run ended before its time, or it could not be made"
 	}
 	why := fmt.Sprintf("its event (%s) never came between %s after the start of the steady load and its end", f.When, f.At)
-	if before := w.heldUpBy(f); before != nil {
+	if before != nil {
 		return fmt.Sprintf("its event (%s) never came after fault %s, whose end it waits for: that came only %s after the "+
 			"start of the steady load, when what it had ended was back (a killed member is replaced when its session "+
 			"expires); make the load longer (workload.duration) or the session shorter",

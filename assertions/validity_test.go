@@ -78,6 +78,23 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.wait(time.Second).heals(f).wait(4*time.Second).fails(0, 3)
 			return b.letter(0).commit(1).drain().done()
 		}, Inconclusive, "had no effect: its window closed at"},
+		{"all lanes waited for retries while the fault was in force", func(b *builder) history.Source {
+			f := b.fault("kafka", "input", "Fetch answered NOT_LEADER_FOR_PARTITION")
+			b.h.Contract.Backoff.Initial, b.h.Contract.Backoff.Cap = 10*time.Second, 20*time.Second
+			b.begin().send(0).fails(0, 1)
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			b.wait(9 * time.Second).heals(f).wait(time.Second).success(0).commit(1)
+			return b.drain().done()
+		}, Inconclusive, "had no effect: the subject was handed no record from"},
+		{"a fault without an event waited for one that met nothing", func(b *builder) history.Source {
+			first := b.fault("kafka", "input", "Fetch answered NOT_LEADER_FOR_PARTITION")
+			second := b.fault("kafka", "input", "Fetch, its connection closed")
+			b.h.Faults[first].Name, b.h.Faults[first].For, b.h.Faults[second].At = "fetch-error", time.Second, 2*time.Second
+			fine(b).breaks(first).wait(75 * time.Second)
+			return b.heals(first).done()
+		}, Inconclusive, "was never injected: it waits for the end of fault fetch-error"},
 		{"nobody asked the health probe", func(b *builder) history.Source {
 			f := b.fault("store", "health probe", "the workers' health probe says that something is wrong: cpu")
 			fine(b)
