@@ -62,7 +62,7 @@ func EstimateRun(options Options) (Estimate, error) {
 	})
 	if len(planned.Faults) > 0 {
 		e.Parts = append(e.Parts, EstimatedPart{
-			Name: "faults", Most: meetingLimit, Why: "beyond the load, while one has met nothing or an instance is not ready again",
+			Name: "faults", Most: meetingLimit(contract, len(planned.Faults)), Why: "beyond the load, while one has met nothing or an instance is not ready again",
 		})
 	}
 	e.Parts = append(e.Parts, EstimatedPart{

@@ -71,12 +71,17 @@ func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
 }
 
 const (
-	// meetingLimit bounds how long after the steady phase faults wait for what they are to meet: longer than a session
-	// of 45 s, the default of most clients, and the rebalance after it.
-	meetingLimit = 75 * time.Second
+	// meetingLeast is longer than a session of 45 s, the default of most clients, and the rebalance after it.
+	meetingLeast = 75 * time.Second
 	// idleAfter is how long a subject that has caught up is given for something that faults may still meet.
 	idleAfter = 2 * time.Second
 )
+
+// meetingLimit bounds how long after the steady phase faults wait for what they are to meet. A subject whose lanes all
+// wait for retries may ask for nothing until they are over, and each of the faults waits for those before it.
+func meetingLimit(contract history.Contract, planned int) time.Duration {
+	return meetingLeast + time.Duration(planned)*seriesOf(contract)
+}
 
 // closing returns a channel that is closed when faults need wait no longer: all records are sent, and the subject has
 // caught up with them, or the limit is reached. The second result ends the watching.
@@ -90,10 +95,11 @@ func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{
 	group.Go(func() {
 		defer close(closed)
 		over := steady + r.plan.Steady
+		limit := over + meetingLimit(r.header.Contract, len(r.plan.Faults))
 		if !faults.SleepUntil(ctx, r.clock, over) {
 			return
 		}
-		for busy := r.clock.Now(); r.clock.Now() < over+meetingLimit && r.clock.Now()-busy < idleAfter; {
+		for busy := r.clock.Now(); r.clock.Now() < limit && r.clock.Now()-busy < idleAfter; {
 			if sent, _, _, _ := r.producer.Counts(); int(sent) < len(r.plan.Records) || r.live.triggers.lag() > 0 {
 				busy = r.clock.Now()
 			}
