@@ -2,12 +2,14 @@ package mutants
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/printer"
+	"go/scanner"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -67,6 +69,7 @@ func deep() int { return 1 }`
 		{"how all of the list are made", "Name: name", "Name: name, What: what", "says this", true, true},
 		{"another bug", `"says that", 2`, `"says that", 4`, "says this", false, true},
 		{"a comment", "is described", "is told", "says this", false, false},
+		{"a line break", `"says that", 2`, "\"says that\",\n2,\n", "says this", false, false},
 		{"its description", "says this", "says it better", "says it better", false, false},
 	} {
 		after := strings.Replace(before, c.from, c.to, 1)
@@ -173,10 +176,33 @@ func (c *code) digest(t *testing.T, mutant Mutant) string {
 		if err := printer.Fprint(&text, c.files, node); err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, strings.ReplaceAll(text.String(), strconv.Quote(mutant.What), `""`))
+		texts = append(texts, strings.ReplaceAll(tokens(text.Bytes()), strconv.Quote(mutant.What), `""`))
 	}
 	slices.Sort(texts)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(texts, "\n"))))[:digestLength]
+}
+
+// tokens is the code without comments and without what depends on where its lines are broken.
+func tokens(code []byte) string {
+	var lexer scanner.Scanner
+	files := token.NewFileSet()
+	lexer.Init(files.AddFile("", files.Base(), len(code)), code, nil, 0)
+	var b strings.Builder
+	comma := false
+	for {
+		_, kind, text := lexer.Scan()
+		switch {
+		case kind == token.EOF:
+			return b.String()
+		case kind == token.SEMICOLON:
+			continue
+		case comma && kind != token.RBRACE && kind != token.RPAREN:
+			b.WriteString(", ")
+		}
+		if comma = kind == token.COMMA; !comma {
+			fmt.Fprintf(&b, "%s ", cmp.Or(text, kind.String()))
+		}
+	}
 }
 
 // entry returns what stands in a list of bugs for the one with the name, after the statements before the list.
