@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -59,36 +58,39 @@ type encounter struct {
 	scenario string
 }
 
-// encounters lists every stranger in every shipped scenario that applies to it. Neighbours differ in both, each
-// stranger comes up once before any comes up again, and in the whole every pair comes up once.
+// encounters lists every stranger in every shipped scenario that applies to it, once: first the scenarios that apply to
+// all of them, where neighbours differ in both and each stranger comes up once before any comes up again.
 func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
-	var names []string
-	met := func(s *scenarios.Scenario) func(Stranger) bool {
-		return func(one Stranger) bool {
-			return s.Unfit(one.Subject.Contract) == "" && (s.Replay == nil || replayable(one.Subject))
-		}
-	}
-	shipped := map[string]*scenarios.Scenario{}
+	var common []string
+	var special []encounter
 	for _, name := range scenarios.Names() {
 		text, _ := scenarios.Shipped(name)
 		scenario, err := scenarios.Parse(name, text)
 		if err != nil {
 			return nil, err
 		}
-		if ordinary(scenario) && fits(scenario) && slices.ContainsFunc(strangers, met(scenario)) {
-			names, shipped[name] = append(names, name), scenario
+		if !ordinary(scenario) || !fits(scenario) {
+			continue
+		}
+		var met []encounter
+		for _, one := range strangers {
+			if scenario.Unfit(one.Subject.Contract) == "" && (scenario.Replay == nil || replayable(one.Subject)) {
+				met = append(met, encounter{stranger: one, scenario: name})
+			}
+		}
+		if len(met) == len(strangers) {
+			common = append(common, name)
+		} else {
+			special = append(special, met...)
 		}
 	}
 	var all []encounter
-	for round := range names {
+	for round := range common {
 		for i, stranger := range strangers {
-			name := names[(round+i)%len(names)]
-			if met(shipped[name])(stranger) {
-				all = append(all, encounter{stranger: stranger, scenario: name})
-			}
+			all = append(all, encounter{stranger: stranger, scenario: common[(round+i)%len(common)]})
 		}
 	}
-	return all, nil
+	return append(all, special...), nil
 }
 
 // ordinary reports whether a scenario is about what a consumer with a dead-letter topic does: not about stores, graphs,

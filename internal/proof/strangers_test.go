@@ -33,7 +33,8 @@ func TestStrangersMeetEverything(t *testing.T) {
 		if one.scenario == "kip-848" {
 			protocol = append(protocol, filepath.Base(one.stranger.File))
 		}
-		if i > 0 && (all[i-1].scenario == one.scenario || all[i-1].stranger.File == one.stranger.File) {
+		common := one.scenario != "kip-848" // the others are met by all of them
+		if i > 0 && common && (all[i-1].scenario == one.scenario || all[i-1].stranger.File == one.stranger.File) {
 			t.Errorf("numbers %d and %d share consumer or scenario: %s, %s", i-1, i, one.stranger.File, one.scenario)
 		}
 	}

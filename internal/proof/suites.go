@@ -140,7 +140,8 @@ func (a *Aim) aims() (bugs []mutants.Mutant, of map[string][]target, err error) 
 			}
 			owns[mutant.Scenario] = own
 		}
-		if a.Suite == SuiteDefault && (mutant.Kind() != "consume" || !ordinary(own.scenario)) {
+		plain := ordinary(own.scenario) && own.scenario.Unfit(scenarios.ContractSpec{}) == ""
+		if a.Suite == SuiteDefault && (mutant.Kind() != "consume" || !plain) {
 			continue
 		}
 		bugs = append(bugs, mutant)
