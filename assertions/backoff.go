@@ -86,7 +86,8 @@ func newBackoff(w *world) checker {
 		return unpromised{notApplicable(name, of, "the contract promises no waits")}
 	}
 	c := &backoff{
-		report: newReport(w, name, of), b: w.contract.Backoff, fetched: map[place]int64{}, refetched: map[place]time.Duration{},
+		report: newReport(w, name, of), b: w.contract.Backoff, fetched: map[place]int64{},
+		refetched: map[place]time.Duration{},
 	}
 	free := c.b
 	free.Cap = 0
@@ -180,7 +181,8 @@ func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) t
 // not said of a disturbed record, and of others by the attempt before.
 func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	return gap{
-		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end, least: of.least, most: endless,
+		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end,
+		least: of.least, most: endless,
 		from: of.start, ended: of.end, start: a.start, since: r.born, doubted: r.born, unanswered: of.unanswered,
 	}
 }
@@ -206,8 +208,8 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 		least = c.least(k, b.outcome, b.told)
 	}
 	g := gap{
-		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least, most: most + c.b.Jitter + c.b.Late,
-		from: b.start, ended: b.end, start: a.start, since: r.born, doubted: b.start,
+		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least,
+		most: most + c.b.Jitter + c.b.Late, from: b.start, ended: b.end, start: a.start, since: r.born, doubted: b.start,
 	}
 	g.unanswered = b.gone || b.outcome == history.OutcomeTimeout || b.outcome == history.OutcomeReset
 	return g
@@ -242,7 +244,8 @@ func (c *backoff) sort(g *gap, r *record) {
 
 // noteUsual counts a gap among those that tell how long the wait usually is.
 func (c *backoff) noteUsual(g *gap, r *record) {
-	if c.b.Usual <= 0 || c.refetched[place{r.topic, r.partition, none}] >= g.ended || c.w.memory && r.attempts > r.inSeries {
+	if c.b.Usual <= 0 || c.refetched[place{r.topic, r.partition, none}] >= g.ended ||
+		c.w.memory && r.attempts > r.inSeries {
 		return
 	}
 	at := min(int(g.k), len(c.usual)-1)
@@ -307,9 +310,11 @@ func (c *backoff) judge(g *gap) {
 	}
 	c.saw(name, c.w.about(g.number, 0, g.start, func() string {
 		if g.most == endless {
-			return fmt.Sprintf("a copy was tried %s after the failure that it was written for; promised are %s at least", units.Text(g.length), units.Text(g.least))
+			return fmt.Sprintf("a copy was tried %s after the failure that it was written for; promised are %s at least",
+				units.Text(g.length), units.Text(g.least))
 		}
-		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, units.Text(g.length), units.Text(g.least), units.Text(g.most))
+		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, units.Text(g.length), units.Text(g.least),
+			units.Text(g.most))
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))
 }
 
@@ -319,11 +324,13 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if c.w.faulted(onDownstreamLink, g.doubted, g.start) {
 		return "", "fault on the link to the oracle"
 	}
-	if stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended); g.length+catchUpShare*stalled >= g.least-earlySlack {
+	stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended)
+	if g.length+catchUpShare*stalled >= g.least-earlySlack {
 		return "", "stall"
 	}
 	first := c.waits(1).least
-	if g.k >= 2 && c.early1 == 0 && c.waits(g.k).least > first && g.length >= first-earlySlack && g.length <= first+c.b.Jitter+c.b.Late {
+	if g.k >= 2 && c.early1 == 0 && c.waits(g.k).least > first && g.length >= first-earlySlack &&
+		g.length <= first+c.b.Jitter+c.b.Late {
 		return "backoff-not-growing", ""
 	}
 	return "backoff-early", ""
@@ -373,11 +380,13 @@ func (c *backoff) judgeUsual() {
 	for k := range long {
 		if all := c.usual[k]; all >= usualGaps && int64(len(long[k]))*2 > all {
 			shortest := slices.Min(long[k])
-			c.saw("backoff-late", sighting{record: none, topic: none, partition: none, offset: none, to: endless, say: func() string {
-				return fmt.Sprintf("of %d gaps %d, %d were %s or longer; promised are %s to %s, and half of them may be longer by %s at most", all, k,
-					len(long[k]), units.Text(shortest), units.Text(c.waits(uint16(k)).least), units.Text(c.waits(uint16(k)).least+c.b.Jitter),
-					units.Text(max(c.b.Usual, c.waits(uint16(k)).least/usualShare)))
-			}})
+			c.saw("backoff-late", sighting{record: none, topic: none, partition: none, offset: none, to: endless,
+				say: func() string {
+					return fmt.Sprintf(
+						"of %d gaps %d, %d were %s or longer; promised are %s to %s, and half of them may be longer by %s at most",
+						all, k, len(long[k]), units.Text(shortest), units.Text(c.waits(uint16(k)).least),
+						units.Text(c.waits(uint16(k)).least+c.b.Jitter), units.Text(max(c.b.Usual, c.waits(uint16(k)).least/usualShare)))
+				}})
 		}
 	}
 }
@@ -395,7 +404,8 @@ func (c *backoff) judgeJitter() {
 	}
 	c.saw("no-jitter", sighting{record: none, topic: none, partition: none, offset: none, to: endless, say: func() string {
 		width := time.Duration(upper-lower+1) * c.b.Jitter / jitterBins
-		return fmt.Sprintf("half of %d gaps lie within %s of each other; the promised jitter is up to %s", c.spreads, units.Text(width), units.Text(c.b.Jitter))
+		return fmt.Sprintf("half of %d gaps lie within %s of each other; the promised jitter is up to %s", c.spreads,
+			units.Text(width), units.Text(c.b.Jitter))
 	}})
 }
 

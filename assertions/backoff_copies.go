@@ -6,7 +6,8 @@ package assertions
 // two of it, and each is retried for itself. So an attempt is held against the copy it is of, not against the attempt
 // before it:
 //
-//	attempt at the source fails ─▶ copy A is written, due B(1) after the failure ─▶ (restart) ─▶ attempt at A: not before A is due
+//	attempt at the source fails ─▶ copy A is written, due B(1) after the failure ─▶ (restart) ─▶ attempt at A: not before
+//	    A is due
 //	                                                                            └▶ the source once more: no gap at all
 //
 // The copy is the one whose coordinates the attempt names. One that names none is held against the copy that is due
@@ -92,7 +93,8 @@ type copyWait struct {
 }
 
 func newChain() *chain {
-	return &chain{acked: map[holder][]time.Duration{}, any: map[holder]promise{}, asked: map[int64]promise{}, placed: map[place]*copyWait{}}
+	return &chain{acked: map[holder][]time.Duration{}, any: map[holder]promise{}, asked: map[int64]promise{},
+		placed: map[place]*copyWait{}}
 }
 
 // add notes an attempt that failed, or may.
@@ -273,7 +275,8 @@ func (cs *chains) attempt(a *attempt, e *history.Event) (of *promise, certain bo
 		k = min(k, max(a.k, 1))
 	}
 	c.add(&failure{op: a.op, open: true, promise: promise{
-		by: a.by, k: k, tries: k, start: a.start, end: a.start, unanswered: true, least: cs.least(k, history.OutcomeTimeout, 0),
+		by: a.by, k: k, tries: k, start: a.start, end: a.start, unanswered: true,
+		least: cs.least(k, history.OutcomeTimeout, 0),
 	}})
 	switch {
 	case known != nil && !known.tried:

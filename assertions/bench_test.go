@@ -60,7 +60,9 @@ func (s *synthetic) Each(fn func(*history.Event) error) error {
 			})
 		}
 		for i := first; i < last; i++ {
-			put(history.KindAcked, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = int32(i), input, p, next[p] })
+			put(history.KindAcked, func(e *history.Event) {
+				e.Record, e.Topic, e.Partition, e.Offset = int32(i), input, p, next[p]
+			})
 			next[p]++
 		}
 		put(history.KindFetched, func(e *history.Event) {
@@ -89,7 +91,9 @@ func (s *synthetic) process(n int32, op int64, put func(history.Kind, func(*hist
 		}
 		op++
 		put(history.KindAttemptStart, func(e *history.Event) { e.Instance, e.Op, e.Record, e.N = 0, op, n, int32(k) })
-		put(history.KindAttemptEnd, func(e *history.Event) { e.Instance, e.Op, e.Record, e.N, e.Outcome = 0, op, n, int32(k), outcome })
+		put(history.KindAttemptEnd, func(e *history.Event) {
+			e.Instance, e.Op, e.Record, e.N, e.Outcome = 0, op, n, int32(k), outcome
+		})
 		if outcome != history.OutcomeTransient {
 			break
 		}

@@ -127,8 +127,8 @@ func (n *narrator) take(e *history.Event) error {
 		for _, s := range n.byRecord[e.Record] {
 			n.own(s, e)
 		}
-	case history.KindFetched, history.KindCommitRequest, history.KindCommitResponse, history.KindAssigned, history.KindRevoked,
-		history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
+	case history.KindFetched, history.KindCommitRequest, history.KindCommitResponse, history.KindAssigned,
+		history.KindRevoked, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
 		for _, s := range n.stories {
 			n.around(s, e)
 		}
@@ -213,7 +213,8 @@ func (s *story) open() bool {
 // around tells what happened to the partitions in which the record is, as far as it concerns the story.
 func (n *narrator) around(s *story, e *history.Event) {
 	if s.record < 0 {
-		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from && e.Kind != history.KindFetched && e.Kind != history.KindShareAcquired {
+		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from &&
+			e.Kind != history.KindFetched && e.Kind != history.KindShareAcquired {
 			n.joins(s, e)
 			n.add(s, e)
 		}
@@ -350,7 +351,8 @@ func (n *narrator) add(s *story, e *history.Event) {
 	p := n.w.wayOf(e)
 	s.meet(p)
 	s.witness.Biography = append(s.witness.Biography, Line{
-		Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked, From: p.from.Name, To: p.to.Name, Failed: p.failed, Label: label(e),
+		Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked, From: p.from.Name, To: p.to.Name, Failed: p.failed,
+		Label: label(e),
 	})
 }
 
@@ -375,7 +377,8 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindAttemptStart:
 		return fmt.Sprintf("%s: attempt %d starts", who, e.N)
 	case history.KindAttemptEnd:
-		return fmt.Sprintf("%s: attempt %d is answered %s%s", who, e.N, e.Outcome, flagged(e.Flags, history.ClientGone, ", but the client had gone"))
+		return fmt.Sprintf("%s: attempt %d is answered %s%s", who, e.N, e.Outcome,
+			flagged(e.Flags, history.ClientGone, ", but the client had gone"))
 	case history.KindFetched:
 		return fmt.Sprintf("%s fetches %s offsets %d to %d", who, where, e.Offset, e.Aux)
 	case history.KindAssigned:

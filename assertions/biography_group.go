@@ -21,14 +21,17 @@ func (n *narrator) noteGroup(s *story, e *history.Event) {
 	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
 	switch e.Kind {
 	case history.KindCommitRequest:
-		s.commits[e.Op] = fmt.Sprintf("The commit of %s up to offset %d that instance %d asked for at %s was never answered.", where, e.Offset, e.Instance, units.Text(e.Time))
+		s.commits[e.Op] = fmt.Sprintf("The commit of %s up to offset %d that instance %d asked for at %s was never answered.",
+			where, e.Offset, e.Instance, units.Text(e.Time))
 	case history.KindCommitResponse:
 		delete(s.commits, e.Op)
 		switch {
 		case e.Flags.Has(history.Withheld):
-			s.tell(fmt.Sprintf("The answer to the commit of %s up to offset %d did not reach instance %d.", where, e.Offset, e.Instance))
+			s.tell(fmt.Sprintf("The answer to the commit of %s up to offset %d did not reach instance %d.", where, e.Offset,
+				e.Instance))
 		case groupCause(e.Code) != "":
-			s.tell(fmt.Sprintf("The commit of %s up to offset %d was refused with %s at %s: %s.", where, e.Offset, errorName(e.Code), units.Text(e.Time), groupCause(e.Code)))
+			s.tell(fmt.Sprintf("The commit of %s up to offset %d was refused with %s at %s: %s.", where, e.Offset,
+				errorName(e.Code), units.Text(e.Time), groupCause(e.Code)))
 		}
 	case history.KindRevoked:
 		s.tell(fmt.Sprintf("Instance %d lost %s at %s (%s).", e.Instance, where, units.Text(e.Time), e.Text))
@@ -97,6 +100,8 @@ func (n *narrator) ofAnother(s *story, e *history.Event) bool {
 	return len(offsets) > 0 && !slices.ContainsFunc(offsets, func(found []string) bool {
 		offset, err := strconv.ParseInt(found[1], 10, 64)
 		// A position is often told as the offset after it.
-		return err != nil || slices.ContainsFunc(s.at, func(one toldPlace) bool { return offset == one.offset || offset == one.offset+1 })
+		return err != nil || slices.ContainsFunc(s.at, func(one toldPlace) bool {
+			return offset == one.offset || offset == one.offset+1
+		})
 	})
 }

@@ -70,13 +70,15 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 		// The count travels with each copy; a disruption may have made a further copy, or executed one twice.
 		limit *= 1 + c.w.disruptions(a.number, r)
 	} else if r.has(markMixed) {
-		limit *= 1 + max(1, c.w.disruptions(a.number, r)) // each of its deliveries in this process may still be at its own attempts
+		// each of its deliveries in this process may still be at its own attempts
+		limit *= 1 + max(1, c.w.disruptions(a.number, r))
 	} else if p := c.w.home(a.number, r); p != nil && p.regained {
 		limit++
 	}
 	limit *= max(1, int(r.lives))
 	if int(a.k) > limit {
-		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(), to: a.start}
+		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(),
+			to: a.start}
 	}
 }
 
@@ -98,7 +100,8 @@ func (w *world) limitOfShared(number int32, r *record) int {
 // any attempt is classification's to name.
 func (c *boundedRetries) judgeLetter(one *write) {
 	r := c.w.record(one.record)
-	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() || r.several() || c.w.enough(one) {
+	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() ||
+		r.several() || c.w.enough(one) {
 		return // of several copies, one may have been attempted before the next was written back
 	}
 	made := one.attempts
@@ -108,7 +111,8 @@ func (c *boundedRetries) judgeLetter(one *write) {
 		made = one.inRun
 	}
 	if int(made) < c.w.contract.MaxAttempts {
-		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at, c.w.rushed(one, c.w.contract.MaxAttempts), one.mark()})
+		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at,
+			c.w.rushed(one, c.w.contract.MaxAttempts), one.mark()})
 	}
 }
 
@@ -121,7 +125,8 @@ func (c *boundedRetries) finish() Result {
 			continue
 		}
 		c.saw("under-retried", c.w.about(one.number, 0, one.at, func() string {
-			return fmt.Sprintf("dead-lettered after %d retryable failures; the contract promises %d attempts", one.attempts, c.w.contract.MaxAttempts)
+			return fmt.Sprintf("dead-lettered after %d retryable failures; the contract promises %d attempts", one.attempts,
+				c.w.contract.MaxAttempts)
 		}, one.asked))
 	}
 	if !c.w.contract.HasDLQ() {
@@ -136,7 +141,8 @@ func (c *boundedRetries) judgeOver() {
 		if !known {
 			continue
 		}
-		if limit := c.w.contract.MaxAttempts * (1 + c.w.disruptions(int32(number), c.w.record(int32(number)))); c.w.hops && int(one.attempts) <= limit {
+		if limit := c.w.contract.MaxAttempts * (1 + c.w.disruptions(int32(number),
+			c.w.record(int32(number)))); c.w.hops && int(one.attempts) <= limit {
 			c.withdraw("several copies")
 			continue
 		}
@@ -156,7 +162,8 @@ func (c *boundedRetries) judgeGivenUp() {
 	for i := range c.w.passes {
 		p := &c.w.passes[i]
 		r := c.w.stateOf(p)
-		if !p.accepted || r.exempt() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable || int(r.attempts) >= c.w.contract.MaxAttempts {
+		if !p.accepted || r.exempt() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable ||
+			int(r.attempts) >= c.w.contract.MaxAttempts {
 			continue
 		}
 		if why, hidden := c.w.answersHidden(r.held.instance, r.born, p.at); hidden || r.lastStart > p.at {
@@ -166,7 +173,8 @@ func (c *boundedRetries) judgeGivenUp() {
 			continue
 		}
 		c.saw("under-retried", c.w.about(p.number, 0, p.at, func() string {
-			return fmt.Sprintf("given up after %d retryable failures; the contract promises %d attempts", r.attempts, c.w.contract.MaxAttempts)
+			return fmt.Sprintf("given up after %d retryable failures; the contract promises %d attempts", r.attempts,
+				c.w.contract.MaxAttempts)
 		}, moment{history.KindCommitRequest, p.at}))
 	}
 }

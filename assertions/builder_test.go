@@ -49,17 +49,19 @@ type builder struct {
 func newBuilder() *builder {
 	return &builder{
 		h: history.Header{
-			Format: history.FormatVersion, RunID: "run", Scenario: "test", Rerun: "dlqbench run test --seed 1", Records: 64, Instances: 2,
-			Topics: []history.Topic{
+			Format: history.FormatVersion, RunID: "run", Scenario: "test", Rerun: "dlqbench run test --seed 1", Records: 64,
+			Instances: 2, Topics: []history.Topic{
 				{Name: "in", Role: history.RoleInput, Partitions: 4}, {Name: "in.dlq", Role: history.RoleDLQ, Partitions: 4},
 				{Name: "in.retry", Role: history.RoleRetry, Partitions: 4},
 			},
 			Contract: history.Contract{
 				MaxAttempts: 3, Counter: history.CounterMemory,
-				Backoff:   history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 300 * ms, Jitter: 20 * ms, Late: 50 * ms},
-				Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+				Backoff: history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 300 * ms, Jitter: 20 * ms, Late: 50 * ms},
+				Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+					history.OutcomeReset},
 				Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-				Ordering: history.OrderingKey, Retry: history.RetryInPlace, Envelope: "plain", KeepsHeaders: true, OnFailure: history.OnFailureHalt,
+				Ordering: history.OrderingKey, Retry: history.RetryInPlace, Envelope: "plain", KeepsHeaders: true,
+				OnFailure: history.OnFailureHalt,
 			},
 			Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
 		},
@@ -344,7 +346,8 @@ func (b *builder) inDLQ(number int32) *history.Event {
 	audit.Record, audit.Topic, audit.Partition, audit.Offset = number, dlq, at.partition, b.nextDLQ
 	audit.ValueHash, audit.HeadersHash, audit.HeaderCount, audit.HeaderBytes = 1000+uint64(number), 77, 8, 200
 	audit.Flags = history.FailureHeaders
-	audit.Claim = history.Claim{Present: true, Topic: at.topic, Partition: at.partition, Offset: at.offset, Attempts: b.tries[number]}
+	audit.Claim = history.Claim{Present: true, Topic: at.topic, Partition: at.partition, Offset: at.offset,
+		Attempts: b.tries[number]}
 	b.nextDLQ++
 	b.inTopics = append(b.inTopics, audit)
 	return &b.inTopics[len(b.inTopics)-1]

@@ -32,29 +32,37 @@ func catalogue() []invariant {
 	return []invariant{
 		{"no-loss", nil, newNoLoss, aboutNoLoss},
 		{"commit-after-dlq", nil, newCommitAfterDLQ, aboutCommitAfterDLQ},
-		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
-		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindAttemptEnd, history.KindInstanceSignal,
-			history.KindInstanceExited}, newHalt, aboutHalt},
-		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest, history.KindShareAckRequest}, newBoundedRetries, aboutBoundedRetries},
-		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindShareAckRequest},
+		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse,
+			history.KindShareAckResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
+		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse,
+			history.KindAttemptEnd, history.KindInstanceSignal, history.KindInstanceExited}, newHalt, aboutHalt},
+		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest, history.KindShareAckRequest},
+			newBoundedRetries, aboutBoundedRetries},
+		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
+			history.KindShareAckRequest},
 			newClassification, aboutClassification},
-		{"backoff", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse},
+		{"backoff", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
+			history.KindProduceRequest, history.KindProduceResponse},
 			newBackoff, aboutBackoff},
 		{"dlq-fidelity", nil, newFidelity, aboutFidelity},
 		{"dlq-once", nil, newDLQOnce, aboutDLQOnce},
 		{"duplicates", []history.Kind{history.KindAttemptEnd}, newDuplicates, aboutDuplicates},
 		{"ordering", []history.Kind{history.KindAttemptStart}, newOrdering, aboutOrdering},
-		{"isolation", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd, history.KindAssigned, history.KindRevoked,
+		{"isolation", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
+			history.KindAssigned, history.KindRevoked,
 			history.KindFaultStart, history.KindFaultEnd}, newIsolation, aboutIsolation},
-		{"liveness", []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned, history.KindCommitRequest, history.KindInstanceStarting,
-			history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited, history.KindFaultStart, history.KindFaultEffect,
-			history.KindFaultEnd}, newLiveness, aboutLiveness},
-		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest, history.KindShareAckRequest},
+		{"liveness", []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned,
+			history.KindCommitRequest, history.KindInstanceStarting,
+			history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited, history.KindFaultStart,
+			history.KindFaultEffect, history.KindFaultEnd}, newLiveness, aboutLiveness},
+		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest,
+			history.KindShareAckRequest},
 			newGracefulStop, aboutGracefulStop},
 		{"stays-up", nil, newStaysUp, aboutStaysUp},
 		{"replay-round-trip", []history.Kind{history.KindProduceRequest}, newReplay, aboutReplay},
 		{graphConservation, nil, newGraphConservation, aboutGraphConservation},
-		{serviceSeparation, []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindProduceRequest}, newSeparation, aboutSeparation},
+		{serviceSeparation, []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart,
+			history.KindProduceRequest}, newSeparation, aboutSeparation},
 		{"store-lifecycle", nil, newStoreLifecycle, aboutStoreLifecycle},
 	}
 }
@@ -111,8 +119,8 @@ type report struct {
 
 func newReport(w *world, name, of string) *report {
 	return &report{
-		w: w, result: Result{Name: name, Of: of, Anomalies: []Anomaly{}}, counts: map[string]int64{}, kept: map[string][]kept{},
-		first: map[string]earliest{}, places: map[string][]Occurrence{},
+		w: w, result: Result{Name: name, Of: of, Anomalies: []Anomaly{}}, counts: map[string]int64{},
+		kept: map[string][]kept{}, first: map[string]earliest{}, places: map[string][]Occurrence{},
 	}
 }
 
@@ -183,7 +191,8 @@ func (r *report) weigh(s *sighting) int {
 func (r *report) done(otherwise Status, why string) Result {
 	for _, name := range r.order {
 		first := r.withFirst(name)
-		a := Anomaly{Name: name, Count: r.counts[name], Witnesses: make([]Witness, len(r.kept[name])), Records: r.places[name], First: first}
+		a := Anomaly{Name: name, Count: r.counts[name], Witnesses: make([]Witness, len(r.kept[name])),
+			Records: r.places[name], First: first}
 		for i := range r.kept[name] {
 			r.w.tell(&a.Witnesses[i], &r.kept[name][i])
 		}
@@ -204,7 +213,8 @@ func (r *report) done(otherwise Status, why string) Result {
 
 // tell fills a witness in but for its biography, which needs a second walk through the history.
 func (w *world) tell(to *Witness, k *kept) {
-	*to = Witness{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Biography: []Line{}, leads: k.leads}
+	*to = Witness{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Biography: []Line{},
+		leads: k.leads}
 	if k.topic >= 0 && int(k.topic) < len(w.header.Topics) {
 		to.Topic = w.header.Topics[k.topic].Name
 	}

@@ -54,7 +54,8 @@ func (c *classification) observe(e *history.Event) {
 	}
 }
 
-func (c *classification) suspect(anomaly string, number int32, by holder, from, to time.Duration, say func() string, marks ...moment) {
+func (c *classification) suspect(anomaly string, number int32, by holder, from, to time.Duration, say func() string,
+	marks ...moment) {
 	s := suspect{anomaly: anomaly, number: number, instance: by.instance, from: from, to: to, marks: marks, say: say}
 	if len(marks) > 1 && marks[0].kind == history.KindAttemptEnd {
 		s.answered, s.told = from, marks[0].at
@@ -67,7 +68,8 @@ func (c *classification) suspect(anomaly string, number int32, by holder, from, 
 func (c *classification) judgeRetry(a *attempt) {
 	b, start, r := a.before, a.start, c.w.record(a.number)
 	class := c.w.classes[b.outcome]
-	if a.stray || r.has(markMixed) || r.several() || !b.any || !b.ended || b.gone || class != classPermanent && class != classLogical {
+	if a.stray || r.has(markMixed) || r.several() || !b.any || !b.ended || b.gone ||
+		class != classPermanent && class != classLogical {
 		return
 	}
 	moved := b.by != a.by || b.delivery != r.delivery
@@ -95,7 +97,8 @@ func (c *classification) judgeEnd(a *attempt) {
 		return
 	}
 	c.result.Judged++
-	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked.at() < 0 || a.start <= r.letterAcked.at() {
+	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked.at() < 0 ||
+		a.start <= r.letterAcked.at() {
 		return
 	}
 	if c.w.disruptions(a.number, r) > 0 {

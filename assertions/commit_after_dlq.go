@@ -65,13 +65,15 @@ func (c *commitAfterDLQ) judge(p *pass) {
 	committed := moment{history.KindCommitRequest, p.at}
 	if r.letterAcked.at() > p.at {
 		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.at(), func() string {
-			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(), units.Text(r.letterAcked.at()-p.at), p.place.offset)
+			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(),
+				units.Text(r.letterAcked.at()-p.at), p.place.offset)
 		}, committed, acked))
 		return
 	}
 	if r.letterAcked.at() < 0 && c.w.classOfLast(r) != classSuccess {
 		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, r.letterAsked), func() string {
-			return fmt.Sprintf("%s, but no dead letter of offset %d was ever acknowledged to the subject", p.deed(), p.place.offset)
+			return fmt.Sprintf("%s, but no dead letter of offset %d was ever acknowledged to the subject", p.deed(),
+				p.place.offset)
 		}, committed, moment{history.KindProduceRequest, r.letterAsked}))
 	}
 }

@@ -105,8 +105,8 @@ func (c *commitAfterOutcome) aboutOrder(one *commit, before lastCommit, lost boo
 
 func (c *commitAfterOutcome) aboutCommit(one *commit, say func() string) sighting {
 	return sighting{
-		record: none, topic: one.partition.topic, partition: one.partition.number(), offset: one.offset, from: one.at, to: one.answered, say: say,
-		marks: []moment{{history.KindCommitRequest, one.at}},
+		record: none, topic: one.partition.topic, partition: one.partition.number(), offset: one.offset, from: one.at,
+		to: one.answered, say: say, marks: []moment{{history.KindCommitRequest, one.at}},
 	}
 }
 
@@ -145,7 +145,8 @@ func (c *commitAfterOutcome) judgeEnds() {
 			continue
 		}
 		c.saw("commit-past-end", c.aboutCommit(one, func() string {
-			return fmt.Sprintf("partition %d: offset %d was committed, but its log ends at %d", p.number(), one.offset, p.auditEnd)
+			return fmt.Sprintf("partition %d: offset %d was committed, but its log ends at %d", p.number(), one.offset,
+				p.auditEnd)
 		}))
 	}
 }
@@ -174,7 +175,8 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		}
 		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart), func() string {
 			if p.named && p.ack == 0 {
-				return fmt.Sprintf("offset %d was named as finished in the metadata of the commit of offset %d while it was unfinished: %s",
+				return fmt.Sprintf(
+					"offset %d was named as finished in the metadata of the commit of offset %d while it was unfinished: %s",
 					p.place.offset, p.offset, c.w.fate(r, p))
 			}
 			return fmt.Sprintf("%s while offset %d was unfinished: %s", p.deed(), p.place.offset, c.w.fate(r, p))

@@ -10,7 +10,8 @@ import (
 // and what is mostly open is said to be.
 func TestCoverage(t *testing.T) {
 	v := &Verdict{Invariants: []Result{
-		{Name: "no-loss", Status: Pass, Judged: 353, Open: 2740, Of: "records", NotJudged: map[string]int64{"outcome not observable": 2739, "no audit": 1}},
+		{Name: "no-loss", Status: Pass, Judged: 353, Open: 2740, Of: "records",
+			NotJudged: map[string]int64{"outcome not observable": 2739, "no audit": 1}},
 		{Name: "dlq-once", Status: Pass, Judged: 90, Open: 10, Of: "dead-lettered records"},
 		{Name: "duplicates", Status: Fail, Judged: 5},
 		{Name: "ordering", Status: NotApplicable, Unjudged: Unpromised, Why: "the contract promises no order"},
@@ -20,9 +21,9 @@ func TestCoverage(t *testing.T) {
 		{Name: "liveness", Status: Inconclusive, Why: "the drain ended"},
 		{Name: "store-lifecycle", Status: NotApplicable, Unjudged: Inapplicable, Why: "the run has no dead-letter store"},
 	}}
-	want := "3 of 8 promises judged; in part: no-loss (353 of 3,093 records; the others mostly not: outcome not observable); " +
-		"not judged: ordering (the contract promises no order); halt-on-dlq-failure (no dead-letter write failed); " +
-		"backoff, classification (attempts are not seen); liveness (inconclusive: the drain ended)"
+	want := "3 of 8 promises judged; in part: no-loss (353 of 3,093 records; the others mostly not: outcome not " +
+		"observable); not judged: ordering (the contract promises no order); halt-on-dlq-failure (no dead-letter write " +
+		"failed); backoff, classification (attempts are not seen); liveness (inconclusive: the drain ended)"
 	if have := v.Coverage().String(); have != want {
 		t.Errorf("have %s\nwant %s", have, want)
 	}
@@ -36,13 +37,15 @@ func TestOutlookIsWhatRunsSay(t *testing.T) {
 	contract := history.Contract{Ordering: history.OrderingNone, Envelope: "plain", MaxAttempts: 3}
 	for _, wire := range []bool{false, true} {
 		contract.WireOnly = wire
-		header := history.Header{Format: history.FormatVersion, RunID: "r", Contract: contract, Replay: true, Records: 1, Instances: 1}
+		header := history.Header{Format: history.FormatVersion, RunID: "r", Contract: contract, Replay: true, Records: 1,
+			Instances: 1}
 		verdict, _, err := Judge(history.FromEvents(header, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, expected := range Outlook(header) {
-			if got := verdict.Invariants[i]; got.Name != expected.Name || expected.Unjudged != "" && got.Unjudged != expected.Unjudged {
+			if got := verdict.Invariants[i]; got.Name != expected.Name ||
+				expected.Unjudged != "" && got.Unjudged != expected.Unjudged {
 				t.Errorf("wire %v: %s is expected to be %q, and is %q", wire, expected.Name, expected.Unjudged, got.Unjudged)
 			}
 		}
@@ -59,7 +62,8 @@ func TestWithdrawnIsNotJudged(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r.withdraw("outcome not observable")
-	if got := r.judgedOrNot(NotApplicable, "nothing came"); got.Unjudged != Unseen || got.Why != "none of 2 records could be judged: outcome not observable" {
+	if got := r.judgedOrNot(NotApplicable, "nothing came"); got.Unjudged != Unseen || got.Why != "none of 2 records "+
+		"could be judged: outcome not observable" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -20,7 +20,8 @@ func newDLQOnce(w *world) checker {
 	case !w.contract.HasDLQ():
 		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
 	case !w.contract.WritesDLQ():
-		return unpromised{notApplicable(name, of, "the broker writes the dead letters, and writes one again when it is not sure of it")}
+		return unpromised{notApplicable(name, of,
+			"the broker writes the dead letters, and writes one again when it is not sure of it")}
 	}
 	return &dlqOnce{newReport(w, name, of)}
 }
@@ -67,7 +68,8 @@ func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool
 	for _, one := range found[min(1, len(found)):] {
 		if one.valueHash != found[0].valueHash {
 			c.saw("two-payloads-one-source", c.w.about(number, 0, endless, func() string {
-				return fmt.Sprintf("two dead letters of one record with different values, at offsets %d and %d", found[0].offset, one.offset)
+				return fmt.Sprintf("two dead letters of one record with different values, at offsets %d and %d", found[0].offset,
+					one.offset)
 			}, marksOf([]*letter{found[0], one})...))
 			return
 		}

@@ -47,7 +47,8 @@ func (c *duplicates) observe(*history.Event) {
 		c.twice++
 	}
 	if int(r.successes) > 1+c.w.disruptions(a.number, r) {
-		one := repeated{number: a.number, instance: a.by.instance, successes: r.successes, from: a.lastSuccess, to: a.end, began: a.lastSuccess}
+		one := repeated{number: a.number, instance: a.by.instance, successes: r.successes, from: a.lastSuccess, to: a.end,
+			began: a.lastSuccess}
 		if a.before.end == a.lastSuccess {
 			one.began = a.before.start
 		}

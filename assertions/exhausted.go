@@ -90,8 +90,10 @@ func (c *exits) judge(one *exhaustion) {
 	}
 	c.saw("failure-not-surfaced", c.w.about(one.number, 0, limit, func() string {
 		if ended {
-			return fmt.Sprintf("instance %d exhausted its attempts, and ended %s later as if nothing had happened (exit code 0)", one.by.instance, units.Text(one.exited-one.at))
+			return fmt.Sprintf("instance %d exhausted its attempts, and ended %s later as if nothing had happened (exit code 0)",
+				one.by.instance, units.Text(one.exited-one.at))
 		}
-		return fmt.Sprintf("instance %d exhausted its attempts, and still ran %s later", one.by.instance, units.Text(limit-one.at))
+		return fmt.Sprintf("instance %d exhausted its attempts, and still ran %s later", one.by.instance,
+			units.Text(limit-one.at))
 	}, moment{history.KindAttemptEnd, one.at}))
 }

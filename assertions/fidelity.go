@@ -63,7 +63,8 @@ func (c *fidelity) judge(one *letter) {
 	contract := c.w.contract
 	say := func(anomaly, format string, args ...any) {
 		c.saw(anomaly, c.w.about(one.number, 0, endless, func() string {
-			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition, one.offset) + fmt.Sprintf(format, args...)
+			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition,
+				one.offset) + fmt.Sprintf(format, args...)
 		}, moment{history.KindAuditRecord, one.at}))
 	}
 	more := one.claim.Beside()
@@ -104,8 +105,10 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 	}
 	// Which epoch is meant is for the subject to say: that of the leader, or that of its own assignment
 	// (pyrallel-consumer).
-	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && *e != had[0] && (*e < 0 || *e > max(had[1], c.w.assigned)) {
-		say("metadata-wrong", "it says that the record was read in epoch %d; its batch has leader epoch %d, its partition %d, and no assignment came to it", *e, had[0], had[1])
+	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && *e != had[0] &&
+		(*e < 0 || *e > max(had[1], c.w.assigned)) {
+		say("metadata-wrong", "it says that the record was read in epoch %d; its batch has leader epoch %d, its partition "+
+			"%d, and no assignment came to it", *e, had[0], had[1])
 	}
 	for _, name := range slices.Sorted(maps.Keys(more.Times)) {
 		switch at := more.Times[name]; {
@@ -131,7 +134,8 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 	case r.exempt() || c.w.anonymous():
 		c.remark("reason: attempts without an id")
 	case quoted&r.answers == 0:
-		say("metadata-wrong", "its reason is that of a failure that is %s; the record was only ever answered %s", quoted, r.answers)
+		say("metadata-wrong", "its reason is that of a failure that is %s; the record was only ever answered %s", quoted,
+			r.answers)
 	case quoted&l.lasts != 0:
 	default:
 		if why := c.lastUnknown(one.number, r, l); why != "" {
@@ -160,7 +164,8 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 		return
 	}
 	if own := c.w.contract.Service; own != "" && one.service != "" && one.service != own { // one that names none lacks it
-		say("metadata-wrong", "it says it is of the service %s; the record is one of %s", c.w.short(one.service), c.w.short(own))
+		say("metadata-wrong", "it says it is of the service %s; the record is one of %s", c.w.short(one.service),
+			c.w.short(own))
 	}
 	at := place{claim.Topic, claim.Partition, claim.Offset}
 	switch known, lived := c.w.lived(one.number, r, at); {
@@ -173,7 +178,8 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 		say("metadata-wrong", "it says it came from %s-%d offset %d; the record was at %s-%d offset %d",
 			c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset)
 	case !lived:
-		say("metadata-wrong", "it says it came from %s; the record was in %s", c.w.topicName(at.topic), c.w.topicName(r.topic))
+		say("metadata-wrong", "it says it came from %s; the record was in %s", c.w.topicName(at.topic),
+			c.w.topicName(r.topic))
 	}
 	c.judgeAttempts(one, r, say)
 }
@@ -185,7 +191,9 @@ func (w *world) elsewhere(number int32, r *record, partition int32) bool {
 		return false
 	}
 	c := w.copies[number]
-	return partition != r.partition && (c == nil || !slices.ContainsFunc(c.list, func(one copied) bool { return one.place.partition == partition }))
+	return partition != r.partition && (c == nil || !slices.ContainsFunc(c.list, func(one copied) bool {
+		return one.place.partition == partition
+	}))
 }
 
 // lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its
@@ -206,7 +214,8 @@ func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
 			}
 		}
 	}
-	if w.role(at.topic) == history.RoleRetry && !w.audited(history.RoleRetry) || r.lives > 0 && !w.audited(history.RoleInput) {
+	if w.role(at.topic) == history.RoleRetry && !w.audited(history.RoleRetry) ||
+		r.lives > 0 && !w.audited(history.RoleInput) {
 		return false, false
 	}
 	return true, false

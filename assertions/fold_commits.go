@@ -236,7 +236,8 @@ func (w *world) passHoles(c *commit) {
 			r := w.records.at(int(number))
 			at := place{p.topic, p.place.partition, offset}
 			if !c.joined[number] && !w.perhapsDone(number, r, at, by) {
-				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset, fetched: offset <= c.fetched, ack: c.ack})
+				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset,
+					fetched: offset <= c.fetched, ack: c.ack})
 			}
 			continue
 		}
@@ -255,8 +256,8 @@ func (w *world) passAll(c *commit, accepted bool) {
 	for _, open := range c.open {
 		r := w.records.at(int(open.number))
 		w.pass(open.number, r, pass{
-			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named, ack: c.ack,
-			place: place{c.partition.topic, c.partition.place.partition, open.offset},
+			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named,
+			ack: c.ack, place: place{c.partition.topic, c.partition.place.partition, open.offset},
 		})
 	}
 }

@@ -113,14 +113,17 @@ func (s *storm) judge(w *world) (sighting, bool) {
 	}
 	first, last := left[0], left[len(left)-1]
 	from := first.at
-	if i := slices.IndexFunc(left, func(one rebalance) bool { return one.partition == last.partition && one.topic == last.topic }); i >= 0 {
+	if i := slices.IndexFunc(left, func(one rebalance) bool {
+		return one.partition == last.partition && one.topic == last.topic
+	}); i >= 0 {
 		first = left[i] // the story is told of one partition
 	}
 	return sighting{
 		record: none, topic: last.topic, partition: last.partition, offset: none, from: from, to: last.at,
 		marks: []moment{{first.kind, first.at}, {last.kind, last.at}},
 		say: func() string {
-			return fmt.Sprintf("the group rebalanced %d times within %s although no instance started or ended, no fault was in force and nothing stood still",
+			return fmt.Sprintf("the group rebalanced %d times within %s although no instance started or ended, no fault was "+
+				"in force and nothing stood still",
 				len(left), units.Text(last.at-from))
 		},
 	}, true

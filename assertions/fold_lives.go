@@ -7,7 +7,8 @@ package assertions
 // seen; what comes of it, such as a partition that another process takes over, is judged by that (see give). The
 // contract's causes:
 //
-//	on_failure: crash     a record failed for good in the process, and its dead letter was not acknowledged to it; or no dead letter could be written
+//	on_failure: crash     a record failed for good in the process, and its dead letter was not acknowledged to it; or no
+//	                      dead letter could be written
 //	on_exhausted: exit    a record failed for good in it
 //	on_error: exit        any, with a code above 0
 //
@@ -84,8 +85,8 @@ func (w *world) follow(e *history.Event) {
 		return
 	}
 	switch e.Kind {
-	case history.KindStall, history.KindFaultEffect, history.KindFetching, history.KindSubjectLog, history.KindSubjectHealth, history.KindUnreadable,
-		history.KindSample:
+	case history.KindStall, history.KindFaultEffect, history.KindFetching, history.KindSubjectLog,
+		history.KindSubjectHealth, history.KindUnreadable, history.KindSample:
 		return
 	}
 	l := w.life(holder{e.Instance, e.Run})
@@ -125,8 +126,8 @@ func (w *world) life(by holder) *life {
 			return l // one that is over, of which something is told late
 		}
 	}
-	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never, failing: map[int32]bool{},
-		refused: map[int32]refusal{}, refusal: none}
+	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never,
+		failing: map[int32]bool{}, refused: map[int32]refusal{}, refusal: none}
 	w.living[by.instance] = l
 	w.lives = append(w.lives, l)
 	return l
@@ -289,7 +290,8 @@ func (w *world) endedItself(by holder) bool {
 func (w *world) endLives(at time.Duration) {
 	for _, l := range w.lives {
 		w.leaveRefusals(l, at)
-		if one := w.instances[l.by.instance]; !l.ended && l.asked == never && l.killed == never && l.left != never && one != nil && one.alive {
+		if one := w.instances[l.by.instance]; !l.ended && l.asked == never && l.killed == never &&
+			l.left != never && one != nil && one.alive {
 			l.out, l.quiet = at, max(l.left, l.active)
 		}
 	}

@@ -11,7 +11,8 @@ func (w *world) ownStore() bool { return w.header.Store != nil && w.header.Store
 // whether it did. They call the downstream from wherever the subject does, so that nothing tells their attempts from
 // the consumer's:
 //
-//	the consumer fails with a record ─ asks for its dead letter ─▶ the router takes it ─▶ a worker tries it, as often and as soon as the store's rules say
+//	the consumer fails with a record ─ asks for its dead letter ─▶ the router takes it ─▶ a worker tries it, as often and
+//	    as soon as the store's rules say
 //
 // From the request on an attempt may therefore be a worker's, whether or not an answer to the request was seen; without
 // a dead-letter topic, from the outcome on with which the consumer gave the record up. Such attempts are held against

@@ -276,8 +276,8 @@ func (w *world) straggle(r *record, a attempt) {
 
 func (w *world) formerOf(number int32, r *record) former {
 	f := former{
-		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart, end: r.lastEnd, outcome: r.outcome,
-		by: r.held, delivery: r.delivery,
+		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart, end: r.lastEnd,
+		outcome: r.outcome, by: r.held, delivery: r.delivery,
 	}
 	if r.outcome == history.OutcomeRateLimited {
 		f.told = w.told[number]
@@ -353,7 +353,8 @@ func (w *world) ends(a *attempt) bool {
 	case a.gone:
 		return false
 	default:
-		return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters || givesUp && (class == classPermanent || class == classLogical)
+		return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters ||
+			givesUp && (class == classPermanent || class == classLogical)
 	}
 }
 
@@ -385,7 +386,8 @@ func (w *world) auditRecord(e *history.Event) {
 		return
 	}
 	at := place{e.Topic, e.Partition, e.Offset}
-	if w.role(e.Topic) == history.RoleInput && (at == (place{r.topic, r.partition, r.offset}) || w.foundOriginal(e.Record, r, at)) {
+	if w.role(e.Topic) == history.RoleInput && (at == (place{r.topic, r.partition, r.offset}) ||
+		w.foundOriginal(e.Record, r, at)) {
 		if r.offset < 0 {
 			r.topic, r.partition, r.offset = at.topic, at.partition, at.offset
 			w.learn(at, e.Record, r)

@@ -2,7 +2,8 @@ package assertions
 
 // The fold, part: what processes do after a dead letter was refused to them. Contracts tell three answers apart:
 //
-//	on_failure: halt     the process stays, and commits nothing past the record; whether it tries on meanwhile is its own affair
+//	on_failure: halt     the process stays, and commits nothing past the record; whether it tries on meanwhile is its own
+//	                     affair
 //	on_failure: retry    it stays, too, and tries on
 //	on_failure: crash    it ends with a code above 0, and is started again
 //
@@ -95,7 +96,8 @@ func (w *world) lies(number int32, r *record) place {
 func (w *world) endIdle(l *life, at time.Duration) {
 	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.longestWait() {
 		number, since := l.firstRefused()
-		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: l.idle, to: at, refused: since.last, code: since.code})
+		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: l.idle, to: at, refused: since.last,
+			code: since.code})
 	}
 	l.idle = at
 }
@@ -117,7 +119,8 @@ func (w *world) settleRefusal(l *life, number int32, at time.Duration) {
 	one := l.refused[number]
 	limit := refusedLong + w.longestWait() + w.contract.StopGrace
 	if w.contract.OnFailure == history.OnFailureCrash && one.first != never && at-one.first > limit {
-		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: one.first, to: at, refused: one.first, code: one.code, crashes: true})
+		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: one.first, to: at, refused: one.first,
+			code: one.code, crashes: true})
 	}
 	delete(l.refused, number)
 }
@@ -146,7 +149,8 @@ func (w *world) exitRefused(l *life, e *history.Event) {
 	if number != none && !asked {
 		l.refusal, l.over = number, one
 		if w.contract.OnFailure == history.OnFailureCrash && one.first != never && e.Code == 0 {
-			w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: one.first, to: e.Time, refused: one.first, code: one.code, ended: true, crashes: true})
+			w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: one.first, to: e.Time, refused: one.first,
+				code: one.code, ended: true, crashes: true})
 			delete(l.refused, number)
 		}
 	}
@@ -167,7 +171,8 @@ func (c *halt) judgeUnkept(u *unkept) {
 		c.remark("stall after a refusal")
 		return
 	}
-	name, did := "stopped-trying", fmt.Sprintf("did nothing for %s, neither an attempt nor a write", units.Text(u.to-u.from))
+	name, did := "stopped-trying", fmt.Sprintf("did nothing for %s, neither an attempt nor a write",
+		units.Text(u.to-u.from))
 	if u.crashes {
 		name, did = "did-not-crash", fmt.Sprintf("still ran %s later", units.Text(u.to-u.from))
 	}
@@ -175,7 +180,8 @@ func (c *halt) judgeUnkept(u *unkept) {
 		did = fmt.Sprintf("ended %s later as if all were well (exit code 0)", units.Text(u.to-u.from))
 	}
 	s := c.w.about(u.number, 0, u.to, func() string {
-		return fmt.Sprintf("a dead letter was refused to instance %d with %s. Its contract promises on_failure: %s, but it %s", u.by.instance,
+		return fmt.Sprintf(
+			"a dead letter was refused to instance %d with %s. Its contract promises on_failure: %s, but it %s", u.by.instance,
 			errorName(u.code), c.w.contract.OnFailure, did)
 	}, moment{history.KindProduceResponse, u.refused})
 	if u.ended {

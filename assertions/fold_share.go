@@ -241,5 +241,6 @@ const lastDelivery = 5
 // broker counts them: a delivery that came to no attempt, as its member was stopped, counts too. In its last delivery a
 // record may be dead-lettered at any time: it would be lost.
 func (w *world) enough(one *write) bool {
-	return one.deliveries >= lastDelivery || w.contract.Counter == history.CounterDelivery && one.deliveries >= w.contract.MaxAttempts
+	return one.deliveries >= lastDelivery ||
+		w.contract.Counter == history.CounterDelivery && one.deliveries >= w.contract.MaxAttempts
 }

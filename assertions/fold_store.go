@@ -102,7 +102,9 @@ type routerCommit struct {
 func newStoreWorld() *storeWorld {
 	return &storeWorld{
 		entries: map[int64]*storeEntry{}, processes: map[int16]*storeProcess{}, attempts: map[int32][]storeAttempt{},
-		tries: map[int64]struct{}{}, healed: map[int32]struct{}{}, republished: map[int32][]republish{}, probes: map[int16][]probeAnswer{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never, until: never,
+		tries: map[int64]struct{}{}, healed: map[int32]struct{}{}, republished: map[int32][]republish{},
+		probes: map[int16][]probeAnswer{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never,
+		until: never,
 	}
 }
 
@@ -148,7 +150,8 @@ func (w *world) serve(e *history.Event) {
 		one.still = append(one.still, span{from: e.Time - lasted - sampling, to: e.Time, lasted: lasted})
 	case history.KindAttemptStart:
 		s.open[e.Op] = len(s.attempts[e.Record])
-		s.attempts[e.Record] = append(s.attempts[e.Record], storeAttempt{by: holder{e.Instance, e.Run}, from: e.Time, to: endless})
+		s.attempts[e.Record] = append(s.attempts[e.Record], storeAttempt{by: holder{e.Instance, e.Run}, from: e.Time,
+			to: endless})
 	case history.KindAttemptEnd:
 		if at, known := s.open[e.Op]; known && at < len(s.attempts[e.Record]) {
 			one := &s.attempts[e.Record][at]
@@ -203,7 +206,8 @@ func (s *storeWorld) change(e *history.Event) {
 		return
 	}
 	one.changes = append(one.changes, storeChange{
-		StoreChange: said, seen: e.Time, made: timeOr(e.Aux), by: e.Instance, retries: e.N, version: e.Sequence, polled: polled,
+		StoreChange: said, seen: e.Time, made: timeOr(e.Aux), by: e.Instance, retries: e.N, version: e.Sequence,
+		polled: polled,
 	})
 }
 
@@ -266,7 +270,8 @@ func (p *storeProcess) diedBetween(from, to time.Duration) (at time.Duration, di
 
 func (s *storeWorld) askRepublish(e *history.Event) {
 	s.open[e.Op] = len(s.republished[e.Record])
-	s.republished[e.Record] = append(s.republished[e.Record], republish{by: holder{e.Instance, e.Run}, topic: e.Topic, at: e.Time, answered: endless})
+	s.republished[e.Record] = append(s.republished[e.Record], republish{by: holder{e.Instance, e.Run}, topic: e.Topic,
+		at: e.Time, answered: endless})
 }
 
 func (s *storeWorld) answerRepublish(e *history.Event) {

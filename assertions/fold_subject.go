@@ -63,7 +63,9 @@ func (w *world) handingOver(instance int16, from, to time.Duration) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(w.handovers, func(h handover) bool { return h.instance == instance && h.from <= to && h.to >= from })
+	return slices.ContainsFunc(w.handovers, func(h handover) bool {
+		return h.instance == instance && h.from <= to && h.to >= from
+	})
 }
 
 // fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that

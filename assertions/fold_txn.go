@@ -12,10 +12,11 @@ package assertions
 // is passed on.
 //
 //	commit refused      nothing took effect; the client asks again, or aborts
-//	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or not,
-//	                    and later commits may rely on them until their records are tried again
+//	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or
+//	                    not, and later commits may rely on them until their records are tried again
 //	abort               as soon as it is asked for, unless a commit was asked for before and is still unanswered
-//	new epoch           of the same producer id (InitProducerId fences the one before): what the one before had open is aborted
+//	new epoch           of the same producer id (InitProducerId fences the one before): what the one before had open is
+//	                    aborted
 //	no end              the coordinator aborts it in time
 //
 // An abort takes the writes and the commits back and hands everything since the last commit out again, so it justifies

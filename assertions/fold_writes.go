@@ -401,8 +401,8 @@ func (w *world) auditCopy(e *history.Event, r *record, at place) {
 		w.copied(e.Record, r, copied{at, r.born, false})
 	}
 	w.copiesOf(e.Record).audited = append(w.copiesOf(e.Record).audited, auditedCopy{
-		place: at, keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash, failures: e.Flags.Has(history.FailureHeaders),
-		time: e.Time,
+		place: at, keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
+		failures: e.Flags.Has(history.FailureHeaders), time: e.Time,
 	})
 }
 
@@ -429,7 +429,8 @@ func (w *world) find(e *history.Event) {
 	one := letter{
 		place: place{e.Topic, e.Partition, e.Offset}, number: e.Record, audit: w.audits[e.Topic], at: e.Time,
 		keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
-		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim, service: e.Text, repeated: e.Flags.Has(history.Repeated),
+		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim, service: e.Text,
+		repeated: e.Flags.Has(history.Repeated),
 	}
 	if w.record(e.Record) == nil {
 		one.number = none
@@ -484,7 +485,8 @@ func (w *world) askReplay(e *history.Event) {
 		r.excuses = bump(r.excuses)
 	}
 	r.born = e.Time
-	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op, byStore: history.OfStore(e.Instance)})
+	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op,
+		byStore: history.OfStore(e.Instance)})
 	one := write{
 		op: e.Op, record: e.Record, by: holder{instance: history.Replayer}, topic: e.Topic, at: e.Time, life: r.lives,
 		order: int32(len(w.replays) - 1),

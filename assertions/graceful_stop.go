@@ -6,9 +6,11 @@ package assertions
 // stop-timeout. The signal is noted before it is sent, the end when the whole process group is gone. The harness ends
 // with KILL what outlasts its grace, so a late end shows in two ways:
 //
-//	TERM ──────── grace ────────▶ exit          it ended by itself, too late: by more than the exit's observation is late, and by more than was stalled
-//	TERM ──────── grace ────────▶ KILL, exit    it was there when its grace was over; how much longer it needed is not known, so stalls excuse
-//	                                            it as soon as they are more than a stop must keep in reserve
+//	TERM ──────── grace ────────▶ exit          it ended by itself, too late: by more than the exit's observation is
+//	                                            late, and by more than was stalled
+//	TERM ──────── grace ────────▶ KILL, exit    it was there when its grace was over; how much longer it needed is not
+//	                                            known, so stalls excuse it as soon as they are more than a stop must keep
+//	                                            in reserve
 //
 // A process that was frozen by STOP in between can't be blamed, nor one that something else killed before its grace was
 // over. Faults are no excuse: to stop in time while the dead-letter topic is silent is what the grace is promised for.
@@ -87,7 +89,8 @@ func (c *gracefulStop) stopOf(by holder) *stop {
 func (c *gracefulStop) judgeLetter(one *write) {
 	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
 	b := &one.before
-	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit || c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
+	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit ||
+		c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
 	// The write is the world's buffer, which the next write takes: what is said at the end is kept here.
@@ -96,7 +99,8 @@ func (c *gracefulStop) judgeLetter(one *write) {
 		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
 		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, one.mark()},
 		say: func() string {
-			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit, units.Text(at-asked), instance)
+			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit,
+				units.Text(at-asked), instance)
 		},
 	})
 }
@@ -178,9 +182,11 @@ func (c *gracefulStop) sawLate(s *stop, ran time.Duration) {
 		marks: []moment{{history.KindInstanceSignal, s.asked}, end},
 		say: func() string {
 			if killed {
-				return fmt.Sprintf("instance %d had not ended %s after TERM, and was killed; its grace is %s", by.instance, units.Text(ran), units.Text(c.w.contract.StopGrace))
+				return fmt.Sprintf("instance %d had not ended %s after TERM, and was killed; its grace is %s", by.instance,
+					units.Text(ran), units.Text(c.w.contract.StopGrace))
 			}
-			return fmt.Sprintf("instance %d ended %s after TERM; its grace is %s", by.instance, units.Text(ran), units.Text(c.w.contract.StopGrace))
+			return fmt.Sprintf("instance %d ended %s after TERM; its grace is %s", by.instance, units.Text(ran),
+				units.Text(c.w.contract.StopGrace))
 		},
 	})
 }
@@ -212,7 +218,8 @@ func (c *gracefulStop) judgeLosses() {
 		}
 		asked, at := s.asked, one.at
 		c.saw("lost", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("it was still to be retried when %s by instance %d, %s after that was told to stop; nobody finished it",
+			return fmt.Sprintf(
+				"it was still to be retried when %s by instance %d, %s after that was told to stop; nobody finished it",
 				one.deed(), s.by.instance, units.Text(at-asked))
 		}, moment{history.KindInstanceSignal, asked}, moment{history.KindCommitRequest, at}))
 	}
@@ -222,10 +229,12 @@ func (c *gracefulStop) judgeLosses() {
 // any more.
 func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*letter) bool {
 	limit := c.w.contract.MaxAttempts
-	waiting := r.held == one.by && r.has(markEnded) && c.w.classes[r.outcome] == classRetryable && (limit == 0 || int(r.inSeries) < limit)
+	waiting := r.held == one.by && r.has(markEnded) && c.w.classes[r.outcome] == classRetryable &&
+		(limit == 0 || int(r.inSeries) < limit)
 	at := c.w.position(number, r)
 	p := c.w.partition(at.topic, at.partition)
-	if !waiting || r.letterAsked >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) || !c.w.unfinished(number, r, at, letters) {
+	if !waiting || r.letterAsked >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) ||
+		!c.w.unfinished(number, r, at, letters) {
 		return false
 	}
 	return c.w.standsStill() || c.w.allExited(p.auditedAt)
@@ -243,16 +252,16 @@ func (w *world) unjudged(r *report, why string) Result {
 func aboutGracefulStop() Explanation {
 	return Explanation{
 		Promise: "An instance that is told to stop ends within its grace period and leaves unfinished records to others.",
-		Rule: "An instance ends within its grace period after TERM. After TERM it neither commits past a record that it still had to " +
-			"retry nor dead-letters one that had attempts left.",
-		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls and STOP signals " +
-			"excuse a late end, faults do not",
+		Rule: "An instance ends within its grace period after TERM. After TERM it neither commits past a record that it " +
+			"still had to retry nor dead-letters one that had attempts left.",
+		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls " +
+			"and STOP signals excuse a late end, faults do not",
 		Example: []string{
-			"attempts.max is 3, the grace is 5s", "4.000 s  attempt 1 of record 12 is answered transient", "4.050 s  instance 0 gets TERM",
-			"4.060 s  instance 0 writes record 12 to the dead-letter topic",
+			"attempts.max is 3, the grace is 5s", "4.000 s  attempt 1 of record 12 is answered transient",
+			"4.050 s  instance 0 gets TERM", "4.060 s  instance 0 writes record 12 to the dead-letter topic",
 		},
-		Cause: "The shutdown hook flushes everything in memory, as commits or as dead letters. Shutdown waits for a retry timer, or for a producer " +
-			"without a timeout. The thread that sleeps through a backoff is never interrupted.",
+		Cause: "The shutdown hook flushes everything in memory, as commits or as dead letters. Shutdown waits for a retry " +
+			"timer, or for a producer without a timeout. The thread that sleeps through a backoff is never interrupted.",
 		Scenario: "an instance that gets TERM (consumer-rolling-restart)",
 		Anomalies: []AnomalyNote{
 			{"stop-timeout", "an instance was still running when its grace period was over"},

@@ -51,7 +51,8 @@ func judgeGraph(source history.Source) (*Verdict, *measure.Measurements, error) 
 			w := worlds[ref.node]
 			return w.disruptions(ref.number, w.record(ref.number))
 		}))
-		if err := walk.w.tellStories(ordered{source}, &Verdict{Invariants: []Result{whole}}); err != nil && entry.broken == nil {
+		if err := walk.w.tellStories(ordered{source}, &Verdict{Invariants: []Result{whole}}); err != nil &&
+			entry.broken == nil {
 			return nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
 		}
 		verdict.Invariants = append([]Result{whole}, verdict.Invariants...)
@@ -73,7 +74,8 @@ func soundGraph(h *history.Header) error {
 		}
 	}
 	if !sound {
-		return fmt.Errorf("judging the history of run %q: the graph in its header refers to nodes or topics that it does not have", h.RunID)
+		return fmt.Errorf(
+			"judging the history of run %q: the graph in its header refers to nodes or topics that it does not have", h.RunID)
 	}
 	return nil
 }

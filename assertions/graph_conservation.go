@@ -32,7 +32,8 @@ func (g *graphWalk) name(node int) string { return g.graph.Nodes[node].Name }
 func (g *graphWalk) sight(ref copyRef, to time.Duration, say func() string, marks ...moment) sighting {
 	one := &g.copies[ref.node][ref.number]
 	return sighting{
-		record: one.document, topic: one.topic, partition: one.partition, offset: one.offset, from: one.sent, to: to, say: say, marks: marks,
+		record: one.document, topic: one.topic, partition: one.partition, offset: one.offset, from: one.sent, to: to,
+		say: say, marks: marks,
 	}
 }
 
@@ -53,7 +54,8 @@ func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
 			g.w.topicName(g.graph.Next(ref.node, g.ids.Token(document))), to))
 	}
 	if !letter && !g.processed(ref.node, document) {
-		say("forwarded-unprocessed", fmt.Sprintf("node %s passed it on to %s before its module had processed it", node.Name, to))
+		say("forwarded-unprocessed", fmt.Sprintf("node %s passed it on to %s before its module had processed it",
+			node.Name, to))
 	}
 }
 
@@ -76,11 +78,13 @@ func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 		g.remark("not known how often it was replayed")
 	case times >= most && e.Topic == node.DLQ:
 		g.saw("quarantine-missed", g.sight(ref, e.Time, func() string {
-			return fmt.Sprintf("it was replayed %d times, failed at node %s again, and was dead-lettered instead of quarantined", times, node.Name)
+			return fmt.Sprintf("it was replayed %d times, failed at node %s again, and was dead-lettered instead of quarantined",
+				times, node.Name)
 		}, moment{e.Kind, e.Time}))
 	case times < most && e.Topic == node.Quarantine:
 		g.saw("quarantined-early", g.sight(ref, e.Time, func() string {
-			return fmt.Sprintf("it was replayed %d times, and node %s quarantined it: that is for what was replayed %d times", times, node.Name, most)
+			return fmt.Sprintf("it was replayed %d times, and node %s quarantined it: that is for what was replayed %d times",
+				times, node.Name, most)
 		}, moment{e.Kind, e.Time}))
 	}
 }
@@ -109,7 +113,8 @@ func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
 		return
 	}
 	g.saw("commit-before-forward", g.sight(ref, asked, func() string {
-		return fmt.Sprintf("node %s committed past it, and had no acknowledgement that the next topic has it", g.name(ref.node))
+		return fmt.Sprintf("node %s committed past it, and had no acknowledgement that the next topic has it",
+			g.name(ref.node))
 	}, moment{history.KindCommitRequest, asked}))
 }
 
@@ -172,7 +177,9 @@ func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyR
 	if letters > 0 && (both || !twice) {
 		anomaly, what = "dual-exit", "both passed it on and dead-lettered it, %d writes in all, and %d can be explained"
 	}
-	g.saw(anomaly, g.sight(ref, latest, func() string { return fmt.Sprintf("node %s "+what, g.name(node), stored, allowed) },
+	g.saw(anomaly, g.sight(ref, latest, func() string {
+		return fmt.Sprintf("node %s "+what, g.name(node), stored, allowed)
+	},
 		moment{history.KindProduceRequest, latest}))
 }
 
@@ -200,7 +207,8 @@ func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 		for _, out := range one.exits {
 			if out.stored && g.audited[out.topic] && g.present[out.topic][document] == 0 {
 				g.saw("lost-in-graph", g.sight(copyRef{node, number}, out.at, func() string {
-					return fmt.Sprintf("node %s had the acknowledgement that it is in %s, and it is not there", g.name(node), g.w.topicName(out.topic))
+					return fmt.Sprintf("node %s had the acknowledgement that it is in %s, and it is not there", g.name(node),
+						g.w.topicName(out.topic))
 				}, moment{history.KindProduceRequest, out.at}))
 			}
 			if out.stored || g.present[out.topic][document] > 0 {
@@ -219,23 +227,29 @@ func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 	}
 	at := max(g.copies[node][ref.number].covered, 0)
 	g.saw("lost-in-graph", g.sight(ref, endless, func() string {
-		return fmt.Sprintf("node %s committed past it, and it is neither in the next topic nor among the node's dead letters", g.name(node))
+		return fmt.Sprintf("node %s committed past it, and it is neither in the next topic nor among the node's dead letters",
+			g.name(node))
 	}, moment{history.KindCommitRequest, at}))
 }
 
 func aboutGraphConservation() Explanation {
 	return Explanation{
-		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, and takes the path that its id determines.",
-		Rule: "Each copy of a document in a node's input has one exit: it is forwarded along the edge that its id selects, dead-lettered to the node's own " +
-			"topic, or quarantined there once it was replayed as often as the graph allows. Disruptions justify further exits, as they justify duplicates, and " +
-			"so do writes that had to be repeated; a copy made by a disruption or a replay has an exit of its own. The commit that covers a processed copy " +
-			"comes after its exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
-		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, and audits of all topics and committed offsets",
+		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or " +
+			"quarantine, and takes the path that its id determines.",
+		Rule: "Each copy of a document in a node's input has one exit: it is forwarded along the edge that its id selects, " +
+			"dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the graph allows. " +
+			"Disruptions justify further exits, as they justify duplicates, and so do writes that had to be repeated; a copy " +
+			"made by a disruption or a replay has an exit of its own. The commit that covers a processed copy comes after its " +
+			"exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
+		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, and " +
+			"audits of all topics and committed offsets",
 		Example: []string{
-			"2.000 s  node parse: the module answers, success", "2.010 s  node parse commits past the document", "2.030 s  the write into the next input is acknowledged",
+			"2.000 s  node parse: the module answers, success", "2.010 s  node parse commits past the document",
+			"2.030 s  the write into the next input is acknowledged",
 		},
-		Cause: "The write to the next topic is not awaited before the commit. A failed document is both forwarded and dead-lettered. Topic names are built " +
-			"from the wrong node. The edge is selected by something that changes between two attempts.",
+		Cause: "The write to the next topic is not awaited before the commit. A failed document is both forwarded and " +
+			"dead-lettered. Topic names are built from the wrong node. The edge is selected by something that changes between " +
+			"two attempts.",
 		Anomalies: []AnomalyNote{
 			{"lost-in-graph", "a node committed past the document, and it is neither in the next topic nor dead-lettered"},
 			{"commit-before-forward", "the commit came before the next topic acknowledged the document"},

@@ -78,9 +78,11 @@ type foundCopy struct {
 
 func newGraphIndex(header *history.Header) *graphIndex {
 	x := &graphIndex{
-		header: header, graph: header.Graph, documents: make([]history.Event, header.Records), copies: make([][]docCopy, len(header.Graph.Nodes)),
-		at: map[place]copyRef{}, byWrite: map[writeKey]copyRef{}, entry: map[int32]place{}, found: map[place]*foundCopy{},
-		asked: map[writeKey]*history.Event{}, same: map[writeID]place{}, tries: map[writeID][]writeKey{}, lost: map[writeKey]*history.Event{},
+		header: header, graph: header.Graph, documents: make([]history.Event, header.Records),
+		copies: make([][]docCopy, len(header.Graph.Nodes)),
+		at:     map[place]copyRef{}, byWrite: map[writeKey]copyRef{}, entry: map[int32]place{}, found: map[place]*foundCopy{},
+		asked: map[writeKey]*history.Event{}, same: map[writeID]place{}, tries: map[writeID][]writeKey{},
+		lost:    map[writeKey]*history.Event{},
 		offsets: map[placeOf][]int64{}, letterAt: map[writeKey]place{}, claims: map[place]place{},
 	}
 	for range header.Graph.Nodes {
@@ -129,7 +131,8 @@ func (x *graphIndex) take(e *history.Event) error {
 
 // idOf is the write that the event asks for, and whether its producer numbers its writes.
 func idOf(e *history.Event) (id writeID, numbered bool) {
-	return writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID}, e.ProducerID >= 0 && e.Sequence >= 0
+	return writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID},
+		e.ProducerID >= 0 && e.Sequence >= 0
 }
 
 // stored notes where a write is; a repeat of it may be answered without an offset, and what was asked for first without
@@ -208,11 +211,13 @@ func (x *graphIndex) finish() {
 		places = append(places, at)
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(x.found[a].sent, x.found[b].sent), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+		return cmp.Or(cmp.Compare(x.found[a].sent, x.found[b].sent), cmp.Compare(a.partition, b.partition),
+			cmp.Compare(a.offset, b.offset))
 	})
 	for _, at := range places {
 		one := x.found[at]
-		ref := x.put(x.graph.Reader(at.topic), docCopy{document: one.document, place: at, sent: one.sent, stored: one.stored, reprocessed: none})
+		ref := x.put(x.graph.Reader(at.topic), docCopy{document: one.document, place: at, sent: one.sent, stored: one.stored,
+			reprocessed: none})
 		for _, key := range one.writes {
 			x.byWrite[key] = ref
 		}

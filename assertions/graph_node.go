@@ -44,7 +44,8 @@ func (n nodeHistory) Sealed() bool { return sealed(n.Source) }
 
 // Each implements history.Source.
 func (n nodeHistory) Each(fn func(*history.Event) error) error {
-	t := nodeTeller{nodeHistory: n, fn: fn, attempts: map[int64]copyRef{}, counts: map[int32]int32{}, sent: map[int32]bool{}}
+	t := nodeTeller{nodeHistory: n, fn: fn, attempts: map[int64]copyRef{}, counts: map[int32]int32{},
+		sent: map[int32]bool{}}
 	return n.Source.Each(t.take)
 }
 
@@ -142,8 +143,10 @@ func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
 	one := &t.walk.copies[t.node][ref.number]
 	original := &t.walk.documents[one.document]
 	send := history.New(history.KindSend, e.Time)
-	send.Record, send.Topic, send.Partition, send.Aux, send.N, send.Flags = ref.number, e.Topic, one.partition, int64(e.Time), original.N, original.Flags
-	send.KeyHash, send.ValueHash, send.HeadersHash, send.HeaderCount = e.KeyHash, e.ValueHash, original.HeadersHash, original.HeaderCount
+	send.Record, send.Topic, send.Partition, send.Aux, send.N, send.Flags = ref.number, e.Topic, one.partition,
+		int64(e.Time), original.N, original.Flags
+	send.KeyHash, send.ValueHash, send.HeadersHash, send.HeaderCount = e.KeyHash, e.ValueHash, original.HeadersHash,
+		original.HeaderCount
 	if one.keyless {
 		send.N = history.None
 	}

@@ -67,9 +67,10 @@ type placeOf struct {
 func newGraphWalk(x *graphIndex, w *world) *graphWalk {
 	g := &graphWalk{
 		graphIndex: x, report: newReport(w, graphConservation, "copies of documents"), ids: history.NewIDs(x.header.RunID),
-		exits: map[writeKey]*exit{}, latest: map[theirs]copyRef{}, attempt: map[int64]copyRef{}, letters: map[place]copyRef{}, byLetter: map[writeKey]copyRef{},
-		commits: map[commitKey]time.Duration{}, settled: map[placeOf]int{}, audited: map[int16]bool{}, present: map[int16]map[int32]int{},
-		ended: map[placeOf]int64{}, replays: newReplays(),
+		exits: map[writeKey]*exit{}, latest: map[theirs]copyRef{}, attempt: map[int64]copyRef{}, letters: map[place]copyRef{},
+		byLetter: map[writeKey]copyRef{},
+		commits:  map[commitKey]time.Duration{}, settled: map[placeOf]int{}, audited: map[int16]bool{},
+		present: map[int16]map[int32]int{}, ended: map[placeOf]int64{}, replays: newReplays(),
 	}
 	return g
 }
@@ -125,9 +126,11 @@ func (g *graphWalk) attempted(e *history.Event) {
 	}
 	delete(g.attempt, e.Op)
 	if known {
-		g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref // of two that run side by side, a write follows the one that has ended
+		// of two that run side by side, a write follows the one that has ended
+		g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref
 	}
-	if !known || e.Flags.Has(history.ClientGone) || g.class(node, e.Outcome) != classSuccess && g.class(node, e.Outcome) != classLogical {
+	if !known || e.Flags.Has(history.ClientGone) ||
+		g.class(node, e.Outcome) != classSuccess && g.class(node, e.Outcome) != classLogical {
 		return
 	}
 	if one := &g.copies[ref.node][ref.number]; one.done == never {

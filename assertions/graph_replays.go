@@ -74,7 +74,9 @@ func (g *graphWalk) replayed(e *history.Event) {
 		return
 	}
 	id := writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID}
-	if at := slices.IndexFunc(chosen.writes, func(x *exit) bool { return x.writeID == id && id.producer >= 0 && id.sequence >= 0 }); at >= 0 {
+	if at := slices.IndexFunc(chosen.writes, func(x *exit) bool {
+		return x.writeID == id && id.producer >= 0 && id.sequence >= 0
+	}); at >= 0 {
 		chosen.writes[at].doubtful = true
 		g.replays.open[key] = chosen.writes[at]
 		return

@@ -8,8 +8,8 @@ package assertions
 // when its client must have handed the failure up:
 //
 //	answer                                     client                                    silence counts after
-//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once                   3 s, or twice all the waits of a series
-//	may pass (NOT_ENOUGH_REPLICAS), or none    tries again by itself, perhaps silently   the contract's dlq.surfaced_within, else 5 min
+//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once    3 s, or twice all the waits of a series
+//	may pass (NOT_ENOUGH_REPLICAS), or none    tries again by itself      the contract's dlq.surfaced_within, or 5 min
 //
 // Five minutes are librdkafka's message.timeout.ms, the longest delivery timeout that clients have by default (Java: 2
 // min). Both times run for one process, from its first failed write in the window to the last sign that it still tries:
@@ -159,8 +159,8 @@ func (c *halt) fail(one *write, e *history.Event) {
 // and it is not about the producer's own state, which clients repair by themselves.
 func final(code int16) bool {
 	switch code {
-	case kerr.OutOfOrderSequenceNumber.Code, kerr.DuplicateSequenceNumber.Code, kerr.InvalidProducerEpoch.Code, kerr.UnknownProducerID.Code,
-		kerr.ProducerFenced.Code, kerr.InvalidProducerIDMapping.Code:
+	case kerr.OutOfOrderSequenceNumber.Code, kerr.DuplicateSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
+		kerr.UnknownProducerID.Code, kerr.ProducerFenced.Code, kerr.InvalidProducerIDMapping.Code:
 		return false
 	}
 	known := kerr.TypedErrorForCode(code)
@@ -204,8 +204,9 @@ func (c *halt) finish() Result {
 		return c.done(Inconclusive, "the plan breaks dead-letter writes, but no dead letter was due meanwhile")
 	}
 	if c.untold > 0 {
-		return c.done(Inconclusive, "dead letters were refused for long, and whether the subject reported it can't be told: no line of its log states "+
-			"a level in a form that dlqbench knows. Write levels in one of the forms that docs/subjects.md lists, or name the URL of its health (contract.health)")
+		return c.done(Inconclusive, "dead letters were refused for long, and whether the subject reported it can't be "+
+			"told: no line of its log states a level in a form that dlqbench knows. Write levels in one of the forms that "+
+			"docs/subjects.md lists, or name the URL of its health (contract.health)")
 	}
 	return c.judgedOrNot(NotApplicable, "no dead-letter write failed, and nothing of the plan should have made one fail")
 }
@@ -269,8 +270,8 @@ func (c *halt) judgeSurface(window *outage) {
 	c.saw("failure-not-surfaced", sighting{
 		record: none, topic: none, partition: none, offset: none, from: window.from, to: window.to,
 		say: func() string {
-			return fmt.Sprintf("%d dead-letter writes failed for %s and no instance logged an error or ended with one", window.writes,
-				units.Text(window.to-window.from))
+			return fmt.Sprintf("%d dead-letter writes failed for %s and no instance logged an error or ended with one",
+				window.writes, units.Text(window.to-window.from))
 		},
 	})
 }
@@ -283,7 +284,8 @@ func (c *halt) plannedOutage() bool {
 		if planned.MayMiss && len(c.w.faults[i].effects) == 0 {
 			continue // nothing hangs on it
 		}
-		if stopsDeadLetters(planned) && (planned.Kind == "kafka" || planned.Target == "dlq" || slices.Contains(c.w.header.Expect.Invariants, c.result.Name)) {
+		if stopsDeadLetters(planned) && (planned.Kind == "kafka" || planned.Target == "dlq" ||
+			slices.Contains(c.w.header.Expect.Invariants, c.result.Name)) {
 			return true
 		}
 	}

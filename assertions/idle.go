@@ -46,7 +46,8 @@ func (a *activity) observe(w *world, e *history.Event) {
 			}
 		}
 	case history.KindProduceRequest:
-		letter := e.Instance >= 0 && int(e.Topic) < len(w.header.Topics) && e.Topic >= 0 && w.header.Topics[e.Topic].Role == history.RoleDLQ
+		letter := e.Instance >= 0 && int(e.Topic) < len(w.header.Topics) && e.Topic >= 0 &&
+			w.header.Topics[e.Topic].Role == history.RoleDLQ
 		if letter {
 			a.letters = thinned(a.letters, e.Time)
 		}
@@ -100,7 +101,8 @@ func (w *world) trueCause(f *faultState) string {
 		if none.to != endless {
 			until = "to " + units.Text(none.to)
 		}
-		return fmt.Sprintf("no member owned a partition from %s %s; let the fault begin later, or shorten the session time-out or the start of the consumer",
+		return fmt.Sprintf("no member owned a partition from %s %s; let the fault begin later, or shorten the session "+
+			"time-out or the start of the consumer",
 			units.Text(none.from), until)
 	}
 	switch dlq := strings.Contains(f.planned.Target, "dlq"); {
@@ -113,8 +115,9 @@ func (w *world) trueCause(f *faultState) string {
 		if at <= f.to {
 			continue
 		}
-		return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s; let it begin later, "+
-			"or plan records that end there sooner (permanent)", units.Text(f.to), units.Text(f.from), units.Text(at))
+		return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s; "+
+			"let it begin later, or plan records that end there sooner (permanent)", units.Text(f.to), units.Text(f.from),
+			units.Text(at))
 	}
 	return ""
 }
@@ -140,6 +143,7 @@ func (w *world) busyRetrying(f *faultState) string {
 	if next != endless {
 		until = "to " + units.Text(next)
 	}
-	return fmt.Sprintf("the subject was handed no record from %s %s, as one does that waits for the retries of those it has; plan fewer records that are "+
-		"tried again (transient, exhausted), let the fault begin before them, or shorten the waits", units.Text(last), until)
+	return fmt.Sprintf("the subject was handed no record from %s %s, as one does that waits for the retries of those it "+
+		"has; plan fewer records that are tried again (transient, exhausted), let the fault begin before them, or shorten "+
+		"the waits", units.Text(last), until)
 }

@@ -83,8 +83,9 @@ type isolation struct {
 
 // pace is how records come up for their first attempt in fault-free time.
 type pace struct {
-	count         int64
-	waiting, slow time.Duration // while at least one waited and none was started; and what of it lies in waits that were not short
+	count int64
+	// while at least one waited and none was started; and what of it lies in waits that were not short
+	waiting, slow time.Duration
 }
 
 func (p pace) share() float64 { return 1 - float64(p.slow)/float64(max(p.waiting, 1)) }
@@ -159,7 +160,9 @@ func (f *fetches) add(by holder, one fetched) {
 
 // handed returns when the offset was handed to the process; false if that is not known (any more).
 func (f *fetches) handed(by holder, offset int64) (time.Duration, bool) {
-	i, _ := slices.BinarySearchFunc(f.list, offset, func(one fetched, offset int64) int { return cmp.Compare(one.last, offset) })
+	i, _ := slices.BinarySearchFunc(f.list, offset, func(one fetched, offset int64) int {
+		return cmp.Compare(one.last, offset)
+	})
 	if by != f.by || i == len(f.list) || f.list[i].first > offset {
 		return 0, false
 	}
@@ -212,7 +215,8 @@ func newIsolation(w *world) checker {
 	case w.contract.WireOnly:
 		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
 	case w.contract.Isolation <= 0:
-		return unpromised{notApplicable(name, of, "the contract does not promise that records keep their pace while others back off")}
+		return unpromised{notApplicable(name, of,
+			"the contract does not promise that records keep their pace while others back off")}
 	}
 	c := &isolation{report: newReport(w, name, of), share: w.contract.Isolation, ordered: w.contract.Ordering, calm: never}
 	c.prompt = max(w.contract.Backoff.Wait(1), shortestBackoff) / 2
@@ -397,7 +401,8 @@ func (c *isolation) end(a *attempt) {
 // work notes how long an attempt was under way.
 func (c *isolation) work(a *attempt, p *running) {
 	p.working.add(a.start, a.end)
-	if r := c.w.record(a.number); r.topic >= 0 && int(r.topic) < len(c.working) && int(r.partition) < len(c.working[r.topic]) {
+	if r := c.w.record(a.number); r.topic >= 0 && int(r.topic) < len(c.working) &&
+		int(r.partition) < len(c.working[r.topic]) {
 		c.working[r.topic][r.partition].add(a.start, a.end)
 	}
 }
@@ -565,10 +570,12 @@ func (c *isolation) finish() Result {
 		switch {
 		case n == 0 || went >= c.share:
 		case n < isolationLeast || free.count < isolationLeast:
-			unsure = fmt.Sprintf("too few to compare: %d backoffs with others waiting, %d records in fault-free time; it takes %d of each",
+			unsure = fmt.Sprintf(
+				"too few to compare: %d backoffs with others waiting, %d records in fault-free time; it takes %d of each",
 				n, free.count, isolationLeast)
 		case free.share() < promptLeast:
-			unsure = fmt.Sprintf("records wait as long without any backoff: only %.0f%% of that waiting is over within %s", 100*free.share(), units.Text(c.prompt))
+			unsure = fmt.Sprintf("records wait as long without any backoff: only %.0f%% of that waiting is over within %s",
+				100*free.share(), units.Text(c.prompt))
 		case went < c.share*free.share():
 			c.sawHeldUp(held[question], n, free)
 			return c.done(Pass, "")
@@ -634,8 +641,9 @@ func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
 			if h.question == ofPartition {
 				what = "partition"
 			}
-			return fmt.Sprintf("while it backed off for %s no other record of its %s was started, though one had waited for %s; so in %d of %d backoffs, "+
-				"where otherwise %.0f%% of the waiting is over within %s", units.Text(h.to-h.from), what, units.Text(h.until-h.since), len(held), n, 100*free.share(), units.Text(c.prompt))
+			return fmt.Sprintf("while it backed off for %s no other record of its %s was started, though one had waited for "+
+				"%s; so in %d of %d backoffs, where otherwise %.0f%% of the waiting is over within %s", units.Text(h.to-h.from),
+				what, units.Text(h.until-h.since), len(held), n, 100*free.share(), units.Text(c.prompt))
 		}, moment{history.KindAttemptEnd, h.from}, moment{history.KindAttemptStart, h.to}))
 	}
 }
@@ -643,19 +651,24 @@ func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
 func aboutIsolation() Explanation {
 	return Explanation{
 		Promise: "A record in backoff does not hold up records that need not wait for it.",
-		Rule: "Consider the backoffs during which another record was ready for its first attempt. The share of them in whose middle half such a record " +
-			"started must be at least the promised share of the fault-free pace. The fault-free pace is measured while nothing of the instance is in " +
-			"backoff and no fault is in force: it is the share of all waiting time that lies in waits shorter than half of the first backoff. Both the " +
-			"whole instance and the record's own partition are judged. Records may wait for the order that the contract promises.",
-		Evidence: "the attempts at the downstream stub; at least 16 backoffs with other records waiting and 16 records in fault-free time of the same run, none " +
-			"of them during a fault, a rebalance, a stall, while all workers were busy, or while another attempt was under way",
+		Rule: "Consider the backoffs during which another record was ready for its first attempt. The share of them in " +
+			"whose middle half such a record started must be at least the promised share of the fault-free pace. The " +
+			"fault-free pace is measured while nothing of the instance is in backoff and no fault is in force: it is the " +
+			"share of all waiting time that lies in waits shorter than half of the first backoff. Both the whole instance and " +
+			"the record's own partition are judged. Records may wait for the order that the contract promises.",
+		Evidence: "the attempts at the downstream stub; at least 16 backoffs with other records waiting and 16 records in " +
+			"fault-free time of the same run, none of them during a fault, a rebalance, a stall, while all workers were busy, " +
+			"or while another attempt was under way",
 		Example: []string{
-			"isolation is 50%", "1.000 s  attempt 1 of record 7, key A, is answered transient", "1.010 s  instance 0 fetches record 8, key B",
-			"1.100 s  attempt 2 of record 7 starts, and no other was started in between", "1.110 s  attempt 1 of record 8 starts",
+			"isolation is 50%", "1.000 s  attempt 1 of record 7, key A, is answered transient",
+			"1.010 s  instance 0 fetches record 8, key B",
+			"1.100 s  attempt 2 of record 7 starts, and no other was started in between",
+			"1.110 s  attempt 1 of record 8 starts",
 			"the same in 58 of 60 backoffs, although without backoffs 98% of the waiting time lies in waits shorter than 50ms",
 		},
-		Cause: "The handler sleeps through the backoff in the poll loop, or in the only thread of its partition. The consumer seeks back to a failed " +
-			"record and fetches it before anything else. The thread that processes new records also consumes the retry topic and waits for its delay.",
+		Cause: "The handler sleeps through the backoff in the poll loop, or in the only thread of its partition. The " +
+			"consumer seeks back to a failed record and fetches it before anything else. The thread that processes new " +
+			"records also consumes the retry topic and waits for its delay.",
 		Contract: "isolation: 50%, with your share",
 		Scenario: "records that back off while others wait (hot-key)",
 		Anomalies: []AnomalyNote{

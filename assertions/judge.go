@@ -36,7 +36,8 @@ type judge struct {
 func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	header := source.Header()
 	if header.Records < 0 || header.Format > history.FormatVersion {
-		return nil, nil, fmt.Errorf("judging the history of run %q: its header has format %d and %d records: use the dlqbench that wrote it",
+		return nil, nil, fmt.Errorf(
+			"judging the history of run %q: its header has format %d and %d records: use the dlqbench that wrote it",
 			header.RunID, header.Format, header.Records)
 	}
 	if header.Graph != nil {
@@ -75,7 +76,8 @@ func newJudge(header history.Header) (*judge, error) {
 	j.world = newWorld(&j.header)
 	for _, name := range header.Expect.Invariants {
 		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("judging run %q: its scenario expects %q, which is no invariant that this dlqbench judges: there are %v",
+			return nil, fmt.Errorf(
+				"judging run %q: its scenario expects %q, which is no invariant that this dlqbench judges: there are %v",
 				header.RunID, name, Names())
 		}
 	}

@@ -36,7 +36,8 @@ type Actor struct {
 // rolesInOrder is the order of the lanes: the way a record takes.
 func rolesInOrder() []Role {
 	return []Role{
-		RoleWorkload, Role(history.RoleInput), Role(history.RoleNode), RoleBroker, RoleInstance, RoleOracle, Role(history.RoleRetry), Role(history.RoleDLQ),
+		RoleWorkload, Role(history.RoleInput), Role(history.RoleNode), RoleBroker, RoleInstance, RoleOracle,
+		Role(history.RoleRetry), Role(history.RoleDLQ),
 		Role(history.RoleQuarantine), Role(history.RoleSink), RoleRouter, RoleStore, RoleWorker, RoleKeeper, RoleReplay,
 	}
 }

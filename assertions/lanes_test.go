@@ -23,17 +23,21 @@ func TestWitnessesSayBetweenWhom(t *testing.T) {
 	for _, one := range w.Actors {
 		actors = append(actors, one.Name+"/"+string(one.Role))
 	}
-	if got, want := strings.Join(actors, " "), "workload/workload in/input instance 0/instance oracle/oracle in.dlq/dlq"; got != want {
+	if got, want := strings.Join(actors, " "),
+		"workload/workload in/input instance 0/instance oracle/oracle in.dlq/dlq"; got != want {
 		t.Errorf("the actors are %s, want %s", got, want)
 	}
 	for _, line := range w.Biography {
-		lines = append(lines, fmt.Sprintf("%s>%s %s%s", line.From, line.To, line.Label, map[bool]string{true: "!"}[line.Failed]))
+		lines = append(lines, fmt.Sprintf("%s>%s %s%s", line.From, line.To, line.Label,
+			map[bool]string{true: "!"}[line.Failed]))
 	}
 	want := []string{
-		"workload>in send", "in>workload offset 0", "in>instance 0 fetch 0", "instance 0>oracle attempt 1", "oracle>instance 0 transient!",
-		"instance 0>oracle attempt 2", "oracle>instance 0 transient!", "instance 0>oracle attempt 3", "oracle>instance 0 transient!", "> ",
-		"instance 0>in.dlq produce", "in.dlq>instance 0 NOT_ENOUGH_REPLICAS!", "instance 0> logs an error!", "instance 0>in commit 2", "in>instance 0 ok",
-		"instance 0>in.dlq produce", "in.dlq>instance 0 ok, offset 0",
+		"workload>in send", "in>workload offset 0", "in>instance 0 fetch 0", "instance 0>oracle attempt 1",
+		"oracle>instance 0 transient!",
+		"instance 0>oracle attempt 2", "oracle>instance 0 transient!", "instance 0>oracle attempt 3",
+		"oracle>instance 0 transient!", "> ",
+		"instance 0>in.dlq produce", "in.dlq>instance 0 NOT_ENOUGH_REPLICAS!", "instance 0> logs an error!",
+		"instance 0>in commit 2", "in>instance 0 ok", "instance 0>in.dlq produce", "in.dlq>instance 0 ok, offset 0",
 	}
 	if got := strings.Join(lines, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the events are\n%s\nwant\n%s", got, strings.Join(want, "\n"))
@@ -44,7 +48,8 @@ func TestWitnessesSayBetweenWhom(t *testing.T) {
 			commit = line
 		}
 	}
-	if a.First == nil || a.First.At != commit.Time || a.First.Record != 1 || a.First.Phase != history.PhaseSteady && a.First.Phase != history.PhaseFault {
+	if a.First == nil || a.First.At != commit.Time || a.First.Record != 1 ||
+		a.First.Phase != history.PhaseSteady && a.First.Phase != history.PhaseFault {
 		t.Errorf("first violated at %+v, want with the commit at %v", a.First, commit.Time)
 	}
 }
@@ -63,14 +68,23 @@ func TestWhatNeverCameIsMissingSince(t *testing.T) {
 		since     func(*history.Event) bool // the last such event
 		story     func(*builder)
 	}{
-		"nobody takes it up":             {"no-loss", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) { b.fetch(1).start(1) }},
-		"its partition is not committed": {"liveness", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) { b.fetch(1).start(1) }},
-		"a commit passes it":             {"no-loss", MissingCommitted, history.PhaseSteady, commit, func(b *builder) { b.fails(1, 1).commit(2) }},
-		"a commit passes it, and its answer is not seen": {"no-loss", MissingAudited, history.PhaseAudit, audit, func(b *builder) {
-			b.fails(1, 1).askCommit(0, 2)
-			b.commits[0] = 2
+		"nobody takes it up": {"no-loss", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) {
+			b.fetch(1).start(1)
 		}},
-		"the broker lost it": {"no-loss", MissingAudited, history.PhaseAudit, audit, func(b *builder) { b.success(1).commit(2).lost[1] = true }},
+		"its partition is not committed": {"liveness", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) {
+			b.fetch(1).start(1)
+		}},
+		"a commit passes it": {"no-loss", MissingCommitted, history.PhaseSteady, commit, func(b *builder) {
+			b.fails(1, 1).commit(2)
+		}},
+		"a commit passes it, and its answer is not seen": {"no-loss", MissingAudited, history.PhaseAudit, audit,
+			func(b *builder) {
+				b.fails(1, 1).askCommit(0, 2)
+				b.commits[0] = 2
+			}},
+		"the broker lost it": {"no-loss", MissingAudited, history.PhaseAudit, audit, func(b *builder) {
+			b.success(1).commit(2).lost[1] = true
+		}},
 	} {
 		b := newBuilder()
 		one.story(b.begin().send(0).success(0).commit(1).send(1))
@@ -85,10 +99,13 @@ func TestWhatNeverCameIsMissingSince(t *testing.T) {
 			t.Errorf("%s: %s: first %+v, want %s at %v in the phase %s", name, a.Name, a.First, one.how, want, one.phase)
 			continue
 		}
-		if marked := slices.ContainsFunc(a.Witnesses[0].Biography, func(line Line) bool { return line.Marked && line.Time == want }); marked != (one.how == MissingCommitted) {
+		if marked := slices.ContainsFunc(a.Witnesses[0].Biography, func(line Line) bool {
+			return line.Marked && line.Time == want
+		}); marked != (one.how == MissingCommitted) {
 			t.Errorf("%s: the commit that passed it is marked: %v", name, marked)
 		}
-		if place := a.Records[0]; len(a.Records) != 1 || place.At != want || place.Missing != one.how || place.Record != 1 || place.Key == "" {
+		if place := a.Records[0]; len(a.Records) != 1 || place.At != want || place.Missing != one.how ||
+			place.Record != 1 || place.Key == "" {
 			t.Errorf("%s: places %+v", name, a.Records)
 		}
 	}
@@ -113,10 +130,14 @@ func TestEveryEventHasItsWay(t *testing.T) {
 	h := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
 	w := newWorld(&h)
 	for _, kind := range []history.Kind{
-		history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse,
-		history.KindAuditRecord, history.KindReplaySelected, history.KindFetched, history.KindCommitRequest, history.KindCommitResponse, history.KindAssigned,
-		history.KindRevoked, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse, history.KindTxnEndRequest, history.KindTxnEndResponse,
-		history.KindStoreChange, history.KindStoreEntry, history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError,
+		history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
+		history.KindProduceResponse,
+		history.KindAuditRecord, history.KindReplaySelected, history.KindFetched, history.KindCommitRequest,
+		history.KindCommitResponse, history.KindAssigned,
+		history.KindRevoked, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse,
+		history.KindTxnEndRequest, history.KindTxnEndResponse,
+		history.KindStoreChange, history.KindStoreEntry, history.KindInstanceStarting, history.KindInstanceSignal,
+		history.KindInstanceExited, history.KindSubjectError,
 	} {
 		e := history.New(kind, 0)
 		e.Instance, e.Topic, e.Partition, e.Outcome, e.Text = 0, 0, 0, history.OutcomeSuccess, "x"

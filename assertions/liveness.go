@@ -183,17 +183,20 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	switch {
 	case behind && c.paused(p, s, at, from, to):
 		c.saw("paused-partition", c.story(p, at, endless, func() string {
-			return fmt.Sprintf("instance %d had %s-%d all through the drain and did not ask for its records: it is committed up to %d of %d",
+			return fmt.Sprintf(
+				"instance %d had %s-%d all through the drain and did not ask for its records: it is committed up to %d of %d",
 				s.held.instance, c.w.topicName(p.topic), p.number(), at, end)
 		}))
 	case behind:
 		c.saw("stalled", c.story(p, at, endless, func() string {
 			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent",
-				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end, units.Text(to-from))
+				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end,
+				units.Text(to-from))
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.story(p, max(s.committed, 0), to, func() string {
-			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when the subject was told to stop",
+			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when "+
+				"the subject was told to stop",
 				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()))
 		}))
 	}
@@ -204,7 +207,8 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 func (s *spans) long(instance int16, from, to time.Duration) (total time.Duration) {
 	for i := range s.list {
 		one := &s.list[i]
-		if one.from <= to && one.to >= from && (one.instance == none || one.instance == instance) && (one.stopped || one.starved || one.lasted >= answerStall) {
+		if one.from <= to && one.to >= from && (one.instance == none || one.instance == instance) &&
+			(one.stopped || one.starved || one.lasted >= answerStall) {
 			total += min(one.lasted, to-from)
 		}
 	}
@@ -223,7 +227,9 @@ func (c *liveness) uncommitted(p *partition) int64 {
 
 // reads reports whether the subject's group is seen to commit the topic. A retry topic may be another group's.
 func (w *world) reads(topic int16) bool {
-	return w.role(topic) == history.RoleInput || slices.ContainsFunc(w.parts[topic], func(p partition) bool { return p.auditCommits > 0 })
+	return w.role(topic) == history.RoleInput || slices.ContainsFunc(w.parts[topic], func(p partition) bool {
+		return p.auditCommits > 0
+	})
 }
 
 // excuse says why a partition that is behind proves nothing, "" if it does.
@@ -252,7 +258,8 @@ func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Durat
 	}
 	// With something of it still under way it may only be full.
 	for offset := at; offset <= p.log.last; offset++ {
-		if r := c.w.record(p.log.at(offset)); r != nil && max(r.lastStart, r.lastEnd, r.letterAsked) > middle && r.lastStart < to {
+		if r := c.w.record(p.log.at(offset)); r != nil &&
+			max(r.lastStart, r.lastEnd, r.letterAsked) > middle && r.lastStart < to {
 			return false
 		}
 	}
@@ -288,16 +295,20 @@ func (c *liveness) story(p *partition, at int64, by time.Duration, say func() st
 func aboutLiveness() Explanation {
 	return Explanation{
 		Promise: "When all faults are lifted, the subject catches up and its group settles.",
-		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It has stalled if nothing moves for longer " +
-			"than the promised waits, the commit interval and the session timeout together. No partition is left unread by the living instance that owns " +
-			"it. The group does not rebalance repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second.",
-		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments and their generations",
+		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It has " +
+			"stalled if nothing moves for longer than the promised waits, the commit interval and the session timeout " +
+			"together. No partition is left unread by the living instance that owns it. The group does not rebalance " +
+			"repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second.",
+		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments " +
+			"and their generations",
 		Example: []string{
-			"5.000 s  every fault is gone, the last record is sent", "5.100 s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
+			"5.000 s  every fault is gone, the last record is sent",
+			"5.100 s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
 			"25.100 s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
 		},
-		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or loses track of it in a rebalance. A fetcher " +
-			"dies unnoticed. A handler blocks for longer than the poll interval, so the group expels the member again and again.",
+		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or loses " +
+			"track of it in a rebalance. A fetcher dies unnoticed. A handler blocks for longer than the poll interval, so the " +
+			"group expels the member again and again.",
 		Anomalies: []AnomalyNote{
 			{"stalled", "the lag of a partition did not return to zero within the allowance"},
 			{"paused-partition", "an instance owned a partition and stopped fetching from it"},

@@ -69,7 +69,9 @@ func (rs ranges) has(offset int64) bool {
 
 // with returns the ranges and one more.
 func (rs ranges) with(one offsetRange) ranges {
-	at, _ := slices.BinarySearchFunc(rs, one.from, func(known offsetRange, from int64) int { return cmp.Compare(known.to+1, from) })
+	at, _ := slices.BinarySearchFunc(rs, one.from, func(known offsetRange, from int64) int {
+		return cmp.Compare(known.to+1, from)
+	})
 	to := at
 	for ; to < len(rs) && rs[to].from <= one.to+1; to++ {
 		one.from, one.to = min(one.from, rs[to].from), max(one.to, rs[to].to)
@@ -81,7 +83,9 @@ func (rs ranges) with(one offsetRange) ranges {
 func (rs ranges) without(others ranges, limit int64, fn func(offset int64)) {
 	for _, one := range rs {
 		from := one.from
-		at, _ := slices.BinarySearchFunc(others, from, func(other offsetRange, from int64) int { return cmp.Compare(other.to, from) })
+		at, _ := slices.BinarySearchFunc(others, from, func(other offsetRange, from int64) int {
+			return cmp.Compare(other.to, from)
+		})
 		for ; from <= min(one.to, limit); at++ {
 			if at >= len(others) || others[at].from > one.to {
 				for ; from <= min(one.to, limit); from++ {

@@ -48,13 +48,14 @@ func (c *noLoss) finish() Result {
 	case !c.inputAudited && c.result.Judged == 0:
 		return c.done(Inconclusive, "no audit read the source topic and its committed offsets")
 	case c.cut > 0:
-		return c.done(Inconclusive, fmt.Sprintf("the broker gave up %d records after deliveries that faults cut off: no subject finishes what it is not handed; "+
-			"raise group.share.delivery.count.limit, or make the fault shorter", c.cut))
+		return c.done(Inconclusive, fmt.Sprintf("the broker gave up %d records after deliveries that faults cut off: no "+
+			"subject finishes what it is not handed; raise group.share.delivery.count.limit, or make the fault shorter", c.cut))
 	case c.early > 0:
 		return c.done(Inconclusive, fmt.Sprintf("%d records were unfinished: %s", c.early, c.w.unsettled()))
 	}
 	if c.w.contract.WireOnly && c.result.Open > 0 {
-		return c.judgedOrNot(NotApplicable, "") // how a record ended that makes no dead letter is never seen of such a subject
+		// how a record ended that makes no dead letter is never seen of such a subject
+		return c.judgedOrNot(NotApplicable, "")
 	}
 	return c.judgedOrNot(Inconclusive, "no record was acknowledged")
 }
@@ -99,7 +100,8 @@ func (c *noLoss) judge(number int32) {
 		c.sawLost(number, r, p)
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s", c.w.reached(p), units.Text(c.w.patience()))
+			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s",
+				c.w.reached(p), units.Text(c.w.patience()))
 		}).missingSince(c.w.drainedAt(), MissingDrained)
 		s.leads = c.blocks(number, p)
 		c.saw("stalled", s)
@@ -139,7 +141,8 @@ func (w *world) blocker(p *partition, from int64, by time.Duration) (number int3
 func (c *noLoss) sawLost(number int32, r *record, p *partition) {
 	since, how := c.gone(number, r, p)
 	s := c.w.about(number, 0, endless, func() string {
-		return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r), c.w.reached(p))
+		return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r),
+			c.w.reached(p))
 	}).missingSince(since, how)
 	if how == MissingCommitted && !c.w.share {
 		s.marks = []moment{{history.KindCommitRequest, since}}
@@ -189,7 +192,8 @@ func (c *noLoss) left(number int32, r *record) string {
 func (c *noLoss) dropped(number int32, r *record) bool {
 	if c.inputAudited && r.has(markAcked) && !r.has(markInTopic) {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("acknowledged to the workload at offset %d, but the audit did not find it in %s", r.offset, c.w.topicName(r.topic))
+			return fmt.Sprintf("acknowledged to the workload at offset %d, but the audit did not find it in %s", r.offset,
+				c.w.topicName(r.topic))
 		}).missingSince(c.w.auditedAt(r.topic, r.partition), MissingAudited))
 		return true
 	}

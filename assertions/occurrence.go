@@ -41,7 +41,8 @@ func (r *report) withFirst(anomaly string) *Occurrence {
 	}
 	list := r.kept[anomaly]
 	told := slices.ContainsFunc(list, func(k kept) bool {
-		return k.record == first.Record && k.partition == first.Partition && k.offset == first.Offset && k.sighting.moment() == first.At
+		return k.record == first.Record && k.partition == first.Partition && k.offset == first.Offset &&
+			k.sighting.moment() == first.At
 	})
 	if !told {
 		list = append(list[:min(len(list), MaxWitnesses-1)], first.kept)
@@ -56,8 +57,8 @@ func (r *report) withFirst(anomaly string) *Occurrence {
 
 // before orders occurrences by time, and those of one time by where they are.
 func (o *Occurrence) before(other *Occurrence) bool {
-	return cmp.Or(cmp.Compare(o.At, other.At), cmp.Compare(o.Partition, other.Partition), cmp.Compare(o.Offset, other.Offset),
-		cmp.Compare(o.Record, other.Record)) < 0
+	return cmp.Or(cmp.Compare(o.At, other.At), cmp.Compare(o.Partition, other.Partition),
+		cmp.Compare(o.Offset, other.Offset), cmp.Compare(o.Record, other.Record)) < 0
 }
 
 // moment is when it was violated. A commit that goes too far violates at once what was still to come; of other events

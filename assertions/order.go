@@ -169,7 +169,8 @@ func stageOf(kind history.Kind) int {
 
 func isAnswer(kind history.Kind) bool {
 	switch kind {
-	case history.KindAttemptEnd, history.KindProduceResponse, history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse:
+	case history.KindAttemptEnd, history.KindProduceResponse, history.KindCommitResponse, history.KindTxnEndResponse,
+		history.KindShareAckResponse:
 		return true
 	}
 	return false
@@ -179,12 +180,16 @@ func isAnswer(kind history.Kind) bool {
 // one start comes after the other; of an end and a start in it, the start.
 func compareFields(a, b *history.Event) int {
 	return cmp.Or(
-		cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Topic, b.Topic),
-		cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Op, b.Op),
+		cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Topic, b.Topic),
+		cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Offset, b.Offset),
+		cmp.Compare(a.Op, b.Op),
 		cmp.Compare(a.N, b.N), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Aux, b.Aux), cmp.Compare(a.Code, b.Code),
 		cmp.Compare(a.Flags, b.Flags), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.KeyHash, b.KeyHash),
-		cmp.Compare(a.ValueHash, b.ValueHash), cmp.Compare(a.HeadersHash, b.HeadersHash), cmp.Compare(a.HeaderCount, b.HeaderCount),
-		cmp.Compare(a.HeaderBytes, b.HeaderBytes), cmp.Compare(a.ProducerID, b.ProducerID), cmp.Compare(a.ProducerEpoch, b.ProducerEpoch),
+		cmp.Compare(a.ValueHash, b.ValueHash), cmp.Compare(a.HeadersHash, b.HeadersHash),
+		cmp.Compare(a.HeaderCount, b.HeaderCount),
+		cmp.Compare(a.HeaderBytes, b.HeaderBytes), cmp.Compare(a.ProducerID, b.ProducerID),
+		cmp.Compare(a.ProducerEpoch, b.ProducerEpoch),
 		cmp.Compare(a.Sequence, b.Sequence), compareClaims(&a.Claim, &b.Claim),
 	)
 }

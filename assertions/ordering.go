@@ -64,7 +64,8 @@ func (c *ordering) observe(*history.Event) {
 
 // overtook reports whether the next record was attempted in this delivery before r was.
 func (c *ordering) overtook(a *attempt, r, next *record) bool {
-	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.delivery != r.delivery || next.seriesStart.at() >= a.start || !sameLog(r, next) {
+	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.delivery != r.delivery ||
+		next.seriesStart.at() >= a.start || !sameLog(r, next) {
 		return false
 	}
 	since := c.regained(a.number, r)
@@ -109,7 +110,8 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 		return
 	}
 	c.suspects = append(c.suspects, outOfOrder{
-		before: before, next: a.number, started: a.start, then: never, since: c.regained(a.number, c.w.record(a.number)), tried: c.w.tried(b),
+		before: before, next: a.number, started: a.start, then: never, since: c.regained(a.number, c.w.record(a.number)),
+		tried: c.w.tried(b),
 	})
 }
 
@@ -140,7 +142,8 @@ func (c *ordering) judge(s *outOfOrder) {
 	// In a transaction the dead letter may be written last: it counts with all else that is done in it, or nothing
 	// does. So there the one before must only have been tried for the last time; that it was not is sure if its series
 	// went on.
-	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional && (s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
+	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional &&
+		(s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
 		return
 	}
 	// Where only the order of attempts is promised, the dead letter of the one before may still be outstanding: it must
@@ -162,16 +165,19 @@ func (c *ordering) judge(s *outOfOrder) {
 	}
 	if s.then != never {
 		c.saw("reordered", c.w.about(s.next, 0, s.then, func() string {
-			return fmt.Sprintf("its first attempt started %s before that of record %d, which comes before it", units.Text(s.then-s.started), s.before)
+			return fmt.Sprintf("its first attempt started %s before that of record %d, which comes before it",
+				units.Text(s.then-s.started), s.before)
 		}, moment{history.KindAttemptStart, s.started}))
 		return
 	}
 	c.saw("reordered", c.w.about(s.next, 0, s.started, func() string {
 		if b.firstTerminal < 0 {
-			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished", s.before)
+			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished",
+				s.before)
 		}
 		if b.firstTerminal == b.letterAcked.at() {
-			return fmt.Sprintf("its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
+			return fmt.Sprintf(
+				"its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
 				units.Text(b.firstTerminal-s.started), s.before)
 		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",

@@ -10,7 +10,8 @@ import (
 
 // ownEntry is the entry of record 0 in a store of the subject's own.
 func (b *builder) ownEntry() *entry {
-	return &entry{b: b, number: 1, state: history.StorePending, lease: history.None, next: history.None, instance: history.None, retries: 1}
+	return &entry{b: b, number: 1, state: history.StorePending, lease: history.None, next: history.None,
+		instance: history.None, retries: 1}
 }
 
 // The workers of the subject's own store call the downstream as its consumers do. What they do is judged by no promise
@@ -40,13 +41,14 @@ func TestTriesOfTheSubjectsOwnStore(t *testing.T) {
 			workers(b, success)
 			b.ownEntry().change(history.StoreResolved)
 		}},
-		{"a worker's attempt goes on while the consumer is killed, which has the record again and dead-letters it again", nil, func(b *builder) {
-			b.send(0).fails(0, 3).letter(0).row(0)
-			open := b.start(0)
-			b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
-			b.end(open, 0, transient)
-			b.fails(0, 1).letter(0).commit(1)
-		}},
+		{"a worker's attempt goes on while the consumer is killed, which has the record again and dead-letters it again", nil,
+			func(b *builder) {
+				b.send(0).fails(0, 3).letter(0).row(0)
+				open := b.start(0)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
+				b.end(open, 0, transient)
+				b.fails(0, 1).letter(0).commit(1)
+			}},
 		{"a consumer without a dead-letter topic gives it up, and workers go on with it", nil, func(b *builder) {
 			b.h.Contract.Envelope = ""
 			b.send(0).fails(0, 3).commit(1).row(0)

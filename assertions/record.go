@@ -60,7 +60,8 @@ type stamp [6]byte
 
 // at returns the time, never if it was not set.
 func (s stamp) at() time.Duration {
-	return time.Duration(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|uint64(s[4])<<32|uint64(s[5])<<40) - 1
+	return time.Duration(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|uint64(s[4])<<32|uint64(
+		s[5])<<40) - 1
 }
 
 func stampOf(at time.Duration) stamp {
@@ -110,8 +111,8 @@ type record struct {
 
 func newRecord() record {
 	return record{
-		offset: none, firstTerminal: never, lastStart: never, lastEnd: never, letterAsked: never, born: never, partition: none, prev: none,
-		next: none, topic: none,
+		offset: none, firstTerminal: never, lastStart: never, lastEnd: never, letterAsked: never, born: never,
+		partition: none, prev: none, next: none, topic: none,
 	}
 }
 
@@ -157,7 +158,8 @@ func (r *record) startLife() {
 	if r.lives < 255 {
 		r.lives++
 	}
-	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed | markJoined
+	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed |
+		markJoined
 	r.lastStart, r.lastEnd, r.letterAsked = never, never, never
 	r.seriesStart, r.lastSuccess, r.letterAcked = stamp{}, stamp{}, stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
@@ -277,8 +279,9 @@ type lastCommit struct {
 
 func newPartition(topic int16, number int32) partition {
 	return partition{
-		place: place{topic, number, none}, log: newOffsets(), committed: none, fetched: none, auditEnd: none, auditCommits: none,
-		last: lastCommit{offset: none}, unanswered: endless, handedOver: never, lastFetcher: holder{instance: none},
+		place: place{topic, number, none}, log: newOffsets(), committed: none, fetched: none, auditEnd: none,
+		auditCommits: none,
+		last:         lastCommit{offset: none}, unanswered: endless, handedOver: never, lastFetcher: holder{instance: none},
 		rewinds: noRewinds(),
 	}
 }

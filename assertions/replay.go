@@ -44,9 +44,10 @@ func (c *replay) observe(e *history.Event) {
 		return
 	}
 	to, at := e.Topic, e.Time
-	c.saw("selected-wrong", sighting{record: none, topic: to, partition: e.Partition, offset: none, from: at, to: at, say: func() string {
-		return fmt.Sprintf("a dead letter of another service was written to %s", c.w.topicName(to))
-	}})
+	c.saw("selected-wrong", sighting{record: none, topic: to, partition: e.Partition, offset: none, from: at, to: at,
+		say: func() string {
+			return fmt.Sprintf("a dead letter of another service was written to %s", c.w.topicName(to))
+		}})
 }
 
 func (c *replay) finish() Result {
@@ -142,7 +143,8 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		return
 	case len(copies) < wanted:
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("written back to %s %d times, but the audit found %d copies there", c.w.topicName(target), back.right, len(copies))
+			return fmt.Sprintf("written back to %s %d times, but the audit found %d copies there", c.w.topicName(target),
+				back.right, len(copies))
 		}, moment{history.KindProduceRequest, back.last}))
 		return
 	case len(copies) > wanted+back.unsettled && c.unplaced(number, target):
@@ -150,7 +152,8 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		return
 	case len(copies) > wanted+back.unsettled:
 		c.saw("replay-duplicated", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("%d dead letters were selected, and there are %d copies in %s", wanted, len(copies), c.w.topicName(target))
+			return fmt.Sprintf("%d dead letters were selected, and there are %d copies in %s", wanted, len(copies),
+				c.w.topicName(target))
 		}, moment{history.KindProduceRequest, back.last}))
 	}
 	for i := range copies {
@@ -209,7 +212,8 @@ func (c *replay) judgeCopy(number int32, r *record, one *auditedCopy) {
 		return
 	}
 	c.saw("replay-altered", c.w.about(number, 0, endless, func() string {
-		return fmt.Sprintf("the copy at %s-%d offset %d is not the original: %s", c.w.topicName(one.topic), one.partition, one.offset, what)
+		return fmt.Sprintf("the copy at %s-%d offset %d is not the original: %s", c.w.topicName(one.topic), one.partition,
+			one.offset, what)
 	}, moment{history.KindAuditRecord, one.time}))
 }
 

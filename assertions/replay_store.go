@@ -102,11 +102,13 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 		return
 	case len(copies) > back.justified+back.unsettled:
 		c.saw("replay-duplicated", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("its entries account for %d copies, and there are %d in %s", back.justified, len(copies), c.w.topicName(r.topic))
+			return fmt.Sprintf("its entries account for %d copies, and there are %d in %s", back.justified, len(copies),
+				c.w.topicName(r.topic))
 		}, mark))
 	case len(copies) < back.written:
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("workers had %d copies acknowledged, and there are %d in %s", back.written, len(copies), c.w.topicName(r.topic))
+			return fmt.Sprintf("workers had %d copies acknowledged, and there are %d in %s", back.written, len(copies),
+				c.w.topicName(r.topic))
 		}, mark))
 		return
 	}
@@ -114,8 +116,11 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 		c.judgeCopy(number, r, &copies[i])
 	}
 	at := c.w.position(number, r)
-	if c.w.unfinished(number, r, at, nil) && c.w.forsaken(at) && !c.w.unknowable(r) && !c.w.contract.WireOnly && !c.againLettered(number) {
-		c.saw("replay-lost", c.w.about(number, 0, endless, func() string { return "written back by a worker, but never finished again" }, mark))
+	if c.w.unfinished(number, r, at, nil) && c.w.forsaken(at) && !c.w.unknowable(r) &&
+		!c.w.contract.WireOnly && !c.againLettered(number) {
+		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
+			return "written back by a worker, but never finished again"
+		}, mark))
 	}
 }
 

@@ -19,9 +19,11 @@ import (
 
 // anyEvent draws an event that means nothing in particular, with small numbers, so that events meet, and the extremes.
 func anyEvent(t *rapid.T) history.Event {
-	number := rapid.OneOf(rapid.Int64Range(-2, 6), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40, -1 << 40}))
+	number := rapid.OneOf(rapid.Int64Range(-2, 6),
+		rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40, -1 << 40}))
 	n := func(what string) int64 { return number.Draw(t, what) }
-	e := history.New(history.Kind(rapid.IntRange(0, 40).Draw(t, "kind")), time.Duration(rapid.Int64Range(0, 40).Draw(t, "time"))*10*ms)
+	e := history.New(history.Kind(rapid.IntRange(0, 40).Draw(t, "kind")),
+		time.Duration(rapid.Int64Range(0, 40).Draw(t, "time"))*10*ms)
 	e.Outcome = history.Outcome(rapid.IntRange(0, 10).Draw(t, "outcome"))
 	e.Flags = history.Flags(rapid.IntRange(0, 1<<9-1).Draw(t, "flags"))
 	e.Instance, e.Run, e.Topic = int16(n("instance")), uint16(n("run")), int16(n("topic"))
@@ -42,7 +44,8 @@ func TestAnythingCanBeJudged(t *testing.T) {
 		b.fault("kafka", "dlq", "Produce")
 		b.h.Replay = rapid.Bool().Draw(t, "replay")
 		b.h.Contract.Retry = rapid.SampledFrom([]history.Retry{history.RetryInPlace, history.RetryTopics}).Draw(t, "retry")
-		b.h.Contract.Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader, history.CounterDelivery, ""}).Draw(t, "counter")
+		b.h.Contract.Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader,
+			history.CounterDelivery, ""}).Draw(t, "counter")
 		b.h.Contract.Envelope = rapid.SampledFrom([]string{"plain", "", "other"}).Draw(t, "envelope")
 		b.h.Contract.GroupType = rapid.SampledFrom([]history.GroupType{"", history.GroupShare}).Draw(t, "group type")
 		b.h.Contract.WireOnly = rapid.Bool().Draw(t, "wire only")
@@ -165,11 +168,15 @@ func TestNoJitter(t *testing.T) {
 		named bool
 	}{
 		{"none at all", 250, func(int) time.Duration { return 0 }, true},
-		{"none, and a little noise", 250, func(i int) time.Duration { return time.Duration(i%4) * 500 * time.Microsecond }, true},
+		{"none, and a little noise", 250, func(i int) time.Duration {
+			return time.Duration(i%4) * 500 * time.Microsecond
+		}, true},
 		{"none, but few gaps", 150, func(int) time.Duration { return 0 }, false},
 		{"as promised", 250, func(i int) time.Duration { return time.Duration(i*7%20) * ms }, false},
 		{"up to half of what is promised", 250, func(i int) time.Duration { return time.Duration(i*7%10) * ms }, false},
-		{"as promised and noise", 250, func(i int) time.Duration { return time.Duration(i*7%20)*ms + time.Duration(i%9)*ms }, false},
+		{"as promised and noise", 250, func(i int) time.Duration {
+			return time.Duration(i*7%20)*ms + time.Duration(i%9)*ms
+		}, false},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			b := newBuilder()

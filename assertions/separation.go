@@ -30,7 +30,8 @@ type loan struct {
 func newSeparation(w *world) checker {
 	const of = "attempts and dead letters"
 	if w.header.Services == nil {
-		return unpromised{inapplicable(serviceSeparation, of, "there are not several services that share a dead-letter topic")}
+		return unpromised{inapplicable(serviceSeparation, of,
+			"there are not several services that share a dead-letter topic")}
 	}
 	return &separation{newReport(w, serviceSeparation, of), newHomes(w.header), map[loan]bool{}}
 }
@@ -68,7 +69,8 @@ func (c *separation) judge(e *history.Event, home int, deed string) {
 	}
 	services, at := c.w.header.Services, e.Time
 	c.saw("another-services-record", c.w.about(e.Record, 0, at, func() string {
-		return fmt.Sprintf("service %s %s it: it is a record of service %s, and no replay had put it into a topic that %s reads",
+		return fmt.Sprintf(
+			"service %s %s it: it is a record of service %s, and no replay had put it into a topic that %s reads",
 			services[by].Name, deed, services[home].Name, services[by].Name)
 	}, moment{e.Kind, at}))
 }
@@ -80,17 +82,20 @@ func (c *separation) finish() Result {
 func aboutSeparation() Explanation {
 	return Explanation{
 		Promise: "Services that share a dead-letter topic stay separate: each handles only its own records.",
-		Rule: "A record belongs to the service to whose input topic the workload sent it. No instance of another service calls the downstream with it or " +
-			"dead-letters it, unless the replay wrote it to a topic which that service reads; that counts against the replay (replay-round-trip, " +
-			"replay-wrong-topic).",
-		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the replay tool",
+		Rule: "A record belongs to the service to whose input topic the workload sent it. No instance of another service " +
+			"calls the downstream with it or dead-letters it, unless the replay wrote it to a topic which that service reads; " +
+			"that counts against the replay (replay-round-trip, replay-wrong-topic).",
+		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the " +
+			"replay tool",
 		Example: []string{
-			"2.000 s  the workload sends record 7 to input.orders", "2.010 s  an instance of billing calls the downstream with record 7",
+			"2.000 s  the workload sends record 7 to input.orders",
+			"2.010 s  an instance of billing calls the downstream with record 7",
 		},
-		Cause: "A service subscribes to a pattern that matches another's topics. The name of its retry topic comes from a dead letter, or from a copied " +
-			"setting. Two services have the same name.",
+		Cause: "A service subscribes to a pattern that matches another's topics. The name of its retry topic comes from a " +
+			"dead letter, or from a copied setting. Two services have the same name.",
 		Anomalies: []AnomalyNote{
-			{"another-services-record", "a service attempted or dead-lettered a record of another service that no replay had given to it"},
+			{"another-services-record",
+				"a service attempted or dead-lettered a record of another service that no replay had given to it"},
 		},
 	}
 }

@@ -67,7 +67,9 @@ func soundServices(h *history.Header) error {
 		sound = sound && topic(one.Input) && topic(one.Retry) && one.First >= 0 && one.Instances >= 0
 	}
 	if !sound {
-		return fmt.Errorf("judging the history of run %q: the services in its header refer to topics or instances that it does not have", h.RunID)
+		return fmt.Errorf(
+			"judging the history of run %q: the services in its header refer to topics or instances that it does not have",
+			h.RunID)
 	}
 	return nil
 }

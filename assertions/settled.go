@@ -92,9 +92,11 @@ func (w *world) unsettled() string {
 	case from == never || to == never:
 		return "the drain never came to its end"
 	case enough:
-		return fmt.Sprintf("nothing moved for %s at the end of the drain, but the machine stood still for much of that", units.Text(to-from))
+		return fmt.Sprintf("nothing moved for %s at the end of the drain, but the machine stood still for much of that",
+			units.Text(to-from))
 	}
-	return fmt.Sprintf("the drain ended %s after something last moved, and standing still is proven after %s", units.Text(to-from), units.Text(w.patience()))
+	return fmt.Sprintf("the drain ended %s after something last moved, and standing still is proven after %s",
+		units.Text(to-from), units.Text(w.patience()))
 }
 
 // stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open

@@ -42,7 +42,8 @@ func simulateShare(t *rapid.T, bug string) *shareSimulation {
 	s.h.Records = rapid.IntRange(1, 5).Draw(t, "records")
 	s.as(1, 0).up()
 	for number := range int32(s.h.Records) {
-		s.fate[number] = rapid.SampledFrom([]history.Outcome{history.OutcomeSuccess, transient, permanent, history.OutcomeLogical}).Draw(t, "fate")
+		s.fate[number] = rapid.SampledFrom([]history.Outcome{history.OutcomeSuccess, transient, permanent,
+			history.OutcomeLogical}).Draw(t, "fate")
 		s.handOver(number, 0, 0, 0).acked(number, 0)
 		s.waiting = append(s.waiting, number)
 	}
@@ -98,7 +99,9 @@ func (s *shareSimulation) steal(member int) {
 }
 
 func (s *shareSimulation) crash(member int) {
-	if slices.ContainsFunc(s.held[member], func(one *heldRecord) bool { return s.deliveries[one.number] >= lastDelivery-1 }) {
+	if slices.ContainsFunc(s.held[member], func(one *heldRecord) bool {
+		return s.deliveries[one.number] >= lastDelivery-1
+	}) {
 		return
 	}
 	for _, one := range s.held[member] {
@@ -222,8 +225,8 @@ func (s *shareSimulation) finishOne() {
 
 func TestShareSimulation(t *testing.T) {
 	for bug, want := range map[string]string{
-		"": "", "eager": "commit-past-unfinished", "hasty": "commit-before-dlq", "twice": "duplicate", "stubborn": "over-retried", "hurried": "under-retried",
-		"forgetful": "stalled",
+		"": "", "eager": "commit-past-unfinished", "hasty": "commit-before-dlq", "twice": "duplicate",
+		"stubborn": "over-retried", "hurried": "under-retried", "forgetful": "stalled",
 	} {
 		t.Run("bug "+bug, func(t *testing.T) {
 			showed := 0

@@ -51,7 +51,8 @@ func Biography(source history.Source, number int32) (Witness, error) {
 	}
 	n := newNarrator(w)
 	one := &story{
-		sighting: sighting{record: number, topic: at.topic, partition: at.partition, offset: at.offset, to: endless}, witness: &told, whole: true,
+		sighting: sighting{record: number, topic: at.topic, partition: at.partition, offset: at.offset, to: endless},
+		witness:  &told, whole: true,
 	}
 	for i := range seen {
 		one.marks = append(one.marks, seen[i].marks...)

@@ -12,7 +12,8 @@ import (
 // lived is a run in which record 1 has been through everything that a biography tells of.
 func lived() *builder {
 	b := newBuilder()
-	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
+		history.OrderingNone
 	f := b.fault("kafka", "dlq", "Produce to dlq delayed by 100ms")
 	b.begin().send(0).success(0).send(1).breaks(f).handsOn(1).kill().as(0, 1).up().assign(0, 1, 2, 3)
 	b.where[1] = place{input, 0, 1}
@@ -33,11 +34,16 @@ func TestBiographyTellsEverything(t *testing.T) {
 	}
 	at := 0
 	for _, want := range []string{
-		"sent to in-0, planned as", "acknowledged at in-0 offset 1", "instance 0 fetches in-0 offsets 1 to 1", "fault begins", "attempt 1 starts",
-		"answered transient", "writes it to in.retry-0", "the write to in.retry-0 is accepted", "fetches in.retry-0 offsets 0 to 0", "gets KILL",
-		"ends with code -1", "(start 2) starts", "(start 2) is assigned in-0", "fetches in-0 offsets 1 to 1", "attempt 2 starts, ",
-		"asks to commit in-0 up to offset 2", "the commit of in-0 up to offset 2 is accepted", "attempt 3 starts, 1", "fault ends",
-		"attempt 4 starts, 2", "writes it to in.dlq-0, in a transaction", "asks to commit in.retry-0 up to offset 3, in a transaction",
+		"sent to in-0, planned as", "acknowledged at in-0 offset 1", "instance 0 fetches in-0 offsets 1 to 1", "fault begins",
+		"attempt 1 starts",
+		"answered transient", "writes it to in.retry-0", "the write to in.retry-0 is accepted",
+		"fetches in.retry-0 offsets 0 to 0", "gets KILL",
+		"ends with code -1", "(start 2) starts", "(start 2) is assigned in-0", "fetches in-0 offsets 1 to 1",
+		"attempt 2 starts, ",
+		"asks to commit in-0 up to offset 2", "the commit of in-0 up to offset 2 is accepted", "attempt 3 starts, 1",
+		"fault ends",
+		"attempt 4 starts, 2", "writes it to in.dlq-0, in a transaction",
+		"asks to commit in.retry-0 up to offset 3, in a transaction",
 		"asks to commit its transaction", "the end of the transaction is accepted", "the audit finds it in in.dlq-0",
 	} {
 		found := slices.IndexFunc(texts[at:], func(text string) bool { return strings.Contains(text, want) })
@@ -46,20 +52,23 @@ func TestBiographyTellsEverything(t *testing.T) {
 		}
 		at += found + 1
 	}
-	if told.ID != history.NewIDs("run").Token(1) || told.Topic != "in" || told.Offset != 1 || told.Command != "dlqbench show-record run 1" {
+	if told.ID != history.NewIDs("run").Token(1) || told.Topic != "in" || told.Offset != 1 ||
+		told.Command != "dlqbench show-record run 1" {
 		t.Errorf("%+v", told)
 	}
 }
 
 func TestRecordsAreFoundWhereTheyAre(t *testing.T) {
 	source := lived().done()
-	for at, want := range map[place]int32{{input, 0, 0}: 0, {input, 0, 1}: 1, {retry, 0, 2}: 1, {dlq, 0, 0}: 1, {input, 0, 9}: none, {input, 3, 0}: none} {
+	for at, want := range map[place]int32{{input, 0, 0}: 0, {input, 0, 1}: 1, {retry, 0, 2}: 1, {dlq, 0, 0}: 1,
+		{input, 0, 9}: none, {input, 3, 0}: none} {
 		number, err := RecordAt(source, []string{"in", "in.dlq", "in.retry"}[at.topic], at.partition, at.offset)
 		if number != want || (err == nil) != (want >= 0) || err != nil && !errors.Is(err, ErrNoRecord) {
 			t.Errorf("%v: record %d, %v; want %d", at, number, err, want)
 		}
 	}
-	if _, err := RecordAt(source, "elsewhere", 0, 0); !errors.Is(err, ErrNoRecord) || !strings.Contains(err.Error(), "in.retry") {
+	if _, err := RecordAt(source, "elsewhere", 0, 0); !errors.Is(err, ErrNoRecord) ||
+		!strings.Contains(err.Error(), "in.retry") {
 		t.Errorf("of a topic that is none of the run's: %v", err)
 	}
 	if _, err := Biography(source, 40); !errors.Is(err, ErrNoRecord) {
@@ -80,7 +89,8 @@ func TestWitnessesMarkWhatContradicts(t *testing.T) {
 			marked = append(marked, line.Text)
 		}
 	}
-	if want := []string{"instance 0 asks to commit its transaction", "the write to in.dlq-0 is accepted"}; !slices.Equal(marked, want) {
+	if want := []string{"instance 0 asks to commit its transaction", "the write to in.dlq-0 is accepted"}; !slices.Equal(
+		marked, want) {
 		t.Errorf("marked are %q, want %q", marked, want)
 	}
 }
@@ -93,7 +103,8 @@ func TestOrderAmongEqualTimesMeansNothing(t *testing.T) {
 		turned(t, b)
 	})
 	t.Run("share group", func(t *testing.T) {
-		b := newBuilder().shares(history.CounterMemory).share(0).share(1).share(2).success(0).accept(0).fails(1, 2).release(1).kill()
+		b := newBuilder().shares(history.CounterMemory).share(0).share(1).share(2).success(0).accept(0).fails(1,
+			2).release(1).kill()
 		b.as(0, 1).up().hand(1).fails(1, 3).letter(1).reject(1).accept(2).success(2).drain().done()
 		turned(t, b)
 	})
@@ -151,7 +162,8 @@ func TestBiographyMarksAndExplains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"backoff-early (backoff): gap 1 was", "NOT_COORDINATOR", "the group's coordinator had moved", "was never answered"} {
+	for _, want := range []string{"backoff-early (backoff): gap 1 was", "NOT_COORDINATOR",
+		"the group's coordinator had moved", "was never answered"} {
 		if !strings.Contains(told.Summary, want) {
 			t.Errorf("%q is not in the summary:\n%s", want, told.Summary)
 		}

@@ -48,7 +48,8 @@ func newSimulation(t *rapid.T, bug string) *simulation {
 	s := &simulation{builder: newBuilder(), t: t, bug: bug}
 	s.h.Contract.Backoff.Late = time.Minute
 	s.h.Contract.StopGrace, s.h.Contract.Isolation = time.Second, 0.5
-	s.h.Contract.Ordering = rapid.SampledFrom([]history.Ordering{history.OrderingKey, history.OrderingPartition}).Draw(t, "ordering")
+	s.h.Contract.Ordering = rapid.SampledFrom([]history.Ordering{history.OrderingKey, history.OrderingPartition}).Draw(t,
+		"ordering")
 	s.link = s.fault("network", "downstream", "downstream down")
 	s.phase(history.PhaseSetup)
 	for i := range 2 {
@@ -86,7 +87,8 @@ func (s *simulation) sendOne() {
 	}
 	partition, key := int32(s.draw(4, "partition")), int32(s.draw(3, "key"))
 	outcomes := []history.Outcome{
-		history.OutcomeSuccess, history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted, history.OutcomePermanent,
+		history.OutcomeSuccess, history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted,
+		history.OutcomePermanent,
 		history.OutcomeLogical, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited,
 	}
 	s.records, s.planned = append(s.records, key), append(s.planned, outcomes[s.draw(len(outcomes), "outcome")])
@@ -120,7 +122,8 @@ func (s *simulation) ready(p *process) []*work {
 	var ready []*work
 	for i, w := range p.work {
 		blocked := slices.ContainsFunc(p.work[:i], func(before *work) bool {
-			same := before.partition == w.partition && (s.h.Contract.Ordering == history.OrderingPartition || before.key == w.key)
+			same := before.partition == w.partition && (s.h.Contract.Ordering == history.OrderingPartition ||
+				before.key == w.key)
 			return same && !before.done && before.offset < w.offset
 		})
 		blocked = blocked && s.bug != "reorder"
@@ -447,10 +450,12 @@ func TestCorrectConsumersAreNeverBlamed(t *testing.T) {
 // every bug; those that do must name it.
 func TestBuggyConsumersAreNamed(t *testing.T) {
 	for bug, anomaly := range map[string]string{
-		"commit-early": "commit-before-dlq", "commit-past": "commit-past-unfinished", "one-more": "over-retried", "one-less": "under-retried",
-		"hasty": "backoff-early", "constant": "backoff-not-growing", "logical": "logical-dead-lettered", "stubborn": "permanent-retried",
-		"twice": "dlq-duplicate", "careless": "commit-without-dlq", "again": "duplicate", "reorder": "reordered", "forget": "lost",
-		"linger": "stop-timeout",
+		"commit-early": "commit-before-dlq", "commit-past": "commit-past-unfinished", "one-more": "over-retried",
+		"one-less": "under-retried",
+		"hasty":    "backoff-early", "constant": "backoff-not-growing", "logical": "logical-dead-lettered",
+		"stubborn": "permanent-retried",
+		"twice":    "dlq-duplicate", "careless": "commit-without-dlq", "again": "duplicate", "reorder": "reordered",
+		"forget": "lost", "linger": "stop-timeout",
 	} {
 		t.Run(bug, func(t *testing.T) {
 			runs, shown := 0, 0

@@ -79,7 +79,8 @@ func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
 		one := s.list[at]
-		if one.from <= to && (one.instance == none || one.instance == instance) && (one.stopped || one.starved || one.lasted >= answerStall) {
+		if one.from <= to && (one.instance == none || one.instance == instance) &&
+			(one.stopped || one.starved || one.lasted >= answerStall) {
 			return true
 		}
 	}
@@ -167,5 +168,6 @@ func (w *world) takesLonger(attempts int, than time.Duration) bool {
 // rushed reports whether the process that asks for the dead letter can't have made so many attempts: what it does not
 // get an answer to is retryable, too.
 func (w *world) rushed(one *write, attempts int) bool {
-	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable && w.takesLonger(attempts, one.at-w.record(one.record).born)
+	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable &&
+		w.takesLonger(attempts, one.at-w.record(one.record).born)
 }

@@ -72,7 +72,8 @@ func (c *staysUp) sawCrash(l *life) {
 		return
 	}
 	s := c.ofProcess(max(0, l.exited-lookBack), l.noted, func() string {
-		return fmt.Sprintf("instance %d ended %s, and neither a fault nor the harness nor the contract caused it%s", l.by.instance, l.ending(), l.hint())
+		return fmt.Sprintf("instance %d ended %s, and neither a fault nor the harness nor the contract caused it%s",
+			l.by.instance, l.ending(), l.hint())
 	})
 	s.marks = []moment{{history.KindInstanceExited, l.noted}}
 	c.saw("crashed", s)
@@ -88,8 +89,8 @@ func (c *staysUp) sawCrashRefused(l *life) {
 		promised = "its contract causes no such end"
 	}
 	c.saw("crashed", c.w.about(l.refusal, 0, l.noted, func() string {
-		return fmt.Sprintf("instance %d ended %s, %s after a dead letter was refused to it with %s: %s%s", l.by.instance, l.ending(), units.Text(l.exited-l.over.last),
-			errorName(l.over.code), promised, l.hint())
+		return fmt.Sprintf("instance %d ended %s, %s after a dead letter was refused to it with %s: %s%s", l.by.instance,
+			l.ending(), units.Text(l.exited-l.over.last), errorName(l.over.code), promised, l.hint())
 	}, moment{history.KindProduceResponse, l.over.last}, moment{history.KindInstanceExited, l.noted}))
 }
 
@@ -125,7 +126,8 @@ func (c *staysUp) judgeStop(l *life) {
 		return
 	}
 	s := c.ofProcess(l.asked, l.noted, func() string {
-		return fmt.Sprintf("instance %d was told to stop with %s and ended %s %s later: %s", l.by.instance, l.told, l.ending(), units.Text(l.exited-l.asked), why)
+		return fmt.Sprintf("instance %d was told to stop with %s and ended %s %s later: %s", l.by.instance, l.told,
+			l.ending(), units.Text(l.exited-l.asked), why)
 	})
 	s.marks = []moment{{history.KindInstanceSignal, l.asked}, {history.KindInstanceExited, l.noted}}
 	c.saw("unclean-exit", s)
@@ -188,7 +190,8 @@ func (c *staysUp) judgeMember(l *life) {
 	default:
 		c.result.Judged++
 		s := c.ofProcess(l.left, l.out, func() string {
-			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed", l.by.instance, how, units.Text(quiet))
+			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed",
+				l.by.instance, how, units.Text(quiet))
 		})
 		s.missing, s.gone = MissingDrained, l.out
 		c.saw("gave-up", s)
@@ -214,19 +217,22 @@ func (w *world) longestWait() time.Duration {
 func aboutStaysUp() Explanation {
 	return Explanation{
 		Promise: "The consumer keeps running, and ends in an orderly way when it is told to.",
-		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the contract (on_failure: crash, on_exhausted: " +
-			"exit, on_error: exit) causes it. After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
-			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after leaving the group.",
-		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and when a member made no request of its group's for " +
-			"longer than its session timeout. An end does not count against a process that " +
-			"Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor against one that had not come up while a " +
-			"fault was in force. A process that ends by itself does not excuse repeats",
+		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the " +
+			"contract (on_failure: crash, on_exhausted: exit, on_error: exit) causes it. After TERM a process ends with code " +
+			"0, or one of the contract's stop.codes. Without stop.codes, 143 is accepted too, with which a JVM ends after its " +
+			"shutdown hooks, and so is an end by the signal itself after leaving the group.",
+		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and when " +
+			"a member made no request of its group's for longer than its session timeout. An end does not count against a " +
+			"process that Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor " +
+			"against one that had not come up while a fault was in force. A process that ends by itself does not excuse repeats",
 		Example: []string{
-			"2.000 s  instance 0 fetches in-1 offsets 40 to 60", "2.003 s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
+			"2.000 s  instance 0 fetches in-1 offsets 40 to 60",
+			"2.003 s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
 			"2.010 s  instance 0 ends with code 2",
 		},
-		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client library ends the loop or the process. A " +
-			"handler for SIGTERM is missing, or throws. A consumer's run method returns after an error and the result is ignored.",
+		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client library " +
+			"ends the loop or the process. A handler for SIGTERM is missing, or throws. A consumer's run method returns after " +
+			"an error and the result is ignored.",
 		Anomalies: []AnomalyNote{
 			{"crashed", "a process ended although nothing asked it to"},
 			{"unclean-exit", "a process that was told to stop ended with an error, or by the signal's default action"},

@@ -43,7 +43,8 @@ func (c *storeLifecycle) judgeSources() {
 			continue
 		}
 		c.saw("doubled-in-store", c.of(entry, created.seen, func() string {
-			return fmt.Sprintf("entries %d and %d are of the same dead letter, or of the same record at the same place", other.number, entry.number)
+			return fmt.Sprintf("entries %d and %d are of the same dead letter, or of the same record at the same place",
+				other.number, entry.number)
 		}, changeMark(created)))
 	}
 }
@@ -120,12 +121,13 @@ func (c *storeLifecycle) judgeRouters() {
 			continue // judgeArrival
 		}
 		created := &entry.changes[0]
-		if created.made == never || created.polled || created.From != history.StoreAbsent || created.made-c.s.blur-clockGrain <= commit.at {
+		if created.made == never || created.polled || created.From != history.StoreAbsent ||
+			created.made-c.s.blur-clockGrain <= commit.at {
 			continue
 		}
 		c.saw("committed-before-stored", c.of(entry, created.seen, func() string {
-			return fmt.Sprintf("%s committed past the dead letter at %s-%d offset %d, and its entry was made %s later", serviceName(commit.by),
-				c.w.topicName(one.topic), one.partition, one.offset, units.Text(created.made-commit.at))
+			return fmt.Sprintf("%s committed past the dead letter at %s-%d offset %d, and its entry was made %s later",
+				serviceName(commit.by), c.w.topicName(one.topic), one.partition, one.offset, units.Text(created.made-commit.at))
 		}, moment{history.KindCommitRequest, commit.at}, changeMark(created)))
 	}
 }
@@ -134,7 +136,8 @@ func (c *storeLifecycle) judgeRouters() {
 func (c *storeLifecycle) passedBy(at place) (routerCommit, bool) {
 	first, found := routerCommit{}, false
 	for _, one := range c.s.commits {
-		if one.place.topic == at.topic && one.place.partition == at.partition && one.place.offset > at.offset && (!found || one.at < first.at) {
+		if one.place.topic == at.topic && one.place.partition == at.partition &&
+			one.place.offset > at.offset && (!found || one.at < first.at) {
 			first, found = one, true
 		}
 	}
@@ -166,9 +169,11 @@ func (c *storeLifecycle) judgeArrival() {
 		commit, passed := c.passedBy(one.place)
 		switch {
 		case passed:
-			c.lostLetter(one, moment{history.KindCommitRequest, commit.at}, "a router has committed past it, and it is not in the store")
+			c.lostLetter(one, moment{history.KindCommitRequest, commit.at},
+				"a router has committed past it, and it is not in the store")
 		case whole:
-			c.lostLetter(one, moment{history.KindAuditRecord, one.at}, "it is not in the store though a router was alive all through the drain")
+			c.lostLetter(one, moment{history.KindAuditRecord, one.at},
+				"it is not in the store though a router was alive all through the drain")
 		default:
 			c.remark("not in the store, and no router had its whole time")
 		}
@@ -184,7 +189,8 @@ func (c *storeLifecycle) judgeVanished() {
 		}
 		last := &entry.changes[len(entry.changes)-1]
 		c.saw("lost-in-store", c.of(entry, endless, func() string {
-			return fmt.Sprintf("entry %d was %s when it was last seen; nothing removed it, and it is not in the table any more", entry.number, last.To)
+			return fmt.Sprintf("entry %d was %s when it was last seen; nothing removed it, and it is not in the table any more",
+				entry.number, last.To)
 		}, changeMark(last)))
 	}
 }

@@ -118,7 +118,8 @@ func (c *storeLifecycle) missedSome(before, one *storeChange, state history.Stor
 func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 	const (
 		absent, pending, processing        = history.StoreAbsent, history.StorePending, history.StoreProcessing
-		resolved, failed, manual, archived = history.StoreResolved, history.StoreFailed, history.StoreManual, history.StoreArchived
+		resolved, failed, manual, archived = history.StoreResolved, history.StoreFailed, history.StoreManual,
+			history.StoreArchived
 	)
 	type states = []history.StoreState
 	switch from {
@@ -211,14 +212,16 @@ func (c *storeLifecycle) judgeStep(entry *storeEntry, before, one *storeChange) 
 		marks = append(marks, changeMark(before))
 	}
 	c.saw("illegal-transition", c.of(entry, one.seen, func() string {
-		return fmt.Sprintf("entry %d went from %s to %s, and the state machine has no such step", entry.number, one.From, one.To)
+		return fmt.Sprintf("entry %d went from %s to %s, and the state machine has no such step", entry.number, one.From,
+			one.To)
 	}, marks...))
 }
 
 // judgeLock: a lock passes to another worker only when it was given up, or its lease was over. The database alone
 // decides that, by its own clock, so nobody else's clock and no delay of the watcher's matters.
 func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) {
-	if before == nil || one.polled || before.To != history.StoreProcessing || one.To != history.StoreProcessing || before.By == "" || one.By == before.By {
+	if before == nil || one.polled || before.To != history.StoreProcessing ||
+		one.To != history.StoreProcessing || before.By == "" || one.By == before.By {
 		return
 	}
 	if before.Lease != history.None && one.made != never && one.made+clockGrain >= before.Lease {
@@ -232,7 +235,8 @@ func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) 
 		if before.Lease == history.None {
 			return fmt.Sprintf("%s locked entry %d while %s had it locked", one.By, entry.number, before.By)
 		}
-		return fmt.Sprintf("%s locked entry %d while %s had it locked for another %s", one.By, entry.number, before.By, units.Text(before.Lease-one.made))
+		return fmt.Sprintf("%s locked entry %d while %s had it locked for another %s", one.By, entry.number, before.By,
+			units.Text(before.Lease-one.made))
 	}, changeMark(before), changeMark(one)))
 }
 
@@ -272,7 +276,8 @@ func (c *storeLifecycle) gone(one *storeAttempt, by time.Duration) bool {
 // leaseAt returns until when the worker that makes the attempt has the entry locked, as far as the table had said so by
 // the time. What was unlocked in the midst of the attempt its worker did not unlock, who only does so once it knows
 // what came of it: somebody else did, and whether he may have, the lease says that was in force.
-func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt, until time.Duration) (lease time.Duration, held bool) {
+func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt,
+	until time.Duration) (lease time.Duration, held bool) {
 	worker := attempt.by.instance
 	for i := range entry.changes {
 		one := &entry.changes[i]
@@ -337,7 +342,8 @@ func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
 	}
 	c.saw("resolved-without-success", c.of(entry, one.seen, func() string {
 		if c.contract.Success == history.SuccessPublished {
-			return fmt.Sprintf("entry %d was resolved, and no republish of its record had been acknowledged by then", entry.number)
+			return fmt.Sprintf("entry %d was resolved, and no republish of its record had been acknowledged by then",
+				entry.number)
 		}
 		return fmt.Sprintf("entry %d was resolved, and no attempt on its behalf had succeeded by then", entry.number)
 	}, changeMark(one)))
@@ -385,7 +391,8 @@ func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 		back := one.From == history.StoreProcessing && one.To == history.StorePending && one.retries >= limit
 		if one.retries > limit && (i == 0 || entry.changes[i-1].retries <= limit) && !c.contract.ByHand || back {
 			c.saw("over-retried-in-store", c.of(entry, one.seen, func() string {
-				return fmt.Sprintf("entry %d went back to %s after %d DLQ retries; %d are allowed", entry.number, one.To, one.retries, limit)
+				return fmt.Sprintf("entry %d went back to %s after %d DLQ retries; %d are allowed", entry.number, one.To,
+					one.retries, limit)
 			}, changeMark(one)))
 			return
 		}
@@ -396,7 +403,8 @@ func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 	if made := int32(len(c.s.attempts[entry.record])); made > limit+cut {
 		last := c.s.attempts[entry.record][made-1]
 		c.saw("over-retried-in-store", c.of(entry, last.from, func() string {
-			return fmt.Sprintf("workers tried entry %d %d times; %d are allowed, and %d were cut off", entry.number, made, limit, cut)
+			return fmt.Sprintf("workers tried entry %d %d times; %d are allowed, and %d were cut off", entry.number, made,
+				limit, cut)
 		}, moment{history.KindAttemptStart, last.from}))
 	}
 }

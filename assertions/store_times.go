@@ -21,7 +21,8 @@ const (
 // judgeDue: an entry is taken when it is due and not before, by the database's clock; and once it is due, soon, if a
 // worker had nothing else to do.
 func (c *storeLifecycle) judgeDue(entry *storeEntry, before, one *storeChange) {
-	if one.From != history.StorePending || one.To != history.StoreProcessing || before.Next == history.None || one.made == never {
+	if one.From != history.StorePending || one.To != history.StoreProcessing ||
+		before.Next == history.None || one.made == never {
 		return
 	}
 	byHand := one.Hand || c.contract.ByHand && !history.OfStore(one.by)
@@ -49,7 +50,8 @@ func (c *storeLifecycle) judgeTaken(entry *storeEntry, due *storeChange, at time
 		return
 	}
 	c.saw("retry-late", c.of(entry, max(mark.at, at), func() string {
-		return fmt.Sprintf("entry %d was due for %s, and a worker had nothing to do for longer than it may wait (%s)", entry.number, units.Text(at-from), units.Text(patience))
+		return fmt.Sprintf("entry %d was due for %s, and a worker had nothing to do for longer than it may wait (%s)",
+			entry.number, units.Text(at-from), units.Text(patience))
 	}, changeMark(due), mark))
 }
 
@@ -95,7 +97,8 @@ func (c *storeLifecycle) underway(entry *storeEntry, attempt *storeAttempt) *sto
 		switch {
 		case one.To != history.StoreProcessing && one.made <= attempt.from:
 			taken = nil
-		case one.To == history.StoreProcessing && one.by == attempt.by.instance && (taken == nil || one.From != history.StoreProcessing):
+		case one.To == history.StoreProcessing && one.by == attempt.by.instance &&
+			(taken == nil || one.From != history.StoreProcessing):
 			taken = one // and not when it only renews its lease
 		}
 	}
@@ -118,7 +121,8 @@ func (c *storeLifecycle) judgeWait(entry *storeEntry, attempts []storeAttempt, i
 	wait := c.contract.Waits[min(int(retries), len(c.contract.Waits)-1)]
 	if got := attempts[i].from - from; got+clockGrain < wait {
 		c.saw("retry-early", c.of(entry, attempts[i].from, func() string {
-			return fmt.Sprintf("DLQ retry %d of entry %d began after %s, and its strategy promises a wait of %s", retries+1, entry.number, units.Text(got), units.Text(wait))
+			return fmt.Sprintf("DLQ retry %d of entry %d began after %s, and its strategy promises a wait of %s", retries+1,
+				entry.number, units.Text(got), units.Text(wait))
 		}, mark, moment{history.KindAttemptStart, attempts[i].from}))
 	}
 }
@@ -162,7 +166,8 @@ func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attemp
 		return
 	}
 	c.saw("retry-early", c.of(entry, attempt.from, func() string {
-		return fmt.Sprintf("entry %d, whose retries are scheduled for off-peak hours (%v), was taken at %s and tried at %s", entry.number, off.Hours,
+		return fmt.Sprintf("entry %d, whose retries are scheduled for off-peak hours (%v), was taken at %s and tried at %s",
+			entry.number, off.Hours,
 			off.Calendar(taken.made).In(zone).Format("15:04"), off.Calendar(attempt.from).In(zone).Format("15:04"))
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
@@ -182,9 +187,12 @@ func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, atte
 	}
 	c.saw("retry-while-unhealthy", c.of(entry, attempt.from, func() string {
 		if last == nil {
-			return fmt.Sprintf("%s tried entry %d, whose retries are conditional, and had not asked the health probe since it locked it", serviceName(attempt.by.instance), entry.number)
+			return fmt.Sprintf(
+				"%s tried entry %d, whose retries are conditional, and had not asked the health probe since it locked it",
+				serviceName(attempt.by.instance), entry.number)
 		}
-		return fmt.Sprintf("%s tried entry %d, whose retries are conditional, %s after the health probe had told it: %s", serviceName(attempt.by.instance), entry.number, units.Text(attempt.from-last.at), last.unmet)
+		return fmt.Sprintf("%s tried entry %d, whose retries are conditional, %s after the health probe had told it: %s",
+			serviceName(attempt.by.instance), entry.number, units.Text(attempt.from-last.at), last.unmet)
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
@@ -217,7 +225,8 @@ func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
 			continue
 		}
 		c.saw("orphaned-lock", c.of(entry, recovered, func() string {
-			return fmt.Sprintf("%s died with entry %d locked; its lease was over, and nobody recovered it for %s", one.By, entry.number, units.Text(recovered-free))
+			return fmt.Sprintf("%s died with entry %d locked; its lease was over, and nobody recovered it for %s", one.By,
+				entry.number, units.Text(recovered-free))
 		}, changeMark(one), mark))
 	}
 }
@@ -255,7 +264,8 @@ func (c *storeLifecycle) disturbances() []span {
 	var all []span
 	for i := range c.w.faults {
 		f := &c.w.faults[i]
-		if !f.injected || f.planned.Kind == "subject" || f.planned.Kind == "downstream" || f.planned.Kind == "store" && f.planned.Target != "database" {
+		if !f.injected || f.planned.Kind == "subject" || f.planned.Kind == "downstream" ||
+			f.planned.Kind == "store" && f.planned.Target != "database" {
 			continue
 		}
 		to := endless
@@ -338,12 +348,14 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 		return // a purge
 	case !ends:
 		c.saw("retention-early", c.of(entry, one.seen, func() string {
-			return fmt.Sprintf("entry %d was removed while it was %s, which is kept until it is resolved", entry.number, one.From)
+			return fmt.Sprintf("entry %d was removed while it was %s, which is kept until it is resolved", entry.number,
+				one.From)
 		}, changeMark(before), changeMark(one)))
 		return
 	case c.contract.Retention == nil && c.contract.Workers > 0 && !c.contract.ByHand:
 		c.saw("retention-early", c.of(entry, one.seen, func() string {
-			return fmt.Sprintf("entry %d was %s when it was taken away, and nothing in this run takes entries away", entry.number, one.From)
+			return fmt.Sprintf("entry %d was %s when it was taken away, and nothing in this run takes entries away",
+				entry.number, one.From)
 		}, changeMark(before), changeMark(one)))
 		return
 	case keep <= 0 || before.made == never || one.made == never:
@@ -352,7 +364,8 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 	c.judgeOverstay(entry, before, one.made, changeMark(one))
 	if kept := one.made - before.made; kept+clockGrain < keep && one.made-entry.preceding(before)+clockGrain < keep {
 		c.saw("retention-early", c.of(entry, one.seen, func() string {
-			return fmt.Sprintf("entry %d was %s for %s when it was taken away; it must be kept for %s", entry.number, one.From, units.Text(kept), units.Text(keep))
+			return fmt.Sprintf("entry %d was %s for %s when it was taken away; it must be kept for %s", entry.number, one.From,
+				units.Text(kept), units.Text(keep))
 		}, changeMark(before), changeMark(one)))
 	}
 }
@@ -426,6 +439,7 @@ func (c *storeLifecycle) judgeOverstay(entry *storeEntry, last *storeChange, unt
 		at = marks[0].at
 	}
 	c.saw("retention-late", c.of(entry, at, func() string {
-		return fmt.Sprintf("entry %d was %s for %s, and may be kept for %s", entry.number, last.To, units.Text(until-last.made), units.Text(keep))
+		return fmt.Sprintf("entry %d was %s for %s, and may be kept for %s", entry.number, last.To,
+			units.Text(until-last.made), units.Text(keep))
 	}, append(marks, changeMark(last))...))
 }

@@ -18,11 +18,13 @@ func retryTales() []tale {
 		}},
 		{"one attempt too few for the oracle, with its link broken", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream down")
-			b.begin().send(0).breaks(f).fails(0, 1).heals(f).wait(190*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			b.begin().send(0).breaks(f).fails(0, 1).heals(f).wait(190*ms).attempt(0, history.OutcomeTransient).letter(
+				0).commit(1)
 			return b.drain().done()
 		}},
 		{"one attempt too few for the oracle, with the instance stopped meanwhile", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).signal("STOP").wait(time.Second).signal("CONT").attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			b.begin().send(0).fails(0, 1).signal("STOP").wait(time.Second).signal("CONT").attempt(0, history.OutcomeTransient).
+				letter(0).commit(1)
 			return b.drain().done()
 		}},
 		{"one attempt too few after a restart, as the count can't have survived", []string{"under-retried"},
@@ -31,7 +33,8 @@ func retryTales() []tale {
 				return b.drain().done()
 			}},
 		{"the count survives a rebalance, as it may", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 2).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+			b.begin().send(0).fails(0, 2).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).letter(
+				0).commit(1)
 			return b.drain().done()
 		}},
 		{"a stopped instance goes on for an attempt after it has lost the partition", nil, func(b *builder) history.Source {
@@ -42,31 +45,35 @@ func retryTales() []tale {
 			return b.drain().done()
 		}},
 		{"one attempt of before is still on its way when the partition comes back", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 2).revoke(0).assign(0).attempt(0, history.OutcomeTransient).wait(1100*ms).fails(0, 3).letter(0).commit(1)
+			b.begin().send(0).fails(0, 2).revoke(0).assign(0).attempt(0, history.OutcomeTransient).wait(1100*ms).fails(0,
+				3).letter(0).commit(1)
 			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
 			return b.drain().done()
 		}},
-		{"a delivery of before is gone on with for long, beside the new one, by a process that has little time", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100 * ms)
-			b.fails(0, 1).fails(0, 1).wait(105*ms).fails(0, 1).fails(0, 1).wait(205*ms).fails(0, 1).letter(0).commit(1)
-			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
-			return b.drain().done()
-		}},
+		{"a delivery of before is gone on with for long, beside the new one, by a process that has little time", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100 * ms)
+				b.fails(0, 1).fails(0, 1).wait(105*ms).fails(0, 1).fails(0, 1).wait(205*ms).fails(0, 1).letter(0).commit(1)
+				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+				return b.drain().done()
+			}},
 		{"more attempts than both deliveries may have", []string{"over-retried"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 7).letter(0).commit(1)
 			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
 			return b.drain().done()
 		}},
-		{"too many attempts of what was first fetched when the partition had come back", []string{"over-retried"}, func(b *builder) history.Source {
-			b.begin().revoke(0).assign(0).wait(1100*ms).send(0).fails(0, 5).letter(0).commit(1)
-			return b.drain().done()
-		}},
-		{"the last attempt of an instance ends when it has just given the partition back", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 2).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 2)
-			b.revoke(0).wait(205*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
-			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
-			return b.drain().done()
-		}},
+		{"too many attempts of what was first fetched when the partition had come back", []string{"over-retried"},
+			func(b *builder) history.Source {
+				b.begin().revoke(0).assign(0).wait(1100*ms).send(0).fails(0, 5).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"the last attempt of an instance ends when it has just given the partition back", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 2).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 2)
+				b.revoke(0).wait(205*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+				return b.drain().done()
+			}},
 		{"a failed dead letter justifies a new round", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).fails(0, 3).letter(0).commit(1)
 			return b.drain().done()
@@ -99,7 +106,8 @@ func retryTales() []tale {
 }
 
 func headerCounter(b *builder) {
-	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics, history.OrderingNone
+	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics,
+		history.OrderingNone
 	b.h.Contract.Backoff = history.Backoff{}
 }
 
@@ -147,7 +155,8 @@ func (b *builder) commitCopies(int32) *builder {
 func classTales() []tale {
 	return []tale{
 		{"a permanent failure is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
-			b.begin().send(0).attempt(0, history.OutcomePermanent).wait(105*ms).attempt(0, history.OutcomePermanent).letter(0).commit(1)
+			b.begin().send(0).attempt(0, history.OutcomePermanent).wait(105*ms).attempt(0, history.OutcomePermanent).letter(
+				0).commit(1)
 			return b.drain().done()
 		}},
 		{"a permanent failure is tried again after a restart", nil, func(b *builder) history.Source {
@@ -155,15 +164,17 @@ func classTales() []tale {
 			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"a permanent failure of before comes in when the partition is back, and is tried again", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).assign(0).attempt(0, history.OutcomePermanent).wait(1100 * ms)
-			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)
-			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 1
-			return b.drain().done()
-		}},
+		{"a permanent failure of before comes in when the partition is back, and is tried again", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).revoke(0).assign(0).attempt(0, history.OutcomePermanent).wait(1100 * ms)
+				b.attempt(0, history.OutcomePermanent).letter(0).commit(1)
+				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 1
+				return b.drain().done()
+			}},
 		{"a permanent failure is tried again, as its answer may have been lost", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream resets its connections")
-			b.begin().send(0).attempt(0, history.OutcomePermanent).breaks(f).wait(105*ms).attempt(0, history.OutcomePermanent).heals(f)
+			b.begin().send(0).attempt(0, history.OutcomePermanent).breaks(f).wait(105*ms).attempt(0, history.OutcomePermanent).
+				heals(f)
 			b.letter(0).commit(1)
 			return b.drain().done()
 		}},
@@ -194,10 +205,11 @@ func classTales() []tale {
 			b.begin().send(0).breaks(f).wait(400 * ms).letter(0).commit(1).heals(f)
 			return b.drain().done()
 		}},
-		{"dead-lettered after the first of three", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).letter(0).commit(1)
-			return b.drain().done()
-		}},
+		{"dead-lettered after the first of three", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"dead-lettered at a stop", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 2).signal("TERM").letter(0).commit(1).exit(0)
 			b.as(0, 1).up()
@@ -245,10 +257,11 @@ func backoffTales() []tale {
 			b.begin().send(0).fails(0, 1).stall(0, 30*ms).wait(50 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
-		{"too early, and the subject had no processor for seconds", []string{"backoff-early"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).wait(50*ms).stall(0, 3*time.Second).success(0).commit(1)
-			return b.drain().done()
-		}},
+		{"too early, and the subject had no processor for seconds", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).wait(50*ms).stall(0, 3*time.Second).success(0).commit(1)
+				return b.drain().done()
+			}},
 		{"too early by less than the harness stood still before it noted the end", nil, func(b *builder) history.Source {
 			stamped(b.begin().send(0), 60*ms).wait(50 * ms).success(0).commit(1)
 			return b.drain().done()
@@ -257,10 +270,11 @@ func backoffTales() []tale {
 			stamped(b.begin().send(0), 20*ms).wait(50 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
-		{"after an attempt without an answer, counted from when the subject may have given up", nil, func(b *builder) history.Source {
-			unanswered(b.begin().send(0), history.OutcomeTimeout, 500*ms).wait(10 * ms).success(0).commit(1)
-			return b.drain().done()
-		}},
+		{"after an attempt without an answer, counted from when the subject may have given up", nil,
+			func(b *builder) history.Source {
+				unanswered(b.begin().send(0), history.OutcomeTimeout, 500*ms).wait(10 * ms).success(0).commit(1)
+				return b.drain().done()
+			}},
 		{"too early even after an attempt without an answer", []string{"backoff-early"}, func(b *builder) history.Source {
 			unanswered(b.begin().send(0), history.OutcomeReset, 10*ms).wait(40 * ms).success(0).commit(1)
 			return b.drain().done()
@@ -291,13 +305,15 @@ func backoffTales() []tale {
 			return b.drain().done()
 		}},
 		{"late, and another partition was given up in that time, and taken over", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).wait(20*ms).revoke(1).wait(130*ms).as(1, 0).up().assign(1).as(0, 0).wait(30 * ms).success(0).commit(1)
+			b.begin().send(0).fails(0, 1).wait(20*ms).revoke(1).wait(130*ms).as(1, 0).up().assign(1).as(0,
+				0).wait(30 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
-		{"late, and another partition was given up and taken over before", []string{"backoff-late"}, func(b *builder) history.Source {
-			b.begin().send(0).revoke(1).as(1, 0).up().assign(1).as(0, 0).fails(0, 1).wait(180 * ms).success(0).commit(1)
-			return b.drain().done()
-		}},
+		{"late, and another partition was given up and taken over before", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				b.begin().send(0).revoke(1).as(1, 0).up().assign(1).as(0, 0).fails(0, 1).wait(180 * ms).success(0).commit(1)
+				return b.drain().done()
+			}},
 		{"late, while another instance gives up a partition", []string{"backoff-late"}, func(b *builder) history.Source {
 			b.begin().as(1, 0).up().assign(1).revoke(1).as(0, 0).send(0).fails(0, 1).wait(180 * ms).success(0).commit(1)
 			return b.drain().done()
@@ -338,26 +354,33 @@ func backoffTales() []tale {
 			return b.drain().done()
 		}},
 		{"a wait that fits the count it brought along over a rebalance", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
+			b.begin().send(0).fails(0, 1).revoke(0).assign(0).wait(1100*ms).attempt(0, history.OutcomeTransient).wait(
+				205 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"after a rebalance the new owner tries at once, in a series of its own", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).wait(105 * ms).success(0).commit(1)
+			b.begin().send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).wait(105 * ms).success(
+				0).commit(1)
 			return b.drain().done()
 		}},
-		{"after a rebalance the new owner comes too early in its own series", []string{"backoff-early"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).wait(40 * ms).success(0).commit(1)
-			return b.drain().done()
-		}},
-		{"the same process tries what it had and what it is handed again, one right after the other", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(90*ms).fails(0, 1).wait(10 * ms).success(0).commit(1)
-			return b.drain().done()
-		}},
-		{"too early in what the same process is handed again, long after the rebalance", []string{"backoff-early"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).assign(0).send(1).wait(1100 * ms).fetch(0)
-			b.success(0).fails(1, 1).wait(40 * ms).success(1).commit(2)
-			return b.drain().done()
-		}},
+		{"after a rebalance the new owner comes too early in its own series", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).wait(40 * ms).success(
+					0).commit(1)
+				return b.drain().done()
+			}},
+		{"the same process tries what it had and what it is handed again, one right after the other", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(90*ms).fails(0, 1).wait(10 * ms).success(
+					0).commit(1)
+				return b.drain().done()
+			}},
+		{"too early in what the same process is handed again, long after the rebalance", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).revoke(0).assign(0).send(1).wait(1100 * ms).fetch(0)
+				b.success(0).fails(1, 1).wait(40 * ms).success(1).commit(2)
+				return b.drain().done()
+			}},
 		{"a wait that fits a smaller count than it can have", []string{"backoff-late"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
 			b.attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
@@ -431,15 +454,17 @@ func orderTales() []tale {
 			return b.drain().done()
 		}},
 		{"records without a key have no order", nil, func(b *builder) history.Source {
-			b.begin().sendTo(0, 0, history.None).sendTo(1, 0, history.None).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
+			b.begin().sendTo(0, 0, history.None).sendTo(1, 0, history.None).fails(0, 1).success(1).wait(100 * ms).success(
+				0).commit(2)
 			return b.drain().done()
 		}},
-		{"the next starts before the dead letter of the first is acknowledged", []string{"reordered"}, func(b *builder) history.Source {
-			b.begin().send(0).send(1).fails(0, 3)
-			asked := b.askLetter(0)
-			b.success(1).answerLetter(asked, 0, 0).commit(2)
-			return b.drain().done()
-		}},
+		{"the next starts before the dead letter of the first is acknowledged", []string{"reordered"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).fails(0, 3)
+				asked := b.askLetter(0)
+				b.success(1).answerLetter(asked, 0, 0).commit(2)
+				return b.drain().done()
+			}},
 		{"the next starts at the very time the first ends, recorded first", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1)
 			first := b.start(0)
@@ -451,11 +476,13 @@ func orderTales() []tale {
 			return b.drain().done()
 		}},
 		{"after a restart the order begins anew", nil, func(b *builder) history.Source {
-			b.begin().send(0).send(1).success(0).success(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).success(1).commit(2)
+			b.begin().send(0).send(1).success(0).success(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).success(
+				1).commit(2)
 			return b.drain().done()
 		}},
 		{"after a restart the next goes first", []string{"reordered"}, func(b *builder) history.Source {
-			b.begin().send(0).send(1).success(0).success(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(1).success(0).commit(2)
+			b.begin().send(0).send(1).success(0).success(1).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(1).success(
+				0).commit(2)
 			return b.drain().done()
 		}},
 		{"a successor begins while the first is in backoff elsewhere", nil, func(b *builder) history.Source {

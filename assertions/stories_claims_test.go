@@ -40,13 +40,15 @@ func reasonTales() []claimed {
 			return b.begin().send(0).fails(0, 3).letter(0).commit(1).quotes(permanent).drain().done()
 		}}, ""},
 		{tale{"the reason is an earlier answer's", untrue, func(b *builder) history.Source {
-			return b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).letter(0).commit(1).quotes(transient).drain().done()
+			return b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).letter(0).commit(1).quotes(transient).
+				drain().done()
 		}}, ""},
-		{tale{"the reason is an earlier answer's, and the dead letter is not acknowledged", untrue, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).askLetter(0)
-			b.inDLQ(0)
-			return b.quotes(transient).drain().done()
-		}}, ""},
+		{tale{"the reason is an earlier answer's, and the dead letter is not acknowledged", untrue,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).askLetter(0)
+				b.inDLQ(0)
+				return b.quotes(transient).drain().done()
+			}}, ""},
 		{tale{"the reason is an earlier answer's, as the last attempt got none", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 2).wait(205*ms).attempt(0, history.OutcomeTimeout).letter(0).commit(1).quotes(transient)
 			return b.drain().done()
@@ -91,14 +93,18 @@ func countTales() []claimed {
 	return []claimed{
 		{tale{"as many attempts as were seen, in a stall", nil, counted(900*ms, 3)}, ""},
 		{tale{"fewer attempts than were seen, in a stall", untrue, counted(900*ms, 2)}, ""},
-		{tale{"fewer attempts than were seen, in a stall in which a write may fail", nil, counted(time.Second, 2)}, "attempts: stall 1"},
+		{tale{"fewer attempts than were seen, in a stall in which a write may fail", nil, counted(time.Second, 2)},
+			"attempts: stall 1"},
 		{tale{"more attempts than there was time for, in a stall", untrue, counted(300*ms, 4)}, ""},
-		{tale{"more attempts than were seen, in a stall that leaves time for them", nil, counted(900*ms, 4)}, "attempts: stall 1"},
-		{tale{"fewer attempts than were seen, by a process that had the record before, in a stall", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).fails(0, 2).stall(history.None, 300*ms).letter(0).commit(1)
-			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 0
-			return b.drain().done()
-		}}, "attempts: stall 1"},
+		{tale{"more attempts than were seen, in a stall that leaves time for them", nil, counted(900*ms, 4)},
+			"attempts: stall 1"},
+		{tale{"fewer attempts than were seen, by a process that had the record before, in a stall", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).fails(0, 2).stall(history.None, 300*ms).letter(
+					0).commit(1)
+				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 0
+				return b.drain().done()
+			}}, "attempts: stall 1"},
 	}
 }
 
@@ -106,17 +112,20 @@ func countTales() []claimed {
 func hurriedTales() []tale {
 	given := func(before time.Duration, failures int) func(*builder) history.Source {
 		return func(b *builder) history.Source {
-			return b.begin().send(0).wait(before).fails(0, failures).stall(history.None, 250*ms).letter(0).commit(1).drain().done()
+			return b.begin().send(0).wait(before).fails(0, failures).stall(history.None, 250*ms).letter(0).commit(
+				1).drain().done()
 		}
 	}
 	return []tale{
-		{"dead-lettered after the first of three attempts, in a stall", []string{"premature-dead-letter", "under-retried"}, given(0, 1)},
+		{"dead-lettered after the first of three attempts, in a stall", []string{"premature-dead-letter", "under-retried"},
+			given(0, 1)},
 		{"dead-lettered after the first of three attempts, in a stall that leaves time for them", nil, given(300*ms, 1)},
 		{"dead-lettered after two of three attempts, in a stall", []string{"under-retried"}, given(0, 2)},
-		{"dead-lettered after two of three attempts, in a stall, where a time-out may be final", nil, func(b *builder) history.Source {
-			b.h.Contract.Retryable = []history.Outcome{history.OutcomeTransient}
-			return given(0, 2)(b)
-		}},
+		{"dead-lettered after two of three attempts, in a stall, where a time-out may be final", nil,
+			func(b *builder) history.Source {
+				b.h.Contract.Retryable = []history.Outcome{history.OutcomeTransient}
+				return given(0, 2)(b)
+			}},
 	}
 }
 

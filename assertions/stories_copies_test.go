@@ -38,31 +38,34 @@ func copyTales() []tale {
 			b.fetch(0).success(0).commitCopies(0)
 			return b.drain().done()
 		}},
-		{"after a restart the source fails once more, and the first copy is tried when that is due", nil, func(b *builder) history.Source {
-			restarted(b, false).wait(80 * ms)
-			copied := b.where[0]
-			b.where[0] = source
-			b.fetch(0).fails(0, 1).retryCopy(0).commit(1)
-			second := b.where[0]
-			b.where[0] = copied
-			b.wait(15 * ms).fetch(0).success(0).wait(100 * ms)
-			b.where[0] = second
-			b.success(0).commitCopies(0)
-			return b.drain().done()
-		}},
-		{"after a restart the source fails once more, and the second copy is tried when the first is due", []string{"backoff-early"}, func(b *builder) history.Source {
-			restarted(b, false).wait(80 * ms)
-			copied := b.where[0]
-			b.where[0] = source
-			b.fetch(0).fails(0, 1).retryCopy(0).commit(1).wait(15 * ms).success(0)
-			b.where[0] = copied
-			b.wait(100 * ms).fetch(0).success(0).commitCopies(0)
-			return b.drain().done()
-		}},
-		{"a copy is tried early after a restart, and the attempt does not say which", []string{"backoff-early"}, func(b *builder) history.Source {
-			unnamed(restarted(b, true).fetch(0), 0, history.OutcomeSuccess).commitCopies(0)
-			return b.drain().done()
-		}},
+		{"after a restart the source fails once more, and the first copy is tried when that is due", nil,
+			func(b *builder) history.Source {
+				restarted(b, false).wait(80 * ms)
+				copied := b.where[0]
+				b.where[0] = source
+				b.fetch(0).fails(0, 1).retryCopy(0).commit(1)
+				second := b.where[0]
+				b.where[0] = copied
+				b.wait(15 * ms).fetch(0).success(0).wait(100 * ms)
+				b.where[0] = second
+				b.success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"after a restart the source fails once more, and the second copy is tried when the first is due",
+			[]string{"backoff-early"}, func(b *builder) history.Source {
+				restarted(b, false).wait(80 * ms)
+				copied := b.where[0]
+				b.where[0] = source
+				b.fetch(0).fails(0, 1).retryCopy(0).commit(1).wait(15 * ms).success(0)
+				b.where[0] = copied
+				b.wait(100 * ms).fetch(0).success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"a copy is tried early after a restart, and the attempt does not say which", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				unnamed(restarted(b, true).fetch(0), 0, history.OutcomeSuccess).commitCopies(0)
+				return b.drain().done()
+			}},
 		{"an attempt after a restart does not say whether it is the source's", nil, func(b *builder) history.Source {
 			unnamed(restarted(b, false), 0, history.OutcomeSuccess).commit(1).wait(100 * ms).fetch(0).success(0).commitCopies(0)
 			return b.drain().done()
@@ -72,7 +75,8 @@ func copyTales() []tale {
 
 // restarted has record 0 fail once, waits in a copy, and starts its process anew.
 func restarted(b *builder, committed bool) *builder {
-	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
+		history.OrderingNone
 	b.begin().send(0).fails(0, 1).retryCopy(0)
 	if committed {
 		b.commit(1)
@@ -97,30 +101,34 @@ func refused(b *builder) (first, second place) {
 // withheld has record 0 fail, its copy written without a word of it, and that fail after the wait. It returns the copy
 // of this.
 func withheld(b *builder, wait time.Duration) place {
-	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
-	b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Withheld).wait(wait).fetch(0).fails(0, 1).retryCopy(0)
+	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
+		history.OrderingNone
+	b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Withheld).wait(wait).fetch(0).fails(0,
+		1).retryCopy(0)
 	return b.where[0]
 }
 
 // repeatedTales are of copies that are asked for again: of which failure they are is not seen.
 func repeatedTales() []tale {
 	return []tale{
-		{"a refused copy is asked for again after another failure, and is tried when its own is due", nil, func(b *builder) history.Source {
-			first, second := refused(b)
-			b.where[0] = first
-			b.wait(100 * ms).success(0).wait(100 * ms)
-			b.where[0] = second
-			b.success(0).commitCopies(0)
-			return b.drain().done()
-		}},
-		{"a refused copy is asked for again after another failure, and is tried early", []string{"backoff-early"}, func(b *builder) history.Source {
-			first, second := refused(b)
-			b.where[0] = first
-			b.wait(50 * ms).success(0).wait(150 * ms)
-			b.where[0] = second
-			b.success(0).commitCopies(0)
-			return b.drain().done()
-		}},
+		{"a refused copy is asked for again after another failure, and is tried when its own is due", nil,
+			func(b *builder) history.Source {
+				first, second := refused(b)
+				b.where[0] = first
+				b.wait(100 * ms).success(0).wait(100 * ms)
+				b.where[0] = second
+				b.success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"a refused copy is asked for again after another failure, and is tried early", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				first, second := refused(b)
+				b.where[0] = first
+				b.wait(50 * ms).success(0).wait(150 * ms)
+				b.where[0] = second
+				b.success(0).commitCopies(0)
+				return b.drain().done()
+			}},
 		{"a copy is asked for again, as no word came of it, after it has failed", nil, func(b *builder) history.Source {
 			second := withheld(b, 100*ms)
 			b.retryCopy(0).success(0).wait(200 * ms) // of the first failure, too, which is long due
@@ -142,7 +150,8 @@ func repeatedTales() []tale {
 func TestUsualWaits(t *testing.T) {
 	told := func(length time.Duration, several int) Result {
 		b := newBuilder()
-		b.h.Contract.Ordering, b.h.Contract.Backoff.Late, b.h.Contract.Backoff.Usual = history.OrderingNone, time.Second, 20*ms
+		b.h.Contract.Ordering, b.h.Contract.Backoff.Late, b.h.Contract.Backoff.Usual = history.OrderingNone,
+			time.Second, 20*ms
 		b.begin()
 		for number := range int32(40) {
 			b.send(number).fails(number, 1)
@@ -163,7 +172,9 @@ func TestUsualWaits(t *testing.T) {
 		if late := len(r.Anomalies) == 1 && r.Anomalies[0].Name == "backoff-late"; late != one.late || len(r.Anomalies) > 1 {
 			t.Errorf("%d of 40 waits of 100 ms are %v long: %+v", one.several, one.length, r.Anomalies)
 		}
-		if one.late && !slices.ContainsFunc(r.Anomalies[0].Witnesses, func(w Witness) bool { return strings.Contains(w.Summary, "of 40 gaps 1, ") }) {
+		if one.late && !slices.ContainsFunc(r.Anomalies[0].Witnesses, func(w Witness) bool {
+			return strings.Contains(w.Summary, "of 40 gaps 1, ")
+		}) {
 			t.Errorf("it says %+v", r.Anomalies[0].Witnesses)
 		}
 	}

@@ -31,32 +31,43 @@ func exitTales() []tale {
 		exiting("it goes on", []string{"failure-not-surfaced"}, func(b *builder) {
 			again(b.send(0).fails(0, 3).wait(6*time.Second).sendTo(1, 1, 1).success(1).exit(1))
 		}),
-		exiting("it ends as if nothing had happened", []string{"failure-not-surfaced"}, func(b *builder) { again(b.send(0).fails(0, 3).exit(0)) }),
-		exiting("it was told to end meanwhile", nil, func(b *builder) { again(b.send(0).fails(0, 3).signal("TERM").exit(0)) }),
-		exiting("it gives the record up", []string{"commit-past-unfinished", "failure-not-surfaced", "lost"}, func(b *builder) {
-			b.send(0).fails(0, 3).commit(1).wait(6*time.Second).sendTo(1, 1, 1).success(1).commitAll()
+		exiting("it ends as if nothing had happened", []string{"failure-not-surfaced"}, func(b *builder) {
+			again(b.send(0).fails(0, 3).exit(0))
 		}),
+		exiting("it was told to end meanwhile", nil, func(b *builder) {
+			again(b.send(0).fails(0, 3).signal("TERM").exit(0))
+		}),
+		exiting("it gives the record up", []string{"commit-past-unfinished", "failure-not-surfaced", "lost"},
+			func(b *builder) {
+				b.send(0).fails(0, 3).commit(1).wait(6*time.Second).sendTo(1, 1, 1).success(1).commitAll()
+			}),
 		exiting("it commits past the record, and ends", []string{"commit-past-unfinished", "lost"}, func(b *builder) {
 			b.send(0).sendTo(1, 0, 1).success(1).fails(0, 3).commit(2).exit(1).as(0, 1).up().assign(0, 1, 2, 3)
 		}),
-		exiting("a permanent failure ends it, too", nil, func(b *builder) { again(b.send(0).attempt(0, history.OutcomePermanent).exit(1)) }),
-		exiting("what has attempts left ends nothing", nil, func(b *builder) { b.send(0).fails(0, 2).wait(205 * ms).success(0).commit(1) }),
+		exiting("a permanent failure ends it, too", nil, func(b *builder) {
+			again(b.send(0).attempt(0, history.OutcomePermanent).exit(1))
+		}),
+		exiting("what has attempts left ends nothing", nil, func(b *builder) {
+			b.send(0).fails(0, 2).wait(205 * ms).success(0).commit(1)
+		}),
 		attemptsInOrder("the next begins while the letter of the one before is outstanding", nil, true),
 		attemptsInOrder("the same, where the order is that of outcomes", []string{"reordered"}, false),
-		{"the next begins after the last attempt of the one before that reached the oracle", nil, func(b *builder) history.Source {
-			b.h.Contract.OrderOfAttempts = true
-			f := b.fault("network", "downstream", "downstream down")
-			b.begin().send(0).send(1).breaks(f).wait(300*ms).heals(f).fails(0, 1)
-			asked := b.askLetter(0)
-			b.success(1).answerLetter(asked, 0, 0).commit(2)
-			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
-			return b.drain().done()
-		}},
-		{"the order is that of attempts, and the one before has some left", []string{"reordered"}, func(b *builder) history.Source {
-			b.h.Contract.OrderOfAttempts = true
-			b.begin().send(0).send(1).fails(0, 2).success(1).wait(205 * ms).success(0).commit(2)
-			return b.drain().done()
-		}},
+		{"the next begins after the last attempt of the one before that reached the oracle", nil,
+			func(b *builder) history.Source {
+				b.h.Contract.OrderOfAttempts = true
+				f := b.fault("network", "downstream", "downstream down")
+				b.begin().send(0).send(1).breaks(f).wait(300*ms).heals(f).fails(0, 1)
+				asked := b.askLetter(0)
+				b.success(1).answerLetter(asked, 0, 0).commit(2)
+				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
+				return b.drain().done()
+			}},
+		{"the order is that of attempts, and the one before has some left", []string{"reordered"},
+			func(b *builder) history.Source {
+				b.h.Contract.OrderOfAttempts = true
+				b.begin().send(0).send(1).fails(0, 2).success(1).wait(205 * ms).success(0).commit(2)
+				return b.drain().done()
+			}},
 	}
 }
 
@@ -75,7 +86,9 @@ func foreignTales() []tale {
 	succeeds := func(b *builder) { b.success(1).commitAll() }
 	return []tale{
 		replayed("a letter of another service is put back", []string{"selected-wrong"}, with(3, stranger), succeeds),
-		replayed("letters of another service stay where they are", nil, with(3, func(b *builder) { b.goBack(1, input) }), succeeds),
+		replayed("letters of another service stay where they are", nil, with(3, func(b *builder) {
+			b.goBack(1, input)
+		}), succeeds),
 		replayed("a record without an id is put back where there is no other service's", nil, with(0, stranger), succeeds),
 	}
 }

@@ -56,7 +56,8 @@ type found struct {
 
 func newGraphStory() *graphStory {
 	g := &graphStory{
-		logs: map[int16][]found{}, at: map[[2]int32]int64{}, tries: map[[2]int32]int32{}, asked: map[int64]history.Event{}, missed: map[int16]bool{}, commit: map[int]int64{},
+		logs: map[int16][]found{}, at: map[[2]int32]int64{}, tries: map[[2]int32]int32{}, asked: map[int64]history.Event{},
+		missed: map[int16]bool{}, commit: map[int]int64{},
 	}
 	contract := newBuilder().h.Contract
 	contract.Envelope, contract.KeepsHeaders = "pipestream", false
@@ -64,20 +65,22 @@ func newGraphStory() *graphStory {
 	for i, name := range []string{"parse", "chunk", "ocr"} {
 		letters := dlqParse + 2*int16(i)
 		graph.Nodes = append(graph.Nodes, history.Node{
-			Name: name, Input: int16(i), DLQ: letters, Quarantine: letters + 1, Group: name, First: i, Instances: 1, Contract: contract,
+			Name: name, Input: int16(i), DLQ: letters, Quarantine: letters + 1, Group: name, First: i, Instances: 1,
+			Contract: contract,
 		})
 	}
 	graph.Nodes[parse].Edges = []history.Edge{{To: chunk, Weight: 1}, {To: ocr, Weight: 1}}
 	g.h = history.Header{
-		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 3, Group: "parse", Contract: contract, Graph: graph, Replay: true,
-		Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
+		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 3, Group: "parse",
+		Contract: contract, Graph: graph, Replay: true, Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
 	}
 	for i, name := range []string{
-		"in.parse", "in.chunk", "in.ocr", "dlq.parse", "dlq.parse.quarantine", "dlq.chunk", "dlq.chunk.quarantine", "dlq.ocr", "dlq.ocr.quarantine", "sink",
+		"in.parse", "in.chunk", "in.ocr", "dlq.parse", "dlq.parse.quarantine", "dlq.chunk", "dlq.chunk.quarantine", "dlq.ocr",
+		"dlq.ocr.quarantine", "sink",
 	} {
 		role := []history.Role{
-			history.RoleInput, history.RoleNode, history.RoleNode, history.RoleDLQ, history.RoleQuarantine, history.RoleDLQ, history.RoleQuarantine, history.RoleDLQ,
-			history.RoleQuarantine, history.RoleSink,
+			history.RoleInput, history.RoleNode, history.RoleNode, history.RoleDLQ, history.RoleQuarantine, history.RoleDLQ,
+			history.RoleQuarantine, history.RoleDLQ, history.RoleQuarantine, history.RoleSink,
 		}[i]
 		g.h.Topics = append(g.h.Topics, history.Topic{Name: name, Role: role, Partitions: 1})
 	}
@@ -120,10 +123,13 @@ func (g *graphStory) kill(node int) *graphStory {
 // send puts a document into the entry's input.
 func (g *graphStory) send(document int32) *graphStory {
 	g.put(history.KindSend, func(e *history.Event) {
-		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = document, inParse, 0, int64(e.Time), document, 7, history.OutcomeSuccess
+		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = document, inParse, 0, int64(e.Time), document, 7,
+			history.OutcomeSuccess
 	})
 	offset := g.store(inParse, document, history.Claim{})
-	g.put(history.KindAcked, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = document, inParse, 0, offset })
+	g.put(history.KindAcked, func(e *history.Event) {
+		e.Record, e.Topic, e.Partition, e.Offset = document, inParse, 0, offset
+	})
 	return g
 }
 
@@ -151,7 +157,8 @@ func (g *graphStory) unanswered(node int, document int32, topic int16) (repeat f
 	ask := func() history.Event {
 		g.op++
 		g.put(history.KindProduceRequest, func(e *history.Event) {
-			e.Op, e.Instance, e.Run, e.Record, e.Topic, e.Partition, e.ValueHash = g.op, int16(node), g.run(node), document, topic, 0, 7
+			e.Op, e.Instance, e.Run, e.Record, e.Topic, e.Partition, e.ValueHash = g.op, int16(node), g.run(node), document,
+				topic, 0, 7
 			e.ProducerID, e.ProducerEpoch, e.Sequence = 9, 0, 0
 		})
 		return g.events[len(g.events)-1]
@@ -186,7 +193,8 @@ func (g *graphStory) attempt(node int, document int32, outcome history.Outcome) 
 	tries := g.tries[[2]int32{int32(node), document}] + 1
 	g.tries[[2]int32{int32(node), document}] = tries
 	fill := func(e *history.Event) {
-		e.Op, e.Instance, e.Run, e.Record, e.Topic, e.Partition, e.Offset, e.N = g.op, int16(node), run, document, int16(node), 0, offset, tries
+		e.Op, e.Instance, e.Run, e.Record, e.Topic, e.Partition, e.Offset, e.N = g.op, int16(node), run, document,
+			int16(node), 0, offset, tries
 	}
 	g.put(history.KindFetched, func(e *history.Event) {
 		e.Instance, e.Run, e.Topic, e.Partition, e.Offset, e.Aux = int16(node), run, int16(node), 0, offset, offset
@@ -244,7 +252,8 @@ func (g *graphStory) write(node int, document int32, topic int16) *graphStory {
 }
 
 func (g *graphStory) claim(node int, document int32) history.Claim {
-	return history.Claim{Present: true, Topic: int16(node), Partition: 0, Offset: g.at[[2]int32{int32(node), document}], Attempts: g.tries[[2]int32{int32(node), document}]}
+	return history.Claim{Present: true, Topic: int16(node), Partition: 0, Offset: g.at[[2]int32{int32(node), document}],
+		Attempts: g.tries[[2]int32{int32(node), document}]}
 }
 
 // commits makes the node commit all that is in its input.
@@ -296,7 +305,9 @@ func (g *graphStory) both(node int, document int32, first int64) *graphStory {
 func (g *graphStory) selects(node int, document int32) *graphStory {
 	letters := g.h.Graph.Nodes[node].DLQ
 	offset := slices.IndexFunc(g.logs[letters], func(f found) bool { return f.document == document })
-	g.put(history.KindReplaySelected, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = document, letters, 0, int64(offset) })
+	g.put(history.KindReplaySelected, func(e *history.Event) {
+		e.Record, e.Topic, e.Partition, e.Offset = document, letters, 0, int64(offset)
+	})
 	return g
 }
 
@@ -347,13 +358,16 @@ func (g *graphStory) end(t *testing.T) []string {
 		for _, anomaly := range result.Anomalies {
 			found = append(found, result.Name+": "+anomaly.Name)
 			for _, witness := range anomaly.Witnesses {
-				if witness.Record < 0 || int(witness.Record) >= g.h.Records || len(witness.Biography) == 0 || witness.Summary == "" {
+				if witness.Record < 0 || int(witness.Record) >= g.h.Records || len(witness.Biography) == 0 ||
+					witness.Summary == "" {
 					t.Errorf("%s: a witness without a story: %+v", anomaly.Name, witness)
 				}
 			}
 		}
 	}
-	if slices.ContainsFunc(verdict.Invariants, func(r Result) bool { return r.Name == graphConservation && r.Judged == 0 }) {
+	if slices.ContainsFunc(verdict.Invariants, func(r Result) bool {
+		return r.Name == graphConservation && r.Judged == 0
+	}) {
 		t.Error("graph-conservation judged nothing")
 	}
 	slices.Sort(found)
@@ -396,8 +410,10 @@ func graphTales() []graphTale {
 		}, []string{conserved + "forwarded-twice"}},
 		{"passed on twice, because of a kill before the commit", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next).kill(parse)
-			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
+			g.send(0).attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).attempt(next, 0,
+				history.OutcomeSuccess).forward(next, 0).commits(next).kill(parse)
+			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse).attempt(next, 0,
+				history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, nil},
 		{"passed on again after a refusal", func(g *graphStory) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
@@ -424,7 +440,8 @@ func graphTales() []graphTale {
 		}, []string{conserved + "dual-exit", "parse/classification: dual-terminal"}},
 		{"passed on before it was processed", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).forward(parse, 0).attempt(parse, 0, history.OutcomeSuccess).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
+			g.send(0).forward(parse, 0).attempt(parse, 0, history.OutcomeSuccess).commits(parse).attempt(next, 0,
+				history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "forwarded-unprocessed"}},
 		{"passed on by the other edge", func(g *graphStory) {
 			other := inChunk + inOCR - g.next(0)
@@ -434,48 +451,61 @@ func graphTales() []graphTale {
 		{"out of the graph at the first node", func(g *graphStory) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).write(parse, 0, sink).commits(parse)
 		}, []string{conserved + "skipped-node"}},
-		{"among another node's dead letters", func(g *graphStory) { g.send(0).fail(parse, 0).write(parse, 0, dlqChunk).commits(parse) },
+		{"among another node's dead letters", func(g *graphStory) {
+			g.send(0).fail(parse, 0).write(parse, 0, dlqChunk).commits(parse)
+		},
 			[]string{conserved + "wrong-node-dlq", "parse/commit-after-outcome: commit-past-unfinished"}},
 		{"a module's refusal is dead-lettered", func(g *graphStory) {
 			g.send(0).attempt(parse, 0, history.OutcomeLogical).write(parse, 0, dlqParse).commits(parse)
 		}, []string{"parse/classification: logical-dead-lettered"}},
 		{"replayed, and it goes through", func(g *graphStory) {
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0).through(0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0).through(0)
 		}, nil},
 		{"replayed, fails once more, and is quarantined", func(g *graphStory) {
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.fail(parse, 0).write(parse, 0, quarantineParse).commits(parse)
 		}, nil},
 		{"replayed, processed, and neither passed on nor dead-lettered again", func(g *graphStory) {
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).commits(parse)
 		}, []string{conserved + "lost-in-graph", conserved + "commit-before-forward"}},
 		{"replayed, and then passed on twice", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
-			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).attempt(next, 0, history.OutcomeSuccess).forward(next,
+				0).commits(next)
 			g.forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "forwarded-twice"}},
 		{"what failed goes to the other node in place of the dead-letter topic", func(g *graphStory) {
 			other := inChunk + inOCR - g.next(0)
 			g.send(0).fail(parse, 0).write(parse, 0, other).commits(parse)
 			g.attempt(int(other), 0, history.OutcomeSuccess).forward(int(other), 0).commits(int(other))
-		}, []string{conserved + "forwarded-unprocessed", conserved + "skipped-node", "parse/commit-after-outcome: commit-past-unfinished"}},
+		}, []string{conserved + "forwarded-unprocessed", conserved + "skipped-node",
+			"parse/commit-after-outcome: commit-past-unfinished"}},
 		{"replayed as often as allowed, and dead-lettered", func(g *graphStory) {
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.fail(parse, 0).write(parse, 0, dlqParse).commits(parse)
 		}, []string{conserved + "quarantine-missed"}},
-		{"quarantined at the first failure", func(g *graphStory) { g.send(0).fail(parse, 0).write(parse, 0, quarantineParse).commits(parse) },
+		{"quarantined at the first failure", func(g *graphStory) {
+			g.send(0).fail(parse, 0).write(parse, 0, quarantineParse).commits(parse)
+		},
 			[]string{conserved + "quarantined-early"}},
 		{"replayed, passed on, and its count goes with it", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
 			g.fail(next, 0).write(next, 0, g.h.Graph.Nodes[next].Quarantine).commits(next)
 		}, nil},
 		{"replayed, passed on, and dead-lettered at the next node as if it were new", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
 			g.fail(next, 0).write(next, 0, g.h.Graph.Nodes[next].DLQ).commits(next)
 		}, []string{conserved + "quarantine-missed"}},
@@ -488,16 +518,20 @@ func graphTales() []graphTale {
 		}, []string{conserved + "forwarded-twice"}},
 		{"replayed to another node", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(int16(next), 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(int16(next), 0)
 			g.attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "replay-missing", conserved + "replayed-to-wrong-node"}},
 		{"selected and not replayed", func(g *graphStory) {
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0)
 		}, []string{conserved + "replay-missing"}},
 		{"replayed twice", func(g *graphStory) {
 			next := int(g.next(0))
-			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
-			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).replayTo(inParse, 0).attempt(parse, 0, history.OutcomeSuccess)
+			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
+				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
+			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).replayTo(inParse, 0).attempt(parse, 0,
+				history.OutcomeSuccess)
 			first := g.at[[2]int32{int32(next), 0}]
 			g.forward(parse, 0).commits(parse).both(next, 0, first)
 		}, []string{conserved + "replayed-twice"}},
@@ -553,7 +587,8 @@ func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
 func TestAGraphsJudgeSurvivesAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		g := newGraphStory()
-		g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse).phase(history.PhaseReplay).selects(parse, 1).replayTo(inParse, 1)
+		g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse).phase(history.PhaseReplay).
+			selects(parse, 1).replayTo(inParse, 1)
 		g.through(1).phase(history.PhaseAudit).phase(history.PhaseSeal)
 		g.h.Records = 2
 		small := rapid.Int32Range(-2, 12)

@@ -38,26 +38,31 @@ func stopTales() []tale {
 			graced(b).send(0).success(0).commit(1).drain()
 			return b.phase(history.PhaseAudit).signal("TERM").wait(1500 * ms).exitedBefore(600 * ms).sealed()
 		}},
-		{"it ends long after its grace, and that is heard of late, too", []string{"stop-timeout"}, func(b *builder) history.Source {
-			graced(b).send(0).success(0).commit(1).drain()
-			return b.phase(history.PhaseAudit).signal("TERM").wait(1800 * ms).exitedBefore(500 * ms).sealed()
-		}},
+		{"it ends long after its grace, and that is heard of late, too", []string{"stop-timeout"},
+			func(b *builder) history.Source {
+				graced(b).send(0).success(0).commit(1).drain()
+				return b.phase(history.PhaseAudit).signal("TERM").wait(1800 * ms).exitedBefore(500 * ms).sealed()
+			}},
 		{"it ends within its grace, and is to be killed before that is heard of", nil, func(b *builder) history.Source {
 			graced(b).send(0).success(0).commit(1).drain()
-			return b.phase(history.PhaseAudit).signal("TERM").wait(2 * time.Second).signal("KILL").wait(100 * ms).exitedBefore(1200 * ms).sealed()
+			return b.phase(history.PhaseAudit).signal("TERM").wait(2 * time.Second).signal("KILL").wait(100 * ms).exitedBefore(
+				1200 * ms).sealed()
 		}},
-		{"it is killed after its grace, and its end is heard of late", []string{"stop-timeout"}, func(b *builder) history.Source {
-			graced(b).send(0).success(0).commit(1).drain()
-			return b.phase(history.PhaseAudit).signal("TERM").wait(2 * time.Second).signal("KILL").wait(100 * ms).exitedBefore(50 * ms).sealed()
-		}},
+		{"it is killed after its grace, and its end is heard of late", []string{"stop-timeout"},
+			func(b *builder) history.Source {
+				graced(b).send(0).success(0).commit(1).drain()
+				return b.phase(history.PhaseAudit).signal("TERM").wait(2 * time.Second).signal("KILL").wait(100 * ms).exitedBefore(
+					50 * ms).sealed()
+			}},
 		{"it outlasts its grace, but could not run", nil, func(b *builder) history.Source {
 			graced(b).send(0).success(0).commit(1).drain()
 			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).stall(0, 300*ms).kill().sealed()
 		}},
-		{"it outlasts its grace, and was kept from running for a moment only", []string{"stop-timeout"}, func(b *builder) history.Source {
-			graced(b).send(0).success(0).commit(1).drain()
-			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).stall(0, 30*ms).kill().sealed()
-		}},
+		{"it outlasts its grace, and was kept from running for a moment only", []string{"stop-timeout"},
+			func(b *builder) history.Source {
+				graced(b).send(0).success(0).commit(1).drain()
+				return b.phase(history.PhaseAudit).signal("TERM").wait(time.Second).stall(0, 30*ms).kill().sealed()
+			}},
 		{"it outlasts its grace while it is frozen", nil, func(b *builder) history.Source {
 			graced(b).send(0).success(0).commit(1).drain().phase(history.PhaseAudit)
 			return b.signal("STOP").wait(100 * ms).signal("TERM").wait(100 * ms).signal("CONT").wait(time.Second).kill().sealed()
@@ -75,10 +80,11 @@ func stopTales() []tale {
 			b.begin().send(0).success(0).commit(1).drain()
 			return b.phase(history.PhaseAudit).signal("TERM").wait(time.Minute).exit(0).sealed()
 		}},
-		{"what is in backoff is dropped at the stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
-			graced(b).send(0).fails(0, 1).signal("TERM").commit(1).exit(0)
-			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
-		}},
+		{"what is in backoff is dropped at the stop", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				graced(b).send(0).fails(0, 1).signal("TERM").commit(1).exit(0)
+				return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
+			}},
 		{"what is in backoff is left to the next", nil, func(b *builder) history.Source {
 			graced(b).send(0).fails(0, 1).signal("TERM").exit(0)
 			return b.as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 2).wait(205 * ms).success(0).commit(1).drain().done()
@@ -91,8 +97,8 @@ func stopTales() []tale {
 			graced(b).send(0).fails(0, 1).commit(1).signal("TERM").exit(0)
 			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
 		}},
-		{"what was never tried is dropped at the stop, which is no matter of backoff", []string{"commit-past-unfinished", "lost"},
-			func(b *builder) history.Source {
+		{"what was never tried is dropped at the stop, which is no matter of backoff",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
 				graced(b).send(0).signal("TERM").commit(1).exit(0)
 				return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
 			}},
@@ -109,8 +115,8 @@ func stopTales() []tale {
 			graced(b).send(0).attempt(0, history.OutcomePermanent).signal("TERM").letter(0).commit(1).exit(0)
 			return b.as(0, 1).up().assign(0, 1, 2, 3).drain().done()
 		}},
-		{"it is dead-lettered early by another instance than the one that stops", []string{"premature-dead-letter", "under-retried"},
-			func(b *builder) history.Source {
+		{"it is dead-lettered early by another instance than the one that stops",
+			[]string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
 				graced(b).as(1, 0).up().signal("TERM").as(0, 0).send(0).fails(0, 1).letter(0).commit(1).as(1, 0).exit(0)
 				return b.drain().done()
 			}},
@@ -168,17 +174,19 @@ func lagTales() []tale {
 			return b.done()
 		}},
 		{"it stood still for most of the drain", nil, func(b *builder) history.Source {
-			b.begin().send(0).success(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(time.Second).stall(history.None, 600*ms)
+			b.begin().send(0).success(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(time.Second).stall(history.None,
+				600*ms)
 			return b.done()
 		}},
 		{"it ended by itself and nobody came back", []string{"stalled"}, func(b *builder) history.Source {
 			b.begin().send(0).success(0).commit(1).unread(1, 0, 0).exit(3)
 			return b.drain().done()
 		}},
-		{"a partition that it has is not read any more", []string{"paused-partition", "stalled"}, func(b *builder) history.Source {
-			b.begin().send(0).success(0).commit(1).unread(1, 0, 0)
-			return b.drain().done()
-		}},
+		{"a partition that it has is not read any more", []string{"paused-partition", "stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0).commit(1).unread(1, 0, 0)
+				return b.drain().done()
+			}},
 		{"it does not ask for what it was handed before, and goes on with others", []string{"paused-partition", "stalled"},
 			func(b *builder) history.Source {
 				b.begin().asks(0, 1).asks(1, 1).send(0).fails(0, 1).asks(0, 0)
@@ -329,7 +337,8 @@ func (w *traffic) hand() {
 func (w *traffic) free(one *pending) bool {
 	for _, other := range w.open {
 		backingOff := other != one && other.tried > 0
-		if other.number < one.number && other.partition == one.partition && (other.key == one.key || w.h.Contract.Ordering == history.OrderingPartition) {
+		if other.number < one.number && other.partition == one.partition &&
+			(other.key == one.key || w.h.Contract.Ordering == history.OrderingPartition) {
 			return false
 		}
 		if backingOff && one.tried == 0 && w.held(other.partition, one.partition) {
@@ -397,7 +406,9 @@ func sameOnly(failing, other int32) bool { return failing == other }
 func isolationTales() []tale {
 	const records = 1600
 	return []tale{
-		{"a record that backs off holds nobody up", nil, func(b *builder) history.Source { return newTraffic(b, records).run(6) }},
+		{"a record that backs off holds nobody up", nil, func(b *builder) history.Source {
+			return newTraffic(b, records).run(6)
+		}},
 		{"a record that backs off holds everybody up", []string{"head-of-line-blocked"}, func(b *builder) history.Source {
 			w := newTraffic(b, records)
 			w.held = everything
@@ -412,12 +423,13 @@ func isolationTales() []tale {
 			b.h.Contract.Ordering = history.OrderingPartition
 			return newTraffic(b, records).run(6)
 		}},
-		{"it holds up the other partitions too, which the order does not demand", []string{"head-of-line-blocked"}, func(b *builder) history.Source {
-			b.h.Contract.Ordering = history.OrderingPartition
-			w := newTraffic(b, records)
-			w.held = everything
-			return w.run(6)
-		}},
+		{"it holds up the other partitions too, which the order does not demand", []string{"head-of-line-blocked"},
+			func(b *builder) history.Source {
+				b.h.Contract.Ordering = history.OrderingPartition
+				w := newTraffic(b, records)
+				w.held = everything
+				return w.run(6)
+			}},
 		{"an attempt that takes as long holds everybody up", nil, func(b *builder) history.Source {
 			w := newTraffic(b, records)
 			w.long = true
@@ -623,15 +635,22 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 	paused, late := "liveness paused-partition", "graceful-stop stop-timeout"
 	want := map[string]string{
 		"what is in backoff is dropped at the stop": lost, "what is in backoff is dead-lettered at the stop": premature,
-		"everything is finished, but not committed in the end": stalled, "it is committed only because it is told to stop": stalled,
-		"it ended by itself and nobody came back": stalled, "a partition that it has is not read any more": paused,
-		"it does not ask for what it was handed before, and goes on with others": paused, "it asks for it, and makes nothing of it": stalled,
-		"a partition is full while it is still worked at": stalled, "nobody has the partition": stalled,
+		"everything is finished, but not committed in the end":                             stalled,
+		"it is committed only because it is told to stop":                                  stalled,
+		"it ended by itself and nobody came back":                                          stalled,
+		"a partition that it has is not read any more":                                     paused,
+		"it does not ask for what it was handed before, and goes on with others":           paused,
+		"it asks for it, and makes nothing of it":                                          stalled,
+		"a partition is full while it is still worked at":                                  stalled,
+		"nobody has the partition":                                                         stalled,
 		"its holder lost the partition in the drain, and the next one does not come to it": stalled,
-		"it is still there when its grace is over":                                         late, "it ends by itself long after its grace": late,
-		"it ends long after its grace, and that is heard of late, too": late, "it is killed after its grace, and its end is heard of late": late,
-		"it outlasts its grace, and was kept from running for a moment only": late, "a fault is no excuse": late,
-		"the group rebalances over and over": "liveness rebalance-storm",
+		"it is still there when its grace is over":                                         late,
+		"it ends by itself long after its grace":                                           late,
+		"it ends long after its grace, and that is heard of late, too":                     late,
+		"it is killed after its grace, and its end is heard of late":                       late,
+		"it outlasts its grace, and was kept from running for a moment only":               late,
+		"a fault is no excuse":                                                             late,
+		"the group rebalances over and over":                                               "liveness rebalance-storm",
 	}
 	for _, one := range append(stopTales(), livenessTales()...) {
 		var got []string
@@ -661,7 +680,8 @@ func TestStalledNamesWhatBlocks(t *testing.T) {
 	verdict := judged(t, b.drain().done())
 	for name, count := range map[string]int64{"no-loss": 3, "liveness": 1} {
 		found := resultOf(t, verdict, name).Anomalies
-		if len(found) != 1 || found[0].Name != "stalled" || found[0].Count != count || found[0].Witnesses[0].Record != 1 || found[0].Witnesses[0].Offset != 1 {
+		if len(found) != 1 || found[0].Name != "stalled" || found[0].Count != count ||
+			found[0].Witnesses[0].Record != 1 || found[0].Witnesses[0].Offset != 1 {
 			t.Errorf("%s finds %+v; record 1 is what blocks the others", name, found)
 		}
 	}
@@ -674,7 +694,8 @@ func TestStopNamesItsInstance(t *testing.T) {
 	b.begin().as(1, 0).up().assign(1).sendTo(0, 1, 0).sendTo(1, 0, 1).as(1, 0).fails(0, 2).signal("TERM").letter(0).exit(0)
 	b.as(0, 0).fails(1, 3).letter(1).commitAll()
 	result := resultOf(t, judged(t, b.drain().done()), "graceful-stop")
-	if len(result.Anomalies) != 1 || !strings.HasSuffix(result.Anomalies[0].Witnesses[0].Summary, "after instance 1 was told to stop") {
+	if len(result.Anomalies) != 1 || !strings.HasSuffix(result.Anomalies[0].Witnesses[0].Summary,
+		"after instance 1 was told to stop") {
 		t.Errorf("instance 1 was told to stop, and says %+v", result.Anomalies)
 	}
 }

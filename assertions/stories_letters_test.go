@@ -25,11 +25,14 @@ func letterTales() []tale {
 		}),
 		changed("the offset is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Offset++ }),
 		changed("the partition is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Partition++ }),
-		changed("the topic is not one of the run's", "metadata-wrong", func(e *history.Event) { e.Claim.Topic = history.None }),
-		changed("the number of attempts is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Attempts = 4 }),
-		changed("the topic is one of the run's, but not the record's, and the dialect names no more", "metadata-wrong", func(e *history.Event) {
-			e.Claim.Topic, e.Claim.Partition, e.Claim.Offset, e.Claim.Attempts = dlq, history.None, history.None, history.None
+		changed("the topic is not one of the run's", "metadata-wrong", func(e *history.Event) {
+			e.Claim.Topic = history.None
 		}),
+		changed("the number of attempts is not true", "metadata-wrong", func(e *history.Event) { e.Claim.Attempts = 4 }),
+		changed("the topic is one of the run's, but not the record's, and the dialect names no more", "metadata-wrong",
+			func(e *history.Event) {
+				e.Claim.Topic, e.Claim.Partition, e.Claim.Offset, e.Claim.Attempts = dlq, history.None, history.None, history.None
+			}),
 		{"the dialect names the topic and no more", nil, func(b *builder) history.Source {
 			b.h.Contract.Envelope = "hexkit"
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)
@@ -43,7 +46,9 @@ func letterTales() []tale {
 			b.inTopics[len(b.inTopics)-1].ValueHash++
 			return b.drain().done()
 		}},
-		changed("the id is gone with the value", "payload-changed", func(e *history.Event) { e.Record, e.KeyHash, e.ValueHash = history.None, 10, 5 }),
+		changed("the id is gone with the value", "payload-changed", func(e *history.Event) {
+			e.Record, e.KeyHash, e.ValueHash = history.None, 10, 5
+		}),
 		{"headers are not promised", nil, func(b *builder) history.Source {
 			b.h.Contract.KeepsHeaders = false
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)
@@ -61,7 +66,8 @@ func letterTales() []tale {
 			b.inTopics[len(b.inTopics)-1].Partition = 1
 			return b.drain().done()
 		}},
-		{"the same partition is promised and kept, by a record that was never acknowledged, is not in the topic any more, and went back to another partition", nil, func(b *builder) history.Source {
+		{"the same partition is promised and kept, by a record that was never acknowledged, is not in the topic any more, " +
+			"and went back to another partition", nil, func(b *builder) history.Source {
 			return b.backElsewhere(func() {
 				b.handOver(0, history.None, 0, 0) // the producer chose, and never heard of it again
 				b.inInput(0, 0)
@@ -70,12 +76,14 @@ func letterTales() []tale {
 				b.h.Contract.Envelope = "hexkit" // its letters say the topic only
 			}, 0)
 		}},
-		{"the same partition is promised and kept, by a record that went back to another partition", nil, func(b *builder) history.Source {
-			return b.backElsewhere(func() { b.send(0) }, 0)
-		}},
-		{"the same partition is promised and not kept, by a record that went back to another partition", []string{"metadata-wrong"}, func(b *builder) history.Source {
-			return b.backElsewhere(func() { b.send(0) }, 1)
-		}},
+		{"the same partition is promised and kept, by a record that went back to another partition", nil,
+			func(b *builder) history.Source {
+				return b.backElsewhere(func() { b.send(0) }, 0)
+			}},
+		{"the same partition is promised and not kept, by a record that went back to another partition",
+			[]string{"metadata-wrong"}, func(b *builder) history.Source {
+				return b.backElsewhere(func() { b.send(0) }, 1)
+			}},
 		{"more attempts than the oracle saw, with its link broken", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream down")
 			b.begin().send(0).breaks(f).wait(300*ms).heals(f).fails(0, 1).letter(0).commit(1)
@@ -226,17 +234,19 @@ func replayTales() []tale {
 			b.fails(1, 3).letter(1).commitAll()
 		}),
 		// Its producer has begun a new epoch since, as one does after an error, and its numbers with it.
-		replayed("a replay that fails again, whose dead letter has the number of the first one in another epoch", nil, once, func(b *builder) {
-			b.tries[1] = 0
-			b.fails(1, 3)
-			b.numberedAsFirst(1, 1).commitAll()
-		}),
-		replayed("a replay that fails again, and only the first dead letter is asked for once more", []string{"commit-past-unfinished", "lost", "replay-lost"}, once, func(b *builder) {
-			b.tries[1] = 0
-			b.fails(1, 3)
-			b.numberedAsFirst(1, 0).commitAll()
-			b.inTopics = b.inTopics[:len(b.inTopics)-1]
-		}),
+		replayed("a replay that fails again, whose dead letter has the number of the first one in another epoch", nil, once,
+			func(b *builder) {
+				b.tries[1] = 0
+				b.fails(1, 3)
+				b.numberedAsFirst(1, 1).commitAll()
+			}),
+		replayed("a replay that fails again, and only the first dead letter is asked for once more",
+			[]string{"commit-past-unfinished", "lost", "replay-lost"}, once, func(b *builder) {
+				b.tries[1] = 0
+				b.fails(1, 3)
+				b.numberedAsFirst(1, 0).commitAll()
+				b.inTopics = b.inTopics[:len(b.inTopics)-1]
+			}),
 		replayed("a replay that fails again and grows", []string{"envelope-grew"}, once, func(b *builder) {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()
@@ -252,68 +262,82 @@ func replayTales() []tale {
 			b.fails(1, 3).letter(1).commitAll()
 			b.inTopics[len(b.inTopics)-1].HeaderBytes += 4 << 10
 		}),
-		replayed("a replay that fails again and grows while a fault changes texts", []string{"envelope-grew"}, once, func(b *builder) {
-			b.fault("downstream", "downstream", "error texts hostile")
-			b.tries[1] = 0
-			b.fails(1, 3).letter(1).commitAll()
-			b.inTopics[len(b.inTopics)-1].HeaderCount++
-		}),
+		replayed("a replay that fails again and grows while a fault changes texts", []string{"envelope-grew"}, once,
+			func(b *builder) {
+				b.fault("downstream", "downstream", "error texts hostile")
+				b.tries[1] = 0
+				b.fails(1, 3).letter(1).commitAll()
+				b.inTopics[len(b.inTopics)-1].HeaderCount++
+			}),
 		// The second copy is one too many, but neither is retried: each is attempted once, and dead-lettered.
-		replayed("two copies are written back, and each fails for good", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+		replayed("two copies are written back, and each fails for good", []string{"replay-duplicated"}, func(b *builder) {
+			once(b)
+			once(b)
+		}, func(b *builder) {
 			b.tries[1] = 0
 			for range 2 {
 				b.attempt(1, history.OutcomePermanent).letter(1)
 			}
 			b.commitAll()
 		}),
-		replayed("two copies are written back, and fail for good at once", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+		replayed("two copies are written back, and fail for good at once", []string{"replay-duplicated"}, func(b *builder) {
+			once(b)
+			once(b)
+		}, func(b *builder) {
 			b.tries[1] = 0
 			b.attempt(1, history.OutcomePermanent).attempt(1, history.OutcomePermanent).letter(1).letter(1).commitAll()
 		}),
 		// Once tries[1] is 0 the attempts of a copy begin anew: the first is attempted once before the second is
 		// written back.
-		replayed("a copy is attempted before the next is written back", []string{"replay-duplicated"}, once, func(b *builder) {
-			b.tries[1] = 0
-			b.attempt(1, history.OutcomeTransient)
-			b.goBack(1, input)
-			b.wait(b.h.Contract.Backoff.Wait(1)+5*ms).attempt(1, history.OutcomeTransient).wait(b.h.Contract.Backoff.Wait(2)+5*ms).attempt(1, history.OutcomeTransient)
-			b.letter(1)
-			b.tries[1] = 0
-			b.fails(1, 3).letter(1).commitAll()
-		}),
+		replayed("a copy is attempted before the next is written back", []string{"replay-duplicated"}, once,
+			func(b *builder) {
+				b.tries[1] = 0
+				b.attempt(1, history.OutcomeTransient)
+				b.goBack(1, input)
+				b.wait(b.h.Contract.Backoff.Wait(1)+5*ms).attempt(1, history.OutcomeTransient).wait(
+					b.h.Contract.Backoff.Wait(2)+5*ms).attempt(1, history.OutcomeTransient)
+				b.letter(1)
+				b.tries[1] = 0
+				b.fails(1, 3).letter(1).commitAll()
+			}),
 		// The second copy is asked for between the first one's attempt and its dead letter.
-		replayed("a copy is dead-lettered after the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
-			b.tries[1] = 0
-			b.attempt(1, history.OutcomePermanent)
-			b.goBack(1, input)
-			b.letter(1)
-			b.tries[1] = 0
-			b.attempt(1, history.OutcomePermanent).letter(1).commitAll()
-		}),
-		replayed("a copy is dead-lettered after the next was written back, and that one succeeds", []string{"replay-duplicated"}, once, func(b *builder) {
-			b.tries[1] = 0
-			b.fails(1, 3)
-			b.goBack(1, input)
-			b.letter(1).success(1).commitAll()
-		}),
+		replayed("a copy is dead-lettered after the next was written back", []string{"replay-duplicated"}, once,
+			func(b *builder) {
+				b.tries[1] = 0
+				b.attempt(1, history.OutcomePermanent)
+				b.goBack(1, input)
+				b.letter(1)
+				b.tries[1] = 0
+				b.attempt(1, history.OutcomePermanent).letter(1).commitAll()
+			}),
+		replayed("a copy is dead-lettered after the next was written back, and that one succeeds",
+			[]string{"replay-duplicated"}, once, func(b *builder) {
+				b.tries[1] = 0
+				b.fails(1, 3)
+				b.goBack(1, input)
+				b.letter(1).success(1).commitAll()
+			}),
 		// The second copy is asked for while the first one is being tried, or its dead letter is under way: what was
 		// begun is the first one's.
-		replayed("a copy is committed that succeeded while the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
-			op := b.start(1)
-			b.goBack(1, input)
-			b.end(op, 1, history.OutcomeSuccess)
-			b.commit(3).success(1).commitAll()
-		}),
-		replayed("a copy is committed whose dead letter was acknowledged while the next was written back", []string{"replay-duplicated"}, once, func(b *builder) {
-			b.tries[1] = 0
-			b.attempt(1, history.OutcomePermanent)
-			asked := b.askLetter(1)
-			b.goBack(1, input)
-			b.answerLetter(asked, 0, 0).commit(3)
-			b.tries[1] = 0
-			b.attempt(1, history.OutcomePermanent).letter(1).commitAll()
-		}),
-		replayed("the next copy is passed unprocessed", []string{"commit-past-unfinished", "lost", "replay-duplicated", "replay-lost"}, once, func(b *builder) {
+		replayed("a copy is committed that succeeded while the next was written back", []string{"replay-duplicated"}, once,
+			func(b *builder) {
+				op := b.start(1)
+				b.goBack(1, input)
+				b.end(op, 1, history.OutcomeSuccess)
+				b.commit(3).success(1).commitAll()
+			}),
+		replayed("a copy is committed whose dead letter was acknowledged while the next was written back",
+			[]string{"replay-duplicated"}, once, func(b *builder) {
+				b.tries[1] = 0
+				b.attempt(1, history.OutcomePermanent)
+				asked := b.askLetter(1)
+				b.goBack(1, input)
+				b.answerLetter(asked, 0, 0).commit(3)
+				b.tries[1] = 0
+				b.attempt(1, history.OutcomePermanent).letter(1).commitAll()
+			}),
+		replayed("the next copy is passed unprocessed", []string{"commit-past-unfinished", "lost", "replay-duplicated",
+			"replay-lost"}, once, func(b *builder) {
 			op := b.start(1)
 			b.goBack(1, input)
 			b.end(op, 1, history.OutcomeSuccess)
@@ -331,16 +355,21 @@ func replayTales() []tale {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()
 		}),
-		replayed("two copies are written back, and both succeed", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
+		replayed("two copies are written back, and both succeed", []string{"replay-duplicated"}, func(b *builder) {
+			once(b)
+			once(b)
+		}, func(b *builder) {
 			b.success(1).success(1).commitAll()
 		}),
-		replayed("two copies are written back, and each is retried by itself", []string{"replay-duplicated"}, func(b *builder) { once(b); once(b) }, func(b *builder) {
-			b.tries[1] = 0
-			for range 3 {
-				b.attempt(1, history.OutcomeTransient).attempt(1, history.OutcomeTransient).wait(b.h.Contract.Backoff.Wait(3) + 5*ms)
-			}
-			b.letter(1).letter(1).commitAll()
-		}),
+		replayed("two copies are written back, and each is retried by itself", []string{"replay-duplicated"},
+			func(b *builder) { once(b); once(b) }, func(b *builder) {
+				b.tries[1] = 0
+				for range 3 {
+					b.attempt(1, history.OutcomeTransient).attempt(1, history.OutcomeTransient).wait(
+						b.h.Contract.Backoff.Wait(3) + 5*ms)
+				}
+				b.letter(1).letter(1).commitAll()
+			}),
 		replayed("nothing is written back", []string{"replay-lost"}, func(*builder) {}, func(*builder) {}),
 		{"nothing is written back before the user interrupts", nil, func(b *builder) history.Source {
 			b.h.Replay = true
@@ -365,28 +394,35 @@ func replayTales() []tale {
 			func(b *builder) { b.goBack(1, input).ValueHash++ }, succeeds),
 		replayed("written back without its headers", []string{"replay-altered"},
 			func(b *builder) { b.goBack(1, input).HeadersHash++ }, succeeds),
-		replayed("written to another topic", []string{"replay-wrong-topic"}, func(b *builder) { b.goBack(1, retry) }, func(*builder) {}),
-		replayed("another record is written back too", []string{"selected-wrong"}, func(b *builder) { once(b); b.goBack(0, input) },
+		replayed("written to another topic", []string{"replay-wrong-topic"}, func(b *builder) {
+			b.goBack(1, retry)
+		}, func(*builder) {}),
+		replayed("another record is written back too", []string{"selected-wrong"}, func(b *builder) {
+			once(b)
+			b.goBack(0, input)
+		},
 			func(b *builder) { b.success(1).success(0).commitAll() }),
-		replayed("the copy is committed before its second dead letter", []string{"commit-before-dlq"}, once, func(b *builder) {
-			b.tries[1] = 0
-			b.fails(1, 3)
-			asked := b.askLetter(1)
-			b.commitAll().answerLetter(asked, 0, 0)
-		}),
-		{"a commit before the first dead letter is not forgotten by the replay", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			b.h.Replay = true
-			b.begin().send(0).success(0).send(1).fails(1, 3)
-			asked := b.askLetter(1)
-			b.commit(2).answerLetter(asked, 0, 0).drain()
-			b.phase(history.PhaseReplay).audit(dlq)
-			selected := b.event(history.KindReplaySelected)
-			selected.Record, selected.Topic, selected.Partition, selected.Offset = 1, dlq, 0, 0
-			b.put(selected)
-			b.goBack(1, input)
-			b.success(1).commitAll().wait(b.h.Expect.DrainLimit)
-			return b.done()
-		}},
+		replayed("the copy is committed before its second dead letter", []string{"commit-before-dlq"}, once,
+			func(b *builder) {
+				b.tries[1] = 0
+				b.fails(1, 3)
+				asked := b.askLetter(1)
+				b.commitAll().answerLetter(asked, 0, 0)
+			}),
+		{"a commit before the first dead letter is not forgotten by the replay", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				b.h.Replay = true
+				b.begin().send(0).success(0).send(1).fails(1, 3)
+				asked := b.askLetter(1)
+				b.commit(2).answerLetter(asked, 0, 0).drain()
+				b.phase(history.PhaseReplay).audit(dlq)
+				selected := b.event(history.KindReplaySelected)
+				selected.Record, selected.Topic, selected.Partition, selected.Offset = 1, dlq, 0, 0
+				b.put(selected)
+				b.goBack(1, input)
+				b.success(1).commitAll().wait(b.h.Expect.DrainLimit)
+				return b.done()
+			}},
 	}
 }
 
@@ -397,25 +433,29 @@ func envelopeless() []tale {
 			b.begin().send(0).fails(0, 3).commit(1)
 			return b.drain().done()
 		}},
-		{"without a dead-letter topic, tried once more after the last attempt", []string{"over-retried"}, func(b *builder) history.Source {
-			b.h.Contract.Envelope = ""
-			b.begin().send(0).fails(0, 4).commit(1)
-			return b.drain().done()
-		}},
+		{"without a dead-letter topic, tried once more after the last attempt", []string{"over-retried"},
+			func(b *builder) history.Source {
+				b.h.Contract.Envelope = ""
+				b.begin().send(0).fails(0, 4).commit(1)
+				return b.drain().done()
+			}},
 		// A process that does not drop what it had of a partition finishes that beside what it is given again
 		// (pyrallel-consumer, on a busy machine).
-		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil, func(b *builder) history.Source {
-			b.h.Contract.Envelope = ""
-			b.begin().send(0).fails(0, 2).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).fails(0, 1).commit(1)
-			b.wait(105*ms).fails(0, 1).wait(205*ms).fails(0, 1)
-			return b.drain().done()
-		}},
-		{"without a dead-letter topic, given up by a delivery of before while nobody has the partition", nil, func(b *builder) history.Source {
-			b.h.Contract.Envelope = ""
-			b.begin().send(0).fails(0, 2).revoke(0).fails(0, 1).assign(0).fetch(0).commit(1).fails(0, 3)
-			return b.drain().done()
-		}},
-		{"without a dead-letter topic, given up too soon by either delivery", []string{"commit-past-unfinished", "lost", "under-retried"},
+		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil,
+			func(b *builder) history.Source {
+				b.h.Contract.Envelope = ""
+				b.begin().send(0).fails(0, 2).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).fails(0, 1).commit(1)
+				b.wait(105*ms).fails(0, 1).wait(205*ms).fails(0, 1)
+				return b.drain().done()
+			}},
+		{"without a dead-letter topic, given up by a delivery of before while nobody has the partition", nil,
+			func(b *builder) history.Source {
+				b.h.Contract.Envelope = ""
+				b.begin().send(0).fails(0, 2).revoke(0).fails(0, 1).assign(0).fetch(0).commit(1).fails(0, 3)
+				return b.drain().done()
+			}},
+		{"without a dead-letter topic, given up too soon by either delivery",
+			[]string{"commit-past-unfinished", "lost", "under-retried"},
 			func(b *builder) history.Source {
 				b.h.Contract.Envelope = ""
 				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).commit(1)
@@ -452,9 +492,10 @@ func leastTales() []tale {
 			asked := least(b).askLetter(0)
 			return silent(b.commit(1).answerLetter(asked, 0, 0), same).drain().done()
 		}},
-		{"without an envelope: committed, and no letter", []string{"lost", "commit-past-unfinished"}, func(b *builder) history.Source {
-			return least(b).commit(1).drain().done()
-		}},
+		{"without an envelope: committed, and no letter", []string{"lost", "commit-past-unfinished"},
+			func(b *builder) history.Source {
+				return least(b).commit(1).drain().done()
+			}},
 		{"without an envelope: two letters", []string{"dlq-duplicate"}, func(b *builder) history.Source {
 			silent(least(b).letter(0), same)
 			return silent(b.letter(0).commit(1), same).drain().done()

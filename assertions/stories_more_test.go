@@ -28,11 +28,12 @@ func metadataTales() []tale {
 			restart(b).success(0).commit(3)
 			return b.drain().done()
 		}},
-		{"what the metadata names is processed again after a restart", []string{"duplicate"}, func(b *builder) history.Source {
-			three(b).success(1).success(2).commitNaming(0, "1-2")
-			restart(b).success(0).success(1).commit(3)
-			return b.drain().done()
-		}},
+		{"what the metadata names is processed again after a restart", []string{"duplicate"},
+			func(b *builder) history.Source {
+				three(b).success(1).success(2).commitNaming(0, "1-2")
+				restart(b).success(0).success(1).commit(3)
+				return b.drain().done()
+			}},
 		{"without the metadata it may be", nil, func(b *builder) history.Source {
 			three(b).success(1).success(2)
 			restart(b).success(0).success(1).success(2).commit(3)
@@ -43,24 +44,27 @@ func metadataTales() []tale {
 			restart(b).success(0).success(1).commit(3)
 			return b.drain().done()
 		}},
-		{"an unfinished record is named and lost", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
-			three(b).fails(1, 1).success(2).commitNaming(0, "1,2")
-			restart(b).success(0).commit(1)
-			b.commitNaming(1, "0-1")
-			return b.drain().done()
-		}},
-		{"a record is named before its dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			three(b).fails(1, 3)
-			asked := b.askLetter(1)
-			b.commitNaming(0, "1").answerLetter(asked, 0, 0).success(0).success(2).commit(3)
-			return b.drain().done()
-		}},
+		{"an unfinished record is named and lost", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				three(b).fails(1, 1).success(2).commitNaming(0, "1,2")
+				restart(b).success(0).commit(1)
+				b.commitNaming(1, "0-1")
+				return b.drain().done()
+			}},
+		{"a record is named before its dead letter is acknowledged", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				three(b).fails(1, 3)
+				asked := b.askLetter(1)
+				b.commitNaming(0, "1").answerLetter(asked, 0, 0).success(0).success(2).commit(3)
+				return b.drain().done()
+			}},
 		{"metadata that can't be read means nothing", nil, func(b *builder) history.Source {
 			three(b).fails(1, 1).success(2).commitNaming(0, "1-,x").wait(105 * ms).success(1).success(0).commit(3)
 			return b.drain().done()
 		}},
 		{"metadata means nothing where the contract gives it no meaning", nil, func(b *builder) history.Source {
-			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(1, 1).commitNaming(0, "1").wait(105 * ms).success(1).success(0).commit(2)
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(1, 1).commitNaming(0, "1").wait(105 * ms).success(1).success(
+				0).commit(2)
 			return b.drain().done()
 		}},
 	}
@@ -68,7 +72,8 @@ func metadataTales() []tale {
 
 // hops begins the run of a consumer that hands what failed on to a retry topic.
 func hops(b *builder) *builder {
-	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics, history.OrderingNone
+	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics,
+		history.OrderingNone
 	return b.begin()
 }
 
@@ -80,7 +85,8 @@ func (b *builder) handsOn(number int32) *builder {
 func hopTales() []tale {
 	return []tale{
 		{"through retry topics to the dead-letter topic", nil, func(b *builder) history.Source {
-			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient).letter(0)
+			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient).
+				letter(0)
 			b.commitCopies(0)
 			return b.drain().done()
 		}},
@@ -92,25 +98,29 @@ func hopTales() []tale {
 			hops(b).send(0).handsOn(0).commit(1).wait(400 * ms).success(0).commitCopies(0)
 			return b.drain().done()
 		}},
-		{"the copy is tried too late, while a dead letter's acknowledgement is withheld", nil, func(b *builder) history.Source {
-			f := b.fault("kafka", "dlq", "Produce to dlq: the answer is withheld")
-			hops(b).send(0).breaks(f).handsOn(0).commit(1).wait(400 * ms).heals(f).success(0).commitCopies(0)
-			return b.drain().done()
-		}},
-		{"the source is committed before the copy is acknowledged", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			hops(b).send(0).attempt(0, history.OutcomeTransient).commit(1).retryCopy(0).wait(98 * ms).success(0).commitCopies(0)
-			return b.drain().done()
-		}},
-		{"the retry topic is committed past the copy in its wait", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			hops(b).send(0).handsOn(0).commit(1).commitCopies(0).wait(98 * ms).success(0)
-			return b.drain().done()
-		}},
-		{"the retry topic is committed before the dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient)
-			asked := b.askLetter(0)
-			b.commitCopies(0).answerLetter(asked, 0, 0)
-			return b.drain().done()
-		}},
+		{"the copy is tried too late, while a dead letter's acknowledgement is withheld", nil,
+			func(b *builder) history.Source {
+				f := b.fault("kafka", "dlq", "Produce to dlq: the answer is withheld")
+				hops(b).send(0).breaks(f).handsOn(0).commit(1).wait(400 * ms).heals(f).success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"the source is committed before the copy is acknowledged", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				hops(b).send(0).attempt(0, history.OutcomeTransient).commit(1).retryCopy(0).wait(98 * ms).success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"the retry topic is committed past the copy in its wait", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				hops(b).send(0).handsOn(0).commit(1).commitCopies(0).wait(98 * ms).success(0)
+				return b.drain().done()
+			}},
+		{"the retry topic is committed before the dead letter is acknowledged", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient)
+				asked := b.askLetter(0)
+				b.commitCopies(0).answerLetter(asked, 0, 0)
+				return b.drain().done()
+			}},
 		{"the copy is never taken up", []string{"stalled"}, func(b *builder) history.Source {
 			hops(b).send(0).handsOn(0).commit(1)
 			return b.drain().done()
@@ -119,7 +129,8 @@ func hopTales() []tale {
 			hops(b).send(0).handsOn(0).commit(1).commitCopies(0)
 			return b.drain().done()
 		}},
-		{"a stop between the copy's acknowledgement and the commit makes two of it, each with attempts of its own", nil, twoCopies(false)},
+		{"a stop between the copy's acknowledgement and the commit makes two of it, each with attempts of its own", nil,
+			twoCopies(false)},
 		{"two copies by one stop, and one of them is processed twice", []string{"duplicate"}, twoCopies(true)},
 		{"two copies, one of which fails for good while the other succeeds", nil, func(b *builder) history.Source {
 			hops(b).send(0).handsOn(0).kill().as(0, 1).up().assign(0, 1, 2, 3)
@@ -160,7 +171,8 @@ func hopTales() []tale {
 			return b.drain().done()
 		}},
 		{"a copy that goes round once more than it may", []string{"over-retried"}, func(b *builder) history.Source {
-			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).handsOn(0).wait(299*ms).attempt(0, history.OutcomeTransient)
+			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).handsOn(0).wait(299*ms).attempt(0,
+				history.OutcomeTransient)
 			b.letter(0).commitCopies(0)
 			return b.drain().done()
 		}},
@@ -175,7 +187,8 @@ func repeatedCopy(finished bool) func(*builder) history.Source {
 		hops(b).send(0).attempt(0, history.OutcomeTransient)
 		b.op++
 		ask := b.of(history.KindProduceRequest)
-		ask.Op, ask.Record, ask.Topic, ask.Partition, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = b.op, 0, retry, 0, 1, 0, 0
+		ask.Op, ask.Record, ask.Topic, ask.Partition, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = b.op, 0, retry, 0,
+			1, 0, 0
 		b.put(ask)
 		b.where[0] = place{retry, 0, 0}
 		b.fetch(0)
@@ -200,7 +213,8 @@ func repeatedCopy(finished bool) func(*builder) history.Source {
 func replayToRetry(times int) func(*builder) history.Source {
 	return func(b *builder) history.Source {
 		b.h.Replay, b.h.ReplayTo, b.h.Contract.MaxAttempts = true, "in.retry", 2
-		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0).drain()
+		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(
+			0).drain()
 		b.phase(history.PhaseReplay).audit(dlq)
 		selected := b.event(history.KindReplaySelected)
 		selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
@@ -208,7 +222,8 @@ func replayToRetry(times int) func(*builder) history.Source {
 		for range times {
 			b.retryCopy(0)
 			for i := range b.events {
-				if e := &b.events[i]; e.Op == b.op && (e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse) {
+				if e := &b.events[i]; e.Op == b.op &&
+					(e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse) {
 					e.Instance, e.Run = history.Replayer, 0
 				}
 			}
@@ -245,40 +260,46 @@ func memberTales() []tale {
 			b.begin().send(0).fails(0, 2).kill().as(0, 1).up().fetch(0).fails(0, 3).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"a static member has no reason to count anew without a restart", []string{"over-retried"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 2).fetch(0).wait(205*ms).attempt(0, history.OutcomeTransient).wait(305*ms).attempt(0, history.OutcomeTransient)
-			b.letter(0).commit(1)
-			return b.drain().done()
-		}},
-		{"a member leaves without a goodbye, and its partitions go to another when its session is over", nil, func(b *builder) history.Source {
-			b.begin().send(0).success(0).send(1).fails(1, 1).kill()
-			b.as(1, 0).up().wait(6*time.Second).assign(0, 1, 2, 3).fetch(0).success(0).fails(1, 3).letter(1).commit(2)
-			return b.drain().done()
-		}},
-		{"a cooperative rebalance that leaves the partition where it is justifies nothing", []string{"duplicate"}, func(b *builder) history.Source {
-			b.begin().send(0).success(0).as(1, 0).up()
-			b.as(0, 0).revoke(3).as(1, 0).assign(3)
-			b.as(0, 0).success(0).commit(1)
-			return b.drain().done()
-		}},
+		{"a static member has no reason to count anew without a restart", []string{"over-retried"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 2).fetch(0).wait(205*ms).attempt(0, history.OutcomeTransient).wait(305*ms).attempt(0,
+					history.OutcomeTransient)
+				b.letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"a member leaves without a goodbye, and its partitions go to another when its session is over", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0).send(1).fails(1, 1).kill()
+				b.as(1, 0).up().wait(6*time.Second).assign(0, 1, 2, 3).fetch(0).success(0).fails(1, 3).letter(1).commit(2)
+				return b.drain().done()
+			}},
+		{"a cooperative rebalance that leaves the partition where it is justifies nothing", []string{"duplicate"},
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0).as(1, 0).up()
+				b.as(0, 0).revoke(3).as(1, 0).assign(3)
+				b.as(0, 0).success(0).commit(1)
+				return b.drain().done()
+			}},
 		{"a cooperative rebalance that takes it away and gives it back", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).revoke(0).assign(0).fetch(0).success(0).commit(1)
 			return b.drain().done()
 		}},
-		{"fetched, taken away and given back before its first attempt, and processed in both deliveries", nil, func(b *builder) history.Source {
-			b.begin().send(0).revoke(0).assign(0).fetch(0)
-			return b.success(0).success(0).commit(1).drain().done()
-		}},
+		{"fetched, taken away and given back before its first attempt, and processed in both deliveries", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).revoke(0).assign(0).fetch(0)
+				return b.success(0).success(0).commit(1).drain().done()
+			}},
 		{"given back before it was fetched, and processed twice", []string{"duplicate"}, func(b *builder) history.Source {
 			b.begin().unread(0, 0, 0).revoke(0).assign(0).fetch(0)
 			return b.success(0).success(0).commit(1).drain().done()
 		}},
-		{"fetched before the workload heard where it is, taken away and given back, and processed in both deliveries", nil, func(b *builder) history.Source {
-			b.begin().handOver(0, 0, 0, 0)
-			b.where[0] = place{input, 0, 0}
-			b.fetch(0).acked(0, 0).revoke(0).assign(0).fetch(0)
-			return b.success(0).success(0).commit(1).drain().done()
-		}},
+		{"fetched before the workload heard where it is, taken away and given back, and processed in both deliveries", nil,
+			func(b *builder) history.Source {
+				b.begin().handOver(0, 0, 0, 0)
+				b.where[0] = place{input, 0, 0}
+				b.fetch(0).acked(0, 0).revoke(0).assign(0).fetch(0)
+				return b.success(0).success(0).commit(1).drain().done()
+			}},
 		{"the same assignment told again changes nothing", []string{"duplicate"}, func(b *builder) history.Source {
 			b.begin().send(0).success(0).assign(0, 1, 2, 3).success(0).commit(1)
 			return b.drain().done()
@@ -296,13 +317,15 @@ func hiddenTales() []tale {
 	return []tale{
 		{"a slow downstream answers just when the client gives up", nil, func(b *builder) history.Source {
 			f := b.fault("downstream", "downstream", "every attempt answered 2s late")
-			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomeSuccess).heals(f).wait(105 * ms).success(0).commit(1)
+			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomeSuccess).heals(f).wait(105 * ms).success(
+				0).commit(1)
 			return b.drain().done()
 		}},
-		{"its request waited while the harness stood still, and its client had given up", nil, func(b *builder) history.Source {
-			b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(50 * ms)
-			return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
-		}},
+		{"its request waited while the harness stood still, and its client had given up", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(50 * ms)
+				return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
+			}},
 		// pyrallel-consumer beside seven others on two cores: it reads a success too late, and its own time limit for
 		// the task has passed.
 		{"the process hardly got a processor, though it never waited for long at once", nil, func(b *builder) history.Source {
@@ -330,12 +353,13 @@ func hiddenTales() []tale {
 			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
 			return b.drain().done()
 		}},
-		{"a hanging downstream hides nothing: too few attempts are too few", []string{"under-retried"}, func(b *builder) history.Source {
-			f := b.fault("downstream", "downstream", "no attempt is answered")
-			slow(b.begin().send(0).breaks(f), 2*time.Second, history.ClientGone, history.OutcomeTimeout).heals(f)
-			b.wait(105*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
-			return b.drain().done()
-		}},
+		{"a hanging downstream hides nothing: too few attempts are too few", []string{"under-retried"},
+			func(b *builder) history.Source {
+				f := b.fault("downstream", "downstream", "no attempt is answered")
+				slow(b.begin().send(0).breaks(f), 2*time.Second, history.ClientGone, history.OutcomeTimeout).heals(f)
+				b.wait(105*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"a permanent failure that came too late for the client is tried again", nil, func(b *builder) history.Source {
 			f := b.fault("downstream", "downstream", "every attempt answered 2s late")
 			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomePermanent).heals(f).wait(105 * ms)
@@ -359,11 +383,12 @@ func hiddenTales() []tale {
 				b.letter(0).commit(2)
 				return b.drain().done()
 			}},
-		{"attempts without an id excuse a record where there is nothing else that they could be of", nil, func(b *builder) history.Source {
-			b.begin().send(0)
-			b.end(b.start(history.None), history.None, history.OutcomeUnknownID)
-			b.commit(1)
-			return b.drain().done()
-		}},
+		{"attempts without an id excuse a record where there is nothing else that they could be of", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				b.end(b.start(history.None), history.None, history.OutcomeUnknownID)
+				b.commit(1)
+				return b.drain().done()
+			}},
 	}
 }

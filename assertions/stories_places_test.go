@@ -50,48 +50,61 @@ func placeTales() []tale {
 	}
 	return []tale{
 		topicOnly("a letter that names the topic only goes back and heals", nil, acked, elsewhere, succeeds),
-		topicOnly("a letter that names the topic only goes back to where it was", nil, acked, func(b *builder) { b.goBack(0, input) }, succeeds),
-		topicOnly("a letter that names the topic only is not written back", []string{"replay-lost"}, acked, func(*builder) {}, func(*builder) {}),
-		topicOnly("a letter that names the topic only is written back, acknowledged, and not there", []string{"replay-lost"}, acked, func(b *builder) {
-			elsewhere(b)
-			b.inTopics = b.inTopics[:len(b.inTopics)-1]
+		topicOnly("a letter that names the topic only goes back to where it was", nil, acked, func(b *builder) {
+			b.goBack(0, input)
 		}, succeeds),
-		topicOnly("a letter that names the topic only is written back twice", []string{"replay-duplicated"}, acked, func(b *builder) {
-			elsewhere(b)
-			elsewhere(b)
-		}, succeeds),
-		topicOnly("a letter that names the topic only goes to another topic", []string{"replay-wrong-topic"}, acked, func(b *builder) { b.goBack(0, retry) }, func(*builder) {}),
+		topicOnly("a letter that names the topic only is not written back", []string{"replay-lost"}, acked, func(*builder) {},
+			func(*builder) {}),
+		topicOnly("a letter that names the topic only is written back, acknowledged, and not there", []string{"replay-lost"},
+			acked, func(b *builder) {
+				elsewhere(b)
+				b.inTopics = b.inTopics[:len(b.inTopics)-1]
+			}, succeeds),
+		topicOnly("a letter that names the topic only is written back twice", []string{"replay-duplicated"}, acked,
+			func(b *builder) {
+				elsewhere(b)
+				elsewhere(b)
+			}, succeeds),
+		topicOnly("a letter that names the topic only goes to another topic", []string{"replay-wrong-topic"}, acked,
+			func(b *builder) { b.goBack(0, retry) }, func(*builder) {}),
 		topicOnly("the original is gone from the topic", []string{"dropped-by-ack"}, func(b *builder) {
 			b.send(0)
 			b.inTopics = nil
 		}, elsewhere, succeeds),
-		topicOnly("the original was never acknowledged, and the audit finds the copy before it", nil, unheard, elsewhere, func(b *builder) {
-			readFirst(b)
-			b.success(0)
-		}),
-		topicOnly("the original was never acknowledged, and the audit finds the altered copy before it", []string{"replay-altered"}, unheard, elsewhere, func(b *builder) {
-			readFirst(b).Flags = history.FailureHeaders
-			b.success(0)
-		}),
-		topicOnly("neither the original nor the altered copy was acknowledged, and the audit finds the copy first", []string{"replay-altered"}, unheard, func(b *builder) {
-			elsewhere(b)
-			unanswered(b)
-		}, func(b *builder) {
-			readFirst(b).Flags = history.FailureHeaders
-			b.success(0)
-		}),
+		topicOnly("the original was never acknowledged, and the audit finds the copy before it", nil, unheard, elsewhere,
+			func(b *builder) {
+				readFirst(b)
+				b.success(0)
+			}),
+		topicOnly("the original was never acknowledged, and the audit finds the altered copy before it",
+			[]string{"replay-altered"}, unheard, elsewhere, func(b *builder) {
+				readFirst(b).Flags = history.FailureHeaders
+				b.success(0)
+			}),
+		topicOnly("neither the original nor the altered copy was acknowledged, and the audit finds the copy first",
+			[]string{"replay-altered"}, unheard, func(b *builder) {
+				elsewhere(b)
+				unanswered(b)
+			}, func(b *builder) {
+				readFirst(b).Flags = history.FailureHeaders
+				b.success(0)
+			}),
 		topicOnly("the original was never acknowledged and is gone", nil, removed, elsewhere, succeeds),
-		topicOnly("the original was never acknowledged and is gone, and the copy lies in its partition", nil, removed, func(b *builder) { b.goBack(0, input) }, succeeds),
-		topicOnly("the original was never acknowledged and is gone, and the copy is altered", []string{"replay-altered"}, removed, func(b *builder) {
-			b.goBack(0, input).ValueHash++
-		}, succeeds),
-		topicOnly("the original was never acknowledged and is gone, and so is the copy's acknowledgement", nil, removed, func(b *builder) {
-			b.goBack(0, input)
-			unanswered(b)
-		}, succeeds),
-		topicOnly("the original was never acknowledged and is there, and the copy is not", []string{"replay-lost"}, unheard, func(b *builder) {
-			elsewhere(b)
-			b.inTopics = b.inTopics[:len(b.inTopics)-1]
-		}, succeeds),
+		topicOnly("the original was never acknowledged and is gone, and the copy lies in its partition", nil, removed,
+			func(b *builder) { b.goBack(0, input) }, succeeds),
+		topicOnly("the original was never acknowledged and is gone, and the copy is altered", []string{"replay-altered"},
+			removed, func(b *builder) {
+				b.goBack(0, input).ValueHash++
+			}, succeeds),
+		topicOnly("the original was never acknowledged and is gone, and so is the copy's acknowledgement", nil, removed,
+			func(b *builder) {
+				b.goBack(0, input)
+				unanswered(b)
+			}, succeeds),
+		topicOnly("the original was never acknowledged and is there, and the copy is not", []string{"replay-lost"}, unheard,
+			func(b *builder) {
+				elsewhere(b)
+				b.inTopics = b.inTopics[:len(b.inTopics)-1]
+			}, succeeds),
 	}
 }

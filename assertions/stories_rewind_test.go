@@ -31,7 +31,8 @@ func rewindTales() []tale {
 			return claims(b, 3).drain().done()
 		}},
 		{"its commit is for an earlier generation, it goes back, and counts on", nil, func(b *builder) history.Source {
-			goesBack(failedCommit(b, illegalGeneration, 0)).success(0).wait(205*ms).attempt(1, history.OutcomeTransient).letter(1).commit(2)
+			goesBack(failedCommit(b, illegalGeneration, 0)).success(0).wait(205*ms).attempt(1, history.OutcomeTransient).letter(
+				1).commit(2)
 			return b.drain().done()
 		}},
 		{"it goes back as the answer to its commit is withheld, and counts anew", nil, func(b *builder) history.Source {
@@ -50,18 +51,20 @@ func rewindTales() []tale {
 			return claims(b, 3).drain().done()
 		}},
 		{"what was done beyond the commit that failed is done again", nil, func(b *builder) history.Source {
-			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).sendTo(2, 0, 2).success(0).success(1).attempt(2, history.OutcomePermanent).letter(2)
+			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).sendTo(2, 0, 2).success(0).success(1).attempt(2, history.OutcomePermanent).
+				letter(2)
 			b.answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0)
 			goesBack(b).fetch(2).success(0).success(1).attempt(2, history.OutcomePermanent)
 			claims(b.letter(2), 1).commit(3)
 			return b.drain().done()
 		}},
-		{"what was done beyond the commit that failed is done again, and only the audit tells where it lies", nil, func(b *builder) history.Source {
-			b.begin().sendTo(0, 0, 0).handOver(1, 0, 1, 0).inInput(1, 0)
-			b.fetch(1).success(0).success(1).answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0)
-			goesBack(b).success(0).success(1).commit(2)
-			return b.drain().done()
-		}},
+		{"what was done beyond the commit that failed is done again, and only the audit tells where it lies", nil,
+			func(b *builder) history.Source {
+				b.begin().sendTo(0, 0, 0).handOver(1, 0, 1, 0).inInput(1, 0)
+				b.fetch(1).success(0).success(1).answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0)
+				goesBack(b).success(0).success(1).commit(2)
+				return b.drain().done()
+			}},
 		{"what was done beyond the commit that failed is done again, though it did not go back", []string{"duplicate"},
 			func(b *builder) history.Source {
 				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).success(1)
@@ -69,34 +72,40 @@ func rewindTales() []tale {
 				return b.drain().done()
 			}},
 		{"a worker of before is still at it when it has gone back", nil, func(b *builder) history.Source {
-			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105*ms).fails(1, 1).fails(1, 1).wait(205*ms).fails(1, 1)
+			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105*ms).fails(1, 1).fails(1,
+				1).wait(205*ms).fails(1, 1)
 			claims(b.letter(1), 3).commit(2)
 			return b.drain().done()
 		}},
-		{"one attempt too many after a commit that failed, though it did not go back", []string{"over-retried"}, func(b *builder) history.Source {
-			failedCommit(b, rebalanceInProgress, 0).wait(205*ms).attempt(1, history.OutcomeTransient).wait(305*ms).attempt(1, history.OutcomeTransient)
-			b.letter(1).commit(2)
-			return b.drain().done()
-		}},
-		{"one attempt too many of what it was handed first when it had gone back", []string{"over-retried"}, func(b *builder) history.Source {
-			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105 * ms).success(1)
-			b.sendTo(2, 0, 2).fails(2, 4).letter(2).commit(3)
-			return b.drain().done()
-		}},
-		{"it goes back for no reason, and counts anew", []string{"backoff-early", "backoff-not-growing", "over-retried"}, func(b *builder) history.Source {
-			b.begin().sendTo(0, 0, 0).fails(0, 2).fetch(0).wait(205*ms).fails(0, 3)
-			b.letter(0).commit(1)
-			return b.drain().done()
-		}},
-		{"it goes back again and again after one commit that failed", []string{"endless-redelivery"}, func(b *builder) history.Source {
-			failedCommit(b, rebalanceInProgress, 0)
-			goesBack(b).success(0)
-			for range 6 {
-				goesBack(b).fails(1, 3).wait(305 * ms)
-			}
-			b.letter(1).commit(2)
-			return claims(b, 3).drain().done()
-		}},
+		{"one attempt too many after a commit that failed, though it did not go back", []string{"over-retried"},
+			func(b *builder) history.Source {
+				failedCommit(b, rebalanceInProgress, 0).wait(205*ms).attempt(1, history.OutcomeTransient).wait(305*ms).attempt(1,
+					history.OutcomeTransient)
+				b.letter(1).commit(2)
+				return b.drain().done()
+			}},
+		{"one attempt too many of what it was handed first when it had gone back", []string{"over-retried"},
+			func(b *builder) history.Source {
+				goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105 * ms).success(1)
+				b.sendTo(2, 0, 2).fails(2, 4).letter(2).commit(3)
+				return b.drain().done()
+			}},
+		{"it goes back for no reason, and counts anew", []string{"backoff-early", "backoff-not-growing", "over-retried"},
+			func(b *builder) history.Source {
+				b.begin().sendTo(0, 0, 0).fails(0, 2).fetch(0).wait(205*ms).fails(0, 3)
+				b.letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"it goes back again and again after one commit that failed", []string{"endless-redelivery"},
+			func(b *builder) history.Source {
+				failedCommit(b, rebalanceInProgress, 0)
+				goesBack(b).success(0)
+				for range 6 {
+					goesBack(b).fails(1, 3).wait(305 * ms)
+				}
+				b.letter(1).commit(2)
+				return claims(b, 3).drain().done()
+			}},
 		{"each of its commits fails, and it goes back each time", nil, func(b *builder) history.Source {
 			failedCommit(b, rebalanceInProgress, 0)
 			for range 6 {

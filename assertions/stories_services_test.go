@@ -46,19 +46,21 @@ type sharedEntry struct {
 }
 
 func newServicesStory() *servicesStory {
-	s := &servicesStory{logs: map[int16][]sharedEntry{}, home: map[int32]int{}, at: map[int32]place{}, tries: map[int32]int32{}, commit: map[int16]int64{}}
+	s := &servicesStory{logs: map[int16][]sharedEntry{}, home: map[int32]int{}, at: map[int32]place{},
+		tries: map[int32]int32{}, commit: map[int16]int64{}}
 	contract := newBuilder().h.Contract
 	contract.Envelope = "hexkit"
 	s.h = history.Header{
-		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 2, Group: "run.orders", Replay: true,
-		Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
+		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 2, Group: "run.orders",
+		Replay: true, Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
 	}
 	for i, name := range []string{"orders", "billing"} {
 		contract.Service = "run." + name
 		s.h.Topics = append(s.h.Topics, history.Topic{Name: "run.input." + name, Role: history.RoleInput, Partitions: 1},
 			history.Topic{Name: "retry-run." + name, Role: history.RoleInput, Partitions: 1})
 		s.h.Services = append(s.h.Services, history.Service{
-			Name: name, Group: "run." + name, Input: 2 * int16(i), Retry: 2*int16(i) + 1, First: i, Instances: 1, Contract: contract,
+			Name: name, Group: "run." + name, Input: 2 * int16(i), Retry: 2*int16(i) + 1, First: i, Instances: 1,
+			Contract: contract,
 		})
 	}
 	s.h.Topics = append(s.h.Topics, history.Topic{Name: "run.input.dlq", Role: history.RoleDLQ, Partitions: 1})
@@ -68,7 +70,9 @@ func newServicesStory() *servicesStory {
 		instance := int16(service)
 		s.put(history.KindInstanceStarting, func(e *history.Event) { e.Instance = instance })
 		for topic := range int16(2) {
-			s.put(history.KindAssigned, func(e *history.Event) { e.Instance, e.Topic, e.Partition, e.N = instance, 2*instance+topic, 0, 1 })
+			s.put(history.KindAssigned, func(e *history.Event) {
+				e.Instance, e.Topic, e.Partition, e.N = instance, 2*instance+topic, 0, 1
+			})
 		}
 	}
 	return s.phase(history.PhaseWarmup).phase(history.PhaseSteady)
@@ -100,10 +104,13 @@ func (s *servicesStory) send(service int, record int32) *servicesStory {
 	topic := s.h.Services[service].Input
 	s.home[record] = service
 	s.put(history.KindSend, func(e *history.Event) {
-		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = record, topic, 0, int64(e.Time), record, 7, history.OutcomeSuccess
+		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = record, topic, 0, int64(e.Time), record, 7,
+			history.OutcomeSuccess
 	})
 	at := s.store(topic, sharedEntry{record: record})
-	s.put(history.KindAcked, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = record, topic, 0, at.offset })
+	s.put(history.KindAcked, func(e *history.Event) {
+		e.Record, e.Topic, e.Partition, e.Offset = record, topic, 0, at.offset
+	})
 	return s
 }
 
@@ -116,7 +123,8 @@ func (s *servicesStory) attempt(service int, record int32, outcome history.Outco
 		e.Instance, e.Topic, e.Partition, e.Offset, e.Aux = int16(service), at.topic, 0, at.offset, at.offset
 	})
 	fill := func(e *history.Event) {
-		e.Op, e.Instance, e.Record, e.Topic, e.Partition, e.Offset, e.N = s.op, int16(service), record, at.topic, 0, at.offset, s.tries[record]
+		e.Op, e.Instance, e.Record, e.Topic, e.Partition, e.Offset, e.N = s.op, int16(service), record, at.topic, 0,
+			at.offset, s.tries[record]
 	}
 	s.put(history.KindAttemptStart, fill)
 	s.put(history.KindAttemptEnd, func(e *history.Event) { fill(e); e.Outcome = outcome })
@@ -190,7 +198,9 @@ func (s *servicesStory) replayed(record int32, topic int16) *servicesStory {
 		if one.record != record {
 			continue
 		}
-		s.put(history.KindReplaySelected, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = record, sharedDLQ, 0, int64(offset) })
+		s.put(history.KindReplaySelected, func(e *history.Event) {
+			e.Record, e.Topic, e.Partition, e.Offset = record, sharedDLQ, 0, int64(offset)
+		})
 		s.write(history.Replayer, topic, sharedEntry{record: record}, 0)
 	}
 	return s
@@ -204,7 +214,8 @@ func (s *servicesStory) audit() *servicesStory {
 			s.put(history.KindAuditRecord, func(e *history.Event) {
 				e.Topic, e.Partition, e.Offset, e.Record, e.ValueHash, e.Text = topic, 0, int64(offset), one.record, 7, one.service
 				if topic == sharedDLQ {
-					e.Claim = history.Claim{Present: true, Topic: one.claimed, Partition: history.None, Offset: history.None, Attempts: history.None}
+					e.Claim = history.Claim{Present: true, Topic: one.claimed, Partition: history.None, Offset: history.None,
+						Attempts: history.None}
 				}
 			})
 		}
@@ -264,11 +275,14 @@ func servicesAlone() []servicesTale {
 			s.succeeds(orders, 0).succeeds(billing, 1).fails(orders, 2).fails(billing, 3)
 		}, nil},
 		{"letters that were refused are written again", func(s *servicesStory) {
-			s.permanent(orders, 0).write(orders, sharedDLQ, sharedEntry{record: 0}, 19).letter(orders, 0).commits(orders).fails(billing, 1)
+			s.permanent(orders, 0).write(orders, sharedDLQ, sharedEntry{record: 0}, 19).letter(orders, 0).commits(orders).fails(
+				billing, 1)
 		}, nil},
 		{"each letter goes back to its own service", func(s *servicesStory) {
-			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders).replayed(1, retryBilling)
-			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders).attempt(billing, 1, history.OutcomeSuccess).commits(billing)
+			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders).replayed(1,
+				retryBilling)
+			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders).attempt(billing, 1, history.OutcomeSuccess).commits(
+				billing)
 		}, nil},
 		{"one that fails again makes one new letter", func(s *servicesStory) {
 			s.fails(billing, 0).succeeds(orders, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
@@ -278,7 +292,8 @@ func servicesAlone() []servicesTale {
 			s.fails(orders, 0).permanent(billing, 1).letterNaming(billing, 1, "run.orders").commits(billing)
 		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
 		{"a letter says that it came from the other's topic", func(s *servicesStory) {
-			s.succeeds(orders, 0).permanent(billing, 1).write(billing, sharedDLQ, sharedEntry{1, "run.billing", inOrders}, 0).commits(billing)
+			s.succeeds(orders, 0).permanent(billing, 1).write(billing, sharedDLQ, sharedEntry{1, "run.billing", inOrders},
+				0).commits(billing)
 		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
 		{"one commits before its letter, while the other's is acknowledged", func(s *servicesStory) {
 			s.permanent(orders, 0).permanent(billing, 1).letter(billing, 1).commits(orders).letter(orders, 0).commits(billing)
@@ -291,13 +306,16 @@ func servicesAlone() []servicesTale {
 		}, []string{"orders/dlq-once: dlq-duplicate"}},
 		{"a letter that was selected is not put back", func(s *servicesStory) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
-			s.put(history.KindReplaySelected, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = 1, sharedDLQ, 0, 1 })
+			s.put(history.KindReplaySelected, func(e *history.Event) {
+				e.Record, e.Topic, e.Partition, e.Offset = 1, sharedDLQ, 0, 1
+			})
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
 		}, []string{"billing/replay-round-trip: replay-lost"}},
 		{"a letter that was not selected is put back", func(s *servicesStory) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
-			s.write(history.Replayer, retryBilling, sharedEntry{record: 1}, 0).attempt(billing, 1, history.OutcomeSuccess).commits(billing)
+			s.write(history.Replayer, retryBilling, sharedEntry{record: 1}, 0).attempt(billing, 1,
+				history.OutcomeSuccess).commits(billing)
 		}, []string{"billing/replay-round-trip: selected-wrong"}},
 	}
 }
@@ -333,11 +351,13 @@ func servicesCrossing() []servicesTale {
 			s.permanent(orders, 0).letter(orders, 0).commits(orders).letter(billing, 0).succeeds(billing, 1)
 		}, []string{"service-separation: another-services-record"}},
 		{"a service processes the records of the other", func(s *servicesStory) {
-			s.send(orders, 0).attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(orders).succeeds(billing, 1)
+			s.send(orders, 0).attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(
+				orders).succeeds(billing, 1)
 		}, []string{"service-separation: another-services-record"}},
 		{"a letter of the other's does not stand for a letter of its own", func(s *servicesStory) {
 			s.permanent(orders, 0).letter(billing, 0).commits(orders).succeeds(billing, 1)
-		}, []string{"orders/commit-after-outcome: commit-past-unfinished", "orders/no-loss: lost", "service-separation: another-services-record"}},
+		}, []string{"orders/commit-after-outcome: commit-past-unfinished", "orders/no-loss: lost",
+			"service-separation: another-services-record"}},
 	}
 }
 
@@ -364,10 +384,12 @@ func TestEachServiceIsJudgedByItsOwnContract(t *testing.T) {
 	s.fails(orders, 0).send(billing, 1).attempt(billing, 1, history.OutcomeTransient).letter(billing, 1).commits(billing)
 	s.send(orders, 2).attempt(orders, 2, history.OutcomeTransient).letter(orders, 2).commits(orders)
 	verdict := s.judged(t)
-	if found, want := anomaliesOf(verdict), []string{"orders/bounded-retries: under-retried", "orders/classification: premature-dead-letter"}; !slices.Equal(found, want) {
+	if found, want := anomaliesOf(verdict), []string{"orders/bounded-retries: under-retried",
+		"orders/classification: premature-dead-letter"}; !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
-	for _, name := range []string{serviceSeparation, "orders/no-loss", "billing/no-loss", "orders/dlq-fidelity", "billing/dlq-fidelity", "billing/commit-after-dlq"} {
+	for _, name := range []string{serviceSeparation, "orders/no-loss", "billing/no-loss", "orders/dlq-fidelity",
+		"billing/dlq-fidelity", "billing/commit-after-dlq"} {
 		if one := resultOf(t, verdict, name); one.Judged == 0 {
 			t.Errorf("%s judged nothing: %+v", name, one)
 		}
@@ -398,7 +420,9 @@ func TestServicesAreHeldToWhatIsExpected(t *testing.T) {
 // A header that refers to what is not there is refused, not followed.
 func TestServicesThatAreNotThere(t *testing.T) {
 	for _, spoil := range []func(*history.Service){
-		func(s *history.Service) { s.Input = 9 }, func(s *history.Service) { s.Retry = -1 }, func(s *history.Service) { s.First = -1 },
+		func(s *history.Service) {
+			s.Input = 9
+		}, func(s *history.Service) { s.Retry = -1 }, func(s *history.Service) { s.First = -1 },
 		func(s *history.Service) { s.Instances = -1 },
 	} {
 		s := newServicesStory()
@@ -421,7 +445,8 @@ func amidst(source history.Source) history.Source {
 	if h.ReplayTo != "" {
 		one.Retry = h.TopicIndex(h.ReplayTo)
 	}
-	h.Services = []history.Service{one, {Name: "billing", Group: "billing", First: 2, Instances: 1, Contract: contract, Input: first, Retry: first + 1}}
+	h.Services = []history.Service{one, {Name: "billing", Group: "billing", First: 2, Instances: 1, Contract: contract,
+		Input: first, Retry: first + 1}}
 	h.Records, h.Instances = h.Records+1, 3
 	var events []history.Event
 	_ = source.Each(func(e *history.Event) error { // it is in memory
@@ -454,7 +479,9 @@ func neighbour(at time.Duration, topic int16, number int32) []history.Event {
 	letter := instance(func(e *history.Event) { e.Op, e.Topic, e.Offset, e.ValueHash = op+1, dlq, 1000, 7 })
 	commit := instance(func(e *history.Event) { e.Op, e.Record, e.Offset, e.N = op+2, history.None, 1, 1 })
 	return []history.Event{
-		step(history.KindInstanceStarting, instance(func(e *history.Event) { e.Topic, e.Record = history.None, history.None })),
+		step(history.KindInstanceStarting, instance(func(e *history.Event) {
+			e.Topic, e.Record = history.None, history.None
+		})),
 		step(history.KindAssigned, instance(func(e *history.Event) { e.N, e.Record = 1, history.None })),
 		step(history.KindSend, func(e *history.Event) {
 			e.Aux, e.N, e.ValueHash, e.Outcome = int64(e.Time), 0, 7, history.OutcomePermanent
@@ -462,17 +489,24 @@ func neighbour(at time.Duration, topic int16, number int32) []history.Event {
 		step(history.KindAcked, func(e *history.Event) { e.Offset = 0 }),
 		step(history.KindFetched, instance(func(e *history.Event) { e.Offset, e.Aux, e.Record = 0, 0, history.None })),
 		step(history.KindAttemptStart, instance(func(e *history.Event) { e.Op, e.Offset, e.N = op, 0, 1 })),
-		step(history.KindAttemptEnd, instance(func(e *history.Event) { e.Op, e.Offset, e.N, e.Outcome = op, 0, 1, history.OutcomePermanent })),
+		step(history.KindAttemptEnd, instance(func(e *history.Event) {
+			e.Op, e.Offset, e.N, e.Outcome = op, 0, 1, history.OutcomePermanent
+		})),
 		step(history.KindProduceRequest, letter), step(history.KindProduceResponse, letter),
 		step(history.KindCommitRequest, commit), step(history.KindCommitResponse, commit),
-		step(history.KindInstanceSignal, instance(func(e *history.Event) { e.Topic, e.Record, e.Text = history.None, history.None, "TERM" })),
-		step(history.KindInstanceExited, instance(func(e *history.Event) { e.Topic, e.Record, e.Flags = history.None, history.None, history.Expected })),
+		step(history.KindInstanceSignal, instance(func(e *history.Event) {
+			e.Topic, e.Record, e.Text = history.None, history.None, "TERM"
+		})),
+		step(history.KindInstanceExited, instance(func(e *history.Event) {
+			e.Topic, e.Record, e.Flags = history.None, history.None, history.Expected
+		})),
 	}
 }
 
 // neighbourAudit finds what the other service has left.
 func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event {
-	start, record, offsets := history.New(history.KindAuditStart, at), history.New(history.KindAuditRecord, at+1), history.New(history.KindAuditOffsets, at+2)
+	start, record, offsets := history.New(history.KindAuditStart, at), history.New(history.KindAuditRecord, at+1),
+		history.New(history.KindAuditOffsets, at+2)
 	start.Topic, record.Topic, offsets.Topic = topic, topic, topic
 	record.Partition, record.Offset, record.Record, record.ValueHash = 0, 0, number, 7
 	offsets.Partition, offsets.Offset, offsets.Aux = 0, 1, 1
@@ -486,7 +520,8 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 // dead-letter topic.
 func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 	for _, tale := range slices.Concat(
-		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(), letterTales(), repeatTales(), orderTales(), replayTales(),
+		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(),
+		letterTales(), repeatTales(), orderTales(), replayTales(),
 		memberTales(), hiddenTales(), stopTales(), livenessTales(), metadataTales(), placeTales(),
 	) {
 		t.Run(tale.name, func(t *testing.T) {

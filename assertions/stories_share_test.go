@@ -100,17 +100,20 @@ func shareAckTales() []tale {
 		{"accepted before it was processed", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
 			return b.shares(inMemory).share(0).accept(0).success(0).drain().done()
 		}},
-		{"accepted in a range with others before it was processed", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			b.shares(inMemory).share(0).share(1).share(2).success(0).success(2)
-			asked := b.event(history.KindShareAckRequest)
-			b.op++
-			asked.Instance, asked.Op, asked.Topic, asked.Partition, asked.Offset, asked.Aux, asked.N = 0, b.op, input, 0, 0, 2, history.AckAccept
-			b.answerAck(*b.put(asked), 0, 0).forget(1).forget(2)
-			return b.success(1).drain().done()
-		}},
-		{"a failed one is accepted while it is still to be tried again", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			return b.shares(inMemory).share(0).fails(0, 1).accept(0).wait(105 * ms).success(0).drain().done()
-		}},
+		{"accepted in a range with others before it was processed", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.shares(inMemory).share(0).share(1).share(2).success(0).success(2)
+				asked := b.event(history.KindShareAckRequest)
+				b.op++
+				asked.Instance, asked.Op, asked.Topic, asked.Partition, asked.Offset, asked.Aux, asked.N = 0, b.op, input, 0, 0, 2,
+					history.AckAccept
+				b.answerAck(*b.put(asked), 0, 0).forget(1).forget(2)
+				return b.success(1).drain().done()
+			}},
+		{"a failed one is accepted while it is still to be tried again", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				return b.shares(inMemory).share(0).fails(0, 1).accept(0).wait(105 * ms).success(0).drain().done()
+			}},
 		{"rejected before its dead letter was acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
 			b.shares(inMemory).share(0).attempt(0, permanent)
 			asked := b.askLetter(0)
@@ -135,9 +138,10 @@ func shareAckTales() []tale {
 		{"never tried and never acknowledged", []string{"stalled"}, func(b *builder) history.Source {
 			return b.shares(inMemory).share(0).drain().done()
 		}},
-		{"what is in backoff is accepted at the stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
-			return b.shares(inMemory).share(0).fails(0, 1).signal("TERM").accept(0).exit(0).drain().done()
-		}},
+		{"what is in backoff is accepted at the stop", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				return b.shares(inMemory).share(0).fails(0, 1).signal("TERM").accept(0).exit(0).drain().done()
+			}},
 		{"what is in backoff is released at the stop", nil, func(b *builder) history.Source {
 			b.shares(inMemory).share(0).fails(0, 1).signal("TERM").release(0).exit(0)
 			return b.as(0, 1).up().hand(0).fails(0, 3).letter(0).reject(0).drain().done()
@@ -148,12 +152,13 @@ func shareAckTales() []tale {
 			b.hand(0).success(0).accept(0).acked(0, 0)
 			return b.drain().done()
 		}},
-		{"accepted too early before the workload has heard where it is", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			b.shares(inMemory).handOver(0, 0, 0, 0)
-			b.where[0] = place{input, 0, 0}
-			b.hand(0).accept(0).acked(0, 0).success(0)
-			return b.drain().done()
-		}},
+		{"accepted too early before the workload has heard where it is", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.shares(inMemory).handOver(0, 0, 0, 0)
+				b.where[0] = place{input, 0, 0}
+				b.hand(0).accept(0).acked(0, 0).success(0)
+				return b.drain().done()
+			}},
 	}
 }
 
@@ -203,14 +208,17 @@ func shareDeliveryTales() []tale {
 		{"two dead letters of one delivery", []string{"dlq-duplicate"}, func(b *builder) history.Source {
 			return b.shares(inMemory).share(0).attempt(0, permanent).letter(0).letter(0).reject(0).drain().done()
 		}},
-		{"its permanent failure is released and it is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
-			return b.shares(inMemory).share(0).attempt(0, permanent).release(0).hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
-		}},
-		{"its permanent failure is released at a stop, as its dead letter was not acknowledged", nil, func(b *builder) history.Source {
-			b.shares(inMemory).share(0).attempt(0, permanent).signal("TERM").release(0).exit(0)
-			b.tries[0] = 0
-			return b.as(0, 1).up().hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
-		}},
+		{"its permanent failure is released and it is tried again", []string{"permanent-retried"},
+			func(b *builder) history.Source {
+				return b.shares(inMemory).share(0).attempt(0, permanent).release(0).hand(0).attempt(0, permanent).letter(0).reject(
+					0).drain().done()
+			}},
+		{"its permanent failure is released at a stop, as its dead letter was not acknowledged", nil,
+			func(b *builder) history.Source {
+				b.shares(inMemory).share(0).attempt(0, permanent).signal("TERM").release(0).exit(0)
+				b.tries[0] = 0
+				return b.as(0, 1).up().hand(0).attempt(0, permanent).letter(0).reject(0).drain().done()
+			}},
 	}
 }
 
@@ -229,7 +237,8 @@ func shareCountTales() []tale {
 			return b.as(0, 1).up().hand(0).fails(0, 3).letter(0).reject(0).drain().done()
 		}},
 		{"the same member has it again while it is still at it", nil, func(b *builder) history.Source {
-			b.shares(inMemory).share(0).fails(0, 1).hand(0).attempt(0, transient).attempt(0, transient).wait(200*ms).attempt(0, transient)
+			b.shares(inMemory).share(0).fails(0, 1).hand(0).attempt(0, transient).attempt(0, transient).wait(200*ms).attempt(0,
+				transient)
 			b.wait(200*ms).attempt(0, transient).letter(0)
 			return b.reject(0).drain().done()
 		}},
@@ -250,7 +259,8 @@ func shareCountTales() []tale {
 			return b.attempt(0, transient).letter(0).reject(0).drain().done()
 		}},
 		{"its member was killed at the last attempt, and it is tried once more", nil, func(b *builder) history.Source {
-			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).attempt(0, transient).release(0).hand(0).attempt(0, transient).kill()
+			b.shares(byDelivery).share(0).attempt(0, transient).release(0).hand(0).attempt(0, transient).release(0).hand(
+				0).attempt(0, transient).kill()
 			return b.as(0, 1).up().hand(0).attempt(0, transient).letter(0).reject(0).drain().done()
 		}},
 		{"dead-lettered before the broker's count is full", []string{"under-retried"}, func(b *builder) history.Source {
@@ -263,9 +273,10 @@ func shareCountTales() []tale {
 			b.deliveries[0], b.tries[0] = 4, 0
 			return b.hand(0).attempt(0, transient).letter(0).reject(0).drain().done()
 		}},
-		{"dead-lettered at its first failure", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
-			return b.shares(byDelivery).share(0).attempt(0, transient).letter(0).reject(0).drain().done()
-		}},
+		{"dead-lettered at its first failure", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source {
+				return b.shares(byDelivery).share(0).attempt(0, transient).letter(0).reject(0).drain().done()
+			}},
 		{"given up by the broker after deliveries that a fault kept from the tap", nil, func(b *builder) history.Source {
 			f := b.fault("network", "brokers", "responses on brokers cut")
 			b.shares(inMemory).breaks(f).handOver(0, 0, 0, 0).acked(0, 0)
@@ -277,11 +288,12 @@ func shareCountTales() []tale {
 			b.deliveries[0] = 4
 			return b.breaks(f).hand(0).kill().heals(f).as(0, 1).up().forget(0).drain().done()
 		}},
-		{"given up by the broker after a release whose answer a fault cut off, and deliveries that the tap never saw", nil, func(b *builder) history.Source {
-			f := b.fault("network", "brokers", "responses on brokers cut")
-			b.shares(byDelivery).share(0).attempt(0, transient).breaks(f).askAck(0, history.AckRelease)
-			return b.heals(f).forget(0).drain().done()
-		}},
+		{"given up by the broker after a release whose answer a fault cut off, and deliveries that the tap never saw", nil,
+			func(b *builder) history.Source {
+				f := b.fault("network", "brokers", "responses on brokers cut")
+				b.shares(byDelivery).share(0).attempt(0, transient).breaks(f).askAck(0, history.AckRelease)
+				return b.heals(f).forget(0).drain().done()
+			}},
 		{"passed by the share group without a delivery or a fault", []string{"lost"}, func(b *builder) history.Source {
 			return b.shares(inMemory).handOver(0, 0, 0, 0).acked(0, 0).forget(0).drain().done()
 		}},
@@ -315,18 +327,21 @@ func brokerLetterTales() []tale {
 		{"rejected after its last attempt, and the broker writes its dead letter", nil, func(b *builder) history.Source {
 			return b.leavesLetters(inMemory).share(0).fails(0, 3).reject(0).writes(0).drain().done()
 		}},
-		{"rejected after its last attempt, and the broker writes no dead letter", []string{"lost"}, func(b *builder) history.Source {
-			return b.leavesLetters(inMemory).share(0).fails(0, 3).reject(0).drain().done()
-		}},
-		{"what failed for good is accepted, so nobody writes a dead letter", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
-			return b.leavesLetters(inMemory).share(0).fails(0, 3).accept(0).drain().done()
-		}},
+		{"rejected after its last attempt, and the broker writes no dead letter", []string{"lost"},
+			func(b *builder) history.Source {
+				return b.leavesLetters(inMemory).share(0).fails(0, 3).reject(0).drain().done()
+			}},
+		{"what failed for good is accepted, so nobody writes a dead letter", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				return b.leavesLetters(inMemory).share(0).fails(0, 3).accept(0).drain().done()
+			}},
 		{"rejected too early", []string{"under-retried"}, func(b *builder) history.Source {
 			return b.leavesLetters(inMemory).share(0).fails(0, 2).reject(0).writes(0).drain().done()
 		}},
-		{"rejected at its first failure", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
-			return b.leavesLetters(inMemory).share(0).fails(0, 1).reject(0).writes(0).drain().done()
-		}},
+		{"rejected at its first failure", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source {
+				return b.leavesLetters(inMemory).share(0).fails(0, 1).reject(0).writes(0).drain().done()
+			}},
 		{"rejected without an attempt", []string{"premature-dead-letter"}, func(b *builder) history.Source {
 			return b.leavesLetters(inMemory).share(0).reject(0).writes(0).drain().done()
 		}},
@@ -336,28 +351,31 @@ func brokerLetterTales() []tale {
 		{"rejected although it was processed", []string{"dual-terminal"}, func(b *builder) history.Source {
 			return b.leavesLetters(inMemory).share(0).success(0).reject(0).writes(0).drain().done()
 		}},
-		{"rejected in vain as its lock had run out, and processed in its next delivery", nil, func(b *builder) history.Source {
-			b.leavesLetters(inMemory).share(0).attempt(0, permanent)
-			b.answerAck(b.askAck(0, history.AckReject), invalidRecordState, 0)
-			return b.hand(0).success(0).accept(0).drain().done()
-		}},
+		{"rejected in vain as its lock had run out, and processed in its next delivery", nil,
+			func(b *builder) history.Source {
+				b.leavesLetters(inMemory).share(0).attempt(0, permanent)
+				b.answerAck(b.askAck(0, history.AckReject), invalidRecordState, 0)
+				return b.hand(0).success(0).accept(0).drain().done()
+			}},
 		{"the broker writes the dead letter twice, as it was not sure of the first", nil, func(b *builder) history.Source {
 			return b.leavesLetters(inMemory).share(0).attempt(0, permanent).reject(0).writes(0).writes(0).drain().done()
 		}},
-		{"the dead letter names a place that the record never was at", []string{"metadata-wrong"}, func(b *builder) history.Source {
-			b.leavesLetters(inMemory).share(0).attempt(0, permanent).reject(0)
-			b.inDLQ(0).Claim.Offset = 7
-			return b.drain().done()
-		}},
+		{"the dead letter names a place that the record never was at", []string{"metadata-wrong"},
+			func(b *builder) history.Source {
+				b.leavesLetters(inMemory).share(0).attempt(0, permanent).reject(0)
+				b.inDLQ(0).Claim.Offset = 7
+				return b.drain().done()
+			}},
 		{"released until the broker gives it up and writes its dead letter", nil, func(b *builder) history.Source {
 			return b.releasedToTheEnd().writes(0).drain().done()
 		}},
 		{"released until the broker gives it up and writes none", []string{"lost"}, func(b *builder) history.Source {
 			return b.releasedToTheEnd().drain().done()
 		}},
-		{"rejected at a stop while it had attempts left", []string{"premature-dead-letter", "under-retried"}, func(b *builder) history.Source {
-			return b.leavesLetters(inMemory).share(0).fails(0, 1).signal("TERM").reject(0).exit(0).writes(0).drain().done()
-		}},
+		{"rejected at a stop while it had attempts left", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source {
+				return b.leavesLetters(inMemory).share(0).fails(0, 1).signal("TERM").reject(0).exit(0).writes(0).drain().done()
+			}},
 	}
 }
 
@@ -381,7 +399,8 @@ func TestShareGroupsAreJudged(t *testing.T) {
 	if v.Verdict != Pass {
 		t.Errorf("the verdict is %s: %v", v.Verdict, v.Reasons)
 	}
-	without := []string{"halt-on-dlq-failure", "ordering", "isolation", "replay-round-trip", "store-lifecycle", "graph-conservation", "service-separation"}
+	without := []string{"halt-on-dlq-failure", "ordering", "isolation", "replay-round-trip", "store-lifecycle",
+		"graph-conservation", "service-separation"}
 	for _, r := range v.Invariants {
 		if want := !slices.Contains(without, r.Name); (r.Status == Pass) != want {
 			t.Errorf("%s: %s (%s)", r.Name, r.Status, r.Why)

@@ -95,7 +95,8 @@ func stayTales() []tale {
 			done(b).breaks(f).falls(1, "").heals(f)
 		}),
 	}
-	return append(append(append(tales, repeatingTales()...), refusedTales()...), append(stopCodeTales(), leavingTales()...)...)
+	return append(append(append(tales, repeatingTales()...), refusedTales()...),
+		append(stopCodeTales(), leavingTales()...)...)
 }
 
 // repeatingTales: a process that ends by itself excuses nobody.
@@ -109,7 +110,9 @@ func repeatingTales() []tale {
 		}
 	}
 	return []tale{
-		{"after a crash a record succeeds again", []string{"crashed", "duplicate"}, begin(func(b *builder) { again(b.success(0).falls(1, "")).success(0) })},
+		{"after a crash a record succeeds again", []string{"crashed", "duplicate"}, begin(func(b *builder) {
+			again(b.success(0).falls(1, "")).success(0)
+		})},
 		{"after a kill a record succeeds again", nil, begin(func(b *builder) { again(b.success(0).kill()).success(0) })},
 		{"after a crash a record is dead-lettered again", []string{"crashed", "dlq-duplicate"}, begin(func(b *builder) {
 			again(b.fails(0, 3).letter(0).falls(1, "")).fails(0, 3).letter(0)
@@ -128,7 +131,9 @@ func refusedTales() []tale {
 	}
 	refused := func(b *builder) *builder { return b.send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0) }
 	return []tale{
-		crashing("a dead letter is refused, and the process ends by contract", nil, func(b *builder) { refused(b).falls(1, "") }),
+		crashing("a dead letter is refused, and the process ends by contract", nil, func(b *builder) {
+			refused(b).falls(1, "")
+		}),
 		crashing("no dead letter was due", []string{"crashed"}, func(b *builder) { b.send(0).fails(0, 1).falls(1, "") }),
 		crashing("a dead letter too large for its client", nil, func(b *builder) { b.send(0).fails(0, 3).falls(1, "") }),
 	}
@@ -156,15 +161,21 @@ func stopCodeTales() []tale {
 		afterAll("it falls silent after the signal, which ends it", bad, func(b *builder) {
 			b.signal("TERM").members(0, "silent").endsBy("TERM")
 		}),
-		afterAll("it has nothing and the signal ends it", nil, func(b *builder) { b.revoke(0, 1, 2, 3).signal("TERM").endsBy("TERM") }),
+		afterAll("it has nothing and the signal ends it", nil, func(b *builder) {
+			b.revoke(0, 1, 2, 3).signal("TERM").endsBy("TERM")
+		}),
 		afterAll("a segmentation fault at its end", bad, func(b *builder) { b.signal("TERM").endsBy("SEGV") }),
 		afterAll("a thread dies of an exception at its end", bad, func(b *builder) {
 			b.signal("TERM").logs(`Exception in thread "shutdown" java.lang.IllegalStateException`).exit(143)
 		}),
 		afterAll("its contract names the code", nil, func(b *builder) { coded(0, 1)(b).signal("TERM").exit(1) }),
-		afterAll("its contract says that the signal ends it", nil, func(b *builder) { coded(143)(b).signal("TERM").endsBy("TERM") }),
+		afterAll("its contract says that the signal ends it", nil, func(b *builder) {
+			coded(143)(b).signal("TERM").endsBy("TERM")
+		}),
 		afterAll("its contract names another code", bad, func(b *builder) { coded(0)(b).signal("TERM").exit(143) }),
-		afterAll("it is killed when its grace is over", nil, func(b *builder) { b.signal("TERM").wait(6 * time.Second).kill() }),
+		afterAll("it is killed when its grace is over", nil, func(b *builder) {
+			b.signal("TERM").wait(6 * time.Second).kill()
+		}),
 	}
 }
 
@@ -190,31 +201,46 @@ func leavingTales() []tale {
 		return b.partitions(history.KindRevoked, "leave", []int32{0, 1, 2, 3}).members(0, "leave")
 	}
 	return []tale{
-		leaving("an instance leaves its group for good", []string{"gave-up"}, func(b *builder) { leaves(b).wait(4 * time.Second) }),
-		leaving("an instance leaves its group for good, and stirs when it is told to stop", []string{"gave-up"}, func(b *builder) {
+		leaving("an instance leaves its group for good", []string{"gave-up"}, func(b *builder) {
 			leaves(b).wait(4 * time.Second)
-			late = true
 		}),
+		leaving("an instance leaves its group for good, and stirs when it is told to stop", []string{"gave-up"},
+			func(b *builder) {
+				leaves(b).wait(4 * time.Second)
+				late = true
+			}),
 		leaving("what an instance uses that left its group is read all along", []string{"gave-up"}, func(b *builder) {
 			for leaves(b); b.now < 8*time.Second; {
 				b.wait(time.Second).used()
 			}
 		}),
-		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) { leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second) }),
+		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) {
+			leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second)
+		}),
 		leaving("an instance left its group just now", nil, func(b *builder) { leaves(b) }),
-		leaving("an instance falls silent", []string{"gave-up"}, func(b *builder) { b.wait(4*time.Second).members(0, "silent").wait(4 * time.Second) }),
+		leaving("an instance falls silent", []string{"gave-up"}, func(b *builder) {
+			b.wait(4*time.Second).members(0, "silent").wait(4 * time.Second)
+		}),
 		leaving("an instance falls silent, and is heard of again", nil, func(b *builder) {
 			b.members(0, "silent").wait(4*time.Second).members(1, "").wait(4 * time.Second)
 		}),
 		leaving("an instance is silent in its group, but works", nil, func(b *builder) {
 			b.members(0, "silent").wait(4*time.Second).sendTo(2, 0, 2).success(2).commitAll()
 		}),
-		leaving("one of the members that an instance is falls silent", nil, func(b *builder) { b.members(2, "").members(1, "silent").wait(4 * time.Second) }),
-		leaving("a fault silences an instance, and less than its session has passed since", nil, func(b *builder) { silenced(b, 4*time.Second) }),
-		leaving("a fault silences an instance for good", []string{"gave-up"}, func(b *builder) { silenced(b, 10*time.Second) }),
+		leaving("one of the members that an instance is falls silent", nil, func(b *builder) {
+			b.members(2, "").members(1, "silent").wait(4 * time.Second)
+		}),
+		leaving("a fault silences an instance, and less than its session has passed since", nil, func(b *builder) {
+			silenced(b, 4*time.Second)
+		}),
+		leaving("a fault silences an instance for good", []string{"gave-up"}, func(b *builder) {
+			silenced(b, 10*time.Second)
+		}),
 		leaving("a stall silences an instance", nil, func(b *builder) {
 			b.joining(6*time.Second).members(0, "silent").wait(4*time.Second).stall(0, 4*time.Second)
 		}),
-		leaving("one of the members that an instance is leaves", nil, func(b *builder) { b.members(2, "").members(1, "leave").wait(4 * time.Second) }),
+		leaving("one of the members that an instance is leaves", nil, func(b *builder) {
+			b.members(2, "").members(1, "leave").wait(4 * time.Second)
+		}),
 	}
 }

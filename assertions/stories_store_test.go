@@ -19,8 +19,9 @@ const (
 // stores gives the run a dead-letter store with one router and three workers, and starts all of it.
 func (b *builder) stores() *builder {
 	b.h.Store = &history.StoreContract{
-		Engine: "sqlite", Vocabulary: "lifecycle", Workers: 3, Routers: 1, MaxRetries: 5, Waits: []time.Duration{100 * ms, 500 * ms, 1500 * ms},
-		Poll: poll, Lease: lease, Late: 50 * ms, Success: history.SuccessProcessed,
+		Engine: "sqlite", Vocabulary: "lifecycle", Workers: 3, Routers: 1, MaxRetries: 5,
+		Waits: []time.Duration{100 * ms, 500 * ms, 1500 * ms},
+		Poll:  poll, Lease: lease, Late: 50 * ms, Success: history.SuccessProcessed,
 		Retention: &history.Retention{Resolved: 3000 * ms, Failed: 9000 * ms, Archived: 36000 * ms, Sweep: 100 * ms},
 	}
 	b.begin()
@@ -71,8 +72,8 @@ type entry struct {
 // rowOfLetter makes an entry that goes by the place of its letter.
 func (b *builder) rowOfLetter(record int32, offset, number int64) *entry {
 	e := &entry{
-		b: b, number: number, record: record, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None, byLetter: offset + 1,
-		next: b.now + 100*ms,
+		b: b, number: number, record: record, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None,
+		instance: history.None, byLetter: offset + 1, next: b.now + 100*ms,
 	}
 	return e.change(history.StorePending)
 }
@@ -89,14 +90,16 @@ func (b *builder) watched(what string) *builder {
 func (e *entry) change(to history.StoreState) *entry {
 	event := e.b.event(history.KindStoreChange)
 	at := e.b.where[e.record]
-	event.Op, event.Record, event.N, event.Aux, event.Instance = e.number, e.record, e.retries, int64(event.Time), e.instance
+	event.Op, event.Record, event.N, event.Aux, event.Instance = e.number, e.record, e.retries, int64(event.Time),
+		e.instance
 	event.Topic, event.Partition, event.Offset = dlq, at.partition, int64(e.record)
 	event.Claim = history.Claim{Present: true, Topic: at.topic, Partition: at.partition, Offset: at.offset}
 	if e.byLetter > 0 {
 		event.Offset = e.byLetter - 1
 		event.Claim.Topic, event.Claim.Offset = dlq, event.Offset
 	}
-	event.Text = history.StoreChange{From: e.state, To: to, By: e.by, Strategy: e.strategy, Next: e.next, Lease: e.lease}.String()
+	event.Text = history.StoreChange{From: e.state, To: to, By: e.by, Strategy: e.strategy, Next: e.next,
+		Lease: e.lease}.String()
 	event.Time += 100 * time.Microsecond
 	e.b.put(event)
 	e.state = to
@@ -112,7 +115,8 @@ func (b *builder) ingest(number int32) *entry {
 
 func (b *builder) row(number int32) *entry {
 	e := &entry{
-		b: b, number: int64(number) + 1, record: number, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None,
+		b: b, number: int64(number) + 1, record: number, state: history.StoreAbsent, strategy: immediateRetry,
+		lease: history.None, instance: history.None,
 	}
 	e.next = b.now + 100*ms
 	return e.change(history.StorePending)
@@ -120,7 +124,8 @@ func (b *builder) row(number int32) *entry {
 
 // failedFromTheFirst is an entry that was never pending.
 func (b *builder) failedFromTheFirst(number int32) {
-	e := &entry{b: b, number: int64(number) + 1, record: number, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None, next: history.None}
+	e := &entry{b: b, number: int64(number) + 1, record: number, state: history.StoreAbsent, strategy: immediateRetry,
+		lease: history.None, instance: history.None, next: history.None}
 	e.change(history.StoreFailed)
 	b.routerCommits(int64(number) + 1)
 }
@@ -248,7 +253,8 @@ func (b *builder) killed(instance int16) *builder {
 }
 
 func storeTales() []tale {
-	return slices.Concat(storeStateTales(), storeOwnTales(), storeLockTales(), storeTimeTales(), storeProbeTales(), storeArrivalTales())
+	return slices.Concat(storeStateTales(), storeOwnTales(), storeLockTales(), storeTimeTales(), storeProbeTales(),
+		storeArrivalTales())
 }
 
 func storeStateTales() []tale {
@@ -333,30 +339,36 @@ func storeStateTales() []tale {
 			return b.settled()
 		}},
 		// Soundness, seeds 900188 and 900374.
-		{"a dead letter is asked for again by the idempotent producer after it was written back, before its copy is tried", nil, func(b *builder) history.Source {
-			return b.askedAgain(true)
-		}},
-		{"a dead letter is asked for again by the idempotent producer after its copy has succeeded", nil, func(b *builder) history.Source {
-			return b.askedAgain(false)
-		}},
+		{"a dead letter is asked for again by the idempotent producer after it was written back, before its copy is tried",
+			nil, func(b *builder) history.Source {
+				return b.askedAgain(true)
+			}},
+		{"a dead letter is asked for again by the idempotent producer after its copy has succeeded", nil,
+			func(b *builder) history.Source {
+				return b.askedAgain(false)
+			}},
 		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter
 		// is in the store, and comes back to the topic before the record is handed out again.
-		{"written back while the record itself is uncommitted, for its process was killed", nil, func(b *builder) history.Source {
-			return b.writtenBack(func() { b.kill() })
-		}},
-		{"written back while the record itself is uncommitted, by when another process has the partition", nil, func(b *builder) history.Source {
-			return b.writtenBack(func() { b.kill().as(0, 1).up().assign(0, 1, 2, 3) })
-		}},
-		{"written back while the record itself is uncommitted, and handed out twice though nothing happened", []string{"duplicate"}, func(b *builder) history.Source {
-			return b.writtenBack(func() {})
-		}},
-		{"written back once, and processed twice though nothing happened", []string{"duplicate"}, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0)
-			b.h.Store.Success = history.SuccessPublished
-			e.due().lock(0).republish(0, 0).resolve()
-			b.backIn(0).success(0)
-			return b.settled()
-		}},
+		{"written back while the record itself is uncommitted, for its process was killed", nil,
+			func(b *builder) history.Source {
+				return b.writtenBack(func() { b.kill() })
+			}},
+		{"written back while the record itself is uncommitted, by when another process has the partition", nil,
+			func(b *builder) history.Source {
+				return b.writtenBack(func() { b.kill().as(0, 1).up().assign(0, 1, 2, 3) })
+			}},
+		{"written back while the record itself is uncommitted, and handed out twice though nothing happened",
+			[]string{"duplicate"}, func(b *builder) history.Source {
+				return b.writtenBack(func() {})
+			}},
+		{"written back once, and processed twice though nothing happened", []string{"duplicate"},
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0)
+				b.h.Store.Success = history.SuccessPublished
+				e.due().lock(0).republish(0, 0).resolve()
+				b.backIn(0).success(0)
+				return b.settled()
+			}},
 		{"written back, and never processed", []string{"replay-lost"}, func(b *builder) history.Source {
 			e := b.stores().dead(0).ingest(0)
 			b.h.Store.Success = history.SuccessPublished
@@ -399,10 +411,11 @@ func storeStateTales() []tale {
 			b.failedFromTheFirst(0)
 			return b.settled()
 		}},
-		{"failed from the first moment on, and nobody was there", []string{"illegal-transition"}, func(b *builder) history.Source {
-			b.stores().dead(0).failedFromTheFirst(0)
-			return b.settled()
-		}},
+		{"failed from the first moment on, and nobody was there", []string{"illegal-transition"},
+			func(b *builder) history.Source {
+				b.stores().dead(0).failedFromTheFirst(0)
+				return b.settled()
+			}},
 		{"a status that nobody knows", []string{"illegal-transition"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).change(history.StoreUnknown)
 			return b.settled()
@@ -436,7 +449,8 @@ func (b *builder) polled() *builder {
 // ownStore makes the store one of the subject's own, of whose service nothing is known.
 func (b *builder) ownStore() *builder {
 	b.stores()
-	b.h.Store = &history.StoreContract{Engine: "postgres", Vocabulary: "own", MaxRetries: 5, Success: history.SuccessProcessed}
+	b.h.Store = &history.StoreContract{Engine: "postgres", Vocabulary: "own", MaxRetries: 5,
+		Success: history.SuccessProcessed}
 	return b
 }
 
@@ -445,25 +459,28 @@ func storeOwnTales() []tale {
 		{"a store of the subject's own, seen by polling", nil, func(b *builder) history.Source {
 			b.ownStore().dead(0).row(0)
 			b.as(0, 0).success(0) // tried again by whoever it is
-			e := &entry{b: b, number: 1, record: 0, state: history.StorePending, lease: history.None, next: history.None, instance: history.None, retries: 1}
+			e := &entry{b: b, number: 1, record: 0, state: history.StorePending, lease: history.None, next: history.None,
+				instance: history.None, retries: 1}
 			e.change(history.StoreResolved)
 			b.h.Expect.Invariants = []string{"store-lifecycle"}
 			return b.polled().settled()
 		}},
-		{"resolved in a store of the subject's own, and nothing ever succeeded", []string{"resolved-without-success"}, func(b *builder) history.Source {
-			b.ownStore().dead(0).row(0).change(history.StoreResolved)
-			return b.polled().settled()
-		}},
+		{"resolved in a store of the subject's own, and nothing ever succeeded", []string{"resolved-without-success"},
+			func(b *builder) history.Source {
+				b.ownStore().dead(0).row(0).change(history.StoreResolved)
+				return b.polled().settled()
+			}},
 		{"failed, and in process again, seen by polling", []string{"illegal-transition"}, func(b *builder) history.Source {
 			b.ownStore().dead(0).row(0).change(history.StoreFailed).change(history.StoreProcessing)
 			return b.polled().settled()
 		}},
-		{"back to pending with more tries than promised, seen by polling", []string{"over-retried-in-store"}, func(b *builder) history.Source {
-			e := b.ownStore().dead(0).row(0)
-			e.retries = 6
-			e.change(history.StorePending)
-			return b.polled().settled()
-		}},
+		{"back to pending with more tries than promised, seen by polling", []string{"over-retried-in-store"},
+			func(b *builder) history.Source {
+				e := b.ownStore().dead(0).row(0)
+				e.retries = 6
+				e.change(history.StorePending)
+				return b.polled().settled()
+			}},
 	}
 }
 
@@ -476,16 +493,17 @@ func storeLockTales() []tale {
 			e.due().lock(1).try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
-		{"a worker is in the midst of its attempt, another unlocks the entry while its lease holds and tries it", []string{"double-lock"}, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0)
-			asked := e.ask(e.instance)
-			b.wait(50 * ms)
-			e.open().change(history.StorePending)
-			e.lock(1).try(transient)
-			b.wait(5 * ms)
-			e.answer(asked, history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
+		{"a worker is in the midst of its attempt, another unlocks the entry while its lease holds and tries it",
+			[]string{"double-lock"}, func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0)
+				asked := e.ask(e.instance)
+				b.wait(50 * ms)
+				e.open().change(history.StorePending)
+				e.lock(1).try(transient)
+				b.wait(5 * ms)
+				e.answer(asked, history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
 		{"a worker gives an entry back when its attempt is over, and another tries it", nil, func(b *builder) history.Source {
 			e := b.stores().dead(0).ingest(0).due().lock(0).try(transient)
 			b.wait(5 * ms)
@@ -516,32 +534,35 @@ func storeLockTales() []tale {
 			e.resolve()
 			return b.settled()
 		}},
-		{"another worker tries on when the first was killed in its attempt and its lease is over", nil, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0)
-			asked := e.ask(e.instance)
-			b.killed(history.Worker(0)).wait(lease + 10*ms)
-			e.open().change(history.StorePending)
-			e.lock(1).try(history.OutcomeSuccess).resolve()
-			e.answer(asked, history.OutcomeSuccess)
-			return b.settled()
-		}},
-		{"a slow worker still tries what another has taken since, for its lease was over", nil, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0)
-			asked := e.ask(e.instance)
-			b.wait(lease + 10*ms)
-			e.open().change(history.StorePending)
-			e.lock(1).try(history.OutcomeSuccess)
-			e.answer(asked, history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
-		{"another tries an entry once the first one's lease is over, and nobody has written that down yet", nil, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0)
-			asked := e.ask(e.instance)
-			b.wait(lease + 10*ms)
-			e.tryAs(history.Worker(1), history.OutcomeSuccess)
-			e.lock(1).answer(asked, history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
+		{"another worker tries on when the first was killed in its attempt and its lease is over", nil,
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0)
+				asked := e.ask(e.instance)
+				b.killed(history.Worker(0)).wait(lease + 10*ms)
+				e.open().change(history.StorePending)
+				e.lock(1).try(history.OutcomeSuccess).resolve()
+				e.answer(asked, history.OutcomeSuccess)
+				return b.settled()
+			}},
+		{"a slow worker still tries what another has taken since, for its lease was over", nil,
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0)
+				asked := e.ask(e.instance)
+				b.wait(lease + 10*ms)
+				e.open().change(history.StorePending)
+				e.lock(1).try(history.OutcomeSuccess)
+				e.answer(asked, history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
+		{"another tries an entry once the first one's lease is over, and nobody has written that down yet", nil,
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0)
+				asked := e.ask(e.instance)
+				b.wait(lease + 10*ms)
+				e.tryAs(history.Worker(1), history.OutcomeSuccess)
+				e.lock(1).answer(asked, history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
 		{"a dead worker's lock is never recovered", []string{"orphaned-lock"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).due().lock(0)
 			b.killed(history.Worker(0)).wait(3 * time.Second)
@@ -567,14 +588,15 @@ func storeTimeTales() []tale {
 			b.stores().dead(0).ingest(0).lock(0).try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
-		{"taken before the time that the table names, though after the strategy's wait", []string{"retry-early"}, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0).try(transient)
-			e.retries, e.next = 1, b.now+3*time.Second // the downstream asked for more patience
-			e.open().change(history.StorePending)
-			b.wait(600 * ms)
-			e.lock(0).try(history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
+		{"taken before the time that the table names, though after the strategy's wait", []string{"retry-early"},
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0).try(transient)
+				e.retries, e.next = 1, b.now+3*time.Second // the downstream asked for more patience
+				e.open().change(history.StorePending)
+				b.wait(600 * ms)
+				e.lock(0).try(history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
 		{"tried again too soon, though the table says it was due", []string{"retry-early"}, func(b *builder) history.Source {
 			e := b.stores().dead(0).ingest(0).due().lock(0).try(transient)
 			e.again()
@@ -649,14 +671,15 @@ func storeTimeTales() []tale {
 			e.change(history.StoreAbsent)
 			return b.settled()
 		}},
-		{"resolved by a statement that waited, and removed when its time was over since that began", nil, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess)
-			b.wait(200 * ms)
-			e.resolve()
-			b.wait(2900 * ms)
-			e.change(history.StoreAbsent)
-			return b.settled()
-		}},
+		{"resolved by a statement that waited, and removed when its time was over since that began", nil,
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess)
+				b.wait(200 * ms)
+				e.resolve()
+				b.wait(2900 * ms)
+				e.change(history.StoreAbsent)
+				return b.settled()
+			}},
 		{"pending and removed", []string{"retention-early"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).change(history.StoreAbsent)
 			return b.settled()
@@ -667,13 +690,14 @@ func storeTimeTales() []tale {
 			e.change(history.StoreAbsent)
 			return b.settled()
 		}},
-		{"resolved and removed late, as the database could not be reached when it was due", nil, func(b *builder) history.Source {
-			e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
-			gone := b.fault("network", "store", "the link to the database is down")
-			b.wait(2 * time.Second).breaks(gone).wait(3900 * ms).heals(gone).wait(100 * ms)
-			e.change(history.StoreAbsent)
-			return b.settled()
-		}},
+		{"resolved and removed late, as the database could not be reached when it was due", nil,
+			func(b *builder) history.Source {
+				e := b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+				gone := b.fault("network", "store", "the link to the database is down")
+				b.wait(2 * time.Second).breaks(gone).wait(3900 * ms).heals(gone).wait(100 * ms)
+				e.change(history.StoreAbsent)
+				return b.settled()
+			}},
 		{"resolved and kept for ever", []string{"retention-late"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			b.wait(6 * time.Second)
@@ -699,19 +723,22 @@ func (b *builder) ingestScheduled(number int32) *entry {
 
 func storeArrivalTales() []tale {
 	return []tale{
-		{"a committed row is gone when the database is back from a crash", []string{"lost-in-store"}, func(b *builder) history.Source {
-			crash := b.stores().fault("store", "database", "the store's database crashed")
-			b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
-			b.breaks(crash).wait(300 * ms).heals(crash)
-			b.vanished = map[int64]bool{1: true}
-			return b.settled()
-		}},
-		{"a router commits while the database is away, and the letter is not there afterwards", []string{"lost-in-store"}, func(b *builder) history.Source {
-			crash := b.stores().fault("store", "database", "the store's database crashed")
-			b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
-			b.breaks(crash).watched(history.WatchLost).dead(1).routerCommits(2).wait(300 * ms).watched(history.WatchResumed).heals(crash)
-			return b.settled()
-		}},
+		{"a committed row is gone when the database is back from a crash", []string{"lost-in-store"},
+			func(b *builder) history.Source {
+				crash := b.stores().fault("store", "database", "the store's database crashed")
+				b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+				b.breaks(crash).wait(300 * ms).heals(crash)
+				b.vanished = map[int64]bool{1: true}
+				return b.settled()
+			}},
+		{"a router commits while the database is away, and the letter is not there afterwards", []string{"lost-in-store"},
+			func(b *builder) history.Source {
+				crash := b.stores().fault("store", "database", "the store's database crashed")
+				b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+				b.breaks(crash).watched(history.WatchLost).dead(1).routerCommits(2).wait(300 * ms).watched(history.WatchResumed).
+					heals(crash)
+				return b.settled()
+			}},
 		{"a letter that comes twice has one entry", nil, func(b *builder) history.Source {
 			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
 			b.h.Contract.SamePartition = true
@@ -721,25 +748,27 @@ func storeArrivalTales() []tale {
 			b.routerCommits(2)
 			return b.settled()
 		}},
-		{"a letter that comes twice has an entry for each place where it lies", []string{"doubled-in-store"}, func(b *builder) history.Source {
-			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
-			b.dead(0).repeat(0).breaks(repeat).heals(repeat)
-			first, second := b.rowOfLetter(0, 0, 1), b.rowOfLetter(0, 1, 2)
-			b.routerCommits(2)
-			first.due().lock(0).try(history.OutcomeSuccess).resolve()
-			second.due().lock(1).try(history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
+		{"a letter that comes twice has an entry for each place where it lies", []string{"doubled-in-store"},
+			func(b *builder) history.Source {
+				repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
+				b.dead(0).repeat(0).breaks(repeat).heals(repeat)
+				first, second := b.rowOfLetter(0, 0, 1), b.rowOfLetter(0, 1, 2)
+				b.routerCommits(2)
+				first.due().lock(0).try(history.OutcomeSuccess).resolve()
+				second.due().lock(1).try(history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
 		{"the router commits before the row is there", []string{"committed-before-stored"}, func(b *builder) history.Source {
 			b.stores().dead(0).routerCommits(1).wait(20 * ms)
 			b.row(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
-		{"the router commits past a dead letter that never comes into the store", []string{"lost-in-store"}, func(b *builder) history.Source {
-			b.stores().dead(0).dead(1).row(0).due().lock(0).try(history.OutcomeSuccess).resolve()
-			b.routerCommits(2)
-			return b.settled()
-		}},
+		{"the router commits past a dead letter that never comes into the store", []string{"lost-in-store"},
+			func(b *builder) history.Source {
+				b.stores().dead(0).dead(1).row(0).due().lock(0).try(history.OutcomeSuccess).resolve()
+				b.routerCommits(2)
+				return b.settled()
+			}},
 		{"the router never takes a dead letter", []string{"lost-in-store"}, func(b *builder) history.Source {
 			b.stores().dead(0).dead(1).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			return b.settled()
@@ -750,7 +779,8 @@ func storeArrivalTales() []tale {
 			b.row(0).change(history.StoreAbsent)
 			for i := range b.events {
 				if e := &b.events[i]; e.Kind == history.KindStoreChange {
-					e.Record, e.Topic, e.Partition, e.Offset, e.Claim = history.None, history.None, history.None, history.None, history.Claim{}
+					e.Record, e.Topic, e.Partition, e.Offset, e.Claim = history.None, history.None, history.None, history.None,
+						history.Claim{}
 				}
 			}
 			b.routerCommits(1)
@@ -772,15 +802,18 @@ func storeArrivalTales() []tale {
 		// A router was killed between its row and its commit, and its group gave the partition away only after a
 		// session timeout; meanwhile the letter had been worked off, and the retention, a thousand times as fast, had
 		// removed its entry.
-		{"read again when its entry has been removed, by a router that never committed it", nil, func(b *builder) history.Source {
-			return b.forgotten(0)
-		}},
-		{"read again when its entry has been removed, though it was committed", []string{"doubled-in-store"}, func(b *builder) history.Source {
-			return b.forgotten(1)
-		}},
+		{"read again when its entry has been removed, by a router that never committed it", nil,
+			func(b *builder) history.Source {
+				return b.forgotten(0)
+			}},
+		{"read again when its entry has been removed, though it was committed", []string{"doubled-in-store"},
+			func(b *builder) history.Source {
+				return b.forgotten(1)
+			}},
 		{"two entries of one record", []string{"doubled-in-store"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
-			second := &entry{b: b, number: 9, record: 0, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None, instance: history.None, next: b.now + 100*ms}
+			second := &entry{b: b, number: 9, record: 0, state: history.StoreAbsent, strategy: immediateRetry,
+				lease: history.None, instance: history.None, next: b.now + 100*ms}
 			second.change(history.StorePending).due().lock(1).try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
@@ -893,27 +926,31 @@ func storeProbeTales() []tale {
 			conditionalEntry(b).lock(0).tells(0, "").try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
-		{"conditional, put off while the probe says that something is wrong, and tried then", nil, func(b *builder) history.Source {
-			e := conditionalEntry(b).lock(0).tells(0, open)
-			e.next = b.now + 20*ms
-			e.open().change(history.StorePending)
-			e.due().lock(1).tells(1, "").try(history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
-		{"conditional, and tried although the probe said that something is wrong", []string{"retry-while-unhealthy"}, func(b *builder) history.Source {
-			conditionalEntry(b).lock(0).tells(0, open).try(history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
-		{"conditional, and tried on what the probe had said before the lock", []string{"retry-while-unhealthy"}, func(b *builder) history.Source {
-			e := conditionalEntry(b).tells(0, "")
-			b.wait(20 * ms)
-			e.lock(0).try(history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
-		{"conditional, and tried on what the probe said to another worker", []string{"retry-while-unhealthy"}, func(b *builder) history.Source {
-			conditionalEntry(b).lock(0).tells(0, open).tells(1, "").try(history.OutcomeSuccess).resolve()
-			return b.settled()
-		}},
+		{"conditional, put off while the probe says that something is wrong, and tried then", nil,
+			func(b *builder) history.Source {
+				e := conditionalEntry(b).lock(0).tells(0, open)
+				e.next = b.now + 20*ms
+				e.open().change(history.StorePending)
+				e.due().lock(1).tells(1, "").try(history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
+		{"conditional, and tried although the probe said that something is wrong", []string{"retry-while-unhealthy"},
+			func(b *builder) history.Source {
+				conditionalEntry(b).lock(0).tells(0, open).try(history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
+		{"conditional, and tried on what the probe had said before the lock", []string{"retry-while-unhealthy"},
+			func(b *builder) history.Source {
+				e := conditionalEntry(b).tells(0, "")
+				b.wait(20 * ms)
+				e.lock(0).try(history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
+		{"conditional, and tried on what the probe said to another worker", []string{"retry-while-unhealthy"},
+			func(b *builder) history.Source {
+				conditionalEntry(b).lock(0).tells(0, open).tells(1, "").try(history.OutcomeSuccess).resolve()
+				return b.settled()
+			}},
 		{"conditional, without a probe", nil, func(b *builder) history.Source {
 			e := conditionalEntry(b)
 			b.h.Store.Probed = false

@@ -22,10 +22,12 @@ type tale struct {
 func TestStories(t *testing.T) {
 	var all []tale
 	for _, some := range [][]tale{
-		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(), letterTales(), hurriedTales(), repeatTales(),
-		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(), copyTales(),
-		repeatedTales(), leastTales(), stayTales(), promiseTales(),
+		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(),
+		letterTales(), hurriedTales(), repeatTales(),
+		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(),
+		hiddenTales(),
+		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
+		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(),
 	} {
 		all = append(all, some...)
 	}
@@ -139,13 +141,14 @@ func commitTales() []tale {
 			b.commit(1).answerLetter(asked, 0, 0)
 			return b.drain().done()
 		}},
-		{"commit before the dead letter, and its answer is lost", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			asked := b.askLetter(0)
-			b.askCommit(0, 1)
-			b.answerLetter(asked, 0, 0).commit(1)
-			return b.drain().done()
-		}},
+		{"commit before the dead letter, and its answer is lost", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				asked := b.askLetter(0)
+				b.askCommit(0, 1)
+				b.answerLetter(asked, 0, 0).commit(1)
+				return b.drain().done()
+			}},
 		{"commit before the dead letter, but the broker refuses it", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			asked := b.askLetter(0)
@@ -166,14 +169,15 @@ func commitTales() []tale {
 			b.answerLetter(asked, 0, 0).answerCommit(commit, 0, 0)
 			return b.drain().done()
 		}},
-		{"commit before the dead letter, and its acknowledgement is withheld", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			asked := b.askLetter(0)
-			b.answerCommit(b.askCommit(0, 1), 0, history.Withheld).answerLetter(asked, 0, 0)
-			return b.drain().done()
-		}},
-		{"the acknowledgement of the dead letter is withheld, and the commit comes all the same", []string{"commit-without-dlq"},
+		{"commit before the dead letter, and its acknowledgement is withheld", []string{"commit-before-dlq"},
 			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				asked := b.askLetter(0)
+				b.answerCommit(b.askCommit(0, 1), 0, history.Withheld).answerLetter(asked, 0, 0)
+				return b.drain().done()
+			}},
+		{"the acknowledgement of the dead letter is withheld, and the commit comes all the same",
+			[]string{"commit-without-dlq"}, func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).commit(1)
 				return b.drain().done()
 			}},
@@ -282,10 +286,12 @@ func lossTales() []tale {
 			return b.begin().handOver(0, 0, 0, history.Tombstone).acked(0, 0).fetch(0).commit(1).drain().done()
 		}},
 		{"garbage is tried, and its attempt names its place", nil, func(b *builder) history.Source {
-			return b.begin().handOver(0, 0, 0, history.Garbage).unnamed(input, 0, 0).acked(0, 0).fetch(0).commit(1).drain().done()
+			return b.begin().handOver(0, 0, 0, history.Garbage).unnamed(input, 0, 0).acked(0, 0).fetch(0).commit(
+				1).drain().done()
 		}},
 		{"garbage may have been tried by an attempt that names no place", nil, func(b *builder) history.Source {
-			return b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).unnamed(history.None, history.None, history.None).commit(1).drain().done()
+			return b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).unnamed(history.None, history.None,
+				history.None).commit(1).drain().done()
 		}},
 		{"garbage may have a dead letter that tells nothing", nil, func(b *builder) history.Source {
 			b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).letter(0).commit(1)
@@ -305,47 +311,54 @@ func lossTales() []tale {
 			b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms)
 			return b.done()
 		}},
-		{"nobody takes the record up, but another is still being tried: the process may be at that one", nil, func(b *builder) history.Source {
-			b.h.Contract.Ordering = history.OrderingNone
-			b.begin().send(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900 * ms)
-			return b.attempt(1, history.OutcomeTransient).wait(900 * ms).done()
-		}},
-		{"nobody takes the record up, while another is tried without end", []string{"endless-redelivery", "stalled"}, func(b *builder) history.Source {
-			b.h.Contract.Ordering = history.OrderingNone
-			b.begin().send(0).send(1).fails(1, 3).phase(history.PhaseHeal).phase(history.PhaseDrain)
-			for range 4 {
-				b.wait(305*ms).attempt(1, history.OutcomeTransient)
-			}
-			return b.wait(305 * ms).done()
-		}},
-		{"nobody takes the record up, and the group may not have noticed yet that a member is gone", nil, func(b *builder) history.Source {
-			return b.joining(45*time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1).drain().done()
-		}},
+		{"nobody takes the record up, but another is still being tried: the process may be at that one", nil,
+			func(b *builder) history.Source {
+				b.h.Contract.Ordering = history.OrderingNone
+				b.begin().send(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900 * ms)
+				return b.attempt(1, history.OutcomeTransient).wait(900 * ms).done()
+			}},
+		{"nobody takes the record up, while another is tried without end", []string{"endless-redelivery", "stalled"},
+			func(b *builder) history.Source {
+				b.h.Contract.Ordering = history.OrderingNone
+				b.begin().send(0).send(1).fails(1, 3).phase(history.PhaseHeal).phase(history.PhaseDrain)
+				for range 4 {
+					b.wait(305*ms).attempt(1, history.OutcomeTransient)
+				}
+				return b.wait(305 * ms).done()
+			}},
+		{"nobody takes the record up, and the group may not have noticed yet that a member is gone", nil,
+			func(b *builder) history.Source {
+				return b.joining(45*time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1).drain().done()
+			}},
 		{"nobody takes the record up, and every session is over", []string{"stalled"}, func(b *builder) history.Source {
 			b.joining(45*time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1)
 			return b.drain().wait(45 * time.Second).done()
 		}},
 		// A run at nice 10 beside three busy loops: in 30 s of drain the consumer came to 24 records, and liveness said
 		// so, but no-loss did not.
-		{"nobody takes the record up, but the machine stood still for much of the drain", nil, func(b *builder) history.Source {
-			b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
-			return b.drain().stall(history.None, 600*ms).done()
-		}},
-		{"nobody takes the record up, but the machine took the subject's time in many short waits, all through the drain", nil, func(b *builder) history.Source {
-			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain)
-			for range 10 {
-				b.wait(15*ms).stall(0, 85*ms).wait(85 * ms)
-			}
-			return b.done()
-		}},
-		{"nobody takes the record up, and the drain gave back what the machine had taken", []string{"stalled"}, func(b *builder) history.Source {
-			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900*ms).stall(0, 900*ms).wait(1100 * ms)
-			return b.done()
-		}},
-		{"passed, but the machine stood still for much of the drain and its process may still be at it", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).commit(1)
-			return b.drain().stall(history.None, 600*ms).phase(history.PhaseAudit).sealed()
-		}},
+		{"nobody takes the record up, but the machine stood still for much of the drain", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
+				return b.drain().stall(history.None, 600*ms).done()
+			}},
+		{"nobody takes the record up, but the machine took the subject's time in many short waits, all through the drain",
+			nil, func(b *builder) history.Source {
+				b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain)
+				for range 10 {
+					b.wait(15*ms).stall(0, 85*ms).wait(85 * ms)
+				}
+				return b.done()
+			}},
+		{"nobody takes the record up, and the drain gave back what the machine had taken", []string{"stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900*ms).stall(0, 900*ms).wait(1100 * ms)
+				return b.done()
+			}},
+		{"passed, but the machine stood still for much of the drain and its process may still be at it",
+			[]string{"commit-past-unfinished"}, func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1).commit(1)
+				return b.drain().stall(history.None, 600*ms).phase(history.PhaseAudit).sealed()
+			}},
 		{"nobody takes the record up, but a fault was never healed", nil, func(b *builder) history.Source {
 			b.begin().breaks(b.fault("broker", "broker 1", "stopped"))
 			b.send(0).success(0).commit(1).send(1).fails(1, 1)
@@ -398,12 +411,13 @@ func lossTales() []tale {
 			b.commits[0] = 1
 			return b.drain().done()
 		}},
-		{"the success was answered to a client that had gone", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
-			b.begin().send(0)
-			b.end(b.start(0), 0, history.OutcomeSuccess).Flags = history.ClientGone
-			b.commit(1)
-			return b.drain().done()
-		}},
+		{"the success was answered to a client that had gone", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				b.end(b.start(0), 0, history.OutcomeSuccess).Flags = history.ClientGone
+				b.commit(1)
+				return b.drain().done()
+			}},
 	}
 }
 
@@ -459,13 +473,14 @@ func haltTales() []tale {
 			b.drain()
 			return b.wrote(0, 0).done()
 		}},
-		{"no word of it, in the log of a process that had ended before", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
-			b.up().signal("TERM").wrote(3, 0).exit(0).as(0, 1)
-			down(b, func() {})
-			b.letter(0).commit(1)
-			b.drain()
-			return b.wrote(20, 20).done()
-		}},
+		{"no word of it, in the log of a process that had ended before", []string{"failure-not-surfaced"},
+			func(b *builder) history.Source {
+				b.up().signal("TERM").wrote(3, 0).exit(0).as(0, 1)
+				down(b, func() {})
+				b.letter(0).commit(1)
+				b.drain()
+				return b.wrote(20, 20).done()
+			}},
 		{"the health turns bad because of it", nil, func(b *builder) history.Source {
 			down(b, func() { b.health(0) })
 			b.letter(0).health(1).commit(1)
@@ -499,54 +514,65 @@ func haltTales() []tale {
 			b.begin().send(0).breaks(f).fails(0, 3).heals(f).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"an unfinished record is passed during the outage, and never dead-lettered", []string{"commit-past-unfinished", "lost"},
-			func(b *builder) history.Source {
+		{"an unfinished record is passed during the outage, and never dead-lettered",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
 				f := b.fault("network", "dlq", "dlq down: connections closed and refused")
-				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).breaks(f).fails(0, 1).fails(1, 3).commit(1).wait(time.Second).heals(f).letter(1).commit(2)
+				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).breaks(f).fails(0, 1).fails(1, 3).commit(1).wait(time.Second).heals(
+					f).letter(1).commit(2)
 				return b.drain().done()
 			}},
 		{"dead letters fail one by one between others that succeed", nil, func(b *builder) history.Source {
 			b.begin()
 			for n := range int32(4) {
-				b.send(n).fails(n, 3).answerLetter(b.askLetter(n), 19, history.Forged).wait(time.Second).letter(n).commit(int64(n) + 1)
+				b.send(n).fails(n, 3).answerLetter(b.askLetter(n), 19, history.Forged).wait(time.Second).letter(n).commit(
+					int64(n) + 1)
 			}
 			return b.drain().done()
 		}},
-		{"a dead letter is refused once, and then the client finds no leader for it for a while", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).wait(6 * time.Second).letter(0).commit(1)
-			return b.drain().done()
-		}},
-		{"librdkafka tries by itself what may pass, without a word", nil, func(b *builder) history.Source { return silently(b, passing) }},
-		{"no word of what may pass, which the contract promises", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
-			b.h.Contract.SurfacedWithin = 3 * time.Second
+		{"a dead letter is refused once, and then the client finds no leader for it for a while", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).wait(6 * time.Second).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"librdkafka tries by itself what may pass, without a word", nil, func(b *builder) history.Source {
 			return silently(b, passing)
 		}},
-		{"no word of what may pass, for longer than any client tries by default", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), passing, 0).wait(6 * time.Minute).letter(0).commit(1)
-			return b.drain().done()
-		}},
+		{"no word of what may pass, which the contract promises", []string{"failure-not-surfaced"},
+			func(b *builder) history.Source {
+				b.h.Contract.SurfacedWithin = 3 * time.Second
+				return silently(b, passing)
+			}},
+		{"no word of what may pass, for longer than any client tries by default", []string{"failure-not-surfaced"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), passing, 0).wait(6 * time.Minute).letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"a dead letter is refused once, and nothing is heard for a minute", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), passing, 0).wait(time.Minute).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"a dead letter is refused for good once, and nothing is heard for a minute", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).wait(time.Minute).letter(0).commit(1)
-			return b.drain().done()
-		}},
+		{"a dead letter is refused for good once, and nothing is heard for a minute", []string{"failure-not-surfaced"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).wait(time.Minute).letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"a dead letter is refused for good, then the process is stopped for a minute", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).signal("STOP").wait(time.Minute).signal("CONT").letter(0).commit(1)
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).signal("STOP").wait(time.Minute).signal(
+				"CONT").letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"a dead letter is refused for good, the process is killed, and the next one writes it after a session", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).kill().wait(time.Minute)
-			b.as(0, 1).up().assign(0).fetch(0).fails(0, 3).letter(0).commit(1)
-			return b.drain().done()
-		}},
-		{"a line without a level names another error of Kafka's", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
-			down(b, func() { b.says("group: REBALANCE_IN_PROGRESS", unrelated) })
-			b.letter(0).commit(1)
-			return b.drain().done()
-		}},
+		{"a dead letter is refused for good, the process is killed, and the next one writes it after a session", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, 0).kill().wait(time.Minute)
+				b.as(0, 1).up().assign(0).fetch(0).fails(0, 3).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"a line without a level names another error of Kafka's", []string{"failure-not-surfaced"},
+			func(b *builder) history.Source {
+				down(b, func() { b.says("group: REBALANCE_IN_PROGRESS", unrelated) })
+				b.letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"a line without a level names the error of the write", nil, func(b *builder) history.Source {
 			down(b, func() { b.says("TOPIC_AUTHORIZATION_FAILED", final) })
 			b.letter(0).commit(1)
@@ -558,7 +584,8 @@ func haltTales() []tale {
 			return b.drain().done()
 		}},
 		{"the brokers are silent for a while", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).wait(6 * time.Second).letter(0).commit(1)
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Withheld).wait(6 * time.Second).letter(
+				0).commit(1)
 			return b.drain().done()
 		}},
 	}
@@ -575,7 +602,9 @@ func TestALedgerThatDoesNotBalanceIsNoPass(t *testing.T) {
 		b.h.Contract.Ordering = history.OrderingNone
 		b.handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).unnamed(input, 0, test.place).commit(1)
 		v := judged(t, b.send(1).success(1).commit(2).drain().done())
-		unbalanced := slices.ContainsFunc(v.Reasons, func(reason string) bool { return strings.Contains(reason, "X-Kafka-Offset") })
+		unbalanced := slices.ContainsFunc(v.Reasons, func(reason string) bool {
+			return strings.Contains(reason, "X-Kafka-Offset")
+		})
 		if v.Verdict != test.status || unbalanced != (test.status == Inconclusive) {
 			t.Errorf("%s: verdict %s, because %v", name, v.Verdict, v.Reasons)
 		}

@@ -73,12 +73,14 @@ func transactionTales() []tale {
 			end := b.askEnd(0, 1)
 			return b.acked(0, 0).answerEnd(end, 0, 0).drain().done()
 		}},
-		{"the workload hears of its record when the transaction is over, and there was no dead letter in it", []string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
-			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
-			b.inTxn(0, func() { b.answerLetter(b.askLetter(0), 19, 0).commit(1) }).commitTxn(0)
-			return b.acked(0, 0).drain().done()
-		}},
-		{"the workload hears of its record between the end's request and its answer, and its dead letter is written afterwards", []string{"commit-before-dlq"}, func(b *builder) history.Source {
+		{"the workload hears of its record when the transaction is over, and there was no dead letter in it",
+			[]string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
+				b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
+				b.inTxn(0, func() { b.answerLetter(b.askLetter(0), 19, 0).commit(1) }).commitTxn(0)
+				return b.acked(0, 0).drain().done()
+			}},
+		{"the workload hears of its record between the end's request and its answer, and its dead letter is written " +
+			"afterwards", []string{"commit-before-dlq"}, func(b *builder) history.Source {
 			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
 			b.inTxn(0, func() { b.commit(1) })
 			end := b.askEnd(0, 1)
@@ -90,26 +92,29 @@ func transactionTales() []tale {
 			b.inTxn(0, func() { b.letter(0).letter(1).commit(3) }).commitTxn(0)
 			return b.drain().done()
 		}},
-		{"dead letters are written when all of the batch is tried, without a transaction", []string{"reordered"}, func(b *builder) history.Source {
-			b.begin().send(0).send(1).attempt(0, history.OutcomePermanent).success(1)
-			return b.letter(0).commit(2).drain().done()
-		}},
-		{"in a transaction, too, the next record waits until the one before was tried", []string{"reordered"}, func(b *builder) history.Source {
-			b.begin().send(0).send(1).fails(0, 2).success(1).wait(205*ms).attempt(0, history.OutcomeTransient)
-			b.inTxn(0, func() { b.letter(0).commit(2) }).commitTxn(0)
-			return b.drain().done()
-		}},
-		{"the end is asked for before the dead letter is acknowledged", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			var asked history.Event
-			b.inTxn(0, func() { asked = b.askLetter(0); b.commit(1) })
-			asked.ProducerID, asked.ProducerEpoch = 7, 0
-			end := b.askEnd(0, 1)
-			b.answerLetter(asked, 0, 0).answerEnd(end, 0, 0)
-			return b.drain().done()
-		}},
-		{"the dead letter is written outside of the transaction, and acknowledged after its end is asked for", []string{"commit-before-dlq"},
+		{"dead letters are written when all of the batch is tried, without a transaction", []string{"reordered"},
 			func(b *builder) history.Source {
+				b.begin().send(0).send(1).attempt(0, history.OutcomePermanent).success(1)
+				return b.letter(0).commit(2).drain().done()
+			}},
+		{"in a transaction, too, the next record waits until the one before was tried", []string{"reordered"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).fails(0, 2).success(1).wait(205*ms).attempt(0, history.OutcomeTransient)
+				b.inTxn(0, func() { b.letter(0).commit(2) }).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"the end is asked for before the dead letter is acknowledged", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				var asked history.Event
+				b.inTxn(0, func() { asked = b.askLetter(0); b.commit(1) })
+				asked.ProducerID, asked.ProducerEpoch = 7, 0
+				end := b.askEnd(0, 1)
+				b.answerLetter(asked, 0, 0).answerEnd(end, 0, 0)
+				return b.drain().done()
+			}},
+		{"the dead letter is written outside of the transaction, and acknowledged after its end is asked for",
+			[]string{"commit-before-dlq"}, func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 3)
 				asked := b.askLetter(0)
 				b.inTxn(0, func() { b.commit(1) }).commitTxn(0).answerLetter(asked, 0, 0)
@@ -122,11 +127,12 @@ func transactionTales() []tale {
 				b.inTxn(0, func() { b.commit(1) }).answerLetter(asked, 0, 0).commitTxn(0)
 				return b.drain().done()
 			}},
-		{"the dead letter is in the transaction, the commit is not", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			b.inTxn(0, func() { b.letter(0) }).commit(1).commitTxn(0)
-			return b.drain().done()
-		}},
+		{"the dead letter is in the transaction, the commit is not", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0) }).commit(1).commitTxn(0)
+				return b.drain().done()
+			}},
 		{"the broker refuses the dead letter and the transaction is committed", []string{"commit-without-dlq", "lost"},
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 3)
@@ -155,11 +161,12 @@ func transactionTales() []tale {
 				b.inTxn(0, func() { b.letter(0).commit(1) }).abortTxn(0, 1, 0)
 				return b.drain().done()
 			}},
-		{"a success is processed twice though its transaction was committed", []string{"duplicate"}, func(b *builder) history.Source {
-			b.begin().send(0).success(0)
-			b.inTxn(0, func() { b.commit(1) }).commitTxn(0).success(0)
-			return b.drain().done()
-		}},
+		{"a success is processed twice though its transaction was committed", []string{"duplicate"},
+			func(b *builder) history.Source {
+				b.begin().send(0).success(0)
+				b.inTxn(0, func() { b.commit(1) }).commitTxn(0).success(0)
+				return b.drain().done()
+			}},
 		{"a new epoch of the producer aborts what the one before had open", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).send(1).fails(1, 3)
 			b.inTxn(0, func() { b.letter(1).commit(2) })
@@ -202,59 +209,65 @@ func transactionTales() []tale {
 			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
 			return b.drain().done()
 		}},
-		{"the end is never answered, took no effect, and a successor begins behind it all the same", []string{"lost"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
-			b.takeBack(1, 0)
-			b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
-			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
-			return b.drain().done()
-		}},
-		{"the end is never answered, took no effect, and the record that comes again is passed", []string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
-			b.takeBack(1, 0)
-			b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 1).sendTo(1, 0, 1).success(1)
-			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
-			return b.drain().done()
-		}},
-		{"the end took effect and is never answered, and what is written back of the record is passed", []string{"commit-past-unfinished", "lost", "replay-lost"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
-			b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
-			b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
-			b.h.Replay = true
-			b.drain().phase(history.PhaseReplay).audit(dlq)
-			selected := b.event(history.KindReplaySelected)
-			selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
-			b.put(selected)
-			b.goBack(0, input)
-			b.inTxn(1, func() { b.commit(3) }).commitTxn(1).wait(b.h.Expect.DrainLimit)
-			return b.done()
-		}},
-		{"the end is never answered, and a dead letter outside of it comes later", []string{"commit-before-dlq"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 3)
-			asked := b.askLetter(0)
-			b.inTxn(0, func() { b.commit(1) }).askEnd(0, 1)
-			b.answerLetter(asked, 0, 0)
-			return b.drain().done()
-		}},
-		{"an unfinished record is passed by a transaction", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
-			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1)
-			b.inTxn(0, func() { b.commit(2) }).commitTxn(0).wait(100 * ms).success(0)
-			return b.drain().done()
-		}},
+		{"the end is never answered, took no effect, and a successor begins behind it all the same", []string{"lost"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+				b.takeBack(1, 0)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
+				b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+				return b.drain().done()
+			}},
+		{"the end is never answered, took no effect, and the record that comes again is passed",
+			[]string{"commit-without-dlq", "lost"}, func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+				b.takeBack(1, 0)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 1).sendTo(1, 0, 1).success(1)
+				b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+				return b.drain().done()
+			}},
+		{"the end took effect and is never answered, and what is written back of the record is passed",
+			[]string{"commit-past-unfinished", "lost", "replay-lost"}, func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
+				b.inTxn(1, func() { b.commit(2) }).commitTxn(1)
+				b.h.Replay = true
+				b.drain().phase(history.PhaseReplay).audit(dlq)
+				selected := b.event(history.KindReplaySelected)
+				selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+				b.put(selected)
+				b.goBack(0, input)
+				b.inTxn(1, func() { b.commit(3) }).commitTxn(1).wait(b.h.Expect.DrainLimit)
+				return b.done()
+			}},
+		{"the end is never answered, and a dead letter outside of it comes later", []string{"commit-before-dlq"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				asked := b.askLetter(0)
+				b.inTxn(0, func() { b.commit(1) }).askEnd(0, 1)
+				b.answerLetter(asked, 0, 0)
+				return b.drain().done()
+			}},
+		{"an unfinished record is passed by a transaction", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1)
+				b.inTxn(0, func() { b.commit(2) }).commitTxn(0).wait(100 * ms).success(0)
+				return b.drain().done()
+			}},
 		{"an unfinished record is passed by a commit whose transaction is aborted", nil, func(b *builder) history.Source {
 			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1)
 			b.inTxn(0, func() { b.commit(2) }).abortTxn(0, 0, 0).wait(100 * ms).success(0)
 			b.inTxn(0, func() { b.commit(2) }).commitTxn(0)
 			return b.drain().done()
 		}},
-		{"the next of a key starts while the dead letter of the first waits for the end of its transaction", nil, func(b *builder) history.Source {
-			b.begin().send(0).send(1).fails(0, 3)
-			b.inTxn(0, func() { b.letter(0) }).success(1)
-			b.inTxn(0, func() { b.commit(2) }).commitTxn(0)
-			return b.drain().done()
-		}},
+		{"the next of a key starts while the dead letter of the first waits for the end of its transaction", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0) }).success(1)
+				b.inTxn(0, func() { b.commit(2) }).commitTxn(0)
+				return b.drain().done()
+			}},
 	}
 }

@@ -34,7 +34,8 @@ const (
 	starvedStall, starvedWindow = 250 * time.Millisecond, 500 * time.Millisecond
 	// catchUp is how long the harness may need after a stall for what came meanwhile:
 	//
-	//	client sends a request ─▶ (harness stands still; client gives up) ─▶ harness reads it, stamps its start, answers ─▶ client sends it again
+	//	client sends a request ─▶ (harness stands still; client gives up) ─▶ harness reads it, stamps its start, answers ─▶
+	//	    client sends it again
 	catchUp = time.Second
 	// catchUpShare: a gap looks shorter than it was by as much as its beginning was stamped late. The client has its
 	// answer, or gives up, and begins to wait, while the harness stands still; then the harness works off what came

@@ -51,5 +51,6 @@ func TestTolerancesAreInOnePlace(t *testing.T) {
 
 func isTime(used *ast.SelectorExpr) bool {
 	from, ok := used.X.(*ast.Ident)
-	return ok && from.Name == "time" && slices.Contains([]string{"Microsecond", "Millisecond", "Second", "Minute"}, used.Sel.Name)
+	return ok && from.Name == "time" && slices.Contains([]string{"Microsecond", "Millisecond", "Second", "Minute"},
+		used.Sel.Name)
 }

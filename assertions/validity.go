@@ -45,9 +45,11 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 func (w *world) otherGroup() string {
 	switch {
 	case w.sharing && !w.share:
-		return "the subject consumes through a share group (KIP-932), and its contract does not say so: add group_type: share to it"
+		return "the subject consumes through a share group (KIP-932), and its contract does not say so: add group_type: " +
+			"share to it"
 	case w.share && !w.sharing && w.committing:
-		return "the subject commits offsets, and its contract says that it consumes through a share group: take group_type: share out of it"
+		return "the subject commits offsets, and its contract says that it consumes through a share group: take " +
+			"group_type: share out of it"
 	}
 	return ""
 }
@@ -59,7 +61,8 @@ func (w *world) notRead(e *history.Event) {
 	if e.Aux != history.None {
 		what = fmt.Sprintf("the subject sent %s in version %d, and dlqbench reads it up to version %d", e.Text, e.N, e.Aux)
 	}
-	what += ": it was refused, as brokers refuse what they don't know; have the client ask for versions (ApiVersions), or use a newer dlqbench"
+	what += ": it was refused, as brokers refuse what they don't know; have the client ask for versions (ApiVersions), " +
+		"or use a newer dlqbench"
 	if !slices.Contains(w.unread, what) {
 		w.unread = append(w.unread, what)
 	}
@@ -74,7 +77,9 @@ func (j *judge) weaken(r Result) Result {
 		return r
 	}
 	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
-	if shown := slices.DeleteFunc(slices.Clone(r.Anomalies), func(a Anomaly) bool { return !slices.Contains(byItself, a.Name) }); len(shown) > 0 {
+	if shown := slices.DeleteFunc(slices.Clone(r.Anomalies), func(a Anomaly) bool {
+		return !slices.Contains(byItself, a.Name)
+	}); len(shown) > 0 {
 		r.Anomalies = shown
 		return r
 	}
@@ -140,8 +145,9 @@ func unbalanced(measured *measure.Measurements) string {
 	if left == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended; where they are tombstones or garbage, name topic, "+
-		"partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), or say skips: [tombstone]", counted(left))
+	return fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended; where they are "+
+		"tombstones or garbage, name topic, partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, "+
+		"X-Kafka-Offset), or say skips: [tombstone]", counted(left))
 }
 
 func counted(n int64) string {
@@ -207,12 +213,14 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 	reasons = append(reasons, j.world.idleFaults()...)
 	expect := &j.header.Expect
 	if planned := float64(j.header.Records); expect.MinLoad > 0 && float64(j.world.acked) < expect.MinLoad*planned {
-		reasons = append(reasons, fmt.Sprintf("the load was too small: %d of %d planned records were acknowledged, %.0f%% are needed",
-			j.world.acked, j.header.Records, 100*expect.MinLoad))
+		reasons = append(reasons,
+			fmt.Sprintf("the load was too small: %d of %d planned records were acknowledged, %.0f%% are needed",
+				j.world.acked, j.header.Records, 100*expect.MinLoad))
 	}
 	if slip := measured.Health.SlipP99; expect.MaxSlip > 0 && slip > expect.MaxSlip {
-		reasons = append(reasons, fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent within %s of their time, "+
-			"%s is allowed; lower the rate or give the harness more of the machine", units.Text(slip), units.Text(expect.MaxSlip)))
+		reasons = append(reasons, fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent "+
+			"within %s of their time, %s is allowed; lower the rate or give the harness more of the machine", units.Text(slip),
+			units.Text(expect.MaxSlip)))
 	}
 	return reasons
 }
@@ -230,7 +238,8 @@ func (w *world) idleFaults() []string {
 		case f.planned.Refused != "":
 		case f.injected && f.planned.MayMiss:
 		case !f.injected:
-			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What, w.neverWhy(&f.planned)))
+			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What,
+				w.neverWhy(&f.planned)))
 		case len(f.effects) == 0:
 			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, w.idleWhy(f)))
 		}
@@ -242,8 +251,9 @@ func (w *world) idleFaults() []string {
 func (w *world) neverWhy(f *history.PlannedFault) string {
 	before := w.heldUpBy(f)
 	if f.When == "" && before != nil {
-		return fmt.Sprintf("it waits for the end of fault %s, which came only %s after the start of the steady load, when faults were no longer waited "+
-			"for; give that one something to meet sooner, or make the load longer (workload.duration)", before.planned.Name, units.Text(before.to-w.steadyFrom()))
+		return fmt.Sprintf("it waits for the end of fault %s, which came only %s after the start of the steady load, when "+
+			"faults were no longer waited for; give that one something to meet sooner, or make the load longer "+
+			"(workload.duration)", before.planned.Name, units.Text(before.to-w.steadyFrom()))
 	}
 	if f.When == "" {
 		return "the run ended before its time, or it could not be made"
@@ -259,7 +269,8 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 	case f.When == "first-retry" || f.When == "backoff":
 		return why + "; plan records that fail and are tried again (transient, exhausted)"
 	case f.When == "first-dead-letter" && len(w.letters) > 0:
-		return why + "; dead letters were asked for at other times, or not acknowledged: plan more records that end there (exhausted, permanent)"
+		return why + "; dead letters were asked for at other times, or not acknowledged: plan more records that end there " +
+			"(exhausted, permanent)"
 	case f.When == "first-dead-letter":
 		return why + "; no dead letter was even asked for: plan records that end there (exhausted, permanent)"
 	case strings.HasPrefix(f.When, "lag"):
@@ -298,25 +309,30 @@ func (w *world) idleWhy(f *faultState) string {
 	lasted := units.Text(f.to - f.from)
 	switch planned := &f.planned; planned.Kind {
 	case "network":
-		return "nothing of what it breaks came over that link in the " + lasted + " in which it was in force: no data, no connection that " +
-			"was hit, or none that carried enough; make it longer, or put load on the link (a subject that has caught up only polls)"
+		return "nothing of what it breaks came over that link in the " + lasted + " in which it was in force: no data, no " +
+			"connection that was hit, or none that carried enough; make it longer, or put load on the link (a subject that " +
+			"has caught up only polls)"
 	case "kafka":
-		return "no request matched while it was in force (" + lasted + "); make it longer, or plan records that cause such requests (" + planned.Target + ")"
+		return "no request matched while it was in force (" + lasted +
+			"); make it longer, or plan records that cause such requests (" + planned.Target + ")"
 	case "broker":
 		return "no connection and no leader was there to notice it; hit a broker that leads partitions or holds connections"
 	case "subject":
 		return "the process was not there to be hit: it had ended before, or had not started yet"
 	case "downstream":
-		return "the oracle was not asked for anything that it concerns in the " + lasted + " in which it was in force; make it longer, or raise the rate"
+		return "the oracle was not asked for anything that it concerns in the " + lasted +
+			" in which it was in force; make it longer, or raise the rate"
 	}
 	if f.planned.Kind == "store" {
 		switch {
 		case strings.HasPrefix(f.planned.Target, "worker"):
-			return "the worker locked no entry in the " + lasted + " in which its clock was wrong; make it longer, or plan more dead letters"
+			return "the worker locked no entry in the " + lasted +
+				" in which its clock was wrong; make it longer, or plan more dead letters"
 		case f.planned.Target == "dlq":
 			return "there was no dead letter in the topic yet; let it begin later"
 		case f.planned.Target == "health probe":
-			return "no worker asked the health probe in the " + lasted + " in which it said so, as no conditional retry was due; make it longer, or plan more dead letters"
+			return "no worker asked the health probe in the " + lasted +
+				" in which it said so, as no conditional retry was due; make it longer, or plan more dead letters"
 		}
 		return "nobody was connected to the database"
 	}
@@ -328,7 +344,8 @@ func (w *world) faultResults() []FaultResult {
 	steady, _ := w.phase(history.PhaseSteady)
 	for i := range w.faults {
 		f := &w.faults[i]
-		one := FaultResult{PlannedFault: f.planned, Observed: FaultSeen{Injected: f.injected, Healed: f.healed, Effects: f.effects}}
+		one := FaultResult{PlannedFault: f.planned, Observed: FaultSeen{Injected: f.injected, Healed: f.healed,
+			Effects: f.effects}}
 		if f.injected && f.planned.Refused == "" && len(f.effects) == 0 {
 			one.Observed.Idle = w.idleWhy(f)
 		}

@@ -160,7 +160,8 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"a client that is refused and loses records", func(b *builder) history.Source {
 			b.h.Records = 1
 			return unread(b.begin().send(0).commit(1), "API key 200", history.None).drain().done()
-		}, Inconclusive, "no-loss can't be judged: requests that dlqbench does not read were refused, and that could explain it"},
+		}, Inconclusive,
+			"no-loss can't be judged: requests that dlqbench does not read were refused, and that could explain it"},
 		{"a client that loses records", func(b *builder) history.Source {
 			b.h.Records = 1
 			return b.begin().send(0).commit(1).drain().done()
@@ -269,11 +270,15 @@ func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
 	}{
 		"wire only": {func(c *history.Contract) { c.WireOnly = true },
 			[]string{"bounded-retries", "classification", "backoff", "duplicates", "ordering"}},
-		"auto-commit":     {func(c *history.Contract) { c.AutoCommit = true }, []string{"commit-after-dlq", "commit-after-outcome", "halt-on-dlq-failure"}},
-		"no dead letters": {func(c *history.Contract) { c.Envelope = "" }, []string{"commit-after-dlq", "halt-on-dlq-failure", "dlq-fidelity", "dlq-once"}},
-		"no order":        {func(c *history.Contract) { c.Ordering = history.OrderingNone }, []string{"ordering"}},
-		"no waits":        {func(c *history.Contract) { c.Backoff.Initial = 0 }, []string{"backoff"}},
-		"no count":        {func(c *history.Contract) { c.MaxAttempts = 0 }, []string{"bounded-retries"}},
+		"auto-commit": {func(c *history.Contract) {
+			c.AutoCommit = true
+		}, []string{"commit-after-dlq", "commit-after-outcome", "halt-on-dlq-failure"}},
+		"no dead letters": {func(c *history.Contract) {
+			c.Envelope = ""
+		}, []string{"commit-after-dlq", "halt-on-dlq-failure", "dlq-fidelity", "dlq-once"}},
+		"no order": {func(c *history.Contract) { c.Ordering = history.OrderingNone }, []string{"ordering"}},
+		"no waits": {func(c *history.Contract) { c.Backoff.Initial = 0 }, []string{"backoff"}},
+		"no count": {func(c *history.Contract) { c.MaxAttempts = 0 }, []string{"bounded-retries"}},
 	} {
 		b := newBuilder()
 		one.contract(&b.h.Contract)
@@ -281,7 +286,9 @@ func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
 		var without []string
 		for _, r := range v.Invariants {
 			// These have nothing to judge in this history, whatever is promised.
-			if r.Status == NotApplicable && !slices.Contains([]string{"replay-round-trip", "halt-on-dlq-failure", "isolation", "store-lifecycle", "graph-conservation", "service-separation"}, r.Name) {
+			if r.Status == NotApplicable &&
+				!slices.Contains([]string{"replay-round-trip", "halt-on-dlq-failure", "isolation", "store-lifecycle",
+					"graph-conservation", "service-separation"}, r.Name) {
 				without = append(without, r.Name)
 			}
 		}
@@ -345,7 +352,8 @@ func TestWitnessesAreTheFirstAndTheShortestStories(t *testing.T) {
 	if a.Count != 40 || len(a.Witnesses) != MaxWitnesses {
 		t.Fatalf("%d counted, %d told", a.Count, len(a.Witnesses))
 	}
-	if first := a.First; first == nil || first.Record != 0 || first.Key != "key-000000" || first.ID == "" || first.Phase != history.PhaseSteady ||
+	if first := a.First; first == nil || first.Record != 0 || first.Key != "key-000000" || first.ID == "" ||
+		first.Phase != history.PhaseSteady ||
 		first.At != a.Records[0].At || first.Command != "dlqbench show-record "+v.RunID+" 0" {
 		t.Errorf("the first occurrence is %+v", first)
 	}

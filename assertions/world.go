@@ -46,14 +46,15 @@ type world struct {
 	parts   [][]partition
 	latest  map[orderGroup]int32 // the last record sent of a key (or partition), for prev and next
 
-	open     map[int64]attempt
-	commits  map[commitKey]*commit
-	writes   map[writeKey]write
-	letters  map[int32]*lettered
-	txns     map[int64]*transaction // the open one of each producer id
-	unknown  []*commit              // commits of transactions whose end was asked for, and never answered
-	perhaps  map[int32]bool         // records whose dead letter or retry copy is in such a transaction, and not tried since
-	found    []letter               // dead letters found by audits
+	open    map[int64]attempt
+	commits map[commitKey]*commit
+	writes  map[writeKey]write
+	letters map[int32]*lettered
+	txns    map[int64]*transaction // the open one of each producer id
+	unknown []*commit              // commits of transactions whose end was asked for, and never answered
+	// records whose dead letter or retry copy is in such a transaction, and not tried since
+	perhaps  map[int32]bool
+	found    []letter // dead letters found by audits
 	replays  []replayWrite
 	selected []selection
 	passes   []pass
@@ -129,8 +130,10 @@ const partitionLimit = 1 << 16
 func newWorld(header *history.Header) *world {
 	w := &world{
 		header: header, contract: &header.Contract, asked: none,
-		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{}, commits: map[commitKey]*commit{},
-		writes: map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{}, perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
+		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
+		commits: map[commitKey]*commit{},
+		writes:  map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{},
+		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), store: newStoreWorld(), moved: never, still: never,
 	}
@@ -142,7 +145,8 @@ func newWorld(header *history.Header) *world {
 		outcomes []history.Outcome
 		class    class
 	}{
-		{header.Contract.Retryable, classRetryable}, {header.Contract.Permanent, classPermanent}, {header.Contract.Logical, classLogical},
+		{header.Contract.Retryable, classRetryable}, {header.Contract.Permanent, classPermanent},
+		{header.Contract.Logical, classLogical},
 	} {
 		for _, outcome := range of.outcomes {
 			w.classes[outcome] = of.class
@@ -250,7 +254,8 @@ func (w *world) finish() {
 		}
 	}
 	slices.SortFunc(pending, func(a, b *commit) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op), cmp.Compare(a.partition.number(), b.partition.number()))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op),
+			cmp.Compare(a.partition.number(), b.partition.number()))
 	})
 	for _, c := range pending {
 		w.passAll(c, false)
@@ -268,7 +273,8 @@ func (w *world) finish() {
 	for i := range w.instances {
 		if one := w.instances[i]; one.stopped != never {
 			w.stalls.longest = max(w.stalls.longest, time.Duration(1)<<62)
-			w.stalls.list = append(w.stalls.list, span{from: one.stopped, to: time.Duration(1) << 62, instance: i, stopped: true})
+			w.stalls.list = append(w.stalls.list, span{from: one.stopped, to: time.Duration(1) << 62, instance: i,
+				stopped: true})
 		}
 	}
 }
@@ -348,7 +354,8 @@ func (w *world) reopen(p *partition) {
 		if number == none {
 			continue
 		}
-		if r := w.records.at(int(number)); w.formerPlace(p, number, r, offset) || w.hops && w.openBefore(p, number, r, offset) {
+		if r := w.records.at(int(number)); w.formerPlace(p, number, r, offset) ||
+			w.hops && w.openBefore(p, number, r, offset) {
 			r.excuses = bump(r.excuses)
 		}
 	}
@@ -451,7 +458,8 @@ func (w *world) coverIfAll(number int32, r *record, at place) {
 // committedPast reports whether an accepted commit is known to cover the place; at is one that does.
 func (w *world) committedPast(one, at place) bool {
 	p := w.partition(one.topic, one.partition)
-	return one == at || one.offset >= 0 && p != nil && (one.offset < max(p.covered, p.committed) || p.named.has(one.offset))
+	return one == at || one.offset >= 0 && p != nil && (one.offset < max(p.covered, p.committed) ||
+		p.named.has(one.offset))
 }
 
 // terminal notes that the record's obligation is met at the time, and that a further attempt begins a new count.

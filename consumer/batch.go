@@ -89,7 +89,8 @@ func (b *batch) take(fetches kgo.Fetches) {
 			return
 		}
 		home := b.enter(TopicPartition{record.Topic, record.Partition})
-		t := &task{record: record, home: home, slot: home.tracker.Add(record.Offset, record.LeaderEpoch), origin: originOf(record), place: -1}
+		t := &task{record: record, home: home, slot: home.tracker.Add(record.Offset, record.LeaderEpoch),
+			origin: originOf(record), place: -1}
 		if b.config.Settings.Retry == RetryRedelivery {
 			t.attempts = int(record.DeliveryCount()) - 1 // this delivery's attempt makes it the count
 		}
@@ -178,7 +179,8 @@ func (b *batch) giveBack(t *task) {
 	}
 }
 
-var errLastDelivery = errors.New("the consumer stopped before the record was processed, and the broker would not deliver it again")
+var errLastDelivery = errors.New(
+	"the consumer stopped before the record was processed, and the broker would not deliver it again")
 
 // leave releases a record. A share group's record that was delivered as often as the broker allows would be gone by
 // that: it is dead-lettered.

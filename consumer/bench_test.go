@@ -71,7 +71,8 @@ func fill(b *testing.B, brokers []string, n int) {
 	defer client.Close()
 	value := make([]byte, 256)
 	for i := range n {
-		client.Produce(context.Background(), &kgo.Record{Topic: inputTopic, Partition: int32(i % 6), Key: fmt.Appendf(nil, "k%d", i%1000), Value: value}, nil)
+		client.Produce(context.Background(), &kgo.Record{Topic: inputTopic, Partition: int32(i % 6),
+			Key: fmt.Appendf(nil, "k%d", i%1000), Value: value}, nil)
 	}
 	if err := client.Flush(context.Background()); err != nil {
 		b.Fatal(err)

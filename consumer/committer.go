@@ -37,7 +37,8 @@ type Committer interface {
 type GroupCommitter struct{}
 
 // Commit implements Committer.
-func (GroupCommitter) Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error {
+func (GroupCommitter) Commit(ctx context.Context, client *kgo.Client,
+	marks map[TopicPartition]Mark) map[TopicPartition]error {
 	failed := make(map[TopicPartition]error, len(marks))
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for at, mark := range marks {
@@ -51,7 +52,8 @@ func (GroupCommitter) Commit(ctx context.Context, client *kgo.Client, marks map[
 		addMetadata(request, marks)
 		return nil
 	})
-	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, request *kmsg.OffsetCommitRequest,
+		response *kmsg.OffsetCommitResponse, err error) {
 		if err == nil {
 			readAnswers(failed, request, response)
 			return
@@ -77,7 +79,8 @@ var errUnanswered = errors.New("the coordinator's answer doesn't mention the par
 
 // readAnswers replaces what was assumed by what was answered. From version 10 on an answer gives topics by their ids,
 // which the request knows.
-func readAnswers(failed map[TopicPartition]error, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse) {
+func readAnswers(failed map[TopicPartition]error, request *kmsg.OffsetCommitRequest,
+	response *kmsg.OffsetCommitResponse) {
 	names := make(map[[16]byte]string, len(request.Topics))
 	for _, topic := range request.Topics {
 		names[topic.TopicID] = topic.Topic

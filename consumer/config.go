@@ -75,7 +75,9 @@ func DefaultSettings() Settings {
 	return Settings{
 		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,
 		Ordering: "key", MaxInFlight: 2000, AttemptTimeout: units.Duration(2e9), CommitInterval: units.Duration(1e8),
-		Envelope: "plain", DLQEnabled: true, DLQWrittenBy: WrittenByConsumer, OnExhausted: "finish", DLQOnFailure: "halt", StopGrace: units.Duration(5e9),
-		Retry: "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky", TransactionTimeout: units.Duration(1e10),
+		Envelope: "plain", DLQEnabled: true, DLQWrittenBy: WrittenByConsumer, OnExhausted: "finish", DLQOnFailure: "halt",
+		StopGrace: units.Duration(5e9),
+		Retry:     "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
+		TransactionTimeout: units.Duration(1e10),
 	}
 }

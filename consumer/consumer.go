@@ -117,7 +117,8 @@ func (c *Consumer) setHealth(health Health) {
 }
 
 // errGrace is returned when a handler outlives the stop.
-var errGrace = errors.New("stopping the consumer: a handler still ran at the end of the stop grace; it must honour its context")
+var errGrace = errors.New(
+	"stopping the consumer: a handler still ran at the end of the stop grace; it must honour its context")
 
 // Run consumes until ctx ends, then stops in order within Settings.StopGrace: no more records are fetched, running
 // attempts and unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil
@@ -169,7 +170,8 @@ func (c *Consumer) runLoop(ctx context.Context) error {
 func (l *loop) newClient() (*kgo.Client, error) {
 	options := slices.Concat(l.connection(), l.membership(), []kgo.Opt{
 		kgo.ConsumeTopics(l.config.consumed()...),
-		kgo.OnPartitionsAssigned(l.callback(assigned)), kgo.OnPartitionsRevoked(l.callback(revoked)), kgo.OnPartitionsLost(l.callback(lost)),
+		kgo.OnPartitionsAssigned(l.callback(assigned)), kgo.OnPartitionsRevoked(l.callback(revoked)),
+		kgo.OnPartitionsLost(l.callback(lost)),
 	}, l.config.Options)
 	if l.config.Settings.OffsetMetadata {
 		options = append(options, kgo.OnOffsetsFetched(l.restore))
@@ -194,7 +196,8 @@ func (c *Config) consumed() []string {
 func (l *loop) connection() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithContext(l.connected), kgo.SeedBrokers(l.config.Bootstrap...), kgo.ClientID(l.config.ClientID),
-		kgo.RequestTimeoutOverhead(answerTimeout), kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.RequestTimeoutOverhead(answerTimeout), kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
 	}
@@ -207,7 +210,8 @@ func (l *loop) membership() []kgo.Opt {
 		kgo.ConsumerGroup(l.config.Group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchMaxWait(fetchWait),
 		// A group without commits begins at the start: what was produced before it existed is not passed over.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(timeout), kgo.HeartbeatInterval(min(heartbeatInterval, timeout/3)), kgo.RebalanceTimeout(rebalanceTimeout),
+		kgo.SessionTimeout(timeout), kgo.HeartbeatInterval(min(heartbeatInterval, timeout/3)),
+		kgo.RebalanceTimeout(rebalanceTimeout),
 	}, assignment(l.config)...)
 }
 
@@ -236,7 +240,8 @@ func (c *Consumer) leave(l *loop) {
 	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare))
 	defer cancel()
 	if err := l.client.LeaveGroupContext(leaving); err != nil && !l.goodbye() {
-		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("the group was not left in order; it notices by the session timeout")
+		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg(
+			"the group was not left in order; it notices by the session timeout")
 	}
 	// Nothing more is wanted of the brokers: without this the client waits up to a second for each to confirm that a
 	// fetch session is over, and a broker that is slow to do so would make the stop outlast its grace.

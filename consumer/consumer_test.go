@@ -66,7 +66,8 @@ func TestEveryRecordEndsAsItsClassSays(t *testing.T) {
 				continue
 			}
 			failure, missing := deadletter.Plain{}.Open(letter)
-			if missing != nil || failure.Topic != inputTopic || failure.Partition != partition || failure.Offset != offset || int(failure.Attempts) != want {
+			if missing != nil || failure.Topic != inputTopic || failure.Partition != partition ||
+				failure.Offset != offset || int(failure.Attempts) != want {
 				t.Errorf("%s: the letter says %+v, missing %v", value, failure, missing)
 			}
 			if letter.Partition != partition || len(letter.Headers) != 7 {

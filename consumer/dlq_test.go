@@ -30,7 +30,8 @@ func TestNothingIsCommittedPastARefusedDeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	b.produce(0, 20, 20)
-	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicas,
+		Count: -1})
 	settings := testSettings()
 	settings.MaxRetryBackoffMS = 40
 	run := b.start(b.config(settings, alwaysDown), DefaultParts(settings))
@@ -43,10 +44,13 @@ func TestNothingIsCommittedPastARefusedDeadLetter(t *testing.T) {
 		t.Errorf("committed %d while the record at 5 is neither processed nor dead-lettered", at)
 	}
 	trouble := run.Health().Trouble[0]
-	if trouble.Offset != 5 || trouble.Letters != 1 || trouble.Tries < settings.MaxRetries || !strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
+	if trouble.Offset != 5 || trouble.Letters != 1 || trouble.Tries < settings.MaxRetries ||
+		!strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
 		t.Errorf("health says %+v", trouble)
 	}
-	if log := b.log.String(); !strings.Contains(log, `"level":"error","state":"refused"`) || !strings.Contains(log, `"level":"error","state":"halted","to":"orders.dlq","topic":"orders","partition":0,"offset":5`) {
+	if log := b.log.String(); !strings.Contains(log, `"level":"error","state":"refused"`) ||
+		!strings.Contains(log,
+			`"level":"error","state":"halted","to":"orders.dlq","topic":"orders","partition":0,"offset":5`) {
 		t.Error("the halt is not in the log")
 	}
 
@@ -66,7 +70,8 @@ func TestAnUnansweredDeadLetterIsWrittenOnce(t *testing.T) {
 	b := newBench(t, 1)
 	b.produce(0, 20, 20)
 	// The broker writes, and then says that it doesn't know whether enough replicas have it.
-	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicasAfterAppend, Count: 4})
+	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic,
+		Err: kerr.NotEnoughReplicasAfterAppend, Count: 4})
 	settings := testSettings()
 	b.start(b.config(settings, alwaysDown), DefaultParts(settings))
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 20 })
@@ -209,7 +214,8 @@ func TestASilentDLQIsReportedAndTheLetterWrittenOnce(t *testing.T) {
 	settings := testSettings()
 	run := b.start(b.config(settings, alwaysDown), DefaultParts(settings))
 	b.eventually("the silence is reported", func() bool { return len(run.Health().Trouble) == 1 })
-	if trouble := run.Health().Trouble[0]; !swallowed.Load() || trouble.Offset != 5 || trouble.Tries != 0 || !strings.Contains(trouble.Reason, "not acknowledged") {
+	if trouble := run.Health().Trouble[0]; !swallowed.Load() || trouble.Offset != 5 || trouble.Tries != 0 ||
+		!strings.Contains(trouble.Reason, "not acknowledged") {
 		t.Errorf("health says %+v", trouble)
 	}
 	if at := b.committed(0); at != 5 {

@@ -47,7 +47,8 @@ func TestEveryEnvelopeIsSealed(t *testing.T) {
 			if len(missing) > 0 {
 				t.Errorf("it lacks %v", missing)
 			}
-			if held := dialect.Prepare(letters[0]); string(held.Value) != string(valueOf(0, 0)) && name != deadletter.PipestreamName {
+			if held := dialect.Prepare(letters[0]); string(held.Value) != string(valueOf(0, 0)) &&
+				name != deadletter.PipestreamName {
 				t.Errorf("it holds %q", held.Value)
 			}
 		})
@@ -62,18 +63,21 @@ func wantEnvelope(t *testing.T, dialect deadletter.Dialect, config Config, failu
 		t.Errorf("it says %+v", failure)
 	}
 	for what, said := range map[string][2]string{
-		"class": {failure.Class, "ServiceUnavailableError"}, "code": {failure.Code, "503"}, "group": {failure.Group, config.Group}, "service": {failure.Service, config.Group},
+		"class": {failure.Class, "ServiceUnavailableError"}, "code": {failure.Code, "503"},
+		"group": {failure.Group, config.Group}, "service": {failure.Service, config.Group},
 		"instance": {failure.Instance, "7"}, "type of the timestamp": {failure.SourceTimeType, deadletter.CreateTime},
 	} {
 		if said[0] != "" && said[0] != said[1] {
 			t.Errorf("the %s is %q, want %q", what, said[0], said[1])
 		}
 	}
-	if failure.Handler != "" && !strings.HasPrefix(failure.Handler, "github.com/dlqbench/dlqbench/consumer.TestEveryEnvelopeIsSealed") {
+	if failure.Handler != "" &&
+		!strings.HasPrefix(failure.Handler, "github.com/dlqbench/dlqbench/consumer.TestEveryEnvelopeIsSealed") {
 		t.Errorf("the handler is %q", failure.Handler)
 	}
 	traits := dialect.Traits()
-	if traits.Attempts && failure.Attempts != 2 || traits.Position && (failure.Partition != 0 || failure.Offset != 0) || failure.MaxAttempts > 0 && failure.MaxAttempts != 2 {
+	if traits.Attempts && failure.Attempts != 2 || traits.Position && (failure.Partition != 0 ||
+		failure.Offset != 0) || failure.MaxAttempts > 0 && failure.MaxAttempts != 2 {
 		t.Errorf("it says %+v", failure)
 	}
 	if failure.Time.IsZero() && failure.SourceTime.IsZero() {
@@ -84,8 +88,9 @@ func wantEnvelope(t *testing.T, dialect deadletter.Dialect, config Config, failu
 // TestErrorsAreNamed holds what letters call the errors that the consumer tells apart.
 func TestErrorsAreNamed(t *testing.T) {
 	for want, err := range map[string]error{
-		"": nil, "TimeoutError": context.DeadlineExceeded, "*errors.errorString": errors.New("x"), "*fmt.wrapError": &Error{Err: fmt.Errorf("x: %w", context.Canceled)},
-		"NetworkError": fmt.Errorf("trying: %w", &Error{Name: "NetworkError", Err: errors.New("x")}),
+		"": nil, "TimeoutError": context.DeadlineExceeded, "*errors.errorString": errors.New("x"),
+		"*fmt.wrapError": &Error{Err: fmt.Errorf("x: %w", context.Canceled)},
+		"NetworkError":   fmt.Errorf("trying: %w", &Error{Name: "NetworkError", Err: errors.New("x")}),
 	} {
 		var failure deadletter.Failure
 		describe(err, &failure)
@@ -94,7 +99,8 @@ func TestErrorsAreNamed(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]string{
-		400: "ValidationError", 401: "AuthorizationError", 403: "AuthorizationError", 404: "ResourceNotFoundError", 408: "TimeoutError", 422: "ValidationError",
+		400: "ValidationError", 401: "AuthorizationError", 403: "AuthorizationError", 404: "ResourceNotFoundError",
+		408: "TimeoutError", 422: "ValidationError",
 		429: "RateLimitError", 500: "ServerError", 503: "ServiceUnavailableError", 504: "TimeoutError",
 	} {
 		if got := statusName(status); got != want {
@@ -107,7 +113,8 @@ func TestErrorsAreNamed(t *testing.T) {
 func TestUnknownEnvelopeIsRefused(t *testing.T) {
 	settings := DefaultSettings()
 	settings.Envelope = "sping"
-	if err := settings.Validate(); err == nil || !strings.Contains(err.Error(), `envelope: "sping" is no dead-letter envelope: known are plain`) {
+	if err := settings.Validate(); err == nil || !strings.Contains(err.Error(), "envelope: \"sping\" is no dead-letter "+
+		"envelope: known are plain") {
 		t.Errorf("it gave %v", err)
 	}
 }

@@ -15,13 +15,16 @@ import (
 //	DLQBENCH_BOOTSTRAP_SERVERS  brokers, comma-separated
 //	DLQBENCH_INPUT_TOPIC        the topic to consume
 //	DLQBENCH_DLQ_TOPIC          the dead-letter topic; default: the input topic and ".dlq"
-//	DLQBENCH_RETRY_TOPICS       the retry topics, comma-separated; default: the input topic and ".retry-1", ".retry-2" and so on
+//	DLQBENCH_RETRY_TOPICS       the retry topics, comma-separated; default: the input topic and ".retry-1", ".retry-2"
+//	                            and so on
 //	DLQBENCH_REPLAY_TOPIC       where dead letters come back from, if not through the input topic; optional
 //	DLQBENCH_GROUP_ID           the consumer group
 //	DLQBENCH_ORACLE_URL         the downstream
 //	DLQBENCH_NODE               the node of a graph that the consumer is the engine of, as JSON (Node); optional
-//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member or with transactions
-//	DLQBENCH_SECURITY_PROTOCOL, DLQBENCH_SASL_MECHANISM, DLQBENCH_SASL_USERNAME, DLQBENCH_SASL_PASSWORD  see internal/security; optional
+//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member or with
+//	                                    transactions
+//	DLQBENCH_SECURITY_PROTOCOL, DLQBENCH_SASL_MECHANISM, DLQBENCH_SASL_USERNAME, DLQBENCH_SASL_PASSWORD
+//	                            see internal/security; optional
 //	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
 func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	var errs []error
@@ -43,7 +46,8 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 		config.DLQTopic = config.Topic + ".dlq"
 	}
 	config.ClientID, config.Instance = clientID(lookup), "0"
-	oracle := required("DLQBENCH_ORACLE_URL", "it gives the downstream that processes records, such as http://127.0.0.1:8080")
+	oracle := required("DLQBENCH_ORACLE_URL",
+		"it gives the downstream that processes records, such as http://127.0.0.1:8080")
 	if text, _ := lookup("DLQBENCH_NODE"); text != "" {
 		var err error
 		if config.Node, err = decodeNode(text); err != nil {

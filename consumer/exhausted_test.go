@@ -40,7 +40,8 @@ func TestAnExhaustedRecordEndsTheConsumer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testDeadline)
 	defer cancel()
 	err = first.Run(ctx)
-	if !errors.Is(err, ErrRetriesExhausted) || ctx.Err() != nil || !strings.Contains(err.Error(), "orders-0 offset 5") || !strings.Contains(err.Error(), "after 3 attempts: down") {
+	if !errors.Is(err, ErrRetriesExhausted) || ctx.Err() != nil ||
+		!strings.Contains(err.Error(), "orders-0 offset 5") || !strings.Contains(err.Error(), "after 3 attempts: down") {
 		t.Fatalf("it ended with %v", err)
 	}
 	if at := b.committed(0); at != 5 {
@@ -100,7 +101,8 @@ func TestOnExhaustedIsChecked(t *testing.T) {
 	} {
 		settings := exitSettings()
 		change(&settings)
-		if err := settings.Validate(); err == nil || !strings.Contains(err.Error(), "on_exhausted") || !strings.Contains(err.Error(), want) {
+		if err := settings.Validate(); err == nil || !strings.Contains(err.Error(), "on_exhausted") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want something about %q", settings, err, want)
 		}
 	}
@@ -126,9 +128,11 @@ func TestTheReplayTopicIsConsumedLikeTheInput(t *testing.T) {
 	})
 	config.ReplayTopic = replays
 	b.start(config, DefaultParts(settings))
-	headers := []kgo.RecordHeader{{Key: "type", Value: []byte("order")}, {Key: "original_topic", Value: []byte(inputTopic)}}
+	headers := []kgo.RecordHeader{{Key: "type", Value: []byte("order")},
+		{Key: "original_topic", Value: []byte(inputTopic)}}
 	err := b.client.ProduceSync(t.Context(),
-		&kgo.Record{Topic: replays, Value: []byte("bad"), Headers: headers}, &kgo.Record{Topic: replays, Value: []byte("good"), Headers: headers},
+		&kgo.Record{Topic: replays, Value: []byte("bad"), Headers: headers},
+		&kgo.Record{Topic: replays, Value: []byte("good"), Headers: headers},
 		&kgo.Record{Topic: inputTopic, Value: []byte("new")},
 	).FirstErr()
 	if err != nil {
@@ -142,14 +146,17 @@ func TestTheReplayTopicIsConsumedLikeTheInput(t *testing.T) {
 	if seen.of("good") != 1 || seen.of("bad") != 2 || seen.of("new") != 1 {
 		t.Errorf("tried %v", seen.count)
 	}
-	if last := slices.DeleteFunc(slices.Clone(seen.order), func(value string) bool { return value == "new" }); last[len(last)-1] != "good" {
+	if last := slices.DeleteFunc(slices.Clone(seen.order), func(value string) bool {
+		return value == "new"
+	}); last[len(last)-1] != "good" {
 		t.Errorf("tried in the order %v, want that of the partition", last)
 	}
 	letters := b.letters()
 	if len(letters) != 1 {
 		t.Fatalf("%d dead letters, want 1", len(letters))
 	}
-	if failure, missing := (deadletter.Hexkit{}).Open(letters[0]); failure.Topic != inputTopic || failure.Service != groupID || len(missing) > 0 {
+	if failure, missing := (deadletter.Hexkit{}).Open(letters[0]); failure.Topic != inputTopic ||
+		failure.Service != groupID || len(missing) > 0 {
 		t.Errorf("the letter says it comes from %s, service %s, and lacks %v", failure.Topic, failure.Service, missing)
 	}
 }

@@ -53,9 +53,12 @@ func (p *rpcPool) take() (*grpc.ClientConn, error) {
 		p.idle = p.idle[:last]
 		return conn, nil
 	}
-	conn, err := grpc.NewClient(p.target, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+	conn, err := grpc.NewClient(p.target, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(), grpc.WithIdleTimeout(0), grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
+			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6,
+				MaxDelay: 200 * time.Millisecond},
+			MinConnectTimeout: time.Second,
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("calling the module at %s: %w", p.target, err)
@@ -96,7 +99,8 @@ func (p *rpcPool) process(ctx context.Context, record *kgo.Record, node string) 
 	// like one that does not answer.
 	response, err := pipestream.NewPipeStepProcessorClient(conn).ProcessData(ctx, &pipestream.ProcessDataRequest{
 		Document: stream.GetDocument(), Metadata: &pipestream.StreamMetadata{
-			StreamId: stream.GetStreamId(), NodeId: node, HopNumber: stream.GetHopNumber(), Topic: record.Topic, Partition: record.Partition, Offset: record.Offset,
+			StreamId: stream.GetStreamId(), NodeId: node, HopNumber: stream.GetHopNumber(), Topic: record.Topic,
+			Partition: record.Partition, Offset: record.Offset,
 		},
 	}, grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxLetter))
 	p.give(conn, status.Code(err))
@@ -104,7 +108,8 @@ func (p *rpcPool) process(ctx context.Context, record *kgo.Record, node string) 
 	case err != nil:
 		return rpcError(err)
 	case !response.GetSuccess():
-		return &Error{Class: Logical, Name: "LOGICAL", Err: fmt.Errorf("the module refused the document: %s", response.GetError())}
+		return &Error{Class: Logical, Name: "LOGICAL", Err: fmt.Errorf("the module refused the document: %s",
+			response.GetError())}
 	case response.GetOutput() != nil:
 		record.Context = context.WithValue(recordContext(record), outputKey{}, response.GetOutput())
 	}
@@ -114,9 +119,11 @@ func (p *rpcPool) process(ctx context.Context, record *kgo.Record, node string) 
 // rpcError classes a call that failed.
 func rpcError(err error) error {
 	failed := status.Convert(err)
-	classed := &Error{Class: Permanent, Name: codeName(failed.Code()), Err: fmt.Errorf("calling the module: %s: %s", codeName(failed.Code()), failed.Message())}
+	classed := &Error{Class: Permanent, Name: codeName(failed.Code()), Err: fmt.Errorf("calling the module: %s: %s",
+		codeName(failed.Code()), failed.Message())}
 	switch failed.Code() {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Canceled: // canceled: by the consumer's own stop
+	// canceled: by the consumer's own stop
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Canceled:
 		classed.Class = Retryable
 	}
 	return classed

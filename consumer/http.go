@@ -87,7 +87,8 @@ func judge(response *fasthttp.Response) error {
 	if status >= 200 && status < 300 {
 		return nil
 	}
-	failure := &Error{Class: Permanent, Name: statusName(status), Code: strconv.Itoa(status), Err: errors.New(errorText(status, response.Body()))}
+	failure := &Error{Class: Permanent, Name: statusName(status), Code: strconv.Itoa(status),
+		Err: errors.New(errorText(status, response.Body()))}
 	switch {
 	case status == http.StatusUnprocessableEntity:
 		failure.Class = Logical

@@ -41,7 +41,8 @@ func TestHTTPHandlerClassesAnswers(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			got := fmt.Sprint(r.Method, r.URL.Path, r.Header.Get("X-Kafka-Topic"), r.Header.Get("X-Kafka-Partition"), r.Header.Get("X-Kafka-Offset"), string(body))
+			got := fmt.Sprint(r.Method, r.URL.Path, r.Header.Get("X-Kafka-Topic"), r.Header.Get("X-Kafka-Partition"),
+				r.Header.Get("X-Kafka-Offset"), string(body))
 			if got != "POST/v1/attemptorders37payload" {
 				t.Errorf("the request was %s", got)
 			}
@@ -60,7 +61,8 @@ func TestHTTPHandlerClassesAnswers(t *testing.T) {
 			continue
 		}
 		if err == nil || err.Error() != c.text || ClassOf(err) != c.class || retryAfter(err) != c.after {
-			t.Errorf("%d: %v (%s, after %s), want %s (%s, after %s)", c.status, err, ClassOf(err), retryAfter(err), c.text, c.class, c.after)
+			t.Errorf("%d: %v (%s, after %s), want %s (%s, after %s)", c.status, err, ClassOf(err), retryAfter(err), c.text,
+				c.class, c.after)
 		}
 	}
 }
@@ -111,7 +113,8 @@ func TestHTTPHandlerGivesUpInTimeAndReadsBounded(t *testing.T) {
 	}))
 	defer hang.Close()
 	defer close(release)
-	if err := call(t, hang.URL, 30*ms); err == nil || ClassOf(err) != Retryable || !strings.Contains(err.Error(), "no answer in time") {
+	if err := call(t, hang.URL, 30*ms); err == nil || ClassOf(err) != Retryable ||
+		!strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("a hanging downstream gave %v", err)
 	}
 	long := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -161,10 +164,12 @@ func TestFromEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Bootstrap) != 2 || config.DLQTopic != "orders.dlq" || config.ClientID != "dlqbench-r7-1" || config.Handler == nil {
+	if len(config.Bootstrap) != 2 || config.DLQTopic != "orders.dlq" ||
+		config.ClientID != "dlqbench-r7-1" || config.Handler == nil {
 		t.Errorf("got %+v", config)
 	}
-	if s := config.Settings; s.MaxRetries != 5 || s.AttemptTimeout.D() != 700*ms || s.ExponentialBackoff || s.RetryBackoffMS != 1000 {
+	if s := config.Settings; s.MaxRetries != 5 || s.AttemptTimeout.D() != 700*ms || s.ExponentialBackoff ||
+		s.RetryBackoffMS != 1000 {
 		t.Errorf("settings %+v: what the text mentions is not set, or what it doesn't is not the default", s)
 	}
 	if _, err := New(config, DefaultParts(config.Settings)); err != nil {
@@ -182,9 +187,12 @@ func TestFromEnvironment(t *testing.T) {
 }
 
 func TestNewReportsEverythingThatIsWrong(t *testing.T) {
-	config := Config{Topic: "a", DLQTopic: "a", Settings: Settings{RetryBackoffMS: -1, MaxRetryBackoffMS: -1, RetryJitterMS: -1, Ordering: "random", DLQEnabled: true}}
+	config := Config{Topic: "a", DLQTopic: "a", Settings: Settings{RetryBackoffMS: -1, MaxRetryBackoffMS: -1,
+		RetryJitterMS: -1, Ordering: "random", DLQEnabled: true}}
 	_, err := New(config, Parts{})
-	for _, part := range []string{"broker", "group", "its own dead-letter", "handler", "max_retries", "retry_backoff_ms", "max_retry_backoff_ms", "retry_jitter_ms", "ordering", "max_in_flight", "attempt_timeout", "commit_interval", "stop_grace"} {
+	for _, part := range []string{"broker", "group", "its own dead-letter", "handler", "max_retries", "retry_backoff_ms",
+		"max_retry_backoff_ms", "retry_jitter_ms", "ordering", "max_in_flight", "attempt_timeout", "commit_interval",
+		"stop_grace"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v doesn't mention %s", err, part)
 		}
@@ -197,7 +205,8 @@ func TestNewReportsEverythingThatIsWrong(t *testing.T) {
 func TestErrorsKeepTheirCause(t *testing.T) {
 	cause := errors.New("cause")
 	wrapped := fmt.Errorf("doing: %w", &Error{Class: Logical, Err: cause})
-	if !errors.Is(wrapped, cause) || ClassOf(wrapped) != Logical || ClassOf(cause) != Retryable || ClassOf(nil) != Retryable {
+	if !errors.Is(wrapped, cause) || ClassOf(wrapped) != Logical || ClassOf(cause) != Retryable ||
+		ClassOf(nil) != Retryable {
 		t.Error("class or cause is lost on the way")
 	}
 	if fmt.Sprint(Retryable, Permanent, Logical) != "retryable permanent logical" {

@@ -86,8 +86,8 @@ func (b *bench) produce(partition int32, count, keys int) {
 	records := make([]*kgo.Record, count)
 	for i := range records {
 		records[i] = &kgo.Record{
-			Topic: inputTopic, Partition: partition, Key: fmt.Appendf(nil, "k%d", i%keys), Value: fmt.Appendf(nil, "%d:%d", partition, i),
-			Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}},
+			Topic: inputTopic, Partition: partition, Key: fmt.Appendf(nil, "k%d", i%keys),
+			Value: fmt.Appendf(nil, "%d:%d", partition, i), Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}},
 		}
 	}
 	if err := b.client.ProduceSync(b.Context(), records...).FirstErr(); err != nil {
@@ -176,8 +176,8 @@ func (b *bench) read(level kgo.IsolationLevel) []*kgo.Record {
 			left[end.Partition] = end.Offset
 		}
 	})
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dlqTopic: assign}))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.FetchIsolationLevel(level),
+		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dlqTopic: assign}))
 	if err != nil {
 		b.Fatal(err)
 	}

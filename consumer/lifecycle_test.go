@@ -32,7 +32,9 @@ func TestStopDoesNotWaitForFetchSessions(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	started := b.start(b.config(testSettings(), func(context.Context, *kgo.Record) error { return nil }), DefaultParts(testSettings()))
+	started := b.start(b.config(testSettings(), func(context.Context, *kgo.Record) error {
+		return nil
+	}), DefaultParts(testSettings()))
 	for partition := range int32(2) {
 		b.produce(partition, 20, 5)
 		b.eventually("everything is committed", func() bool { return b.committed(partition) == 20 })
@@ -68,7 +70,9 @@ func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 		b.produce(partition, perPartition, 100)
 	}
 	second := b.start(b.config(settings, handler), parts)
-	b.eventually("the second has its share", func() bool { return len(second.Health().Assigned) == 2 && len(first.Health().Assigned) == 2 })
+	b.eventually("the second has its share", func() bool {
+		return len(second.Health().Assigned) == 2 && len(first.Health().Assigned) == 2
+	})
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +101,8 @@ type acceptedCommits struct {
 	highest map[TopicPartition]int64
 }
 
-func (c *acceptedCommits) Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error {
+func (c *acceptedCommits) Commit(ctx context.Context, client *kgo.Client,
+	marks map[TopicPartition]Mark) map[TopicPartition]error {
 	failed := GroupCommitter{}.Commit(ctx, client, marks)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +149,10 @@ func TestStopLeavesWhatIsInBackoffToTheNext(t *testing.T) {
 	}
 
 	var again calls
-	b.start(b.config(settings, func(_ context.Context, record *kgo.Record) error { again.add(record); return nil }), DefaultParts(settings))
+	b.start(b.config(settings, func(_ context.Context, record *kgo.Record) error {
+		again.add(record)
+		return nil
+	}), DefaultParts(settings))
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 50 })
 	if again.total() != 30 {
 		t.Errorf("the next consumer processed %d records, want the 30 from the commit on", again.total())
@@ -164,7 +172,10 @@ func TestAtStopDecides(t *testing.T) {
 		var seen calls
 		parts := DefaultParts(settings)
 		parts.AtStop = func(*kgo.Record) Action { return name }
-		run := b.start(b.config(settings, func(_ context.Context, record *kgo.Record) error { seen.add(record); return errors.New("down") }), parts)
+		run := b.start(b.config(settings, func(_ context.Context, record *kgo.Record) error {
+			seen.add(record)
+			return errors.New("down")
+		}), parts)
 		b.eventually("all are in backoff", func() bool { return seen.total() == 10 && run.Health().Waiting == 10 })
 		if err := run.stop(); err != nil {
 			t.Fatal(err)
@@ -245,7 +256,11 @@ func TestAHandlerThatOutlivesTheStopIsAnError(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	settings := testSettings()
 	settings.StopGrace = units.Duration(400 * time.Millisecond)
-	consumer, err := New(b.config(settings, func(context.Context, *kgo.Record) error { close(entered); <-release; return nil }), DefaultParts(settings))
+	consumer, err := New(b.config(settings, func(context.Context, *kgo.Record) error {
+		close(entered)
+		<-release
+		return nil
+	}), DefaultParts(settings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,9 +292,12 @@ func TestMembershipLostLosesNothing(t *testing.T) {
 	settings := testSettings()
 	settings.Ordering = OrderingPartition
 	fault := b.cluster.Fault(
-		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: groupID, Topic: inputTopic, Err: kerr.UnknownMemberID, Count: 2},
-		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: groupID, Topic: inputTopic, Err: kerr.RebalanceInProgress, Count: 2},
-		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: groupID, Topic: inputTopic, Err: kerr.IllegalGeneration, Count: 1},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: groupID, Topic: inputTopic, Err: kerr.UnknownMemberID,
+			Count: 2},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: groupID, Topic: inputTopic, Err: kerr.RebalanceInProgress,
+			Count: 2},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: groupID, Topic: inputTopic, Err: kerr.IllegalGeneration,
+			Count: 1},
 		kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Group: groupID, TopLevel: true, Err: kerr.IllegalGeneration, Count: 1},
 	)
 	b.start(b.config(settings, handler), DefaultParts(settings))
@@ -355,7 +373,8 @@ func TestAPausedPartitionThatComesBackGoesOn(t *testing.T) {
 	// Retries without end keep both partitions full, so both are paused.
 	parts := func() Parts {
 		p := DefaultParts(settings)
-		p.Policy = Bounded{MaxAttempts: 1 << 30, Backoff: Backoff{Initial: 20 * time.Millisecond, Cap: 20 * time.Millisecond}, Random: Uniform}
+		p.Policy = Bounded{MaxAttempts: 1 << 30, Backoff: Backoff{Initial: 20 * time.Millisecond, Cap: 20 * time.Millisecond},
+			Random: Uniform}
 		return p
 	}
 	b.produce(0, 100, 10)
@@ -363,7 +382,9 @@ func TestAPausedPartitionThatComesBackGoesOn(t *testing.T) {
 	first := b.start(b.config(settings, handler), parts())
 	b.eventually("both partitions are full", func() bool { return first.Health().InFlight >= 20 })
 	second := b.start(b.config(settings, handler), parts())
-	b.eventually("one partition has moved", func() bool { return len(first.Health().Assigned) == 1 && len(second.Health().Assigned) == 1 })
+	b.eventually("one partition has moved", func() bool {
+		return len(first.Health().Assigned) == 1 && len(second.Health().Assigned) == 1
+	})
 	if err := second.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -408,11 +429,14 @@ func TestAPanicIsAPermanentFailureOfItsRecord(t *testing.T) {
 func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
-	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: inputTopic, Key: []byte("k")}, &kgo.Record{Topic: inputTopic, Value: []byte{}}).FirstErr(); err != nil {
+	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: inputTopic, Key: []byte("k")},
+		&kgo.Record{Topic: inputTopic, Value: []byte{}}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	settings := testSettings()
-	b.start(b.config(settings, func(context.Context, *kgo.Record) error { return &Error{Class: Permanent, Err: errors.New("broken")} }), DefaultParts(settings))
+	b.start(b.config(settings, func(context.Context, *kgo.Record) error {
+		return &Error{Class: Permanent, Err: errors.New("broken")}
+	}), DefaultParts(settings))
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 2 })
 	letters := b.letters()
 	if len(letters) != 2 {
@@ -422,7 +446,8 @@ func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T)
 		letters[0], letters[1] = letters[1], letters[0] // nothing orders these two
 	}
 	if letters[0].Value != nil || string(letters[0].Key) != "k" || letters[1].Key != nil || letters[1].Value == nil {
-		t.Errorf("null and empty were mixed up: %q=%v, %v=%q", letters[0].Key, letters[0].Value, letters[1].Key, letters[1].Value)
+		t.Errorf("null and empty were mixed up: %q=%v, %v=%q", letters[0].Key, letters[0].Value, letters[1].Key,
+			letters[1].Value)
 	}
 }
 
@@ -477,7 +502,8 @@ func TestNothingIsBegunWhileStopping(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seen.total() != 4 || publications.Load() != 1 {
-		t.Errorf("%d attempts and %d publications, want the 4 begun before the stop, and 1", seen.total(), publications.Load())
+		t.Errorf("%d attempts and %d publications, want the 4 begun before the stop, and 1", seen.total(),
+			publications.Load())
 	}
 	if at := b.committed(0); at != 1 {
 		t.Errorf("committed %d, want 1", at)
@@ -508,7 +534,8 @@ func (p countedParker) Park(ctx context.Context, publisher Publisher, letter *kg
 func TestALostPartitionIsForgotten(t *testing.T) {
 	t.Parallel()
 	settings := testSettings()
-	l := newLoop(&Consumer{config: Config{Topic: inputTopic, Settings: settings, Logger: zerolog.Nop()}, parts: DefaultParts(settings)})
+	l := newLoop(&Consumer{config: Config{Topic: inputTopic, Settings: settings, Logger: zerolog.Nop()},
+		parts: DefaultParts(settings)})
 	change := func(what change) {
 		l.rebalance(rebalance{what, []TopicPartition{{inputTopic, 0}}, make(chan struct{})})
 	}
@@ -517,7 +544,8 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 	for i := range records {
 		records[i] = &kgo.Record{Topic: inputTopic, Offset: int64(i), Key: []byte("k")}
 	}
-	fetched := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: inputTopic, Partitions: []kgo.FetchPartition{{Records: records}}}}}}
+	fetched := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: inputTopic,
+		Partitions: []kgo.FetchPartition{{Records: records}}}}}}
 	l.accept(fetched)
 	out := l.schedule.next()
 	out.home.busy++
@@ -534,8 +562,10 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 	change(assigned)
 	l.outcomes.put(outcome{task: out, at: time.Now()})
 	l.settle()
-	if prefix := l.partitions[TopicPartition{inputTopic, 0}].tracker.Prefix(0); prefix.OK || l.inFlight != 0 || l.busy != 0 {
-		t.Errorf("an attempt of the earlier assignment finished something (prefix %+v); %d in flight, %d busy", prefix, l.inFlight, l.busy)
+	if prefix := l.partitions[TopicPartition{inputTopic, 0}].tracker.Prefix(0); prefix.OK ||
+		l.inFlight != 0 || l.busy != 0 {
+		t.Errorf("an attempt of the earlier assignment finished something (prefix %+v); %d in flight, %d busy", prefix,
+			l.inFlight, l.busy)
 	}
 }
 
@@ -550,7 +580,8 @@ func TestAnUnansweredLetterOfALostPartitionIsReported(t *testing.T) {
 			var told []Trouble
 			parts.Surface = func(_ zerolog.Logger, trouble Trouble) { told = append(told, trouble) }
 			parts.Parker = silentParker{}
-			l := newLoop(&Consumer{config: Config{Topic: inputTopic, DLQTopic: dlqTopic, Settings: settings, Logger: zerolog.Nop()}, parts: parts})
+			l := newLoop(&Consumer{config: Config{Topic: inputTopic, DLQTopic: dlqTopic, Settings: settings,
+				Logger: zerolog.Nop()}, parts: parts})
 			at := TopicPartition{inputTopic, 0}
 			l.rebalance(rebalance{assigned, []TopicPartition{at}, make(chan struct{})})
 			letter := &kgo.Record{Topic: dlqTopic}
@@ -563,7 +594,8 @@ func TestAnUnansweredLetterOfALostPartitionIsReported(t *testing.T) {
 				t.Errorf("reported too early: %+v", told)
 			}
 			l.expire(time.Now().Add(patience))
-			if len(told) != 1 || told[0].Offset != 7 || told[0].Letters != 1 || !strings.Contains(told[0].Reason, "not acknowledged") {
+			if len(told) != 1 || told[0].Offset != 7 || told[0].Letters != 1 ||
+				!strings.Contains(told[0].Reason, "not acknowledged") {
 				t.Errorf("reported: %+v", told)
 			}
 		})

@@ -108,7 +108,8 @@ func newLoop(c *Consumer) *loop {
 	l := &loop{
 		Consumer: c, partitions: map[TopicPartition]*partition{}, schedule: newScheduler(), pollWanted: true,
 		outcomes: newMailbox(), tasks: make(chan *task), grants: make(chan int, 1), polled: make(chan kgo.Fetches),
-		rebalances: make(chan rebalance), restores: make(chan map[TopicPartition][]Range), commits: make(chan *commitRequest, 1), committed: make(chan *commitRequest, 1),
+		rebalances: make(chan rebalance), restores: make(chan map[TopicPartition][]Range),
+		commits: make(chan *commitRequest, 1), committed: make(chan *commitRequest, 1),
 		done: make(chan struct{}), handler: runtime.FuncForPC(reflect.ValueOf(c.config.Handler).Pointer()).Name(),
 	}
 	l.life, l.end = context.WithCancel(context.Background())
@@ -206,7 +207,8 @@ func (l *loop) warn(fetches kgo.Fetches) {
 		if l.stopping || failed.Topic == "" {
 			continue
 		}
-		l.config.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching failed; it is tried again")
+		l.config.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg(
+			"fetching failed; it is tried again")
 	}
 }
 
@@ -317,7 +319,8 @@ func (l *loop) onAttempt(t *task, result outcome) {
 func (l *loop) note(t *task, err error) {
 	if err != nil {
 		l.config.Logger.Info().Err(err).Str("class", ClassOf(err).String()).Str("topic", t.record.Topic).
-			Int32("partition", t.record.Partition).Int64("offset", t.record.Offset).Msg("the record was not accepted; it is finished")
+			Int32("partition", t.record.Partition).Int64("offset", t.record.Offset).Msg(
+			"the record was not accepted; it is finished")
 	}
 }
 
@@ -385,16 +388,17 @@ func (l *loop) giveUp(t *task, cause error) {
 	if l.stopping {
 		return // it is ending already, and the next process meets the record again
 	}
-	l.exhausted = fmt.Errorf("processing %s-%d offset %d: %w after %d attempts: %w", t.record.Topic, t.record.Partition, t.record.Offset,
-		ErrRetriesExhausted, t.attempts, cause)
-	l.config.Logger.Error().Err(l.exhausted).Msg("the record failed for good and dead-lettering is off; the consumer ends, and commits nothing past it")
+	l.exhausted = fmt.Errorf("processing %s-%d offset %d: %w after %d attempts: %w", t.record.Topic, t.record.Partition,
+		t.record.Offset, ErrRetriesExhausted, t.attempts, cause)
+	l.config.Logger.Error().Err(l.exhausted).Msg(
+		"the record failed for good and dead-lettering is off; the consumer ends, and commits nothing past it")
 }
 
 // seal makes the task's dead letter.
 func (l *loop) seal(t *task, cause error) {
 	failure := deadletter.Failure{
-		Attempts: int32(t.attempts), MaxAttempts: int32(l.config.Settings.MaxRetries), Topic: t.origin.Topic, Partition: t.origin.Partition,
-		Offset: t.origin.Offset, Epoch: t.origin.Epoch, Time: time.Now(),
+		Attempts: int32(t.attempts), MaxAttempts: int32(l.config.Settings.MaxRetries), Topic: t.origin.Topic,
+		Partition: t.origin.Partition, Offset: t.origin.Offset, Epoch: t.origin.Epoch, Time: time.Now(),
 		Group: l.config.Group, Service: l.config.Group, Instance: l.config.Instance, Handler: l.handler,
 	}
 	describe(cause, &failure)
@@ -438,7 +442,8 @@ func (l *loop) onPublished(t *task, err error) {
 	t.tries++
 	l.complain(t, err.Error())
 	if l.config.Settings.DLQOnFailure == FailureCrash && l.exhausted == nil {
-		l.exhausted = fmt.Errorf("dead-lettering %s-%d offset %d: %w: %w", t.record.Topic, t.record.Partition, t.record.Offset, ErrLetterRefused, err)
+		l.exhausted = fmt.Errorf("dead-lettering %s-%d offset %d: %w: %w", t.record.Topic, t.record.Partition,
+			t.record.Offset, ErrLetterRefused, err)
 	}
 	if !t.home.draining {
 		l.schedule.later(t, refused, time.Now().Add(l.parts.Policy.Republish(t.tries)))

@@ -38,20 +38,25 @@ func modes() []mode {
 		{"metadata", func(s *Settings) { s.OffsetMetadata, s.Ordering = true, OrderingNone }},
 		{"metadata consumer", func(s *Settings) { s.OffsetMetadata, s.GroupProtocol = true, ProtocolConsumer }},
 		{"topics", func(s *Settings) { s.Retry = RetryTopics }},
-		{"topics range metadata", func(s *Settings) { s.Retry, s.Assignor, s.OffsetMetadata = RetryTopics, AssignorRange, true }},
+		{"topics range metadata", func(s *Settings) {
+			s.Retry, s.Assignor, s.OffsetMetadata = RetryTopics, AssignorRange, true
+		}},
 		{"topics consumer", func(s *Settings) { s.Retry, s.GroupProtocol = RetryTopics, ProtocolConsumer }},
 		{"transactions", func(s *Settings) { s.Transactions = true }},
 		{"transactions range", func(s *Settings) { s.Transactions, s.Assignor = true, AssignorRange }},
 		{"transactions consumer", func(s *Settings) { s.Transactions, s.GroupProtocol = true, ProtocolConsumer }},
-		{"transactions static", func(s *Settings) { s.Transactions, s.StaticMembership, s.Ordering = true, true, OrderingPartition }},
+		{"transactions static", func(s *Settings) {
+			s.Transactions, s.StaticMembership, s.Ordering = true, true, OrderingPartition
+		}},
 	}
 }
 
 // newGroupBench is a bench with retry topics whose broker-side group settings are as quick as the consumers' own.
 func newGroupBench(t *testing.T, partitions int32) *bench {
-	return newBenchWith(t, partitions, append([]string{inputTopic, dlqTopic}, RetryTopicNames(inputTopic, 3)...), kfake.BrokerConfigs(map[string]string{
-		"group.consumer.heartbeat.interval.ms": "50", "group.consumer.session.timeout.ms": "500",
-	}))
+	return newBenchWith(t, partitions, append([]string{inputTopic, dlqTopic}, RetryTopicNames(inputTopic, 3)...),
+		kfake.BrokerConfigs(map[string]string{
+			"group.consumer.heartbeat.interval.ms": "50", "group.consumer.session.timeout.ms": "500",
+		}))
 }
 
 // TestEveryModeFinishesEveryRecord: with one instance, and with three of which one is stopped in the middle, each
@@ -115,7 +120,8 @@ func tryMode(t *testing.T, mode mode, instances int) {
 	for _, letter := range letters {
 		failure, missing := deadletter.Plain{}.Open(letter)
 		dead[fmt.Sprintf("%d:%d", failure.Partition, failure.Offset%(perPartition/2))]++
-		if len(missing) > 0 || failure.Topic != inputTopic || failure.Attempts != 3 || failure.Offset%(perPartition/2)%3 != 2 || len(letter.Headers) != 7 {
+		if len(missing) > 0 || failure.Topic != inputTopic || failure.Attempts != 3 ||
+			failure.Offset%(perPartition/2)%3 != 2 || len(letter.Headers) != 7 {
 			t.Errorf("a letter says %+v, missing %v, headers %v", failure, missing, letter.Headers)
 		}
 	}
@@ -190,7 +196,10 @@ func TestRetryCopiesWaitForTheirOwnTime(t *testing.T) {
 	}), parts)
 	b.eventually("all but the one that waits for an hour were tried again", func() bool { return seen.total() == 39 })
 	b.eventually("the input is committed", func() bool { return b.committed(0) == 20 })
-	b.eventually("the copy waits", func() bool { health := run.Health(); return health.Waiting == 1 && health.Assigned != nil })
+	b.eventually("the copy waits", func() bool {
+		health := run.Health()
+		return health.Waiting == 1 && health.Assigned != nil
+	})
 	if err := run.stop(); err != nil {
 		t.Error(err)
 	}
@@ -215,7 +224,8 @@ func TestNothingIsCommittedPastARefusedRetryCopy(t *testing.T) {
 	t.Parallel()
 	b := newGroupBench(t, 1)
 	b.produce(0, 20, 20)
-	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: inputTopic + ".retry-1", Err: kerr.NotEnoughReplicas, Count: -1})
+	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: inputTopic + ".retry-1",
+		Err: kerr.NotEnoughReplicas, Count: -1})
 	settings := testSettings()
 	settings.Retry = RetryTopics
 	run := b.start(b.config(settings, func(_ context.Context, record *kgo.Record) error {
@@ -245,7 +255,8 @@ func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 			b := newGroupBench(t, 1)
 			b.produce(0, 100, 100)
 			settings := testSettings()
-			settings.OffsetMetadata, settings.GroupProtocol, settings.RetryBackoffMS, settings.MaxRetryBackoffMS = true, protocol, 60_000, 60_000
+			settings.OffsetMetadata, settings.GroupProtocol, settings.RetryBackoffMS, settings.MaxRetryBackoffMS = true,
+				protocol, 60_000, 60_000
 			var seen calls
 			failing := func(_ context.Context, record *kgo.Record) error {
 				seen.add(record)
@@ -261,7 +272,9 @@ func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 			want := "0 1-9,11-19,21-29,31-39,41-49,51-59,61-69,71-79,81-89,91-99"
 			first := b.start(b.config(settings, failing), DefaultParts(settings))
 			b.eventually("all were tried", func() bool { return seen.total() == 100 })
-			b.eventually("what is finished is in the metadata, though the offset stays", func() bool { return metadata() == want })
+			b.eventually("what is finished is in the metadata, though the offset stays", func() bool {
+				return metadata() == want
+			})
 			if err := first.stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +318,9 @@ func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
 		return b.start(config, DefaultParts(settings))
 	}
 	first, second := start("a"), start("b")
-	b.eventually("each has one", func() bool { return len(first.Health().Assigned) == 1 && len(second.Health().Assigned) == 1 })
+	b.eventually("each has one", func() bool {
+		return len(first.Health().Assigned) == 1 && len(second.Health().Assigned) == 1
+	})
 	had := first.Health().Assigned
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
@@ -319,35 +334,55 @@ func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
 
 func TestSettingsThatMakeNoSense(t *testing.T) {
 	for want, set := range map[string]func(*Config){
-		"retry is":                   func(c *Config) { c.Settings.Retry = "later" },
-		"group_protocol is":          func(c *Config) { c.Settings.GroupProtocol = "shared" },
-		"assignor is":                func(c *Config) { c.Settings.Assignor = "sticky" },
-		"assignor range goes with":   func(c *Config) { c.Settings.Assignor, c.Settings.GroupProtocol = AssignorRange, ProtocolConsumer },
+		"retry is":          func(c *Config) { c.Settings.Retry = "later" },
+		"group_protocol is": func(c *Config) { c.Settings.GroupProtocol = "shared" },
+		"assignor is":       func(c *Config) { c.Settings.Assignor = "sticky" },
+		"assignor range goes with": func(c *Config) {
+			c.Settings.Assignor, c.Settings.GroupProtocol = AssignorRange, ProtocolConsumer
+		},
 		"static membership needs":    func(c *Config) { c.Settings.StaticMembership = true },
 		"1 retry topics are given":   func(c *Config) { c.Settings.Retry, c.RetryTopics = RetryTopics, []string{"one"} },
 		"max_retries is 0: it count": func(c *Config) { c.Settings.MaxRetries, c.Settings.Retry = 0, RetryTopics },
 		"share needs ordering none":  func(c *Config) { c.Settings.GroupProtocol = ProtocolShare },
 		"redelivery goes with":       func(c *Config) { c.Settings.Retry = RetryRedelivery },
 		"it is 5 at most": func(c *Config) {
-			c.Settings.GroupProtocol, c.Settings.Ordering, c.Settings.Retry, c.Settings.MaxRetries = ProtocolShare, OrderingNone, RetryRedelivery, 6
+			c.Settings.GroupProtocol, c.Settings.Ordering, c.Settings.Retry, c.Settings.MaxRetries = ProtocolShare, OrderingNone,
+				RetryRedelivery, 6
 		},
-		"redelivery, not with topics":        func(c *Config) { c.Settings.GroupProtocol, c.Settings.Retry = ProtocolShare, RetryTopics },
-		"in a share group nothing is assig":  func(c *Config) { c.Settings.GroupProtocol, c.Settings.Assignor = ProtocolShare, AssignorRange },
-		"it has no static members":           func(c *Config) { c.Settings.GroupProtocol, c.Settings.StaticMembership = ProtocolShare, true },
-		"there are no offsets to commit":     func(c *Config) { c.Settings.GroupProtocol, c.Settings.OffsetMetadata = ProtocolShare, true },
-		"acknowledgements can't be part":     func(c *Config) { c.Settings.GroupProtocol, c.Settings.Transactions = ProtocolShare, true },
-		"dlq_written_by is":                  func(c *Config) { c.Settings.DLQWrittenBy = "nobody" },
-		"written_by broker goes with group":  func(c *Config) { c.Settings.DLQWrittenBy = WrittenByBroker },
-		"written_by broker goes with dlq_en": func(c *Config) { c.Settings.DLQWrittenBy, c.Settings.DLQEnabled = WrittenByBroker, false },
+		"redelivery, not with topics": func(c *Config) {
+			c.Settings.GroupProtocol, c.Settings.Retry = ProtocolShare, RetryTopics
+		},
+		"in a share group nothing is assig": func(c *Config) {
+			c.Settings.GroupProtocol, c.Settings.Assignor = ProtocolShare, AssignorRange
+		},
+		"it has no static members": func(c *Config) {
+			c.Settings.GroupProtocol, c.Settings.StaticMembership = ProtocolShare, true
+		},
+		"there are no offsets to commit": func(c *Config) {
+			c.Settings.GroupProtocol, c.Settings.OffsetMetadata = ProtocolShare, true
+		},
+		"acknowledgements can't be part": func(c *Config) {
+			c.Settings.GroupProtocol, c.Settings.Transactions = ProtocolShare, true
+		},
+		"dlq_written_by is":                 func(c *Config) { c.Settings.DLQWrittenBy = "nobody" },
+		"written_by broker goes with group": func(c *Config) { c.Settings.DLQWrittenBy = WrittenByBroker },
+		"written_by broker goes with dlq_en": func(c *Config) {
+			c.Settings.DLQWrittenBy, c.Settings.DLQEnabled = WrittenByBroker, false
+		},
 		"written_by broker goes with envelo": func(c *Config) { c.Settings.DLQWrittenBy = WrittenByBroker },
 		"transactions need an instance id":   func(c *Config) { c.Settings.Transactions = true },
-		"transactions go with retry in-plac": func(c *Config) { c.Settings.Transactions, c.Settings.Retry = true, RetryTopics },
-		"offset_metadata doesn't go with tr": func(c *Config) { c.Settings.Transactions, c.Settings.OffsetMetadata = true, true },
+		"transactions go with retry in-plac": func(c *Config) {
+			c.Settings.Transactions, c.Settings.Retry = true, RetryTopics
+		},
+		"offset_metadata doesn't go with tr": func(c *Config) {
+			c.Settings.Transactions, c.Settings.OffsetMetadata = true, true
+		},
 		"transaction_timeout is 20m0s": func(c *Config) {
 			c.Settings.Transactions, c.Settings.TransactionTimeout = true, units.Duration(20*time.Minute)
 		},
 	} {
-		config := Config{Bootstrap: []string{"x"}, Topic: "t", DLQTopic: "d", Group: "g", Settings: DefaultSettings(), Handler: func(context.Context, *kgo.Record) error { return nil }}
+		config := Config{Bootstrap: []string{"x"}, Topic: "t", DLQTopic: "d", Group: "g", Settings: DefaultSettings(),
+			Handler: func(context.Context, *kgo.Record) error { return nil }}
 		set(&config)
 		if _, err := New(config, DefaultParts(config.Settings)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
@@ -368,7 +403,8 @@ func TestMetadataIsReadAsItWasWritten(t *testing.T) {
 		}
 		text := encodeRanges(base, ranges)
 		back := decodeRanges(base, text)
-		if len(text) > maxMetadata || !slices.Equal(back, ranges[:len(back)]) || len(text) < maxMetadata-24 && len(back) < len(ranges) {
+		if len(text) > maxMetadata || !slices.Equal(back, ranges[:len(back)]) ||
+			len(text) < maxMetadata-24 && len(back) < len(ranges) {
 			t.Fatalf("%d of %d ranges came back from %d bytes", len(back), len(ranges), len(text))
 		}
 	})
@@ -390,18 +426,22 @@ func TestCopiesOpenAsTheyWereSealed(t *testing.T) {
 			record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte("7")})
 		}
 		own := slices.Clone(record.Headers)
-		origin := Origin{TopicPartition{rapid.String().Draw(t, "topic"), rapid.Int32().Draw(t, "partition")}, rapid.Int64().Draw(t, "offset"), rapid.Int32().Draw(t, "epoch"), rapid.IntRange(0, 9).Draw(t, "attempts")}
+		origin := Origin{TopicPartition{rapid.String().Draw(t, "topic"), rapid.Int32().Draw(t, "partition")},
+			rapid.Int64().Draw(t, "offset"), rapid.Int32().Draw(t, "epoch"), rapid.IntRange(0, 9).Draw(t, "attempts")}
 		due := time.Unix(0, rapid.Int64Range(0, 1<<60).Draw(t, "due"))
 		sealed := HeaderCopier{}.Seal(record, origin, due)
 		var back Origin
 		read := HeaderCopier{}.Open(sealed, &back)
-		if back != origin || read.Before(due) || read.Sub(due) >= time.Millisecond || fmt.Sprint(sealed.Headers) != fmt.Sprint(own) || fmt.Sprint(record.Headers) != fmt.Sprint(own) {
+		if back != origin || read.Before(due) || read.Sub(due) >= time.Millisecond ||
+			fmt.Sprint(sealed.Headers) != fmt.Sprint(own) || fmt.Sprint(record.Headers) != fmt.Sprint(own) {
 			t.Fatalf("sealed %+v due %v, opened %+v due %v with %v", origin, due, back, read, sealed.Headers)
 		}
 	})
-	foreign := &kgo.Record{Topic: "t", Offset: 3, Headers: []kgo.RecordHeader{{Key: HeaderRetryAttempts, Value: []byte("2")}}}
+	foreign := &kgo.Record{Topic: "t", Offset: 3,
+		Headers: []kgo.RecordHeader{{Key: HeaderRetryAttempts, Value: []byte("2")}}}
 	origin := originOf(foreign)
-	if due := (HeaderCopier{}).Open(foreign, &origin); !due.IsZero() || origin != originOf(foreign) || len(foreign.Headers) != 1 {
+	if due := (HeaderCopier{}).Open(foreign, &origin); !due.IsZero() || origin != originOf(foreign) ||
+		len(foreign.Headers) != 1 {
 		t.Errorf("a record that is no copy was taken for one: %+v, due %v", origin, due)
 	}
 }

@@ -88,10 +88,12 @@ func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 	stream := &pipestream.PipeStream{}
 	if err := proto.Unmarshal(record.Value, stream); err != nil {
 		// The module was not called with what is no stream, so this is none that was processed: it goes on as it is.
-		return &kgo.Record{Topic: r.Node.Sink, Key: record.Key, Value: record.Value, Headers: record.Headers, Partition: record.Partition}
+		return &kgo.Record{Topic: r.Node.Sink, Key: record.Key, Value: record.Value, Headers: record.Headers,
+			Partition: record.Partition}
 	}
 	entry := &pipestream.HistoryEntry{
-		NodeId: r.Node.Name, HopNumber: stream.GetHopNumber(), Success: step.Err == nil, ProcessedAt: timestamppb.New(step.At), Attempts: int32(step.Attempts),
+		NodeId: r.Node.Name, HopNumber: stream.GetHopNumber(), Success: step.Err == nil,
+		ProcessedAt: timestamppb.New(step.At), Attempts: int32(step.Attempts),
 	}
 	if step.Err != nil {
 		entry.ErrorMessage = step.Err.Error()
@@ -108,7 +110,8 @@ func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 		entry.ErrorMessage = fmt.Sprintf("%q", entry.GetErrorMessage())
 		value, _ = proto.MarshalOptions{Deterministic: true}.Marshal(stream)
 	}
-	return &kgo.Record{Topic: next.Topic, Key: record.Key, Value: value, Headers: record.Headers, Partition: record.Partition}
+	return &kgo.Record{Topic: next.Topic, Key: record.Key, Value: value, Headers: record.Headers,
+		Partition: record.Partition}
 }
 
 // next is the edge that a document takes: FNV-1a (64 bits) of its id, "/" and the node's name, modulo the sum of the
@@ -187,7 +190,8 @@ func (n *Node) validate() error {
 	}
 	for _, edge := range n.Edges {
 		if edge.To == "" || edge.Topic == "" || edge.Weight < 1 {
-			errs = append(errs, fmt.Errorf("the edge to %q of node %q needs a node, a topic and a weight of 1 or more", edge.To, n.Name))
+			errs = append(errs, fmt.Errorf("the edge to %q of node %q needs a node, a topic and a weight of 1 or more", edge.To,
+				n.Name))
 		}
 	}
 	return errors.Join(errs...)
@@ -199,7 +203,8 @@ func (c Config) checkNode() error {
 	if c.Node == nil {
 		return nil
 	}
-	if settings.Retry != RetryInPlace || settings.GroupProtocol == ProtocolShare || settings.Transactions || !settings.DLQEnabled {
+	if settings.Retry != RetryInPlace || settings.GroupProtocol == ProtocolShare || settings.Transactions ||
+		!settings.DLQEnabled {
 		return errors.New("a node of a graph retries in place, commits offsets without transactions, and dead-letters")
 	}
 	return c.Node.validate()

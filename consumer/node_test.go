@@ -31,14 +31,16 @@ const (
 
 func testNode() Node {
 	return Node{
-		Name: "parse", Edges: []NodeEdge{{To: "chunk", Topic: nextTopic, Weight: 1}}, Sink: "orders.sink", Quarantine: quarantineTopic, MaxReprocess: 2,
+		Name: "parse", Edges: []NodeEdge{{To: "chunk", Topic: nextTopic, Weight: 1}}, Sink: "orders.sink",
+		Quarantine: quarantineTopic, MaxReprocess: 2,
 	}
 }
 
 func streamValue(t testing.TB, id string, reprocessed int32) []byte {
 	t.Helper()
 	value, err := proto.Marshal(&pipestream.PipeStream{
-		StreamId: id, Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte("text of " + id)}}, CurrentNodeId: "parse", ReprocessCount: reprocessed,
+		StreamId: id, Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte("text of " + id)}},
+		CurrentNodeId: "parse", ReprocessCount: reprocessed,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +60,8 @@ func streamOf(t testing.TB, value []byte) *pipestream.PipeStream {
 func TestAProcessedStreamGoesOnWithItsHistory(t *testing.T) {
 	t.Parallel()
 	router := GraphRouter{Node: testNode()}
-	record := &kgo.Record{Key: []byte("k"), Value: streamValue(t, "a", 1), Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}, Partition: 3}
+	record := &kgo.Record{Key: []byte("k"), Value: streamValue(t, "a", 1),
+		Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}, Partition: 3}
 	before := string(record.Value)
 	for _, c := range []struct {
 		name string
@@ -70,14 +73,17 @@ func TestAProcessedStreamGoesOnWithItsHistory(t *testing.T) {
 	} {
 		next := router.Forward(record, c.step)
 		stream := streamOf(t, next.Value)
-		if next.Topic != nextTopic || next.Partition != 3 || string(next.Key) != "k" || len(next.Headers) != 1 || string(record.Value) != before {
+		if next.Topic != nextTopic || next.Partition != 3 || string(next.Key) != "k" ||
+			len(next.Headers) != 1 || string(record.Value) != before {
 			t.Errorf("%s goes on as %+v", c.name, next)
 		}
-		if len(stream.GetHistory()) != 1 || stream.GetHopNumber() != 1 || stream.GetCurrentNodeId() != "chunk" || stream.GetReprocessCount() != 1 {
+		if len(stream.GetHistory()) != 1 || stream.GetHopNumber() != 1 ||
+			stream.GetCurrentNodeId() != "chunk" || stream.GetReprocessCount() != 1 {
 			t.Fatalf("%s: %v", c.name, stream)
 		}
 		entry := stream.GetHistory()[0]
-		if entry.GetNodeId() != "parse" || entry.GetSuccess() != (c.step.Err == nil) || (entry.GetErrorMessage() == "") != (c.step.Err == nil) ||
+		if entry.GetNodeId() != "parse" || entry.GetSuccess() != (c.step.Err == nil) ||
+			(entry.GetErrorMessage() == "") != (c.step.Err == nil) ||
 			int(entry.GetAttempts()) != c.step.Attempts || entry.GetProcessedAt().AsTime().Unix() != 9 {
 			t.Errorf("%s is noted as %v", c.name, entry)
 		}
@@ -127,7 +133,8 @@ func (b *bench) topicContent(topic string) []*kgo.Record {
 		b.Fatal(err)
 	}
 	end, _ := ends.Lookup(topic, 0)
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -167,7 +174,8 @@ func (b *bench) produceStreams(values ...[]byte) {
 func TestANodePassesOnAndDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := newNodeBench(t)
-	b.produceStreams(streamValue(t, "good", 0), streamValue(t, "refused", 0), streamValue(t, "down", 0), streamValue(t, "down again", 2), []byte("\xff"))
+	b.produceStreams(streamValue(t, "good", 0), streamValue(t, "refused", 0), streamValue(t, "down", 0),
+		streamValue(t, "down again", 2), []byte("\xff"))
 	calls := &calls{}
 	config := b.nodeConfig(func(_ context.Context, record *kgo.Record) error {
 		calls.add(record)
@@ -196,10 +204,12 @@ func TestANodePassesOnAndDeadLetters(t *testing.T) {
 		t.Fatalf("%d dead letters and %d in quarantine", len(letters), len(quarantined))
 	}
 	failure, missing := deadletter.Pipestream{}.Open(quarantined[0])
-	if len(missing) > 0 || failure.Instance != "parse" || failure.Class != "UNAVAILABLE" || failure.Attempts != 3 || failure.Topic != inputTopic || failure.Offset != 3 {
+	if len(missing) > 0 || failure.Instance != "parse" || failure.Class != "UNAVAILABLE" ||
+		failure.Attempts != 3 || failure.Topic != inputTopic || failure.Offset != 3 {
 		t.Errorf("the quarantined one says %+v, missing %v", failure, missing)
 	}
-	if good, down := calls.of(string(streamValue(t, "good", 0))), calls.of(string(streamValue(t, "down", 0))); good != 1 || down != 3 {
+	if good, down := calls.of(string(streamValue(t, "good", 0))),
+		calls.of(string(streamValue(t, "down", 0))); good != 1 || down != 3 {
 		t.Errorf("attempts: %d of the good one, %d of the one that is down", good, down)
 	}
 }
@@ -209,7 +219,8 @@ func TestANodeCommitsNothingThatTheNextTopicHasNot(t *testing.T) {
 	t.Parallel()
 	b := newNodeBench(t)
 	b.produceStreams(streamValue(t, "a", 0), streamValue(t, "b", 0))
-	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: nextTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: nextTopic, Err: kerr.NotEnoughReplicas,
+		Count: -1})
 	calls := &calls{}
 	config := b.nodeConfig(func(_ context.Context, record *kgo.Record) error { calls.add(record); return nil })
 	run := b.start(config, PartsFor(config))
@@ -223,7 +234,8 @@ func TestANodeCommitsNothingThatTheNextTopicHasNot(t *testing.T) {
 	fault.Remove()
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 2 })
 	if records := b.topicContent(nextTopic); len(records) != 2 || calls.total() != 2 {
-		t.Errorf("%d passed on after %d attempts: a refused write is written again, the module is not called again", len(records), calls.total())
+		t.Errorf("%d passed on after %d attempts: a refused write is written again, the module is not called again",
+			len(records), calls.total())
 	}
 }
 
@@ -234,12 +246,14 @@ type scriptedModule struct {
 	calls  atomic.Int64
 }
 
-func (s *scriptedModule) ProcessData(_ context.Context, request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
+func (s *scriptedModule) ProcessData(_ context.Context,
+	request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
 	s.calls.Add(1)
 	return s.answer(request)
 }
 
-func startModule(t *testing.T, answer func(*pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error)) (*scriptedModule, Handler) {
+func startModule(t *testing.T,
+	answer func(*pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error)) (*scriptedModule, Handler) {
 	t.Helper()
 	listener := mustListen(t)
 	module, server := &scriptedModule{answer: answer}, grpc.NewServer()
@@ -267,15 +281,18 @@ func TestGRPCCodesHaveTheirClasses(t *testing.T) {
 		class Class
 		name  string
 	}{
-		codes.Unavailable: {Retryable, "UNAVAILABLE"}, codes.DeadlineExceeded: {Retryable, "TIMEOUT"}, codes.ResourceExhausted: {Retryable, "RESOURCE_EXHAUSTED"},
-		codes.Aborted: {Retryable, "ABORTED"}, codes.InvalidArgument: {Permanent, "INVALID_ARGUMENT"}, codes.Unimplemented: {Permanent, "UNIMPLEMENTED"},
-		codes.Internal: {Permanent, "INTERNAL"}, codes.NotFound: {Permanent, "NOT_FOUND"},
+		codes.Unavailable: {Retryable, "UNAVAILABLE"}, codes.DeadlineExceeded: {Retryable, "TIMEOUT"},
+		codes.ResourceExhausted: {Retryable, "RESOURCE_EXHAUSTED"},
+		codes.Aborted:           {Retryable, "ABORTED"}, codes.InvalidArgument: {Permanent, "INVALID_ARGUMENT"},
+		codes.Unimplemented: {Permanent, "UNIMPLEMENTED"},
+		codes.Internal:      {Permanent, "INTERNAL"}, codes.NotFound: {Permanent, "NOT_FOUND"},
 	} {
 		code.Store(uint32(answered))
 		before := module.calls.Load()
 		err := handler(t.Context(), &kgo.Record{Value: streamValue(t, "a", 0)})
 		var classed *Error
-		if !errors.As(err, &classed) || classed.Class != want.class || classed.Name != want.name || module.calls.Load() != before+1 {
+		if !errors.As(err, &classed) || classed.Class != want.class || classed.Name != want.name ||
+			module.calls.Load() != before+1 {
 			t.Errorf("%s: %#v after %d calls, want %+v after one", answered, err, module.calls.Load()-before, want)
 		}
 	}
@@ -297,10 +314,12 @@ func TestAModuleSeesTheStreamAndItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := seen.GetMetadata()
-	if at.GetStreamId() != "a" || at.GetNodeId() != "parse" || at.GetTopic() != inputTopic || at.GetPartition() != 2 || at.GetOffset() != 7 || string(seen.GetDocument().GetInline()) != "text of a" {
+	if at.GetStreamId() != "a" || at.GetNodeId() != "parse" || at.GetTopic() != inputTopic ||
+		at.GetPartition() != 2 || at.GetOffset() != 7 || string(seen.GetDocument().GetInline()) != "text of a" {
 		t.Errorf("the module was asked %v", seen)
 	}
-	if next := streamOf(t, GraphRouter{Node: testNode()}.Forward(record, Step{}).Value); !proto.Equal(next.GetDocument(), output) {
+	if next := streamOf(t, GraphRouter{Node: testNode()}.Forward(record, Step{}).Value); !proto.Equal(next.GetDocument(),
+		output) {
 		t.Errorf("the module's document does not go on: %v", next)
 	}
 }
@@ -332,8 +351,9 @@ func TestAModuleThatIsNotThereTakesTheWholeAttempt(t *testing.T) {
 func TestANodeFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	environment := map[string]string{
-		"DLQBENCH_BOOTSTRAP_SERVERS": "127.0.0.1:9092", "DLQBENCH_INPUT_TOPIC": "in", "DLQBENCH_GROUP_ID": "g", "DLQBENCH_ORACLE_URL": "grpc://127.0.0.1:1",
-		"DLQBENCH_NODE": `{"name": "parse", "sink": "s", "quarantine": "q", "max_reprocess": 3, "edges": [{"to": "chunk", "topic": "c", "weight": 2}]}`,
+		"DLQBENCH_BOOTSTRAP_SERVERS": "127.0.0.1:9092", "DLQBENCH_INPUT_TOPIC": "in", "DLQBENCH_GROUP_ID": "g",
+		"DLQBENCH_ORACLE_URL": "grpc://127.0.0.1:1",
+		"DLQBENCH_NODE":       `{"name": "parse", "sink": "s", "quarantine": "q", "max_reprocess": 3, "edges": [{"to": "chunk", "topic": "c", "weight": 2}]}`,
 	}
 	lookup := func(name string) (string, bool) { value, set := environment[name]; return value, set }
 	config, err := FromEnvironment(lookup)
@@ -344,11 +364,13 @@ func TestANodeFromTheEnvironment(t *testing.T) {
 		t.Error("a node passes nothing on")
 	}
 	config.Settings.Retry = RetryTopics
-	if _, err := New(config, PartsFor(config)); err == nil || !strings.Contains(err.Error(), "a node of a graph retries in place") {
+	if _, err := New(config, PartsFor(config)); err == nil || !strings.Contains(err.Error(), "a node of a graph retries "+
+		"in place") {
 		t.Errorf("a node with retry topics: %v", err)
 	}
 	environment["DLQBENCH_NODE"] = `{"name": "parse", "edges": [{"to": "chunk"}]}`
-	if _, err := FromEnvironment(lookup); err == nil || !strings.Contains(err.Error(), "sink") || !strings.Contains(err.Error(), "chunk") {
+	if _, err := FromEnvironment(lookup); err == nil || !strings.Contains(err.Error(), "sink") ||
+		!strings.Contains(err.Error(), "chunk") {
 		t.Errorf("a node without topics: %v", err)
 	}
 }

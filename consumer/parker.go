@@ -69,9 +69,12 @@ func newProducer(config Config) (*kgo.Client, error) {
 func production(config Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // whoever reads dead letters may lack a codec
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(refusals), kgo.ProduceRequestTimeout(requestLimit),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(refusals),
+		kgo.ProduceRequestTimeout(requestLimit),
 		kgo.MaxBufferedRecords(max(10_000, config.Settings.MaxInFlight)), kgo.ProducerBatchMaxBytes(maxLetter),
-		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return sourcePartition })),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+			return sourcePartition
+		})),
 	}
 }
 
@@ -114,7 +117,8 @@ const (
 // LogTrouble reports trouble in the log: errors while it lasts, one line when it is over.
 func LogTrouble(log zerolog.Logger, trouble Trouble) {
 	event := log.Error()
-	message := "publishing a failed record failed, too; it is published again after a backoff, and the partition is not committed past it"
+	message := "publishing a failed record failed, too; it is published again after a backoff, and the partition is not " +
+		"committed past it"
 	switch trouble.State {
 	case Halted:
 		message = "commits are halted: a failed record can't be published; it is tried again and again, nothing is lost"
@@ -123,7 +127,8 @@ func LogTrouble(log zerolog.Logger, trouble Trouble) {
 		message = "failed records are published again; commits go on"
 	case Refused:
 	}
-	event.Str("state", string(trouble.State)).Str("to", trouble.To).Str("topic", trouble.Topic).Int32("partition", trouble.Partition).
+	event.Str("state", string(trouble.State)).Str("to", trouble.To).Str("topic", trouble.Topic).Int32("partition",
+		trouble.Partition).
 		Int64("offset", trouble.Offset).Int("tries", trouble.Tries).Int("letters", trouble.Letters).
 		Time("since", trouble.Since).Str("reason", trouble.Reason).Msg(message)
 }

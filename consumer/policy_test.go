@@ -22,8 +22,10 @@ func TestBackoffWaits(t *testing.T) {
 		random  func(time.Duration) time.Duration
 		want    []time.Duration
 	}{
-		{Backoff{Initial: 100 * ms, Cap: 1000 * ms, Exponential: true}, none, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1000 * ms, 1000 * ms}},
-		{Backoff{Initial: 100 * ms, Cap: 400 * ms, Exponential: true, Jitter: 20 * ms}, most, []time.Duration{120 * ms, 220 * ms, 420 * ms, 420 * ms}},
+		{Backoff{Initial: 100 * ms, Cap: 1000 * ms, Exponential: true}, none, []time.Duration{100 * ms, 200 * ms, 400 * ms,
+			800 * ms, 1000 * ms, 1000 * ms}},
+		{Backoff{Initial: 100 * ms, Cap: 400 * ms, Exponential: true, Jitter: 20 * ms}, most,
+			[]time.Duration{120 * ms, 220 * ms, 420 * ms, 420 * ms}},
 		{Backoff{Initial: 100 * ms, Cap: 1000 * ms}, none, []time.Duration{100 * ms, 100 * ms, 100 * ms}},
 		{Backoff{Initial: 100 * ms, Cap: 30 * ms, Exponential: true}, none, []time.Duration{30 * ms, 30 * ms}},
 		{Backoff{Initial: 100 * ms, Exponential: true}, none, []time.Duration{100 * ms, 200 * ms, 400 * ms}},
@@ -66,7 +68,8 @@ func TestUniformStaysInItsRange(t *testing.T) {
 }
 
 func TestBoundedDecides(t *testing.T) {
-	policy := Bounded{MaxAttempts: 3, Backoff: Backoff{Initial: 100 * ms, Cap: time.Second, Exponential: true}, Random: none}
+	policy := Bounded{MaxAttempts: 3, Backoff: Backoff{Initial: 100 * ms, Cap: time.Second, Exponential: true},
+		Random: none}
 	plain := errors.New("down")
 	limited := &Error{Class: Retryable, RetryAfter: 5 * time.Second, Err: plain}
 	for _, c := range []struct {

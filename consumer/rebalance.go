@@ -74,7 +74,8 @@ func (l *loop) rebalance(event rebalance) {
 	switch event.change {
 	case assigned:
 		for _, at := range event.partitions {
-			l.partitions[at] = &partition{at: at, tracker: l.parts.NewTracker(), committed: -1, fetched: -1, draining: l.stopping}
+			l.partitions[at] = &partition{at: at, tracker: l.parts.NewTracker(), committed: -1, fetched: -1,
+				draining: l.stopping}
 		}
 		close(event.done)
 	case revoked:
@@ -93,7 +94,8 @@ func (l *loop) rebalance(event rebalance) {
 		}
 		close(event.done)
 	}
-	l.config.Logger.Debug().Interface("partitions", event.partitions).Str("change", [...]string{"assigned", "revoked", "lost"}[event.change]).Msg("the assignment changed")
+	l.config.Logger.Debug().Interface("partitions", event.partitions).Str("change",
+		[...]string{"assigned", "revoked", "lost"}[event.change]).Msg("the assignment changed")
 	l.report()
 }
 
@@ -293,7 +295,8 @@ func (l *loop) onCommitted(request *commitRequest) {
 		}
 		l.failing = err.Error()
 		if !each.home.gone {
-			l.config.Logger.Warn().Err(err).Str("topic", at.Topic).Int32("partition", at.Partition).Int64("offset", each.mark.Offset).
+			l.config.Logger.Warn().Err(err).Str("topic", at.Topic).Int32("partition", at.Partition).Int64("offset",
+				each.mark.Offset).
 				Msg("committing failed; it is committed again at the next interval")
 		}
 	}

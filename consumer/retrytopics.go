@@ -31,7 +31,8 @@ type Origin struct {
 }
 
 func originOf(record *kgo.Record) Origin {
-	return Origin{TopicPartition: TopicPartition{record.Topic, record.Partition}, Offset: record.Offset, Epoch: record.LeaderEpoch}
+	return Origin{TopicPartition: TopicPartition{record.Topic, record.Partition}, Offset: record.Offset,
+		Epoch: record.LeaderEpoch}
 }
 
 // Copier makes and reads retry copies.
@@ -76,7 +77,8 @@ func (HeaderCopier) Seal(record *kgo.Record, origin Origin, due time.Time) *kgo.
 
 // Open implements Copier.
 func (HeaderCopier) Open(record *kgo.Record, origin *Origin) time.Time {
-	names := [...]string{HeaderRetryAttempts, HeaderRetryDue, HeaderRetryTopic, HeaderRetryPartition, HeaderRetryOffset, HeaderRetryEpoch}
+	names := [...]string{HeaderRetryAttempts, HeaderRetryDue, HeaderRetryTopic, HeaderRetryPartition, HeaderRetryOffset,
+		HeaderRetryEpoch}
 	own := len(record.Headers) - len(names)
 	if own < 0 {
 		return time.Time{}

@@ -28,7 +28,9 @@ func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 			return model[slices.IndexFunc(model, func(m *modelTask) bool { return m.task == t })]
 		}
 		heads := func(m *modelTask) bool {
-			return !m.ordered || slices.IndexFunc(model, func(o *modelTask) bool { return o.ordered && o.home == m.home && o.lane == m.lane }) == slices.Index(model, m)
+			return !m.ordered || slices.IndexFunc(model, func(o *modelTask) bool {
+				return o.ordered && o.home == m.home && o.lane == m.lane
+			}) == slices.Index(model, m)
 		}
 		inState := func(state string) []*modelTask {
 			return slices.Collect(func(yield func(*modelTask) bool) {
@@ -41,7 +43,8 @@ func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				m := &modelTask{task: &task{home: rapid.SampledFrom(homes).Draw(t, "home")}, lane: rapid.Uint64Range(0, 3).Draw(t, "lane"), ordered: rapid.Bool().Draw(t, "ordered"), state: "fresh"}
+				m := &modelTask{task: &task{home: rapid.SampledFrom(homes).Draw(t, "home")},
+					lane: rapid.Uint64Range(0, 3).Draw(t, "lane"), ordered: rapid.Bool().Draw(t, "ordered"), state: "fresh"}
 				model = append(model, m)
 				s.add(m.task, m.lane, m.ordered)
 			},

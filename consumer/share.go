@@ -51,7 +51,8 @@ func (c *Consumer) runShare(ctx context.Context) error {
 	flushing, cancel := b.until(commitShare, commitLimit)
 	defer cancel()
 	if err := b.client.FlushAcks(flushing); err != nil {
-		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg("not every record could be acknowledged at the stop; what was not is delivered again")
+		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg(
+			"not every record could be acknowledged at the stop; what was not is delivered again")
 	}
 	return b.depart()
 }

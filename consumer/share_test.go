@@ -21,7 +21,8 @@ import (
 // newShareBench is a bench whose share group begins at the start of its topics, and whose members hear of each other
 // soon.
 func newShareBench(t *testing.T, partitions int32) *bench {
-	b := newBenchWith(t, partitions, []string{inputTopic, dlqTopic}, kfake.BrokerConfigs(map[string]string{"group.share.heartbeat.interval.ms": "50"}))
+	b := newBenchWith(t, partitions, []string{inputTopic, dlqTopic},
+		kfake.BrokerConfigs(map[string]string{"group.share.heartbeat.interval.ms": "50"}))
 	b.cluster.SetGroupConfigs(groupID, map[string]string{"share.auto.offset.reset": "earliest"})
 	return b
 }
@@ -175,7 +176,8 @@ func tryShare(t *testing.T, retry string, instances int) {
 		if failure.Offset%6 == 4 {
 			want = []int32{1, 2} // delivered again after the stop
 		}
-		if len(missing) > 0 || !slices.Contains(want[:instances], failure.Attempts) || failure.Topic != inputTopic || string(valueOf(failure.Partition, failure.Offset)) != string(letter.Value) {
+		if len(missing) > 0 || !slices.Contains(want[:instances], failure.Attempts) ||
+			failure.Topic != inputTopic || string(valueOf(failure.Partition, failure.Offset)) != string(letter.Value) {
 			t.Errorf("the letter of %s says %+v, missing %v", letter.Value, failure, missing)
 		}
 	}
@@ -223,8 +225,10 @@ func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 	if err := run.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if accepted, released := acks.count(kgo.AckAccept), acks.count(kgo.AckRelease); accepted != maxConcurrency || released != 300-maxConcurrency {
-		t.Errorf("%d records were accepted and %d released, want %d and %d", accepted, released, maxConcurrency, 300-maxConcurrency)
+	if accepted, released := acks.count(kgo.AckAccept),
+		acks.count(kgo.AckRelease); accepted != maxConcurrency || released != 300-maxConcurrency {
+		t.Errorf("%d records were accepted and %d released, want %d and %d", accepted, released, maxConcurrency,
+			300-maxConcurrency)
 	}
 	if info := b.cluster.GroupInfo(groupID); info != nil && len(info.Members) != 0 {
 		t.Errorf("the group still has %d members after the stop", len(info.Members))
@@ -287,7 +291,8 @@ func TestNothingIsAcknowledgedBeforeItsDeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newShareBench(t, 1)
 	b.produce(0, 20, 20)
-	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicas,
+		Count: -1})
 	var written sync.Map
 	acks := b.watch(func(offset int64, status kgo.AckStatus) {
 		if _, found := written.Load(offset); offset == 5 && !found {
@@ -303,15 +308,19 @@ func TestNothingIsAcknowledgedBeforeItsDeadLetter(t *testing.T) {
 	refusedThen := fault.Hits()
 	b.eventually("the publication is tried again and again", func() bool { return fault.Hits() > refusedThen+5 })
 	b.eventually("the others are accepted", func() bool { return acks.count(kgo.AckAccept) == 19 })
-	if trouble := run.Health().Trouble[0]; trouble.Offset != 5 || trouble.To != dlqTopic || !strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
+	if trouble := run.Health().Trouble[0]; trouble.Offset != 5 || trouble.To != dlqTopic ||
+		!strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
 		t.Errorf("health says %+v", trouble)
 	}
 	fault.Remove()
 	b.eventually("everything is finished", func() bool { return b.shareLag(1) == 0 })
 	if letters := b.letters(); len(letters) != 1 || acks.count(kgo.AckReject) != 1 || acks.count(kgo.AckRelease) != 0 {
-		t.Errorf("%d dead letters, %d rejected, %d released, want 1, 1, 0", len(letters), acks.count(kgo.AckReject), acks.count(kgo.AckRelease))
+		t.Errorf("%d dead letters, %d rejected, %d released, want 1, 1, 0", len(letters), acks.count(kgo.AckReject),
+			acks.count(kgo.AckRelease))
 	}
-	b.eventually("the trouble is over", func() bool { return len(run.Health().Trouble) == 0 && run.Health().Assigned != nil })
+	b.eventually("the trouble is over", func() bool {
+		return len(run.Health().Trouble) == 0 && run.Health().Assigned != nil
+	})
 }
 
 func TestWithoutADLQWhatFailsIsRejected(t *testing.T) {
@@ -335,7 +344,8 @@ func TestWithoutADLQWhatFailsIsRejected(t *testing.T) {
 func TestARecordLateForItsAcknowledgement(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(t, 1, []string{inputTopic, dlqTopic}, kfake.BrokerConfigs(map[string]string{
-		"group.share.heartbeat.interval.ms": "50", "group.share.record.lock.duration.ms": "1000", "share.record.lock.sweep.interval.ms": "50",
+		"group.share.heartbeat.interval.ms": "50", "group.share.record.lock.duration.ms": "1000",
+		"share.record.lock.sweep.interval.ms": "50",
 	}))
 	b.cluster.SetGroupConfigs(groupID, map[string]string{"share.auto.offset.reset": "earliest"})
 	b.produce(0, 10, 10)

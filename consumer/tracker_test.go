@@ -89,7 +89,8 @@ func TestTheTrackerDoesNotGoBackAfterATruncation(t *testing.T) {
 	again := tracker.Add(4, 2)
 	tracker.Finish(again)
 	tracker.Finish(again) // a second time changes nothing
-	if prefix := tracker.Prefix(9); prefix.Next != 11 || prefix.Epoch != 1 || prefix.Open != 0 || !prefix.OK || len(prefix.Beyond) != 0 {
+	if prefix := tracker.Prefix(9); prefix.Next != 11 || prefix.Epoch != 1 || prefix.Open != 0 ||
+		!prefix.OK || len(prefix.Beyond) != 0 {
 		t.Errorf("prefix %+v, want 11 (epoch 1, 0 open)", prefix)
 	}
 }

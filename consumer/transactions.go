@@ -97,12 +97,13 @@ func (x *transactor) connect() error {
 	x.mu.Unlock()
 	x.disconnect()
 	x.connected, x.disconnect = context.WithCancel(context.Background())
-	session, err := kgo.NewGroupTransactSession(slices.Concat(x.connection(), x.membership(), production(x.config), []kgo.Opt{
-		kgo.ConsumeTopics(x.config.Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.TransactionalID(x.config.InstanceID), kgo.TransactionTimeout(x.config.Settings.TransactionTimeout.D()),
-		kgo.OnPartitionsAssigned(x.onAssigned), kgo.OnPartitionsRevoked(x.onTaken), kgo.OnPartitionsLost(x.onTaken),
-		kgo.OnPartitionsCallbackBlocked(onBlocked),
-	}, x.config.Options)...)
+	session, err := kgo.NewGroupTransactSession(slices.Concat(x.connection(), x.membership(), production(x.config),
+		[]kgo.Opt{
+			kgo.ConsumeTopics(x.config.Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+			kgo.TransactionalID(x.config.InstanceID), kgo.TransactionTimeout(x.config.Settings.TransactionTimeout.D()),
+			kgo.OnPartitionsAssigned(x.onAssigned), kgo.OnPartitionsRevoked(x.onTaken), kgo.OnPartitionsLost(x.onTaken),
+			kgo.OnPartitionsCallbackBlocked(onBlocked),
+		}, x.config.Options)...)
 	if err != nil {
 		return fmt.Errorf("opening the Kafka client for %s: %w", x.config.Topic, err)
 	}
@@ -342,7 +343,8 @@ func (x *transactor) commitBatch(ctx context.Context, written bool) error {
 	case committed:
 		x.fails = 0
 	case written:
-		x.config.Logger.Info().Str("transactional_id", x.config.InstanceID).Msg("a transaction was aborted; its records come again")
+		x.config.Logger.Info().Str("transactional_id", x.config.InstanceID).Msg(
+			"a transaction was aborted; its records come again")
 		x.client.AllowRebalance()
 		x.rest(ctx)
 	}

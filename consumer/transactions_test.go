@@ -61,7 +61,8 @@ func (b *bench) expectExactlyOnce(seen *calls, records int64) {
 			attempts, letters = 3, 1
 		}
 		if dead[value] != letters || seen.of(value) != attempts {
-			b.Errorf("%s: %d attempts and %d dead letters, want %d and %d", value, seen.of(value), dead[value], attempts, letters)
+			b.Errorf("%s: %d attempts and %d dead letters, want %d and %d", value, seen.of(value), dead[value], attempts,
+				letters)
 		}
 	}
 }
@@ -75,7 +76,8 @@ func TestARefusedDeadLetterAbortsTheTransactionAndNotTheWork(t *testing.T) {
 	refused := 0
 	fault := b.cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicas, Count: -1,
-		When: func(kmsg.Request) bool { refused++; return refuse.Load() && refused%2 == 0 }, // some letters of a transaction are written
+		// some letters of a transaction are written
+		When: func(kmsg.Request) bool { refused++; return refuse.Load() && refused%2 == 0 },
 	})
 	settings := transactionSettings()
 	settings.MaxRetryBackoffMS = 40
@@ -94,7 +96,8 @@ func TestARefusedDeadLetterAbortsTheTransactionAndNotTheWork(t *testing.T) {
 	if at := b.committed(0); at > 0 {
 		t.Errorf("%d is committed while dead letters are refused", at)
 	}
-	if trouble := run.Health().Trouble[0]; trouble.To != dlqTopic || trouble.Offset%10 != 5 || !strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
+	if trouble := run.Health().Trouble[0]; trouble.To != dlqTopic || trouble.Offset%10 != 5 ||
+		!strings.Contains(trouble.Reason, "NOT_ENOUGH_REPLICAS") {
 		t.Errorf("health says %+v", trouble)
 	}
 	refuse.Store(false)
@@ -102,7 +105,9 @@ func TestARefusedDeadLetterAbortsTheTransactionAndNotTheWork(t *testing.T) {
 	if all := b.read(kgo.ReadUncommitted()); len(all) <= 4 {
 		t.Errorf("%d dead letters were written in all: none was aborted, and nothing is shown", len(all))
 	}
-	b.eventually("the trouble is over", func() bool { return len(run.Health().Trouble) == 0 && run.Health().Assigned != nil })
+	b.eventually("the trouble is over", func() bool {
+		return len(run.Health().Trouble) == 0 && run.Health().Assigned != nil
+	})
 }
 
 // TestOutcomesOutliveATransaction: a transaction whose offsets are refused is aborted. Its records come again, but are
@@ -176,7 +181,8 @@ func TestAFencedProducerIsReplaced(t *testing.T) {
 			if written, all := b.letters(), b.read(kgo.ReadUncommitted()); len(written) != 4 || len(all) < 5 {
 				t.Errorf("%d dead letters count and %d were written, want 4 and some more", len(written), len(all))
 			}
-			if log := b.log.String(); !strings.Contains(log, "INVALID_PRODUCER_EPOCH") && !strings.Contains(log, "PRODUCER_FENCED") {
+			if log := b.log.String(); !strings.Contains(log, "INVALID_PRODUCER_EPOCH") &&
+				!strings.Contains(log, "PRODUCER_FENCED") {
 				t.Error("the producer was not fenced, and nothing is shown")
 			}
 		})
@@ -227,7 +233,8 @@ func TestAStopCommitsWholeTransactionsOnly(t *testing.T) {
 			b.start(b.transactional(settings, everyTenth(&again)), DefaultParts(settings))
 			b.eventually("everything is committed", func() bool { return b.committed(0) == 20 })
 			if letters := b.letters(); int64(again.total()) != 20-c.committed || len(letters) != 2 {
-				t.Errorf("the next consumer processed %d records, want %d; there are %d dead letters, want 2", again.total(), 20-c.committed, len(letters))
+				t.Errorf("the next consumer processed %d records, want %d; there are %d dead letters, want 2", again.total(),
+					20-c.committed, len(letters))
 			}
 		})
 	}

@@ -44,7 +44,8 @@ const (
 // Backoff returns the settings' backoff.
 func (s Settings) Backoff() Backoff {
 	return Backoff{
-		Initial: time.Duration(s.RetryBackoffMS) * time.Millisecond, Cap: time.Duration(s.MaxRetryBackoffMS) * time.Millisecond,
+		Initial:     time.Duration(s.RetryBackoffMS) * time.Millisecond,
+		Cap:         time.Duration(s.MaxRetryBackoffMS) * time.Millisecond,
 		Exponential: s.ExponentialBackoff, Jitter: time.Duration(s.RetryJitterMS) * time.Millisecond,
 	}
 }
@@ -63,10 +64,12 @@ func (s Settings) Validate() error {
 	check(s.RetryJitterMS >= 0, "retry_jitter_ms is %d: it can't be negative", s.RetryJitterMS)
 	check(s.Ordering == OrderingNone || s.Ordering == OrderingPartition || s.Ordering == OrderingKey,
 		"ordering is %q: it is none, partition or key", s.Ordering)
-	check(s.Retry == RetryInPlace || s.Retry == RetryTopics || s.Retry == RetryRedelivery, "retry is %q: it is in-place, topics or redelivery", s.Retry)
+	check(s.Retry == RetryInPlace || s.Retry == RetryTopics || s.Retry == RetryRedelivery,
+		"retry is %q: it is in-place, topics or redelivery", s.Retry)
 	check(s.GroupProtocol == ProtocolClassic || s.GroupProtocol == ProtocolConsumer || s.GroupProtocol == ProtocolShare,
 		"group_protocol is %q: it is classic, consumer or share", s.GroupProtocol)
-	check(s.Assignor == AssignorCooperativeSticky || s.Assignor == AssignorRange, "assignor is %q: it is cooperative-sticky or range", s.Assignor)
+	check(s.Assignor == AssignorCooperativeSticky || s.Assignor == AssignorRange,
+		"assignor is %q: it is cooperative-sticky or range", s.Assignor)
 	check(s.GroupProtocol != ProtocolConsumer || s.Assignor != AssignorRange,
 		"assignor range goes with group_protocol classic: in the consumer protocol the broker assigns")
 	check(s.MaxInFlight >= 1, "max_in_flight is %d: it is 1 or more", s.MaxInFlight)
@@ -86,9 +89,11 @@ func (s Settings) Validate() error {
 // checkExhausted: a process ends because of a record only where it would have to give the record up, and where it can
 // leave the record uncommitted.
 func (s Settings) checkExhausted(check func(bool, string, ...any)) {
-	check(s.OnExhausted == ExhaustedFinish || s.OnExhausted == ExhaustedExit, "on_exhausted is %q: it is finish or exit", s.OnExhausted)
+	check(s.OnExhausted == ExhaustedFinish || s.OnExhausted == ExhaustedExit, "on_exhausted is %q: it is finish or exit",
+		s.OnExhausted)
 	exit := s.OnExhausted == ExhaustedExit
-	check(!exit || !s.DLQEnabled, "on_exhausted exit goes with dlq_enabled false: what fails for good is dead-lettered otherwise")
+	check(!exit || !s.DLQEnabled,
+		"on_exhausted exit goes with dlq_enabled false: what fails for good is dead-lettered otherwise")
 	check(!exit || s.Retry == RetryInPlace && s.GroupProtocol != ProtocolShare && !s.Transactions,
 		"on_exhausted exit goes with retry in-place, in a consumer group and without transactions")
 }
@@ -96,10 +101,13 @@ func (s Settings) checkExhausted(check func(bool, string, ...any)) {
 // checkWriter: brokers write dead letters for share groups only, and in one dialect.
 func (s Settings) checkWriter(check func(bool, string, ...any)) {
 	broker := s.DLQWrittenBy == WrittenByBroker
-	check(broker || s.DLQWrittenBy == WrittenByConsumer || s.DLQWrittenBy == "", "dlq_written_by is %q: it is consumer or broker", s.DLQWrittenBy)
-	check(!broker || s.GroupProtocol == ProtocolShare, "dlq_written_by broker goes with group_protocol share: brokers write dead letters for share groups only (KIP-1191)")
+	check(broker || s.DLQWrittenBy == WrittenByConsumer || s.DLQWrittenBy == "",
+		"dlq_written_by is %q: it is consumer or broker", s.DLQWrittenBy)
+	check(!broker || s.GroupProtocol == ProtocolShare,
+		"dlq_written_by broker goes with group_protocol share: brokers write dead letters for share groups only (KIP-1191)")
 	check(!broker || s.DLQEnabled, "dlq_written_by broker goes with dlq_enabled true")
-	check(!broker || s.Envelope == deadletter.ShareGroupName, "dlq_written_by broker goes with envelope share-group, as brokers write dead letters in no other dialect")
+	check(!broker || s.Envelope == deadletter.ShareGroupName,
+		"dlq_written_by broker goes with envelope share-group, as brokers write dead letters in no other dialect")
 }
 
 // WritesDLQ reports whether the consumer writes dead letters itself.
@@ -108,7 +116,8 @@ func (s Settings) WritesDLQ() bool { return s.DLQEnabled && s.DLQWrittenBy != Wr
 // checkFailure: a process ends because of a dead letter only where it can leave the record uncommitted.
 func (s Settings) checkFailure(check func(bool, string, ...any)) {
 	crash := s.DLQOnFailure == FailureCrash
-	check(crash || s.DLQOnFailure == FailureHalt || s.DLQOnFailure == FailureRetry || s.DLQOnFailure == "", "dlq_on_failure is %q: it is halt, retry or crash", s.DLQOnFailure)
+	check(crash || s.DLQOnFailure == FailureHalt || s.DLQOnFailure == FailureRetry || s.DLQOnFailure == "",
+		"dlq_on_failure is %q: it is halt, retry or crash", s.DLQOnFailure)
 	check(!crash || s.Retry == RetryInPlace && s.GroupProtocol != ProtocolShare && !s.Transactions,
 		"dlq_on_failure crash goes with retry in-place, in a consumer group and without transactions")
 }
@@ -120,14 +129,18 @@ const deliveryLimit = 5
 // checkShare: in a share group nothing is assigned and nothing is committed, and no order is promised.
 func (s Settings) checkShare(check func(ok bool, format string, args ...any)) {
 	if s.GroupProtocol != ProtocolShare {
-		check(s.Retry != RetryRedelivery, "retry redelivery goes with group_protocol share: in other groups a record is not delivered again until it is lost")
+		check(s.Retry != RetryRedelivery,
+			"retry redelivery goes with group_protocol share: in other groups a record is not delivered again until it is lost")
 		return
 	}
-	check(s.Ordering == OrderingNone, "group_protocol share needs ordering none: the broker keeps no order among the records of a share group")
+	check(s.Ordering == OrderingNone,
+		"group_protocol share needs ordering none: the broker keeps no order among the records of a share group")
 	check(s.Retry != RetryTopics, "group_protocol share goes with retry in-place or redelivery, not with topics")
 	check(s.Retry != RetryRedelivery || s.MaxRetries <= deliveryLimit,
-		"max_retries is %d: with retry redelivery it is %d at most, since brokers deliver a record no more often (group.share.delivery.count.limit)", s.MaxRetries, deliveryLimit)
-	check(s.Assignor == AssignorCooperativeSticky, "assignor goes with group_protocol classic: in a share group nothing is assigned")
+		"max_retries is %d: with retry redelivery it is %d at most, since brokers deliver a record no more often "+
+			"(group.share.delivery.count.limit)", s.MaxRetries, deliveryLimit)
+	check(s.Assignor == AssignorCooperativeSticky,
+		"assignor goes with group_protocol classic: in a share group nothing is assigned")
 	check(!s.StaticMembership, "static_membership doesn't go with group_protocol share: it has no static members")
 	check(!s.OffsetMetadata, "offset_metadata doesn't go with group_protocol share: there are no offsets to commit")
 	check(!s.Transactions, "transactions don't go with group_protocol share: acknowledgements can't be part of one")
@@ -141,9 +154,11 @@ func (s Settings) checkTransactions(check func(ok bool, format string, args ...a
 		return
 	}
 	timeout := s.TransactionTimeout.D()
-	check(timeout >= time.Millisecond && timeout <= maxTransactionTimeout, "transaction_timeout is %s: it is from 1ms to 15m, the most that brokers allow", s.TransactionTimeout)
+	check(timeout >= time.Millisecond && timeout <= maxTransactionTimeout,
+		"transaction_timeout is %s: it is from 1ms to 15m, the most that brokers allow", s.TransactionTimeout)
 	check(s.Retry == RetryInPlace, "transactions go with retry in-place")
-	check(!s.OffsetMetadata, "offset_metadata doesn't go with transactions: a batch is committed as a whole, so nothing is finished beyond it")
+	check(!s.OffsetMetadata,
+		"offset_metadata doesn't go with transactions: a batch is committed as a whole, so nothing is finished beyond it")
 }
 
 // Handler processes one record. It returns nil for a success and an error otherwise, classed if it is an *Error; it
@@ -197,13 +212,16 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%s can't be its own dead-letter topic", c.Topic))
 	}
 	if want := c.Settings.MaxRetries - 1; c.Settings.Retry == RetryTopics && len(c.RetryTopics) != want {
-		errs = append(errs, fmt.Errorf("%d retry topics are given: max_retries %d needs %d, one for each repetition", len(c.RetryTopics), c.Settings.MaxRetries, want))
+		errs = append(errs, fmt.Errorf("%d retry topics are given: max_retries %d needs %d, one for each repetition",
+			len(c.RetryTopics), c.Settings.MaxRetries, want))
 	}
 	if c.Settings.StaticMembership && c.InstanceID == "" {
-		errs = append(errs, errors.New("static membership needs an instance id (DLQBENCH_INSTANCE): one of its own for each instance, the same after a restart"))
+		errs = append(errs, errors.New("static membership needs an instance id (DLQBENCH_INSTANCE): one of its own for "+
+			"each instance, the same after a restart"))
 	}
 	if c.Settings.Transactions && c.InstanceID == "" {
-		errs = append(errs, errors.New("transactions need an instance id (DLQBENCH_INSTANCE): one of its own for each instance, the same after a restart"))
+		errs = append(errs, errors.New(
+			"transactions need an instance id (DLQBENCH_INSTANCE): one of its own for each instance, the same after a restart"))
 	}
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler is given"))

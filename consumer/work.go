@@ -25,9 +25,11 @@ func (l *loop) attempt(record *kgo.Record) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			stack := debug.Stack()
-			l.config.Logger.Error().Str("topic", record.Topic).Int32("partition", record.Partition).Int64("offset", record.Offset).
+			l.config.Logger.Error().Str("topic", record.Topic).Int32("partition", record.Partition).Int64("offset",
+				record.Offset).
 				Str("stack", string(stack)).Msgf("the handler panicked: %v", panicked)
-			err = &Error{Class: Permanent, Name: namePanic, Stack: string(stack), Err: fmt.Errorf("the handler panicked: %v", panicked)}
+			err = &Error{Class: Permanent, Name: namePanic, Stack: string(stack),
+				Err: fmt.Errorf("the handler panicked: %v", panicked)}
 		}
 	}()
 	return l.config.Handler(ctx, record)

@@ -13,7 +13,8 @@ func ordinary() (*kgo.Record, Failure) {
 	f := told()
 	f.Stack = ""
 	return &kgo.Record{Key: []byte("key-17"), Value: make([]byte, 256), Headers: []kgo.RecordHeader{
-		header("dlqbench-id", "DLQB0123456789ABCDEFGHJK"), header("trace-1", "span-1-2654435761"), header("trace-2", "span-2-2654435761"),
+		header("dlqbench-id", "DLQB0123456789ABCDEFGHJK"), header("trace-1", "span-1-2654435761"),
+		header("trace-2", "span-2-2654435761"),
 	}}, f
 }
 

@@ -37,7 +37,8 @@ type Connect struct{}
 // Traits implements Dialect.
 func (Connect) Traits() Traits {
 	return Traits{
-		Fields:   []string{connectTopic, connectPartition, connectOffset, connectName, connectTask, connectStage, connectHandler, connectClass},
+		Fields: []string{connectTopic, connectPartition, connectOffset, connectName, connectTask, connectStage,
+			connectHandler, connectClass},
 		Position: true, Headers: true,
 	}
 }
@@ -60,7 +61,8 @@ func (Connect) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e.string(connectClass, failure.Class)
 	e.string(connectReason, failure.Reason)
 	e.known(connectStack, failure.Stack)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.SourceTime}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.SourceTime}
 }
 
 // Open implements Opener.
@@ -103,7 +105,8 @@ func (Connect) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(Con
 // IsFailureHeader implements Opener.
 func (Connect) IsFailureHeader(name string) bool {
 	switch name {
-	case connectTopic, connectPartition, connectOffset, connectName, connectTask, connectStage, connectHandler, connectClass, connectReason, connectStack:
+	case connectTopic, connectPartition, connectOffset, connectName, connectTask, connectStage, connectHandler,
+		connectClass, connectReason, connectStack:
 		return true
 	}
 	return false

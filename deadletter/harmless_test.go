@@ -16,7 +16,8 @@ import (
 // compressed writes values into a partition of the topic, in one batch with the codec.
 func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionCodec, values ...[]byte) {
 	b.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(100<<20), kgo.MaxBufferedBytes(1<<30))
 	if err != nil {
 		b.Fatal(err)
@@ -24,7 +25,8 @@ func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionC
 	defer client.Close()
 	var all []*kgo.Record
 	for _, value := range values {
-		letter := Plain{}.Seal(&kgo.Record{Value: value}, Failure{Reason: "timeout", Attempts: 1, Topic: "orders", Partition: partition})
+		letter := Plain{}.Seal(&kgo.Record{Value: value}, Failure{Reason: "timeout", Attempts: 1, Topic: "orders",
+			Partition: partition})
 		letter.Topic, letter.Partition = topic, partition
 		all = append(all, letter)
 	}
@@ -37,7 +39,8 @@ func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionC
 func TestReplayWritesNoCodec(t *testing.T) {
 	for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.SnappyCompression(), kgo.GzipCompression()} {
 		b := newBench(t)
-		b.compressed("orders.dlq", 0, codec, bytes.Repeat([]byte("compressible "), 1000), bytes.Repeat([]byte("this too "), 1000))
+		b.compressed("orders.dlq", 0, codec, bytes.Repeat([]byte("compressible "), 1000),
+			bytes.Repeat([]byte("this too "), 1000))
 		if result := b.run(b.config()); result.Replayed != letters+2 {
 			t.Fatalf("%+v", result)
 		}
@@ -79,7 +82,8 @@ func TestReplayPassesOverBatchesThatAreTooLarge(t *testing.T) {
 	}
 	b.compressed("orders.dlq", 0, kgo.ZstdCompression(), []byte("behind"))
 	result := b.run(b.config())
-	if result.Replayed != letters+1 || result.Unreadable != 3 || result.Failed != 0 || len(result.Failures) != 3 || !strings.HasPrefix(result.Failures[0], "orders.dlq-0@20 to 20: ") {
+	if result.Replayed != letters+1 || result.Unreadable != 3 || result.Failed != 0 ||
+		len(result.Failures) != 3 || !strings.HasPrefix(result.Failures[0], "orders.dlq-0@20 to 20: ") {
 		t.Errorf("%+v", result)
 	}
 	b.deadLetter(1)

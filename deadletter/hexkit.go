@@ -76,7 +76,8 @@ func (Hexkit) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 		kgo.RecordHeader{Key: hexkitClass, Value: asciiText(failure.Class)},
 		kgo.RecordHeader{Key: hexkitReason, Value: asciiText(failure.Reason)},
 	)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener. A letter without original_event_id is one of an earlier hexkit: its event_id is the event's.

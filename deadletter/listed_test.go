@@ -24,7 +24,8 @@ func TestListedSelectsByOneHeaderOnly(t *testing.T) {
 		{"id", "a1", true}, {"id", "b2", true}, {"id", "c3", true},
 		{"id", "A1", false}, {"id", "", false}, {"id", "b2 ", false}, {"other", "a1", false},
 	} {
-		letter := &kgo.Record{Headers: []kgo.RecordHeader{{Key: "first", Value: []byte("x")}, {Key: test.key, Value: []byte(test.value)}}}
+		letter := &kgo.Record{Headers: []kgo.RecordHeader{{Key: "first", Value: []byte("x")},
+			{Key: test.key, Value: []byte(test.value)}}}
 		if got := selects(letter); got != test.want {
 			t.Errorf("%s=%q: selected is %v, want %v", test.key, test.value, got, test.want)
 		}
@@ -70,7 +71,8 @@ func TestListedFindsTheLettersOfEveryDialect(t *testing.T) {
 			if selection(one.dialect, other)(letter) {
 				t.Errorf("%s, %s: selected by the id of another record", one.name, record.name)
 			}
-			if back := one.dialect.Prepare(letter); record.want && !bytes.Contains(back.Value, []byte(id)) && !slices.ContainsFunc(back.Headers, func(h kgo.RecordHeader) bool { return string(h.Value) == id }) {
+			if back := one.dialect.Prepare(letter); record.want && !bytes.Contains(back.Value, []byte(id)) &&
+				!slices.ContainsFunc(back.Headers, func(h kgo.RecordHeader) bool { return string(h.Value) == id }) {
 				t.Errorf("%s, %s: what a replay writes has the id no more", one.name, record.name)
 			}
 		}
@@ -85,7 +87,8 @@ func TestListedRefusesWhatSelectsNothing(t *testing.T) {
 	if _, err := Listed(iotest.ErrReader(broken), "id", Plain{}); !errors.Is(err, broken) {
 		t.Errorf("a list that can't be read: %v", err)
 	}
-	if _, err := Listed(strings.NewReader(strings.Repeat("x", bufio.MaxScanTokenSize+1)), "id", Plain{}); !errors.Is(err, bufio.ErrTooLong) {
+	if _, err := Listed(strings.NewReader(strings.Repeat("x", bufio.MaxScanTokenSize+1)), "id", Plain{}); !errors.Is(err,
+		bufio.ErrTooLong) {
 		t.Errorf("a line that is no id: %v", err)
 	}
 }

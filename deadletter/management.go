@@ -184,7 +184,8 @@ func (t *isoTime) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("decoding a time: %w", err)
 	}
 	var first error
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700",
+		"2006-01-02T15:04:05.999999999"} {
 		at, err := time.Parse(layout, text)
 		if err == nil {
 			t.Time = at
@@ -199,8 +200,8 @@ func (t *isoTime) UnmarshalJSON(data []byte) error {
 func (Management) Traits() Traits {
 	return Traits{
 		Fields: []string{
-			"id", "eventId", "originalEvent", "originalEvent.metadata.topic", "originalEvent.metadata.partition", "originalEvent.metadata.offset",
-			"error", "retryCount", "status", "createdAt", "updatedAt",
+			"id", "eventId", "originalEvent", "originalEvent.metadata.topic", "originalEvent.metadata.partition",
+			"originalEvent.metadata.offset", "error", "retryCount", "status", "createdAt", "updatedAt",
 		},
 		Position: true, Attempts: true, Headers: true,
 	}
@@ -212,7 +213,8 @@ func (Management) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	entry, again := readEntry(record.Value)
 	if !again {
 		id := newUUID()
-		entry = managementEntry{ID: &id, Event: newManagementEvent(record, &failure), CreatedAt: &at, RetryHistory: []json.RawMessage{}}
+		entry = managementEntry{ID: &id, Event: newManagementEvent(record, &failure), CreatedAt: &at,
+			RetryHistory: []json.RawMessage{}}
 		entry.EventID = &entry.Event.EventID
 	}
 	status, retries := managementPending, max(failure.Attempts, 1)-1
@@ -244,7 +246,8 @@ func (m *managementEntry) encode() []byte {
 func newManagementEvent(record *kgo.Record, failure *Failure) *managementEvent {
 	position := fmt.Sprintf("%s/%d@%d", failure.Topic, failure.Partition, failure.Offset)
 	event := &managementEvent{
-		EventID: failure.EventID, Pattern: failure.EventType, Source: managementSource{Type: "external", ID: position, Name: failure.Topic},
+		EventID: failure.EventID, Pattern: failure.EventType, Source: managementSource{Type: "external", ID: position,
+			Name: failure.Topic},
 		Metadata: managementMetadata{
 			Topic: failure.Topic, Partition: &failure.Partition, Offset: &failure.Offset, TimestampType: failure.SourceTimeType,
 			Headers: make([]managementHeader, 0, len(record.Headers)),
@@ -380,7 +383,8 @@ func (Management) Open(letter *kgo.Record) (Failure, []string) {
 // Prepare implements Opener. The letter of a value that can't be taken out of it goes back as it is.
 func (Management) Prepare(letter *kgo.Record) *kgo.Record {
 	failure, _ := Management{}.Open(letter)
-	record := &kgo.Record{Key: letter.Key, Value: letter.Value, Headers: letter.Headers, Topic: failure.Topic, Partition: failure.Partition}
+	record := &kgo.Record{Key: letter.Key, Value: letter.Value, Headers: letter.Headers, Topic: failure.Topic,
+		Partition: failure.Partition}
 	entry, _ := readEntry(letter.Value)
 	if entry.Event == nil {
 		return record

@@ -38,7 +38,8 @@ func OwnHeadersName(headers map[string]string) (string, error) {
 		case !named:
 			continue
 		case header == "" || strings.ContainsAny(header, ",="):
-			return "", fmt.Errorf("%s: %q is not a header name that can be used here: it is empty, or has a comma or an equals sign", field, header)
+			return "", fmt.Errorf(
+				"%s: %q is not a header name that can be used here: it is empty, or has a comma or an equals sign", field, header)
 		case seen[header] != "":
 			return "", fmt.Errorf("%s and %s are both the header %q: each needs one of its own", seen[header], field, header)
 		}
@@ -47,7 +48,8 @@ func OwnHeadersName(headers map[string]string) (string, error) {
 	}
 	for field := range headers {
 		if !slices.Contains(OwnHeaderFields(), field) {
-			return "", fmt.Errorf("%q is not a field of a dead letter: known are %s", field, strings.Join(OwnHeaderFields(), ", "))
+			return "", fmt.Errorf("%q is not a field of a dead letter: known are %s", field,
+				strings.Join(OwnHeaderFields(), ", "))
 		}
 	}
 	if headers["topic"] == "" {
@@ -102,7 +104,8 @@ func (d OwnHeaders) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 			e.string(name, failure.Time.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener.

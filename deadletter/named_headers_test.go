@@ -10,7 +10,8 @@ import (
 
 // TestOwnHeaders: what a service's own headers hold is read in the forms that client libraries write.
 func TestOwnHeaders(t *testing.T) {
-	name, err := OwnHeadersName(map[string]string{"topic": "x-topic", "partition": "x-part", "offset": "x-off", "attempts": "tries", "time": "at"})
+	name, err := OwnHeadersName(map[string]string{"topic": "x-topic", "partition": "x-part", "offset": "x-off",
+		"attempts": "tries", "time": "at"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,10 +22,12 @@ func TestOwnHeaders(t *testing.T) {
 	header := func(key string, value []byte) kgo.RecordHeader { return kgo.RecordHeader{Key: key, Value: value} }
 	letter := &kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{
 		header("app", nil), header("x-topic", []byte("orders")), header("x-part", binary.BigEndian.AppendUint32(nil, 3)),
-		header("x-off", binary.BigEndian.AppendUint64(nil, 1<<40)), header("tries", []byte("4")), header("at", []byte("1700000000123")),
+		header("x-off", binary.BigEndian.AppendUint64(nil, 1<<40)), header("tries", []byte("4")),
+		header("at", []byte("1700000000123")),
 	}}
 	failure, missing := dialect.Open(letter)
-	if len(missing) != 0 || failure.Topic != "orders" || failure.Partition != 3 || failure.Offset != 1<<40 || failure.Attempts != 4 ||
+	if len(missing) != 0 || failure.Topic != "orders" || failure.Partition != 3 ||
+		failure.Offset != 1<<40 || failure.Attempts != 4 ||
 		!failure.Time.Equal(time.UnixMilli(1700000000123)) {
 		t.Errorf("have %+v, missing %v", failure, missing)
 	}
@@ -37,7 +40,8 @@ func TestOwnHeaders(t *testing.T) {
 		t.Errorf("have offset %d, missing %v", failure.Offset, missing)
 	}
 	again, missing := dialect.Open(dialect.Seal(&kgo.Record{}, failure))
-	if len(missing) != 0 || again.Offset != failure.Offset || again.Topic != failure.Topic || again.Attempts != failure.Attempts {
+	if len(missing) != 0 || again.Offset != failure.Offset || again.Topic != failure.Topic ||
+		again.Attempts != failure.Attempts {
 		t.Errorf("sealed and opened again: %+v, missing %v", again, missing)
 	}
 }

@@ -30,7 +30,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte("k"), []byte("v"), HeaderOffset, []byte("1"), HeaderEpoch, []byte("-1"), uint16(1))
 	f.Add([]byte(nil), []byte(nil), HeaderReason, []byte("\xff\r\n"), "x-original-offset", []byte(nil), uint16(0))
 	f.Add([]byte{}, []byte{0}, HeaderAttempt, []byte("99999999999999999999"), HeaderTopic, []byte(""), uint16(3))
-	f.Add([]byte("k"), []byte("v"), strings.Repeat("x-original-", 100)+HeaderOffset, []byte("1"), HeaderReason, []byte("r"), uint16(5000))
+	f.Add([]byte("k"), []byte("v"), strings.Repeat("x-original-", 100)+HeaderOffset, []byte("1"), HeaderReason,
+		[]byte("r"), uint16(5000))
 	f.Fuzz(func(t *testing.T, key, value []byte, name1 string, value1 []byte, name2 string, value2 []byte, times uint16) {
 		pair := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
 		letter := &kgo.Record{Key: key, Value: value, Headers: slices.Repeat(pair, 1+int(times))}
@@ -45,7 +46,8 @@ func FuzzOpen(f *testing.F) {
 		if len(missing) < 4 {
 			t.Errorf("two headers gave all but %v", missing)
 		}
-		if slices.Contains(missing, HeaderOffset) != (opened.Offset < 0) || slices.Contains(missing, HeaderAttempt) != (opened.Attempts < 1) {
+		if slices.Contains(missing, HeaderOffset) != (opened.Offset < 0) ||
+			slices.Contains(missing, HeaderAttempt) != (opened.Attempts < 1) {
 			t.Errorf("%+v, but missing %v", opened, missing)
 		}
 		taken := 0
@@ -54,7 +56,8 @@ func FuzzOpen(f *testing.F) {
 				taken++
 			}
 		}
-		if !bytes.Equal(restored.Key, key) || !bytes.Equal(restored.Value, value) || len(restored.Headers) != len(letter.Headers)-taken {
+		if !bytes.Equal(restored.Key, key) || !bytes.Equal(restored.Value, value) ||
+			len(restored.Headers) != len(letter.Headers)-taken {
 			t.Errorf("restored %.1000s", dump(restored))
 		}
 		if len(again.Headers) != len(letter.Headers)+6 {
@@ -70,7 +73,9 @@ func FuzzOpen(f *testing.F) {
 }
 
 func equalHeaders(a, b *kgo.Record) bool {
-	return slices.EqualFunc(a.Headers, b.Headers, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) })
+	return slices.EqualFunc(a.Headers, b.Headers, func(a, b kgo.RecordHeader) bool {
+		return a.Key == b.Key && bytes.Equal(a.Value, b.Value)
+	})
 }
 
 // FuzzEveryDialect: whatever a letter holds, opening, preparing and sealing it in any dialect neither panics nor takes
@@ -85,7 +90,9 @@ func FuzzEveryDialect(f *testing.F) {
 			}
 		}
 	}
-	f.Add([]byte(nil), []byte(`{"originalEvent":{"metadata":{"encoding":"json","headers":[{},{},{}]}},"retryHistory":[[],[],[]]}`), connectPartition, []byte("-1"), springOffset, []byte{1}, uint16(900))
+	f.Add([]byte(nil), []byte(
+		`{"originalEvent":{"metadata":{"encoding":"json","headers":[{},{},{}]}},"retryHistory":[[],[],[]]}`),
+		connectPartition, []byte("-1"), springOffset, []byte{1}, uint16(900))
 	f.Fuzz(func(t *testing.T, key, value []byte, name1 string, value1 []byte, name2 string, value2 []byte, times uint16) {
 		pair := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
 		letter := &kgo.Record{Key: key, Value: value, Headers: slices.Repeat(pair, 1+int(times%4096))}

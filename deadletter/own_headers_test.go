@@ -22,7 +22,8 @@ func hostileHeaders(dialect Dialect) *rapid.Generator[[]kgo.RecordHeader] {
 	return rapid.Custom(func(t *rapid.T) []kgo.RecordHeader {
 		var headers []kgo.RecordHeader
 		for range rapid.IntRange(0, 9).Draw(t, "count") {
-			value := rapid.SampledFrom([][]byte{nil, {}, []byte("7"), []byte("north"), {0xff, 0xfe}, {0, 0, 0, 1}}).Draw(t, "value")
+			value := rapid.SampledFrom([][]byte{nil, {}, []byte("7"), []byte("north"), {0xff, 0xfe}, {0, 0, 0, 1}}).Draw(t,
+				"value")
 			headers = append(headers, kgo.RecordHeader{Key: rapid.SampledFrom(names).Draw(t, "name"), Value: value})
 		}
 		return headers
@@ -66,14 +67,17 @@ func sameHeader(a, b kgo.RecordHeader) bool {
 func TestReplayTakesOffWhatTheEnvelopePutOn(t *testing.T) {
 	block := func(offset string) []kgo.RecordHeader {
 		return []kgo.RecordHeader{
-			header(HeaderReason, "r"), header(HeaderAttempt, "1"), header(HeaderTopic, "orders"), header(HeaderPartition, "0"), header(HeaderOffset, offset), header(HeaderEpoch, "0"),
+			header(HeaderReason, "r"), header(HeaderAttempt, "1"), header(HeaderTopic, "orders"), header(HeaderPartition, "0"),
+			header(HeaderOffset, offset), header(HeaderEpoch, "0"),
 		}
 	}
-	own := []kgo.RecordHeader{header("offset", "north"), header("trace", "1"), header("offset", "south"), header("x-original-offset", "o"), header("trace", "2")}
+	own := []kgo.RecordHeader{header("offset", "north"), header("trace", "1"), header("offset", "south"),
+		header("x-original-offset", "o"), header("trace", "2")}
 	for name, c := range map[string]struct{ letter, want []kgo.RecordHeader }{
-		"appended":                   {slices.Concat(own, block("5")), own},
-		"two envelopes, two trips":   {slices.Concat(own, block("5"), block("6")), own},
-		"overwritten":                {slices.Concat([]kgo.RecordHeader{header("trace", "1")}, block("5")), []kgo.RecordHeader{header("trace", "1")}},
+		"appended":                 {slices.Concat(own, block("5")), own},
+		"two envelopes, two trips": {slices.Concat(own, block("5"), block("6")), own},
+		"overwritten": {slices.Concat([]kgo.RecordHeader{header("trace", "1")}, block("5")),
+			[]kgo.RecordHeader{header("trace", "1")}},
 		"an envelope with two holes": {slices.Concat(own, block("5")[2:]), own},
 		"none":                       {[]kgo.RecordHeader{header("trace", "1")}, []kgo.RecordHeader{header("trace", "1")}},
 	} {

@@ -30,7 +30,8 @@ type Pipestream struct{}
 func (Pipestream) Traits() Traits {
 	return Traits{
 		Fields: []string{
-			"stream", "error_type", "error_message", "failed_at", "retry_count", "failed_node_id", "original_topic", "original_partition", "original_offset",
+			"stream", "error_type", "error_message", "failed_at", "retry_count", "failed_node_id", "original_topic",
+			"original_partition", "original_offset",
 		}, Position: true, Attempts: true, Headers: true,
 	}
 }
@@ -38,8 +39,10 @@ func (Pipestream) Traits() Traits {
 // Seal implements Sealer.
 func (Pipestream) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	message := &pipestream.DlqMessage{
-		ErrorType: proto.String(validUTF8(failure.Class)), ErrorMessage: proto.String(validUTF8(failure.Reason)), FailedAt: timestamppb.New(failure.Time),
-		RetryCount: proto.Int32(failure.Attempts), FailedNodeId: proto.String(validUTF8(failure.Instance)), OriginalTopic: proto.String(validUTF8(failure.Topic)),
+		ErrorType: proto.String(validUTF8(failure.Class)), ErrorMessage: proto.String(validUTF8(failure.Reason)),
+		FailedAt:   timestamppb.New(failure.Time),
+		RetryCount: proto.Int32(failure.Attempts), FailedNodeId: proto.String(validUTF8(failure.Instance)),
+		OriginalTopic:     proto.String(validUTF8(failure.Topic)),
 		OriginalPartition: proto.Int32(failure.Partition), OriginalOffset: proto.Int64(failure.Offset),
 	}
 	var value []byte
@@ -48,7 +51,8 @@ func (Pipestream) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	}
 	// What can't be marshalled is text that is no UTF-8, and there is none.
 	value, _ = proto.MarshalOptions{Deterministic: true}.MarshalAppend(value, message)
-	return &kgo.Record{Key: record.Key, Value: value, Headers: record.Headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: value, Headers: record.Headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener.
@@ -61,8 +65,10 @@ func (Pipestream) Open(letter *kgo.Record) (Failure, []string) {
 	}
 	var found fields
 	for field, there := range [...]bool{
-		stream != nil, message.ErrorType != nil, message.ErrorMessage != nil, message.GetFailedAt().IsValid(), message.GetRetryCount() >= 1,
-		message.GetFailedNodeId() != "", message.GetOriginalTopic() != "", message.OriginalPartition != nil && message.GetOriginalPartition() >= 0,
+		stream != nil, message.ErrorType != nil, message.ErrorMessage != nil, message.GetFailedAt().IsValid(),
+		message.GetRetryCount() >= 1,
+		message.GetFailedNodeId() != "", message.GetOriginalTopic() != "", message.OriginalPartition != nil &&
+			message.GetOriginalPartition() >= 0,
 		message.OriginalOffset != nil && message.GetOriginalOffset() >= 0,
 	} {
 		found.note(field, there)
@@ -86,7 +92,8 @@ func (Pipestream) Open(letter *kgo.Record) (Failure, []string) {
 func (Pipestream) Prepare(letter *kgo.Record) *kgo.Record {
 	failure, _ := Pipestream{}.Open(letter)
 	return &kgo.Record{
-		Key: letter.Key, Value: reprocessed(Pipestream{}.Payload(letter)), Headers: letter.Headers, Topic: failure.Topic, Partition: failure.Partition,
+		Key: letter.Key, Value: reprocessed(Pipestream{}.Payload(letter)), Headers: letter.Headers, Topic: failure.Topic,
+		Partition: failure.Partition,
 	}
 }
 

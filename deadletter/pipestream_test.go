@@ -20,9 +20,10 @@ import (
 // aStream is a document that has passed a node, as a record's value.
 func aStream(t interface{ Fatal(...any) }, reprocessed int32) []byte {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pipestream.PipeStream{
-		StreamId: "DLQB-1", Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte(`{"id":1}`)}}, CurrentNodeId: "chunk",
-		HopNumber: 1, ReprocessCount: reprocessed,
-		History: []*pipestream.HistoryEntry{{NodeId: "parse", Success: true, Attempts: 1, ProcessedAt: timestamppb.New(sealedAt)}},
+		StreamId: "DLQB-1", Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte(`{"id":1}`)}},
+		CurrentNodeId: "chunk", HopNumber: 1, ReprocessCount: reprocessed,
+		History: []*pipestream.HistoryEntry{{NodeId: "parse", Success: true, Attempts: 1,
+			ProcessedAt: timestamppb.New(sealedAt)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -32,23 +33,27 @@ func aStream(t interface{ Fatal(...any) }, reprocessed int32) []byte {
 
 func TestPipestreamLettersAreTheseBytes(t *testing.T) {
 	failed := Failure{
-		Reason: "calling the module: TIMEOUT: no answer", Class: "TIMEOUT", Attempts: 3, Topic: "input.chunk", Partition: 2, Offset: 41, Epoch: 7, Instance: "chunk", Time: sealedAt,
+		Reason: "calling the module: TIMEOUT: no answer", Class: "TIMEOUT", Attempts: 3, Topic: "input.chunk", Partition: 2,
+		Offset: 41, Epoch: 7, Instance: "chunk", Time: sealedAt,
 	}
-	extreme := Failure{Reason: "é\r\n\x00\xff", Class: "\xfe", Attempts: math.MaxInt32, Topic: "t", Partition: math.MaxInt32, Offset: math.MaxInt64, Instance: "n", Time: sealedAt}
+	extreme := Failure{Reason: "é\r\n\x00\xff", Class: "\xfe", Attempts: math.MaxInt32, Topic: "t",
+		Partition: math.MaxInt32, Offset: math.MaxInt64, Instance: "n", Time: sealedAt}
 	var out strings.Builder
 	for _, c := range []struct {
 		name   string
 		record *kgo.Record
 		failed Failure
 	}{
-		{"a stream", &kgo.Record{Key: []byte("k"), Value: aStream(t, 0), Headers: []kgo.RecordHeader{header("trace", "t1")}}, failed},
+		{"a stream", &kgo.Record{Key: []byte("k"), Value: aStream(t, 0), Headers: []kgo.RecordHeader{header("trace", "t1")}},
+			failed},
 		{"a stream that was replayed twice", &kgo.Record{Value: aStream(t, 2)}, failed},
 		{"no stream at all", &kgo.Record{Value: []byte("\xff\xff")}, extreme},
 		{"null", &kgo.Record{}, failed},
 	} {
 		letter := Pipestream{}.Seal(c.record, c.failed)
 		opened, missing := Pipestream{}.Open(letter)
-		fmt.Fprintf(&out, "# %s\n%sopened %+v\nmissing %v\nprepared %s\n", c.name, dump(letter), opened, missing, dump(Pipestream{}.Prepare(letter)))
+		fmt.Fprintf(&out, "# %s\n%sopened %+v\nmissing %v\nprepared %s\n", c.name, dump(letter), opened, missing,
+			dump(Pipestream{}.Prepare(letter)))
 	}
 	golden(t, PipestreamName, out.String())
 }
@@ -56,18 +61,21 @@ func TestPipestreamLettersAreTheseBytes(t *testing.T) {
 // TestAPipestreamLetterIsADlqMessage reads a letter with the generated code alone, as any other program would.
 func TestAPipestreamLetterIsADlqMessage(t *testing.T) {
 	letter := Pipestream{}.Seal(&kgo.Record{Value: aStream(t, 1)}, Failure{
-		Reason: "refused", Class: "UNAVAILABLE", Attempts: 3, Topic: "input.chunk", Partition: 2, Offset: 41, Instance: "chunk", Time: sealedAt,
+		Reason: "refused", Class: "UNAVAILABLE", Attempts: 3, Topic: "input.chunk", Partition: 2, Offset: 41,
+		Instance: "chunk", Time: sealedAt,
 	})
 	message := &pipestream.DlqMessage{}
 	if err := proto.Unmarshal(letter.Value, message); err != nil {
 		t.Fatal(err)
 	}
 	want := &pipestream.DlqMessage{
-		Stream: message.GetStream(), ErrorType: proto.String("UNAVAILABLE"), ErrorMessage: proto.String("refused"), FailedAt: timestamppb.New(sealedAt),
-		RetryCount: proto.Int32(3), FailedNodeId: proto.String("chunk"), OriginalTopic: proto.String("input.chunk"), OriginalPartition: proto.Int32(2),
-		OriginalOffset: proto.Int64(41),
+		Stream: message.GetStream(), ErrorType: proto.String("UNAVAILABLE"), ErrorMessage: proto.String("refused"),
+		FailedAt:   timestamppb.New(sealedAt),
+		RetryCount: proto.Int32(3), FailedNodeId: proto.String("chunk"), OriginalTopic: proto.String("input.chunk"),
+		OriginalPartition: proto.Int32(2), OriginalOffset: proto.Int64(41),
 	}
-	if !proto.Equal(message, want) || message.GetStream().GetReprocessCount() != 1 || len(message.GetStream().GetHistory()) != 1 {
+	if !proto.Equal(message, want) || message.GetStream().GetReprocessCount() != 1 ||
+		len(message.GetStream().GetHistory()) != 1 {
 		t.Errorf("the letter reads %v", message)
 	}
 }
@@ -83,7 +91,8 @@ func TestPipestreamKeepsWhatItDoesNotKnow(t *testing.T) {
 	if err := proto.Unmarshal(Pipestream{}.Prepare(letter).Value, stream); err != nil {
 		t.Fatal(err)
 	}
-	if stream.GetReprocessCount() != 1 || !bytes.Contains(stream.ProtoReflect().GetUnknown(), []byte("of a later version")) {
+	if stream.GetReprocessCount() != 1 ||
+		!bytes.Contains(stream.ProtoReflect().GetUnknown(), []byte("of a later version")) {
 		t.Errorf("prepared %v", stream)
 	}
 }
@@ -102,17 +111,20 @@ func TestPipestreamLettersTellWhatWasSealed(t *testing.T) {
 		}
 		opened, missing := Pipestream{}.Open(letter)
 		want := Failure{
-			Reason: strings.ToValidUTF8(said.Reason, "\uFFFD"), Class: strings.ToValidUTF8(said.Class, "\uFFFD"), Attempts: said.Attempts, Topic: said.Topic,
+			Reason: strings.ToValidUTF8(said.Reason, "\uFFFD"), Class: strings.ToValidUTF8(said.Class, "\uFFFD"),
+			Attempts: said.Attempts, Topic: said.Topic,
 			Partition: said.Partition, Offset: said.Offset, Epoch: -1, Time: said.Time, Instance: said.Instance,
 		}
-		if record.Value == nil != slices.Equal(missing, []string{"stream"}) || record.Value != nil && len(missing) > 0 || opened != want {
+		if record.Value == nil != slices.Equal(missing, []string{"stream"}) ||
+			record.Value != nil && len(missing) > 0 || opened != want {
 			t.Fatalf("opened\n%+v, missing %v, want\n%+v", opened, missing, want)
 		}
 		if payload := (Pipestream{}).Payload(letter); !bytes.Equal(payload, record.Value) {
 			t.Fatalf("the payload is %q", payload)
 		}
 		back := Pipestream{}.Prepare(letter)
-		if !bytes.Equal(back.Key, record.Key) || !equalHeaders(back, record) || back.Topic != said.Topic || back.Partition != said.Partition {
+		if !bytes.Equal(back.Key, record.Key) || !equalHeaders(back, record) || back.Topic != said.Topic ||
+			back.Partition != said.Partition {
 			t.Fatalf("prepared %s", dump(back))
 		}
 		stream := &pipestream.PipeStream{}
@@ -130,7 +142,8 @@ func TestPipestreamLettersTellWhatWasSealed(t *testing.T) {
 
 // FuzzPipestreamOpen: any value is opened and prepared, and what is taken out of it and sealed again is the same.
 func FuzzPipestreamOpen(f *testing.F) {
-	letter := Pipestream{}.Seal(&kgo.Record{Value: aStream(f, 1)}, Failure{Reason: "r", Class: "c", Attempts: 1, Topic: "t", Offset: 1, Instance: "n", Time: sealedAt})
+	letter := Pipestream{}.Seal(&kgo.Record{Value: aStream(f, 1)}, Failure{Reason: "r", Class: "c", Attempts: 1,
+		Topic: "t", Offset: 1, Instance: "n", Time: sealedAt})
 	f.Add(letter.Value)
 	f.Add(letter.Value[:len(letter.Value)-3])
 	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
@@ -142,14 +155,16 @@ func FuzzPipestreamOpen(f *testing.F) {
 		if !bytes.Equal(letter.Value, value) {
 			t.Error("opening changed the letter")
 		}
-		if slices.Contains(missing, "original_offset") != (opened.Offset < 0) || slices.Contains(missing, "retry_count") != (opened.Attempts < 1) {
+		if slices.Contains(missing, "original_offset") != (opened.Offset < 0) ||
+			slices.Contains(missing, "retry_count") != (opened.Attempts < 1) {
 			t.Errorf("%+v, but missing %v", opened, missing)
 		}
 		if opened.Partition < -1 || opened.Offset < -1 || prepared.Topic != opened.Topic {
 			t.Errorf("%+v, prepared for %q", opened, prepared.Topic)
 		}
 		payload := Pipestream{}.Payload(letter)
-		if again := (Pipestream{}).Payload(Pipestream{}.Seal(&kgo.Record{Value: payload}, opened)); !bytes.Equal(again, payload) {
+		if again := (Pipestream{}).Payload(Pipestream{}.Seal(&kgo.Record{Value: payload}, opened)); !bytes.Equal(again,
+			payload) {
 			t.Errorf("the payload %q became %q", payload, again)
 		}
 	})
@@ -157,9 +172,11 @@ func FuzzPipestreamOpen(f *testing.F) {
 
 // TestPipestreamNamesWhatIsMissing takes every field of a letter away in turn.
 func TestPipestreamNamesWhatIsMissing(t *testing.T) {
-	whole := Pipestream{}.Seal(&kgo.Record{Value: aStream(t, 0)}, Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "t", Instance: "n", Time: sealedAt})
+	whole := Pipestream{}.Seal(&kgo.Record{Value: aStream(t, 0)}, Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "t",
+		Instance: "n", Time: sealedAt})
 	for number, name := range map[protowire.Number]string{
-		1: "stream", 2: "error_type", 3: "error_message", 4: "failed_at", 5: "retry_count", 6: "failed_node_id", 7: "original_topic", 8: "original_partition", 9: "original_offset",
+		1: "stream", 2: "error_type", 3: "error_message", 4: "failed_at", 5: "retry_count", 6: "failed_node_id",
+		7: "original_topic", 8: "original_partition", 9: "original_offset",
 	} {
 		var without []byte
 		for left := whole.Value; len(left) > 0; {
@@ -174,7 +191,8 @@ func TestPipestreamNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("without field %d (%s) there are missing %v", number, name, missing)
 		}
 	}
-	if _, missing := (Pipestream{}).Open(&kgo.Record{Value: []byte("no message")}); len(missing) != len(Pipestream{}.Traits().Fields) {
+	if _, missing := (Pipestream{}).Open(&kgo.Record{Value: []byte("no message")}); len(missing) != len(
+		Pipestream{}.Traits().Fields) {
 		t.Errorf("what is no message lacks only %v", missing)
 	}
 	if name, _ := Detect(whole); name != PipestreamName {

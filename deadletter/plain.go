@@ -94,7 +94,8 @@ func (Plain) Open(letter *kgo.Record) (Failure, []string) {
 		failure.Topic = ""
 	}
 	var missing []string
-	for i, name := range [...]string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch} {
+	for i, name := range [...]string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset,
+		HeaderEpoch} {
 		if !found[i] {
 			missing = append(missing, name)
 		}

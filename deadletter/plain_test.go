@@ -31,7 +31,8 @@ func header(key, value string) kgo.RecordHeader {
 
 // dump writes a record so that every byte of it is seen.
 func dump(record *kgo.Record) string {
-	text := fmt.Sprintf("topic %q partition %d time %s\nkey %s\nvalue %s\n", record.Topic, record.Partition, record.Timestamp.UTC().Format(time.RFC3339), bytesText(record.Key), bytesText(record.Value))
+	text := fmt.Sprintf("topic %q partition %d time %s\nkey %s\nvalue %s\n", record.Topic, record.Partition,
+		record.Timestamp.UTC().Format(time.RFC3339), bytesText(record.Key), bytesText(record.Value))
 	for _, h := range record.Headers {
 		text += fmt.Sprintf("header %q = %s\n", h.Key, bytesText(h.Value))
 	}
@@ -52,14 +53,18 @@ func TestPlainLettersAreTheseBytes(t *testing.T) {
 		record *kgo.Record
 		reason string
 	}{
-		{"an ordinary record", &kgo.Record{Key: []byte("k"), Value: []byte(`{"id":1}`), Headers: []kgo.RecordHeader{header("trace", "t1"), header("trace", "t2")}}, "connection refused"},
+		{"an ordinary record", &kgo.Record{Key: []byte("k"), Value: []byte(`{"id":1}`),
+			Headers: []kgo.RecordHeader{header("trace", "t1"), header("trace", "t2")}}, "connection refused"},
 		{"null key and value", &kgo.Record{}, "tombstone refused"},
-		{"empty key and value, null header value", &kgo.Record{Key: []byte{}, Value: []byte{}, Headers: []kgo.RecordHeader{{Key: "h"}}}, ""},
+		{"empty key and value, null header value",
+			&kgo.Record{Key: []byte{}, Value: []byte{}, Headers: []kgo.RecordHeader{{Key: "h"}}}, ""},
 		{"hostile error text", &kgo.Record{Key: []byte{0xff}, Value: []byte{0}}, "a\r\nX-Admin: 1\x00\xff\xfe\u2028\"<b>é"},
-		{"its own headers have the names", &kgo.Record{Value: []byte("v"), Headers: []kgo.RecordHeader{header("offset", "north"), header("partition", "wall"), header("x-original-offset", "o")}}, "r"},
+		{"its own headers have the names",
+			&kgo.Record{Value: []byte("v"), Headers: []kgo.RecordHeader{header("offset", "north"), header("partition", "wall"),
+				header("x-original-offset", "o")}}, "r"},
 		{"put back without being restored", &kgo.Record{Value: []byte("v"), Headers: []kgo.RecordHeader{
-			header("trace", "t"), header("x-error-reason", "old"), header("x-retry-attempt", "9"), header("source-topic", "old"), header("partition", "9"),
-			header("offset", "9"), header("epoch", "-1"), header("x-original-offset", "north"),
+			header("trace", "t"), header("x-error-reason", "old"), header("x-retry-attempt", "9"), header("source-topic", "old"),
+			header("partition", "9"), header("offset", "9"), header("epoch", "-1"), header("x-original-offset", "north"),
 		}}, "new"},
 	} {
 		fmt.Fprintf(&out, "# %s\n%s\n", c.name, dump(Plain{}.Seal(c.record, failure(c.reason))))
@@ -106,7 +111,8 @@ func TestReasonsAreCutBetweenCharacters(t *testing.T) {
 // headerNames favours the names that matter.
 func headerNames() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
-		HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch, "x-original-offset", "x-original-x-original-epoch", "x-original-", "trace",
+		HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch, "x-original-offset",
+		"x-original-x-original-epoch", "x-original-", "trace",
 	}))
 }
 
@@ -120,7 +126,8 @@ func records() *rapid.Generator[*kgo.Record] {
 		})
 		record := &kgo.Record{Key: data.Draw(t, "key"), Value: data.Draw(t, "value")}
 		for range rapid.IntRange(0, 8).Draw(t, "headers") {
-			record.Headers = append(record.Headers, kgo.RecordHeader{Key: headerNames().Draw(t, "name"), Value: rapid.OneOf(data, rapid.Just([]byte("7"))).Draw(t, "value")})
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: headerNames().Draw(t, "name"),
+				Value: rapid.OneOf(data, rapid.Just([]byte("7"))).Draw(t, "value")})
 		}
 		return record
 	})
@@ -129,8 +136,10 @@ func records() *rapid.Generator[*kgo.Record] {
 func failures() *rapid.Generator[Failure] {
 	return rapid.Custom(func(t *rapid.T) Failure {
 		return Failure{
-			Reason: rapid.OneOf(rapid.String(), rapid.Just("\r\n\x00\xff"), rapid.Just(strings.Repeat("é", 700))).Draw(t, "reason"),
-			Topic:  rapid.StringMatching(`[a-z][a-z.]{0,20}`).Draw(t, "topic"), Attempts: rapid.Int32Range(1, 1<<31-1).Draw(t, "attempts"),
+			Reason: rapid.OneOf(rapid.String(), rapid.Just("\r\n\x00\xff"), rapid.Just(strings.Repeat("é", 700))).Draw(t,
+				"reason"),
+			Topic: rapid.StringMatching(`[a-z][a-z.]{0,20}`).Draw(t, "topic"), Attempts: rapid.Int32Range(1, 1<<31-1).Draw(t,
+				"attempts"),
 			Partition: rapid.Int32Range(0, 1<<31-1).Draw(t, "partition"), Offset: rapid.Int64Range(0, 1<<63-1).Draw(t, "offset"),
 			Epoch: rapid.Int32Range(-1, 1<<31-1).Draw(t, "epoch"), Time: sealedAt,
 		}
@@ -156,11 +165,13 @@ func TestRestoreUndoesSealAndOpenTellsTheTruth(t *testing.T) {
 		if len(missing) > 0 || opened != said {
 			t.Fatalf("opened %+v (missing %v), want %+v", opened, missing, said)
 		}
-		if strings.ContainsFunc(opened.Reason, unicode.IsControl) || len(opened.Reason) > MaxReason || !utf8.ValidString(opened.Reason) {
+		if strings.ContainsFunc(opened.Reason, unicode.IsControl) || len(opened.Reason) > MaxReason ||
+			!utf8.ValidString(opened.Reason) {
 			t.Fatalf("reason %q", opened.Reason)
 		}
 		restored := Plain{}.Prepare(letter)
-		want := &kgo.Record{Key: record.Key, Value: record.Value, Headers: record.Headers, Topic: said.Topic, Partition: said.Partition}
+		want := &kgo.Record{Key: record.Key, Value: record.Value, Headers: record.Headers, Topic: said.Topic,
+			Partition: said.Partition}
 		if putBack {
 			want.Headers = Plain{}.Prepare(record).Headers
 		}
@@ -242,7 +253,8 @@ func TestNamed(t *testing.T) {
 	if err != nil || dialect != (Plain{}) {
 		t.Errorf("plain: %v, %v", dialect, err)
 	}
-	if !dialect.IsFailureHeader("offset") || dialect.IsFailureHeader("Offset") || dialect.IsFailureHeader("x-original-offset") {
+	if !dialect.IsFailureHeader("offset") || dialect.IsFailureHeader("Offset") ||
+		dialect.IsFailureHeader("x-original-offset") {
 		t.Error("the failure headers are not told from others")
 	}
 	if _, err := Named("sping"); err == nil || !strings.Contains(err.Error(), "known are plain") {

@@ -169,7 +169,8 @@ func newReplay(config Config) (*replay, error) {
 	case config.Limit < 0 || config.Rate < 0:
 		return nil, errors.New("replaying dead letters: limit and rate can't be negative")
 	case config.Select != nil && config.Group == "" && !config.FromStart:
-		return nil, errors.New("replaying dead letters: Select needs a Group of its own or FromStart, since progress belongs to a selection")
+		return nil, errors.New(
+			"replaying dead letters: Select needs a Group of its own or FromStart, since progress belongs to a selection")
 	}
 	if config.Group == "" {
 		config.Group = ProgressGroup(config.From, config.To, config.Where)
@@ -179,7 +180,8 @@ func newReplay(config Config) (*replay, error) {
 		return nil, err
 	}
 	r := &replay{config: config, filter: where, slots: make(chan struct{}, window), pace: pace{rate: config.Rate}}
-	connection := append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID("dlqbench-replay")}, config.Options...)
+	connection := append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID("dlqbench-replay")},
+		config.Options...)
 	r.client, err = kgo.NewClient(slices.Concat(connection, kafkaio.Writing(connection), r.reader.Options(), []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return partitionOf })),
@@ -304,7 +306,8 @@ func (r *replay) passOver(err error) bool {
 	r.tell(fmt.Sprintf("%s-%d@%d to %d: the batch decompresses to more than %d MiB or holds more than %d records",
 		large.Topic, large.Partition, large.Offset, next-1, kafkaio.MaxBatch>>20, kafkaio.MaxRecords))
 	r.position[large.Partition] = next
-	r.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{large.Topic: {large.Partition: {Epoch: -1, Offset: large.NextOffset}}})
+	r.client.SetOffsets(
+		map[string]map[int32]kgo.EpochOffset{large.Topic: {large.Partition: {Epoch: -1, Offset: large.NextOffset}}})
 	return true
 }
 
@@ -410,7 +413,8 @@ func (r *replay) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	if err := r.out.Flush(ctx); err != nil {
-		return fmt.Errorf("waiting for the acknowledgements of replayed records (the progress is not noted; a next run repeats them): %w", err)
+		return fmt.Errorf(
+			"waiting for the acknowledgements of replayed records (the progress is not noted; a next run repeats them): %w", err)
 	}
 	offsets := kadm.Offsets{}
 	for partition, at := range r.position {
@@ -423,7 +427,8 @@ func (r *replay) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	if err := kadm.NewClient(r.client).CommitAllOffsets(ctx, r.config.Group, offsets); err != nil {
-		return fmt.Errorf("noting the progress in group %s (a next run repeats what was replayed since): %w", r.config.Group, err)
+		return fmt.Errorf("noting the progress in group %s (a next run repeats what was replayed since): %w",
+			r.config.Group, err)
 	}
 	offsets.Each(func(offset kadm.Offset) { r.noted[offset.Partition] = offset.At })
 	return nil

@@ -36,7 +36,8 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +51,11 @@ func (b *bench) deadLetter(count int) {
 	b.Helper()
 	var all []*kgo.Record
 	for i := range count {
-		record := &kgo.Record{Key: fmt.Appendf(nil, "k%d", i%6), Value: fmt.Appendf(nil, "v%d", i), Headers: []kgo.RecordHeader{header("trace", fmt.Sprint(i)), header("trace", "again")}}
+		record := &kgo.Record{Key: fmt.Appendf(nil, "k%d", i%6), Value: fmt.Appendf(nil, "v%d", i),
+			Headers: []kgo.RecordHeader{header("trace", fmt.Sprint(i)), header("trace", "again")}}
 		letter := Plain{}.Seal(record, Failure{
-			Reason: []string{"timeout", "refused"}[i%2], Attempts: int32(i%4 + 1), Topic: "orders", Partition: int32(i % 3), Offset: int64(i), Time: time.Now(),
+			Reason: []string{"timeout", "refused"}[i%2], Attempts: int32(i%4 + 1), Topic: "orders", Partition: int32(i % 3),
+			Offset: int64(i), Time: time.Now(),
 		})
 		letter.Topic = "orders.dlq"
 		all = append(all, letter)
@@ -85,7 +88,8 @@ func (b *bench) content(topic string) []*kgo.Record {
 	var total int64
 	assign := map[int32]kgo.Offset{}
 	ends.Each(func(end kadm.ListedOffset) { total += end.Offset; assign[end.Partition] = kgo.NewOffset().AtStart() })
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: assign}))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: assign}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -133,13 +137,15 @@ func everything(int) bool { return true }
 func TestReplayPutsEveryLetterBackOnceAsItWas(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	if got, want := b.run(b.config()), (Result{Read: letters, Selected: letters, Replayed: letters}); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got, want := b.run(b.config()), (Result{Read: letters, Selected: letters, Replayed: letters}); fmt.Sprint(got) !=
+		fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	b.expect("orders", values(everything)...) // the order in each partition, too
 	for _, record := range b.content("orders") {
 		i := record.Value[1:]
-		if string(record.Key)[0] != 'k' || len(record.Headers) != 2 || record.Headers[0].Key != "trace" || string(record.Headers[0].Value) != string(i) {
+		if string(record.Key)[0] != 'k' || len(record.Headers) != 2 || record.Headers[0].Key != "trace" ||
+			string(record.Headers[0].Value) != string(i) {
 			t.Errorf("%s came back as %s", i, dump(record))
 		}
 	}
@@ -161,7 +167,8 @@ func TestReplaySelects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	config := b.config()
-	config.To, config.Where = "elsewhere", `reason contains "time" && attempts >= 3 && source.offset < 50 && source.topic == "orders" && headers["trace"] == "again" && key != "k5" && partition < 3 && topic == "orders.dlq" && timestamp.Year() > 2000 && value startsWith "v"`
+	config.To, config.Where = "elsewhere",
+		`reason contains "time" && attempts >= 3 && source.offset < 50 && source.topic == "orders" && headers["trace"] == "again" && key != "k5" && partition < 3 && topic == "orders.dlq" && timestamp.Year() > 2000 && value startsWith "v"`
 	wanted := func(i int) bool { return i%2 == 0 && i%4+1 >= 3 && i < 50 }
 	if got := b.run(config); got.Read != letters || got.Replayed != int64(len(values(wanted))) {
 		t.Errorf("%+v, want %d replayed of %d", got, len(values(wanted)), letters)
@@ -201,7 +208,8 @@ func TestReplayLeavesWhatCameLaterToTheNextRun(t *testing.T) {
 	if err := r.locate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, letter := range []*kgo.Record{{Topic: config.From, Offset: 19}, {Topic: config.From, Offset: 20}} { // 20 letters per partition
+	// 20 letters per partition
+	for _, letter := range []*kgo.Record{{Topic: config.From, Offset: 19}, {Topic: config.From, Offset: 20}} {
 		if more, err := r.take(t.Context(), letter); err != nil || !more {
 			t.Fatal(more, err)
 		}
@@ -233,7 +241,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	config.OnLetter = func(letter, record *kgo.Record) {
 		told = append(told, fmt.Sprintf("%s %s %s", letter.Topic, record.Topic, record.Value))
 	}
-	if got := b.run(config); got.Selected != letters || got.Replayed != 0 || len(told) != letters || !strings.HasPrefix(told[0], "orders.dlq orders v") {
+	if got := b.run(config); got.Selected != letters || got.Replayed != 0 || len(told) != letters ||
+		!strings.HasPrefix(told[0], "orders.dlq orders v") {
 		t.Errorf("%+v, told %v", got, told)
 	}
 	b.expect("orders")
@@ -312,7 +321,8 @@ func TestReplayStopsInOrder(t *testing.T) {
 		}
 	}
 	first, err := Run(ctx, config)
-	if !errors.Is(err, context.Canceled) || first.Replayed < 19 || first.Replayed > 20 || first.Replayed != first.Selected {
+	if !errors.Is(err, context.Canceled) || first.Replayed < 19 || first.Replayed > 20 ||
+		first.Replayed != first.Selected {
 		t.Errorf("interrupted: %+v, %v", first, err)
 	}
 	config.OnLetter = nil

@@ -32,21 +32,24 @@ type ShareGroup struct{}
 // Traits implements Dialect.
 func (ShareGroup) Traits() Traits {
 	return Traits{
-		Fields:   []string{shareGroupTopic, shareGroupPartition, shareGroupOffset, shareGroupGroup, shareGroupDeliveries, shareGroupReason},
+		Fields: []string{shareGroupTopic, shareGroupPartition, shareGroupOffset, shareGroupGroup, shareGroupDeliveries,
+			shareGroupReason},
 		Position: true, Attempts: true,
 	}
 }
 
 // Seal implements Sealer.
 func (ShareGroup) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := envelope{headers: make([]kgo.RecordHeader, 0, 6), text: make([]byte, 0, 45+len(failure.Topic)+len(failure.Group)+len(failure.Reason))}
+	e := envelope{headers: make([]kgo.RecordHeader, 0, 6),
+		text: make([]byte, 0, 45+len(failure.Topic)+len(failure.Group)+len(failure.Reason))}
 	e.string(shareGroupTopic, failure.Topic)
 	e.decimal(shareGroupPartition, int64(failure.Partition))
 	e.decimal(shareGroupOffset, failure.Offset)
 	e.string(shareGroupGroup, failure.Group)
 	e.decimal(shareGroupDeliveries, int64(min(failure.Attempts, math.MaxInt16)))
 	e.string(shareGroupReason, failure.Reason)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener.

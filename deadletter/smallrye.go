@@ -31,14 +31,16 @@ type SmallRye struct{}
 
 // Traits implements Dialect.
 func (SmallRye) Traits() Traits {
-	return Traits{Fields: []string{smallryeClass, smallryeReason, smallryeTopic, smallryePartition, smallryeOffset}, Position: true, Headers: true, Before: true}
+	return Traits{Fields: []string{smallryeClass, smallryeReason, smallryeTopic, smallryePartition, smallryeOffset},
+		Position: true, Headers: true, Before: true}
 }
 
 // Seal implements Sealer.
 func (SmallRye) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e := envelope{
 		headers: make([]kgo.RecordHeader, 0, len(record.Headers)+7),
-		text:    make([]byte, 0, 40+len(failure.Class)+len(failure.Reason)+len(failure.Cause)+len(failure.CauseReason)+len(failure.Topic)),
+		text: make([]byte, 0, 40+len(failure.Class)+len(failure.Reason)+len(failure.Cause)+len(failure.CauseReason)+len(
+			failure.Topic)),
 	}
 	e.string(smallryeClass, failure.Class)
 	e.string(smallryeReason, failure.Reason)
@@ -50,7 +52,8 @@ func (SmallRye) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e.decimal(smallryePartition, int64(failure.Partition))
 	e.decimal(smallryeOffset, failure.Offset)
 	e.headers = append(e.headers, sealed(record, SmallRye{})...)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener. Of several headers of one name the first counts: it is the one that SmallRye put before the
@@ -88,7 +91,8 @@ func (SmallRye) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(Sm
 // IsFailureHeader implements Opener.
 func (SmallRye) IsFailureHeader(name string) bool {
 	switch name {
-	case smallryeClass, smallryeReason, smallryeCauseClass, smallryeCauseReason, smallryeTopic, smallryePartition, smallryeOffset:
+	case smallryeClass, smallryeReason, smallryeCauseClass, smallryeCauseReason, smallryeTopic, smallryePartition,
+		smallryeOffset:
 		return true
 	}
 	return false

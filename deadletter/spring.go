@@ -64,8 +64,8 @@ const (
 // any.
 func springFields(prefix string) []string {
 	return []string{
-		prefix + springTopic, prefix + springPartition, prefix + springOffset, prefix + springTimestamp, prefix + springTimestampType,
-		prefix + springClass, prefix + springStack,
+		prefix + springTopic, prefix + springPartition, prefix + springOffset, prefix + springTimestamp,
+		prefix + springTimestampType, prefix + springClass, prefix + springStack,
 	}
 }
 
@@ -89,11 +89,13 @@ func (Spring) Traits() Traits {
 func (Spring) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e := wrap(record, Spring{}, 11, springBytes(&failure))
 	e.spring(springHeaders{
-		springPrefix + springTopic, springPrefix + springPartition, springPrefix + springOffset, springPrefix + springTimestamp,
-		springPrefix + springTimestampType, springPrefix + springGroup, springPrefix + springClass, springPrefix + springCause,
-		springPrefix + springReason, springPrefix + springStack,
+		springPrefix + springTopic, springPrefix + springPartition, springPrefix + springOffset,
+		springPrefix + springTimestamp,
+		springPrefix + springTimestampType, springPrefix + springGroup, springPrefix + springClass,
+		springPrefix + springCause, springPrefix + springReason, springPrefix + springStack,
 	}, &failure)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener.
@@ -141,14 +143,17 @@ func (SpringRetryable) Traits() Traits {
 func (SpringRetryable) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e := wrap(record, SpringRetryable{}, 14, 20+springBytes(&failure))
 	e.spring(springHeaders{
-		springRetryablePrefix + springTopic, springRetryablePrefix + springPartition, springRetryablePrefix + springOffset, springRetryablePrefix + springTimestamp,
-		springRetryablePrefix + springTimestampType, springRetryablePrefix + springRetryableGroup, springRetryablePrefix + springClass, springRetryablePrefix + springCause,
+		springRetryablePrefix + springTopic, springRetryablePrefix + springPartition, springRetryablePrefix + springOffset,
+		springRetryablePrefix + springTimestamp,
+		springRetryablePrefix + springTimestampType, springRetryablePrefix + springRetryableGroup,
+		springRetryablePrefix + springClass, springRetryablePrefix + springCause,
 		springRetryablePrefix + springReason, springRetryablePrefix + springStack,
 	}, &failure)
 	e.int32(springAttempts, min(failure.Attempts, math.MaxInt32-1)+1)
 	e.bigInteger(springFirstTime, millis(failure.SourceTime))
 	e.bigInteger(springBackoff, millis(failure.Time))
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener.
@@ -205,8 +210,8 @@ func (SpringRetryable) IsFailureHeader(name string) bool {
 
 func isSpringName(name string) bool {
 	switch name {
-	case springTopic, springPartition, springOffset, springTimestamp, springTimestampType, springGroup, springClass, springCause, springReason, springStack,
-		springKeyClass, springKeyReason, springKeyStack:
+	case springTopic, springPartition, springOffset, springTimestamp, springTimestampType, springGroup, springClass,
+		springCause, springReason, springStack, springKeyClass, springKeyReason, springKeyStack:
 		return true
 	}
 	return false

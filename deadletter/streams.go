@@ -42,7 +42,8 @@ func (Streams) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e.string(streamsTopic, failure.Topic)
 	e.decimal(streamsPartition, int64(failure.Partition))
 	e.decimal(streamsOffset, failure.Offset)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.SourceTime}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.SourceTime}
 }
 
 // Open implements Opener. An exception without a message has a null there.

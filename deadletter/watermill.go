@@ -36,7 +36,8 @@ func (Watermill) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e.string(watermillTopic, failure.Topic)
 	e.string(watermillHandler, failure.Service)
 	e.string(watermillSubscriber, failure.Instance)
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition, Timestamp: failure.Time}
+	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
+		Timestamp: failure.Time}
 }
 
 // Open implements Opener.

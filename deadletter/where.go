@@ -46,8 +46,9 @@ func compileWhere(where string, opener Opener) (filter, error) {
 	}
 	program, err := expr.Compile(where, expr.Env(letterFacts{}), expr.AsBool())
 	if err != nil {
-		return filter{}, fmt.Errorf("compiling the filter %q (it may use topic, partition, offset, key, value, headers, reason, class, "+
-			"attempts, service, group, dialect, source.topic, source.partition, source.offset, timestamp): %w", where, err)
+		return filter{}, fmt.Errorf("compiling the filter %q (it may use topic, partition, offset, key, value, headers, "+
+			"reason, class, attempts, service, group, dialect, source.topic, source.partition, source.offset, timestamp): %w",
+			where, err)
 	}
 	return filter{program: program, opener: opener}, nil
 }
@@ -65,8 +66,8 @@ func (f filter) selects(letter *kgo.Record) (bool, error) {
 	out, err := expr.Run(f.program, letterFacts{
 		Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset,
 		Key: string(letter.Key), Value: string(letter.Value), Headers: headers,
-		Reason: failure.Reason, Class: failure.Class, Attempts: failure.Attempts, Service: failure.Service, Group: failure.Group,
-		Dialect: dialect, Timestamp: letter.Timestamp,
+		Reason: failure.Reason, Class: failure.Class, Attempts: failure.Attempts, Service: failure.Service,
+		Group: failure.Group, Dialect: dialect, Timestamp: letter.Timestamp,
 		Source: sourceFacts{Topic: failure.Topic, Partition: failure.Partition, Offset: failure.Offset},
 	})
 	if err != nil {

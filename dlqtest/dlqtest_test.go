@@ -70,7 +70,8 @@ func (c *consumer) handle(ctx context.Context, record *kgo.Record) error {
 func (c *consumer) attempt(ctx context.Context, record *kgo.Record) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.env.Downstream+"/v1/attempt", bytes.NewReader(record.Value))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.env.Downstream+"/v1/attempt",
+		bytes.NewReader(record.Value))
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +143,8 @@ func TestALossFailsTheTestWithItsTrace(t *testing.T) {
 	if verdict.Status != dlqbench.Fail || verdict.Seed != 7 || len(l.said) != 1 {
 		t.Fatalf("%s with seed %d, and the test said %q", verdict.Status, verdict.Seed, l.said)
 	}
-	for _, want := range []string{"no-loss: lost, ", "asks to commit", "> ", verdict.Dir + "/report.html", "DLQTEST_SEED=7 go test -run '^TestALoss"} {
+	for _, want := range []string{"no-loss: lost, ", "asks to commit", "> ", verdict.Dir + "/report.html",
+		"DLQTEST_SEED=7 go test -run '^TestALoss"} {
 		if !strings.Contains(l.said[0], want) {
 			t.Errorf("the failure lacks %q:\n%s", want, l.said[0])
 		}

@@ -58,7 +58,8 @@ func Lookup(name string) []Entry {
 func Catalogue() []Entry {
 	var all []Entry
 	for _, entries := range [][]Entry{
-		slowEntries(), brokenEntries(), refusalEntries(), lossEntries(), brokerEntries(), coordinationEntries(), subjectEntries(), scaleEntries(),
+		slowEntries(), brokenEntries(), refusalEntries(), lossEntries(), brokerEntries(), coordinationEntries(),
+		subjectEntries(), scaleEntries(),
 		downstreamEntries(), storeEntries(), shapeEntries(), valueEntries(), scheduleEntries(),
 	} {
 		all = append(all, entries...)

@@ -30,7 +30,8 @@ func parse(t *testing.T, text string) Spec {
 }
 
 func roomy() Setting {
-	return Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true, Topics: []string{}, StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
+	return Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true, Topics: []string{},
+		StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
 }
 
 // ofFaults are the catalogue's entries for the list of faults.
@@ -57,7 +58,8 @@ func TestExamplesAreSound(t *testing.T) {
 func TestEveryEntryExplains(t *testing.T) {
 	names := map[string]bool{}
 	for _, entry := range Catalogue() {
-		if entry.Summary == "" || entry.Does == "" || entry.Made == "" || !strings.Contains(entry.Shows, "orrect consumer") && entry.Name != "schedule.when" ||
+		if entry.Summary == "" || entry.Does == "" || entry.Made == "" ||
+			!strings.Contains(entry.Shows, "orrect consumer") && entry.Name != "schedule.when" ||
 			len(entry.Effects) == 0 && !entry.OfWorkload() || len(entry.Keys) == 0 || names[entry.Name] {
 			t.Errorf("%s is not explained, or twice: %+v", entry.Name, entry)
 		}
@@ -109,7 +111,8 @@ func jsonName(field reflect.StructField) string {
 }
 
 func TestLookup(t *testing.T) {
-	for name, want := range map[string]int{"network": 9, "kafka.error": 1, "latency": 1, "restart": 3, "store": 6, "when": 1, "workload": 8, "bursts": 1, "nothing": 0, "": 0} {
+	for name, want := range map[string]int{"network": 9, "kafka.error": 1, "latency": 1, "restart": 3, "store": 6,
+		"when": 1, "workload": 8, "bursts": 1, "nothing": 0, "": 0} {
 		if have := Lookup(name); len(have) != want {
 			t.Errorf("%q finds %d entries, want %d", name, len(have), want)
 		}
@@ -118,48 +121,89 @@ func TestLookup(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	for text, want := range map[string][2]string{
-		"{at: 1s, network: {link: brokers, latency: 50ms}}":                                    {"brokers delayed by 50ms", "brokers"},
-		"{at: 1s, network: {link: broker 2, latency: 50ms, jitter: 5ms}}":                      {"broker 2 delayed by 50ms plus up to 5ms", "broker 2"},
-		"{at: 1s, network: {link: dlq, bandwidth: 64KiB}}":                                     {"dlq limited to 64KiB/s", "dlq"},
-		"{at: 1s, network: {link: dlq, timeout: true}}":                                        {"dlq silent: data swallowed, connections open", "dlq"},
-		"{at: 1s, network: {link: dlq, down: true}}":                                           {"dlq down: connections closed and refused", "dlq"},
-		"{at: 1s, network: {link: downstream, reset: true}}":                                   {"downstream resets its connections", "downstream"},
-		"{at: 1s, kafka: {api: OffsetCommit, error: NOT_COORDINATOR}}":                         {"OffsetCommit answered NOT_COORDINATOR", "every instance"},
-		"{at: 1s, kafka: {api: OffsetCommit, instance: 1, delay_response: 1s}}":                {"OffsetCommit by instance 1 answered 1s late", "instance 1"},
-		"{at: 1s, kafka: {api: Produce, topic: dlq, probability: 12.5%, drop_response: true}}": {"Produce to dlq carried out, the answer lost (12.5% of the requests)", "dlq"},
-		"{at: 1s, broker: {broker: 2, stop: true}}":                                            {"broker 2 stopped", "broker 2"},
-		"{at: 1s, broker: {broker: 2, restart: true}}":                                         {"broker 2 restarted", "broker 2"},
-		"{at: 1s, subject: {instance: 0, signal: STOP}}":                                       {"STOP to instance 0", "instance 0"},
-		"{at: 1s, subject: {all: true, every: 2s, restart: true}}":                             {"every instance restarted, one every 2s", "every instance"},
-		"{at: 1s, downstream: {outage: true}}":                                                 {"every attempt answered 503", "downstream"},
-		"{network: {link: broker 2, slow_close: 1s}}":                                          {"broker 2 closes its connections 1s late", "broker 2"},
-		"{network: {link: dlq, slicer: {size: 8B}}}":                                           {"dlq cut into pieces of 8B", "dlq"},
-		"{network: {link: dlq, slicer: {size: 8B, delay: 1ms}}}":                               {"dlq cut into pieces of 8B, 1ms apart", "dlq"},
-		"{network: {link: dlq, direction: responses, limit_data: 64KiB}}":                      {"responses on dlq closes each connection after 64KiB", "dlq"},
-		"{network: {link: brokers, toxicity: 30%, half_open: true}}":                           {"brokers half open: the far side of its connections is gone without a word (30% of the connections)", "brokers"},
-		"{network: {link: brokers, direction: requests, timeout: true}}":                       {"requests on brokers silent: data swallowed, connections open", "brokers"},
-		"{kafka: {api: Fetch, topic: input, partition: 3, delay_request: 1s}}":                 {"Fetch from input/3 held back for 1s", "input"},
-		"{kafka: {api: OffsetCommit, topic: input, client_id: x, version: 7, close: true}}":    {"OffsetCommit v7 for input by client x answered by closing the connection", "input"},
-		"{kafka: {api: Heartbeat, group: other, nth: 2, drop_request: true}}":                  {"2nd Heartbeat of group other lost on the way to the broker", "every instance"},
-		"{kafka: {api: Metadata, group: subject, every_nth: 13, throttle: 1s}}":                {"Metadata throttled by 1s (every 13th of the requests)", "every instance"},
-		"{broker: {broker: 2, kill: true}}":                                                    {"broker 2 killed", "broker 2"},
-		"{broker: {broker: 2, pause: true}}":                                                   {"broker 2 paused: connections open, nothing answered", "broker 2"},
-		"{broker: {broker: 2, move_leaders: true}}":                                            {"the partitions of broker 2 get other leaders", "broker 2"},
-		"{broker: {move_coordinator: true}}":                                                   {"the subject's group gets another coordinator", "coordinator"},
-		"{subject: {scale_up: 1}}":                                                             {"1 further instance started", "instances"},
-		"{subject: {scale_down: 2}}":                                                           {"2 instances ended by TERM", "instances"},
-		"{downstream: {slow: 1s}}":                                                             {"every attempt answered 1s later", "downstream"},
-		"{downstream: {hang: true}}":                                                           {"no attempt answered, connections open", "downstream"},
-		"{downstream: {rate_limit: {rate: 100/s}}}":                                            {"attempts above 100/s answered 429", "downstream"},
-		"{downstream: {errors: {transient: 20%, reset: 1%}}}":                                  {"attempts answered with errors: 20% 503, 1% with a reset", "downstream"},
-		"{downstream: {error_text: long}}":                                                     {"failures with long error texts", "downstream"},
-		"{store: {unhealthy: cpu}}":                                                            {"the workers' health probe says that something is wrong: cpu", "health probe"},
-		"{store: {restart: true}}":                                                             {"the store's database restarted", "database"},
-		"{store: {crash: true}}":                                                               {"the store's database crashed", "database"},
-		"{store: {process: worker 1, clock_ahead: 10m}}":                                       {"the clock of worker 1 is 10m0s ahead", "worker 1"},
-		"{store: {process: worker 1, clock_behind: 10m}}":                                      {"the clock of worker 1 is 10m0s behind", "worker 1"},
-		"{store: {repeat_letters: 50%}}":                                                       {"50% of the dead letters written again, in another order", "dlq"},
-		"{at: 1s}":                                                                             {"", ""},
+		"{at: 1s, network: {link: brokers, latency: 50ms}}": {"brokers delayed by 50ms",
+			"brokers"},
+		"{at: 1s, network: {link: broker 2, latency: 50ms, jitter: 5ms}}": {"broker 2 delayed by 50ms " +
+			"plus up to 5ms", "broker 2"},
+		"{at: 1s, network: {link: dlq, bandwidth: 64KiB}}": {"dlq limited to 64KiB/s",
+			"dlq"},
+		"{at: 1s, network: {link: dlq, timeout: true}}": {"dlq silent: data " +
+			"swallowed, connections open", "dlq"},
+		"{at: 1s, network: {link: dlq, down: true}}": {"dlq down: connections " +
+			"closed and refused", "dlq"},
+		"{at: 1s, network: {link: downstream, reset: true}}": {"downstream resets its " +
+			"connections", "downstream"},
+		"{at: 1s, kafka: {api: OffsetCommit, error: NOT_COORDINATOR}}": {"OffsetCommit answered " +
+			"NOT_COORDINATOR", "every instance"},
+		"{at: 1s, kafka: {api: OffsetCommit, instance: 1, delay_response: 1s}}": {"OffsetCommit by instance " +
+			"1 answered 1s late", "instance 1"},
+		"{at: 1s, kafka: {api: Produce, topic: dlq, probability: 12.5%, drop_response: true}}": {"Produce to dlq carried " +
+			"out, the answer lost (12.5% of the requests)", "dlq"},
+		"{at: 1s, broker: {broker: 2, stop: true}}": {"broker 2 stopped",
+			"broker 2"},
+		"{at: 1s, broker: {broker: 2, restart: true}}": {"broker 2 restarted",
+			"broker 2"},
+		"{at: 1s, subject: {instance: 0, signal: STOP}}": {"STOP to instance 0",
+			"instance 0"},
+		"{at: 1s, subject: {all: true, every: 2s, restart: true}}": {"every instance " +
+			"restarted, one every 2s", "every instance"},
+		"{at: 1s, downstream: {outage: true}}": {"every attempt answered 503",
+			"downstream"},
+		"{network: {link: broker 2, slow_close: 1s}}": {"broker 2 closes its " +
+			"connections 1s late", "broker 2"},
+		"{network: {link: dlq, slicer: {size: 8B}}}": {"dlq cut into pieces of 8B",
+			"dlq"},
+		"{network: {link: dlq, slicer: {size: 8B, delay: 1ms}}}": {"dlq cut into pieces of " +
+			"8B, 1ms apart", "dlq"},
+		"{network: {link: dlq, direction: responses, limit_data: 64KiB}}": {"responses on dlq closes " +
+			"each connection after 64KiB", "dlq"},
+		"{network: {link: brokers, toxicity: 30%, half_open: true}}": {"brokers half open: the " +
+			"far side of its connections is gone without a word (30% of the connections)", "brokers"},
+		"{network: {link: brokers, direction: requests, timeout: true}}": {"requests on brokers " +
+			"silent: data swallowed, connections open", "brokers"},
+		"{kafka: {api: Fetch, topic: input, partition: 3, delay_request: 1s}}": {"Fetch from input/3 held " +
+			"back for 1s", "input"},
+		"{kafka: {api: OffsetCommit, topic: input, client_id: x, version: 7, close: true}}": {"OffsetCommit v7 for " +
+			"input by client x answered by closing the connection", "input"},
+		"{kafka: {api: Heartbeat, group: other, nth: 2, drop_request: true}}": {"2nd Heartbeat of group " +
+			"other lost on the way to the broker", "every instance"},
+		"{kafka: {api: Metadata, group: subject, every_nth: 13, throttle: 1s}}": {"Metadata throttled by 1s " +
+			"(every 13th of the requests)", "every instance"},
+		"{broker: {broker: 2, kill: true}}": {"broker 2 killed",
+			"broker 2"},
+		"{broker: {broker: 2, pause: true}}": {"broker 2 paused: " +
+			"connections open, nothing answered", "broker 2"},
+		"{broker: {broker: 2, move_leaders: true}}": {"the partitions of broker " +
+			"2 get other leaders", "broker 2"},
+		"{broker: {move_coordinator: true}}": {"the subject's group gets " +
+			"another coordinator", "coordinator"},
+		"{subject: {scale_up: 1}}": {"1 further instance started",
+			"instances"},
+		"{subject: {scale_down: 2}}": {"2 instances ended by TERM",
+			"instances"},
+		"{downstream: {slow: 1s}}": {"every attempt answered " +
+			"1s later", "downstream"},
+		"{downstream: {hang: true}}": {"no attempt answered, " +
+			"connections open", "downstream"},
+		"{downstream: {rate_limit: {rate: 100/s}}}": {"attempts above 100/s " +
+			"answered 429", "downstream"},
+		"{downstream: {errors: {transient: 20%, reset: 1%}}}": {"attempts answered with " +
+			"errors: 20% 503, 1% with a reset", "downstream"},
+		"{downstream: {error_text: long}}": {"failures with long " +
+			"error texts", "downstream"},
+		"{store: {unhealthy: cpu}}": {"the workers' health " +
+			"probe says that something is wrong: cpu", "health probe"},
+		"{store: {restart: true}}": {"the store's database " +
+			"restarted", "database"},
+		"{store: {crash: true}}": {"the store's database " +
+			"crashed", "database"},
+		"{store: {process: worker 1, clock_ahead: 10m}}": {"the clock of worker 1 is " +
+			"10m0s ahead", "worker 1"},
+		"{store: {process: worker 1, clock_behind: 10m}}": {"the clock of worker 1 is " +
+			"10m0s behind", "worker 1"},
+		"{store: {repeat_letters: 50%}}": {"50% of the dead letters " +
+			"written again, in another order", "dlq"},
+		"{at: 1s}": {"", ""},
 	} {
 		what, target := parse(t, text).Describe()
 		if want != [2]string{what, target} {
@@ -170,12 +214,22 @@ func TestDescribe(t *testing.T) {
 
 func TestDefaultNames(t *testing.T) {
 	for text, want := range map[string]string{
-		"{kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}": "produce-error", "{kafka: {api: ConsumerGroupHeartbeat, drop_response: true}}": "consumer-group-heartbeat-drop-response",
-		"{network: {link: broker 2, half_open: true}}": "broker-2-half-open", "{network: {link: downstream, latency: 1s}}": "downstream-latency",
-		"{broker: {broker: 2, stop: true}}": "broker-2-stop", "{broker: {move_coordinator: true}}": "move-coordinator", "{broker: {broker: 1, move_leaders: true}}": "broker-1-move-leaders",
-		"{subject: {instance: 1, signal: KILL}}": "kill-instance-1", "{subject: {all: true, restart: true}}": "restart-all", "{subject: {scale_up: 1}}": "scale-up",
-		"{subject: {scale_down: 1}}": "scale-down", "{downstream: {outage: true}}": "downstream-outage", "{downstream: {rate_limit: {rate: 1/s}}}": "downstream-rate-limit", "{}": "",
-		"{store: {crash: true}}": "store-crash", "{store: {process: worker 1, clock_ahead: 1s}}": "store-clock-ahead-worker-1", "{store: {repeat_letters: 1%}}": "store-repeat-letters",
+		"{kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}": "produce-error",
+		"{kafka: {api: ConsumerGroupHeartbeat, drop_response: true}}":     "consumer-group-heartbeat-drop-response",
+		"{network: {link: broker 2, half_open: true}}":                    "broker-2-half-open",
+		"{network: {link: downstream, latency: 1s}}":                      "downstream-latency",
+		"{broker: {broker: 2, stop: true}}":                               "broker-2-stop",
+		"{broker: {move_coordinator: true}}":                              "move-coordinator",
+		"{broker: {broker: 1, move_leaders: true}}":                       "broker-1-move-leaders",
+		"{subject: {instance: 1, signal: KILL}}":                          "kill-instance-1",
+		"{subject: {all: true, restart: true}}":                           "restart-all",
+		"{subject: {scale_up: 1}}":                                        "scale-up",
+		"{subject: {scale_down: 1}}":                                      "scale-down",
+		"{downstream: {outage: true}}":                                    "downstream-outage",
+		"{downstream: {rate_limit: {rate: 1/s}}}":                         "downstream-rate-limit", "{}": "",
+		"{store: {crash: true}}":                        "store-crash",
+		"{store: {process: worker 1, clock_ahead: 1s}}": "store-clock-ahead-worker-1",
+		"{store: {repeat_letters: 1%}}":                 "store-repeat-letters",
 	} {
 		if have := parse(t, text).DefaultName(); have != want {
 			t.Errorf("%s is called %q, want %q", text, have, want)
@@ -184,7 +238,8 @@ func TestDefaultNames(t *testing.T) {
 }
 
 func TestOrdinal(t *testing.T) {
-	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 102: "102nd", 111: "111th"} {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th",
+		21: "21st", 102: "102nd", 111: "111th"} {
 		if have := ordinal(n); have != want {
 			t.Errorf("%d: %s, want %s", n, have, want)
 		}
@@ -212,7 +267,8 @@ func TestLength(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	small := Setting{
-		Steady: 5 * time.Second, Brokers: 2, Instances: 2, MaxInstances: 3, Topics: []string{"retry-1"}, Partitions: map[string]int{"input": 6, "retry": 3, "dlq": 1},
+		Steady: 5 * time.Second, Brokers: 2, Instances: 2, MaxInstances: 3, Topics: []string{"retry-1"},
+		Partitions: map[string]int{"input": 6, "retry": 3, "dlq": 1},
 	}
 	for text, want := range map[string]string{ // the paths of the defects, in order
 		"{at: 1s, for: 1s}": "",
@@ -323,7 +379,8 @@ func TestValidate(t *testing.T) {
 
 func TestValidateInARoomySetting(t *testing.T) {
 	classic := roomy()
-	classic.NoRetryTopics, classic.Reference = true, &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true, MaxAttempts: 3}
+	classic.NoRetryTopics, classic.Reference = true, &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true,
+		MaxAttempts: 3}
 	modern := roomy()
 	modern.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 1}
 	static := roomy()
@@ -331,7 +388,8 @@ func TestValidateInARoomySetting(t *testing.T) {
 	sharing := roomy()
 	sharing.Reference = &ReferenceSetting{GroupProtocol: "share", DeadLetters: true, MaxAttempts: 3}
 	transacting := roomy()
-	transacting.Reference = &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true, MaxAttempts: 3, Transactions: true}
+	transacting.Reference = &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true, MaxAttempts: 3,
+		Transactions: true}
 	silent := classic
 	silent.Reference = &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
 	lone := Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
@@ -373,7 +431,8 @@ func TestValidateInARoomySetting(t *testing.T) {
 		{one, "{broker: {move_coordinator: true}}", "/broker/move_coordinator: cluster.brokers to 2"},
 		{roomy(), "{downstream: {outage: true, hang: true}}", "/downstream/outage: exclude"},
 		{roomy(), "{downstream: {rate_limit: {rate: 0/s}}}", "/downstream/rate_limit/rate: no attempt passes"},
-		{roomy(), "{downstream: {rate_limit: {rate: 1/s, retry_after: 1500ms}}}", "/downstream/rate_limit/retry_after: whole seconds"},
+		{roomy(), "{downstream: {rate_limit: {rate: 1/s, retry_after: 1500ms}}}",
+			"/downstream/rate_limit/retry_after: whole seconds"},
 		{roomy(), "{downstream: {rate_limit: {rate: 1/s, retry_after: 2s}}}", ""},
 		{roomy(), "{downstream: {errors: {}}}", "/downstream/errors: all shares are 0%"},
 		{roomy(), "{downstream: {errors: {transient: 60%, reset: 41%}}}", "/downstream/errors: add up to 101%"},
@@ -400,7 +459,8 @@ func TestUnknownSettingsAreNotChecked(t *testing.T) {
 	unknown := Setting{DLQBroker: 1, Oracle: true}
 	for _, text := range []string{
 		"{at: 1h, for: 1h, network: {link: broker 9, down: true}}", "{at: 1h, subject: {instance: 15, signal: KILL}}",
-		"{at: 1h, for: 1s, kafka: {api: Produce, topic: whatever, delay_response: 1s}}", "{at: 1h, for: 1s, broker: {broker: 9, stop: true}}",
+		"{at: 1h, for: 1s, kafka: {api: Produce, topic: whatever, delay_response: 1s}}",
+		"{at: 1h, for: 1s, broker: {broker: 9, stop: true}}",
 	} {
 		if defects := parse(t, text).Validate(unknown); len(defects) > 0 {
 			t.Errorf("%s: %+v", text, defects)
@@ -410,7 +470,8 @@ func TestUnknownSettingsAreNotChecked(t *testing.T) {
 
 func TestErrorNames(t *testing.T) {
 	names := ErrorNames()
-	for _, name := range []string{"UNKNOWN_SERVER_ERROR", "NOT_ENOUGH_REPLICAS", "COORDINATOR_LOAD_IN_PROGRESS", "FENCED_INSTANCE_ID"} {
+	for _, name := range []string{"UNKNOWN_SERVER_ERROR", "NOT_ENOUGH_REPLICAS", "COORDINATOR_LOAD_IN_PROGRESS",
+		"FENCED_INSTANCE_ID"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is missing", name)
 		}

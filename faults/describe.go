@@ -133,8 +133,10 @@ func (s Spec) Length(instances int) time.Duration {
 }
 
 func (n Network) key() string {
-	return chosen(choice{"latency", n.Latency > 0}, choice{"bandwidth", n.Bandwidth > 0}, choice{"timeout", n.Timeout}, choice{"slow_close", n.SlowClose > 0},
-		choice{"slicer", n.Slicer != nil}, choice{"limit_data", n.LimitData > 0}, choice{"half_open", n.HalfOpen}, choice{"down", n.Down}, choice{"reset", n.Reset})
+	return chosen(choice{"latency", n.Latency > 0}, choice{"bandwidth", n.Bandwidth > 0}, choice{"timeout", n.Timeout},
+		choice{"slow_close", n.SlowClose > 0},
+		choice{"slicer", n.Slicer != nil}, choice{"limit_data", n.LimitData > 0}, choice{"half_open", n.HalfOpen},
+		choice{"down", n.Down}, choice{"reset", n.Reset})
 }
 
 func (n Network) what() string {
@@ -174,8 +176,10 @@ func (n Network) what() string {
 }
 
 func (k Kafka) key() string {
-	return chosen(choice{"error", k.Error != ""}, choice{"delay_request", k.DelayRequest > 0}, choice{"delay_response", k.DelayResponse > 0},
-		choice{"drop_request", k.DropRequest}, choice{"drop_response", k.DropResponse}, choice{"close", k.Close}, choice{"throttle", k.Throttle > 0})
+	return chosen(choice{"error", k.Error != ""}, choice{"delay_request", k.DelayRequest > 0},
+		choice{"delay_response", k.DelayResponse > 0},
+		choice{"drop_request", k.DropRequest}, choice{"drop_response", k.DropResponse}, choice{"close", k.Close},
+		choice{"throttle", k.Throttle > 0})
 }
 
 func (k Kafka) what() string {
@@ -220,7 +224,8 @@ func (k Kafka) what() string {
 // scope says which requests match.
 func (k Kafka) scope() string {
 	var text strings.Builder
-	preposition := map[string]string{apiFetch: " from ", apiOffsetCommit: " for ", apiTxnOffsetCommit: " for ", apiMetadata: " of "}[k.API]
+	preposition := map[string]string{apiFetch: " from ", apiOffsetCommit: " for ", apiTxnOffsetCommit: " for ",
+		apiMetadata: " of "}[k.API]
 	if preposition == "" {
 		preposition = " to "
 	}
@@ -321,7 +326,8 @@ func (s Subject) target() string {
 
 // name is what a fault without a name is called.
 func (s Subject) name() string {
-	key := chosen(choice{strings.ToLower(s.Signal), s.Signal != ""}, choice{"restart", s.Restart}, choice{"scale-up", s.ScaleUp > 0}, choice{"scale-down", s.ScaleDown > 0})
+	key := chosen(choice{strings.ToLower(s.Signal), s.Signal != ""}, choice{"restart", s.Restart},
+		choice{"scale-up", s.ScaleUp > 0}, choice{"scale-down", s.ScaleDown > 0})
 	switch {
 	case s.Process != "":
 		return dashed(key + " " + s.Process)
@@ -355,8 +361,8 @@ func (s Subject) what() string {
 }
 
 func (d Downstream) key() string {
-	return chosen(choice{"outage", d.Outage}, choice{"slow", d.Slow > 0}, choice{"hang", d.Hang}, choice{"rate_limit", d.RateLimit != nil},
-		choice{"errors", d.Errors != nil}, choice{"error_text", d.ErrorText != ""})
+	return chosen(choice{"outage", d.Outage}, choice{"slow", d.Slow > 0}, choice{"hang", d.Hang},
+		choice{"rate_limit", d.RateLimit != nil}, choice{"errors", d.Errors != nil}, choice{"error_text", d.ErrorText != ""})
 }
 
 func (d Downstream) what() string {
@@ -397,7 +403,8 @@ func (e Errors) what() string {
 const TargetDatabase = "database"
 
 func (s Store) key() string {
-	return chosen(choice{"restart", s.Restart}, choice{"crash", s.Crash}, choice{"clock_ahead", s.ClockAhead > 0}, choice{"clock_behind", s.ClockBehind > 0},
+	return chosen(choice{"restart", s.Restart}, choice{"crash", s.Crash}, choice{"clock_ahead", s.ClockAhead > 0},
+		choice{"clock_behind", s.ClockBehind > 0},
 		choice{"unhealthy", s.Unhealthy != ""}, choice{"repeat_letters", s.RepeatLetters > 0})
 }
 

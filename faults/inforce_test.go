@@ -50,7 +50,8 @@ func (r refusing) Inject(context.Context, Active) (Heal, error) { return nil, er
 
 // TestCarry: what the book, the history and the injector see of a fault by hand, in which order, and what ends it.
 func TestCarry(t *testing.T) {
-	const whole = "1s enter one, 1s fault-start, 1s inject one, 1s 10 began <nil>, %[1]s 10 leaves, %[1]s heal one, %[1]s fault-end, %[1]s 10 done <nil>"
+	const whole = "1s enter one, 1s fault-start, 1s inject one, 1s 10 began <nil>, %[1]s 10 leaves, %[1]s heal one, " +
+		"%[1]s fault-end, %[1]s 10 done <nil>"
 	for name, test := range map[string]struct {
 		length time.Duration
 		heal   time.Duration // when somebody heals it
@@ -68,7 +69,8 @@ func TestCarry(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &diary{Clock: history.NewClock()}
 				over := make(chan struct{})
-				n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Book: &ledger{diary: d}, Over: over}
+				n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Book: &ledger{diary: d},
+					Over: over}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				time.Sleep(time.Second)
@@ -80,7 +82,8 @@ func TestCarry(t *testing.T) {
 				}
 				after(test.heal, func() {
 					err := n.Heal(t.Context(), 10)
-					if healed := test.heal < time.Second+test.length; healed != (err == nil) || !healed && !errors.Is(err, ErrNotInForce) {
+					if healed := test.heal < time.Second+test.length; healed != (err == nil) ||
+						!healed && !errors.Is(err, ErrNotInForce) {
 						t.Errorf("healing by hand: %v", err)
 					}
 				})
@@ -128,7 +131,8 @@ func TestHealTakesLong(t *testing.T) {
 		n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock}
 		var group sync.WaitGroup
 		group.Go(func() {
-			if err := n.Carry(t.Context(), Planned{Index: 3, PlannedFault: history.PlannedFault{Name: "one", Kind: "kafka", For: time.Hour}}); err != nil {
+			if err := n.Carry(t.Context(),
+				Planned{Index: 3, PlannedFault: history.PlannedFault{Name: "one", Kind: "kafka", For: time.Hour}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -154,7 +158,8 @@ func TestScheduleOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock(), heals: 10 * time.Second}
 		over := make(chan struct{})
-		n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Over: over, Book: &ledger{diary: d}}
+		n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Over: over,
+			Book: &ledger{diary: d}}
 		time.AfterFunc(2*time.Second, func() { close(over) })
 		fault := func(name string, at time.Duration) Planned {
 			return Planned{PlannedFault: history.PlannedFault{Name: name, Kind: "kafka", At: at, For: time.Hour}}
@@ -162,7 +167,8 @@ func TestScheduleOver(t *testing.T) {
 		if err := n.Run(t.Context(), 0, []Planned{fault("one", time.Second), fault("two", 3*time.Second)}); err != nil {
 			t.Error(err)
 		}
-		want := "1s enter one, 1s fault-start, 1s inject one, 1s 10 began <nil>, 2s 10 leaves, 12s heal one, 12s fault-end, 12s 10 done <nil>"
+		want := "1s enter one, 1s fault-start, 1s inject one, 1s 10 began <nil>, 2s 10 leaves, 12s heal one, 12s " +
+			"fault-end, 12s 10 done <nil>"
 		if got := d.all(); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}

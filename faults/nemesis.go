@@ -163,7 +163,8 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 
 // due waits until a fault is to be injected, and returns when that is; due is false when the run is interrupted before,
 // or what the fault waits for does not come in time.
-func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned, schedule []Planned) (start time.Duration, due bool, err error) {
+func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned,
+	schedule []Planned) (start time.Duration, due bool, err error) {
 	trigger, waits, err := planned.Spec.Trigger()
 	if err != nil {
 		return 0, false, err

@@ -69,9 +69,11 @@ func TestNemesis(t *testing.T) {
 		want        string
 	}{
 		{"by the clock", Spec{}, 0, 0, "2s fault-start, 2s inject one, 5s heal one, 5s fault-end"},
-		{"interrupted while in force", Spec{}, 0, 3 * time.Second, "2s fault-start, 2s inject one, 3s heal one, 3s fault-end"},
+		{"interrupted while in force", Spec{}, 0, 3 * time.Second,
+			"2s fault-start, 2s inject one, 3s heal one, 3s fault-end"},
 		{"interrupted before its time", Spec{}, 0, 1500 * time.Millisecond, ""},
-		{"an event", Spec{When: "first-retry"}, 4 * time.Second, 0, "4s fault-start, 4s inject one, 7s heal one, 7s fault-end"},
+		{"an event", Spec{When: "first-retry"}, 4 * time.Second, 0,
+			"4s fault-start, 4s inject one, 7s heal one, 7s fault-end"},
 		{"a while after an event", Spec{When: "first-retry", After: units.Duration(time.Second)}, 4 * time.Second, 0,
 			"5s fault-start, 5s inject one, 8s heal one, 8s fault-end"},
 		{"an event so late that the fault outlasts the steady phase", Spec{When: "backoff"}, 10 * time.Second, 0,
@@ -79,18 +81,21 @@ func TestNemesis(t *testing.T) {
 		{"an event after the steady phase", Spec{When: "first-retry"}, 12 * time.Second, 0, ""},
 		{"an event that never comes", Spec{When: "first-retry"}, 0, 0, ""},
 		{"interrupted while it waits", Spec{When: "first-retry"}, 4 * time.Second, 3 * time.Second, ""},
-		{"interrupted after the event", Spec{When: "first-retry", After: units.Duration(time.Minute)}, 4 * time.Second, 5 * time.Second, ""},
+		{"interrupted after the event", Spec{When: "first-retry", After: units.Duration(time.Minute)}, 4 * time.Second,
+			5 * time.Second, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &diary{Clock: history.NewClock(), comes: test.comes}
-				nemesis := Nemesis{Injectors: map[string]Injector{"network": d}, Sink: d, Clock: d, Triggers: d, Steady: 10 * time.Second}
+				nemesis := Nemesis{Injectors: map[string]Injector{"network": d}, Sink: d, Clock: d, Triggers: d,
+					Steady: 10 * time.Second}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if test.interrupted > 0 {
 					time.AfterFunc(test.interrupted, cancel)
 				}
-				planned := Planned{Spec: test.spec, PlannedFault: history.PlannedFault{Name: "one", Kind: "network", At: time.Second, For: 3 * time.Second}}
+				planned := Planned{Spec: test.spec, PlannedFault: history.PlannedFault{Name: "one", Kind: "network",
+					At: time.Second, For: 3 * time.Second}}
 				if err := nemesis.Run(ctx, steady, []Planned{planned}); err != nil {
 					t.Error(err)
 				}
@@ -139,9 +144,11 @@ func TestHealingIsShortenedByAnInterruption(t *testing.T) {
 func TestNemesisErrors(t *testing.T) {
 	d := &diary{Clock: history.NewClock()}
 	for want, planned := range map[string]Planned{
-		`no injector for kind "magic"`:       {PlannedFault: history.PlannedFault{Kind: "magic"}},
-		`"tea time" is nothing that a fault`: {Spec: Spec{When: "tea time"}, PlannedFault: history.PlannedFault{Kind: "network"}},
-		"is not available in this run":       {Spec: Spec{When: "backoff"}, PlannedFault: history.PlannedFault{Kind: "network"}},
+		`no injector for kind "magic"`: {PlannedFault: history.PlannedFault{Kind: "magic"}},
+		`"tea time" is nothing that a fault`: {Spec: Spec{When: "tea time"},
+			PlannedFault: history.PlannedFault{Kind: "network"}},
+		"is not available in this run": {Spec: Spec{When: "backoff"},
+			PlannedFault: history.PlannedFault{Kind: "network"}},
 	} {
 		nemesis := Nemesis{Injectors: map[string]Injector{"network": d}, Sink: d, Clock: d}
 		if err := nemesis.Run(t.Context(), 0, []Planned{planned}); err == nil || !strings.Contains(err.Error(), want) {
@@ -167,8 +174,8 @@ func TestParseTrigger(t *testing.T) {
 			t.Errorf("%q is %+v, %v, want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "lag", "lag > ", "lag > -1", "lag < 5", "lag > 9999999999", "assigned", "instance assigned", "instance -1 assigned",
-		"first", "First-Retry", "backoff now", "first-retry\nlag > 1"} {
+	for _, text := range []string{"", "lag", "lag > ", "lag > -1", "lag < 5", "lag > 9999999999", "assigned",
+		"instance assigned", "instance -1 assigned", "first", "First-Retry", "backoff now", "first-retry\nlag > 1"} {
 		_, err := ParseTrigger(text)
 		if err == nil {
 			t.Errorf("%q is accepted", text)

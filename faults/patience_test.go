@@ -44,18 +44,20 @@ func TestWindowsFollowWhatTheyStrike(t *testing.T) {
 		closing    time.Duration
 		unattended bool
 	}{
-		{"what is met in time ends as planned", one, time.Second, []time.Duration{time.Second, 4 * time.Second}, []time.Duration{3 * time.Second, 5 * time.Second}, time.Minute, false},
+		{"what is met in time ends as planned", one, time.Second, []time.Duration{time.Second, 4 * time.Second},
+			[]time.Duration{3 * time.Second, 5 * time.Second}, time.Minute, false},
 		{
 			"what meets nothing stays until it does, and what follows waits", one, 6 * time.Second,
-			[]time.Duration{time.Second, 9 * time.Second}, []time.Duration{9 * time.Second, 10 * time.Second}, time.Minute, false,
-		},
-		{
-			"nothing further can come", one, time.Hour, []time.Duration{time.Second, 8 * time.Second}, []time.Duration{8 * time.Second, 9 * time.Second},
-			8 * time.Second, false,
-		},
-		{
-			"nothing hangs on its effect", optional, time.Hour, []time.Duration{time.Second, 4 * time.Second}, []time.Duration{3 * time.Second, 5 * time.Second},
+			[]time.Duration{time.Second, 9 * time.Second}, []time.Duration{9 * time.Second, 10 * time.Second},
 			time.Minute, false,
+		},
+		{
+			"nothing further can come", one, time.Hour, []time.Duration{time.Second, 8 * time.Second},
+			[]time.Duration{8 * time.Second, 9 * time.Second}, 8 * time.Second, false,
+		},
+		{
+			"nothing hangs on its effect", optional, time.Hour, []time.Duration{time.Second, 4 * time.Second},
+			[]time.Duration{3 * time.Second, 5 * time.Second}, time.Minute, false,
 		},
 		{
 			"nobody says when nothing further can come", one, time.Hour, []time.Duration{time.Second, 4 * time.Second},
@@ -67,7 +69,8 @@ func TestWindowsFollowWhatTheyStrike(t *testing.T) {
 				seen := &times{of: map[history.Kind][]time.Duration{}}
 				closing := make(chan struct{})
 				nemesis := &Nemesis{
-					Injectors: map[string]Injector{"kafka": meeting{test.met}, "broker": meeting{0}}, Sink: seen, Clock: history.NewClock(), Steady: 6 * time.Second,
+					Injectors: map[string]Injector{"kafka": meeting{test.met}, "broker": meeting{0}}, Sink: seen,
+					Clock: history.NewClock(), Steady: 6 * time.Second,
 				}
 				if !test.unattended {
 					nemesis.Closing = closing
@@ -77,7 +80,8 @@ func TestWindowsFollowWhatTheyStrike(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Minute)
-				for kind, want := range map[history.Kind][]time.Duration{history.KindFaultStart: test.starts, history.KindFaultEnd: test.ends} {
+				for kind, want := range map[history.Kind][]time.Duration{history.KindFaultStart: test.starts,
+					history.KindFaultEnd: test.ends} {
 					for i, at := range want {
 						if got := seen.of[kind]; len(got) != len(want) || got[i] != at {
 							t.Errorf("%s at %v, want %v", kind, got, want)

@@ -33,7 +33,8 @@ func (n Network) stops() bool {
 // only (one instance, one partition, one version, some client ids, the nth, a share) lets the others through.
 func (k Kafka) stopsDeadLetters() bool {
 	// The group is not asked: a Produce names none.
-	everyone := k.Instance == nil && k.Partition == nil && k.Version == nil && k.ClientID == "" && k.Nth == 0 && k.EveryNth <= 1 && k.Probability >= 1
+	everyone := k.Instance == nil && k.Partition == nil && k.Version == nil && k.ClientID == "" &&
+		k.Nth == 0 && k.EveryNth <= 1 && k.Probability >= 1
 	breaks := k.Error != "" || k.DropRequest || k.DropResponse || k.Close
 	return everyone && breaks && k.API == apiProduce && (k.Topic == "" || k.Topic == roleDLQ)
 }

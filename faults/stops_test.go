@@ -14,9 +14,11 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 		{"every answer lost", "{kafka: {api: Produce, topic: dlq, drop_response: true}}", true},
 		{"every connection closed", "{kafka: {api: Produce, topic: dlq, close: true}}", true},
 		{"each one hit, said in another way", "{kafka: {api: Produce, topic: dlq, every_nth: 1, close: true}}", true},
-		{"an error to half of them", "{kafka: {api: Produce, topic: dlq, probability: 50%, error: NOT_ENOUGH_REPLICAS}}", false},
+		{"an error to half of them", "{kafka: {api: Produce, topic: dlq, probability: 50%, error: NOT_ENOUGH_REPLICAS}}",
+			false},
 		{"an error to one instance", "{kafka: {api: Produce, topic: dlq, instance: 1, error: NOT_ENOUGH_REPLICAS}}", false},
-		{"an error for one partition", "{kafka: {api: Produce, topic: dlq, partition: 0, error: NOT_ENOUGH_REPLICAS}}", false},
+		{"an error for one partition", "{kafka: {api: Produce, topic: dlq, partition: 0, error: NOT_ENOUGH_REPLICAS}}",
+			false},
 		{"an error to one version", "{kafka: {api: Produce, topic: dlq, version: 9, error: NOT_ENOUGH_REPLICAS}}", false},
 		{"an error to one client id", "{kafka: {api: Produce, topic: dlq, client_id: x, error: NOT_ENOUGH_REPLICAS}}", false},
 		{"an error to the first", "{kafka: {api: Produce, topic: dlq, nth: 1, error: NOT_ENOUGH_REPLICAS}}", false},
@@ -62,7 +64,8 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 // TestReplicatedDLQIsNotStopped: without a broker of its own the DLQ topic has replicas elsewhere, unless there is one
 // broker only.
 func TestReplicatedDLQIsNotStopped(t *testing.T) {
-	for _, text := range []string{"{broker: {broker: 2, stop: true}}", "{network: {link: broker 2, down: true}}", "{network: {link: dlq, down: true}}"} {
+	for _, text := range []string{"{broker: {broker: 2, stop: true}}", "{network: {link: broker 2, down: true}}",
+		"{network: {link: dlq, down: true}}"} {
 		if parse(t, text).StopsDeadLetters(3, 0) {
 			t.Errorf("%s: the DLQ topic is on other brokers too", text)
 		}

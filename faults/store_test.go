@@ -10,8 +10,10 @@ import (
 )
 
 func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
-	setting := Setting{Steady: time.Minute, Instances: 1, MaxInstances: 1, Brokers: 1, Oracle: true, StoreProcesses: map[string]int{"router": 1, "worker": 2}, StoreLink: true}
-	spec := Spec{At: units.Duration(time.Second), When: "store-locked", Subject: &Subject{Process: "worker 1", Signal: "KILL"}}
+	setting := Setting{Steady: time.Minute, Instances: 1, MaxInstances: 1, Brokers: 1, Oracle: true,
+		StoreProcesses: map[string]int{"router": 1, "worker": 2}, StoreLink: true}
+	spec := Spec{At: units.Duration(time.Second), When: "store-locked",
+		Subject: &Subject{Process: "worker 1", Signal: "KILL"}}
 	if defects := spec.Validate(setting); len(defects) > 0 {
 		t.Errorf("a good fault: %+v", defects)
 	}
@@ -19,7 +21,8 @@ func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
 	if err != nil || !waits || trigger.Event != TriggerStoreLocked || trigger.Instance != int(history.Worker(1)) {
 		t.Errorf("it waits for %+v, %v, %v", trigger, waits, err)
 	}
-	if what, target := spec.Describe(); what != "KILL to worker 1" || target != "worker 1" || spec.DefaultName() != "kill-worker-1" {
+	if what, target := spec.Describe(); what != "KILL to worker 1" || target != "worker 1" ||
+		spec.DefaultName() != "kill-worker-1" {
 		t.Errorf("it is called %q of %q, %q", what, target, spec.DefaultName())
 	}
 	link := Spec{At: 1, For: 1, Network: &Network{Link: LinkStore, Down: true, Toxicity: 1}}
@@ -33,12 +36,17 @@ func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
 		setting Setting
 		want    string
 	}{
-		"no such worker": {Spec{At: 1, Subject: &Subject{Process: "worker 2", Signal: "KILL"}}, setting, "there is no worker 2: the store has 2 workers"},
-		"no such kind":   {Spec{At: 1, Subject: &Subject{Process: "waiter 2", Signal: "KILL"}}, setting, "write worker N or router N"},
-		"no store":       {Spec{At: 1, Subject: &Subject{Process: "worker 0", Signal: "KILL"}}, none, "has no dead-letter store"},
-		"no event":       {Spec{At: 1, When: "store-locked", Subject: &Subject{Process: "worker 0", Signal: "KILL"}}, none, "this event never comes"},
-		"no link":        {link, none, `there is no link "store"`},
-		"two at once":    {Spec{At: 1, Subject: &Subject{Process: "worker 0", All: true, Signal: "KILL"}}, setting, "process"},
+		"no such worker": {Spec{At: 1, Subject: &Subject{Process: "worker 2", Signal: "KILL"}}, setting,
+			"there is no worker 2: the store has 2 workers"},
+		"no such kind": {Spec{At: 1, Subject: &Subject{Process: "waiter 2", Signal: "KILL"}}, setting,
+			"write worker N or router N"},
+		"no store": {Spec{At: 1, Subject: &Subject{Process: "worker 0", Signal: "KILL"}}, none,
+			"has no dead-letter store"},
+		"no event": {Spec{At: 1, When: "store-locked", Subject: &Subject{Process: "worker 0", Signal: "KILL"}}, none,
+			"this event never comes"},
+		"no link": {link, none, `there is no link "store"`},
+		"two at once": {Spec{At: 1, Subject: &Subject{Process: "worker 0", All: true, Signal: "KILL"}}, setting,
+			"process"},
 	} {
 		var said []string
 		for _, defect := range one.spec.Validate(one.setting) {
@@ -51,7 +59,8 @@ func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
 }
 
 func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
-	setting := Setting{Steady: time.Minute, Instances: 1, Brokers: 1, Oracle: true, StoreProcesses: map[string]int{"router": 1, "worker": 2}}
+	setting := Setting{Steady: time.Minute, Instances: 1, Brokers: 1, Oracle: true,
+		StoreProcesses: map[string]int{"router": 1, "worker": 2}}
 	fixed := setting
 	fixed.StoreFixed = "the database is a file"
 	for name, one := range map[string]struct {
@@ -59,9 +68,10 @@ func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
 		setting Setting
 		want    string // "": nothing is wrong
 	}{
-		"restart":          {"{at: 1s, store: {restart: true}}", setting, ""},
-		"crash":            {"{at: 1s, for: 1s, store: {crash: true}}", setting, ""},
-		"clock":            {"{at: 1s, for: 1s, when: store-locked, store: {process: worker 1, clock_behind: 1m}}", setting, ""},
+		"restart": {"{at: 1s, store: {restart: true}}", setting, ""},
+		"crash":   {"{at: 1s, for: 1s, store: {crash: true}}", setting, ""},
+		"clock": {"{at: 1s, for: 1s, when: store-locked, store: {process: worker 1, clock_behind: 1m}}",
+			setting, ""},
 		"letters":          {"{at: 1s, store: {repeat_letters: 10%}}", setting, ""},
 		"a file restarted": {"{at: 1s, store: {restart: true}}", fixed, "the database is a file"},
 		"a file crashed":   {"{at: 1s, for: 1s, store: {crash: true}}", fixed, "the database is a file"},
@@ -69,11 +79,15 @@ func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
 		"no probe":         {"{at: 1s, for: 1s, store: {unhealthy: cpu}}", setting, "the workers ask no health probe"},
 		"no store":         {"{at: 1s, store: {restart: true}}", Setting{}, "no dead-letter store of its own"},
 		"nothing":          {"{at: 1s, store: {}}", setting, "this fault does nothing"},
-		"two":              {"{at: 1s, for: 1s, store: {crash: true, process: worker 0, clock_ahead: 1s}}", setting, "exclude each other"},
-		"both ways":        {"{at: 1s, for: 1s, store: {process: worker 0, clock_ahead: 1s, clock_behind: 2s}}", setting, "exclude each other"},
-		"whose clock":      {"{at: 1s, for: 1s, store: {clock_ahead: 1s}}", setting, "say whose clock is wrong"},
-		"a router's":       {"{at: 1s, for: 1s, store: {process: router 0, clock_ahead: 1s}}", setting, "a router does not use a clock"},
-		"no such worker":   {"{at: 1s, for: 1s, store: {process: worker 2, clock_ahead: 1s}}", setting, "there is no worker 2"},
+		"two": {"{at: 1s, for: 1s, store: {crash: true, process: worker 0, clock_ahead: 1s}}", setting,
+			"exclude each other"},
+		"both ways": {"{at: 1s, for: 1s, store: {process: worker 0, clock_ahead: 1s, clock_behind: 2s}}", setting,
+			"exclude each other"},
+		"whose clock": {"{at: 1s, for: 1s, store: {clock_ahead: 1s}}", setting, "say whose clock is wrong"},
+		"a router's": {"{at: 1s, for: 1s, store: {process: router 0, clock_ahead: 1s}}", setting,
+			"a router does not use a clock"},
+		"no such worker": {"{at: 1s, for: 1s, store: {process: worker 2, clock_ahead: 1s}}", setting,
+			"there is no worker 2"},
 		"nobody's":         {"{at: 1s, store: {process: worker 0, restart: true}}", setting, "leave it out"},
 		"for ever":         {"{at: 1s, store: {crash: true}}", setting, "needs a duration"},
 		"too long":         {"{at: 1s, for: 1s, store: {restart: true}}", setting, "is an instant"},
@@ -88,7 +102,8 @@ func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
 			t.Errorf("%s: %q does not say %q", name, got, one.want)
 		}
 	}
-	trigger, waits, err := parse(t, "{at: 1s, for: 1s, when: store-locked, store: {process: worker 1, clock_behind: 1m}}").Trigger()
+	trigger, waits, err := parse(t, "{at: 1s, for: 1s, when: store-locked, store: {process: worker 1, clock_behind: 1m}}").
+		Trigger()
 	if err != nil || !waits || trigger.Instance != int(history.Worker(1)) {
 		t.Errorf("it waits for %+v, %v, %v", trigger, waits, err)
 	}

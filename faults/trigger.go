@@ -62,7 +62,8 @@ var (
 )
 
 // triggerForms lists what can be written, for error messages.
-const triggerForms = `first-retry, first-dead-letter, backoff, store-locked, store-republished, "lag > N" or "instance N assigned"`
+const triggerForms = "first-retry, first-dead-letter, backoff, store-locked, store-republished, \"lag > N\" or " +
+	"\"instance N assigned\""
 
 // ParseTrigger reads the words of Spec.When: first-retry, first-dead-letter, backoff, store-locked, store-republished,
 // "lag > N" (N up to 999999999), "instance N assigned" (N from 0). Anything else is an error that lists the forms.

@@ -105,7 +105,8 @@ func (s Spec) Validate(setting Setting) []Defect {
 func (s Spec) trigger(setting Setting) []Defect {
 	if s.When == "" {
 		if s.After > 0 {
-			return []Defect{{Path: "/after", Message: "after counts from the event of when, and there is none: add when, such as when: first-retry, or use at"}}
+			return []Defect{{Path: "/after", Message: "after counts from the event of when, and there is none: add when, such " +
+				"as when: first-retry, or use at"}}
 		}
 		return nil
 	}
@@ -118,24 +119,30 @@ func (s Spec) trigger(setting Setting) []Defect {
 	switch {
 	case err != nil:
 		return []Defect{{Path: "/when", Message: err.Error(), Got: s.When, Known: []string{
-			string(TriggerFirstRetry), string(TriggerFirstDeadLetter), string(TriggerBackoff), "lag > 1000", "instance 0 assigned"}}}
+			string(TriggerFirstRetry), string(TriggerFirstDeadLetter), string(TriggerBackoff), "lag > 1000",
+			"instance 0 assigned"}}}
 	case retries && !setting.Oracle:
-		return at("the subject does not call the downstream (observe: wire), so its attempts are not seen and this event never comes")
+		return at(
+			"the subject does not call the downstream (observe: wire), so its attempts are not seen and this event never comes")
 	case retries && reference != nil && reference.MaxAttempts == 1:
 		return at("with max_retries: 1 nothing is tried again, so this event never comes")
 	case trigger.Event == TriggerFirstDeadLetter && reference != nil && !reference.DeadLetters:
-		return at("with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this event never comes")
-	case (trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished) && setting.StoreProcesses["worker"] == 0:
+		return at(
+			"with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this event never comes")
+	case (trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished) &&
+		setting.StoreProcesses["worker"] == 0:
 		return at("the run has no dead-letter store with workers, so this event never comes: add store")
 	case trigger.Event == TriggerAssigned && setting.MaxInstances > 0 && trigger.Instance >= setting.MaxInstances:
-		return at("there is no instance %d: the subject has %s, numbered from 0", trigger.Instance, counted(setting.MaxInstances, "instance"))
+		return at("there is no instance %d: the subject has %s, numbered from 0", trigger.Instance,
+			counted(setting.MaxInstances, "instance"))
 	}
 	return nil
 }
 
 // length checks For: an instant has none, everything else needs one.
 func (s Spec) length() []Defect {
-	instant := s.Broker != nil && (s.Broker.Restart || s.Broker.MoveCoordinator) || s.Subject != nil && s.Subject.Restart ||
+	instant := s.Broker != nil && (s.Broker.Restart || s.Broker.MoveCoordinator) ||
+		s.Subject != nil && s.Subject.Restart ||
 		s.Store != nil && (s.Store.Restart || s.Store.RepeatLetters > 0)
 	ends := s.Subject != nil && (s.Subject.Signal == "TERM" || s.Subject.Signal == "KILL")
 	either := ends || s.Broker != nil && s.Broker.MoveLeaders
@@ -182,10 +189,11 @@ func (n Network) validate(setting Setting) []Defect {
 	defects := n.link(setting)
 	directed := n.Latency > 0 || n.Bandwidth > 0 || n.Timeout || n.Slicer != nil || n.LimitData > 0
 	set := names(map[string]bool{
-		"latency": n.Latency > 0, "bandwidth": n.Bandwidth > 0, "timeout": n.Timeout, "slow_close": n.SlowClose > 0, "slicer": n.Slicer != nil,
-		"limit_data": n.LimitData > 0, "half_open": n.HalfOpen, "down": n.Down, "reset": n.Reset,
+		"latency": n.Latency > 0, "bandwidth": n.Bandwidth > 0, "timeout": n.Timeout, "slow_close": n.SlowClose > 0,
+		"slicer": n.Slicer != nil, "limit_data": n.LimitData > 0, "half_open": n.HalfOpen, "down": n.Down, "reset": n.Reset,
 	})
-	defects = append(defects, exactlyOne(set, "latency, bandwidth, timeout, slow_close, slicer, limit_data, half_open, down and reset")...)
+	defects = append(defects,
+		exactlyOne(set, "latency, bandwidth, timeout, slow_close, slicer, limit_data, half_open, down and reset")...)
 	if n.Jitter > 0 && n.Latency == 0 {
 		defects = append(defects, Defect{Path: "/jitter", Message: "jitter goes with latency: add latency"})
 	}
@@ -224,14 +232,16 @@ func (n Network) link(setting Setting) []Defect {
 	case n.Link == "":
 		return nil // reported as missing by the schema
 	case n.Link == "dlq" && setting.DLQBroker == 0:
-		return []Defect{{Path: "/link", Message: `there is no link "dlq": it needs topics.dlq.broker, the broker that holds the DLQ topic alone`}}
+		return []Defect{{Path: "/link", Message: "there is no link \"dlq\": it needs topics.dlq.broker, the broker that " +
+			"holds the DLQ topic alone"}}
 	case n.Link == "downstream" && !setting.Oracle:
 		return []Defect{{Path: "/link", Message: noOracle}}
 	case isBroker && number < 1:
 		return at("brokers are numbered from 1")
 	case isBroker && setting.Brokers > 0 && number > setting.Brokers:
 		return []Defect{{Path: "/link", Message: noBroker(number, setting)}}
-	case !isBroker && !slices.Contains([]string{"brokers", "downstream", "dlq"}, n.Link) && !slices.Contains(known, n.Link):
+	case !isBroker && !slices.Contains([]string{"brokers", "downstream", "dlq"}, n.Link) &&
+		!slices.Contains(known, n.Link):
 		return at(fmt.Sprintf(`there is no link %q: write "broker N", brokers, dlq or downstream`, n.Link))
 	}
 	return nil
@@ -270,12 +280,14 @@ func noBroker(number int, setting Setting) string {
 
 func (b Broker) validate(setting Setting) []Defect {
 	set := names(map[string]bool{
-		"stop": b.Stop, "kill": b.Kill, "pause": b.Pause, "restart": b.Restart, "move_leaders": b.MoveLeaders, "move_coordinator": b.MoveCoordinator,
+		"stop": b.Stop, "kill": b.Kill, "pause": b.Pause, "restart": b.Restart, "move_leaders": b.MoveLeaders,
+		"move_coordinator": b.MoveCoordinator,
 	})
 	defects := exactlyOne(set, "stop, kill, pause, restart, move_leaders and move_coordinator")
 	switch {
 	case b.MoveCoordinator && b.Broker > 0:
-		defects = append(defects, Defect{Path: "/broker", Message: "move_coordinator finds the coordinator of the subject's group by itself: leave out broker"})
+		defects = append(defects, Defect{Path: "/broker", Message: "move_coordinator finds the coordinator of the " +
+			"subject's group by itself: leave out broker"})
 	case !b.MoveCoordinator && b.Broker == 0 && len(set) > 0:
 		defects = append(defects, Defect{Message: set[0] + " needs the number of a broker: add broker, such as broker: 1"})
 	case setting.Brokers > 0 && b.Broker > setting.Brokers:
@@ -298,29 +310,36 @@ func (b Broker) move(setting Setting) []Defect {
 	case !b.MoveLeaders && !b.MoveCoordinator:
 		return nil
 	case b.MoveLeaders && b.Broker > 0 && b.Broker == setting.DLQBroker:
-		return []Defect{{Path: "/broker", Message: fmt.Sprintf("broker %d holds the DLQ topic alone (topics.dlq.broker), so no other can lead its partitions", b.Broker)}}
+		return []Defect{{Path: "/broker", Message: fmt.Sprintf("broker %d holds the DLQ topic alone (topics.dlq.broker), "+
+			"so no other can lead its partitions", b.Broker)}}
 	case shared < 2 && setting.DLQBroker > 0:
-		return []Defect{{Path: key, Message: "there is nowhere to move to: beside the DLQ topic's own broker the cluster has one; set cluster.brokers to 3 or more"}}
+		return []Defect{{Path: key, Message: "there is nowhere to move to: beside the DLQ topic's own broker the cluster " +
+			"has one; set cluster.brokers to 3 or more"}}
 	case shared < 2:
-		return []Defect{{Path: key, Message: "there is nowhere to move to: the cluster has 1 broker; set cluster.brokers to 2 or more"}}
+		return []Defect{{Path: key, Message: "there is nowhere to move to: the cluster has 1 broker; set cluster.brokers " +
+			"to 2 or more"}}
 	}
 	return nil
 }
 
 func (s Subject) validate(setting Setting) []Defect {
-	set := names(map[string]bool{"signal": s.Signal != "", "restart": s.Restart, "scale_up": s.ScaleUp > 0, "scale_down": s.ScaleDown > 0})
+	set := names(map[string]bool{"signal": s.Signal != "", "restart": s.Restart, "scale_up": s.ScaleUp > 0,
+		"scale_down": s.ScaleDown > 0})
 	defects := exactlyOne(set, "signal, restart, scale_up and scale_down")
 	if s.ScaleUp > 0 || s.ScaleDown > 0 {
 		defects = append(defects, s.scale(setting)...)
 	} else {
-		defects = append(defects, exactlyOne(names(map[string]bool{"instance": s.Instance != nil, "all": s.All, "process": s.Process != ""}), "instance, all and process")...)
+		defects = append(defects,
+			exactlyOne(names(map[string]bool{"instance": s.Instance != nil, "all": s.All, "process": s.Process != ""}),
+				"instance, all and process")...)
 	}
 	defects = append(defects, s.ofStore(setting)...)
 	if s.Every > 0 && !s.All {
 		defects = append(defects, Defect{Path: "/every", Message: "every goes with all: true"})
 	}
 	if s.RestartAfter > 0 && s.Signal != "TERM" && s.Signal != "KILL" {
-		defects = append(defects, Defect{Path: "/restart_after", Message: "restart_after goes with signal: TERM or KILL, which end the instance"})
+		defects = append(defects,
+			Defect{Path: "/restart_after", Message: "restart_after goes with signal: TERM or KILL, which end the instance"})
 	}
 	defects = append(defects, node(s.Node, setting, s.Instance != nil)...)
 	return append(defects, instance(s.Instance, setting.Instances)...)
@@ -338,7 +357,8 @@ func (s Subject) ofStore(setting Setting) []Defect {
 func storeProcess(name string, setting Setting) []Defect {
 	kind, number, err := readProcess(name)
 	if err == nil && number >= setting.StoreProcesses[kind] {
-		err = fmt.Errorf("there is no %s: the store has %s, numbered from 0", name, counted(setting.StoreProcesses[kind], kind))
+		err = fmt.Errorf("there is no %s: the store has %s, numbered from 0", name,
+			counted(setting.StoreProcesses[kind], kind))
 		if setting.StoreProcesses == nil {
 			err = fmt.Errorf("the run has no dead-letter store, so there is no %s: add store", name)
 		}
@@ -366,17 +386,21 @@ var processForm = regexp.MustCompile(`^(worker|router) (\d{1,2})$`)
 func (s Subject) scale(setting Setting) []Defect {
 	var defects []Defect
 	if s.Instance != nil {
-		defects = append(defects, Defect{Path: "/instance", Message: "scaling starts new instances or ends the last ones: leave out instance"})
+		defects = append(defects,
+			Defect{Path: "/instance", Message: "scaling starts new instances or ends the last ones: leave out instance"})
 	}
 	if s.All {
-		defects = append(defects, Defect{Path: "/all", Message: "scaling starts new instances or ends the last ones: leave out all"})
+		defects = append(defects,
+			Defect{Path: "/all", Message: "scaling starts new instances or ends the last ones: leave out all"})
 	}
 	if setting.Instances > 0 && s.ScaleDown > setting.Instances {
-		defects = append(defects, Defect{Path: "/scale_down", Message: fmt.Sprintf("%d instances can't be ended: the subject has %d", s.ScaleDown, setting.Instances)})
+		defects = append(defects, Defect{Path: "/scale_down", Message: fmt.Sprintf("%d instances can't be ended: the "+
+			"subject has %d", s.ScaleDown, setting.Instances)})
 	}
 	if reference := setting.Reference; reference != nil && reference.Static && reference.GroupProtocol == "consumer" {
-		defects = append(defects, Defect{Message: "a static member that leaves keeps its partitions until its session times out, and with " +
-			"group_protocol: consumer the broker lets that take 45s: the run would wait for nothing else; leave out static_membership"})
+		defects = append(defects, Defect{Message: "a static member that leaves keeps its partitions until its session " +
+			"times out, and with group_protocol: consumer the broker lets that take 45s: the run would wait for nothing else; " +
+			"leave out static_membership"})
 	}
 	return defects
 }
@@ -386,16 +410,19 @@ func (d Downstream) validate(setting Setting) []Defect {
 		return []Defect{{Message: noOracle}}
 	}
 	defects := exactlyOne(names(map[string]bool{
-		"outage": d.Outage, "slow": d.Slow > 0, "hang": d.Hang, "rate_limit": d.RateLimit != nil, "errors": d.Errors != nil, "error_text": d.ErrorText != "",
+		"outage": d.Outage, "slow": d.Slow > 0, "hang": d.Hang, "rate_limit": d.RateLimit != nil, "errors": d.Errors != nil,
+		"error_text": d.ErrorText != "",
 	}), "outage, slow, hang, rate_limit, errors and error_text")
 	defects = append(defects, node(d.Node, setting, false)...)
 	if limit := d.RateLimit; limit != nil {
 		if limit.Rate <= 0 {
-			defects = append(defects, Defect{Path: "/rate_limit/rate", Message: "at this rate no attempt passes: write outage: true if none shall, or more than 0/s"})
+			defects = append(defects, Defect{Path: "/rate_limit/rate", Message: "at this rate no attempt passes: write " +
+				"outage: true if none shall, or more than 0/s"})
 		}
 		// HTTP's Retry-After counts seconds (RFC 9110, 10.2.3).
 		if limit.RetryAfter.D()%time.Second != 0 {
-			defects = append(defects, Defect{Path: "/rate_limit/retry_after", Message: "Retry-After is told in whole seconds: write 1s or more"})
+			defects = append(defects,
+				Defect{Path: "/rate_limit/retry_after", Message: "Retry-After is told in whole seconds: write 1s or more"})
 		}
 	}
 	if d.Errors != nil {
@@ -410,9 +437,11 @@ func (e Errors) validate() []Defect {
 	sum := e.Transient + e.Permanent + e.Logical + e.Timeout + e.Reset
 	switch {
 	case sum <= 0:
-		return []Defect{{Path: "/errors", Message: "all shares are 0%, so this fault could have no effect: give at least one, such as transient: 20%"}}
+		return []Defect{{Path: "/errors", Message: "all shares are 0%, so this fault could have no effect: give at least " +
+			"one, such as transient: 20%"}}
 	case sum > 1+rounding:
-		return []Defect{{Path: "/errors", Message: fmt.Sprintf("the shares add up to %s: together they can be 100%% at most", sum)}}
+		return []Defect{{Path: "/errors",
+			Message: fmt.Sprintf("the shares add up to %s: together they can be 100%% at most", sum)}}
 	}
 	return nil
 }
@@ -432,7 +461,8 @@ func exactlyOne(set []string, all string) []Defect {
 	case 1:
 		return nil
 	}
-	return []Defect{{Path: "/" + set[1], Message: fmt.Sprintf("%s exclude each other: keep one, and write a fault of its own for the other", strings.Join(set, " and "))}}
+	return []Defect{{Path: "/" + set[1], Message: fmt.Sprintf("%s exclude each other: keep one, and write a fault of "+
+		"its own for the other", strings.Join(set, " and "))}}
 }
 
 // names returns the names that are set, sorted.

@@ -53,8 +53,8 @@ func (k Kafka) hasGroup() bool {
 
 func (k Kafka) validate(setting Setting) []Defect {
 	set := names(map[string]bool{
-		"error": k.Error != "", "delay_request": k.DelayRequest > 0, "delay_response": k.DelayResponse > 0, "drop_request": k.DropRequest,
-		"drop_response": k.DropResponse, "close": k.Close, "throttle": k.Throttle > 0,
+		"error": k.Error != "", "delay_request": k.DelayRequest > 0, "delay_response": k.DelayResponse > 0,
+		"drop_request": k.DropRequest, "drop_response": k.DropResponse, "close": k.Close, "throttle": k.Throttle > 0,
 	})
 	defects := exactlyOne(set, "error, delay_request, delay_response, drop_request, drop_response, close and throttle")
 	defects = append(defects, k.unmade(setting)...)
@@ -63,7 +63,8 @@ func (k Kafka) validate(setting Setting) []Defect {
 		defects = append(defects, Defect{Path: "/probability", Message: "at 0% this fault could have no effect"})
 	}
 	if k.Nth > 0 && k.EveryNth > 0 {
-		defects = append(defects, Defect{Path: "/every_nth", Message: "nth and every_nth exclude each other: nth selects one request, every_nth every n-th request"})
+		defects = append(defects, Defect{Path: "/every_nth", Message: "nth and every_nth exclude each other: nth selects " +
+			"one request, every_nth every n-th request"})
 	}
 	defects = append(defects, k.topic(setting)...)
 	defects = append(defects, k.partition(setting)...)
@@ -92,13 +93,16 @@ func (k Kafka) unmade(setting Setting) []Defect {
 	case shared && reference.GroupProtocol != protocolShare:
 		return at("the reference consumer is in no share group (group_protocol: share for KIP-932)")
 	case grouped && reference.GroupProtocol == protocolShare:
-		return at(fmt.Sprintf("with group_protocol: share (KIP-932) there is no %s, only ShareGroupHeartbeat, ShareFetch and ShareAcknowledge", k.API))
+		return at(fmt.Sprintf(
+			"with group_protocol: share (KIP-932) there is no %s, only ShareGroupHeartbeat, ShareFetch and ShareAcknowledge",
+			k.API))
 	case k.API == apiConsumerGroup && reference.GroupProtocol != "" && reference.GroupProtocol != protocolConsumer:
 		return at("the reference consumer uses the classic group protocol (group_protocol: consumer for KIP-848)")
 	case classic && reference.GroupProtocol == protocolConsumer:
 		return at(fmt.Sprintf("with group_protocol: consumer (KIP-848) there is no %s, only ConsumerGroupHeartbeat", k.API))
 	case (k.API == apiProduce || k.API == "InitProducerId") && !reference.DeadLetters && setting.NoRetryTopics:
-		return at("without dead letters of its own (dlq_enabled, dlq_written_by) and without retry topics the reference consumer writes nothing")
+		return at("without dead letters of its own (dlq_enabled, dlq_written_by) and without retry topics the reference " +
+			"consumer writes nothing")
 	}
 	return nil
 }
@@ -111,11 +115,14 @@ func (k Kafka) error() []Defect {
 	case k.Error == "":
 		return nil
 	case !slices.Contains(ErrorNames(), k.Error):
-		return []Defect{{Path: "/error", Message: fmt.Sprintf("%q is no Kafka error", k.Error), Got: k.Error, Known: ErrorNames()}}
+		return []Defect{{Path: "/error", Message: fmt.Sprintf("%q is no Kafka error", k.Error), Got: k.Error,
+			Known: ErrorNames()}}
 	case k.API == apiProduce && k.Error == "DUPLICATE_SEQUENCE_NUMBER":
-		return at("clients take DUPLICATE_SEQUENCE_NUMBER for a yes: the record would be lost by this fault, not by the subject")
+		return at(
+			"clients take DUPLICATE_SEQUENCE_NUMBER for a yes: the record would be lost by this fault, not by the subject")
 	case k.API == apiFetch && k.Error == "OFFSET_OUT_OF_RANGE":
-		return at("on OFFSET_OUT_OF_RANGE clients give their position up and begin elsewhere: records would be lost or repeated by this fault, not by the subject")
+		return at("on OFFSET_OUT_OF_RANGE clients give their position up and begin elsewhere: records would be lost or " +
+			"repeated by this fault, not by the subject")
 	}
 	return nil
 }
@@ -129,15 +136,19 @@ func (k Kafka) topic(setting Setting) []Defect {
 	case !k.hasTopics():
 		return at(fmt.Sprintf("a %s names no topic: leave topic out", k.API))
 	case commits && k.Topic == roleDLQ:
-		return at("no consumer commits offsets of the DLQ topic, so this fault could have no effect: use topic: input, or leave topic out")
+		return at("no consumer commits offsets of the DLQ topic, so this fault could have no effect: use topic: input, or " +
+			"leave topic out")
 	case k.API == apiFetch && k.Topic == roleDLQ:
-		return at("the subject does not read the DLQ topic, so this fault could have no effect: use topic: input, or leave topic out")
+		return at(
+			"the subject does not read the DLQ topic, so this fault could have no effect: use topic: input, or leave topic out")
 	case k.API == apiProduce && k.Topic == roleInput:
 		return at("the subject does not produce to the input topic, so this fault could have no effect: use topic: dlq")
 	case k.Topic == roleRetry && setting.NoRetryTopics:
-		return at("the subject has no retry topics, so this fault could have no effect (the reference consumer has them with retry: topics)")
+		return at("the subject has no retry topics, so this fault could have no effect (the reference consumer has them " +
+			"with retry: topics)")
 	case k.API == apiProduce && k.Topic == roleDLQ && setting.Reference != nil && !setting.Reference.DeadLetters:
-		return at("with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this fault could have no effect")
+		return at("with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this fault " +
+			"could have no effect")
 	case slices.Contains([]string{roleInput, roleRetry, roleDLQ}, k.Topic) || setting.Topics == nil:
 		return nil
 	}
@@ -149,7 +160,8 @@ func (k Kafka) topic(setting Setting) []Defect {
 	if slices.Contains(known, k.Topic) {
 		return nil
 	}
-	return []Defect{{Path: "/topic", Message: fmt.Sprintf("there is no topic %q: write %s", k.Topic, strings.Join(known, " or ")), Got: k.Topic, Known: known}}
+	return []Defect{{Path: "/topic", Message: fmt.Sprintf("there is no topic %q: write %s", k.Topic,
+		strings.Join(known, " or ")), Got: k.Topic, Known: known}}
 }
 
 func (k Kafka) partition(setting Setting) []Defect {
@@ -163,7 +175,8 @@ func (k Kafka) partition(setting Setting) []Defect {
 		return at("partition goes with topic: say of which topic it is")
 	}
 	if count := setting.Partitions[k.Topic]; count > 0 && *k.Partition >= count {
-		return at(fmt.Sprintf("there is no partition %d: the %s topic has %s, numbered from 0", *k.Partition, k.Topic, counted(count, "partition")))
+		return at(fmt.Sprintf("there is no partition %d: the %s topic has %s, numbered from 0", *k.Partition, k.Topic,
+			counted(count, "partition")))
 	}
 	return nil
 }
@@ -176,7 +189,8 @@ func (k Kafka) group(setting Setting) []Defect {
 		return []Defect{{Path: "/group", Message: fmt.Sprintf("a %s names no group: leave group out", k.API)}}
 	case setting.Reference != nil && k.Group != ownGroup:
 		return []Defect{{Path: "/group", Message: fmt.Sprintf(
-			"the reference consumer has one group only, so for group %q this fault could have no effect: write group: subject, or leave group out", k.Group)}}
+			"the reference consumer has one group only, so for group %q this fault could have no effect: write group: "+
+				"subject, or leave group out", k.Group)}}
 	}
 	return nil
 }

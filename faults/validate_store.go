@@ -15,15 +15,16 @@ func (s Store) validate(setting Setting) []Defect {
 		return []Defect{{Message: "the run has no dead-letter store of its own, so there is nothing to break: add store"}}
 	}
 	set := names(map[string]bool{
-		"restart": s.Restart, "crash": s.Crash, "clock_ahead": s.ClockAhead > 0, "clock_behind": s.ClockBehind > 0, "repeat_letters": s.RepeatLetters > 0,
-		"unhealthy": s.Unhealthy != "",
+		"restart": s.Restart, "crash": s.Crash, "clock_ahead": s.ClockAhead > 0, "clock_behind": s.ClockBehind > 0,
+		"repeat_letters": s.RepeatLetters > 0, "unhealthy": s.Unhealthy != "",
 	})
 	defects := exactlyOne(set, "restart, crash, clock_ahead, clock_behind, unhealthy and repeat_letters")
 	if (s.Restart || s.Crash) && setting.StoreFixed != "" {
 		defects = append(defects, Defect{Path: "/" + s.key(), Message: setting.StoreFixed})
 	}
 	if s.Unhealthy != "" && !setting.StoreProbe {
-		defects = append(defects, Defect{Path: "/unhealthy", Message: "the workers ask no health probe, so this fault could have no effect: add probe: true to store"})
+		defects = append(defects, Defect{Path: "/unhealthy", Message: "the workers ask no health probe, so this fault " +
+			"could have no effect: add probe: true to store"})
 	}
 	return append(defects, s.clock(setting)...)
 }

@@ -32,7 +32,10 @@ func benchRun(records int) []Event {
 			e.Aux, e.Outcome, e.N = int64(time.Duration(i)*perRecord), OutcomeSuccess, int32(key)
 			e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = hash(key), hash(i), hash(7), 2
 		})
-		add(KindAcked, at+300*time.Microsecond+time.Duration(random.IntN(200000)), func(e *Event) { place(e); e.Offset, e.Code = offset, 0 })
+		add(KindAcked, at+300*time.Microsecond+time.Duration(random.IntN(200000)), func(e *Event) {
+			place(e)
+			e.Offset, e.Code = offset, 0
+		})
 		if i%200 == 0 {
 			add(KindFetched, at+time.Millisecond, func(e *Event) {
 				e.Instance, e.Run, e.Topic, e.Partition, e.Offset, e.Aux = instance, 0, 0, partition, offset, offset+33
@@ -48,7 +51,8 @@ func benchRun(records int) []Event {
 		if i%50 == 0 {
 			op++
 			produce := func(e *Event) {
-				e.Op, e.Instance, e.Topic, e.Partition, e.Record, e.KeyHash, e.ValueHash = op, instance, 1, partition, int32(i), hash(key), hash(i)
+				e.Op, e.Instance, e.Topic, e.Partition, e.Record, e.KeyHash, e.ValueHash = op, instance, 1, partition, int32(i),
+					hash(key), hash(i)
 				e.ProducerID, e.ProducerEpoch, e.Sequence = 4000+int64(instance), 0, int32(i/300)
 			}
 			add(KindProduceRequest, at+4*time.Millisecond, produce)

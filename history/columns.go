@@ -217,8 +217,8 @@ func newColumns(v *vocabulary) *columns {
 		column.raw = raw64
 	}
 	for _, column := range []*numbers[int32]{
-		&c.instance, &c.run, &c.topic, &c.partition, &c.record, &c.n, &c.code, &c.headerCount, &c.headerBytes, &c.producerEpoch,
-		&c.sequence, &c.claimTopic, &c.claimPartition, &c.claimAttempts,
+		&c.instance, &c.run, &c.topic, &c.partition, &c.record, &c.n, &c.code, &c.headerCount, &c.headerBytes,
+		&c.producerEpoch, &c.sequence, &c.claimTopic, &c.claimPartition, &c.claimAttempts,
 	} {
 		column.raw = raw32
 	}
@@ -244,13 +244,14 @@ type named struct {
 func (c *columns) all() []named {
 	return []named{
 		{"time_ns", &c.time}, {"kind", &c.kind}, {"outcome", &c.outcome}, {"flags", &c.flags}, {"instance", &c.instance},
-		{"run", &c.run}, {"topic", &c.topic}, {"partition", &c.partition}, {"offset", &c.offset}, {"record", &c.record}, {"n", &c.n},
+		{"run", &c.run}, {"topic", &c.topic}, {"partition", &c.partition}, {"offset", &c.offset}, {"record", &c.record},
+		{"n", &c.n},
 		{"code", &c.code}, {"op", &c.op}, {"aux", &c.aux}, {"key_hash", &c.keyHash}, {"value_hash", &c.valueHash},
 		{"headers_hash", &c.headersHash}, {"header_count", &c.headerCount}, {"header_bytes", &c.headerBytes},
 		{"producer_id", &c.producerID}, {"producer_epoch", &c.producerEpoch}, {"sequence", &c.sequence},
 		{"claim_present", &c.claimPresent}, {"claim_topic", &c.claimTopic}, {"claim_partition", &c.claimPartition},
-		{"claim_offset", &c.claimOffset}, {"claim_attempts", &c.claimAttempts}, {"claim_missing", &c.claimMissing}, {"text", &c.text},
-		{claimMoreColumn, &c.claimMore},
+		{"claim_offset", &c.claimOffset}, {"claim_attempts", &c.claimAttempts}, {"claim_missing", &c.claimMissing},
+		{"text", &c.text}, {claimMoreColumn, &c.claimMore},
 	}
 }
 

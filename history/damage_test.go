@@ -111,7 +111,8 @@ func TestMissingSegmentIsReported(t *testing.T) {
 func TestSegmentOfAnotherSealIsReported(t *testing.T) {
 	dir, events := small(t)
 	write(t, filepath.Join(dir, segmentFile(3)), read(t, filepath.Join(dir, segmentFile(1))))
-	requireDamage(t, dir, segmentFile(3), "not the one that was sealed", append(append([]Event{}, events[:50]...), events[75:]...))
+	requireDamage(t, dir, segmentFile(3), "not the one that was sealed",
+		append(append([]Event{}, events[:50]...), events[75:]...))
 }
 
 func TestSegmentThatWasAddedIsReported(t *testing.T) {

@@ -19,8 +19,8 @@ type SegmentError struct {
 }
 
 func (e *SegmentError) Error() string {
-	return fmt.Sprintf("reading history segment %s: %v: what it held is lost; restore the file from a copy, or judge what is left "+
-		"of the run (inconclusive at best)", e.Path, e.Found)
+	return fmt.Sprintf("reading history segment %s: %v: what it held is lost; restore the file from a copy, or judge "+
+		"what is left of the run (inconclusive at best)", e.Path, e.Found)
 }
 
 func (e *SegmentError) Unwrap() error { return e.Found }

@@ -207,12 +207,14 @@ const (
 
 // The Text of KindSample.
 const (
-	SampleBacklog = "recorder-backlog" // events that wait to be written to the history; the recorder gives up at a million of them
-	SampleCPU     = "harness-cpu"      // processor time that the harness has used since it began, in ns
+	// events that wait to be written to the history; the recorder gives up at a million of them
+	SampleBacklog = "recorder-backlog"
+	SampleCPU     = "harness-cpu" // processor time that the harness has used since it began, in ns
 
 	// What the processes of an instance use together: the one that was started, its process group, and what descends
 	// from them.
-	SampleInstanceCPU = "instance-cpu" // processor time since they began, in ns; less where one has ended that nobody waited for, or any on macOS
+	// processor time since they began, in ns; less where one has ended that nobody waited for, or any on macOS
+	SampleInstanceCPU = "instance-cpu"
 	SampleInstanceRSS = "instance-rss" // resident memory in bytes; what processes share counts in each
 )
 

@@ -107,7 +107,8 @@ func anyText() *rapid.Generator[string] {
 		rapid.String(),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 20), func(b []byte) string { return string(b) }),
 		rapid.SampledFrom([]string{
-			"", "\x00", "a\x00b", "\xff\xfe", bytesMark, bytesMark + "x", "bytes:", "\ufffd", strings.Repeat("long ", 10000), "xxh64:0000000000000000",
+			"", "\x00", "a\x00b", "\xff\xfe", bytesMark, bytesMark + "x", "bytes:", "\ufffd", strings.Repeat("long ", 10000),
+			"xxh64:0000000000000000",
 		}),
 	)
 }
@@ -133,9 +134,10 @@ func anyEvent() *rapid.Generator[Event] {
 			Outcome: Outcome(rapid.Byte().Draw(t, "outcome")),
 			Flags:   Flags(rapid.Uint32().Draw(t, "flags")),
 			Run:     rapid.Uint16().Draw(t, "run"), Instance: any16().Draw(t, "instance"), Topic: any16().Draw(t, "topic"),
-			Code: any16().Draw(t, "code"), Partition: any32().Draw(t, "partition"), Record: any32().Draw(t, "record"), N: any32().Draw(t, "n"),
-			Offset: any64().Draw(t, "offset"), Op: any64().Draw(t, "op"), Aux: any64().Draw(t, "aux"),
-			KeyHash: rapid.Uint64().Draw(t, "key"), ValueHash: rapid.Uint64().Draw(t, "value"), HeadersHash: rapid.Uint64().Draw(t, "headers"),
+			Code: any16().Draw(t, "code"), Partition: any32().Draw(t, "partition"), Record: any32().Draw(t, "record"),
+			N: any32().Draw(t, "n"), Offset: any64().Draw(t, "offset"), Op: any64().Draw(t, "op"), Aux: any64().Draw(t, "aux"),
+			KeyHash: rapid.Uint64().Draw(t, "key"), ValueHash: rapid.Uint64().Draw(t, "value"),
+			HeadersHash: rapid.Uint64().Draw(t, "headers"),
 			HeaderCount: any32().Draw(t, "count"), HeaderBytes: any32().Draw(t, "bytes"), ProducerID: any64().Draw(t, "pid"),
 			ProducerEpoch: any16().Draw(t, "epoch"), Sequence: any32().Draw(t, "seq"), Text: anyText().Draw(t, "text"),
 			Claim: Claim{
@@ -160,7 +162,8 @@ func TestEveryFieldIsReadBackInOrder(t *testing.T) {
 		requireEqual(rt, collect(t, reader), want)
 		requireEqual(rt, collect(t, reader), want)
 		requireEqual(rt, collect(t, FromEvents(Header{}, events)), want)
-		if !reader.Sealed() || len(reader.Damaged()) > 0 || reader.Header().RunID != "run-a" || reader.Header().Format != FormatVersion {
+		if !reader.Sealed() || len(reader.Damaged()) > 0 || reader.Header().RunID != "run-a" ||
+			reader.Header().Format != FormatVersion {
 			rt.Fatalf("sealed %v, damaged %v, header %+v", reader.Sealed(), reader.Damaged(), reader.Header())
 		}
 	})
@@ -227,7 +230,8 @@ func TestTiesKeepTheOrderOfRecording(t *testing.T) {
 
 func TestTextsForOtherReaders(t *testing.T) {
 	for text, want := range map[string]string{
-		"plain \\ \"text\" é\n": "plain \\ \"text\" é\n", "a\x00b": `bytes:"a\x00b"`, "\xff": `bytes:"\xff"`, `bytes:"`: `bytes:"bytes:\""`,
+		"plain \\ \"text\" é\n": "plain \\ \"text\" é\n", "a\x00b": `bytes:"a\x00b"`, "\xff": `bytes:"\xff"`,
+		`bytes:"`: `bytes:"bytes:\""`,
 	} {
 		got := encodeText(text)
 		back, err := decodeText(got)
@@ -269,7 +273,8 @@ func TestEveryKindHasAWordOfItsOwn(t *testing.T) {
 
 func TestFlagsInWords(t *testing.T) {
 	for flags, want := range map[Flags]string{
-		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers", Polled: "polled", Repeated: "repeated", 1 << 31: "bit 31",
+		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers",
+		Polled: "polled", Repeated: "repeated", 1 << 31: "bit 31",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%b: %q, want %q", flags, got, want)

@@ -18,7 +18,8 @@ func FuzzFind(f *testing.F) {
 			return // it has an id of its own
 		}
 		text := append(ids.Append(append([]byte{}, before...), seq), after...)
-		for _, data := range [][]byte{text, []byte(base64.StdEncoding.EncodeToString(text)), []byte(base64.RawURLEncoding.EncodeToString(text))} {
+		for _, data := range [][]byte{text, []byte(base64.StdEncoding.EncodeToString(text)),
+			[]byte(base64.RawURLEncoding.EncodeToString(text))} {
 			if found, ok := ids.Find(data); !ok || found != seq {
 				t.Fatalf("found %d, %v in %q, put %d in", found, ok, data, seq)
 			}

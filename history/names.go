@@ -24,12 +24,12 @@ func kindName(k Kind) string {
 		KindFaultStart: "fault-start", KindFaultEffect: "fault-effect", KindFaultEnd: "fault-end",
 		KindAuditRecord: "audit-record", KindAuditStart: "audit-start", KindAuditOffsets: "audit-offsets",
 		KindReplaySelected: "replay-selected", KindSample: "sample", KindFetching: "fetching",
-		KindShareAcquired: "share-acquired", KindShareAckRequest: "share-ack-request", KindShareAckResponse: "share-ack-response",
-		KindShareSessionEnd: "share-session-end",
-		KindStoreChange:     "store-change", KindStoreClock: "store-clock", KindStoreWatch: "store-watch", KindStoreEntry: "store-entry",
-		KindStoreAudited: "store-audited", KindStoreProbe: "store-probe",
-		KindSubjectLog: "subject-log", KindSubjectHealth: "subject-health", KindUnreadable: "unreadable", KindJoining: "joining",
-		KindMembership: "membership",
+		KindShareAcquired: "share-acquired", KindShareAckRequest: "share-ack-request",
+		KindShareAckResponse: "share-ack-response", KindShareSessionEnd: "share-session-end",
+		KindStoreChange: "store-change", KindStoreClock: "store-clock", KindStoreWatch: "store-watch",
+		KindStoreEntry: "store-entry", KindStoreAudited: "store-audited", KindStoreProbe: "store-probe",
+		KindSubjectLog: "subject-log", KindSubjectHealth: "subject-health", KindUnreadable: "unreadable",
+		KindJoining: "joining", KindMembership: "membership",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -48,8 +48,8 @@ func (k Kind) String() string {
 // flagName returns the word of the flag with this bit number, "" where there is none.
 func flagName(bit int) string {
 	names := [...]string{
-		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected", "failure-headers",
-		"polled", "repeated",
+		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected",
+		"failure-headers", "polled", "repeated",
 	}
 	if bit < len(names) {
 		return names[bit]

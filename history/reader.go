@@ -85,7 +85,8 @@ func OpenPartial(dir string) (*Reader, error) {
 	r.checkSegments(expected)
 	for _, number := range found {
 		if number > len(expected) {
-			r.damaged = append(r.damaged, damaged(filepath.Join(dir, segmentFile(number)), "it is not part of the sealed history"))
+			r.damaged = append(r.damaged, damaged(filepath.Join(dir, segmentFile(number)),
+				"it is not part of the sealed history"))
 		}
 	}
 	return r, nil
@@ -96,7 +97,8 @@ func readHeader(dir string) (Header, error) {
 	path := filepath.Join(dir, headerFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return header, fmt.Errorf("opening history %s: it has no %s: give the directory of a run's history: %w", dir, headerFile, err)
+		return header, fmt.Errorf("opening history %s: it has no %s: give the directory of a run's history: %w", dir,
+			headerFile, err)
 	}
 	if err != nil {
 		return header, fmt.Errorf("opening history %s: %w", dir, err)
@@ -106,14 +108,16 @@ func readHeader(dir string) (Header, error) {
 	}
 	// The format first: the rest of a newer header may not even decode.
 	if err := json.Unmarshal(data, &version); err != nil {
-		return header, fmt.Errorf("opening history: decoding %s: %w: restore it from a copy; without it a run can't be judged", path, err)
+		return header, fmt.Errorf(
+			"opening history: decoding %s: %w: restore it from a copy; without it a run can't be judged", path, err)
 	}
 	if version.Format > FormatVersion {
-		return header, fmt.Errorf("opening history: %s has format %d and this dlqbench reads up to %d: use the dlqbench that wrote it, "+
-			"or a newer one: %w", path, version.Format, FormatVersion, ErrFormat)
+		return header, fmt.Errorf("opening history: %s has format %d and this dlqbench reads up to %d: use the dlqbench "+
+			"that wrote it, or a newer one: %w", path, version.Format, FormatVersion, ErrFormat)
 	}
 	if err := json.Unmarshal(data, &header); err != nil {
-		return header, fmt.Errorf("opening history: decoding %s: %w: restore it from a copy; without it a run can't be judged", path, err)
+		return header, fmt.Errorf(
+			"opening history: decoding %s: %w: restore it from a copy; without it a run can't be judged", path, err)
 	}
 	if header.Format < 1 {
 		return header, fmt.Errorf("opening history: %s has no valid format number: it is no header of a history", path)
@@ -143,7 +147,8 @@ func (r *Reader) readSeal() ([]segmentInfo, error) {
 		}
 	}
 	if s.RunID != r.header.RunID || events != s.Events {
-		return nil, damaged(path, "it does not fit the history: run %q with %d events in %d segments", s.RunID, s.Events, len(s.Segments))
+		return nil, damaged(path, "it does not fit the history: run %q with %d events in %d segments", s.RunID, s.Events,
+			len(s.Segments))
 	}
 	r.sealed = true
 	return s.Segments, nil
@@ -197,7 +202,8 @@ func (r *Reader) checkSegments(expected []segmentInfo) {
 	for i, want := range expected {
 		_, info, err := loadSegment(r.dir, want.File, r.header.RunID)
 		if err == nil && r.sealed && info != want {
-			err = damaged(filepath.Join(r.dir, want.File), "it is not the one that was sealed: %d events in %d bytes, sealed were %d in %d",
+			err = damaged(filepath.Join(r.dir, want.File),
+				"it is not the one that was sealed: %d events in %d bytes, sealed were %d in %d",
 				info.Events, info.Bytes, want.Events, want.Bytes)
 		}
 		if err != nil {

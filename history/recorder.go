@@ -73,8 +73,8 @@ func newRecorder(dir string, header Header, clock Clock, write writeFile) (*Reco
 		return nil, err
 	}
 	r := &Recorder{
-		dir: dir, run: header.RunID, clock: clock, write: write, encoder: newSegmentWriter(header.RunID), limit: segmentEvents,
-		wake: make(chan struct{}, 1), failed: make(chan struct{}), done: make(chan struct{}),
+		dir: dir, run: header.RunID, clock: clock, write: write, encoder: newSegmentWriter(header.RunID),
+		limit: segmentEvents, wake: make(chan struct{}, 1), failed: make(chan struct{}), done: make(chan struct{}),
 	}
 	go r.writeSegments()
 	return r, nil
@@ -115,7 +115,8 @@ func writeHeader(dir string, header Header, write writeFile) error {
 	}
 	path := filepath.Join(dir, headerFile)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("creating history %s: there is one already (%s): give every run a directory of its own", dir, headerFile)
+		return fmt.Errorf("creating history %s: there is one already (%s): give every run a directory of its own", dir,
+			headerFile)
 	}
 	if err := write(path, data); err != nil {
 		return writeError(path, err)
@@ -178,8 +179,8 @@ func (r *Recorder) handOver() {
 	if len(r.waiting) >= maxWaiting && !r.closed {
 		r.dropped += int64(len(r.buffer))
 		r.buffer, r.text = r.buffer[:0], 0
-		r.fail(fmt.Errorf("recording the history in %s: %w: %d segments wait: the run can't be judged from here on; lower the rate, "+
-			"or give --out a faster disk", r.dir, ErrOverflow, maxWaiting))
+		r.fail(fmt.Errorf("recording the history in %s: %w: %d segments wait: the run can't be judged from here on; lower "+
+			"the rate, or give --out a faster disk", r.dir, ErrOverflow, maxWaiting))
 		return
 	}
 	r.waiting = append(r.waiting, r.buffer)
@@ -359,6 +360,6 @@ func writeWhole(path string, data []byte) error {
 }
 
 func writeError(path string, err error) error {
-	return fmt.Errorf("writing history file %s: %w: the run can't be judged from here on; free space there or choose another directory "+
-		"with --out (a million events need about 20 MB)", path, err)
+	return fmt.Errorf("writing history file %s: %w: the run can't be judged from here on; free space there or choose "+
+		"another directory with --out (a million events need about 20 MB)", path, err)
 }

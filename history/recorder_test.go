@@ -97,7 +97,8 @@ func TestEventsAfterTheSealAreIgnored(t *testing.T) {
 func TestSecondHistoryInADirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	start(t, dir, 10)
-	if _, err := NewRecorder(dir, Header{}, NewClock()); err == nil || !strings.Contains(err.Error(), "there is one already") {
+	if _, err := NewRecorder(dir, Header{}, NewClock()); err == nil || !strings.Contains(err.Error(), "there is one "+
+		"already") {
 		t.Fatal(err)
 	}
 }
@@ -165,7 +166,8 @@ func TestFullDisk(t *testing.T) {
 	<-r.Failed()
 	r.Record(New(KindPhase, 3))
 	for _, err := range []error{r.Err(), r.Seal(), r.Seal(), r.Close()} {
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), segmentFile(2)) || !strings.Contains(err.Error(), "free space") {
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), segmentFile(2)) ||
+			!strings.Contains(err.Error(), "free space") {
 			t.Errorf("the error says %v", err)
 		}
 	}

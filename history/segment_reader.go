@@ -45,7 +45,8 @@ func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo,
 		return nil, info, fmt.Errorf("its footer has %d bytes, the file %d", size, len(data))
 	}
 	defer recovered(&err)
-	file, err = parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err = parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, info, fmt.Errorf("decoding its footer: %w", err)
 	}
@@ -63,7 +64,8 @@ func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo,
 		return nil, info, fmt.Errorf("it has format %d, the rest of the history %d", numbers[0], FormatVersion)
 	}
 	info = segmentInfo{
-		Events: int(numbers[1]), Bytes: len(data), First: time.Duration(numbers[2]), Last: time.Duration(numbers[3]), Sum: sum,
+		Events: int(numbers[1]), Bytes: len(data), First: time.Duration(numbers[2]), Last: time.Duration(numbers[3]),
+		Sum: sum,
 	}
 	groups := file.RowGroups()
 	if len(groups) != 1 || groups[0].NumRows() != numbers[1] || numbers[1] < 1 {

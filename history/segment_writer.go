@@ -150,8 +150,8 @@ func (w *segmentWriter) fill(r *row, e *Event) {
 		Time: int64(e.Time), Kind: w.kinds[e.Kind], Outcome: w.outcomes[e.Outcome], Flags: w.flagWords(e.Flags),
 		Instance: int32(e.Instance), Run: int32(e.Run), Topic: int32(e.Topic), Partition: e.Partition, Offset: e.Offset,
 		Record: e.Record, N: e.N, Code: int32(e.Code), Op: e.Op, Aux: e.Aux,
-		KeyHash: e.KeyHash, ValueHash: e.ValueHash, HeadersHash: e.HeadersHash, HeaderCount: e.HeaderCount, HeaderBytes: e.HeaderBytes,
-		ProducerID: e.ProducerID, ProducerEpoch: int32(e.ProducerEpoch), Sequence: e.Sequence,
+		KeyHash: e.KeyHash, ValueHash: e.ValueHash, HeadersHash: e.HeadersHash, HeaderCount: e.HeaderCount,
+		HeaderBytes: e.HeaderBytes, ProducerID: e.ProducerID, ProducerEpoch: int32(e.ProducerEpoch), Sequence: e.Sequence,
 		ClaimPresent: e.Claim.Present, ClaimTopic: int32(e.Claim.Topic), ClaimPart: e.Claim.Partition,
 		ClaimOffset: e.Claim.Offset, ClaimAttempts: e.Claim.Attempts,
 	}

@@ -3,7 +3,8 @@ package history
 import "testing"
 
 func TestServicesByInstanceAndTopic(t *testing.T) {
-	h := Header{Services: []Service{{Name: "orders", Input: 0, Retry: 1, Instances: 2}, {Name: "billing", Input: 2, Retry: 3, First: 2, Instances: 1}}}
+	h := Header{Services: []Service{{Name: "orders", Input: 0, Retry: 1, Instances: 2},
+		{Name: "billing", Input: 2, Retry: 3, First: 2, Instances: 1}}}
 	for instance, want := range map[int16]int{0: 0, 1: 0, 2: 1, 3: None, None: None, Replayer: None} {
 		if have := h.ServiceOf(instance); have != want {
 			t.Errorf("instance %d is one of service %d, want %d", instance, have, want)

@@ -176,7 +176,8 @@ func ParseStoreChange(text string) (StoreChange, error) {
 	states, rest, _ := strings.Cut(text, " ")
 	from, to, both := strings.Cut(states, ">")
 	if !both || from == "" || to == "" {
-		return c, fmt.Errorf("reading the change of an entry: %.60q does not begin with two states, such as pending>processing", text)
+		return c, fmt.Errorf(
+			"reading the change of an entry: %.60q does not begin with two states, such as pending>processing", text)
 	}
 	c.From, c.To = StoreState(from), StoreState(to)
 	for word := range strings.FieldsSeq(rest) {

@@ -8,16 +8,22 @@ import (
 )
 
 func TestStoreChangeIsReadAsWritten(t *testing.T) {
-	one := StoreChange{From: StorePending, To: StoreProcessing, By: "worker 1", Strategy: "immediate_retry", Next: 12 * time.Second, Lease: None}
+	one := StoreChange{From: StorePending, To: StoreProcessing, By: "worker 1", Strategy: "immediate_retry",
+		Next: 12 * time.Second, Lease: None}
 	if got, want := one.String(), "pending>processing by=worker+1 strategy=immediate_retry next=12000000000"; got != want {
 		t.Errorf("written as %q, want %q", got, want)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		state := rapid.SampledFrom([]StoreState{StorePending, StoreProcessing, StoreResolved, StoreFailed, StoreManual, StoreArchived, StoreAbsent, StoreUnknown})
-		moment := rapid.OneOf(rapid.Just(time.Duration(None)), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
+		state := rapid.SampledFrom([]StoreState{StorePending, StoreProcessing, StoreResolved, StoreFailed, StoreManual,
+			StoreArchived, StoreAbsent, StoreUnknown})
+		moment := rapid.OneOf(rapid.Just(time.Duration(None)), rapid.Map(rapid.Int64(), func(n int64) time.Duration {
+			return time.Duration(n)
+		}))
 		one := StoreChange{
-			From: state.Draw(t, "from"), To: state.Draw(t, "to"), By: rapid.String().Draw(t, "by"), Strategy: rapid.String().Draw(t, "strategy"),
-			Word: rapid.String().Draw(t, "word"), Next: moment.Draw(t, "next"), Lease: moment.Draw(t, "lease"), Hand: rapid.Bool().Draw(t, "hand"),
+			From: state.Draw(t, "from"), To: state.Draw(t, "to"), By: rapid.String().Draw(t, "by"),
+			Strategy: rapid.String().Draw(t, "strategy"),
+			Word:     rapid.String().Draw(t, "word"), Next: moment.Draw(t, "next"), Lease: moment.Draw(t, "lease"),
+			Hand: rapid.Bool().Draw(t, "hand"),
 		}
 		got, err := ParseStoreChange(one.String())
 		if err != nil || got != one {
@@ -27,7 +33,8 @@ func TestStoreChangeIsReadAsWritten(t *testing.T) {
 }
 
 func TestWhatIsNoStoreChange(t *testing.T) {
-	for _, text := range []string{"", "pending", ">", "pending>", "pending>resolved next=soon", "pending>resolved by=%zz"} {
+	for _, text := range []string{"", "pending", ">", "pending>", "pending>resolved next=soon",
+		"pending>resolved by=%zz"} {
 		if got, err := ParseStoreChange(text); err == nil {
 			t.Errorf("%q was read as %+v", text, got)
 		}

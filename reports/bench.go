@@ -346,9 +346,11 @@ func ReadBench(r io.Reader) (Bench, error) {
 	}
 	switch {
 	case of.Schema == nil || of.Cells == nil:
-		return bench, errors.New("reading the results of a bench: this is no results.json of a bench: it has no schema or no cells")
+		return bench, errors.New(
+			"reading the results of a bench: this is no results.json of a bench: it has no schema or no cells")
 	case *of.Schema != BenchSchema:
-		return bench, fmt.Errorf("reading the results of a bench: they have schema %d, and this version of dlqbench reads %d: run the bench again with it", *of.Schema, BenchSchema)
+		return bench, fmt.Errorf("reading the results of a bench: they have schema %d, and this version of dlqbench reads "+
+			"%d: run the bench again with it", *of.Schema, BenchSchema)
 	}
 	if err := json.Unmarshal(data, &bench); err != nil {
 		return bench, fmt.Errorf("reading the results of a bench: %w", err)

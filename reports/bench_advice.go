@@ -49,7 +49,8 @@ func adviseBroken(bench Bench) (advice []BenchAdvice) {
 			evidence = append(evidence, shownBy+cell.Command)
 		}
 		advice = append(advice, BenchAdvice{
-			Text: fmt.Sprintf("Don't use %s: it breaks a promise, however fast it is.", name(cell.Name)), Evidence: evidence, Cells: []int{cell.Number},
+			Text: fmt.Sprintf("Don't use %s: it breaks a promise, however fast it is.", name(cell.Name)), Evidence: evidence,
+			Cells: []int{cell.Number},
 		})
 	}
 	return advice
@@ -69,11 +70,12 @@ func dimensions(bench Bench) (all []dimension) {
 		return listed(bench)
 	}
 	for _, axis := range bench.Axes {
-		all = append(all, dimension{label: axis.label(bench.Axes), values: axis.Values, of: func(c BenchCell) (string, string) {
-			value, _ := c.Setting(axis.Path)
-			rest := append(settingTexts(c, axis.Path), c.Workload, c.Faults)
-			return value, strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
-		}})
+		all = append(all, dimension{label: axis.label(bench.Axes), values: axis.Values,
+			of: func(c BenchCell) (string, string) {
+				value, _ := c.Setting(axis.Path)
+				rest := append(settingTexts(c, axis.Path), c.Workload, c.Faults)
+				return value, strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
+			}})
 	}
 	return all
 }
@@ -167,7 +169,8 @@ func (d dimension) compare(bench Bench, first, second string) (found []compared,
 // more repetitions it takes to tell chance from a difference. After a search the latencies are those at each cell's own
 // rate, which say nothing of which is the better.
 func decisive(mode BenchMode) (figures []BenchFigure) {
-	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates", "recovery.drain"}
+	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates",
+		"recovery.drain"}
 	switch mode {
 	case BenchMaxThroughput:
 		names = []string{rateHeld, "share.duplicates"}
@@ -226,12 +229,15 @@ func (d dimension) say(first, value string, good, bad []compared) BenchAdvice {
 	if d.label != "" {
 		what, instead = name(d.label)+"="+what, name(d.label)+"="+instead
 	}
-	out := BenchAdvice{Text: fmt.Sprintf("Prefer %s to %s: it has better %s, and nothing that was compared is worse.", what, instead, figureWords(good))}
+	out := BenchAdvice{Text: fmt.Sprintf("Prefer %s to %s: it has better %s, and nothing that was compared is worse.",
+		what, instead, figureWords(good))}
 	switch {
 	case len(good) == 0:
-		out.Text = fmt.Sprintf("Prefer %s to %s: that has worse %s, and nothing that was compared is better.", instead, what, figureWords(bad))
+		out.Text = fmt.Sprintf("Prefer %s to %s: that has worse %s, and nothing that was compared is better.", instead, what,
+			figureWords(bad))
 	case len(bad) > 0:
-		out.Text = fmt.Sprintf("Choose between %s and %s: the first has better %s, the second better %s.", what, instead, figureWords(good), figureWords(bad))
+		out.Text = fmt.Sprintf("Choose between %s and %s: the first has better %s, the second better %s.", what, instead,
+			figureWords(good), figureWords(bad))
 	}
 	all := append(slices.Clone(good), bad...)
 	slices.SortStableFunc(all, func(a, b compared) int { return cmp.Compare(effect(b), effect(a)) })
@@ -270,13 +276,15 @@ func figureWords(of []compared) string {
 // evidence is a difference in figures: where it is the clearest, and in how many other pairs of cells it is, too.
 func (c compared) evidence(what, instead string, others []compared) string {
 	d := c.difference
-	text := fmt.Sprintf("%s: %s with %s, %s with %s", c.figure.Words, c.figure.Unit.text(d.B), what, c.figure.Unit.text(d.A), instead)
+	text := fmt.Sprintf("%s: %s with %s, %s with %s", c.figure.Words, c.figure.Unit.text(d.B), what,
+		c.figure.Unit.text(d.A), instead)
 	if c.rest != "" {
 		text += ", both with " + c.rest
 	}
 	// Change and noise are told on the scale on which they were compared, so that one can be held against the other.
 	told := CompareFigure{Unit: c.figure.Unit, Difference: d}
-	text += fmt.Sprintf(" (%s; identical repetitions differ by %s; p = %.2g; %d against %d repetitions)", changeText(told), noiseText(told), d.Adjusted, d.CountB, d.CountA)
+	text += fmt.Sprintf(" (%s; identical repetitions differ by %s; p = %.2g; %d against %d repetitions)", changeText(told),
+		noiseText(told), d.Adjusted, d.CountB, d.CountA)
 	more := 0
 	for _, other := range others {
 		if other.figure.Name == c.figure.Name {
@@ -318,7 +326,8 @@ func adviseDrift(bench Bench) (advice []BenchAdvice) {
 		if d := stats.Compare(first, last); d.Real && d.Shift > 0 {
 			advice = append(advice, BenchAdvice{
 				Text: fmt.Sprintf("Look for what grows in %s: it becomes slower while it runs.", name(cell.Name)),
-				Evidence: []string{fmt.Sprintf("p99 of success latency: %s in the first third, %s in the last (identical repetitions differ by %s; p = %.2g)",
+				Evidence: []string{fmt.Sprintf(
+					"p99 of success latency: %s in the first third, %s in the last (identical repetitions differ by %s; p = %.2g)",
 					BenchUnitTime.text(d.A), BenchUnitTime.text(d.B), BenchUnitTime.text(d.Floor), d.P)},
 				Cells: []int{cell.Number},
 			})
@@ -330,7 +339,8 @@ func adviseDrift(bench Bench) (advice []BenchAdvice) {
 // adviseLimits tells where a search or a stepped load ended for reasons that are none of the consumer's, so that nobody
 // takes them for its limit.
 func adviseLimits(bench Bench) []BenchAdvice {
-	out := BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going higher: of more, nothing was shown about the consumer."}
+	out := BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going higher: of " +
+		"more, nothing was shown about the consumer."}
 	for _, cell := range bench.Cells {
 		for _, repetition := range cell.Repetitions {
 			var held float64
@@ -343,7 +353,8 @@ func adviseLimits(bench Bench) []BenchAdvice {
 			default:
 				continue
 			}
-			out.Evidence = append(out.Evidence, fmt.Sprintf("%s, repetition %d: at least %s: %s", name(cell.Name), repetition.Number, rate(held), why))
+			out.Evidence = append(out.Evidence, fmt.Sprintf("%s, repetition %d: at least %s: %s", name(cell.Name),
+				repetition.Number, rate(held), why))
 			out.Cells = append(out.Cells, cell.Number)
 		}
 	}
@@ -377,7 +388,9 @@ func adviseRepetitions(bench Bench) (BenchAdvice, bool) {
 				plural(int64(bench.Repetitions), "repetition", "repetitions"))},
 		}, true
 	}
-	out := BenchAdvice{Text: "Give the machine less to do beside the bench, or repeat the cells more often: too many runs proved nothing."}
+	out := BenchAdvice{
+		Text: "Give the machine less to do beside the bench, or repeat the cells more often: too many runs proved nothing.",
+	}
 	for _, cell := range bench.Cells {
 		usable := 0
 		for _, repetition := range cell.Repetitions {
@@ -385,8 +398,10 @@ func adviseRepetitions(bench Bench) (BenchAdvice, bool) {
 				usable++
 			}
 		}
-		if unusable := len(cell.Repetitions) - usable; cell.State == BenchOK && unusable > 0 && bench.Repetitions-unusable < needed {
-			out.Evidence = append(out.Evidence, fmt.Sprintf("%s: %d of %d repetitions say something of the consumer, %d are needed", name(cell.Name), usable, len(cell.Repetitions), needed))
+		if unusable := len(cell.Repetitions) - usable; cell.State == BenchOK && unusable > 0 &&
+			bench.Repetitions-unusable < needed {
+			out.Evidence = append(out.Evidence, fmt.Sprintf("%s: %d of %d repetitions say something of the consumer, %d "+
+				"are needed", name(cell.Name), usable, len(cell.Repetitions), needed))
 			out.Cells = append(out.Cells, cell.Number)
 		}
 	}

@@ -64,29 +64,41 @@ func TestAdvice(t *testing.T) {
 			[]string{"Prefer n=8 to n=1: it has better p99 of success latency, and nothing that was compared is worse."}},
 		{"a setting that is slower", crossed(cellOf(1, "n=1", fast...), cellOf(2, "n=8", slow...)),
 			[]string{"Prefer n=1 to n=8: that has worse p99 of success latency"}},
-		{"a setting that is faster at a price", crossed(cellOf(1, "n=1", slow...), duplicates(cellOf(2, "n=8", fast...), 400)),
+		{"a setting that is faster at a price",
+			crossed(cellOf(1, "n=1", slow...), duplicates(cellOf(2, "n=8", fast...), 400)),
 			[]string{"Choose between n=8 and n=1: the first has better p99 of success latency, the second better duplicates."}},
 		{"no difference", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", same...)), nil},
-		{"less than the noise", crossed(cellOf(1, "n=1", 80, 100, 120, 140, 160), cellOf(2, "n=8", 81, 90, 118, 135, 150)), nil},
+		{"less than the noise", crossed(cellOf(1, "n=1", 80, 100, 120, 140, 160), cellOf(2, "n=8", 81, 90, 118, 135, 150)),
+			nil},
 		{"too few repetitions", crossed(cellOf(1, "n=1", 100, 101, 102), cellOf(2, "n=8", 40, 41, 42)).with(3),
 			[]string{"Repeat each cell 5 times (repetitions: 5)"}},
-		{"too few repetitions that prove something", crossed(unproven(cellOf(1, "n=1", slow...)), cellOf(2, "n=8", fast...)), []string{"Prefer n=8 to n=1", "Give the machine less to do beside the bench"}},
-		{"the faster one is broken", crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchBroken, "no-loss was violated: 3 × lost")),
+		{"too few repetitions that prove something", crossed(unproven(cellOf(1, "n=1", slow...)), cellOf(2, "n=8", fast...)),
+			[]string{"Prefer n=8 to n=1", "Give the machine less to do beside the bench"}},
+		{"the faster one is broken",
+			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchBroken, "no-loss was violated: 3 × lost")),
 			[]string{"Don't use n=8: it breaks a promise, however fast it is."}},
-		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), BenchBroken, "no-loss was violated: 3 × lost"), cellOf(2, "n=8", fast...)),
+		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), BenchBroken, "no-loss was violated: 3 × lost"),
+			cellOf(2, "n=8", fast...)),
 			[]string{"Don't use n=1: it breaks a promise"}},
-		{"the faster one is inconclusive", crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchInconclusive)), nil},
-		{"in every context", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...), cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", fast...)),
+		{"the faster one is inconclusive",
+			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchInconclusive)), nil},
+		{"in every context", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...),
+			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", fast...)),
 			[]string{"Prefer n=8"}},
-		{"in one context of two", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...), cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", same...)), nil},
-		{"one way here and the other there", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", fast...), cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", slow...)), nil},
-		{"listed cells", Bench{Mode: BenchFixed, Repetitions: 5, Cells: []BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
+		{"in one context of two", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...),
+			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", same...)), nil},
+		{"one way here and the other there", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", fast...),
+			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", slow...)), nil},
+		{"listed cells", Bench{Mode: BenchFixed, Repetitions: 5,
+			Cells: []BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
 			[]string{"Prefer bold to careful: it has better p99 of success latency"}},
-		{"nobody chooses the weather", Bench{Mode: BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"}, Cells: []BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
+		{"nobody chooses the weather", Bench{Mode: BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"},
+			Cells: []BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
 		{"a run that becomes slower", drifting(200), []string{"Look for what grows in soak"}},
 		{"a run that stays as it is", drifting(0), nil},
 		{"a run that becomes faster", drifting(-50), nil},
-		{"a search: only the rate counts", searching(crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)), 500, 900), []string{"Prefer n=8 to n=1: it has better highest rate held, and"}},
+		{"a search: only the rate counts", searching(crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)), 500, 900),
+			[]string{"Prefer n=8 to n=1: it has better highest rate held, and"}},
 		{"a search of equals", searching(crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)), 500, 500), nil},
 		{"the harness was the limit", limited(), []string{"Take these rates for lower bounds"}},
 	} {
@@ -125,7 +137,8 @@ func under(cell BenchCell, workload string) BenchCell {
 }
 
 func drifting(by int) Bench {
-	bench := Bench{Mode: BenchSoak, Repetitions: 5, Cells: []BenchCell{called(cellOf(1, "", 100, 101, 102, 103, 104), "soak")}}
+	bench := Bench{Mode: BenchSoak, Repetitions: 5,
+		Cells: []BenchCell{called(cellOf(1, "", 100, 101, 102, 103, 104), "soak")}}
 	for i := range bench.Cells[0].Repetitions {
 		part := func(p99 int) BenchPart {
 			out := BenchPart{}
@@ -141,7 +154,8 @@ func searching(bench Bench, rates ...float64) Bench {
 	bench.Mode = BenchMaxThroughput
 	for i := range bench.Cells {
 		for j := range bench.Cells[i].Repetitions {
-			bench.Cells[i].Repetitions[j].Search = &BenchSearch{Rate: rates[i] + float64(j), Above: 1.1 * rates[i], Limit: BenchLimitConsumer}
+			bench.Cells[i].Repetitions[j].Search = &BenchSearch{Rate: rates[i] + float64(j), Above: 1.1 * rates[i],
+				Limit: BenchLimitConsumer}
 		}
 	}
 	return bench
@@ -158,19 +172,22 @@ func limited() Bench {
 // TestEvidence: the figures, what identical repetitions differ by, and how sure it is.
 func TestEvidence(t *testing.T) {
 	advice := Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=8 o=a", 40, 41, 42, 43, 44)))
-	want := "p99 of success latency: 42 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions differ by 4.8 %; p = 0.0079; 5 against 5 repetitions)"
+	want := "p99 of success latency: 42 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions " +
+		"differ by 4.8 %; p = 0.0079; 5 against 5 repetitions)"
 	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
 		t.Errorf("got %+v\nwant %q", advice, want)
 	}
 	// Where identical repetitions differ much, change and noise are factors: 1.2 s of noise beside a change of 1 s
 	// would look like none.
-	advice = Advise(crossed(cellOf(1, "n=1 o=a", 660, 1180, 1230, 1130, 1290), cellOf(2, "n=8 o=a", 97, 98, 200, 294, 312)))
+	advice = Advise(crossed(cellOf(1, "n=1 o=a", 660, 1180, 1230, 1130, 1290),
+		cellOf(2, "n=8 o=a", 97, 98, 200, 294, 312)))
 	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "(÷ 5.90; identical repetitions differ by × 2.") {
 		t.Errorf("far apart, and much noise: %+v", advice)
 	}
-	advice = Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=1 o=b", 100, 101, 102, 103, 104), cellOf(3, "n=8 o=a", 40, 41, 42, 43, 44),
-		cellOf(4, "n=8 o=b", 40, 41, 42, 43, 44)))
-	if len(advice) != 1 || len(advice[0].Evidence) != 1 || !strings.HasSuffix(advice[0].Evidence[0], ", likewise in 1 other pair of cells") || len(advice[0].Cells) != 4 {
+	advice = Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=1 o=b", 100, 101, 102, 103, 104),
+		cellOf(3, "n=8 o=a", 40, 41, 42, 43, 44), cellOf(4, "n=8 o=b", 40, 41, 42, 43, 44)))
+	if len(advice) != 1 || len(advice[0].Evidence) != 1 || !strings.HasSuffix(advice[0].Evidence[0], ", likewise in 1 "+
+		"other pair of cells") || len(advice[0].Cells) != 4 {
 		t.Errorf("of two pairs of cells: %+v", advice)
 	}
 }

@@ -36,7 +36,8 @@ func quietBench(t *testing.T, b *browsertest.Browser, of string) {
 func TestBrowserBenchReport(t *testing.T) {
 	b := browsertest.Open(t)
 	benches := benchFixtures()
-	benches["hostile"] = injectedBench(`</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">` + hostile)
+	benches["hostile"] = injectedBench(
+		"</script><script>document.title=\"owned\"</script><img src=x onerror=\"document.title='owned'\">" + hostile)
 	for name, bench := range benches {
 		openBench(t, b, bench)
 		for _, width := range []int64{1200, 480} {
@@ -47,7 +48,8 @@ func TestBrowserBenchReport(t *testing.T) {
 			takePictures(b, name, width)
 		}
 		quietBench(t, b, name)
-		if title := browsertest.Eval[string](b, "document.title"); strings.HasPrefix(title, "owned") || b.Count("img, main script") > 0 {
+		if title := browsertest.Eval[string](b, "document.title"); strings.HasPrefix(title, "owned") ||
+			b.Count("img, main script") > 0 {
 			t.Errorf("%s: hostile content came alive", name)
 		}
 	}
@@ -75,12 +77,14 @@ func TestBrowserBenchReportWorks(t *testing.T) {
 		t.Errorf("%d fronts, want 2", n)
 	}
 	shown := func(selector string) int {
-		return browsertest.Eval[int](b, `Array.from(document.querySelectorAll("`+selector+`")).filter((e) => e.getClientRects().length > 0).length`)
+		return browsertest.Eval[int](b, `Array.from(document.querySelectorAll("`+selector+
+			`")).filter((e) => e.getClientRects().length > 0).length`)
 	}
 	if n := shown(".curves"); n != 1 {
 		t.Errorf("%d latencies are shown at once, want 1", n)
 	}
-	browsertest.Eval[bool](b, `(() => { const s = document.getElementById("which"); s.value = "dead_letter"; s.dispatchEvent(new Event("change")); return true })()`)
+	browsertest.Eval[bool](b, "(() => { const s = document.getElementById(\"which\"); s.value = \"dead_letter\"; "+
+		"s.dispatchEvent(new Event(\"change\")); return true })()")
 	if n := shown("#curves-dead_letter .curve"); n != 6 {
 		t.Errorf("%d curves of dead letters are shown, want 6", n)
 	}
@@ -107,7 +111,8 @@ func TestBrowserBenchReportWorks(t *testing.T) {
 func TestBrowserBenchPolicyStopsScripts(t *testing.T) {
 	b := browsertest.Open(t)
 	path := filepath.Join(t.TempDir(), "report.html")
-	document := strings.Replace(renderBench(t, matrixBench(), BenchHTML), "</main>", `<script>document.title="owned"</script><img src="x" onerror="document.title='owned'"></main>`, 1)
+	document := strings.Replace(renderBench(t, matrixBench(), BenchHTML), "</main>",
+		"<script>document.title=\"owned\"</script><img src=\"x\" onerror=\"document.title='owned'\"></main>", 1)
 	if err := os.WriteFile(path, []byte(document), 0o644); err != nil {
 		t.Fatal(err)
 	}

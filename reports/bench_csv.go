@@ -145,7 +145,8 @@ func runColumns() []column[csvRow] {
 		{"sent_per_s", run(func(r BenchRun) string { return number(r.Throughput.Sent) })},
 		{"processed_per_s", run(func(r BenchRun) string { return number(r.Throughput.Processed) })},
 	}
-	for _, name := range []string{measure.LatencySuccess, measure.LatencyDeadLetter, measure.LatencyFirstAttempt, measure.LatencyCommitDelay} {
+	for _, name := range []string{measure.LatencySuccess, measure.LatencyDeadLetter, measure.LatencyFirstAttempt,
+		measure.LatencyCommitDelay} {
 		columns = append(columns, latencyColumns(name)...)
 	}
 	return append(columns, []column[csvRow]{
@@ -161,7 +162,10 @@ func runColumns() []column[csvRow] {
 		{"lag_end", count(func(r BenchRun) int64 { return r.LagEnd })},
 		{"backlog_growth_per_s", run(func(r BenchRun) string { return number(r.BacklogGrowth) })},
 		{"drain_s", run(func(r BenchRun) string { return when(r.Drained, r.Drain.Seconds()) })},
-		{"recovery_s", func(r csvRow) string { longest, known := longestRecovery(r.repetition); return when(known, longest) }},
+		{"recovery_s", func(r csvRow) string {
+			longest, known := longestRecovery(r.repetition)
+			return when(known, longest)
+		}},
 		{"slip_p99_ms", run(func(r BenchRun) string { return millis(r.Health.SlipP99) })},
 		{"stalls", count(func(r BenchRun) int64 { return r.Health.Stalls })},
 		{"stalled_ms", run(func(r BenchRun) string { return millis(r.Health.Stalled) })},
@@ -176,8 +180,12 @@ func latencyColumns(name string) (columns []column[csvRow]) {
 		name string
 		of   func(measure.Quantiles) time.Duration
 	}{
-		{"p50", func(q measure.Quantiles) time.Duration { return q.P50 }}, {"p90", func(q measure.Quantiles) time.Duration { return q.P90 }},
-		{"p99", func(q measure.Quantiles) time.Duration { return q.P99 }}, {"p999", func(q measure.Quantiles) time.Duration { return q.P999 }},
+		{"p50", func(q measure.Quantiles) time.Duration {
+			return q.P50
+		}}, {"p90", func(q measure.Quantiles) time.Duration { return q.P90 }},
+		{"p99", func(q measure.Quantiles) time.Duration {
+			return q.P99
+		}}, {"p999", func(q measure.Quantiles) time.Duration { return q.P999 }},
 		{"max", func(q measure.Quantiles) time.Duration { return q.Max }},
 	} {
 		columns = append(columns, column[csvRow]{name + "_" + quantile.name + "_ms", func(r csvRow) string {
@@ -226,7 +234,10 @@ func modeColumns(mode BenchMode) []column[csvRow] {
 	case BenchSoak:
 		var columns []column[csvRow]
 		for _, figure := range figuresOfMode(mode) {
-			columns = append(columns, column[csvRow]{figure.Name, func(r csvRow) string { value, known := figure.Of(r.repetition); return when(known, value) }})
+			columns = append(columns, column[csvRow]{figure.Name, func(r csvRow) string {
+				value, known := figure.Of(r.repetition)
+				return when(known, value)
+			}})
 		}
 		return columns
 	}

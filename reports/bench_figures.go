@@ -37,19 +37,23 @@ type BenchFigure struct {
 // BenchFigures are the figures of a bench of this mode, the most telling first.
 func BenchFigures(mode BenchMode) []BenchFigure {
 	latency := func(name string, words string, quantile func(measure.Quantiles) time.Duration, suffix string) BenchFigure {
-		return BenchFigure{Name: "latency." + name + "." + suffix, Words: suffix + " of " + words, Unit: BenchUnitTime, Of: func(r BenchRepetition) (float64, bool) {
-			of, found := r.Run.Latency[name]
-			return quantile(of.Quantiles).Seconds(), found && of.Count > 0
-		}}
+		return BenchFigure{Name: "latency." + name + "." + suffix, Words: suffix + " of " + words, Unit: BenchUnitTime,
+			Of: func(r BenchRepetition) (float64, bool) {
+				of, found := r.Run.Latency[name]
+				return quantile(of.Quantiles).Seconds(), found && of.Count > 0
+			}}
 	}
 	p50 := func(q measure.Quantiles) time.Duration { return q.P50 }
 	p99 := func(q measure.Quantiles) time.Duration { return q.P99 }
 	figures := []BenchFigure{
-		{Name: "throughput.processed", Words: "records finished per second", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
-			return r.Run.Throughput.Processed, r.Run.Throughput.Offered > 0
-		}},
-		latency(measure.LatencySuccess, "success latency", p50, "p50"), latency(measure.LatencySuccess, "success latency", p99, "p99"),
-		latency(measure.LatencyDeadLetter, "dead-letter latency", p99, "p99"), latency(measure.LatencyCommitDelay, "commit delay", p99, "p99"),
+		{Name: "throughput.processed", Words: "records finished per second", Unit: BenchUnitRate, Higher: true,
+			Of: func(r BenchRepetition) (float64, bool) {
+				return r.Run.Throughput.Processed, r.Run.Throughput.Offered > 0
+			}},
+		latency(measure.LatencySuccess, "success latency", p50, "p50"), latency(measure.LatencySuccess, "success latency",
+			p99, "p99"),
+		latency(measure.LatencyDeadLetter, "dead-letter latency", p99, "p99"),
+		latency(measure.LatencyCommitDelay, "commit delay", p99, "p99"),
 		{Name: "share.duplicates", Words: "duplicates", Unit: BenchUnitShare, Of: func(r BenchRepetition) (float64, bool) {
 			return float64(r.Run.Ledger.Duplicates) / float64(max(r.Run.Ledger.Acknowledged, 1)), r.Run.Ledger.Acknowledged > 0
 		}},
@@ -69,27 +73,31 @@ const rateHeld = "rate.held"
 func figuresOfMode(mode BenchMode) []BenchFigure {
 	switch mode {
 	case BenchMaxThroughput:
-		return []BenchFigure{{Name: rateHeld, Words: "highest rate held", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
-			return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
-		}}}
+		return []BenchFigure{{Name: rateHeld, Words: "highest rate held", Unit: BenchUnitRate, Higher: true,
+			Of: func(r BenchRepetition) (float64, bool) {
+				return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
+			}}}
 	case BenchStep:
-		return []BenchFigure{{Name: "rate.knee", Words: "highest step kept up with", Unit: BenchUnitRate, Higher: true, Of: func(r BenchRepetition) (float64, bool) {
-			if r.Knee == nil {
-				return 0, false
-			}
-			return r.Knee.Rate, r.Knee.Limit == BenchLimitConsumer || r.Knee.Limit == BenchLimitNone
-		}}}
-	case BenchSoak:
-		return []BenchFigure{
-			{Name: "drift.p99", Words: "p99 of the last third beside that of the first", Unit: BenchUnitCount, Of: func(r BenchRepetition) (float64, bool) {
-				if r.Drift == nil || len(r.Drift.Parts) < 2 || r.Drift.Parts[0].Success.P99 == 0 {
+		return []BenchFigure{{Name: "rate.knee", Words: "highest step kept up with", Unit: BenchUnitRate, Higher: true,
+			Of: func(r BenchRepetition) (float64, bool) {
+				if r.Knee == nil {
 					return 0, false
 				}
-				return r.Drift.Parts[len(r.Drift.Parts)-1].Success.P99.Seconds() / r.Drift.Parts[0].Success.P99.Seconds(), true
-			}},
-			{Name: "drift.backlog", Words: "growth of the backlog", Unit: BenchUnitRate, Of: func(r BenchRepetition) (float64, bool) {
-				return r.Run.BacklogGrowth, r.Drift != nil && len(r.Drift.Parts) > 0
-			}},
+				return r.Knee.Rate, r.Knee.Limit == BenchLimitConsumer || r.Knee.Limit == BenchLimitNone
+			}}}
+	case BenchSoak:
+		return []BenchFigure{
+			{Name: "drift.p99", Words: "p99 of the last third beside that of the first", Unit: BenchUnitCount,
+				Of: func(r BenchRepetition) (float64, bool) {
+					if r.Drift == nil || len(r.Drift.Parts) < 2 || r.Drift.Parts[0].Success.P99 == 0 {
+						return 0, false
+					}
+					return r.Drift.Parts[len(r.Drift.Parts)-1].Success.P99.Seconds() / r.Drift.Parts[0].Success.P99.Seconds(), true
+				}},
+			{Name: "drift.backlog", Words: "growth of the backlog", Unit: BenchUnitRate,
+				Of: func(r BenchRepetition) (float64, bool) {
+					return r.Run.BacklogGrowth, r.Drift != nil && len(r.Drift.Parts) > 0
+				}},
 		}
 	}
 	return nil

@@ -124,8 +124,8 @@ func newBenchPage(bench Bench) (*benchPage, error) {
 	}
 	out := &benchPage{
 		Style: template.CSS(style), Script: template.JS(script), CSP: policy(style, script),
-		Name: name(bench.Name), Description: text(bench.Description), Headline: benchHeadline(bench), Meta: benchAbout(bench), Facts: benchFacts(bench),
-		Noise: benchNoiseFacts(bench), Details: benchDetails(bench),
+		Name: name(bench.Name), Description: text(bench.Description), Headline: benchHeadline(bench), Meta: benchAbout(bench),
+		Facts: benchFacts(bench), Noise: benchNoiseFacts(bench), Details: benchDetails(bench),
 	}
 	out.Stand, out.Word = benchStand(bench)
 	cells := map[int]benchRef{}
@@ -156,7 +156,8 @@ func benchAssets() (style, script string, err error) {
 	for _, file := range []struct {
 		from embed.FS
 		name string
-	}{{embedded, "templates/report.css"}, {embedded, "templates/dark.css"}, {benchEmbedded, "templates/bench.css"}, {benchEmbedded, "templates/bench.js"}} {
+	}{{embedded, "templates/report.css"}, {embedded, "templates/dark.css"}, {benchEmbedded, "templates/bench.css"},
+		{benchEmbedded, "templates/bench.js"}} {
 		content, err := file.from.ReadFile(file.name)
 		if err != nil {
 			return "", "", err
@@ -186,7 +187,8 @@ func newBenchRef(of BenchCell) benchRef {
 // benchFacts are the figures that a reader wants before any detail: the best of the cells that kept their promises, by
 // each figure.
 func benchFacts(bench Bench) []fact {
-	out := []fact{{Label: "Cells", Value: count(int64(len(bench.Cells))), Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
+	out := []fact{{Label: "Cells", Value: count(int64(len(bench.Cells))),
+		Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
 	if broken := bench.Count(BenchBroken); broken > 0 {
 		out = append(out, fact{Label: "Broken", Value: count(int64(broken)), Note: "never called fast", Tone: "bad"})
 	}
@@ -266,8 +268,9 @@ func (p *benchPage) addCells(bench Bench) {
 	front := onFront(bench)
 	for _, of := range bench.Cells {
 		view := benchCellView{
-			benchRef: newBenchRef(of), State: strings.ReplaceAll(benchWord(of.State), " ", "-"), Word: benchWord(of.State), Front: front[of.Number],
-			Runs: fmt.Sprintf("%d of %d", len(of.Repetitions), bench.Repetitions), Command: visible(of.Command, 4096),
+			benchRef: newBenchRef(of), State: strings.ReplaceAll(benchWord(of.State), " ", "-"), Word: benchWord(of.State),
+			Front: front[of.Number],
+			Runs:  fmt.Sprintf("%d of %d", len(of.Repetitions), bench.Repetitions), Command: visible(of.Command, 4096),
 		}
 		for _, column := range columns {
 			value, spread := column.shown(of)
@@ -276,7 +279,8 @@ func (p *benchPage) addCells(bench Bench) {
 		for _, setting := range of.Settings {
 			view.Settings = append(view.Settings, fact{Label: name(setting.Path), Value: text(setting.Value)})
 		}
-		for _, more := range []fact{{Label: "workload", Value: text(of.Workload)}, {Label: "faults", Value: text(of.Faults)}} {
+		for _, more := range []fact{{Label: "workload", Value: text(of.Workload)},
+			{Label: "faults", Value: text(of.Faults)}} {
 			if more.Value != "" {
 				view.Settings = append(view.Settings, more)
 			}
@@ -302,8 +306,9 @@ func verdictClass(verdict assertions.Status) string {
 func (v *benchCellView) addRepetition(repetition BenchRepetition, columns []benchColumn) {
 	number := fmt.Sprint(repetition.Number)
 	row := benchRepetitionView{
-		Number: number, Verdict: name(string(repetition.Run.Verdict)), Class: verdictClass(repetition.Run.Verdict), Violated: text(violated(repetition.Run)),
-		Dir: visible(repetition.Run.Dir, 4096), Command: visible(repetition.Run.Command, 4096),
+		Number: number, Verdict: name(string(repetition.Run.Verdict)), Class: verdictClass(repetition.Run.Verdict),
+		Violated: text(violated(repetition.Run)),
+		Dir:      visible(repetition.Run.Dir, 4096), Command: visible(repetition.Run.Command, 4096),
 	}
 	if row.Verdict == "" {
 		row.Verdict, row.Violated = "not judged", text(repetition.Run.Error)
@@ -321,7 +326,8 @@ func (v *benchCellView) addRepetition(repetition BenchRepetition, columns []benc
 		for _, probe := range search.Probes {
 			class := map[BenchHold]string{BenchHeld: "pass", BenchNotHeld: "fail"}[probe.Hold]
 			v.Search = append(v.Search, benchSearchView{
-				Repetition: number, Rate: rate(probe.Rate), Hold: name(string(probe.Hold)), Class: class, Why: text(strings.Join(probe.Why, "; ")),
+				Repetition: number, Rate: rate(probe.Rate), Hold: name(string(probe.Hold)), Class: class,
+				Why: text(strings.Join(probe.Why, "; ")),
 			})
 		}
 	}
@@ -334,7 +340,8 @@ func (v *benchCellView) addRepetition(repetition BenchRepetition, columns []benc
 	}
 	for _, part := range parts {
 		v.Parts = append(v.Parts, benchPartView{
-			Repetition: number, When: fmt.Sprintf("%.1f – %.1f s", part.From.Seconds(), part.To.Seconds()), Rate: rate(part.Rate), Processed: rate(part.Processed),
+			Repetition: number, When: fmt.Sprintf("%.1f – %.1f s", part.From.Seconds(), part.To.Seconds()),
+			Rate: rate(part.Rate), Processed: rate(part.Processed),
 			P99: units.Text(part.Success.P99), Backlog: count(part.Backlog),
 		})
 	}
@@ -347,13 +354,15 @@ func (p *benchPage) addDifferences(bench Bench) {
 	}
 	p.Base = fmt.Sprintf("%d. %s", base.Number, name(base.Name))
 	for _, d := range differences {
-		of := CompareFigure{Unit: d.column.Unit, HigherIsBetter: d.column.Higher, Change: changeOf(d.Difference, d.column.Higher), Difference: d.Difference}
+		of := CompareFigure{Unit: d.column.Unit, HigherIsBetter: d.column.Higher,
+			Change: changeOf(d.Difference, d.column.Higher), Difference: d.Difference}
 		of.Before.Count, of.Before.Median, of.After.Count, of.After.Median = d.CountA, d.A, d.CountB, d.B
 		if d.CountA == 0 || d.CountB == 0 {
 			of.Change = FigureAbsent
 		}
 		view := benchDifferenceView{
-			Cell: newBenchRef(d.cell), Figure: d.column.title, Base: figureValue(of, of.Before), Value: figureValue(of, of.After), Change: changeText(of),
+			Cell: newBenchRef(d.cell), Figure: d.column.title, Base: figureValue(of, of.Before),
+			Value: figureValue(of, of.After), Change: changeText(of),
 			Interval: intervalText(of), Noise: noiseText(of), P: pText(of), Word: d.word(),
 		}
 		view.Tone = map[FigureChange]string{FigureBetter: "pass", FigureWorse: "fail"}[of.Change]
@@ -398,7 +407,8 @@ func anyAbove(bench Bench, figure BenchFigure) bool {
 func (p *benchPage) addPlots(bench Bench) error {
 	x := primary(bench.Mode)
 	xTitle := x.Words
-	for _, y := range []struct{ name, title string }{{"latency.success.p99", "p99 of success latency"}, {"share.duplicates", "duplicates"}} {
+	for _, y := range []struct{ name, title string }{{"latency.success.p99", "p99 of success latency"},
+		{"share.duplicates", "duplicates"}} {
 		figure, known := bench.Mode.Figure(y.name)
 		if !known {
 			continue

@@ -66,9 +66,11 @@ func benchCellsMarkdown(b *strings.Builder, bench Bench) {
 			noise = append(noise, column.title+" "+percent(share))
 		}
 	}
-	b.WriteString("\nMedians, ± half the width of the middle half; ★ no other cell beats it in rate, p99 and duplicates together.")
+	b.WriteString(
+		"\nMedians, ± half the width of the middle half; ★ no other cell beats it in rate, p99 and duplicates together.")
 	if len(noise) > 0 {
-		fmt.Fprintf(b, " Noise floor (three quarters of all pairs of identical runs differ by at most): %s.", md(strings.Join(noise, ", ")))
+		fmt.Fprintf(b, " Noise floor (three quarters of all pairs of identical runs differ by at most): %s.",
+			md(strings.Join(noise, ", ")))
 	}
 	b.WriteString("\n")
 }
@@ -99,7 +101,8 @@ func benchWhyMarkdown(b *strings.Builder, bench Bench) {
 		if of.State == BenchOK || len(of.Why) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "\n<details><summary>%s %d. %s: %s</summary>\n\n", benchSign(of.State), of.Number, inElement(name(of.Name)), benchWord(of.State))
+		fmt.Fprintf(b, "\n<details><summary>%s %d. %s: %s</summary>\n\n", benchSign(of.State), of.Number,
+			inElement(name(of.Name)), benchWord(of.State))
 		for _, why := range of.Why {
 			fmt.Fprintf(b, "- %s\n", md(text(why)))
 		}

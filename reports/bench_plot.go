@@ -145,9 +145,11 @@ func newScatter(bench Bench, id string, x, y BenchFigure, xTitle, yTitle string)
 	}
 	across := newAxis(xs, x.Unit, plotLeft, plotWidth-plotRight)
 	up := newAxis(ys, y.Unit, plotHeight-plotBottom, plotTop)
-	out := &scatterView{ID: id, Title: yTitle + " against " + xTitle, XTitle: xTitle, YTitle: yTitle, XTicks: across.ticks(), YTicks: up.ticks()}
+	out := &scatterView{ID: id, Title: yTitle + " against " + xTitle, XTitle: xTitle, YTitle: yTitle,
+		XTicks: across.ticks(), YTicks: up.ticks()}
 	for _, p := range points {
-		one := scatterPoint{x: across.at(p.x.Median), y: up.at(p.y.Median), Number: fmt.Sprint(p.cell.Number), Label: visible(p.cell.Name, 34), Class: "alone"}
+		one := scatterPoint{x: across.at(p.x.Median), y: up.at(p.y.Median), Number: fmt.Sprint(p.cell.Number),
+			Label: visible(p.cell.Name, 34), Class: "alone"}
 		one.X, one.Y = place1(one.x), place1(one.y)
 		one.XLow, one.XHigh = place1(across.at(p.x.Q1)), place1(across.at(p.x.Q3))
 		one.YLow, one.YHigh = place1(up.at(p.y.Q1)), place1(up.at(p.y.Q3))
@@ -160,8 +162,8 @@ func newScatter(bench Bench, id string, x, y BenchFigure, xTitle, yTitle string)
 		case p.front:
 			one.Class = "front"
 		}
-		one.Title = fmt.Sprintf("%d. %s (%s): %s %s, %s %s", p.cell.Number, name(p.cell.Name), benchWord(p.cell.State), xTitle,
-			medianText(x.Unit, p.x), yTitle, medianText(y.Unit, p.y))
+		one.Title = fmt.Sprintf("%d. %s (%s): %s %s, %s %s", p.cell.Number, name(p.cell.Name), benchWord(p.cell.State),
+			xTitle, medianText(x.Unit, p.x), yTitle, medianText(y.Unit, p.y))
 		out.Points = append(out.Points, one)
 	}
 	placeLabels(out.Points)
@@ -182,7 +184,8 @@ func drawFront(points []benchPoint, across, up axis) string {
 		}
 	}
 	slices.SortFunc(front, func(a, b benchPoint) int {
-		return cmp.Or(cmp.Compare(a.x.Median, b.x.Median), cmp.Compare(a.y.Median, b.y.Median), cmp.Compare(a.cell.Number, b.cell.Number))
+		return cmp.Or(cmp.Compare(a.x.Median, b.x.Median), cmp.Compare(a.y.Median, b.y.Median),
+			cmp.Compare(a.cell.Number, b.cell.Number))
 	})
 	var out []string
 	for i, p := range front {
@@ -239,13 +242,16 @@ func placeLabels(points []scatterPoint) {
 		}{
 			{"start", p.x + markerSize + 5, p.y + 4, box{p.x + markerSize + 3, p.y - 8, p.x + markerSize + 5 + width, p.y + 8}},
 			{"end", p.x - markerSize - 5, p.y + 4, box{p.x - markerSize - 5 - width, p.y - 8, p.x - markerSize - 3, p.y + 8}},
-			{"middle", p.x, p.y - markerSize - 6, box{p.x - width/2, p.y - markerSize - 18, p.x + width/2, p.y - markerSize - 2}},
-			{"middle", p.x, p.y + markerSize + 14, box{p.x - width/2, p.y + markerSize + 2, p.x + width/2, p.y + markerSize + 18}},
+			{"middle", p.x, p.y - markerSize - 6, box{p.x - width/2, p.y - markerSize - 18, p.x + width/2,
+				p.y - markerSize - 2}},
+			{"middle", p.x, p.y + markerSize + 14, box{p.x - width/2, p.y + markerSize + 2, p.x + width/2,
+				p.y + markerSize + 18}},
 		}
 		label := p.Label
 		p.Label = ""
 		for _, c := range candidates {
-			free := c.covers.left >= inside.left && c.covers.right <= inside.right && c.covers.top >= inside.top && c.covers.bottom <= inside.bottom
+			free := c.covers.left >= inside.left && c.covers.right <= inside.right &&
+				c.covers.top >= inside.top && c.covers.bottom <= inside.bottom
 			if free && !slices.ContainsFunc(taken, c.covers.meets) {
 				p.Label, p.Anchor, p.LabelX, p.LabelY = label, c.anchor, place1(c.x), place1(c.y)
 				taken = append(taken, c.covers)
@@ -296,7 +302,8 @@ func newCurves(bench Bench, latency string) (*curvesView, error) {
 	title, span := latencyTitle(latency)
 	tail = min(tail, 1e6)
 	across := axis{low: 1, high: tail, log: true, from: plotLeft, to: plotWidth - plotRight - 14}
-	up := axis{low: low / 1.2, high: max(high*1.2, low*2), log: true, from: plotHeight - plotBottom, to: plotTop, unit: BenchUnitTime}
+	up := axis{low: low / 1.2, high: max(high*1.2, low*2), log: true, from: plotHeight - plotBottom, to: plotTop,
+		unit: BenchUnitTime}
 	out := &curvesView{ID: latency, Title: title, Span: span, YTicks: up.ticks(), XTicks: percentileTicks(across)}
 	for i, histogram := range histograms {
 		if histogram != nil {
@@ -339,8 +346,8 @@ func newCurve(of BenchCell, histogram *hdrhistogram.Histogram, across, up axis) 
 	out := curveView{
 		Number: fmt.Sprint(of.Number), Name: name(of.Name), Broken: of.State == BenchBroken,
 		Class: fmt.Sprintf("k%d d%d", (of.Number-1)%8, (of.Number-1)/8%3),
-		Summary: fmt.Sprintf("p50 %s, p99 %s, p99.9 %s", microseconds(histogram.ValueAtPercentile(50)), microseconds(histogram.ValueAtPercentile(99)),
-			microseconds(histogram.ValueAtPercentile(99.9))),
+		Summary: fmt.Sprintf("p50 %s, p99 %s, p99.9 %s", microseconds(histogram.ValueAtPercentile(50)),
+			microseconds(histogram.ValueAtPercentile(99)), microseconds(histogram.ValueAtPercentile(99.9))),
 	}
 	var path strings.Builder
 	x, y := 0.0, 0.0
@@ -399,5 +406,7 @@ func percentileTicks(across axis) []plotTick {
 
 // benchLatencies are the latencies that are drawn, the one that users wait for first.
 func benchLatencies() []string {
-	return append([]string{measure.LatencySuccess}, slices.DeleteFunc(overlaid(), func(of string) bool { return of == measure.LatencySuccess })...)
+	return append([]string{measure.LatencySuccess}, slices.DeleteFunc(overlaid(), func(of string) bool {
+		return of == measure.LatencySuccess
+	})...)
 }

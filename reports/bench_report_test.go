@@ -26,7 +26,8 @@ func benchTerminalPlain(w io.Writer, bench Bench) error {
 
 func TestBenchReportGolden(t *testing.T) {
 	for fixture, bench := range benchFixtures() {
-		for extension, to := range map[string]func(io.Writer, Bench) error{"txt": benchTerminalPlain, "md": BenchMarkdown, "html": BenchHTML} {
+		for extension, to := range map[string]func(io.Writer, Bench) error{"txt": benchTerminalPlain, "md": BenchMarkdown,
+			"html": BenchHTML} {
 			t.Run(fixture+"."+extension, func(t *testing.T) {
 				got := renderBench(t, bench, to)
 				if extension == "html" { // what it shows; how it looks is style and script
@@ -55,7 +56,8 @@ func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 			t.Errorf("%s, and not beaten by any", state)
 		}
 		page := renderBench(t, bench, BenchHTML)
-		if state == BenchBroken && (!strings.Contains(page, `class="cross"`) || !strings.Contains(page, "Broken, and so not on it: 6. ")) {
+		if state == BenchBroken && (!strings.Contains(page, `class="cross"`) || !strings.Contains(page, "Broken, and so "+
+			"not on it: 6. ")) {
 			t.Error("it is not drawn as broken")
 		}
 		for _, f := range benchFacts(bench) {
@@ -65,7 +67,9 @@ func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 		}
 	}
 	bench.Cells[5].State = BenchOK // the same figures, the promises kept
-	if points := benchPoints(bench, throughput, p99); !slices.ContainsFunc(points, func(p benchPoint) bool { return p.cell.Number == 6 && p.front }) {
+	if points := benchPoints(bench, throughput, p99); !slices.ContainsFunc(points, func(p benchPoint) bool {
+		return p.cell.Number == 6 && p.front
+	}) {
 		t.Error("the fastest cell that keeps its promises is not on the front: this test shows nothing")
 	}
 }
@@ -75,8 +79,10 @@ func TestTheFront(t *testing.T) {
 	bench := Bench{Mode: BenchFixed}
 	for i, of := range [][2]float64{{100, 0.5}, {200, 0.4}, {300, 0.6}, {300, 0.7}} {
 		repetition := fixtureRepetition(i+1, 1, 1, 1)
-		repetition.Run.Throughput.Processed, repetition.Run.Ledger.Acknowledged, repetition.Run.Ledger.Duplicates = of[0], 10, int64(10*of[1])
-		bench.Cells = append(bench.Cells, BenchCell{Number: i + 1, State: BenchOK, Repetitions: []BenchRepetition{repetition}})
+		repetition.Run.Throughput.Processed, repetition.Run.Ledger.Acknowledged, repetition.Run.Ledger.Duplicates = of[0], 10,
+			int64(10*of[1])
+		bench.Cells = append(bench.Cells,
+			BenchCell{Number: i + 1, State: BenchOK, Repetitions: []BenchRepetition{repetition}})
 	}
 	x, _ := bench.Mode.Figure("throughput.processed")
 	y, _ := bench.Mode.Figure("share.duplicates")
@@ -95,7 +101,8 @@ func TestTheFront(t *testing.T) {
 func TestAxesDoNotMagnifyNoise(t *testing.T) {
 	for _, values := range [][]float64{{908, 908.5, 910}, {1, 1}, {0, 0}, {9.4, 9.5}, {100, 2600}} {
 		a := newAxis(values, BenchUnitRate, 0, 100)
-		if low, high := slices.Min(values), slices.Max(values); high > low && high-low < 0.05*high && a.at(high)-a.at(low) > 60 {
+		if low, high := slices.Min(values), slices.Max(values); high > low && high-low < 0.05*high &&
+			a.at(high)-a.at(low) > 60 {
 			t.Errorf("%v: a difference of %.1f %% takes %.0f %% of the plot", values, 100*(high-low)/high, a.at(high)-a.at(low))
 		}
 		var labels []string
@@ -113,7 +120,8 @@ func TestBenchDifferencesNeedRepetitions(t *testing.T) {
 	bench := matrixBench()
 	base, differences := benchDifferences(bench)
 	if base.Number != 1 || len(differences) != 6 {
-		t.Fatalf("%d differences from cell %d, want 6 from 1: two figures of the three other cells that are ok", len(differences), base.Number)
+		t.Fatalf("%d differences from cell %d, want 6 from 1: two figures of the three other cells that are ok",
+			len(differences), base.Number)
 	}
 	if last := differences[len(differences)-1]; last.cell.Number != 5 || !last.Real {
 		t.Errorf("cell 5 is much faster in five repetitions, and %+v", last)
@@ -142,7 +150,8 @@ func TestABenchWithoutDuplicates(t *testing.T) {
 		t.Error("zeros are drawn, or nothing is said")
 	}
 	bench.Cells[2].Repetitions[1].Run.Ledger.Duplicates = 1
-	if page := renderBench(t, bench, BenchHTML); strings.Contains(page, "No cell had a duplicate.") || !strings.Contains(page, "front-share-duplicates") {
+	if page := renderBench(t, bench, BenchHTML); strings.Contains(page, "No cell had a duplicate.") ||
+		!strings.Contains(page, "front-share-duplicates") {
 		t.Error("a duplicate is denied")
 	}
 }
@@ -152,7 +161,8 @@ func TestABenchWithALongReason(t *testing.T) {
 	bench := matrixBench()
 	bench.Cells[3].Why = []string{"one", "two", "three", "four"}
 	got := renderBench(t, bench, benchTerminalPlain)
-	if !strings.Contains(got, "two") || strings.Contains(got, "three") || !strings.Contains(got, "and 2 more reasons that the report tells") {
+	if !strings.Contains(got, "two") || strings.Contains(got, "three") || !strings.Contains(got, "and 2 more reasons "+
+		"that the report tells") {
 		t.Errorf("reasons without an end on a terminal:\n%s", got)
 	}
 	if page := renderBench(t, bench, BenchHTML); !strings.Contains(page, "four") {
@@ -162,7 +172,9 @@ func TestABenchWithALongReason(t *testing.T) {
 
 // A bench without a single figure is told without one.
 func TestABenchOfNothing(t *testing.T) {
-	bench := Bench{Mode: BenchFixed, Cells: []BenchCell{{Number: 1, Name: "a", State: BenchInconclusive, Repetitions: []BenchRepetition{{Number: 1, Run: BenchRun{Error: "no Kafka"}}}}}}
+	bench := Bench{Mode: BenchFixed,
+		Cells: []BenchCell{{Number: 1, Name: "a", State: BenchInconclusive,
+			Repetitions: []BenchRepetition{{Number: 1, Run: BenchRun{Error: "no Kafka"}}}}}}
 	for _, to := range []func(io.Writer, Bench) error{benchTerminalPlain, BenchMarkdown, BenchHTML} {
 		if got := renderBench(t, bench, to); strings.Contains(got, "NaN") || strings.Contains(got, "Inf") {
 			t.Errorf("no figures, and yet:\n%s", got)
@@ -173,7 +185,8 @@ func TestABenchOfNothing(t *testing.T) {
 func TestBenchReportMakesHostileTextInert(t *testing.T) {
 	bench := injectedBench(hostile)
 	page := renderBench(t, bench, BenchHTML)
-	for _, live := range []string{"<script>alert", "<img", `" onmouseover`, "\x1b", "\u202e", "javascript:alert(4)\"", "\x00"} {
+	for _, live := range []string{"<script>alert", "<img", `" onmouseover`, "\x1b", "\u202e", "javascript:alert(4)\"",
+		"\x00"} {
 		if strings.Contains(page, live) {
 			t.Errorf("the page holds %q", live)
 		}
@@ -181,7 +194,8 @@ func TestBenchReportMakesHostileTextInert(t *testing.T) {
 	if n := strings.Count(page, "<script"); n != 1 {
 		t.Errorf("%d scripts, want the page's own", n)
 	}
-	for name, to := range map[string]func(io.Writer, Bench) error{"terminal": benchTerminalPlain, "Markdown": BenchMarkdown} {
+	for name, to := range map[string]func(io.Writer, Bench) error{"terminal": benchTerminalPlain,
+		"Markdown": BenchMarkdown} {
 		got := renderBench(t, bench, to)
 		for _, live := range []string{"\x1b", "\x00", "\u202e", "\u009b"} {
 			if strings.Contains(got, live) {
@@ -193,7 +207,8 @@ func TestBenchReportMakesHostileTextInert(t *testing.T) {
 			_, after, _ := strings.Cut(rest, "\n```\n")
 			got = before + after
 		}
-		if name == "Markdown" && (strings.Contains(got, "<img") || strings.Contains(got, " @everyone") || strings.Contains(got, "<script")) {
+		if name == "Markdown" && (strings.Contains(got, "<img") || strings.Contains(got, " @everyone") ||
+			strings.Contains(got, "<script")) {
 			t.Errorf("the Markdown is alive:\n%s", got)
 		}
 	}
@@ -253,7 +268,8 @@ func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 	}
 	bench.Cells = bench.Cells[:2] // of three repetitions each
 	for form, page := range map[string]string{
-		"the page": renderBench(t, bench, BenchHTML), "Markdown": renderBench(t, bench, BenchMarkdown), "the terminal": renderBench(t, bench, benchTerminalPlain),
+		"the page": renderBench(t, bench, BenchHTML), "Markdown": renderBench(t, bench, BenchMarkdown),
+		"the terminal": renderBench(t, bench, benchTerminalPlain),
 	} {
 		for _, want := range []string{"rate held", "≥ 1,100/s", "≥ 2,100/s"} {
 			if !strings.Contains(page, want) {
@@ -261,7 +277,8 @@ func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 			}
 		}
 	}
-	if facts := benchFacts(bench); len(facts) < 2 || facts[1].Label != "Highest lower bound" || facts[1].Value != "≥ 2,100/s" {
+	if facts := benchFacts(bench); len(facts) < 2 || facts[1].Label != "Highest lower bound" ||
+		facts[1].Value != "≥ 2,100/s" {
 		t.Errorf("the facts are %+v", facts)
 	}
 	if _, differences := benchDifferences(bench); len(differences) > 0 {
@@ -276,7 +293,8 @@ func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 // A command is there to be copied: it is neither broken nor cut, however long it is.
 func TestBenchTerminalLeavesCommandsWhole(t *testing.T) {
 	bench := matrixBench()
-	command := "dlqbench run smoke --seed 0 --subject bench/a-long-name/subjects/02.yaml --set workload.duration=2s --set workload.rate=100/s"
+	command := "dlqbench run smoke --seed 0 --subject bench/a-long-name/subjects/02.yaml --set workload.duration=2s " +
+		"--set workload.rate=100/s"
 	bench.Advice = []BenchAdvice{{Text: "Don't use it.", Evidence: []string{shownBy + command}}}
 	if out := renderBench(t, bench, benchTerminalPlain); !strings.Contains(out, command+"\n") {
 		t.Errorf("the command is not there as it is:\n%s", out)

@@ -12,7 +12,8 @@ import (
 
 // overlaid are the latencies whose histograms a bench keeps: those that the consumer is known by.
 func overlaid() []string {
-	return []string{measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyFirstAttempt, measure.LatencyCommitDelay, measure.LatencyReplay}
+	return []string{measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyFirstAttempt,
+		measure.LatencyCommitDelay, measure.LatencyReplay}
 }
 
 // NewBenchRun is what a bench keeps of a judged run; elapsed is all of it, setUp what went by before its load began.
@@ -23,8 +24,10 @@ func NewBenchRun(run Run, elapsed, setUp time.Duration) (BenchRun, error) {
 		return BenchRun{}, errNoVerdict
 	}
 	out := BenchRun{
-		Verdict: v.Verdict, Reasons: slices.Clone(v.Reasons), Thresholds: slices.Clone(v.Thresholds), Started: v.Started.UTC(), Elapsed: elapsed, SetUp: setUp,
-		Dir: run.Dir, Command: v.Rerun, Throughput: v.Throughput, Latency: map[string]BenchLatency{}, Ledger: v.Ledger, Health: v.Health, Usage: v.Usage,
+		Verdict: v.Verdict, Reasons: slices.Clone(v.Reasons), Thresholds: slices.Clone(v.Thresholds),
+		Started: v.Started.UTC(), Elapsed: elapsed, SetUp: setUp,
+		Dir: run.Dir, Command: v.Rerun, Throughput: v.Throughput, Latency: map[string]BenchLatency{}, Ledger: v.Ledger,
+		Health: v.Health, Usage: v.Usage,
 	}
 	for _, result := range v.Invariants {
 		out.Invariants = append(out.Invariants, benchInvariant(result))
@@ -56,7 +59,8 @@ func NewBenchRun(run Run, elapsed, setUp time.Duration) (BenchRun, error) {
 }
 
 func benchInvariant(result assertions.Result) BenchInvariant {
-	out := BenchInvariant{Name: result.Name, Verdict: result.Status, Judged: result.Judged, Anomalies: map[string]int64{}, Why: result.Why}
+	out := BenchInvariant{Name: result.Name, Verdict: result.Status, Judged: result.Judged, Anomalies: map[string]int64{},
+		Why: result.Why}
 	for _, anomaly := range result.Anomalies {
 		out.Anomalies[anomaly.Name] += anomaly.Count
 	}

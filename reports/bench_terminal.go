@@ -48,7 +48,8 @@ func (s *screen) benchBanner(bench Bench) {
 		case bench.Interrupted || bench.Count(BenchOK) < len(bench.Cells):
 			background = "3"
 		}
-		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).Render(badge)
+		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).
+			Render(badge)
 	}
 	s.add("%s %s", badge, s.bold(name(bench.Name)))
 	s.addWrapped(1, benchHeadline(bench))
@@ -68,7 +69,8 @@ func (s *screen) benchCells(bench Bench) {
 	}
 	s.add("%s", s.faint(head))
 	for _, of := range bench.Cells {
-		mark := map[BenchState]assertions.Status{BenchOK: assertions.Pass, BenchBroken: assertions.Fail, BenchNotRun: assertions.NotApplicable}[of.State]
+		mark := map[BenchState]assertions.Status{BenchOK: assertions.Pass, BenchBroken: assertions.Fail,
+			BenchNotRun: assertions.NotApplicable}[of.State]
 		star := " "
 		if front[of.Number] {
 			star = "*"
@@ -99,7 +101,8 @@ func (s *screen) benchCells(bench Bench) {
 // terminalColumns are the figures that decide, as many as fit.
 func terminalColumns(bench Bench) []benchColumn {
 	var out []benchColumn
-	for _, wanted := range []string{primary(bench.Mode).Name, "latency.success.p99", "share.duplicates", "recovery.steady", "recovery.drain", "latency.success.p50"} {
+	for _, wanted := range []string{primary(bench.Mode).Name, "latency.success.p99", "share.duplicates", "recovery.steady",
+		"recovery.drain", "latency.success.p50"} {
 		for _, column := range benchColumns(bench) {
 			if column.Name == wanted && len(out) < terminalFigures {
 				out = append(out, column)

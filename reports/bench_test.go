@@ -27,36 +27,45 @@ func benchSample(number int, p99 time.Duration, rate float64) BenchRepetition {
 		panic(err)
 	}
 	return BenchRepetition{Number: number, Run: BenchRun{
-		Verdict: assertions.Pass, Started: time.Date(2026, 3, 1, 10, number, 0, 0, time.UTC), Elapsed: 9 * sec, SetUp: 700 * ms,
-		Dir: fmt.Sprintf("runs/20260301-10%02d00-smoke", number), Command: "dlqbench run smoke --seed 7 --set subject.reference.max_in_flight=8",
+		Verdict: assertions.Pass, Started: time.Date(2026, 3, 1, 10, number, 0, 0, time.UTC), Elapsed: 9 * sec,
+		SetUp:      700 * ms,
+		Dir:        fmt.Sprintf("runs/20260301-10%02d00-smoke", number),
+		Command:    "dlqbench run smoke --seed 7 --set subject.reference.max_in_flight=8",
 		Throughput: measure.Throughput{Offered: 600, Sent: 600, Processed: rate},
 		Latency: map[string]BenchLatency{
-			measure.LatencySuccess: {Quantiles: quantiles, Phases: map[string]measure.Quantiles{"steady": quantiles}, HDR: encoded},
-			measure.LatencySlip:    {Quantiles: measure.Quantiles{Count: 4000, P99: ms}},
+			measure.LatencySuccess: {Quantiles: quantiles, Phases: map[string]measure.Quantiles{"steady": quantiles},
+				HDR: encoded},
+			measure.LatencySlip: {Quantiles: measure.Quantiles{Count: 4000, P99: ms}},
 		},
-		Ledger: measure.Ledger{Planned: 4000, Sent: 4000, Acknowledged: 4000, Succeeded: 3900, DeadLettered: 100, Attempts: 4300, Duplicates: int64(number)},
+		Ledger: measure.Ledger{Planned: 4000, Sent: 4000, Acknowledged: 4000, Succeeded: 3900, DeadLettered: 100,
+			Attempts: 4300, Duplicates: int64(number)},
 		LagMax: 120, Drain: 300 * ms, Drained: true, Health: measure.Health{SlipP99: ms},
 		Invariants: []BenchInvariant{
 			{Name: "no-loss", Verdict: assertions.Pass, Judged: 4000},
 			{Name: "replay-round-trip", Verdict: assertions.NotApplicable, Why: "nothing was replayed"},
 		},
 		Thresholds: []measure.Threshold{{Expression: "count.unfinished == 0", Met: true, Actual: "0"}},
-		Recovery: []BenchRecovery{{Fault: "slow-downstream", What: "every attempt is answered 40 ms later", From: 2 * sec, To: 4 * sec,
-			Recovery: measure.Recovery{Steady: measure.Span{State: measure.SpanKnown, Time: 250 * ms}}}},
+		Recovery: []BenchRecovery{{Fault: "slow-downstream", What: "every attempt is answered 40 ms later", From: 2 * sec,
+			To: 4 * sec, Recovery: measure.Recovery{Steady: measure.Span{State: measure.SpanKnown, Time: 250 * ms}}}},
 	}}
 }
 
 // fixedResults has three cells: one that is fine, one that is faster, and one that is fastest and loses records.
 func fixedResults() Bench {
 	bench := Bench{
-		Name: "concurrency", Description: "How many at a time.", File: "concurrency.yaml", SpecHash: "0123abcd", Version: "v1.2.3",
-		Environment: map[string]string{"cpus": "2", "kafka": "embedded"}, Scenario: "smoke", Subject: "reference", Seed: 7, Mode: BenchFixed,
-		Started: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Elapsed: 140 * sec, Overhead: BenchOverhead{Runs: 135 * sec, Share: 5.0 / 135},
-		Repetitions: 5, Axes: []BenchAxis{{Path: "subject.reference.max_in_flight", Values: []string{"8", "64", "2000"}}}, Faults: []string{"slow"},
+		Name: "concurrency", Description: "How many at a time.", File: "concurrency.yaml", SpecHash: "0123abcd",
+		Version:     "v1.2.3",
+		Environment: map[string]string{"cpus": "2", "kafka": "embedded"}, Scenario: "smoke", Subject: "reference", Seed: 7,
+		Mode:    BenchFixed,
+		Started: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Elapsed: 140 * sec,
+		Overhead:    BenchOverhead{Runs: 135 * sec, Share: 5.0 / 135},
+		Repetitions: 5, Axes: []BenchAxis{{Path: "subject.reference.max_in_flight", Values: []string{"8", "64", "2000"}}},
+		Faults: []string{"slow"},
 	}
 	for i, value := range bench.Axes[0].Values {
 		cell := BenchCell{
-			Number: i + 1, Name: "max_in_flight=" + value + ", slow", Settings: []BenchSetting{{Path: bench.Axes[0].Path, Value: value}}, Faults: "slow", State: BenchOK,
+			Number: i + 1, Name: "max_in_flight=" + value + ", slow",
+			Settings: []BenchSetting{{Path: bench.Axes[0].Path, Value: value}}, Faults: "slow", State: BenchOK,
 		}
 		for n := 1; n <= 5; n++ {
 			cell.Repetitions = append(cell.Repetitions, benchSample(n, time.Duration(400/(i+1)+n)*ms, float64(300*(i+1)+n)))
@@ -64,9 +73,12 @@ func fixedResults() Bench {
 		bench.Cells = append(bench.Cells, cell)
 	}
 	broken := &bench.Cells[2]
-	broken.State, broken.Why, broken.Command = BenchBroken, []string{"no-loss was violated: 3 × lost"}, "dlqbench run smoke --seed 7 --set subject.reference.max_in_flight=2000"
-	broken.Repetitions[1].Run.Verdict, broken.Repetitions[1].Run.Reasons = assertions.Fail, []string{"no-loss was violated"}
-	broken.Repetitions[1].Run.Invariants[0] = BenchInvariant{Name: "no-loss", Verdict: assertions.Fail, Judged: 4000, Anomalies: map[string]int64{"lost": 3}}
+	broken.State, broken.Why, broken.Command = BenchBroken, []string{"no-loss was violated: 3 × lost"},
+		"dlqbench run smoke --seed 7 --set subject.reference.max_in_flight=2000"
+	broken.Repetitions[1].Run.Verdict, broken.Repetitions[1].Run.Reasons = assertions.Fail,
+		[]string{"no-loss was violated"}
+	broken.Repetitions[1].Run.Invariants[0] = BenchInvariant{Name: "no-loss", Verdict: assertions.Fail, Judged: 4000,
+		Anomalies: map[string]int64{"lost": 3}}
 	broken.Repetitions[4] = BenchRepetition{Number: 5, Run: BenchRun{Error: "starting Kafka: the port is taken"}}
 	return bench
 }
@@ -74,20 +86,24 @@ func fixedResults() Bench {
 // searchResults has a cell whose limit is the consumer, and one whose limit is the harness.
 func searchResults() Bench {
 	bench := fixedResults()
-	bench.Name, bench.Mode, bench.Bound, bench.Cells, bench.Axes[0].Values, bench.Interrupted = "highest-rate", BenchMaxThroughput, "latency.success.p99 < 200ms", bench.Cells[:2], []string{"8", "64"}, true
+	bench.Name, bench.Mode, bench.Bound, bench.Cells, bench.Axes[0].Values, bench.Interrupted = "highest-rate",
+		BenchMaxThroughput, "latency.success.p99 < 200ms", bench.Cells[:2], []string{"8", "64"}, true
 	for i := range bench.Cells {
 		for j := range bench.Cells[i].Repetitions {
 			repetition := &bench.Cells[i].Repetitions[j]
 			rate := float64(800*(i+1) + 10*j)
 			repetition.Search = &BenchSearch{Rate: rate, Above: 1.1 * rate, Limit: BenchLimitConsumer, Probes: []BenchProbe{
 				{Rate: rate, Hold: BenchHeld, Run: repetition.Run.WithoutHistograms()},
-				{Rate: 1.1 * rate, Hold: BenchNotHeld, Why: []string{"latency.success.p99 < 200ms was missed: 240ms"}, Run: repetition.Run.WithoutHistograms()},
+				{Rate: 1.1 * rate, Hold: BenchNotHeld, Why: []string{"latency.success.p99 < 200ms was missed: 240ms"},
+					Run: repetition.Run.WithoutHistograms()},
 			}}
 		}
 	}
 	last := bench.Cells[1].Repetitions[4].Search
-	last.Limit, last.Probes[1].Hold, last.Probes[1].Why = BenchLimitHarness, BenchUnproven, []string{"the load generator could not keep its schedule"}
-	bench.Cells[1].Why = []string{"repetition 5: the consumer holds at least 1,640/s; whether it holds more this machine can't show"}
+	last.Limit, last.Probes[1].Hold, last.Probes[1].Why = BenchLimitHarness, BenchUnproven,
+		[]string{"the load generator could not keep its schedule"}
+	bench.Cells[1].Why = []string{"repetition 5: the consumer holds at least 1,640/s; whether it holds more this " +
+		"machine can't show"}
 	return bench
 }
 
@@ -97,22 +113,24 @@ func partsResults(mode BenchMode) Bench {
 	for i := range bench.Cells[0].Repetitions {
 		var parts []BenchPart
 		for k := range time.Duration(3) {
-			parts = append(parts, BenchPart{From: k * sec, To: (k + 1) * sec, Rate: 100 * float64(k+1), Sent: 100 * float64(k+1), Processed: 90 * float64(k+1),
-				Success: measure.Quantiles{Count: 100, P99: (100 + 50*k + time.Duration(i)) * ms}, Backlog: 10 * int64(k)})
+			parts = append(parts, BenchPart{From: k * sec, To: (k + 1) * sec, Rate: 100 * float64(k+1), Sent: 100 * float64(k+1),
+				Processed: 90 * float64(k+1),
+				Success:   measure.Quantiles{Count: 100, P99: (100 + 50*k + time.Duration(i)) * ms}, Backlog: 10 * int64(k)})
 		}
 		if mode == BenchSoak {
 			bench.Cells[0].Repetitions[i].Drift = &BenchDrift{Parts: parts}
 			continue
 		}
-		bench.Cells[0].Repetitions[i].Knee = &BenchKnee{Parts: parts, Rate: 200, Above: 300, Why: "the backlog grew by 30 records/s", Limit: BenchLimitConsumer}
+		bench.Cells[0].Repetitions[i].Knee = &BenchKnee{Parts: parts, Rate: 200, Above: 300,
+			Why: "the backlog grew by 30 records/s", Limit: BenchLimitConsumer}
 	}
 	return bench
 }
 
 func allResults() map[string]Bench {
 	return map[string]Bench{
-		"results-fixed": fixedResults(), "results-search": searchResults(), "results-soak": partsResults(BenchSoak), "results-step": partsResults(BenchStep),
-		"results-empty": {Name: "nothing", Mode: BenchFixed},
+		"results-fixed": fixedResults(), "results-search": searchResults(), "results-soak": partsResults(BenchSoak),
+		"results-step": partsResults(BenchStep), "results-empty": {Name: "nothing", Mode: BenchFixed},
 	}
 }
 
@@ -172,7 +190,9 @@ func TestReadBenchRefuses(t *testing.T) {
 
 // FuzzReadBench: whatever a file holds, reading it ends with results that can be written again, or with an error.
 func FuzzReadBench(f *testing.F) {
-	for _, text := range []string{`{"schema":1,"cells":[]}`, `{"schema":1,"cells":[{"repetitions":[{"search":{"probes":[{}]}}]}]}`, `{"schema":1,"cells":[{}],"axes":[{}],"advice":[{}]}`, "{", "null"} {
+	for _, text := range []string{`{"schema":1,"cells":[]}`,
+		`{"schema":1,"cells":[{"repetitions":[{"search":{"probes":[{}]}}]}]}`,
+		`{"schema":1,"cells":[{}],"axes":[{}],"advice":[{}]}`, "{", "null"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -265,10 +285,12 @@ func TestBenchRunLine(t *testing.T) {
 		{fixed, 1, 1, "PASS          max_in_flight=8, slow, repetition 1: 301/s of 600/s, p99 401 ms\n"},
 		{fixed, 3, 2, "FAIL          max_in_flight=2000, slow, repetition 2: 902/s of 600/s, p99 135 ms\n"},
 		{fixed, 3, 5, "NOT RUN       max_in_flight=2000, slow, repetition 5: starting Kafka: the port is taken\n"},
-		{search, 1, 1, "PASS          max_in_flight=8, slow, repetition 1: 301/s of 600/s, p99 401 ms; the search found 800/s (limit: consumer)\n"},
+		{search, 1, 1, "PASS          max_in_flight=8, slow, repetition 1: 301/s of 600/s, p99 401 ms; the search found " +
+			"800/s (limit: consumer)\n"},
 	} {
 		var b strings.Builder
-		if err := BenchRunLine(&b, test.bench, test.cell, test.repetition, test.bench.Cells[test.cell-1].Repetitions[test.repetition-1].Run); err != nil || b.String() != test.want {
+		if err := BenchRunLine(&b, test.bench, test.cell, test.repetition,
+			test.bench.Cells[test.cell-1].Repetitions[test.repetition-1].Run); err != nil || b.String() != test.want {
 			t.Errorf("%v: %q, want %q", err, b.String(), test.want)
 		}
 	}

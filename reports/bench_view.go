@@ -23,15 +23,21 @@ type benchColumn struct {
 // benchColumns are the figures that a table of cells has room for: those that any cell of the bench has.
 func benchColumns(bench Bench) []benchColumn {
 	titles := []struct{ name, title string }{
-		{rateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"}, {"drift.backlog", "backlog growth"},
-		{"throughput.processed", "throughput"}, {"latency.success.p50", "success p50"}, {"latency.success.p99", "success p99"},
-		{"latency.dead_letter.p99", "dead letter p99"}, {"share.duplicates", "duplicates"}, {"recovery.steady", "recovery"}, {"recovery.drain", "drain"},
+		{rateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"},
+		{"drift.backlog", "backlog growth"},
+		{"throughput.processed", "throughput"}, {"latency.success.p50", "success p50"},
+		{"latency.success.p99", "success p99"},
+		{"latency.dead_letter.p99", "dead letter p99"}, {"share.duplicates", "duplicates"}, {"recovery.steady", "recovery"},
+		{"recovery.drain", "drain"},
 	}
 	var out []benchColumn
 	for _, of := range titles {
 		figure, known := bench.Mode.Figure(of.name)
 		column := benchColumn{BenchFigure: figure, title: of.title}
-		if known && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool { value, _ := column.shown(c); return value != "" }) {
+		if known && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool {
+			value, _ := column.shown(c)
+			return value != ""
+		}) {
 			out = append(out, column)
 		}
 	}
@@ -108,7 +114,8 @@ func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
 	better := func(f BenchFigure, a, b float64) bool { return a != b && (a > b) == f.Higher }
 	for i, one := range out {
 		out[i].front = one.cell.State == BenchOK && !slices.ContainsFunc(out, func(other benchPoint) bool {
-			return other.cell.State == BenchOK && !better(x, one.x.Median, other.x.Median) && !better(y, one.y.Median, other.y.Median) &&
+			return other.cell.State == BenchOK && !better(x, one.x.Median, other.x.Median) &&
+				!better(y, one.y.Median, other.y.Median) &&
 				(better(x, other.x.Median, one.x.Median) || better(y, other.y.Median, one.y.Median))
 		})
 	}
@@ -146,7 +153,9 @@ func onFront(bench Bench) map[int]bool {
 	}
 	out := map[int]bool{}
 	for _, one := range all {
-		out[one.number] = !slices.ContainsFunc(all, func(other standing) bool { return dominates(other.medians, one.medians) })
+		out[one.number] = !slices.ContainsFunc(all, func(other standing) bool {
+			return dominates(other.medians, one.medians)
+		})
 	}
 	return out
 }
@@ -205,7 +214,8 @@ func benchAbout(bench Bench) []string {
 	if bench.Bound != "" {
 		mode += ", " + bench.Bound
 	}
-	out := []string{name(bench.Scenario), name(bench.Subject), text(mode), plural(int64(bench.Repetitions), "repetition", "repetitions") + " of each cell",
+	out := []string{name(bench.Scenario), name(bench.Subject), text(mode), plural(int64(bench.Repetitions), "repetition",
+		"repetitions") + " of each cell",
 		fmt.Sprintf("seed %d", bench.Seed)}
 	if bench.Elapsed > 0 {
 		out = append(out, units.Text(bench.Elapsed))
@@ -251,7 +261,8 @@ func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 			continue
 		}
 		for _, column := range benchColumns(bench) {
-			if column.Name != primary(bench.Mode).Name && (column.Name != "latency.success.p99" || bench.Mode == BenchMaxThroughput) {
+			if column.Name != primary(bench.Mode).Name &&
+				(column.Name != "latency.success.p99" || bench.Mode == BenchMaxThroughput) {
 				continue
 			}
 			pair := stats.Pair{A: base.Figures(column.BenchFigure), B: cell.Figures(column.BenchFigure)}

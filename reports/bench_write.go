@@ -16,7 +16,8 @@ type benchFile struct {
 
 // benchFiles are all of them. The results come first: whatever happens to the others can be made again from them.
 func benchFiles() []benchFile {
-	return []benchFile{{BenchJSONFile, BenchJSON}, {BenchCSVFile, BenchCSV}, {BenchCellsCSVFile, BenchCellsCSV}, {HTMLFile, BenchHTML}, {SummaryFile, BenchMarkdown}}
+	return []benchFile{{BenchJSONFile, BenchJSON}, {BenchCSVFile, BenchCSV}, {BenchCellsCSVFile, BenchCellsCSV},
+		{HTMLFile, BenchHTML}, {SummaryFile, BenchMarkdown}}
 }
 
 // BenchFiles are the names of the files that WriteBench writes.
@@ -39,7 +40,9 @@ func WriteBench(dir string, bench Bench) error {
 	bench = bench.complete()
 	var errs []error
 	for _, file := range benchFiles() {
-		errs = append(errs, replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error { return file.render(w, bench) }))
+		errs = append(errs, replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
+			return file.render(w, bench)
+		}))
 	}
 	return errors.Join(errs...)
 }

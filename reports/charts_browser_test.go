@@ -49,7 +49,8 @@ func TestBrowserZoomsAllChartsTogether(t *testing.T) {
 		browsertest.Eval[bool](b, drag(chart, 0.25, 0.5))
 		// A quarter of the whole, from a quarter on; the mouse is exact to a pixel.
 		var from, to float64
-		if _, err := fmt.Sscanf(b.Text(".timebar .range"), "%f to %f s", &from, &to); err != nil || from < 5.4 || from > 5.7 || to < 10.9 || to > 11.3 {
+		if _, err := fmt.Sscanf(b.Text(".timebar .range"), "%f to %f s", &from, &to); err != nil ||
+			from < 5.4 || from > 5.7 || to < 10.9 || to > 11.3 {
 			t.Errorf("dragging in %s shows %q", chart, b.Text(".timebar .range"))
 		}
 		for i, canvas := range browsertest.Eval[[]string](b, timeCanvases) {
@@ -57,10 +58,12 @@ func TestBrowserZoomsAllChartsTogether(t *testing.T) {
 				t.Errorf("dragging in %s leaves chart %d as it was", chart, i+1)
 			}
 		}
-		if left := browsertest.Eval[int](b, `Array.from(document.querySelectorAll("#timeline .u-select")).filter((s) => s.offsetWidth > 0).length`); left > 0 {
+		if left := browsertest.Eval[int](b,
+			"Array.from(document.querySelectorAll(\"#timeline .u-select\")).filter((s) => s.offsetWidth > 0).length"); left > 0 {
 			t.Errorf("dragging in %s leaves %d selections", chart, left)
 		}
-		browsertest.Eval[bool](b, fmt.Sprintf(`document.querySelector('[data-chart="%s"] .u-over').dispatchEvent(new MouseEvent("dblclick", {bubbles: true}))`, chart))
+		browsertest.Eval[bool](b, fmt.Sprintf("document.querySelector('[data-chart=\"%s\"] .u-over').dispatchEvent(new "+
+			"MouseEvent(\"dblclick\", {bubbles: true}))", chart))
 		browsertest.Eval[bool](b, settled)
 		if got := b.Text(".timebar .range"); got != "whole run, 22.2 s" {
 			t.Errorf("a double click in %s shows %q", chart, got)
@@ -92,7 +95,8 @@ func TestBrowserMovesChartsByKeyboard(t *testing.T) {
 	browsertest.Eval[any](b, `document.querySelector("#timeline .fold").open = true`)
 	b.Until(`document.querySelector("#timeline table.curves")`)
 	caption := b.Text("#timeline table.curves caption")
-	if rows := b.Count("#timeline table.curves tbody tr"); rows < 20 || rows > 40 || !strings.HasPrefix(caption, "From 5.55 to 16.65 s") {
+	if rows := b.Count("#timeline table.curves tbody tr"); rows < 20 || rows > 40 ||
+		!strings.HasPrefix(caption, "From 5.55 to 16.65 s") {
 		t.Errorf("the table has %d rows and says %q", rows, caption)
 	}
 	browsertest.Eval[any](b, `document.querySelector('.timebar button[aria-label="Show the whole run"]').click()`)
@@ -113,10 +117,12 @@ func TestBrowserCursorReadsAllCharts(t *testing.T) {
 		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: box.left + box.width * 0.452, clientY: box.top + 9, movementX: 1}));
 		return `+settled+`;
 	})()`)
-	if got := b.Text(".timebar .moment"); !regexp.MustCompile(`^10\.0\d s · fault · F1 dlq-refuses · F2 slow-downstream$`).MatchString(got) {
+	if got := b.Text(".timebar .moment"); !regexp.MustCompile(`^10\.0\d s · fault · F1 dlq-refuses · F2 slow-downstream$`).
+		MatchString(got) {
 		t.Errorf("at the cursor it says %q", got)
 	}
-	empty := browsertest.Eval[[]string](b, `Array.from(document.querySelectorAll('#timeline .legend button[aria-pressed="true"]')).filter((x) => !x.querySelector("output").textContent).map((x) => x.textContent)`)
+	empty := browsertest.Eval[[]string](b, "Array.from(document.querySelectorAll('#timeline .legend "+
+		"button[aria-pressed=\"true\"]')).filter((x) => !x.querySelector(\"output\").textContent).map((x) => x.textContent)")
 	if len(empty) > 0 {
 		t.Errorf("nothing is read at the cursor for %q", empty)
 	}
@@ -143,7 +149,8 @@ func TestBrowserComparesIntendedWithServiceTime(t *testing.T) {
 	if shown() == before {
 		t.Error("a phase that is switched off is still there")
 	}
-	browsertest.Eval[bool](b, `(() => { const pick = document.getElementById("pick-latency"); pick.value = "0"; pick.dispatchEvent(new Event("change")); return true; })()`)
+	browsertest.Eval[bool](b, "(() => { const pick = document.getElementById(\"pick-latency\"); pick.value = \"0\"; "+
+		"pick.dispatchEvent(new Event(\"change\")); return true; })()")
 	if got := b.Text("#pick-span"); got != "intended send time to acknowledged" {
 		t.Errorf("another latency is explained with %q", got)
 	}
@@ -180,8 +187,10 @@ func TestBrowserDrawsInstances(t *testing.T) {
 		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: box.left + box.width * 0.25, clientY: box.top + 9, movementX: 1}));
 		return `+settled+`;
 	})()`)
-	for chart, want := range map[string]string{"memory": `^instance 015\d MiBinstance 115\d MiB$`, "processors": `^instance 00\.10?instance 10\.20?$`} {
-		if got := b.Text(`[data-chart="` + chart + `"] .legend`); !regexp.MustCompile(want).MatchString(strings.ReplaceAll(got, "\n", "")) {
+	for chart, want := range map[string]string{"memory": `^instance 015\d MiBinstance 115\d MiB$`,
+		"processors": `^instance 00\.10?instance 10\.20?$`} {
+		if got := b.Text(`[data-chart="` + chart + `"] .legend`); !regexp.MustCompile(want).MatchString(
+			strings.ReplaceAll(got, "\n", "")) {
 			t.Errorf("at the cursor %s reads %q", chart, got)
 		}
 	}

@@ -221,7 +221,8 @@ func missingCase(of string, olds []runsOfCase) error {
 }
 
 func compareCase(of string, before, after []CompareRun) CompareCase {
-	return CompareCase{Name: of, Before: newSide(before), After: newSide(after), Invariants: compareInvariants(before, after)}
+	return CompareCase{Name: of, Before: newSide(before), After: newSide(after),
+		Invariants: compareInvariants(before, after)}
 }
 
 func newSide(runs []CompareRun) CompareSide {
@@ -257,9 +258,12 @@ func compareInvariants(before, after []CompareRun) []CompareInvariant {
 		out = append(out, compareInvariant(of, before, after))
 	}
 	order := []InvariantChange{
-		InvariantNewlyViolated, InvariantOtherwise, InvariantUnproven, InvariantStill, InvariantHealed, InvariantShown, InvariantSame,
+		InvariantNewlyViolated, InvariantOtherwise, InvariantUnproven, InvariantStill, InvariantHealed, InvariantShown,
+		InvariantSame,
 	}
-	slices.SortStableFunc(out, func(a, b CompareInvariant) int { return slices.Index(order, a.Change) - slices.Index(order, b.Change) })
+	slices.SortStableFunc(out, func(a, b CompareInvariant) int {
+		return slices.Index(order, a.Change) - slices.Index(order, b.Change)
+	})
 	return out
 }
 

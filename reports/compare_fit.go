@@ -45,7 +45,8 @@ func namedOnce(runs []CompareRun) error {
 	seen := map[string]string{}
 	for _, run := range runs {
 		if other, again := seen[run.RunID]; again && run.RunID != "" {
-			return &IncomparableError{Case: run.Case, Why: []string{fmt.Sprintf("%s and %s are the same run, and no repetitions of each other", visible(other, maxName), visible(run.Label, maxName))}}
+			return &IncomparableError{Case: run.Case, Why: []string{fmt.Sprintf("%s and %s are the same run, and no "+
+				"repetitions of each other", visible(other, maxName), visible(run.Label, maxName))}}
 		}
 		seen[run.RunID] = run.Label
 	}
@@ -58,8 +59,8 @@ func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	all := slices.Concat(before, after)
 	differ = append(differ, loadsDiffer(all)...)
 	for _, key := range []struct{ name, what string }{
-		{"kafka", "another Kafka"}, {"os", "another operating system"}, {"arch", "another processor"}, {"cpus", "another number of processors"},
-		{"cpu", "another processor"},
+		{"kafka", "another Kafka"}, {"os", "another operating system"}, {"arch", "another processor"},
+		{"cpus", "another number of processors"}, {"cpu", "another processor"},
 	} {
 		if seen := environments(all, key.name); len(seen) > 1 {
 			differ = append(differ, fmt.Sprintf("they ran with %s: %s %s", key.what, key.name, strings.Join(seen, " and ")))
@@ -67,16 +68,19 @@ func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	}
 	for _, side := range [][]CompareRun{before, after} {
 		if subjects := newSide(side).Subjects; len(subjects) > 1 {
-			differ = append(differ, "the runs of one side are not repetitions of each other, they are of "+text(strings.Join(subjects, " and ")))
+			differ = append(differ, "the runs of one side are not repetitions of each other, they are of "+
+				text(strings.Join(subjects, " and ")))
 		}
 	}
 	for _, key := range []string{"dlqbench", "go", "subject_kind", environmentBench} {
 		if seen := environments(all, key); len(seen) > 1 {
-			notes = append(notes, fmt.Sprintf("%s: not the same %s: %s", name(of), strings.ReplaceAll(key, "_", " "), strings.Join(seen, " and ")))
+			notes = append(notes, fmt.Sprintf("%s: not the same %s: %s", name(of), strings.ReplaceAll(key, "_", " "),
+				strings.Join(seen, " and ")))
 		}
 	}
 	if old, now := seeds(before), seeds(after); len(after) > 0 && !slices.Equal(old, now) {
-		notes = append(notes, fmt.Sprintf("%s: not the same seeds, so other records fail: before %s, after %s", name(of), strings.Join(old, ", "), strings.Join(now, ", ")))
+		notes = append(notes, fmt.Sprintf("%s: not the same seeds, so other records fail: before %s, after %s", name(of),
+			strings.Join(old, ", "), strings.Join(now, ", ")))
 	}
 	return notes, differ
 }
@@ -87,7 +91,8 @@ func fits(of string, before, after []CompareRun) (notes, differ []string) {
 func loadsDiffer(all []CompareRun) []string {
 	loads := environments(all, EnvironmentLoad)
 	if len(loads) > 1 {
-		return []string{"they ran another workload, other faults or other topics under the same name: compare runs of the same scenario file"}
+		return []string{"they ran another workload, other faults or other topics under the same name: compare runs of the " +
+			"same scenario file"}
 	}
 	for _, run := range all {
 		for _, other := range all {
@@ -95,11 +100,13 @@ func loadsDiffer(all []CompareRun) []string {
 				continue
 			}
 			if run.Planned != other.Planned && run.Planned > 0 && other.Planned > 0 {
-				return []string{fmt.Sprintf("they ran another workload under the same name: with seed %d, %s records in %s and %s in %s",
+				return []string{fmt.Sprintf(
+					"they ran another workload under the same name: with seed %d, %s records in %s and %s in %s",
 					run.Seed, count(run.Planned), visible(run.Label, maxName), count(other.Planned), visible(other.Label, maxName))}
 			}
 			if !slices.Equal(run.Faults, other.Faults) {
-				return []string{fmt.Sprintf("they ran with other faults under the same name: see %s and %s", visible(run.Label, maxName), visible(other.Label, maxName))}
+				return []string{fmt.Sprintf("they ran with other faults under the same name: see %s and %s",
+					visible(run.Label, maxName), visible(other.Label, maxName))}
 			}
 		}
 	}

@@ -48,9 +48,11 @@ func compareInvariantsMarkdown(b *strings.Builder, of CompareCase) {
 			remarks = append(remarks, code(invariant.Command))
 		}
 		sign := map[InvariantChange]string{
-			InvariantNewlyViolated: "❌", InvariantOtherwise: "❌", InvariantStill: "❌", InvariantHealed: "✅", InvariantShown: "✅", InvariantUnproven: "❔",
+			InvariantNewlyViolated: "❌", InvariantOtherwise: "❌", InvariantStill: "❌", InvariantHealed: "✅", InvariantShown: "✅",
+			InvariantUnproven: "❔",
 		}[invariant.Change]
-		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", sign, md(name(invariant.Name)), md(invariantChange(invariant)), strings.Join(remarks, "<br>"))
+		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", sign, md(name(invariant.Name)), md(invariantChange(invariant)),
+			strings.Join(remarks, "<br>"))
 	}
 	if rows.Len() > 0 {
 		fmt.Fprintf(b, "\n| | invariant | change | anomalies and remarks |\n|---|---|---|---|\n%s", rows.String())
@@ -64,10 +66,13 @@ func compareFiguresMarkdown(b *strings.Builder, of CompareCase) {
 	if len(of.Figures) == 0 {
 		return
 	}
-	b.WriteString("\n| | figure | before | after | change | interval | noise | p |\n|---|---|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString(
+		"\n| | figure | before | after | change | interval | noise | p |\n|---|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, figure := range of.Figures {
-		sign := map[FigureChange]string{FigureWorse: "🔺", FigureBetter: "✅", FigureSame: "=", FigureTooFew: "?"}[figure.Change]
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", sign, md(figure.Title), figureValue(figure, figure.Before), figureValue(figure, figure.After),
+		sign := map[FigureChange]string{FigureWorse: "🔺", FigureBetter: "✅", FigureSame: "=",
+			FigureTooFew: "?"}[figure.Change]
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", sign, md(figure.Title),
+			figureValue(figure, figure.Before), figureValue(figure, figure.After),
 			changeText(figure), intervalText(figure), md(noiseText(figure)), md(pText(figure)))
 	}
 }

@@ -68,15 +68,20 @@ func comparedFigures() []comparedFigure {
 		name, title string
 		watched     bool
 	}{
-		{"rate.held", "highest rate held", true}, {"rate.knee", "highest step kept up with", true}, {"drift.p99", "drift of p99", true},
+		{"rate.held", "highest rate held", true}, {"rate.knee", "highest step kept up with", true},
+		{"drift.p99", "drift of p99", true},
 		{"drift.backlog", "growth of the backlog", true}, {"throughput.processed", "throughput", true},
-		{"latency.success.p50", "success p50", true}, {"latency.success.p90", "success p90", false}, {"latency.success.p99", "success p99", true},
-		{"latency.success.p999", "success p99.9", false}, {"latency.dead_letter.p99", "dead letter p99", false}, {"latency.commit_delay.p99", "commit delay p99", false},
-		{"recovery.steady", "longest recovery", true}, {"recovery.drain", "drain", true}, {"share.duplicates", "duplicates", true},
+		{"latency.success.p50", "success p50", true}, {"latency.success.p90", "success p90", false},
+		{"latency.success.p99", "success p99", true},
+		{"latency.success.p999", "success p99.9", false}, {"latency.dead_letter.p99", "dead letter p99", false},
+		{"latency.commit_delay.p99", "commit delay p99", false},
+		{"recovery.steady", "longest recovery", true}, {"recovery.drain", "drain", true},
+		{"share.duplicates", "duplicates", true},
 		{"share.dead_lettered", "dead letters", true}, {"count.attempts", "attempts", false},
 		{"subject.rss.max", "memory", false}, {"subject.cpu.mean", "processors", false},
 	}
-	all := slices.Concat(figuresOfMode(BenchMaxThroughput), figuresOfMode(BenchStep), figuresOfMode(BenchSoak), BenchFigures(BenchFixed), figuresOfRun())
+	all := slices.Concat(figuresOfMode(BenchMaxThroughput), figuresOfMode(BenchStep), figuresOfMode(BenchSoak),
+		BenchFigures(BenchFixed), figuresOfRun())
 	var out []comparedFigure
 	for _, of := range words {
 		at := slices.IndexFunc(all, func(f BenchFigure) bool { return f.Name == of.name })
@@ -96,8 +101,12 @@ func figuresOfRun() []BenchFigure {
 		}
 	}
 	return []BenchFigure{
-		{Name: "latency.success.p90", Unit: BenchUnitTime, Of: success(func(q measure.Quantiles) time.Duration { return q.P90 })},
-		{Name: "latency.success.p999", Unit: BenchUnitTime, Of: success(func(q measure.Quantiles) time.Duration { return q.P999 })},
+		{Name: "latency.success.p90", Unit: BenchUnitTime, Of: success(func(q measure.Quantiles) time.Duration {
+			return q.P90
+		})},
+		{Name: "latency.success.p999", Unit: BenchUnitTime, Of: success(func(q measure.Quantiles) time.Duration {
+			return q.P999
+		})},
 		{Name: "share.dead_lettered", Unit: BenchUnitShare, Of: func(r BenchRepetition) (float64, bool) {
 			return float64(r.Run.Ledger.DeadLettered) / float64(max(r.Run.Ledger.Acknowledged, 1)), r.Run.Ledger.Acknowledged > 0
 		}},
@@ -146,7 +155,8 @@ func RunOfVerdict(v *assertions.Verdict, label string) (CompareRun, error) {
 		return CompareRun{}, err
 	}
 	out := CompareRun{
-		Case: v.Scenario, RunID: v.RunID, Label: label, Subject: v.Subject, Seed: v.Seed, Environment: v.Environment, Planned: v.Ledger.Planned,
+		Case: v.Scenario, RunID: v.RunID, Label: label, Subject: v.Subject, Seed: v.Seed, Environment: v.Environment,
+		Planned: v.Ledger.Planned,
 	}
 	run.Drain, run.Drained, run.Recovery = v.Drain.Time, v.Drain.Drained, nil
 	for _, fault := range v.Faults {
@@ -160,7 +170,8 @@ func RunOfVerdict(v *assertions.Verdict, label string) (CompareRun, error) {
 // take takes what every repetition of anything has. Figures of a run that proved nothing are none of the consumer's, as
 // in a bench.
 func (r *CompareRun) take(of BenchRepetition) {
-	r.Command, r.Started, r.Verdict, r.Invariants, r.Figures = of.Run.Command, of.Run.Started, of.Run.Verdict, of.Run.Invariants, map[string]float64{}
+	r.Command, r.Started, r.Verdict, r.Invariants, r.Figures = of.Run.Command, of.Run.Started, of.Run.Verdict,
+		of.Run.Invariants, map[string]float64{}
 	if !of.Finished() || !of.Usable() {
 		return
 	}
@@ -183,7 +194,8 @@ func RunsOfBench(bench Bench, label string) []CompareRun {
 	for _, cell := range bench.Cells {
 		for _, repetition := range cell.Repetitions {
 			one := CompareRun{
-				Case: caseOfCell(bench, cell), RunID: repetition.Run.Dir, Label: fmt.Sprintf("%s, repetition %d", label, repetition.Number),
+				Case: caseOfCell(bench, cell), RunID: repetition.Run.Dir, Label: fmt.Sprintf("%s, repetition %d", label,
+					repetition.Number),
 				Subject: bench.Subject, Seed: bench.Seed, Environment: environment,
 			}
 			if repetition.Search == nil {
@@ -225,7 +237,8 @@ type baselineFile struct {
 func WriteBaseline(w io.Writer, runs []CompareRun, saved time.Time) error {
 	runs = slices.Clone(runs)
 	for i := range runs {
-		runs[i].Faults, runs[i].Invariants, runs[i].Environment = orEmpty(runs[i].Faults), orEmpty(runs[i].Invariants), orEmptyMap(runs[i].Environment)
+		runs[i].Faults, runs[i].Invariants, runs[i].Environment = orEmpty(runs[i].Faults), orEmpty(runs[i].Invariants),
+			orEmptyMap(runs[i].Environment)
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -263,7 +276,8 @@ func ReadCompared(data []byte, label string) ([]CompareRun, error) {
 	case of.Schema != nil && of.RunID != nil:
 		return readVerdict(data, *of.Schema, label)
 	}
-	return nil, fmt.Errorf("reading %s: this is neither the verdict.json of a run, nor the results.json of a bench, nor a baseline", label)
+	return nil, fmt.Errorf(
+		"reading %s: this is neither the verdict.json of a run, nor the results.json of a bench, nor a baseline", label)
 }
 
 func readBaseline(data []byte, schema int, label string) ([]CompareRun, error) {
@@ -276,7 +290,8 @@ func readBaseline(data []byte, schema int, label string) ([]CompareRun, error) {
 		return nil, fmt.Errorf("reading the baseline %s: %w", label, err)
 	}
 	if len(file.Runs) == 0 {
-		return nil, fmt.Errorf("reading %s: the baseline holds no runs: save it again, dlqbench compare --save %s RUN…", label, label)
+		return nil, fmt.Errorf("reading %s: the baseline holds no runs: save it again, dlqbench compare --save %s RUN…",
+			label, label)
 	}
 	return file.Runs, nil
 }

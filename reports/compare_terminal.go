@@ -50,7 +50,8 @@ func (s *screen) compareBanner(of CompareCase) {
 		if background == "" {
 			background = "3"
 		}
-		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).Render(badge)
+		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).
+			Render(badge)
 	}
 	s.add("%s %s", badge, s.bold(name(of.Name)))
 	s.addWrapped(1, compareHeadline(of))
@@ -122,8 +123,10 @@ func invariantChange(invariant CompareInvariant) string {
 		return string(s)
 	}
 	words := map[InvariantChange]string{
-		InvariantNewlyViolated: "newly violated", InvariantOtherwise: "violated in another way", InvariantUnproven: "not shown any more",
-		InvariantStill: "still violated", InvariantHealed: "not violated any more", InvariantShown: "shown now", InvariantSame: "as before",
+		InvariantNewlyViolated: "newly violated", InvariantOtherwise: "violated in another way",
+		InvariantUnproven: "not shown any more",
+		InvariantStill:    "still violated", InvariantHealed: "not violated any more", InvariantShown: "shown now",
+		InvariantSame: "as before",
 	}[invariant.Change]
 	return fmt.Sprintf("%s (%s → %s)", words, status(invariant.Before), status(invariant.After))
 }
@@ -145,8 +148,8 @@ func (s *screen) compareFigures(of CompareCase) {
 	s.heading("Figures (medians)")
 	s.add("%s", s.faint(fmt.Sprintf(" %-18s %11s %11s %9s %8s %7s", "", "before", "after", "change", "noise", "p")))
 	for _, figure := range of.Figures {
-		line := fmt.Sprintf(" %s %11s %11s %9s %8s %7s  %s", cell(figure.Title, 18), figureValue(figure, figure.Before), figureValue(figure, figure.After),
-			changeText(figure), noiseText(figure), pText(figure), figureWord(figure.Change))
+		line := fmt.Sprintf(" %s %11s %11s %9s %8s %7s  %s", cell(figure.Title, 18), figureValue(figure, figure.Before),
+			figureValue(figure, figure.After), changeText(figure), noiseText(figure), pText(figure), figureWord(figure.Change))
 		switch figure.Change {
 		case FigureWorse:
 			line = s.style(line, "1", true)
@@ -300,8 +303,8 @@ func compareHeadline(of CompareCase) string {
 	}
 	var worse, better []string
 	for _, figure := range of.Figures {
-		sentence := fmt.Sprintf("%s %s (%s → %s, noise %s)", figure.Title, changeText(figure), figureValue(figure, figure.Before),
-			figureValue(figure, figure.After), noiseText(figure))
+		sentence := fmt.Sprintf("%s %s (%s → %s, noise %s)", figure.Title, changeText(figure),
+			figureValue(figure, figure.Before), figureValue(figure, figure.After), noiseText(figure))
 		switch figure.Change {
 		case FigureWorse:
 			worse = append(worse, sentence)
@@ -315,7 +318,8 @@ func compareHeadline(of CompareCase) string {
 		of    []string
 	}{
 		{"Newly violated", invariants[InvariantNewlyViolated]}, {"Violated in another way", invariants[InvariantOtherwise]},
-		{"Not shown any more", invariants[InvariantUnproven]}, {"Worse", worse}, {"Still violated", invariants[InvariantStill]},
+		{"Not shown any more", invariants[InvariantUnproven]}, {"Worse", worse},
+		{"Still violated", invariants[InvariantStill]},
 		{"Not violated any more", invariants[InvariantHealed]}, {"Better", better},
 	} {
 		if len(part.of) > 0 {
@@ -335,8 +339,8 @@ func compareHeadline(of CompareCase) string {
 func compareRemarks(c Comparison) []string {
 	var out []string
 	if needed := c.tooFew(); needed > 0 {
-		out = append(out, fmt.Sprintf("? Not enough repetitions: however far apart, figures of so few runs could be so by chance. "+
-			"%d runs on each side are the fewest that can show a difference here.", needed))
+		out = append(out, fmt.Sprintf("? Not enough repetitions: however far apart, figures of so few runs could be so by "+
+			"chance. %d runs on each side are the fewest that can show a difference here.", needed))
 	}
 	for _, note := range c.Notes {
 		out = append(out, "Note: "+text(note))
@@ -348,6 +352,8 @@ func compareRemarks(c Comparison) []string {
 		}
 		out = append(out, "Not compared, as there are no runs of it after: "+strings.Join(named, ", "))
 	}
-	return append(out, fmt.Sprintf("The change is the median of what any run after is beside any run before. It is called one if it is larger than the noise (what three quarters of all pairs of identical runs differ by at most) "+
-		"and p is at most %g (exact permutation test, Holm over all watched figures). Figures without a p are shown only.", c.Alpha))
+	return append(out, fmt.Sprintf("The change is the median of what any run after is beside any run before. It is "+
+		"called one if it is larger than the noise (what three quarters of all pairs of identical runs differ by at most) "+
+		"and p is at most %g (exact permutation test, Holm over all watched figures). Figures without a p are shown only.",
+		c.Alpha))
 }

@@ -28,16 +28,23 @@ func repeated(scenario, side string, n int, change func(run *CompareRun)) []Comp
 		random := rand.New(rand.NewPCG(uint64(len(side)), uint64(i)))
 		near := func(v float64) float64 { return v * math.Exp(0.02*random.NormFloat64()) }
 		out[i] = CompareRun{
-			Case: scenario, RunID: fmt.Sprintf("%s-%s-%d", scenario, side, i), Label: fmt.Sprintf("runs/%s-%d", side, i), Subject: "reference", Seed: 42,
-			Command: "dlqbench run " + scenario + " --seed 42", Verdict: assertions.Pass, Planned: 30012, Faults: []string{"DLQ refuses from 4s for 5s"},
-			Environment: map[string]string{"kafka": "embedded, 3 brokers", "cpus": "2", "os": "linux", "arch": "amd64", "go": "go1.26.8", "dlqbench": "1.4.0", EnvironmentLoad: "9f86d081884c"},
+			Case: scenario, RunID: fmt.Sprintf("%s-%s-%d", scenario, side, i), Label: fmt.Sprintf("runs/%s-%d", side, i),
+			Subject: "reference", Seed: 42,
+			Command: "dlqbench run " + scenario + " --seed 42", Verdict: assertions.Pass, Planned: 30012,
+			Faults: []string{"DLQ refuses from 4s for 5s"},
+			Environment: map[string]string{"kafka": "embedded, 3 brokers", "cpus": "2", "os": "linux", "arch": "amd64",
+				"go": "go1.26.8", "dlqbench": "1.4.0", EnvironmentLoad: "9f86d081884c"},
 			Invariants: []BenchInvariant{
-				{Name: "no-loss", Verdict: assertions.Pass, Judged: 30000, Anomalies: map[string]int64{}}, {Name: "backoff", Verdict: assertions.Pass, Judged: 4210, Anomalies: map[string]int64{}},
-				{Name: "replay-round-trip", Verdict: assertions.NotApplicable, Anomalies: map[string]int64{}, Why: "the scenario has no replay phase"},
+				{Name: "no-loss", Verdict: assertions.Pass, Judged: 30000, Anomalies: map[string]int64{}},
+				{Name: "backoff", Verdict: assertions.Pass, Judged: 4210, Anomalies: map[string]int64{}},
+				{Name: "replay-round-trip", Verdict: assertions.NotApplicable, Anomalies: map[string]int64{},
+					Why: "the scenario has no replay phase"},
 			},
 			Figures: map[string]float64{
-				"throughput.processed": near(1996), "latency.success.p50": near(0.0042), "latency.success.p90": near(0.031), "latency.success.p99": near(0.212),
-				"latency.success.p999": near(0.9), "recovery.steady": near(1.4), "recovery.drain": near(2.8), "share.duplicates": 0, "share.dead_lettered": 890.0 / 30000, "count.attempts": 34518,
+				"throughput.processed": near(1996), "latency.success.p50": near(0.0042), "latency.success.p90": near(0.031),
+				"latency.success.p99":  near(0.212),
+				"latency.success.p999": near(0.9), "recovery.steady": near(1.4), "recovery.drain": near(2.8), "share.duplicates": 0,
+				"share.dead_lettered": 890.0 / 30000, "count.attempts": 34518,
 			},
 		}
 		if change != nil {
@@ -105,11 +112,13 @@ func TestCompareInvariants(t *testing.T) {
 		want          InvariantChange
 		verdict       CompareVerdict
 	}{
-		"newly":              {nil, broken("no-loss", "lost", 3), InvariantNewlyViolated, CompareViolated},
-		"newly in one of 5":  {nil, firstOnly(broken("no-loss", "lost", 3)), InvariantNewlyViolated, CompareViolated},
-		"still":              {broken("no-loss", "lost", 3), broken("no-loss", "lost", 1), InvariantStill, CompareSame},
-		"once before":        {firstOnly(broken("no-loss", "lost", 3)), broken("no-loss", "lost", 1), InvariantStill, CompareSame},
-		"another way":        {broken("no-loss", "lost", 3), broken("no-loss", "stalled", 3), InvariantOtherwise, CompareViolated},
+		"newly":             {nil, broken("no-loss", "lost", 3), InvariantNewlyViolated, CompareViolated},
+		"newly in one of 5": {nil, firstOnly(broken("no-loss", "lost", 3)), InvariantNewlyViolated, CompareViolated},
+		"still":             {broken("no-loss", "lost", 3), broken("no-loss", "lost", 1), InvariantStill, CompareSame},
+		"once before": {firstOnly(broken("no-loss", "lost", 3)), broken("no-loss", "lost", 1), InvariantStill,
+			CompareSame},
+		"another way": {broken("no-loss", "lost", 3), broken("no-loss", "stalled", 3), InvariantOtherwise,
+			CompareViolated},
 		"healed":             {broken("no-loss", "lost", 3), nil, InvariantHealed, CompareSame},
 		"not shown":          {nil, inconclusive, InvariantUnproven, CompareUnproven},
 		"not shown in one":   {nil, firstOnly(inconclusive), InvariantSame, CompareSame},
@@ -120,7 +129,8 @@ func TestCompareInvariants(t *testing.T) {
 	}
 	for name, test := range tests {
 		c := mustCompare(t, repeated("s", "a", 5, test.before), repeated("s", "bb", 5, test.after))
-		if got := changes(c); got["no-loss"] != test.want || got["backoff"] != InvariantSame || got["replay-round-trip"] != InvariantSame {
+		if got := changes(c); got["no-loss"] != test.want || got["backoff"] != InvariantSame ||
+			got["replay-round-trip"] != InvariantSame {
 			t.Errorf("%s: %v, want %s", name, got, test.want)
 		}
 		if c.Verdict != test.verdict {
@@ -148,10 +158,13 @@ func TestCompareFigures(t *testing.T) {
 	for _, test := range tests {
 		c := mustCompare(t, repeated("s", "a", 6, nil), repeated("s", "bb", 6, times(test.figure, test.factor)))
 		if got := figureOf(c, test.figure); got.Change != test.want || c.Verdict != test.verdict {
-			t.Errorf("%s × %v: %s and %s, want %s and %s: %+v", test.figure, test.factor, got.Change, c.Verdict, test.want, test.verdict, got.Difference)
+			t.Errorf("%s × %v: %s and %s, want %s and %s: %+v", test.figure, test.factor, got.Change, c.Verdict, test.want,
+				test.verdict, got.Difference)
 		}
 	}
-	c := mustCompare(t, repeated("s", "a", 6, nil), repeated("s", "bb", 6, func(run *CompareRun) { run.Figures["share.duplicates"] = 0.002 }))
+	c := mustCompare(t, repeated("s", "a", 6, nil), repeated("s", "bb", 6, func(run *CompareRun) {
+		run.Figures["share.duplicates"] = 0.002
+	}))
 	if got := figureOf(c, "share.duplicates"); got.Change != FigureWorse || changeText(got) != "+0.2 %" {
 		t.Errorf("duplicates where there were none: %s, told as %s", got.Change, changeText(got))
 	}
@@ -161,10 +174,12 @@ func TestCompareFigures(t *testing.T) {
 func TestCompareTooFew(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		c := mustCompare(t, repeated("s", "a", n, nil), repeated("s", "bb", n, times("latency.success.p99", 50)))
-		if got := figureOf(c, "latency.success.p99"); got.Change != FigureTooFew || got.Difference.Needed != 5 || c.Verdict != CompareTooFew {
+		if got := figureOf(c, "latency.success.p99"); got.Change != FigureTooFew ||
+			got.Difference.Needed != 5 || c.Verdict != CompareTooFew {
 			t.Errorf("%d against %d: %s, needed %d, %s", n, n, got.Change, got.Difference.Needed, c.Verdict)
 		}
-		if said := compareText(t, c); !strings.Contains(said, "Not enough repetitions") || !strings.Contains(said, "5 runs on each side") {
+		if said := compareText(t, c); !strings.Contains(said, "Not enough repetitions") ||
+			!strings.Contains(said, "5 runs on each side") {
 			t.Errorf("it does not say how many it takes:\n%s", said)
 		}
 	}
@@ -186,7 +201,8 @@ func TestCompareDoesNotCryWolf(t *testing.T) {
 					for figure := range maps.Keys(run.Figures) {
 						run.Figures[figure] = 1
 					}
-					for _, figure := range []string{"throughput.processed", "latency.success.p50", "latency.success.p99", "recovery.drain"} {
+					for _, figure := range []string{"throughput.processed", "latency.success.p50", "latency.success.p99",
+						"recovery.drain"} {
 						run.Figures[figure] = math.Exp(0.1 * random.NormFloat64())
 					}
 				})...)
@@ -197,7 +213,9 @@ func TestCompareDoesNotCryWolf(t *testing.T) {
 			t.Fatal(err)
 		}
 		if slices.ContainsFunc(c.Cases, func(of CompareCase) bool {
-			return slices.ContainsFunc(of.Figures, func(f CompareFigure) bool { return f.Change == FigureWorse || f.Change == FigureBetter })
+			return slices.ContainsFunc(of.Figures, func(f CompareFigure) bool {
+				return f.Change == FigureWorse || f.Change == FigureBetter
+			})
 		}) {
 			alarms++
 		}
@@ -215,15 +233,18 @@ func TestIncomparable(t *testing.T) {
 		after func(*CompareRun)
 		want  string
 	}{
-		"scenario":   {func(run *CompareRun) { run.Case = "other" }, "the before side has no runs of it, only of s"},
-		"load":       {set(EnvironmentLoad, "other"), "another workload"},
-		"kafka":      {set("kafka", "process, Apache Kafka 4.1.0, 3 brokers"), "another Kafka: kafka embedded, 3 brokers and process, Apache Kafka 4.1.0, 3 brokers"},
+		"scenario": {func(run *CompareRun) { run.Case = "other" }, "the before side has no runs of it, only of s"},
+		"load":     {set(EnvironmentLoad, "other"), "another workload"},
+		"kafka": {set("kafka", "process, Apache Kafka 4.1.0, 3 brokers"),
+			"another Kafka: kafka embedded, 3 brokers and process, Apache Kafka 4.1.0, 3 brokers"},
 		"os":         {set("os", "darwin"), "another operating system"},
 		"processors": {set("cpus", "64"), "another number of processors: cpus 2 and 64"},
 		"records": {func(run *CompareRun) { delete(run.Environment, EnvironmentLoad); run.Planned = 100 },
 			"with seed 42, 30,012 records in runs/a-0 and 100 in runs/bb-0"},
-		"faults":   {func(run *CompareRun) { delete(run.Environment, EnvironmentLoad); run.Faults = nil }, "other faults"},
-		"subjects": {func(run *CompareRun) { run.Subject = run.Label }, "not repetitions of each other, they are of runs/bb-0 and runs/bb-1"},
+		"faults": {func(run *CompareRun) { delete(run.Environment, EnvironmentLoad); run.Faults = nil }, "other faults"},
+		"subjects": {func(run *CompareRun) {
+			run.Subject = run.Label
+		}, "not repetitions of each other, they are of runs/bb-0 and runs/bb-1"},
 		"same run": {func(run *CompareRun) { run.RunID = "s-a-0" }, "are the same run"},
 	}
 	for name, test := range tests {
@@ -233,10 +254,12 @@ func TestIncomparable(t *testing.T) {
 			t.Errorf("%s: %v, want it to say %q", name, err, test.want)
 		}
 	}
-	if _, err := Compare(nil, repeated("s", "b", 1, nil), false); err == nil || !strings.Contains(err.Error(), "no runs on the before side") {
+	if _, err := Compare(nil, repeated("s", "b", 1, nil), false); err == nil ||
+		!strings.Contains(err.Error(), "no runs on the before side") {
 		t.Errorf("nothing before: %v", err)
 	}
-	if _, err := Compare(repeated("s", "b", 1, nil), nil, false); err == nil || !strings.Contains(err.Error(), "no runs on the after side") {
+	if _, err := Compare(repeated("s", "b", 1, nil), nil, false); err == nil ||
+		!strings.Contains(err.Error(), "no runs on the after side") {
 		t.Errorf("nothing after: %v", err)
 	}
 	c, err := Compare(repeated("s", "a", 2, nil), repeated("s", "bb", 2, set("kafka", "docker")), true)
@@ -247,11 +270,13 @@ func TestIncomparable(t *testing.T) {
 
 // What differs without keeping runs from being compared is said.
 func TestCompareNotes(t *testing.T) {
-	c := mustCompare(t, slices.Concat(repeated("s", "a", 2, nil), repeated("t", "a", 1, nil)), repeated("s", "bb", 2, func(run *CompareRun) {
-		run.Seed, run.Subject, run.Environment["dlqbench"] = 7, "mine", "1.5.0"
-	}))
+	c := mustCompare(t, slices.Concat(repeated("s", "a", 2, nil), repeated("t", "a", 1, nil)),
+		repeated("s", "bb", 2, func(run *CompareRun) {
+			run.Seed, run.Subject, run.Environment["dlqbench"] = 7, "mine", "1.5.0"
+		}))
 	said := compareText(t, c)
-	for _, want := range []string{"not the same seeds", "before 42, after 7", "not the same dlqbench: 1.4.0 and 1.5.0", "no runs of it after: t", "2 runs of mine"} {
+	for _, want := range []string{"not the same seeds", "before 42, after 7", "not the same dlqbench: 1.4.0 and 1.5.0",
+		"no runs of it after: t", "2 runs of mine"} {
 		if !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}
@@ -286,7 +311,9 @@ func regressed(t *testing.T) Comparison {
 func TestCompareGolden(t *testing.T) {
 	c := regressed(t)
 	for extension, to := range map[string]func(io.Writer, Comparison) error{
-		"txt": func(w io.Writer, c Comparison) error { return CompareTerminal(w, c, false) }, "md": CompareMarkdown, "json": CompareJSON,
+		"txt": func(w io.Writer, c Comparison) error {
+			return CompareTerminal(w, c, false)
+		}, "md": CompareMarkdown, "json": CompareJSON,
 	} {
 		var b strings.Builder
 		if err := to(&b, c); err != nil {
@@ -320,7 +347,8 @@ func TestBaselineRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]float64{
-		"throughput.processed": 1996.2, "recovery.drain": 2.8, "recovery.steady": 0.7, "share.duplicates": 41.0 / 30000, "share.dead_lettered": 890.0 / 30000, "count.attempts": 34518,
+		"throughput.processed": 1996.2, "recovery.drain": 2.8, "recovery.steady": 0.7, "share.duplicates": 41.0 / 30000,
+		"share.dead_lettered": 890.0 / 30000, "count.attempts": 34518,
 		"latency.success.p99": v.Latency[measure.LatencySuccess].P99.Seconds(),
 	}
 	for figure, value := range want {
@@ -350,7 +378,8 @@ func TestBaselineRoundTrip(t *testing.T) {
 func TestReadCompared(t *testing.T) {
 	verdict := render(t, passRun(), JSON)
 	runs, err := ReadCompared([]byte(verdict), "runs/x")
-	if err != nil || len(runs) != 1 || runs[0].Case != "dlq-publish-failure" || runs[0].Label != "runs/x" || len(runs[0].Invariants) != 13 {
+	if err != nil || len(runs) != 1 || runs[0].Case != "dlq-publish-failure" || runs[0].Label != "runs/x" ||
+		len(runs[0].Invariants) != 13 {
 		t.Fatalf("a verdict: %+v, %v", runs, err)
 	}
 	bench := renderBench(t, searchBench(), BenchJSON)
@@ -361,8 +390,10 @@ func TestReadCompared(t *testing.T) {
 	for name, test := range map[string]struct{ data, want string }{
 		"no JSON":        {"hello", "this is no JSON"},
 		"something else": {`{"a": 1}`, "neither the verdict.json of a run"},
-		"old verdict":    {strings.Replace(verdict, fmt.Sprintf(`"schema": %d`, assertions.SchemaVersion), `"schema": 99`, 1), "schema 99, and this version of dlqbench reads"},
-		"old baseline":   {`{"baseline_schema": 7, "runs": [{"case": "s"}]}`, "has schema 7, and this version of dlqbench reads 1: save it again with this version, dlqbench compare --save main.json RUN"},
+		"old verdict": {strings.Replace(verdict, fmt.Sprintf(`"schema": %d`, assertions.SchemaVersion), `"schema": 99`, 1),
+			"schema 99, and this version of dlqbench reads"},
+		"old baseline": {`{"baseline_schema": 7, "runs": [{"case": "s"}]}`, "has schema 7, and this version of dlqbench " +
+			"reads 1: save it again with this version, dlqbench compare --save main.json RUN"},
 		"empty baseline": {`{"baseline_schema": 1, "runs": []}`, "holds no runs"},
 		"old bench":      {strings.Replace(bench, `"schema": 1`, `"schema": 99`, 1), "schema 99"},
 		"bench of none":  {`{"schema": 1, "cells": []}`, "this bench has no runs"},
@@ -402,7 +433,8 @@ func TestCompareMakesHostileTextInert(t *testing.T) {
 	dirty := func(run *CompareRun) {
 		run.Case, run.Subject, run.Label, run.Environment = hostile, hostile, hostile, map[string]string{"kafka": hostile}
 		run.Verdict = assertions.Status(hostile)
-		run.Invariants = []BenchInvariant{{Name: hostile, Verdict: assertions.Fail, Anomalies: map[string]int64{hostile: 1}, Why: hostile}, {Name: "x", Verdict: assertions.Inconclusive, Why: hostile}}
+		run.Invariants = []BenchInvariant{{Name: hostile, Verdict: assertions.Fail, Anomalies: map[string]int64{hostile: 1},
+			Why: hostile}, {Name: "x", Verdict: assertions.Inconclusive, Why: hostile}}
 	}
 	clean := func(run *CompareRun) {
 		dirty(run)
@@ -417,14 +449,16 @@ func TestCompareMakesHostileTextInert(t *testing.T) {
 	if err := CompareMarkdown(&markdown, c); err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]string{"terminal": compareText(t, c), "Markdown": markdown.String(), "refusal": (&IncomparableError{Case: hostile}).Error()} {
+	for name, got := range map[string]string{"terminal": compareText(t, c), "Markdown": markdown.String(),
+		"refusal": (&IncomparableError{Case: hostile}).Error()} {
 		for _, live := range []string{"\x1b", "\x00", "\u202e", "\u009b", "\u200b"} {
 			if strings.Contains(got, live) {
 				t.Errorf("the %s holds %q", name, live)
 			}
 		}
 	}
-	if got := markdown.String(); strings.Contains(got, "<img") || strings.Contains(got, " @everyone") || strings.Contains(got, "<script") {
+	if got := markdown.String(); strings.Contains(got, "<img") || strings.Contains(got, " @everyone") ||
+		strings.Contains(got, "<script") {
 		t.Errorf("the Markdown is alive:\n%s", got)
 	}
 }
@@ -436,8 +470,12 @@ func FuzzReadCompared(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte(baseline.String()))
-	f.Add([]byte(`{"schema": 1, "cells": [{"number": 1, "repetitions": [{"number": 1, "run": {"verdict": "pass", "latency": {"success": {"count": 1}}}}]}]}`))
-	f.Add(fmt.Appendf(nil, `{"schema": %d, "run_id": "a", "scenario": "s", "verdict": "pass", "throughput": {"offered_per_s": 1e308}}`, assertions.SchemaVersion))
+	f.Add(
+		[]byte(
+			`{"schema": 1, "cells": [{"number": 1, "repetitions": [{"number": 1, "run": {"verdict": "pass", "latency": {"success": {"count": 1}}}}]}]}`))
+	f.Add(fmt.Appendf(nil,
+		`{"schema": %d, "run_id": "a", "scenario": "s", "verdict": "pass", "throughput": {"offered_per_s": 1e308}}`,
+		assertions.SchemaVersion))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		runs, err := ReadCompared(data, "x")
 		if err != nil || len(runs) > 50 {

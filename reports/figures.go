@@ -38,7 +38,8 @@ func recoveryFacts(f assertions.FaultResult) []fact {
 		span  measure.Span
 		bad   bool
 	}{
-		{"First effect", r.Effect, false}, {"Noticed", r.Detect, false}, {"Lag back", r.CatchUp, true}, {"Steady again", r.Steady, true},
+		{"First effect", r.Effect, false}, {"Noticed", r.Detect, false}, {"Lag back", r.CatchUp, true},
+		{"Steady again", r.Steady, true},
 	} {
 		next := fact{Label: one.label, Value: spanValue(one.span), Note: text(one.span.Note)}
 		if one.bad && one.span.State == measure.SpanNever {
@@ -145,14 +146,19 @@ func healthFacts(h measure.Health, l measure.Ledger) []fact {
 		return ""
 	}
 	out := []fact{
-		{Label: "Schedule slip p99", Value: units.Text(h.SlipP99), Note: "intended send time to handed to the producer; at most " + units.Text(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
+		{Label: "Schedule slip p99", Value: units.Text(h.SlipP99), Note: "intended send time to handed to the producer; " +
+			"at most " + units.Text(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
 		{Label: "Sent late", Value: count(l.Late), Note: "records more than 10 ms after their time"},
-		{Label: "Stalls", Value: count(h.Stalls), Note: units.Text(h.Stalled) + " in all", Tone: tone(h.Stalled > muchStalled)},
-		{Label: "Worst stall", Value: units.Text(h.Worst), Note: "in which the machine ran something else", Tone: tone(h.Worst > muchStalled)},
+		{Label: "Stalls", Value: count(h.Stalls), Note: units.Text(h.Stalled) + " in all",
+			Tone: tone(h.Stalled > muchStalled)},
+		{Label: "Worst stall", Value: units.Text(h.Worst), Note: "in which the machine ran something else",
+			Tone: tone(h.Worst > muchStalled)},
 	}
 	if h.CPU > 0 {
-		out = append(out, fact{Label: "Processors", Value: units.Significant(h.CPU), Note: "used by the harness under load; at most " + units.Significant(h.CPUMax)},
-			fact{Label: "Unwritten events", Value: count(h.BacklogMax), Note: "at most, waiting for the disk", Tone: tone(h.BacklogMax > muchBacklog)})
+		out = append(out, fact{Label: "Processors", Value: units.Significant(h.CPU),
+			Note: "used by the harness under load; at most " + units.Significant(h.CPUMax)},
+			fact{Label: "Unwritten events", Value: count(h.BacklogMax), Note: "at most, waiting for the disk",
+				Tone: tone(h.BacklogMax > muchBacklog)})
 	}
 	return out
 }

@@ -47,7 +47,8 @@ func instanceFacts(instances []measure.InstanceUsage) []fact {
 	}
 	growth := fact{Label: "Growth", Value: "n/a", Note: "no process was under load for long enough"}
 	if grown.RSSGrowth != nil {
-		growth = fact{Label: "Growth", Value: size(*grown.RSSGrowth), Note: "of its memory under load, at most: " + of(grown.Instance)}
+		growth = fact{Label: "Growth", Value: size(*grown.RSSGrowth), Note: "of its memory under load, at most: " +
+			of(grown.Instance)}
 	}
 	out := []fact{{Label: "Memory", Value: size(most.RSSMax), Note: "at most: " + of(most.Instance)}, growth}
 	if busy.CPUMean != nil {
@@ -64,5 +65,6 @@ func remarkOnRetries(u measure.Usage) string {
 	if u.Busiest == nil || u.Busiest.Attempts < busyRecord {
 		return ""
 	}
-	return fmt.Sprintf("record %d was attempted %s times within one second, at %s", u.Busiest.Record, count(u.Busiest.Attempts), moment(u.Busiest.At))
+	return fmt.Sprintf("record %d was attempted %s times within one second, at %s", u.Busiest.Record,
+		count(u.Busiest.Attempts), moment(u.Busiest.At))
 }

@@ -10,7 +10,8 @@ import (
 
 func TestSizes(t *testing.T) {
 	for bytes, want := range map[int64]string{
-		0: "0 B", 1023: "1,023 B", 1024: "1.00 KiB", 53_600_000: "51.1 MiB", 187 << 20: "187 MiB", 5 << 30: "5.00 GiB", -28 << 20: "-28.0 MiB",
+		0: "0 B", 1023: "1,023 B", 1024: "1.00 KiB", 53_600_000: "51.1 MiB", 187 << 20: "187 MiB", 5 << 30: "5.00 GiB",
+		-28 << 20: "-28.0 MiB",
 	} {
 		if got := size(bytes); got != want {
 			t.Errorf("%d is written %s, want %s", bytes, got, want)
@@ -38,7 +39,8 @@ func TestUsageIsDrawnByInstance(t *testing.T) {
 	if data.Curves["rss1"][105] != nil || data.Curves["cpu1"][105] != nil || data.Curves["rss0"][105] == nil {
 		t.Error("there is a curve of a process that was not there, or none of one that was")
 	}
-	if !strings.Contains(page.words, "Memory of each instance (MiB)") || !strings.Contains(page.words, "203 MiB") || !strings.Contains(page.words, "3.00 MiB") {
+	if !strings.Contains(page.words, "Memory of each instance (MiB)") ||
+		!strings.Contains(page.words, "203 MiB") || !strings.Contains(page.words, "3.00 MiB") {
 		t.Error("the memory is missing")
 	}
 	if got := newChartData(withInstances(passRun(), 30)); len(got.Instances) != maxInstances {

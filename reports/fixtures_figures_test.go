@@ -24,14 +24,17 @@ func withFigures(v *assertions.Verdict, m *measure.Measurements) {
 	for i, recovery := range []measure.Recovery{
 		{
 			Effect: known(11*ms, "requests answered"), Detect: known(12*ms, "a write was refused, seen at the tap"),
-			CatchUp: known(310*ms, "the lag was no higher than before"), Steady: known(600*ms, "throughput, successes and p99 were in their bands for half a second"),
-			Before: before, LagPeak: 3900,
+			CatchUp: known(310*ms, "the lag was no higher than before"),
+			Steady:  known(600*ms, "throughput, successes and p99 were in their bands for half a second"),
+			Before:  before, LagPeak: 3900,
 		},
-		{Effect: known(3*ms, "chunks delayed"), Detect: untold, CatchUp: untold, Steady: untold, Before: before, LagPeak: 4120},
+		{Effect: known(3*ms, "chunks delayed"), Detect: untold, CatchUp: untold, Steady: untold, Before: before,
+			LagPeak: 4120},
 		{
 			Effect: known(0, "processes killed"), Detect: known(45*ms, "partitions were given up or lost, seen at the tap"),
 			CatchUp: known(1700*ms, "the lag was no higher than before"),
-			Steady:  measure.Span{State: measure.SpanNever, Note: "it was not steady again while the load lasted"}, Before: before, LagPeak: 2080,
+			Steady:  measure.Span{State: measure.SpanNever, Note: "it was not steady again while the load lasted"},
+			Before:  before, LagPeak: 2080,
 		},
 	} {
 		v.Faults[i].Recovery = recovery
@@ -77,7 +80,8 @@ func fixtureConservation(l measure.Ledger) measure.Conservation {
 		one := measure.Entry{Name: name, Count: n, Difference: true}
 		for i := range int32(min(n, measure.MaxEntryRecords)) {
 			one.Records = append(one.Records, measure.EntryRecord{
-				Record: 9000 + i, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Topic: "dlqbench-7f3a-input", Partition: i % 6, Offset: 1499 + int64(i),
+				Record: 9000 + i, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Topic: "dlqbench-7f3a-input", Partition: i % 6,
+				Offset: 1499 + int64(i),
 			})
 		}
 		return one
@@ -85,9 +89,12 @@ func fixtureConservation(l measure.Ledger) measure.Conservation {
 	return measure.Conservation{
 		Planned: l.Planned,
 		Entries: []measure.Entry{
-			entry(measure.EntrySucceeded, l.Succeeded), entry(measure.EntryDeadLettered, l.DeadLettered), entry(measure.EntryReplayed, 0),
-			entry(measure.EntryLogical, l.Logical), entry(measure.EntryCommitted, 0), different(measure.EntryUnfinished, l.Unfinished),
-			different(measure.EntryEndedTwice, 0), different(measure.EntryUnacknowledged, l.Sent-l.Acknowledged), different(measure.EntryNotSent, 0),
+			entry(measure.EntrySucceeded, l.Succeeded), entry(measure.EntryDeadLettered, l.DeadLettered),
+			entry(measure.EntryReplayed, 0),
+			entry(measure.EntryLogical, l.Logical), entry(measure.EntryCommitted, 0),
+			different(measure.EntryUnfinished, l.Unfinished),
+			different(measure.EntryEndedTwice, 0), different(measure.EntryUnacknowledged, l.Sent-l.Acknowledged),
+			different(measure.EntryNotSent, 0),
 		},
 		Notes: []measure.Entry{{Name: measure.NoteDuplicates, Count: l.Duplicates}},
 	}

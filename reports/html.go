@@ -53,7 +53,8 @@ func HTML(w io.Writer, run Run) error {
 func newPage(run Run) (*page, error) {
 	var contents []string
 	for _, file := range []string{
-		"assets/uPlot.min.css", "templates/report.css", "templates/dark.css", "assets/uPlot.iife.min.js", "templates/report.js", "templates/page.js",
+		"assets/uPlot.min.css", "templates/report.css", "templates/dark.css", "assets/uPlot.iife.min.js",
+		"templates/report.js", "templates/page.js",
 	} {
 		content, err := embedded.ReadFile(file)
 		if err != nil {
@@ -68,8 +69,9 @@ func newPage(run Run) (*page, error) {
 		return nil, fmt.Errorf("encoding the charts: %w", err)
 	}
 	return &page{
-		Style: template.CSS(style), PlotScript: template.JS(contents[3]), AppScript: template.JS(contents[4]), PageScript: template.JS(contents[5]),
-		Data: template.JS(data), view: newView(run), CSP: policy(style, contents[3:]...),
+		Style: template.CSS(style), PlotScript: template.JS(contents[3]), AppScript: template.JS(contents[4]),
+		PageScript: template.JS(contents[5]),
+		Data:       template.JS(data), view: newView(run), CSP: policy(style, contents[3:]...),
 	}, nil
 }
 

@@ -66,7 +66,8 @@ func newPinView(v *assertions.Verdict) *pinView {
 	at := first.First
 	if at == nil && len(first.Witnesses) > 0 {
 		w := first.Witnesses[0]
-		at = &assertions.Occurrence{Record: w.Record, ID: w.ID, Key: w.Key, Topic: w.Topic, Partition: w.Partition, Offset: w.Offset, At: -1, Command: w.Command}
+		at = &assertions.Occurrence{Record: w.Record, ID: w.ID, Key: w.Key, Topic: w.Topic, Partition: w.Partition,
+			Offset: w.Offset, At: -1, Command: w.Command}
 	}
 	if at == nil {
 		return out

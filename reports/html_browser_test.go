@@ -52,7 +52,8 @@ const blankCharts = `Array.from(document.querySelectorAll("canvas")).filter((c) 
 func TestBrowserShowsEveryRunQuietly(t *testing.T) {
 	b := browsertest.Open(t)
 	runs := fixtures()
-	runs["hostile"] = injected(`</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">` + hostile)
+	runs["hostile"] = injected(
+		"</script><script>document.title=\"owned\"</script><img src=x onerror=\"document.title='owned'\">" + hostile)
 	for name, run := range runs {
 		for _, width := range []int64{1200, 420} {
 			b.Viewport(width, 900)
@@ -101,13 +102,15 @@ func TestBrowserFindsRecords(t *testing.T) {
 		if got := b.Text("#hit-count"); got != want {
 			t.Errorf("%q: %q, want %q", words, got, want)
 		}
-		if live := browsertest.Eval[string](b, `document.getElementById("hit-count").getAttribute("aria-live")`); live != "polite" {
+		if live := browsertest.Eval[string](b, "document.getElementById(\"hit-count\").getAttribute(\"aria-live\")"); live !=
+			"polite" {
 			t.Errorf("the number of hits is not announced")
 		}
 	}
 	search("record:9105", "1 hit") // only named in the index
 	b.Press(keyEnter)
-	if !browsertest.Eval[bool](b, `document.querySelector("tr.hit").dataset.record === "9105" && document.querySelector("tr.hit").closest("details").open`) {
+	if !browsertest.Eval[bool](b,
+		`document.querySelector("tr.hit").dataset.record === "9105" && document.querySelector("tr.hit").closest("details").open`) {
 		t.Error("Enter does not lead to the record")
 	}
 	b.Press(keyEscape)
@@ -119,7 +122,8 @@ func TestBrowserFindsRecords(t *testing.T) {
 	search("key-000505", "1 hit")
 	b.Press(keyEscape)
 	browsertest.Eval[any](b, "document.activeElement.blur()")
-	search("partition 3", fmt.Sprintf("%d hits", b.Count(`[data-partition="3"]`))) // stories, rows of the index and of the ledger
+	// stories, rows of the index and of the ledger
+	search("partition 3", fmt.Sprintf("%d hits", b.Count(`[data-partition="3"]`)))
 	b.Press(keyEscape)
 	browsertest.Eval[any](b, "document.activeElement.blur()")
 	search("DLQB7Q2M4X9K000FXV4T9003", "1 hit")
@@ -138,7 +142,8 @@ func TestBrowserFindsRecords(t *testing.T) {
 func TestBrowserControls(t *testing.T) {
 	b := browsertest.Open(t)
 	openReport(t, b, "fail", render(t, failRun(), HTML))
-	for _, want := range []string{"fail", "commit-after-dlq: commit-before-dlq, 14 times", "record 8123", "7.410 s on the run's clock, in the phase fault (210 ms into it)"} {
+	for _, want := range []string{"fail", "commit-after-dlq: commit-before-dlq, 14 times", "record 8123",
+		"7.410 s on the run's clock, in the phase fault (210 ms into it)"} {
 		if words := strings.ToLower(b.Text(".banner")); !strings.Contains(words, want) {
 			t.Errorf("the banner does not say %q: %q", want, words)
 		}
@@ -161,7 +166,8 @@ func TestBrowserControls(t *testing.T) {
 		t.Errorf("the first violation's link focuses %q", focus)
 	}
 	b.Click("[data-unfold]")
-	b.Until(`document.querySelectorAll("#invariants .witness:not([open])").length === 0`) // a click may be sent before it is worked on
+	// a click may be sent before it is worked on
+	b.Until("document.querySelectorAll(\"#invariants .witness:not([open])\").length === 0")
 	quiet(t, b, "fail")
 }
 
@@ -173,7 +179,8 @@ func TestBrowserColours(t *testing.T) {
 	light := browsertest.Eval[string](b, background)
 	b.Click("#theme")
 	dark := browsertest.Eval[string](b, background)
-	if dark == light || browsertest.Eval[string](b, `document.getElementById("theme").getAttribute("aria-pressed")`) != "true" {
+	if dark == light || browsertest.Eval[string](b, "document.getElementById(\"theme\").getAttribute(\"aria-pressed\")") !=
+		"true" {
 		t.Errorf("the button does not make it dark: %s after %s", dark, light)
 	}
 	if blank := browsertest.Eval[[]string](b, blankCharts); len(blank) > 0 {
@@ -258,7 +265,8 @@ func TestBrowserCanBeUsedWithoutEyesOrMouse(t *testing.T) {
 	if len(levels) == 0 || levels[0] != 1 || slices.Contains(levels[1:], 1) {
 		t.Errorf("the headings have the levels %v", levels)
 	}
-	nameless := browsertest.Eval[[]string](b, `Array.from(document.querySelectorAll("button, a, input, select, svg[role=img], [role=region]")).filter((e) =>
+	nameless := browsertest.Eval[[]string](
+		b, `Array.from(document.querySelectorAll("button, a, input, select, svg[role=img], [role=region]")).filter((e) =>
 		e.checkVisibility() && !(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || (e.labels && e.labels.length))).map((e) => e.outerHTML.slice(0, 80))`)
 	if len(nameless) > 0 {
 		t.Errorf("these have no name: %q", nameless)
@@ -269,7 +277,8 @@ func TestBrowserCanBeUsedWithoutEyesOrMouse(t *testing.T) {
 		t.Errorf("tables without a caption, or with heads without a scope: %q", tables)
 	}
 	b.Press("\t")
-	if !browsertest.Eval[bool](b, `document.activeElement.classList.contains("skip") && document.activeElement.getBoundingClientRect().left >= 0`) {
+	if !browsertest.Eval[bool](b,
+		"document.activeElement.classList.contains(\"skip\") && document.activeElement.getBoundingClientRect().left >= 0") {
 		t.Error("the first stop of the keyboard is not the way past the navigation")
 	}
 	b.Press("\t")

@@ -102,7 +102,8 @@ type chartPhase struct {
 func newChartData(run Run) chartData {
 	v := run.Verdict
 	out := chartData{
-		End: seconds(ended(v)), Curves: map[string][]figure{}, Faults: chartFaults(v), Phases: []chartWindow{}, Marks: chartMarks(v),
+		End: seconds(ended(v)), Curves: map[string][]figure{}, Faults: chartFaults(v), Phases: []chartWindow{},
+		Marks:       chartMarks(v),
 		Percentiles: chartPercentiles(v), Time: []figure{}, Heat: newChartHeat(v.HeatMap), Instances: []string{},
 	}
 	for _, p := range v.Phases {
@@ -195,15 +196,20 @@ func (d *chartData) addCurves(s measure.Series) {
 	}
 	perSecond := 1 / s.Step.Seconds()
 	curves := []chartCurve{
-		{"sent", s.Sent, mean, perSecond}, {"acknowledged", s.Acknowledged, mean, perSecond}, {"processed", s.Processed, mean, perSecond},
-		{"deadLetters", s.DeadLetters, mean, perSecond}, {"retries", s.Retries, mean, perSecond}, {"duplicates", s.Duplicates, mean, perSecond},
-		{"inRetry", s.InRetry, highest, 1}, {"lag", s.Lag, highest, 1}, {"p50", s.SuccessP50, mean, 1}, {"p99", s.SuccessP99, highest, 1},
-		{"slip", s.Slip, highest, 1}, {"stalled", s.Stalled, total, 1}, {"backlog", s.Backlog, highest, 1}, {"cpu", s.CPU, mean, 1},
+		{"sent", s.Sent, mean, perSecond}, {"acknowledged", s.Acknowledged, mean, perSecond},
+		{"processed", s.Processed, mean, perSecond},
+		{"deadLetters", s.DeadLetters, mean, perSecond}, {"retries", s.Retries, mean, perSecond},
+		{"duplicates", s.Duplicates, mean, perSecond},
+		{"inRetry", s.InRetry, highest, 1}, {"lag", s.Lag, highest, 1}, {"p50", s.SuccessP50, mean, 1},
+		{"p99", s.SuccessP99, highest, 1},
+		{"slip", s.Slip, highest, 1}, {"stalled", s.Stalled, total, 1}, {"backlog", s.Backlog, highest, 1},
+		{"cpu", s.CPU, mean, 1},
 	}
 	for i, one := range s.Instances[:min(len(s.Instances), maxInstances)] {
 		number := strconv.Itoa(i)
 		d.Instances = append(d.Instances, "instance "+strconv.Itoa(int(one.Instance)))
-		curves = append(curves, chartCurve{"rss" + number, one.RSS, highest, 1.0 / (1 << 20)}, chartCurve{"cpu" + number, one.CPU, mean, 1})
+		curves = append(curves, chartCurve{"rss" + number, one.RSS, highest, 1.0 / (1 << 20)},
+			chartCurve{"cpu" + number, one.CPU, mean, 1})
 	}
 	length := 0
 	for _, c := range curves {
@@ -290,7 +296,8 @@ func chartPercentiles(v *assertions.Verdict) []chartLatency {
 			latency.Nines = append(latency.Nines, figure(x))
 		}
 		for _, phase := range phaseNames(curves.Phases, v.Phases) {
-			one := chartPhase{Name: name(phase), Count: curves.Phases[phase].Count, Values: onAxis(axis, curves.Nines, curves.Phases[phase].Values)}
+			one := chartPhase{Name: name(phase), Count: curves.Phases[phase].Count,
+				Values: onAxis(axis, curves.Nines, curves.Phases[phase].Values)}
 			if worked, ok := service.Phases[phase]; ok {
 				one.Service = onAxis(axis, service.Nines, worked.Values)
 			}

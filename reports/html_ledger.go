@@ -67,10 +67,12 @@ func newAccountView(v *assertions.Verdict, anchors map[int32]string) accountView
 }
 
 func newEntryView(entry measure.Entry, anchors map[int32]string) entryView {
-	out := entryView{Count: count(entry.Count), Words: entryWords(entry.Name) + entryMeaning(entry.Name), Bad: entry.Difference}
+	out := entryView{Count: count(entry.Count), Words: entryWords(entry.Name) + entryMeaning(entry.Name),
+		Bad: entry.Difference}
 	for _, one := range entry.Records[:min(len(entry.Records), entryLinks)] {
 		row := entryRecordView{
-			Record: strconv.Itoa(int(one.Record)), ID: name(one.ID), Partition: numberWord(int64(one.Partition)), Offset: numberWord(one.Offset), Anchor: anchors[one.Record],
+			Record: strconv.Itoa(int(one.Record)), ID: name(one.ID), Partition: numberWord(int64(one.Partition)),
+			Offset: numberWord(one.Offset), Anchor: anchors[one.Record],
 		}
 		if one.Topic != "" && one.Partition >= 0 {
 			row.Where = fmt.Sprintf("%s-%d @ %d", name(one.Topic), one.Partition, one.Offset)

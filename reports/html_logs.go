@@ -46,7 +46,8 @@ func logsNote(v *assertions.Verdict) string {
 	case v.LogsNote != "":
 		return text(v.LogsNote)
 	case len(v.Logs) > 0:
-		return "What the subject's processes wrote within 3 s of the first occurrence of each violation, from the folder logs of the run's directory. Times are when dlqbench read the lines; passwords that it knew are masked."
+		return "What the subject's processes wrote within 3 s of the first occurrence of each violation, from the folder " +
+			"logs of the run's directory. Times are when dlqbench read the lines; passwords that it knew are masked."
 	case len(failures(v)) > 0:
 		return "This verdict holds no lines of the subject's logs: they are in the folder logs of the run's directory."
 	}

@@ -140,7 +140,8 @@ func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]str
 				continue
 			}
 			if a.full {
-				witness.Sequence, witness.Lines = nil, []lineView{{Skipped: "verdict.json has the events: this report has no room for them"}}
+				witness.Sequence, witness.Lines = nil,
+					[]lineView{{Skipped: "verdict.json has the events: this report has no room for them"}}
 			} else {
 				budget -= cost
 			}
@@ -171,7 +172,8 @@ func untold(all, inVerdict, here int64) string {
 
 // size is about how many bytes of the page the witness takes.
 func (w witnessView) size() int {
-	total := witnessMarkup + 2*escapedLen(w.Summary) + escapedLen(w.Position) + 2*escapedLen(w.ID) + escapedLen(w.Command) + 2*escapedLen(w.Key)
+	total := witnessMarkup + 2*escapedLen(w.Summary) + escapedLen(w.Position) + 2*escapedLen(w.ID) + escapedLen(
+		w.Command) + 2*escapedLen(w.Key)
 	total += w.Sequence.size()
 	for _, line := range w.Lines {
 		total += lineMarkup + escapedLen(line.Text) + escapedLen(line.Kind)
@@ -204,7 +206,8 @@ func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
 		Summary: text(w.Summary), Position: position(w), ID: name(w.ID), Command: text(w.Command), Key: name(w.Key),
 		Sequence: newSequence(v, w), Events: plural(int64(len(w.Biography)), "event", "events"),
 	}
-	out.Record, out.Partition, out.Offset = numberWord(int64(w.Record)), numberWord(int64(w.Partition)), numberWord(w.Offset)
+	out.Record, out.Partition, out.Offset = numberWord(int64(w.Record)), numberWord(int64(w.Partition)),
+		numberWord(w.Offset)
 	var previous, firstMark time.Duration
 	marks, first := 0, true
 	for _, line := range shorten(w.Biography, witnessLines) {
@@ -283,7 +286,8 @@ func newLedgerView(l measure.Ledger) ledgerView {
 		label, class string
 		n            int64
 	}{
-		{"succeeded", "p-ok", l.Succeeded}, {"dead-lettered", "p-dlq", l.DeadLettered}, {"logical failures", "p-logical", l.Logical},
+		{"succeeded", "p-ok", l.Succeeded}, {"dead-lettered", "p-dlq", l.DeadLettered},
+		{"logical failures", "p-logical", l.Logical},
 		{"unfinished", "p-open", l.Unfinished}, {"not accounted for", "p-open", max(0, open)},
 	}
 	whole := max(1, l.Acknowledged, l.Acknowledged-open)

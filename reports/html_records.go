@@ -46,8 +46,10 @@ func newIndexView(v *assertions.Verdict, anchors map[int32]string) indexView {
 	problems, counted, kept := problemsOf(v)
 	out := indexView{}
 	for _, one := range problems[:min(len(problems), indexLimit)] {
-		row := indexRow{ID: name(one.ID), Key: name(one.Key), Topic: name(one.Topic), What: strings.Join(one.what, ", "), At: "–"}
-		row.Record, row.Partition, row.Offset = numberWord(int64(one.Record)), numberWord(int64(one.Partition)), numberWord(one.Offset)
+		row := indexRow{ID: name(one.ID), Key: name(one.Key), Topic: name(one.Topic), What: strings.Join(one.what, ", "),
+			At: "–"}
+		row.Record, row.Partition, row.Offset = numberWord(int64(one.Record)), numberWord(int64(one.Partition)),
+			numberWord(one.Offset)
 		row.Anchor = anchors[one.Record]
 		if one.At >= 0 {
 			row.At = clock(one.At)

@@ -101,7 +101,8 @@ func checkElement(t interface{ Fatalf(string, ...any) }, e xml.StartElement) {
 		if !slices.Contains(attributes, a.Name.Local) {
 			t.Fatalf("<%s> has an attribute %s=%q", e.Name.Local, a.Name.Local, a.Value)
 		}
-		if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") && (e.Name.Local != "link" || !strings.HasPrefix(a.Value, "data:image/svg+xml,")) {
+		if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") &&
+			(e.Name.Local != "link" || !strings.HasPrefix(a.Value, "data:image/svg+xml,")) {
 			t.Fatalf("<%s> leads to %q", e.Name.Local, a.Value)
 		}
 	}
@@ -112,10 +113,13 @@ func TestHTMLPolicyAllowsExactlyWhatIsEmbedded(t *testing.T) {
 		document := render(t, run, HTML)
 		page := parsePage(t, document)
 		if len(page.scripts) != 4 || len(page.styles) != 1 {
-			t.Fatalf("%s has %d scripts and %d styles, want 4 (data, plots, charts, page) and 1", name, len(page.scripts), len(page.styles))
+			t.Fatalf("%s has %d scripts and %d styles, want 4 (data, plots, charts, page) and 1", name, len(page.scripts),
+				len(page.styles))
 		}
-		want := "default-src 'none'; style-src " + sourceHash(page.styles[0]) + "; script-src " + sourceHash(page.scripts[1]) + " " +
-			sourceHash(page.scripts[2]) + " " + sourceHash(page.scripts[3]) + "; img-src data:; base-uri 'none'; form-action 'none'"
+		want := "default-src 'none'; style-src " + sourceHash(page.styles[0]) + "; script-src " +
+			sourceHash(page.scripts[1]) + " " +
+			sourceHash(page.scripts[2]) + " " + sourceHash(page.scripts[3]) +
+			"; img-src data:; base-uri 'none'; form-action 'none'"
 		if !strings.Contains(strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(document), `content="`+want+`"`) {
 			t.Errorf("%s: the policy is not %s", name, want)
 		}
@@ -127,7 +131,8 @@ func TestHTMLPolicyAllowsExactlyWhatIsEmbedded(t *testing.T) {
 
 func TestHTMLHostileContentStaysText(t *testing.T) {
 	clean := parsePage(t, render(t, injected("harmless"), HTML))
-	for _, payload := range []string{hostile, "</script><script>alert(1)//", "<!--<script>", `"><svg onload=alert(1)>`, "javascript:alert(1)", "]]>", "\u2028\u2029", strings.Repeat("<b>", 1400)} {
+	for _, payload := range []string{hostile, "</script><script>alert(1)//", "<!--<script>", `"><svg onload=alert(1)>`,
+		"javascript:alert(1)", "]]>", "\u2028\u2029", strings.Repeat("<b>", 1400)} {
 		page := parsePage(t, render(t, injected(payload), HTML))
 		if len(page.scripts) != 4 || !slices.Equal(page.scripts[1:], clean.scripts[1:]) {
 			t.Errorf("%.30q changed the scripts", payload)
@@ -146,7 +151,9 @@ func TestHTMLHostileContentStaysText(t *testing.T) {
 func TestHTMLHostileContentProperty(t *testing.T) {
 	clean := parsePage(t, render(t, injected("harmless"), HTML))
 	rapid.Check(t, func(t *rapid.T) {
-		payload := rapid.OneOf(rapid.StringOfN(rapid.RuneFrom(nil, unicode.Hebrew, unicode.Han, unicode.Cc, unicode.Cf, unicode.Punct), 1, 60, -1), rapid.StringOfN(rapid.RuneFrom([]rune(`<>/"'=&;!-scriptonload{}[]()`+"\x00\n`$")), 1, 60, -1)).Draw(t, "payload")
+		payload := rapid.OneOf(rapid.StringOfN(rapid.RuneFrom(nil, unicode.Hebrew, unicode.Han, unicode.Cc, unicode.Cf,
+			unicode.Punct), 1, 60, -1), rapid.StringOfN(rapid.RuneFrom([]rune(`<>/"'=&;!-scriptonload{}[]()`+"\x00\n`$")), 1, 60,
+			-1)).Draw(t, "payload")
 		var b strings.Builder
 		if err := HTML(&b, injected(payload)); err != nil {
 			t.Fatalf("rendering: %v", err)
@@ -165,7 +172,8 @@ func TestHTMLAsksNobody(t *testing.T) {
 	document := render(t, failRun(), HTML)
 	page := parsePage(t, document)
 	for _, source := range append(page.styles, page.scripts[2:]...) {
-		for _, word := range []string{"http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest", "WebSocket", "innerHTML", "insertAdjacentHTML", "document.write", "eval("} {
+		for _, word := range []string{"http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest", "WebSocket",
+			"innerHTML", "insertAdjacentHTML", "document.write", "eval("} {
 			if strings.Contains(source, word) {
 				t.Errorf("the page's own code says %q", word)
 			}
@@ -181,9 +189,12 @@ func TestHTMLAsksNobody(t *testing.T) {
 func TestHTMLTellsTheStory(t *testing.T) {
 	page := parsePage(t, render(t, failRun(), HTML))
 	for _, want := range []string{
-		"commit-after-dlq is violated: 14 records", "dlqbench run dlq-publish-failure --subject examples/early/subject.yaml --seed 42",
-		"612 commits", "31 not judged: the machine stalled", "Offset 1353 of partition 3 was committed 1.52 s before", "1.52 s after the first mark",
-		"events left out", "12 more, counted but not kept", "the scenario has no replay phase", "28,810", "96.03 %", "requests answered", "1,204",
+		"commit-after-dlq is violated: 14 records",
+		"dlqbench run dlq-publish-failure --subject examples/early/subject.yaml --seed 42",
+		"612 commits", "31 not judged: the machine stalled", "Offset 1353 of partition 3 was committed 1.52 s before",
+		"1.52 s after the first mark",
+		"events left out", "12 more, counted but not kept", "the scenario has no replay phase", "28,810", "96.03 %",
+		"requests answered", "1,204",
 		"latency.success.p99 < 500ms", "p99.9", "380 µs", "embedded (kfake), 3 brokers", "dlqbench-7f3a-input, 6 partitions",
 	} {
 		if !strings.Contains(page.words, want) {
@@ -346,7 +357,8 @@ func TestThinningKeepsTotalsAndPeaks(t *testing.T) {
 }
 
 func TestLedgerAddsUp(t *testing.T) {
-	for open, want := range map[int64]string{0: "", 12: "12 records are not accounted for.", -7: "7 records ended in two ways."} {
+	for open, want := range map[int64]string{0: "", 12: "12 records are not accounted for.",
+		-7: "7 records ended in two ways."} {
 		l := measure.Ledger{Acknowledged: 1000 + open, Succeeded: 900, Logical: 20, DeadLettered: 70, Unfinished: 10}
 		v := newLedgerView(l)
 		if v.Balance != want {
@@ -381,10 +393,14 @@ func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 // Of what never came the banner says since when it is sure not to come, and why it is.
 func TestBannerSaysSinceWhenSomethingIsMissing(t *testing.T) {
 	for how, want := range map[assertions.Missing]string{
-		assertions.MissingCommitted: "21.350 s on the run's clock, in the phase drain (2.75 s into it): committed past, nobody is handed it again",
-		assertions.MissingDrained:   "21.350 s on the run's clock, in the phase drain (2.75 s into it): the drain ended, and it was still missing",
-		assertions.MissingReplayed:  "21.350 s on the run's clock, in the phase drain (2.75 s into it): the replay ended, and it was still missing",
-		assertions.MissingAudited:   "21.350 s on the run's clock, in the phase drain (2.75 s into it): the audit looked for it, and it was not there",
+		assertions.MissingCommitted: "21.350 s on the run's clock, in the phase drain (2.75 s into it): committed past, " +
+			"nobody is handed it again",
+		assertions.MissingDrained: "21.350 s on the run's clock, in the phase drain (2.75 s into it): the drain ended, " +
+			"and it was still missing",
+		assertions.MissingReplayed: "21.350 s on the run's clock, in the phase drain (2.75 s into it): the replay ended, " +
+			"and it was still missing",
+		assertions.MissingAudited: "21.350 s on the run's clock, in the phase drain (2.75 s into it): the audit looked " +
+			"for it, and it was not there",
 	} {
 		run := failRun()
 		for i := range run.Verdict.Invariants {

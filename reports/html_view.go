@@ -74,7 +74,8 @@ type thresholdView struct {
 func newView(run Run) view {
 	v := run.Verdict
 	out := view{
-		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Coverage: coverage(v), Meta: metaLine(run),
+		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Coverage: coverage(v),
+		Meta:  metaLine(run),
 		Rerun: visible(v.Rerun, 4096), Facts: headFacts(run), Latencies: latencyViews(v), Ledger: newLedgerView(v.Ledger),
 		Faults: faultViews(v), Usage: usageFacts(v.Usage), Health: healthFacts(v.Health, v.Ledger), Details: detailFacts(run),
 	}
@@ -194,7 +195,8 @@ func detailFacts(run Run) []fact {
 	add("Directory", visible(run.Dir, 4096))
 	add("Group", name(v.Group))
 	for _, topic := range v.Topics {
-		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+plural(int64(topic.Partitions), "partition", "partitions"))
+		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+plural(int64(topic.Partitions), "partition",
+			"partitions"))
 	}
 	for _, key := range sortedKeys(v.Environment) {
 		add(name(key), text(v.Environment[key]))

@@ -81,7 +81,8 @@ func complete(v *assertions.Verdict) *assertions.Verdict {
 
 // completeFigures does the same for what the report draws.
 func completeFigures(v *assertions.Verdict) {
-	v.Conservation.Entries, v.Conservation.Notes = completeEntries(v.Conservation.Entries), completeEntries(v.Conservation.Notes)
+	v.Conservation.Entries, v.Conservation.Notes = completeEntries(v.Conservation.Entries),
+		completeEntries(v.Conservation.Notes)
 	percentiles := make(map[string]measure.PercentileCurves, len(v.Percentiles))
 	for key, curves := range v.Percentiles {
 		curves.Phases = orEmptyMap(curves.Phases)
@@ -183,17 +184,22 @@ func verdictType(t reflect.Type) *jsonschema.Schema {
 // verdictComment says what the keys mean whose names don't.
 func verdictComment(t reflect.Type, field string) string {
 	comments := map[string]string{
-		"Verdict.Verdict":        "The judgement of the whole run: the worst of its invariants. Thresholds are not part of it.",
-		"Verdict.Seed":           "The seed that the plan was made from; the same seed gives the same plan.",
-		"Verdict.Rerun":          "The command that runs the same plan again.",
-		"Verdict.Reasons":        "Why the verdict is not pass, in sentences, worst first.",
-		"Verdict.Latency":        "Latencies by name (send, first_attempt, success, service, dead_letter, backoff_error, commit_delay, replay, slip), in ns.",
-		"Verdict.Drain":          "How the run came to its end: whether every acknowledged record was finished and committed, and how long after heal.",
-		"Verdict.Percentiles":    "Percentile curves by latency and phase. Intended time is success, service time is service: what lies between them is waiting.",
-		"Verdict.Series":         "The run's curves on one time axis from 0, at most 600 steps.",
-		"Verdict.HeatMap":        "The successes by when they ended and how long they took.",
-		"HeatMap.Bounds":         "Row i is from bound i up to, not including, bound i+1; in ns.",
-		"HeatMap.Counts":         "By column (one per step from 0, at most 300), then by row; a column with nothing in it is empty.",
+		"Verdict.Verdict": "The judgement of the whole run: the worst of its invariants. Thresholds are not " +
+			"part of it.",
+		"Verdict.Seed":    "The seed that the plan was made from; the same seed gives the same plan.",
+		"Verdict.Rerun":   "The command that runs the same plan again.",
+		"Verdict.Reasons": "Why the verdict is not pass, in sentences, worst first.",
+		"Verdict.Latency": "Latencies by name (send, first_attempt, success, service, dead_letter, backoff_error, " +
+			"commit_delay, replay, slip), in ns.",
+		"Verdict.Drain": "How the run came to its end: whether every acknowledged record was finished and " +
+			"committed, and how long after heal.",
+		"Verdict.Percentiles": "Percentile curves by latency and phase. Intended time is success, service time is " +
+			"service: what lies between them is waiting.",
+		"Verdict.Series":  "The run's curves on one time axis from 0, at most 600 steps.",
+		"Verdict.HeatMap": "The successes by when they ended and how long they took.",
+		"HeatMap.Bounds":  "Row i is from bound i up to, not including, bound i+1; in ns.",
+		"HeatMap.Counts": "By column (one per step from 0, at most 300), then by row; a column with nothing in it " +
+			"is empty.",
 		"PercentileCurves.Nines": "The axis: log10(1/(1-q)), so 1 is p90 and 2 is p99.",
 		"PercentileCurve.Values": "In ms, one per point of the axis.",
 		"FaultResult.Recovery":   "How long it took to feel the fault and to be rid of it; see docs/figures.md.",
@@ -212,20 +218,24 @@ func verdictComment(t reflect.Type, field string) string {
 		"Entry.Records":          "The first of them, at most 50; of differences and notes only.",
 		"Series.InRetry":         "Records that have failed and are not finished yet, at the end of each step.",
 		"Series.Lag":             "Acknowledged records not yet covered by an accepted commit, at the end of each step.",
-		"Health.BacklogMax":      "The most events that ever waited to be written to the history; at a million the recorder gives up.",
-		"Health.CPU":             "Processors that the harness used on average under load; 0 where that was not sampled.",
-		"Verdict.Environment":    "What the run ran on.",
-		"Result.Judged":          "How many things were looked at; \"of\" says which.",
-		"Result.NotJudged":       "How many things could not be judged, by reason.",
-		"Result.Why":             "Why the invariant is inconclusive or not applicable.",
-		"Result.Open":            "How many more of the same things could not be judged; not_judged counts them, and questions about judged things, too.",
-		"Result.Unjudged": "Of not-applicable, what it is due to. unpromised: the contract does not promise it; unseen: what it needs can't be seen of this subject; " +
-			"unexercised: nothing in this run put it to the test; inapplicable: the run is of another kind (no store, no graph). Absent in verdicts of older versions.",
-		"Anomaly.Count":       "All occurrences; the witnesses are at most 20 of them.",
-		"Witness.Record":      "The record's sequence number, -1 when the story is about a partition or the run.",
-		"Witness.Offset":      "The record's offset, -1 when there is none.",
-		"Witness.Partition":   "The record's partition, -1 when there is none.",
-		"Witness.Command":     "The command that tells the record's whole story; absent when the story is about no one place.",
+		"Health.BacklogMax": "The most events that ever waited to be written to the history; at a million the " +
+			"recorder gives up.",
+		"Health.CPU":          "Processors that the harness used on average under load; 0 where that was not sampled.",
+		"Verdict.Environment": "What the run ran on.",
+		"Result.Judged":       "How many things were looked at; \"of\" says which.",
+		"Result.NotJudged":    "How many things could not be judged, by reason.",
+		"Result.Why":          "Why the invariant is inconclusive or not applicable.",
+		"Result.Open": "How many more of the same things could not be judged; not_judged counts them, and " +
+			"questions about judged things, too.",
+		"Result.Unjudged": "Of not-applicable, what it is due to. unpromised: the contract does not promise it; unseen: " +
+			"what it needs can't be seen of this subject; unexercised: nothing in this run put it to the test; inapplicable: " +
+			"the run is of another kind (no store, no graph). Absent in verdicts of older versions.",
+		"Anomaly.Count":     "All occurrences; the witnesses are at most 20 of them.",
+		"Witness.Record":    "The record's sequence number, -1 when the story is about a partition or the run.",
+		"Witness.Offset":    "The record's offset, -1 when there is none.",
+		"Witness.Partition": "The record's partition, -1 when there is none.",
+		"Witness.Command": "The command that tells the record's whole story; absent when the story is about no " +
+			"one place.",
 		"Witness.Biography":   "The record's events in order; the marked ones contradict each other.",
 		"Line.Time":           "Time on the run's clock, in ns.",
 		"FaultResult.Planned": "When the fault was planned, on the run's clock.",
@@ -248,25 +258,31 @@ func usageComment(key string) string {
 		"Usage.Instances":      "Those that were measured; none where they can't be, or in histories of older versions.",
 		"Usage.Busiest":        "The record with the most attempts within one second; absent where no attempt was seen.",
 		"InstanceUsage.RSSMax": "The most resident memory over the whole run, in bytes. What processes share counts in each.",
-		"InstanceUsage.RSSGrowth": "By how many bytes one of its processes grew under load: the median of the last third of its readings in the phases " +
-			"steady and fault, from when it was ready, less that of the first third. Absent with less than ten such readings.",
-		"InstanceUsage.CPUMean": "Processors used on average over the phases steady and fault; absent where they were not read.",
-		"InstanceUsage.CPUMax":  "Processors used between those two readings in these phases between which it used most.",
-		"BusiestRecord.At":      "The end of that second, on the run's clock, in ns.",
-		"Series.Instances":      "What each instance used; null where it was not running, or not measured.",
+		"InstanceUsage.RSSGrowth": "By how many bytes one of its processes grew under load: the median of the last third " +
+			"of its readings in the phases steady and fault, from when it was ready, less that of the first third. Absent " +
+			"with less than ten such readings.",
+		"InstanceUsage.CPUMean": "Processors used on average over the phases steady and fault; absent where they were " +
+			"not read.",
+		"InstanceUsage.CPUMax": "Processors used between those two readings in these phases between which it used most.",
+		"BusiestRecord.At":     "The end of that second, on the run's clock, in ns.",
+		"Series.Instances":     "What each instance used; null where it was not running, or not measured.",
 	}[key]
 }
 
 // storyComment says it of the keys that tell where and when something was violated.
 func storyComment(key string) string {
 	return map[string]string{
-		"Verdict.Topics":     "The topics of the run.",
-		"Verdict.Logs":       "What the subject's processes wrote around the first occurrence of each anomaly; passwords are masked.",
-		"Verdict.LogsNote":   "Why there are no lines of logs, or not all.",
-		"Anomaly.First":      "The earliest occurrence; absent where no moment can be told.",
-		"Anomaly.Records":    "The places of the first occurrences that were found, at most 200.",
-		"Occurrence.At":      "When it was violated, on the run's clock, in ns: with the commit that went too far, or else with the last of the events that contradict each other; of what never came, from when it is sure not to come (missing); -1 where it has no moment.",
-		"Occurrence.Missing": "Only of what never came, why it is sure at at_ns that it won't: committed past (committed), the drain or the replay was over (drained, replayed), the audit did not find it (audited).",
+		"Verdict.Topics": "The topics of the run.",
+		"Verdict.Logs": "What the subject's processes wrote around the first occurrence of each anomaly; passwords " +
+			"are masked.",
+		"Verdict.LogsNote": "Why there are no lines of logs, or not all.",
+		"Anomaly.First":    "The earliest occurrence; absent where no moment can be told.",
+		"Anomaly.Records":  "The places of the first occurrences that were found, at most 200.",
+		"Occurrence.At": "When it was violated, on the run's clock, in ns: with the commit that went too far, or else " +
+			"with the last of the events that contradict each other; of what never came, from when it is sure not to come " +
+			"(missing); -1 where it has no moment.",
+		"Occurrence.Missing": "Only of what never came, why it is sure at at_ns that it won't: committed past (committed), " +
+			"the drain or the replay was over (drained, replayed), the audit did not find it (audited).",
 		"Occurrence.Record":  "The record's sequence number, -1 when it is about a partition or the run.",
 		"Occurrence.Phase":   "The phase of the run at that time; of the first occurrence only.",
 		"Witness.Key":        "The record's key; absent for a null key.",

@@ -91,12 +91,14 @@ func TestJSONReadsBack(t *testing.T) {
 	got.Logs, want.Logs = nil, nil
 	// Curves are written with fewer digits than they have, and NaN is not equal to itself: what is read back must be
 	// written as it was.
-	if g, w := jsonOf(t, got.Series)+jsonOf(t, got.Percentiles), jsonOf(t, want.Series)+jsonOf(t, want.Percentiles); g != w || len(g) < 10_000 {
+	if g, w := jsonOf(t, got.Series)+jsonOf(t, got.Percentiles),
+		jsonOf(t, want.Series)+jsonOf(t, want.Percentiles); g != w || len(g) < 10_000 {
 		t.Errorf("the curves read back are %.300s, want %.300s", g, w)
 	}
 	got.Series, want.Series, got.Percentiles, want.Percentiles = measure.Series{}, measure.Series{}, nil, nil
 	for i := range reflect.TypeOf(got).NumField() {
-		if g, w := reflect.ValueOf(got).Field(i).Interface(), reflect.ValueOf(*want).Field(i).Interface(); !reflect.DeepEqual(g, w) {
+		if g, w := reflect.ValueOf(got).Field(i).Interface(),
+			reflect.ValueOf(*want).Field(i).Interface(); !reflect.DeepEqual(g, w) {
 			t.Errorf("%s read back is %.300v, want %.300v", reflect.TypeOf(got).Field(i).Name, g, w)
 		}
 	}
@@ -138,8 +140,8 @@ func TestJSONDoesNotChangeTheVerdict(t *testing.T) {
 func TestWithoutVerdict(t *testing.T) {
 	var b bytes.Buffer
 	for name, err := range map[string]error{
-		"Terminal": Terminal(&b, Run{}, false), "JSON": JSON(&b, Run{}), "JUnit": JUnit(&b, Run{}), "Markdown": Markdown(&b, Run{}),
-		"HTML": HTML(&b, Run{}), "WriteAll": WriteAll(t.TempDir(), Run{}),
+		"Terminal": Terminal(&b, Run{}, false), "JSON": JSON(&b, Run{}), "JUnit": JUnit(&b, Run{}),
+		"Markdown": Markdown(&b, Run{}), "HTML": HTML(&b, Run{}), "WriteAll": WriteAll(t.TempDir(), Run{}),
 	} {
 		if err == nil {
 			t.Errorf("%s made a report of nothing", name)

@@ -148,8 +148,8 @@ func (s *junitSuite) add(c junitCase) {
 func junitProperties(run Run) []junitProperty {
 	v := run.Verdict
 	out := []junitProperty{
-		{"verdict", string(v.Verdict)}, {"coverage", coverage(v)}, {"run_id", name(v.RunID)}, {"seed", fmt.Sprint(v.Seed)}, {"subject", name(v.Subject)},
-		{"rerun", visible(v.Rerun, 4096)},
+		{"verdict", string(v.Verdict)}, {"coverage", coverage(v)}, {"run_id", name(v.RunID)}, {"seed", fmt.Sprint(v.Seed)},
+		{"subject", name(v.Subject)}, {"rerun", visible(v.Rerun, 4096)},
 	}
 	if run.Dir != "" {
 		out = append(out, junitProperty{"run_directory", visible(run.Dir, 4096)})

@@ -25,7 +25,8 @@ func TestJUnitCounts(t *testing.T) {
 		"pass": {15, 0, 0, 1}, "fail": {12, 2, 0, 1}, "inconclusive": {5, 0, 3, 0}, "missed": {15, 1, 0, 2},
 	} {
 		suite := readJUnit(t, render(t, fixtures()[name], JUnit)).Suites[0]
-		if got := [4]int{suite.Tests, suite.Failures, suite.Errors, suite.Skipped}; got != want || len(suite.Cases) != want[0] {
+		if got := [4]int{suite.Tests, suite.Failures, suite.Errors, suite.Skipped}; got != want ||
+			len(suite.Cases) != want[0] {
 			t.Errorf("%s: tests, failures, errors, skipped = %v (%d cases), want %v", name, got, len(suite.Cases), want)
 		}
 	}
@@ -48,7 +49,8 @@ func TestJUnitTellsTheStory(t *testing.T) {
 	if failure == nil {
 		t.Fatal("the violated invariant is no failure")
 	}
-	for _, want := range []string{"commit-before-dlq × 14", "Offset 1353 of partition 3", "▶     7.410 s  commit-request", "▶     8.930 s  produce-response", "events"} {
+	for _, want := range []string{"commit-before-dlq × 14", "Offset 1353 of partition 3", "▶     7.410 s  commit-request",
+		"▶     8.930 s  produce-response", "events"} {
 		if !strings.Contains(failure.Message+failure.Text, want) {
 			t.Errorf("the failure does not say %q:\n%s", want, failure.Text)
 		}
@@ -77,7 +79,8 @@ func TestJUnitIsValidWhateverItTells(t *testing.T) {
 func TestJUnitErrorForAFaultWithoutEffect(t *testing.T) {
 	suite := readJUnit(t, render(t, inconclusiveRun(), JUnit)).Suites[0]
 	last := suite.Cases[len(suite.Cases)-1]
-	if last.Error == nil || !strings.Contains(last.Error.Message, "dlq-refuses: no effect") || !strings.Contains(last.Error.Message, "kill-1: not injected") {
+	if last.Error == nil || !strings.Contains(last.Error.Message, "dlq-refuses: no effect") ||
+		!strings.Contains(last.Error.Message, "kill-1: not injected") {
 		t.Errorf("the faults' case is %+v", last)
 	}
 	run := failRun()
@@ -114,13 +117,15 @@ func TestAFaultThatMayMiss(t *testing.T) {
 	}
 	var page, screen, summary, junit bytes.Buffer
 	for name, err := range map[string]error{
-		"page": HTML(&page, run), "screen": Terminal(&screen, run, false), "summary": Markdown(&summary, run), "junit": JUnit(&junit, run),
+		"page": HTML(&page, run), "screen": Terminal(&screen, run, false), "summary": Markdown(&summary, run),
+		"junit": JUnit(&junit, run),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, text := range map[string]string{"page": page.String(), "screen": screen.String(), "summary": summary.String(), "junit": junit.String()} {
+	for name, text := range map[string]string{"page": page.String(), "screen": screen.String(),
+		"summary": summary.String(), "junit": junit.String()} {
 		if !strings.Contains(text, "no effect") || !strings.Contains(text, "nobody asked for it") {
 			t.Errorf("the %s does not say that it did nothing, and why", name)
 		}

@@ -29,7 +29,8 @@ func Markdown(w io.Writer, run Run) error {
 	v := run.Verdict
 	var b strings.Builder
 	sign := map[standing]string{standsPass: "✅", standsFail: "❌", standsMissed: "⚠️", standsInconclusive: "❔"}[stands(v)]
-	fmt.Fprintf(&b, "## %s %s: %s\n\n%s\n\n%s\n\n", sign, stands(v).word(), md(name(v.Scenario)), md(headline(v)), md(coverage(v)))
+	fmt.Fprintf(&b, "## %s %s: %s\n\n%s\n\n%s\n\n", sign, stands(v).word(), md(name(v.Scenario)), md(headline(v)),
+		md(coverage(v)))
 	fmt.Fprintf(&b, "%s\n", md(strings.Join(facts(run), " · ")))
 	markdownInvariants(&b, v)
 	markdownFaults(&b, v)
@@ -54,7 +55,8 @@ func markdownInvariants(b *strings.Builder, v *assertions.Verdict) {
 	}
 	b.WriteString("\n| | invariant | judged | anomalies and remarks |\n|---|---|---:|---|\n")
 	for _, r := range ranked(v) {
-		sign := map[assertions.Status]string{assertions.Pass: "✅", assertions.Fail: "❌", assertions.NotApplicable: "➖"}[r.Status]
+		sign := map[assertions.Status]string{assertions.Pass: "✅", assertions.Fail: "❌",
+			assertions.NotApplicable: "➖"}[r.Status]
 		switch {
 		case r.Unjudged == assertions.Inapplicable:
 			continue
@@ -80,7 +82,8 @@ func markdownFaults(b *strings.Builder, v *assertions.Verdict) {
 	if len(v.Faults) == 0 {
 		return
 	}
-	b.WriteString("\n| fault | planned | observed | what it did | noticed | lag back | steady |\n|---|---|---|---|---:|---:|---:|\n")
+	b.WriteString(
+		"\n| fault | planned | observed | what it did | noticed | lag back | steady |\n|---|---|---|---|---:|---:|---:|\n")
 	for _, f := range v.Faults {
 		state := became(v, f)
 		observed := window(f.Observed.FaultWindow)
@@ -137,7 +140,8 @@ func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
 	if len(names) == 0 {
 		return
 	}
-	b.WriteString("\n<details><summary>Latency</summary>\n\n| | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|\n")
+	b.WriteString(
+		"\n<details><summary>Latency</summary>\n\n| | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|\n")
 	for _, key := range names {
 		q := v.Latency[key].Quantiles
 		if q.Count == 0 {
@@ -157,7 +161,8 @@ func markdownStories(b *strings.Builder, v *assertions.Verdict) {
 			if len(a.Witnesses) == 0 {
 				continue
 			}
-			fmt.Fprintf(b, "\n<details><summary>%s: %s × %s</summary>\n", inElement(name(r.Name)), inElement(name(a.Name)), count(a.Count))
+			fmt.Fprintf(b, "\n<details><summary>%s: %s × %s</summary>\n", inElement(name(r.Name)), inElement(name(a.Name)),
+				count(a.Count))
 			for _, w := range a.Witnesses[:min(len(a.Witnesses), markdownWitnesses)] {
 				story := text(w.Summary) + "\n"
 				if where := position(w); where != "" {
@@ -192,7 +197,8 @@ const wedge = "&#8203;"
 // links. These are found after escapes are resolved, so only a character in between keeps them off.
 func md(s string) string {
 	return strings.NewReplacer(
-		"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+wedge, "#", `\#`+wedge, "://", ":"+wedge+"//", "www.", "www"+wedge+".",
+		"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+wedge, "#", `\#`+wedge, "://", ":"+wedge+"//", "www.",
+		"www"+wedge+".",
 		`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`,
 		"GH-", "GH"+wedge+"-",
 	).Replace(s)

@@ -57,7 +57,8 @@ func TestMarkdownCodeCannotBeLeft(t *testing.T) {
 
 func TestMarkdownStaysInShape(t *testing.T) {
 	document := render(t, injected(hostile+"\n\n</details>\n````\n| x |"), Markdown)
-	if got := strings.Count(document, "<details>"); got != strings.Count(document, "</details>")-strings.Count(document, `\n</details>`) {
+	if got := strings.Count(document, "<details>"); got != strings.Count(document, "</details>")-strings.Count(document,
+		`\n</details>`) {
 		t.Errorf("details elements are not balanced:\n%s", document)
 	}
 	// Without the code blocks and spans, only our own elements are left, and nobody is mentioned.

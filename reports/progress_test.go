@@ -72,8 +72,8 @@ func (t *terminal) screen() string {
 
 func snapshot(at time.Duration) Snapshot {
 	return Snapshot{
-		Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4, Lag: 412, DeadLetters: 1033, RetriesInFlight: 12,
-		ActiveFaults: []FaultState{{Name: "dlq-refuses"}},
+		Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4, Lag: 412, DeadLetters: 1033,
+		RetriesInFlight: 12, ActiveFaults: []FaultState{{Name: "dlq-refuses"}},
 	}
 }
 
@@ -172,7 +172,8 @@ func TestProgressBeyondTheTotal(t *testing.T) {
 	screen := newTerminal()
 	p := NewProgress(screen, true, false)
 	p.Update(snapshot(31 * sec))
-	if got, want := screen.screen(), "fault    ████████████████████████  31.0 s  faults: dlq-refuses\n"; !strings.HasPrefix(got, want) {
+	if got, want := screen.screen(),
+		"fault    ████████████████████████  31.0 s  faults: dlq-refuses\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("the terminal shows\n%s\nwant it to begin with\n%s", got, want)
 	}
 }

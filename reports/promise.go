@@ -11,7 +11,8 @@ func promise(invariant string) string {
 	case "service-separation":
 		return "Services that share a dead-letter topic each have to do with their own records only."
 	case "graph-conservation":
-		return "Every document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, by the way its id says."
+		return "Every document leaves the graph or lies in exactly one node's dead-letter topic or quarantine, by the way " +
+			"its id says."
 	case "no-loss":
 		return "Every record that Kafka acknowledged reaches an end: processed, dead-lettered, or ended by contract."
 	case "commit-after-dlq":

@@ -16,7 +16,7 @@ func Story(w io.Writer, header history.Header, told assertions.Witness) error {
 	if summary != "" {
 		summary += "\n"
 	}
-	_, err := fmt.Fprintf(w, "%s  %s\nrun %s, scenario %s\n\n%s%s", position(told), name(told.ID), name(header.RunID), name(header.Scenario), summary,
-		plainBiography(told, "", len(told.Biography)))
+	_, err := fmt.Fprintf(w, "%s  %s\nrun %s, scenario %s\n\n%s%s", position(told), name(told.ID), name(header.RunID),
+		name(header.Scenario), summary, plainBiography(told, "", len(told.Biography)))
 	return err
 }

@@ -53,7 +53,9 @@ func WriteAll(dir string, run Run) error {
 	}
 	var errs []error
 	for _, file := range files {
-		if err := replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error { return file.render(w, run) }); err != nil {
+		if err := replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
+			return file.render(w, run)
+		}); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -18,7 +18,8 @@ func TestWriteAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for file, to := range map[string]func(io.Writer, Run) error{VerdictFile: JSON, HTMLFile: HTML, JUnitFile: JUnit, SummaryFile: Markdown} {
+	for file, to := range map[string]func(io.Writer, Run) error{VerdictFile: JSON, HTMLFile: HTML, JUnitFile: JUnit,
+		SummaryFile: Markdown} {
 		got, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
 			t.Fatal(err)

@@ -124,7 +124,8 @@ func (d *drawing) addLanes(w assertions.Witness) {
 		x := timeWidth + d.width*i + d.width/2
 		d.lanes[actor.Name] = x
 		d.view.Lanes = append(d.view.Lanes, laneView{
-			X: x, HeadX: x - d.width/2 + 4, HeadWidth: d.width - 8, Name: shortened(name(actor.Name), int(float64(d.width-10)/letterWidth)),
+			X: x, HeadX: x - d.width/2 + 4, HeadWidth: d.width - 8,
+			Name: shortened(name(actor.Name), int(float64(d.width-10)/letterWidth)),
 			Role: roleOf(actor), Full: name(actor.Name), Class: laneClass(actor.Role),
 		})
 	}
@@ -248,7 +249,8 @@ func (d *drawing) addLine(line told, first bool) {
 // isAnswer reports whether an event of that kind answers another one, or takes something back.
 func isAnswer(kind string) bool {
 	switch kind {
-	case history.KindAcked.String(), history.KindRevoked.String(), history.KindAttemptEnd.String(), history.KindCommitResponse.String(),
+	case history.KindAcked.String(), history.KindRevoked.String(), history.KindAttemptEnd.String(),
+		history.KindCommitResponse.String(),
 		history.KindProduceResponse.String(), history.KindTxnEndResponse.String(), history.KindShareAckResponse.String():
 		return true
 	}
@@ -265,7 +267,8 @@ func folded(line told) string {
 }
 
 func (d *drawing) row(class string, height int) rowView {
-	row := rowView{Class: class, Y: d.y + height - 10, TextY: d.y + height - 16, FaultsY: d.y + height - 23, Top: d.y, Tall: height, Marked: strings.Contains(class, "marked")}
+	row := rowView{Class: class, Y: d.y + height - 10, TextY: d.y + height - 16, FaultsY: d.y + height - 23, Top: d.y,
+		Tall: height, Marked: strings.Contains(class, "marked")}
 	d.y += height
 	return row
 }

@@ -53,7 +53,8 @@ func TestSequenceGolden(t *testing.T) {
 			if err := json.Unmarshal(data, &told); err != nil {
 				t.Fatal(err)
 			}
-			compareGolden(t, strings.TrimSuffix(path, ".json")+".svg", draw(t, &assertions.Verdict{Faults: told.Faults}, told.Witness))
+			compareGolden(t, strings.TrimSuffix(path, ".json")+".svg", draw(t, &assertions.Verdict{Faults: told.Faults},
+				told.Witness))
 		})
 	}
 }
@@ -73,7 +74,9 @@ func TestSequenceMarksAndJoinsTheContradiction(t *testing.T) {
 	if gap < 0 || !d.Rows[gap+1].Marked {
 		t.Error("the long wait before the late acknowledgement is not told")
 	}
-	if first := slices.IndexFunc(d.Rows, func(r rowView) bool { return r.InForce }); first < 0 || d.Rows[first].Faults != "F1" {
+	if first := slices.IndexFunc(d.Rows, func(r rowView) bool {
+		return r.InForce
+	}); first < 0 || d.Rows[first].Faults != "F1" {
 		t.Error("the fault that was in force is not shown")
 	}
 }
@@ -83,7 +86,8 @@ func TestSequenceFoldsWhatRepeats(t *testing.T) {
 	var long []assertions.Line
 	for i := range 40 {
 		at := time.Duration(i) * ms
-		long = append(long, assertions.Line{Time: at, Kind: "attempt-start", From: "instance 0", To: "oracle", Label: fmt.Sprintf("attempt %d", i+1)},
+		long = append(long, assertions.Line{Time: at, Kind: "attempt-start", From: "instance 0", To: "oracle",
+			Label: fmt.Sprintf("attempt %d", i+1)},
 			assertions.Line{Time: at, Kind: "attempt-end", From: "oracle", To: "instance 0", Label: "transient", Failed: true})
 	}
 	w.Biography = slices.Concat(long, w.Biography)
@@ -108,7 +112,8 @@ func TestSequenceOfManyLanes(t *testing.T) {
 	for i := range 12 {
 		other := assertions.Actor{Name: fmt.Sprintf("input.retry-%d", i), Role: "retry"}
 		w.Actors = slices.Insert(w.Actors, 2, other)
-		w.Biography = slices.Insert(w.Biography, 3, assertions.Line{Time: 7265 * ms, Kind: "fetched", From: other.Name, To: "instance 0", Label: "fetch 3"})
+		w.Biography = slices.Insert(w.Biography, 3, assertions.Line{Time: 7265 * ms, Kind: "fetched", From: other.Name,
+			To: "instance 0", Label: "fetch 3"})
 	}
 	d := newSequence(&assertions.Verdict{}, w)
 	if len(d.Lanes) != maxLanes {
@@ -124,8 +129,9 @@ func TestSequenceOfManyLanes(t *testing.T) {
 func TestSequenceOfNothing(t *testing.T) {
 	for name, w := range map[string]assertions.Witness{
 		"without participants": {Biography: []assertions.Line{{Text: "x"}}},
-		"of a partition":       {Actors: commitWitness().Actors, Biography: []assertions.Line{{Text: "in force"}, {From: "input", Label: "x"}}},
-		"of an old verdict":    {Biography: []assertions.Line{{Kind: "send", Text: "sent"}, {Kind: "acked", Text: "acked"}}},
+		"of a partition": {Actors: commitWitness().Actors, Biography: []assertions.Line{{Text: "in force"},
+			{From: "input", Label: "x"}}},
+		"of an old verdict": {Biography: []assertions.Line{{Kind: "send", Text: "sent"}, {Kind: "acked", Text: "acked"}}},
 	} {
 		if d := newSequence(&assertions.Verdict{}, w); d != nil {
 			t.Errorf("a story %s is drawn: %+v", name, d)
@@ -137,15 +143,18 @@ var coordinate = regexp.MustCompile(`(?:[xy]|cx|cy|width|height)="(-?\d+)"`)
 
 // Whatever the story, nothing is drawn outside the diagram, no word is wider than it, and what is marked is drawn.
 func TestSequenceProperty(t *testing.T) {
-	names := rapid.SampledFrom([]string{"workload", "input", "instance 0", "instance 1", "oracle", "dlq", "store", "worker 0", hostile, ""})
+	names := rapid.SampledFrom([]string{"workload", "input", "instance 0", "instance 1", "oracle", "dlq", "store",
+		"worker 0", hostile, ""})
 	rapid.Check(t, func(t *rapid.T) {
 		w := assertions.Witness{Summary: hostile}
 		now := time.Duration(0)
 		for range rapid.IntRange(0, 90).Draw(t, "lines") {
 			now += time.Duration(rapid.Int64Range(0, int64(2*sec)).Draw(t, "step"))
 			line := assertions.Line{
-				Time: now, Kind: rapid.SampledFrom([]string{"send", "attempt-start", "commit-response", hostile}).Draw(t, "kind"), Text: rapid.String().Draw(t, "text"),
-				Label: rapid.StringN(0, 200, -1).Draw(t, "label"), From: names.Draw(t, "from"), To: names.Draw(t, "to"), Marked: rapid.IntRange(0, 9).Draw(t, "marked") == 0,
+				Time: now, Kind: rapid.SampledFrom([]string{"send", "attempt-start", "commit-response", hostile}).Draw(t, "kind"),
+				Text:  rapid.String().Draw(t, "text"),
+				Label: rapid.StringN(0, 200, -1).Draw(t, "label"), From: names.Draw(t, "from"), To: names.Draw(t, "to"),
+				Marked: rapid.IntRange(0, 9).Draw(t, "marked") == 0,
 			}
 			for _, who := range []string{line.From, line.To} {
 				if who != "" && !slices.ContainsFunc(w.Actors, func(a assertions.Actor) bool { return a.Name == who }) {

@@ -219,7 +219,9 @@ type LiveEvent struct {
 
 // EventsAfter returns the snapshot's events with a larger sequence number.
 func (s *Snapshot) EventsAfter(sequence int64) []LiveEvent {
-	at, _ := slices.BinarySearchFunc(s.Events, sequence+1, func(e LiveEvent, want int64) int { return int(e.Sequence - want) })
+	at, _ := slices.BinarySearchFunc(s.Events, sequence+1, func(e LiveEvent, want int64) int {
+		return int(e.Sequence - want)
+	})
 	return s.Events[at:]
 }
 
@@ -251,7 +253,7 @@ func faulty(phase string) bool { return phase == history.PhaseFault || phase == 
 // StoreStates are the states of a dead-letter store's entries, in the order of an entry's life.
 func StoreStates() []history.StoreState {
 	return []history.StoreState{
-		history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual, history.StoreArchived,
-		history.StoreUnknown,
+		history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual,
+		history.StoreArchived, history.StoreUnknown,
 	}
 }

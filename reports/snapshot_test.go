@@ -12,14 +12,18 @@ import (
 // What somebody on call sees tells nothing of faults: neither their names nor that there are any.
 func TestWithoutFaults(t *testing.T) {
 	whole := Snapshot{
-		Phase: history.PhaseFault, FaultsInjected: 2, ActiveFaults: []FaultState{{Name: "secret-fault", Kind: "network"}}, Lag: 7,
-		Instances: []InstanceState{
-			{Name: "instance 0", Status: InstancePaused, Since: 9 * time.Second, Ready: 2 * time.Second}, {Name: "instance 1", Status: InstanceKilled, Since: 8 * time.Second},
+		Phase: history.PhaseFault, FaultsInjected: 2, ActiveFaults: []FaultState{{Name: "secret-fault", Kind: "network"}},
+		Lag: 7, Instances: []InstanceState{
+			{Name: "instance 0", Status: InstancePaused, Since: 9 * time.Second, Ready: 2 * time.Second},
+			{Name: "instance 1", Status: InstanceKilled, Since: 8 * time.Second},
 			{Name: "instance 2", Status: InstanceRunning, Since: 3 * time.Second},
 		},
 		Events: []LiveEvent{
-			{Sequence: 1, Kind: EventPhase, Text: history.PhaseSteady}, {Sequence: 2, Kind: EventPhase, Text: history.PhaseFault}, {Sequence: 3, Kind: EventFault, Text: "secret-fault"},
-			{Sequence: 4, Kind: EventFault, Text: "instance 1 was sent KILL"}, {Sequence: 5, Kind: EventInstance, Text: "instance 1 ended"}, {Sequence: 6, Kind: EventPhase, Text: history.PhaseHeal},
+			{Sequence: 1, Kind: EventPhase, Text: history.PhaseSteady},
+			{Sequence: 2, Kind: EventPhase, Text: history.PhaseFault}, {Sequence: 3, Kind: EventFault, Text: "secret-fault"},
+			{Sequence: 4, Kind: EventFault, Text: "instance 1 was sent KILL"},
+			{Sequence: 5, Kind: EventInstance, Text: "instance 1 ended"},
+			{Sequence: 6, Kind: EventPhase, Text: history.PhaseHeal},
 		},
 	}
 	before, err := json.Marshal(whole)

@@ -113,7 +113,8 @@ func passedHeadline(v *assertions.Verdict) string {
 			held++
 		}
 	}
-	out := fmt.Sprintf("%s held over %s", plural(held, "invariant", "invariants"), counted(v.Ledger.Acknowledged, "records"))
+	out := fmt.Sprintf("%s held over %s", plural(held, "invariant", "invariants"),
+		counted(v.Ledger.Acknowledged, "records"))
 	if len(v.Faults) > 0 {
 		out += " while " + tookEffect(v)
 	}
@@ -261,7 +262,8 @@ func faultName(f assertions.FaultResult) string {
 // latencyNames lists the latencies that were measured in the order of a record's life; unknown ones follow by name.
 func latencyNames(latencies map[string]measure.Latency) []string {
 	known := []string{
-		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyBackoffError,
+		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyService,
+		measure.LatencyDeadLetter, measure.LatencyBackoffError,
 		measure.LatencyCommitDelay, measure.LatencyReplay, measure.LatencySlip,
 	}
 	var out []string

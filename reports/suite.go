@@ -162,8 +162,10 @@ func (s Suite) Counts() string {
 		standing Standing
 		word     string
 	}{
-		{StandingInterrupted, "interrupted"}, {StandingFail, "failed"}, {StandingEnvironment, "could not be run"}, {StandingInconclusive, "inconclusive"},
-		{StandingThreshold, "missed a threshold"}, {StandingNotRun, "not run"}, {StandingWaived, "waived"}, {StandingPass, "passed"},
+		{StandingInterrupted, "interrupted"}, {StandingFail, "failed"}, {StandingEnvironment, "could not be run"},
+		{StandingInconclusive, "inconclusive"},
+		{StandingThreshold, "missed a threshold"}, {StandingNotRun, "not run"}, {StandingWaived, "waived"},
+		{StandingPass, "passed"},
 	}
 	out := ""
 	for _, one := range words {

@@ -47,7 +47,9 @@ func Annotations(w io.Writer, suite Suite, root string) error {
 		all = append(all, annotation{level, "required: " + one.Invariant, one.Remark(), one.Where})
 	}
 	levels := []string{annotationError, annotationWarning, annotationNotice}
-	slices.SortStableFunc(all, func(a, b annotation) int { return slices.Index(levels, a.level) - slices.Index(levels, b.level) })
+	slices.SortStableFunc(all, func(a, b annotation) int {
+		return slices.Index(levels, a.level) - slices.Index(levels, b.level)
+	})
 	for _, one := range all {
 		if err := one.write(w, root); err != nil {
 			return err
@@ -76,7 +78,8 @@ func annotationOf(run SuiteRun) (one annotation, worth bool) {
 	if message == "" {
 		message = suiteWord(run.Standing)
 	}
-	return annotation{level, fmt.Sprintf("%s: %s", run.Label, strings.ToLower(suiteWord(run.Standing))), message, run.Where}, true
+	return annotation{level, fmt.Sprintf("%s: %s", run.Label, strings.ToLower(suiteWord(run.Standing))), message,
+		run.Where}, true
 }
 
 func (a annotation) write(w io.Writer, root string) error {

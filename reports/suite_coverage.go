@@ -41,7 +41,9 @@ func (r SuiteRequirement) Remark() string {
 	case r.Reason == "":
 		return ""
 	case r.Elsewhere:
-		return fmt.Sprintf("%s is required, and this part of the suite has not judged it for %s: %s; see to it that another part does", r.Invariant, r.Subject, r.Reason)
+		return fmt.Sprintf(
+			"%s is required, and this part of the suite has not judged it for %s: %s; see to it that another part does",
+			r.Invariant, r.Subject, r.Reason)
 	}
 	return fmt.Sprintf("%s is required, and no run has judged it for %s: %s", r.Invariant, r.Subject, r.Reason)
 }
@@ -63,7 +65,8 @@ func (s Suite) Coverage() []SuiteCoverage {
 	for _, subject := range subjects {
 		c := assertions.Together(verdicts[subject]...)
 		one := SuiteCoverage{
-			Subject: subject, Judged: c.Judged, Promises: c.Promises, InPart: resultNames(c.Parts), NotJudged: resultNames(c.Gaps), Text: c.String(),
+			Subject: subject, Judged: c.Judged, Promises: c.Promises, InPart: resultNames(c.Parts),
+			NotJudged: resultNames(c.Gaps), Text: c.String(),
 		}
 		out = append(out, one)
 	}

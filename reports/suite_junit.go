@@ -30,7 +30,8 @@ func junitRequired(suite Suite) junitSuite {
 	const label = "required"
 	out := junitSuite{Name: label, Time: "0", Output: strings.Join(suite.coverageLines(), "\n")}
 	for _, one := range suite.Required {
-		testCase := junitCase{Class: "dlqbench." + label, Name: fmt.Sprintf("%s of %s is judged", name(one.Invariant), name(one.Subject))}
+		testCase := junitCase{Class: "dlqbench." + label, Name: fmt.Sprintf("%s of %s is judged", name(one.Invariant),
+			name(one.Subject))}
 		switch problem := (&junitProblem{Message: text(one.Remark()), Type: "not-judged"}); {
 		case one.Reason == "":
 			testCase.Output = plural(int64(one.Judged), "run has", "runs have") + " judged it"
@@ -76,7 +77,8 @@ func openReasons(run SuiteRun) []string {
 }
 
 func junitUnjudged(run SuiteRun, label string) junitSuite {
-	out := junitSuite{Name: label, Time: inSeconds(run.Elapsed), Properties: []junitProperty{{"standing", string(run.Standing)}}}
+	out := junitSuite{Name: label, Time: inSeconds(run.Elapsed),
+		Properties: []junitProperty{{"standing", string(run.Standing)}}}
 	problem := &junitProblem{Message: text(strings.Join(run.Reasons, "; ")), Type: string(run.Standing)}
 	testCase := junitCase{Class: "dlqbench." + label, Name: "the scenario is run and judged"}
 	if run.Standing == StandingNotRun && !run.Missing {
@@ -98,7 +100,8 @@ func junitWaived(run SuiteRun, r assertions.Result) *junitProblem {
 				continue
 			}
 			found = true
-			reasons = append(reasons, fmt.Sprintf("%s is waived until %s: %s", name(one.Anomaly), name(one.Until), text(one.Reason)))
+			reasons = append(reasons, fmt.Sprintf("%s is waived until %s: %s", name(one.Anomaly), name(one.Until),
+				text(one.Reason)))
 			break
 		}
 		if !found {

@@ -19,7 +19,8 @@ const mostMarkdown = 900 << 10
 // SuiteMarkdown writes the summary in GitHub's flavour, with the same care for texts from the runs as Markdown.
 func SuiteMarkdown(w io.Writer, suite Suite) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s dlqbench gate: %s\n\n%s\n\n", suiteSign(suite.Verdict), suiteWord(suite.Verdict), md(suite.Counts()))
+	fmt.Fprintf(&b, "## %s dlqbench gate: %s\n\n%s\n\n", suiteSign(suite.Verdict), suiteWord(suite.Verdict),
+		md(suite.Counts()))
 	about := []string{suite.Config}
 	if suite.Shard != "" {
 		about = append(about, "shard "+suite.Shard)
@@ -65,7 +66,8 @@ func suiteTable(b *strings.Builder, suite Suite) {
 		if run.Elapsed > 0 {
 			took = units.Text(run.Elapsed)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", suiteSign(run.Standing), md(name(run.Label)), stood(run), strings.Join(why, "<br>"), took)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", suiteSign(run.Standing), md(name(run.Label)), stood(run),
+			strings.Join(why, "<br>"), took)
 	}
 }
 
@@ -95,7 +97,8 @@ func suiteWaivers(b *strings.Builder, suite Suite) {
 		if remark != "" {
 			remark = "⚠️ " + remark
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %d | %s |\n", md(text(waiver.Names())), md(name(waiver.Until)), md(text(waiver.Reason)), waiver.Matched, remark)
+		fmt.Fprintf(b, "| %s | %s | %s | %d | %s |\n", md(text(waiver.Names())), md(name(waiver.Until)),
+			md(text(waiver.Reason)), waiver.Matched, remark)
 	}
 }
 

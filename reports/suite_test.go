@@ -15,27 +15,35 @@ import (
 func fixtureSuite() Suite {
 	seed := uint64(7)
 	suite := Suite{
-		Verdict: StandingFail, Config: "ci/dlqbench.yaml", Shard: "1/2", Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC), Elapsed: 95 * sec,
+		Verdict: StandingFail, Config: "ci/dlqbench.yaml", Shard: "1/2", Started: time.Date(2026, 3, 14, 15, 9, 26, 0,
+			time.UTC), Elapsed: 95 * sec,
 		Waivers: []SuiteWaiver{
-			{Invariant: "dlq-fidelity", Anomaly: "payload-changed", Scenario: "replay", Reason: "T-1: " + hostile, Until: "2026-12-31", Where: SuitePlace{"ci/dlqbench.yaml", 20, 5}, Matched: 1},
-			{Invariant: "no-loss", Reason: "T-2", Until: "2026-01-31", Where: SuitePlace{"ci/dlqbench.yaml", 21, 5}, Matched: 1, Expired: true},
+			{Invariant: "dlq-fidelity", Anomaly: "payload-changed", Scenario: "replay", Reason: "T-1: " + hostile,
+				Until: "2026-12-31", Where: SuitePlace{"ci/dlqbench.yaml", 20, 5}, Matched: 1},
+			{Invariant: "no-loss", Reason: "T-2", Until: "2026-01-31", Where: SuitePlace{"ci/dlqbench.yaml", 21, 5}, Matched: 1,
+				Expired: true},
 			{Anomaly: "stuck", Reason: "T-3", Until: "2026-01-31", Where: SuitePlace{"ci/dlqbench.yaml", 22, 5}, Expired: true},
-			{Invariant: "ordering", Scenario: "smoke", Reason: "T-4", Until: "2026-12-31", Where: SuitePlace{"ci/dlqbench.yaml", 23, 5}, NeedlessNow: true},
+			{Invariant: "ordering", Scenario: "smoke", Reason: "T-4", Until: "2026-12-31",
+				Where: SuitePlace{"ci/dlqbench.yaml", 23, 5}, NeedlessNow: true},
 		},
 		Required: []SuiteRequirement{
 			{Invariant: "no-loss", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 12, 3}, Judged: 5},
-			{Invariant: "ordering", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 13, 3}, Reason: "the contract promises no order; write ordering: key " + hostile},
-			{Invariant: "graceful-stop", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 14, 3}, Reason: "no instance was told to stop", Elsewhere: true},
+			{Invariant: "ordering", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 13, 3},
+				Reason: "the contract promises no order; write ordering: key " + hostile},
+			{Invariant: "graceful-stop", Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", 14, 3},
+				Reason: "no instance was told to stop", Elsewhere: true},
 		},
 		LeftOut: []SuiteLeft{{Scenario: "min-isr-lost", Why: "it needs a real Kafka " + hostile}},
 	}
 	add := func(label string, standing Standing, judged Run, reasons ...string) *SuiteRun {
 		run := SuiteRun{
-			Number: len(suite.Runs) + 1, Label: label, Scenario: label, Subject: "orders", Where: SuitePlace{"ci/dlqbench.yaml", len(suite.Runs) + 3, 5},
+			Number: len(suite.Runs) + 1, Label: label, Scenario: label, Subject: "orders",
+			Where:    SuitePlace{"ci/dlqbench.yaml", len(suite.Runs) + 3, 5},
 			Standing: standing, Reasons: reasons, Elapsed: 12 * sec, Judged: judged,
 		}
 		if judged.Verdict != nil {
-			run.Dir, run.Artifacts, run.Verdict = judged.Dir, "0"+string(rune('1'+len(suite.Runs)))+"-"+label, string(judged.Verdict.Verdict)
+			run.Dir, run.Artifacts, run.Verdict = judged.Dir, "0"+string(rune('1'+len(suite.Runs)))+"-"+label,
+				string(judged.Verdict.Verdict)
 		}
 		suite.Runs = append(suite.Runs, run)
 		return &suite.Runs[len(suite.Runs)-1]
@@ -43,10 +51,12 @@ func fixtureSuite() Suite {
 	failed := failRun()
 	add("dlq-publish-failure", StandingFail, failed, failed.Verdict.Reasons...).Seed = &seed
 	waived := failRun()
-	run := add("replay", StandingWaived, waived, "dlq-fidelity: payload-changed × 3 is waived until 2026-12-31: T-1: "+hostile)
+	run := add("replay", StandingWaived, waived, "dlq-fidelity: payload-changed × 3 is waived until 2026-12-31: T-1: "+
+		hostile)
 	for _, r := range waived.Verdict.Invariants {
 		for _, a := range r.Anomalies {
-			run.Waived = append(run.Waived, SuiteWaived{Invariant: r.Name, Anomaly: a.Name, Count: a.Count, Reason: "T-1: " + hostile, Until: "2026-12-31"})
+			run.Waived = append(run.Waived, SuiteWaived{Invariant: r.Name, Anomaly: a.Name, Count: a.Count,
+				Reason: "T-1: " + hostile, Until: "2026-12-31"})
 		}
 	}
 	open := inconclusiveRun()
@@ -54,7 +64,8 @@ func fixtureSuite() Suite {
 	slow := missedRun()
 	add("steady-load", StandingThreshold, slow, slow.Verdict.Reasons...)
 	add("smoke", StandingPass, passRun())
-	add("mine", StandingEnvironment, Run{}, "starting the subject: it ended with exit code 7\n"+hostile).Where = SuitePlace{"ci/mine.yaml", 2, 1}
+	add("mine", StandingEnvironment, Run{}, "starting the subject: it ended with exit code 7\n"+hostile).
+		Where = SuitePlace{"ci/mine.yaml", 2, 1}
 	missing := add("missing", StandingNotRun, Run{}, "the budget of 1m30s is used up")
 	missing.Elapsed, missing.Missing = 0, true
 	add("last", StandingNotRun, Run{}, "--fail-fast: a run before it does not pass").Elapsed = 0
@@ -119,10 +130,13 @@ func TestSuiteJUnitCounts(t *testing.T) {
 				t.Errorf("%s has a case of class %s", suite.Name, one.Class)
 			}
 		}
-		if counted.Tests != suite.Tests || counted.Failures != suite.Failures || counted.Errors != suite.Errors || counted.Skipped != suite.Skipped || suite.Tests == 0 {
-			t.Errorf("%s counts %d tests, %d failures, %d errors, %d skipped: there are %+v", suite.Name, suite.Tests, suite.Failures, suite.Errors, suite.Skipped, counted)
+		if counted.Tests != suite.Tests || counted.Failures != suite.Failures ||
+			counted.Errors != suite.Errors || counted.Skipped != suite.Skipped || suite.Tests == 0 {
+			t.Errorf("%s counts %d tests, %d failures, %d errors, %d skipped: there are %+v", suite.Name, suite.Tests,
+				suite.Failures, suite.Errors, suite.Skipped, counted)
 		}
-		sum.Tests, sum.Failures, sum.Errors, sum.Skipped = sum.Tests+suite.Tests, sum.Failures+suite.Failures, sum.Errors+suite.Errors, sum.Skipped+suite.Skipped
+		sum.Tests, sum.Failures, sum.Errors, sum.Skipped = sum.Tests+suite.Tests, sum.Failures+suite.Failures,
+			sum.Errors+suite.Errors, sum.Skipped+suite.Skipped
 		switch {
 		case suite.Failures > 0:
 			worst[suite.Name] = "failure"
@@ -132,11 +146,13 @@ func TestSuiteJUnitCounts(t *testing.T) {
 			worst[suite.Name] = "green"
 		}
 	}
-	if sum.Tests != read.Tests || sum.Failures != read.Failures || sum.Errors != read.Errors || sum.Skipped != read.Skipped {
+	if sum.Tests != read.Tests || sum.Failures != read.Failures || sum.Errors != read.Errors ||
+		sum.Skipped != read.Skipped {
 		t.Errorf("the file counts %d, %d, %d, %d; there are %+v", read.Tests, read.Failures, read.Errors, read.Skipped, sum)
 	}
 	for label, want := range map[string]string{
-		"dlq-publish-failure": "failure", "replay": "green", "consumer-kill": "error", "steady-load": "failure", "smoke": "green", "mine": "error", "missing": "error", "last": "green",
+		"dlq-publish-failure": "failure", "replay": "green", "consumer-kill": "error", "steady-load": "failure",
+		"smoke": "green", "mine": "error", "missing": "error", "last": "green",
 	} {
 		if worst[label] != want {
 			t.Errorf("%s shows %q, want %q", label, worst[label], want)
@@ -192,7 +208,8 @@ func TestAnnotationPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		filepath.Join("testdata", "ci", "a.yaml"): "ci/a.yaml", filepath.Join(root, "b.yaml"): "b.yaml", "json.go": "json.go", "testdata-not.yaml": "testdata-not.yaml",
+		filepath.Join("testdata", "ci", "a.yaml"): "ci/a.yaml", filepath.Join(root, "b.yaml"): "b.yaml", "json.go": "json.go",
+		"testdata-not.yaml": "testdata-not.yaml",
 	} {
 		if got := inRepository(file, root); got != want {
 			t.Errorf("%s is %s, want %s", file, got, want)
@@ -222,7 +239,8 @@ func TestSuiteMarkdownFits(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	if got, want := fixtureSuite().Counts(), "1 failed, 1 could not be run, 1 inconclusive, 1 missed a threshold, 2 not run, 1 waived, 1 passed"; got != want {
+	if got, want := fixtureSuite().Counts(),
+		"1 failed, 1 could not be run, 1 inconclusive, 1 missed a threshold, 2 not run, 1 waived, 1 passed"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := (Suite{}).Counts(); got != "nothing to run" {
@@ -234,10 +252,12 @@ func TestCounts(t *testing.T) {
 func TestSuiteEndNamesAFewOfThoseNotRun(t *testing.T) {
 	suite := Suite{Verdict: StandingInconclusive}
 	for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		suite.Runs = append(suite.Runs, SuiteRun{Label: label, Standing: StandingNotRun, Reasons: []string{"the budget of 1m0s is used up"}})
+		suite.Runs = append(suite.Runs, SuiteRun{Label: label, Standing: StandingNotRun,
+			Reasons: []string{"the budget of 1m0s is used up"}})
 	}
 	var b strings.Builder
-	if err := SuiteEnd(&b, suite, "gate"); err != nil || !strings.Contains(b.String(), "NOT RUN           a, b, c, d, e and 2 more: the budget of 1m0s is used up\n") {
+	if err := SuiteEnd(&b, suite, "gate"); err != nil || !strings.Contains(b.String(), "NOT RUN           a, b, c, d, e "+
+		"and 2 more: the budget of 1m0s is used up\n") {
 		t.Errorf("%v: %q", err, b.String())
 	}
 }

@@ -149,7 +149,8 @@ func (s *screen) banner(run Run) {
 		if background == "" {
 			background = "3"
 		}
-		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).Render(badge)
+		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).
+			Render(badge)
 	}
 	s.add("%s %s", badge, s.bold(name(v.Scenario)))
 	s.addWrapped(1, headline(v))
@@ -276,7 +277,8 @@ func (s *screen) invariant(r assertions.Result, width int) {
 		s.addWrapped(5, notJudged(r))
 		return
 	}
-	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged), unit(r))
+	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged),
+		unit(r))
 	if more := remark(r); more != "" {
 		s.addWrapped(5, more)
 	}
@@ -379,7 +381,8 @@ func cell(words string, width int) string {
 func (s *screen) latencies(v *assertions.Verdict) {
 	var rows []string
 	for _, key := range []string{
-		measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay,
+		measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyCommitDelay,
+		measure.LatencyReplay,
 	} {
 		q := v.Latency[key].Quantiles
 		if q.Count == 0 {
@@ -419,7 +422,8 @@ func (s *screen) figures(v *assertions.Verdict) {
 		if v.Drain.Drained {
 			drained = units.Text(v.Drain.Time)
 		}
-		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, count(v.Drain.LagMax), count(v.Drain.LagEnd)))
+		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, count(v.Drain.LagMax),
+			count(v.Drain.LagEnd)))
 	}
 	if remark := remarkOnRetries(v.Usage); remark != "" {
 		s.labelled("Retries", remark)

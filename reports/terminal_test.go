@@ -44,7 +44,8 @@ func TestTerminalStaysOneScreenWhereMuchIsOpen(t *testing.T) {
 	if lines := strings.Count(out, "\n"); held < 8 || lines > 40 {
 		t.Errorf("%d invariants held; %d lines:\n%s", held, lines, out)
 	}
-	if !strings.Contains(out, "not judged (why: report): no-loss 24, commit-after-dlq 24, ") || !strings.Contains(out, " …\n") {
+	if !strings.Contains(out, "not judged (why: report): no-loss 24, commit-after-dlq 24, ") ||
+		!strings.Contains(out, " …\n") {
 		t.Errorf("what was not judged, and that there is more of it, is not told:\n%s", out)
 	}
 }

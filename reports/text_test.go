@@ -28,14 +28,16 @@ func TestVisible(t *testing.T) {
 			t.Errorf("visible(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got, want := visible(strings.Repeat("é", 4096), 10), strings.Repeat("é", 10)+"… (4,086 more characters)"; got != want {
+	if got, want := visible(strings.Repeat("é", 4096), 10), strings.Repeat("é", 10)+
+		"… (4,086 more characters)"; got != want {
 		t.Errorf("a long text is shown as %q, want %q", got, want)
 	}
 }
 
 // unseen tells characters that must get into no report; it is written apart from hidden, which it checks.
 func unseen(r rune) bool {
-	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0x9f) || unicode.In(r, unicode.Bidi_Control, unicode.Cf, unicode.Zl, unicode.Zp)
+	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0x9f) ||
+		unicode.In(r, unicode.Bidi_Control, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 func TestVisibleShowsOnlyWhatIsSeen(t *testing.T) {
@@ -49,7 +51,8 @@ func TestVisibleShowsOnlyWhatIsSeen(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 30012: "30,012", -1234567: "-1,234,567", 1<<63 - 1: "9,223,372,036,854,775,807"} {
+	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 30012: "30,012", -1234567: "-1,234,567",
+		1<<63 - 1: "9,223,372,036,854,775,807"} {
 		if got := count(in); got != want {
 			t.Errorf("count(%d) = %q, want %q", in, got, want)
 		}
@@ -84,17 +87,20 @@ func TestShorten(t *testing.T) {
 			}
 		}
 		if int(next) != len(lines) || marked != marks || shown != min(limit, len(lines)) {
-			t.Fatalf("of %d lines %d are accounted for, %d shown (limit %d), %d of %d marked", len(lines), next, shown, limit, marked, marks)
+			t.Fatalf("of %d lines %d are accounted for, %d shown (limit %d), %d of %d marked", len(lines), next, shown, limit,
+				marked, marks)
 		}
 	})
 }
 
 func TestHeadlines(t *testing.T) {
 	for name, want := range map[string]string{
-		"pass":         "11 invariants held over 30,000 records while 3 faults took effect.",
-		"fail":         "commit-after-dlq is violated: 14 records were committed past before their dead letter was acknowledged.",
+		"pass": "11 invariants held over 30,000 records while 3 faults took effect.",
+		"fail": "commit-after-dlq is violated: 14 records were committed past before their dead letter was " +
+			"acknowledged.",
 		"inconclusive": "The fault dlq-refuses never took effect: no Produce to the DLQ arrived while it was in force.",
-		"missed":       "Every promise that was judged was kept, but 1 threshold was not met: latency.success.p99 < 100ms (was 212ms).",
+		"missed": "Every promise that was judged was kept, but 1 threshold was not met: latency.success.p99 < 100ms " +
+			"(was 212ms).",
 	} {
 		if got := headline(fixtures()[name].Verdict); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -110,7 +116,8 @@ func TestHeadlines(t *testing.T) {
 // What a reader came for is on top, also where the judge had another order.
 func TestTheWorstComesFirst(t *testing.T) {
 	results := ranked(&assertions.Verdict{Invariants: []assertions.Result{
-		{Name: "a", Status: assertions.Pass}, {Name: "b", Status: assertions.NotApplicable}, {Name: "c", Status: assertions.Inconclusive},
+		{Name: "a", Status: assertions.Pass}, {Name: "b", Status: assertions.NotApplicable},
+		{Name: "c", Status: assertions.Inconclusive},
 		{Name: "d", Status: assertions.Fail}, {Name: "e", Status: assertions.Pass}, {Name: "f", Status: assertions.Fail},
 	}})
 	order := ""

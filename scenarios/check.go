@@ -129,7 +129,8 @@ func (c *checker) checkTopics() {
 	}
 	switch {
 	case c.s.Cluster.Brokers < 2:
-		c.at("/topics/dlq/broker", "a broker of its own for the DLQ topic needs another one for the rest: set cluster.brokers to 2 or more")
+		c.at("/topics/dlq/broker",
+			"a broker of its own for the DLQ topic needs another one for the rest: set cluster.brokers to 2 or more")
 	case broker > c.s.Cluster.Brokers:
 		c.at("/topics/dlq/broker", fmt.Sprintf("there is no broker %d: the cluster has %d", broker, c.s.Cluster.Brokers))
 	}
@@ -139,7 +140,8 @@ func (c *checker) checkTopics() {
 func (c *checker) checkForeign() {
 	reference, envelope := c.s.Subject.Reference, ""
 	switch {
-	case c.s.Topics.DLQ.Foreign == 0 || c.s.Services != nil || !c.sound("/subject", "/subject/reference", "/subject/reference/envelope"):
+	case c.s.Topics.DLQ.Foreign == 0 || c.s.Services != nil ||
+		!c.sound("/subject", "/subject/reference", "/subject/reference/envelope"):
 		return
 	case c.file != nil:
 		envelope = string(c.file.Contract.DLQ.Envelope)
@@ -147,7 +149,8 @@ func (c *checker) checkForeign() {
 		envelope = reference.Envelope
 	}
 	if envelope != deadletter.HexkitName {
-		c.at("/topics/dlq/foreign", "several services share a DLQ topic only where each letter names its own: with the envelope hexkit")
+		c.at("/topics/dlq/foreign",
+			"several services share a DLQ topic only where each letter names its own: with the envelope hexkit")
 	}
 }
 
@@ -158,7 +161,8 @@ func (c *checker) checkRetryPartitions() {
 	case !c.has("/topics/retry"):
 	case c.file != nil && c.file.Contract.Retry != string(history.RetryTopics):
 		c.at("/topics/retry", "the subject has no retry topics (contract.retry: topics)")
-	case reference != nil && c.sound("/subject", "/subject/reference", "/subject/reference/retry") && reference.Retry != string(history.RetryTopics):
+	case reference != nil && c.sound("/subject", "/subject/reference", "/subject/reference/retry") &&
+		reference.Retry != string(history.RetryTopics):
 		c.at("/topics/retry", "the subject has no retry topics: add retry: topics to reference, or leave this out")
 	}
 }
@@ -176,18 +180,21 @@ func (c *checker) checkReference() {
 		if !c.has(path) {
 			path = base + "/retry_backoff_ms"
 		}
-		c.at(path, fmt.Sprintf("max_retry_backoff_ms (%d) is less than retry_backoff_ms (%d): the cap must be at least the first wait",
+		c.at(path, fmt.Sprintf(
+			"max_retry_backoff_ms (%d) is less than retry_backoff_ms (%d): the cap must be at least the first wait",
 			reference.MaxRetryBackoffMS, reference.RetryBackoffMS))
 	}
 	for name, value := range map[string]units.Duration{
-		"attempt_timeout": reference.AttemptTimeout, "commit_interval": reference.CommitInterval, "stop_grace": reference.StopGrace,
+		"attempt_timeout": reference.AttemptTimeout, "commit_interval": reference.CommitInterval,
+		"stop_grace": reference.StopGrace,
 	} {
 		if path := base + "/" + name; value <= 0 && c.has(path) {
 			c.at(path, name+" must be more than 0s")
 		}
 	}
 	if c.has(base+"/assignor") && c.sound(base+"/group_protocol") && reference.GroupProtocol == protocolConsumer {
-		c.at(base+"/assignor", "assignor belongs to the classic group protocol: with group_protocol: consumer the broker assigns; leave it out")
+		c.at(base+"/assignor",
+			"assignor belongs to the classic group protocol: with group_protocol: consumer the broker assigns; leave it out")
 	}
 	if waits && c.sound(base+"/max_retries", base+"/retry_jitter_ms") {
 		c.checkWaits(*reference)
@@ -212,7 +219,8 @@ func (c *checker) checkWaits(reference Reference) {
 		longest += contract.Backoff.Wait(attempt) + contract.Backoff.Jitter
 	}
 	if drain := c.s.Expect.Drain.D(); longest > drain {
-		c.at("/expect/drain", fmt.Sprintf("the waits of one record add up to %s, expect.drain is %s: a correct consumer could not keep it; raise it, leave it out, or retry less", longest, drain))
+		c.at("/expect/drain", fmt.Sprintf("the waits of one record add up to %s, expect.drain is %s: a correct consumer "+
+			"could not keep it; raise it, leave it out, or retry less", longest, drain))
 	}
 }
 

@@ -30,7 +30,8 @@ func (c *checker) checkFaults() {
 			}
 		}
 		if !c.has(base+"/at") && !c.has(base+"/when") {
-			c.add(n.key, fmt.Sprintf("at is missing in faults[%d]: say when it starts (at: 2s), or what it waits for (when: first-retry)", i), "")
+			c.add(n.key, fmt.Sprintf(
+				"at is missing in faults[%d]: say when it starts (at: 2s), or what it waits for (when: first-retry)", i), "")
 		}
 		if !c.allSound(base) {
 			continue // what is left of it would only look wrong in other ways
@@ -44,7 +45,8 @@ func (c *checker) checkFaults() {
 // defects reports what is wrong with a fault.
 func (c *checker) defects(base string, spec faults.Spec, setting faults.Setting) {
 	for _, defect := range spec.Validate(setting) {
-		if slices.Contains([]string{"/network/slicer/size", "/downstream/rate_limit/rate"}, defect.Path) && !c.has(base+defect.Path) {
+		if slices.Contains([]string{"/network/slicer/size", "/downstream/rate_limit/rate"}, defect.Path) &&
+			!c.has(base+defect.Path) {
 			continue // reported as missing
 		}
 		c.hinted(base+defect.Path, defect.Message, hint(defect.Got, defect.Known))
@@ -62,7 +64,8 @@ func (c *checker) checkScale() {
 			continue
 		}
 		if count += spec.Subject.ScaleUp; count > maxInstances {
-			c.at(c.s.faultPath(i)+"/subject/scale_up", fmt.Sprintf("this makes %d instances, those of the other faults included; a run can have %d at most", count, maxInstances))
+			c.at(c.s.faultPath(i)+"/subject/scale_up", fmt.Sprintf("this makes %d instances, those of the other faults "+
+				"included; a run can have %d at most", count, maxInstances))
 			return
 		}
 	}
@@ -76,14 +79,16 @@ func (c *checker) instancesSound() bool {
 func (c *checker) setting() faults.Setting {
 	setting := faults.Setting{
 		Steady: c.s.Workload.Duration.D(), Brokers: c.s.Cluster.Brokers, DLQBroker: c.s.Topics.DLQ.Broker,
-		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{}, Nodes: c.s.nodeNames(),
+		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{},
+		Nodes: c.s.nodeNames(),
 	}
 	if !c.allSound("/graph") || !c.allSound("/services") {
 		setting.Instances, setting.MaxInstances = 0, 0
 	}
 	c.tellSubject(&setting)
 	if s := c.s.Store; s != nil {
-		setting.StoreProcesses, setting.StoreLink = map[string]int{"router": s.Routers, "worker": s.Workers}, s.Engine != EngineSQLite
+		setting.StoreProcesses, setting.StoreLink = map[string]int{"router": s.Routers, "worker": s.Workers},
+			s.Engine != EngineSQLite
 		setting.StoreFixed, setting.StoreProbe = s.fixed(), s.Probe
 	}
 	if !c.sound("/workload", "/workload/duration") || !c.allSound("/workload/steps") {
@@ -122,12 +127,13 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		setting.NoRetryTopics = true
 		return
 	}
-	if reference == nil || c.s.Subject.File != "" || !c.sound("/subject", "/subject/reference") || !c.allSound("/subject/reference") {
+	if reference == nil || c.s.Subject.File != "" || !c.sound("/subject", "/subject/reference") ||
+		!c.allSound("/subject/reference") {
 		return
 	}
 	setting.NoRetryTopics = len(RetryTopics(*reference, "input")) == 0
 	setting.Reference = &faults.ReferenceSetting{
-		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, DeadLetters: reference.WritesDLQ(), MaxAttempts: reference.MaxRetries,
-		Static: reference.StaticMembership,
+		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, DeadLetters: reference.WritesDLQ(),
+		MaxAttempts: reference.MaxRetries, Static: reference.StaticMembership,
 	}
 }

@@ -40,7 +40,8 @@ func (c *checker) checkLoad() {
 		c.at("/workload/value_size", fmt.Sprintf("a value needs at least %d bytes, for its id and time stamp", minValue))
 	}
 	if load.ValueSize > 1<<19 {
-		c.at("/workload/value_size", "a value can have 512KiB at most, so that it and its headers stay below Kafka's limit for a record")
+		c.at("/workload/value_size",
+			"a value can have 512KiB at most, so that it and its headers stay below Kafka's limit for a record")
 	}
 	if length := load.Duration.D() + load.WarmUp.D(); length > maxLength {
 		c.at("/workload/duration", fmt.Sprintf("warm-up and steady phase last %s; a run can have 1h at most", length))
@@ -110,7 +111,8 @@ func (s *Scenario) expected() float64 {
 
 func (c *checker) checkOutcomes() {
 	outcomes := c.s.Workload.Outcomes
-	if c.has("/workload/outcomes") && c.sound("/workload", "/workload/outcomes") && c.allSound("/workload/outcomes") && outcomes.total() == 0 {
+	if c.has("/workload/outcomes") && c.sound("/workload", "/workload/outcomes") &&
+		c.allSound("/workload/outcomes") && outcomes.total() == 0 {
 		c.at("/workload/outcomes", "all weights are 0: give at least one outcome a weight, such as success: 100")
 	}
 	for name, failing := range outcomes.failing() {
@@ -138,7 +140,8 @@ func (c *checker) checkFailures(name string, failing Failing) {
 		return // the process that is started next begins a new count
 	}
 	if failing.Failures >= reference.MaxRetries {
-		c.at(path+"/failures", fmt.Sprintf("a record that fails %d times first never succeeds: max_retries allows %d executions in all; lower failures, or use exhausted",
+		c.at(path+"/failures", fmt.Sprintf("a record that fails %d times first never succeeds: max_retries allows %d "+
+			"executions in all; lower failures, or use exhausted",
 			failing.Failures, reference.MaxRetries))
 	}
 }
@@ -151,17 +154,20 @@ func (c *checker) checkExhausted() {
 	}
 	for name, weight := range map[string]int{"exhausted": outcomes.Exhausted, "permanent": outcomes.Permanent} {
 		if weight > 0 {
-			c.at("/workload/outcomes/"+name, "with on_exhausted: exit a record that always fails ends each process that gets it, for ever: use transient with more failures than max_retries")
+			c.at("/workload/outcomes/"+name, "with on_exhausted: exit a record that always fails ends each process that gets "+
+				"it, for ever: use transient with more failures than max_retries")
 		}
 	}
 }
 
 func (o Outcomes) failing() map[string]Failing {
-	return map[string]Failing{"transient": o.Transient, "rate_limited": o.RateLimited, "timeout": o.Timeout, "reset": o.Reset}
+	return map[string]Failing{"transient": o.Transient, "rate_limited": o.RateLimited, "timeout": o.Timeout,
+		"reset": o.Reset}
 }
 
 func (o Outcomes) total() int {
-	return o.Success + o.Transient.Weight + o.Exhausted + o.Permanent + o.Logical + o.RateLimited.Weight + o.Timeout.Weight + o.Reset.Weight
+	return o.Success + o.Transient.Weight + o.Exhausted + o.Permanent + o.Logical + o.RateLimited.Weight +
+		o.Timeout.Weight + o.Reset.Weight
 }
 
 // allSound tells that nothing below the path is bad.
@@ -189,8 +195,10 @@ func (c *checker) checkBursts() {
 	case !c.has(path): // reported as missing
 	case bursts.Every <= 0:
 		c.at(path, "bursts need some time between them, such as 1s")
-	case c.s.Workload.Duration > 0 && bursts.Every >= c.s.Workload.Duration && c.sound("/workload/duration", "/workload/steps"):
-		c.at(path, fmt.Sprintf("the first burst would come at %s, after the steady phase of %s", bursts.Every, c.s.Workload.Duration))
+	case c.s.Workload.Duration > 0 && bursts.Every >= c.s.Workload.Duration &&
+		c.sound("/workload/duration", "/workload/steps"):
+		c.at(path, fmt.Sprintf("the first burst would come at %s, after the steady phase of %s", bursts.Every,
+			c.s.Workload.Duration))
 	}
 }
 
@@ -207,7 +215,8 @@ func (c *checker) checkShares() {
 	load := c.s.Workload
 	const rounding = 1e-9 // shares are written with a few decimals and added as floats
 	if c.allSound("/workload/keys") && load.Keys.Hot+load.Keys.Null > 1+rounding {
-		c.at("/workload/keys/hot", fmt.Sprintf("hot and null add up to %s: together they can be 100%% at most", load.Keys.Hot+load.Keys.Null))
+		c.at("/workload/keys/hot", fmt.Sprintf("hot and null add up to %s: together they can be 100%% at most",
+			load.Keys.Hot+load.Keys.Null))
 	}
 	share := units.Percent(0)
 	if load.Large != nil {
@@ -223,7 +232,8 @@ func (c *checker) checkShares() {
 				last = name
 			}
 		}
-		c.at("/workload/"+last, fmt.Sprintf("tombstones, garbage and large records add up to %s: together they can be 100%% at most", sum))
+		c.at("/workload/"+last,
+			fmt.Sprintf("tombstones, garbage and large records add up to %s: together they can be 100%% at most", sum))
 	}
 }
 
@@ -238,12 +248,15 @@ func (c *checker) checkLarge() {
 	switch size := large.Size; {
 	case !c.has("/workload/large/size"): // reported as missing
 	case size > maxLarge:
-		c.at("/workload/large/size", fmt.Sprintf("a record can have %s at most, so that it and its headers stay below the broker's limit of 1MiB", units.Size(maxLarge)))
+		c.at("/workload/large/size", fmt.Sprintf("a record can have %s at most, so that it and its headers stay below the "+
+			"broker's limit of 1MiB", units.Size(maxLarge)))
 	case size < c.s.Workload.ValueSize && c.sound("/workload/value_size"):
-		c.at("/workload/large/size", fmt.Sprintf("large records (%s) are smaller than the others (value_size is %s)", size, c.s.Workload.ValueSize))
+		c.at("/workload/large/size", fmt.Sprintf("large records (%s) are smaller than the others (value_size is %s)", size,
+			c.s.Workload.ValueSize))
 	case float64(size)*large.Share.Share()*c.s.expected() > maxLargeBytes && c.allSound("/workload"):
-		c.at("/workload/large/share", fmt.Sprintf("the large records have %.1f GiB together; a run can have 1 GiB at most: lower share, size or rate",
-			float64(size)*large.Share.Share()*c.s.expected()/(1<<30)))
+		c.at("/workload/large/share",
+			fmt.Sprintf("the large records have %.1f GiB together; a run can have 1 GiB at most: lower share, size or rate",
+				float64(size)*large.Share.Share()*c.s.expected()/(1<<30)))
 	}
 }
 
@@ -261,8 +274,10 @@ func (c *checker) checkFailing() {
 			}
 		}
 		reference := c.s.Subject.Reference
-		if failing.Outcome == outcomeTransient && reference != nil && reference.MaxRetries <= transientFailures && c.sound("/subject/reference/max_retries") {
-			c.at(path+"/outcome", fmt.Sprintf("a record that fails twice first never succeeds: max_retries allows %d executions in all; raise it, or use exhausted", reference.MaxRetries))
+		if failing.Outcome == outcomeTransient && reference != nil &&
+			reference.MaxRetries <= transientFailures && c.sound("/subject/reference/max_retries") {
+			c.at(path+"/outcome", fmt.Sprintf("a record that fails twice first never succeeds: max_retries allows %d "+
+				"executions in all; raise it, or use exhausted", reference.MaxRetries))
 		}
 	}
 }
@@ -276,9 +291,11 @@ func (c *checker) checkStretch(path string, failing FailingPartitions) {
 	case steady <= 0 || !c.sound("/workload/duration", "/workload/steps"):
 		return
 	case failing.At >= steady:
-		c.at(path+"/at", fmt.Sprintf("the stretch lies outside the run: it starts at %s, the steady phase lasts %s", failing.At, steady))
+		c.at(path+"/at", fmt.Sprintf("the stretch lies outside the run: it starts at %s, the steady phase lasts %s",
+			failing.At, steady))
 	case failing.At+failing.For > steady:
-		c.at(path+"/for", fmt.Sprintf("the stretch lasts beyond the run: it ends at %s, the steady phase lasts %s", failing.At+failing.For, steady))
+		c.at(path+"/for", fmt.Sprintf("the stretch lasts beyond the run: it ends at %s, the steady phase lasts %s",
+			failing.At+failing.For, steady))
 	}
 }
 

@@ -16,14 +16,16 @@ import (
 
 func (d *document) checkSubject(s *SubjectFile) {
 	c := newChecker(d, nil)
-	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group", "/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay"} {
+	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
+		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)
 	c.checkReady(s.Ready)
 	for _, name := range d.names("/files") {
 		if !filepath.IsLocal(name) {
-			d.add(d.root.get("/files").fields[name].key, fmt.Sprintf("%q leads out of the instance's work folder: write a relative path below it", name), "")
+			d.add(d.root.get("/files").fields[name].key,
+				fmt.Sprintf("%q leads out of the instance's work folder: write a relative path below it", name), "")
 		}
 	}
 	for _, name := range d.names("/env") {
@@ -82,7 +84,8 @@ func (c *checker) checkReady(ready Ready) {
 		}
 	}
 	if len(set) > 1 {
-		c.at("/ready/"+set[1], fmt.Sprintf("%s and %s exclude each other: keep the one that says when the subject is ready", set[0], set[1]))
+		c.at("/ready/"+set[1], fmt.Sprintf("%s and %s exclude each other: keep the one that says when the subject is ready",
+			set[0], set[1]))
 	}
 	if _, err := regexp.Compile(ready.Log); err != nil {
 		c.at("/ready/log", fmt.Sprintf("this is no regular expression: %v", err))
@@ -94,7 +97,8 @@ func (c *checker) checkReady(ready Ready) {
 
 func (c *checker) checkClasses(classes ClassesSpec) {
 	claimed := map[history.Outcome]string{}
-	lists := map[string][]StatusOrName{"retryable": classes.Retryable, "permanent": classes.Permanent, "logical": classes.Logical}
+	lists := map[string][]StatusOrName{"retryable": classes.Retryable, "permanent": classes.Permanent,
+		"logical": classes.Logical}
 	for _, name := range []string{"retryable", "permanent", "logical"} {
 		for i, written := range lists[name] {
 			path := fmt.Sprintf("/contract/classes/%s/%d", name, i)
@@ -140,23 +144,31 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 			c.at(base+"attempts/counter", "delivery is the delivery count of a share group: it goes with group_type: share")
 		}
 		if contract.DLQ.WrittenBy == WrittenByBroker {
-			c.at(base+"dlq/written_by", "brokers write the dead letters of share groups only (KIP-1191): it goes with group_type: share")
+			c.at(base+"dlq/written_by",
+				"brokers write the dead letters of share groups only (KIP-1191): it goes with group_type: share")
 		}
 		return
 	}
 	if delivery != redelivery && contract.Attempts.Counter != string(history.CounterStore) {
-		c.at(base+"group_type", "in a share group retry: redelivery and attempts.counter: delivery go together: a released record comes back, and the broker counts how often")
+		c.at(base+"group_type", "in a share group retry: redelivery and attempts.counter: delivery go together: a released "+
+			"record comes back, and the broker counts how often")
 	}
 	for _, wrong := range []struct {
 		path, why string
 		is        bool
 	}{
-		{"ordering", "a share group hands records of one key to several members at once: it keeps no order", contract.Ordering != string(history.OrderingNone)},
-		{"retry", "share groups with retry topics can't be judged: write in-place or redelivery", contract.Retry == string(history.RetryTopics)},
-		{"commits", "a share group acknowledges each record, so nothing is committed by time", contract.Commits.After == commitsTime},
-		{"offset_metadata", "a share group commits no offsets, so there is no offset metadata", contract.OffsetMetadata != ""},
-		{"isolation", "in a share group no record waits behind another, so there is no isolation to promise", contract.Isolation.Share() > 0},
-		{"backoff/initial", "the broker decides when a released record comes back, so no wait can be promised", redelivery && contract.Backoff.Initial > 0},
+		{"ordering", "a share group hands records of one key to several members at once: it keeps no order",
+			contract.Ordering != string(history.OrderingNone)},
+		{"retry", "share groups with retry topics can't be judged: write in-place or redelivery",
+			contract.Retry == string(history.RetryTopics)},
+		{"commits", "a share group acknowledges each record, so nothing is committed by time",
+			contract.Commits.After == commitsTime},
+		{"offset_metadata", "a share group commits no offsets, so there is no offset metadata",
+			contract.OffsetMetadata != ""},
+		{"isolation", "in a share group no record waits behind another, so there is no isolation to promise",
+			contract.Isolation.Share() > 0},
+		{"backoff/initial", "the broker decides when a released record comes back, so no wait can be promised", redelivery &&
+			contract.Backoff.Initial > 0},
 	} {
 		if wrong.is {
 			c.at(base+wrong.path, wrong.why)
@@ -192,8 +204,10 @@ func (c *checker) checkExits(contract ContractSpec) {
 	if contract.OnExhausted == consumer.ExhaustedExit {
 		switch {
 		case contract.DLQ.Enabled:
-			c.at(path, "records that fail for good are dead-lettered: leave on_exhausted out, or say that there is no dead-letter topic (dlq: {enabled: false})")
-		case contract.Retry != string(history.RetryInPlace) || contract.GroupType == string(history.GroupShare) || contract.Commits.After == commitsTime:
+			c.at(path, "records that fail for good are dead-lettered: leave on_exhausted out, or say that there is no "+
+				"dead-letter topic (dlq: {enabled: false})")
+		case contract.Retry != string(history.RetryInPlace) ||
+			contract.GroupType == string(history.GroupShare) || contract.Commits.After == commitsTime:
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}
 	}

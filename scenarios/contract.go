@@ -45,18 +45,21 @@ const commitInterval = 30 * time.Second
 //	attempts.max 0          any number of attempts
 //	attempts.counter memory a restart or the loss of the partition starts a fresh count: the most lenient
 //	backoff.initial 0       no wait at all
-//	backoff.multiplier 1    where there is a wait: it need not grow, and backoff.cap, backoff.jitter bound and spread nothing
+//	backoff.multiplier 1    where there is a wait: it need not grow, and backoff.cap, backoff.jitter bound and spread
+//	                        nothing
 //	backoff.late 1s, usually half of the wait (see usualLate)
 //	classes                 503, 429, time-outs and resets may be retried, 400 is final, 422 is a business failure
 //	logical terminal        a business failure ends the record's processing
 //	ordering none           records may be processed in any order
 //	retry in-place          no retry topics, and a record's offset is committed when it is done
 //	retry_after ignored     a 429's Retry-After need not be waited for
-//	dlq.enabled true        what fails for good is dead-lettered, with key, value and headers as they were: who parks records says so
+//	dlq.enabled true        what fails for good is dead-lettered, with key, value and headers as they were: who parks
+//	                        records says so
 //	dlq.envelope none       the metadata of dead letters is not judged, nor is their partition (any)
 //	dlq.written_by consumer the broker writes dead letters only where a share group is set up for it
 //	dlq.on_failure halt     nothing is committed past a record that could not be dead-lettered: less would lose it
-//	dlq.surfaced_within     5m where it may pass: librdkafka's message.timeout.ms, the longest that clients try by themselves by default
+//	dlq.surfaced_within     5m where it may pass: librdkafka's message.timeout.ms, the longest that clients try by
+//	                        themselves by default
 //	commits.interval 30s    Kafka Streams commits no more often (commit.interval.ms), and nobody less
 //	commits after-outcome   offsets follow outcomes: less would lose records at every crash
 //	stop.grace 10s          as long as the common process managers wait
@@ -72,10 +75,11 @@ func defaultSubject() SubjectFile {
 			Logical: LogicalTerminal, Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
 			RetryAfter: RetryAfterIgnored,
 			DLQ: DLQSpec{
-				Enabled: true, Topic: "{{.DLQTopic}}", WrittenBy: WrittenByConsumer, Partition: PartitionAny, OnFailure: string(history.OnFailureHalt),
-				KeepsKey: true, KeepsValue: true, KeepsHeaders: true,
+				Enabled: true, Topic: "{{.DLQTopic}}", WrittenBy: WrittenByConsumer, Partition: PartitionAny,
+				OnFailure: string(history.OnFailureHalt), KeepsKey: true, KeepsValue: true, KeepsHeaders: true,
 			},
-			Commits: Commits{After: commitsOutcome, Interval: units.Duration(commitInterval)}, Stop: StopSpec{Grace: units.Duration(10 * time.Second)},
+			Commits: Commits{After: commitsOutcome, Interval: units.Duration(commitInterval)},
+			Stop:    StopSpec{Grace: units.Duration(10 * time.Second)},
 		},
 	}
 }
@@ -109,8 +113,10 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		LogicalDeadLetters: c.Logical == LogicalDeadLetter,
 		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
 		IgnoresRetryAfter: c.RetryAfter != RetryAfterHonoured,
-		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime, CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),
-		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),
+		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime,
+		CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),
+		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata,
+		Isolation:      c.Isolation.Share(),
 		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
 		StopCodes: c.Stop.Codes, ExitsOnError: c.OnError == ErrorExit,
 	}
@@ -136,7 +142,8 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 
 // promise writes down what is promised of dead letters. What the dialect can't hold is not.
 func (d DLQSpec) promise(to *history.Contract) {
-	to.DeadLetters, to.Envelope, to.SamePartition, to.SurfacedWithin = true, string(d.Envelope), d.Partition == PartitionSame, d.SurfacedWithin.D()
+	to.DeadLetters, to.Envelope, to.SamePartition, to.SurfacedWithin = true, string(d.Envelope),
+		d.Partition == PartitionSame, d.SurfacedWithin.D()
 	to.BrokerLetters = d.WrittenBy == WrittenByBroker
 	to.ChangesKey, to.ChangesValue, to.KeepsHeaders = !d.KeepsKey, !d.KeepsValue, d.KeepsHeaders
 	if dialect, err := deadletter.Named(to.Envelope); err == nil {
@@ -196,7 +203,8 @@ func (s StatusOrName) outcome() (history.Outcome, error) {
 	if status, err := strconv.Atoi(string(s)); err == nil && status >= 400 && status <= 599 {
 		return history.OutcomeNone, nil
 	}
-	return history.OutcomeNone, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
+	return history.OutcomeNone, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset",
+		string(s))
 }
 
 const (
@@ -221,7 +229,8 @@ func ReferenceContract(r Reference) history.Contract {
 		MaxAttempts: r.MaxRetries, Counter: history.CounterMemory,
 		Retryable: classes[0], Permanent: classes[1], Logical: classes[2],
 		Ordering: history.Ordering(r.Ordering), Retry: history.Retry(r.Retry),
-		OnFailure: history.OnFailure(cmp.Or(r.DLQOnFailure, consumer.FailureHalt)), StopGrace: r.StopGrace.D(), Isolation: referenceIsolation, CommitInterval: r.CommitInterval.D(),
+		OnFailure: history.OnFailure(cmp.Or(r.DLQOnFailure, consumer.FailureHalt)), StopGrace: r.StopGrace.D(),
+		Isolation: referenceIsolation, CommitInterval: r.CommitInterval.D(),
 	}
 	late := referenceLate
 	if contract.Retry == history.RetryTopics {
@@ -245,7 +254,8 @@ func ReferenceContract(r Reference) history.Contract {
 	if r.OffsetMetadata {
 		contract.OffsetMetadata = history.MetadataRanges
 	}
-	if r.RetryBackoffMS > 0 && contract.Retry != history.RetryRedelivery { // when a released record comes back is the broker's to say
+	// when a released record comes back is the broker's to say
+	if r.RetryBackoffMS > 0 && contract.Retry != history.RetryRedelivery {
 		contract.Backoff = history.Backoff{
 			Initial: ms(r.RetryBackoffMS), Multiplier: 1, Cap: ms(r.MaxRetryBackoffMS), Jitter: ms(r.RetryJitterMS), Late: late,
 		}
@@ -259,7 +269,8 @@ func ReferenceContract(r Reference) history.Contract {
 		if contract.WritesDLQ() {
 			contract.SurfacedWithin = referenceSurfaces
 		}
-		if dialect, err := deadletter.Named(r.Envelope); err == nil { // a name that is none was reported when the settings were checked
+		// a name that is none was reported when the settings were checked
+		if dialect, err := deadletter.Named(r.Envelope); err == nil {
 			contract.KeepsHeaders = dialect.Traits().Headers
 		}
 	}

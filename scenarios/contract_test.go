@@ -29,13 +29,16 @@ func TestContractOfASubject(t *testing.T) {
 	}
 	want := history.Contract{
 		MaxAttempts: 4, Counter: history.CounterHeader,
-		Backoff: history.Backoff{Initial: 100 * time.Millisecond, Multiplier: 2, Cap: 2 * time.Second, Jitter: 20 * time.Millisecond, Late: 300 * time.Millisecond},
+		Backoff: history.Backoff{Initial: 100 * time.Millisecond, Multiplier: 2, Cap: 2 * time.Second,
+			Jitter: 20 * time.Millisecond, Late: 300 * time.Millisecond},
 		// 502 is never answered; 429 is permanent here, so no longer retryable by default.
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent, history.OutcomeRateLimited},
 		Logical:   []history.Outcome{history.OutcomeLogical}, LogicalDeadLetters: true,
-		Ordering: history.OrderingKey, Retry: history.RetryTopics, DeadLetters: true, Envelope: "plain", KeepsHeaders: true, SamePartition: true,
-		OnFailure: history.OnFailureRetry, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second, SkipsTombstones: true, IgnoresRetryAfter: true, CommitInterval: 30 * time.Second,
+		Ordering: history.OrderingKey, Retry: history.RetryTopics, DeadLetters: true, Envelope: "plain", KeepsHeaders: true,
+		SamePartition: true,
+		OnFailure:     history.OnFailureRetry, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second,
+		SkipsTombstones: true, IgnoresRetryAfter: true, CommitInterval: 30 * time.Second,
 	}
 	if !reflect.DeepEqual(contract, want) {
 		t.Errorf("have %+v\nwant %+v", contract, want)
@@ -45,10 +48,12 @@ func TestContractOfASubject(t *testing.T) {
 func TestContractThatPromisesTheLeast(t *testing.T) {
 	contract, err := loadSubject(t, "least").HistoryContract()
 	want := history.Contract{
-		Counter:   history.CounterMemory,
-		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		Counter: history.CounterMemory,
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+			history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-		Ordering: history.OrderingNone, Retry: history.RetryInPlace, DeadLetters: true, KeepsHeaders: true, OnFailure: history.OnFailureHalt,
+		Ordering: history.OrderingNone, Retry: history.RetryInPlace, DeadLetters: true, KeepsHeaders: true,
+		OnFailure: history.OnFailureHalt,
 		StopGrace: 10 * time.Second, IgnoresRetryAfter: true, CommitInterval: 30 * time.Second,
 	}
 	if err != nil || !reflect.DeepEqual(contract, want) {
@@ -63,10 +68,12 @@ func TestContractThatPromisesTheLeast(t *testing.T) {
 func TestDefaultClassesYield(t *testing.T) {
 	classes := ClassesSpec{Logical: []StatusOrName{"422", "400"}}
 	retryable, permanent, logical, err := classes.outcomes()
-	if err != nil || len(retryable) != 4 || len(permanent) != 0 || !slices.Equal(logical, []history.Outcome{history.OutcomeLogical, history.OutcomePermanent}) {
+	if err != nil || len(retryable) != 4 || len(permanent) != 0 ||
+		!slices.Equal(logical, []history.Outcome{history.OutcomeLogical, history.OutcomePermanent}) {
 		t.Errorf("%v %v %v %v", retryable, permanent, logical, err)
 	}
-	for _, wrong := range []ClassesSpec{{Retryable: []StatusOrName{"200"}}, {Permanent: []StatusOrName{"never"}}, {Retryable: []StatusOrName{"400"}, Permanent: []StatusOrName{"400"}}} {
+	for _, wrong := range []ClassesSpec{{Retryable: []StatusOrName{"200"}}, {Permanent: []StatusOrName{"never"}},
+		{Retryable: []StatusOrName{"400"}, Permanent: []StatusOrName{"400"}}} {
 		if _, _, _, err := wrong.outcomes(); err == nil {
 			t.Errorf("%+v was accepted", wrong)
 		}
@@ -78,17 +85,21 @@ func TestContractOfTheReference(t *testing.T) {
 	have := ReferenceContract(reference)
 	want := history.Contract{
 		MaxAttempts: 3, Counter: history.CounterMemory,
-		Backoff:   history.Backoff{Initial: time.Second, Multiplier: 2, Cap: 30 * time.Second, Jitter: 200 * time.Millisecond, Late: 250 * time.Millisecond},
-		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		Backoff: history.Backoff{Initial: time.Second, Multiplier: 2, Cap: 30 * time.Second, Jitter: 200 * time.Millisecond,
+			Late: 250 * time.Millisecond},
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+			history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
 		Ordering: history.OrderingKey, Retry: history.RetryInPlace, DeadLetters: true, Envelope: "plain", KeepsHeaders: true,
-		OnFailure: history.OnFailureHalt, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second, Isolation: 0.5, CommitInterval: 100 * time.Millisecond,
+		OnFailure: history.OnFailureHalt, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second, Isolation: 0.5,
+		CommitInterval: 100 * time.Millisecond,
 	}
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("have %+v\nwant %+v", have, want)
 	}
 	reference.ExponentialBackoff, reference.DLQEnabled, reference.StopGrace = false, false, units.Duration(time.Second)
-	if have := ReferenceContract(reference); have.Backoff.Multiplier != 1 || have.Envelope != "" || have.KeepsHeaders || have.StopGrace != time.Second {
+	if have := ReferenceContract(reference); have.Backoff.Multiplier != 1 || have.Envelope != "" ||
+		have.KeepsHeaders || have.StopGrace != time.Second {
 		t.Errorf("have %+v", have)
 	}
 	reference.MaxInFlight = 99
@@ -102,14 +113,16 @@ func TestContractOfTheReference(t *testing.T) {
 }
 
 func TestRender(t *testing.T) {
-	values := Values{BootstrapServers: "127.0.0.1:9", InputTopic: "in", DLQTopic: "dead", GroupID: "g", Instance: 1, RunID: "r"}
+	values := Values{BootstrapServers: "127.0.0.1:9", InputTopic: "in", DLQTopic: "dead", GroupID: "g", Instance: 1,
+		RunID: "r"}
 	subject := loadSubject(t, "good")
 	rendered, err := subject.Render(values)
 	if err != nil {
 		t.Fatal(err)
 	}
 	have := []string{
-		rendered.Command[1], rendered.Args[0], rendered.Env["GROUP"], rendered.Env["STORE"], rendered.Files["conf/app.properties"],
+		rendered.Command[1], rendered.Args[0], rendered.Env["GROUP"], rendered.Env["STORE"],
+		rendered.Files["conf/app.properties"],
 		rendered.Contract.Group, rendered.Contract.DLQ.Topic, strings.Join(rendered.Contract.RetryTopics, "|"),
 	}
 	want := []string{"--kafka=127.0.0.1:9", "--instance=1", "g", "none", "topics=in\n", "g-x", "dead", "r.r1|r.r2"}
@@ -120,7 +133,8 @@ func TestRender(t *testing.T) {
 		t.Error("rendering changed the subject itself")
 	}
 	joined := &SubjectFile{Contract: ContractSpec{RetryTopics: TextList{"{{.RetryTopics}}", "c"}}}
-	if rendered, err = joined.Render(Values{RetryTopics: "a,b"}); err != nil || !slices.Equal(rendered.Contract.RetryTopics, TextList{"a", "b", "c"}) {
+	if rendered, err = joined.Render(Values{RetryTopics: "a,b"}); err != nil ||
+		!slices.Equal(rendered.Contract.RetryTopics, TextList{"a", "b", "c"}) {
 		t.Errorf("retry topics %q, %v", rendered.Contract.RetryTopics, err)
 	}
 	if _, err := (&SubjectFile{Name: "x", Command: []string{"{{.Nope}}"}}).Render(values); err == nil {
@@ -161,7 +175,8 @@ func TestDescribeContract(t *testing.T) {
 		}
 		text.WriteString("== " + name + "\n" + strings.Join(DescribeContract(contract, false).Lines(200), "\n") + "\n")
 	}
-	text.WriteString("== reference\n" + strings.Join(DescribeContract(ReferenceContract(defaultReference()), false).Lines(200), "\n") + "\n")
+	text.WriteString("== reference\n" + strings.Join(DescribeContract(ReferenceContract(defaultReference()),
+		false).Lines(200), "\n") + "\n")
 	golden(t, "testdata/contracts.golden", text.String())
 }
 
@@ -190,7 +205,8 @@ func TestDescriptionAgreesWithTheJudges(t *testing.T) {
 			possible := result.Unjudged != assertions.Inapplicable
 			byContract := result.Unjudged == assertions.Unpromised || result.Unjudged == assertions.Unseen
 			if told != possible || told && judged == byContract {
-				t.Errorf("contract %d: %s is told of: %v, judged: %v, but the judge says %s (%s): %s", i, result.Name, told, judged, result.Status, result.Unjudged, result.Why)
+				t.Errorf("contract %d: %s is told of: %v, judged: %v, but the judge says %s (%s): %s", i, result.Name, told, judged,
+					result.Status, result.Unjudged, result.Why)
 			}
 		}
 	}
@@ -215,7 +231,8 @@ func judgeNothing(t *testing.T, contract history.Contract) []assertions.Result {
 	t.Helper()
 	header := history.Header{
 		Format: history.FormatVersion, RunID: "r", Contract: contract, Instances: 1, Records: 1,
-		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}, {Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
+		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1},
+			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}
 	verdict, _, err := assertions.Judge(history.FromEvents(header, nil))
 	if err != nil {
@@ -238,7 +255,9 @@ func TestDialectsAreThoseThatThereAre(t *testing.T) {
 // says what it can't.
 func TestEnvelopesOfTheReference(t *testing.T) {
 	for _, name := range append(deadletter.Names(), "plane") {
-		scenario, err := Parse("x.yaml", []byte("name: x\ndescription: x\nsubject: {reference: {envelope: "+name+"}}\nworkload: {rate: 10/s, duration: 1s}\n"))
+		scenario, err := Parse("x.yaml",
+			[]byte("name: x\ndescription: x\nsubject: {reference: {envelope: "+name+
+				"}}\nworkload: {rate: 10/s, duration: 1s}\n"))
 		if known := slices.Contains(deadletter.Names(), name); (err == nil) != known {
 			t.Errorf("envelope %s: %v", name, err)
 		} else if !known {
@@ -253,7 +272,8 @@ func TestEnvelopesOfTheReference(t *testing.T) {
 			t.Errorf("%s: the contract is %+v", name, contract)
 		}
 		said := strings.Join(DescribeContract(contract, false).Lines(200), "\n")
-		if strings.Contains(said, "neither partition") == traits.Position || strings.Contains(said, "attempts there were") != (traits.Position && !traits.Attempts) {
+		if strings.Contains(said, "neither partition") == traits.Position ||
+			strings.Contains(said, "attempts there were") != (traits.Position && !traits.Attempts) {
 			t.Errorf("%s: it says\n%s", name, said)
 		}
 	}
@@ -268,7 +288,9 @@ func TestContractOfTheReferenceWithRetryTopics(t *testing.T) {
 	}
 	reference.Retry, reference.OffsetMetadata = "topics", true
 	have := ReferenceContract(reference)
-	if have.Retry != history.RetryTopics || have.Counter != history.CounterHeader || have.Ordering != history.OrderingNone || have.OffsetMetadata != history.MetadataRanges || have.Backoff.Late != 500*time.Millisecond {
+	if have.Retry != history.RetryTopics || have.Counter != history.CounterHeader ||
+		have.Ordering != history.OrderingNone || have.OffsetMetadata != history.MetadataRanges ||
+		have.Backoff.Late != 500*time.Millisecond {
 		t.Errorf("have %+v", have)
 	}
 	if names := RetryTopics(reference, "in"); !slices.Equal(names, []string{"in.retry-1", "in.retry-2"}) {
@@ -295,14 +317,16 @@ func TestEnvelopes(t *testing.T) {
 			continue
 		}
 		have, err := subject.HistoryContract()
-		if err != nil || have.HasDLQ() != want.letters || have.KeepsHeaders != want.headers || have.Envelope != want.envelope {
+		if err != nil || have.HasDLQ() != want.letters || have.KeepsHeaders != want.headers ||
+			have.Envelope != want.envelope {
 			t.Errorf("%s: have %+v, %v", written, have, err)
 		}
 	}
 	for written, want := range map[string]string{
-		"{envelope: sprnig}":                   "sprnig",
-		"{envelope: {offset: x-offset}}":       "topic",
-		"{envelope: {topic: x, offset: x}}":    "s.yaml:4:28: topic and offset are both the header \"x\": each needs one of its own",
+		"{envelope: sprnig}":             "sprnig",
+		"{envelope: {offset: x-offset}}": "topic",
+		"{envelope: {topic: x, offset: x}}": "s.yaml:4:28: topic and offset are both the header \"x\": each needs one " +
+			"of its own",
 		"{envelope: {topic: x, partitoin: p}}": "partitoin",
 		"{envelope: {topic: 'a,b'}}":           "s.yaml:4",
 		"{enabled: false, envelope: plain}":    "enabled: false",

@@ -144,7 +144,8 @@ func (d *document) replaceSubject(path string) {
 	}
 	at := place{file: "--subject " + path}
 	entry := func(value any) *node { return &node{key: at, at: at, scalar: value, text: fmt.Sprint(value)} }
-	subject := &node{key: at, at: at, kind: mappingNode, fields: map[string]*node{"file": entry(path)}, names: []string{"file"}}
+	subject := &node{key: at, at: at, kind: mappingNode, fields: map[string]*node{"file": entry(path)},
+		names: []string{"file"}}
 	instances := any(1)
 	if d.root.get("/subject/file") != nil {
 		instances = 2

@@ -123,17 +123,20 @@ func promises(c history.Contract) []string {
 		list = append(list, "Records without a value are skipped and committed, by design.")
 	}
 	if c.OffsetMetadata == history.MetadataRanges {
-		list = append(list, "Commits carry the finished offsets beyond the committed one as ranges in their metadata; after a restart or a rebalance these are skipped.")
+		list = append(list, "Commits carry the finished offsets beyond the committed one as ranges in their metadata; "+
+			"after a restart or a rebalance these are skipped.")
 	}
 	if c.Isolation > 0 {
-		list = append(list, fmt.Sprintf("Records that need not wait for failing ones keep %.0f%% of their pace while those back off.", 100*c.Isolation))
+		list = append(list, fmt.Sprintf(
+			"Records that need not wait for failing ones keep %.0f%% of their pace while those back off.", 100*c.Isolation))
 	}
 	return list
 }
 
 // orderPromise says, too, what the next record waits for: the dead letter is easily forgotten.
 func orderPromise(c history.Contract) string {
-	after := either(c.OrderOfAttempts, "after the last attempt of the one before", "once the one before is finished, as a dead letter is when it is acknowledged")
+	after := either(c.OrderOfAttempts, "after the last attempt of the one before",
+		"once the one before is finished, as a dead letter is when it is acknowledged")
 	switch c.Ordering {
 	case history.OrderingPartition:
 		return "Records of a partition are processed in order: the next is begun " + after + "."
@@ -186,14 +189,17 @@ func backoffPromise(b history.Backoff) string {
 
 func deadLetterPromises(c history.Contract) []string {
 	if c.ExitsExhausted {
-		return []string{"When a record has failed for good it ends with an error, and commits nothing past that record; it is then started again."}
+		return []string{"When a record has failed for good it ends with an error, and commits nothing past that record; it " +
+			"is then started again."}
 	}
 	if c.HasDLQ() && !c.WritesDLQ() {
-		return append([]string{"What has failed for good it rejects; the broker then writes the dead letter."}, letterPromises(c)...)
+		return append([]string{"What has failed for good it rejects; the broker then writes the dead letter."},
+			letterPromises(c)...)
 	}
 	list := []string{map[history.OnFailure]string{
-		history.OnFailureHalt:  "When a dead letter can't be written it commits nothing past that record, and says so.",
-		history.OnFailureCrash: "When a dead letter can't be written it ends with an error, and commits nothing past that record.",
+		history.OnFailureHalt: "When a dead letter can't be written it commits nothing past that record, and says so.",
+		history.OnFailureCrash: "When a dead letter can't be written it ends with an error, and commits nothing past that " +
+			"record.",
 		history.OnFailureRetry: "When a dead letter can't be written it tries on, and commits nothing past that record.",
 	}[c.OnFailure]}
 	if !c.HasDLQ() {
@@ -209,7 +215,8 @@ func deadLetterPromises(c history.Contract) []string {
 func letterPromises(c history.Contract) []string {
 	list := []string{fmt.Sprintf("Dead letters keep %s.", kept(c))}
 	if c.Envelope != "" {
-		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope, notHeld(c.Envelope)))
+		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope,
+			notHeld(c.Envelope)))
 	}
 	if c.SamePartition {
 		list = append(list, "A dead letter goes to the partition with its source's number.")

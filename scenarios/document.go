@@ -71,7 +71,8 @@ type document struct {
 func parseDocument(name string, data []byte) *document {
 	d := &document{name: name}
 	if len(data) > maxFile {
-		d.problems = append(d.problems, Problem{File: name, Message: fmt.Sprintf("the file has %d bytes; more than 256 KiB is not read", len(data))})
+		d.problems = append(d.problems,
+			Problem{File: name, Message: fmt.Sprintf("the file has %d bytes; more than 256 KiB is not read", len(data))})
 		return d
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
@@ -79,7 +80,8 @@ func parseDocument(name string, data []byte) *document {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	d.split(text)
 	if len(d.lines) > maxLines {
-		d.problems = append(d.problems, d.place(maxLines+1, 1).problem(fmt.Sprintf("the file has %d lines; more than %d are not read", len(d.lines), maxLines)))
+		d.problems = append(d.problems, d.place(maxLines+1, 1).problem(fmt.Sprintf("the file has %d lines; more than %d "+
+			"are not read", len(d.lines), maxLines)))
 		return d
 	}
 	if line, column, ok := firstInvalid(text); !ok {

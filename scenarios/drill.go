@@ -86,7 +86,8 @@ func (c *checker) checkDrill(setting faults.Setting) {
 		return
 	}
 	if c.s.Drill.Pick > len(c.s.Drill.Faults) {
-		c.at("/drill/pick", fmt.Sprintf("%d faults are to be picked, and there are %d", c.s.Drill.Pick, len(c.s.Drill.Faults)))
+		c.at("/drill/pick", fmt.Sprintf("%d faults are to be picked, and there are %d", c.s.Drill.Pick,
+			len(c.s.Drill.Faults)))
 	}
 	taken := map[string]bool{}
 	for _, spec := range c.s.Faults {
@@ -103,7 +104,8 @@ func (c *checker) checkDrill(setting faults.Setting) {
 		taken[one.Name] = true
 		for _, key := range []string{"/at", "/when", "/after"} {
 			if c.has(base + key) {
-				c.at(base+key, "a fault of a drill has no time that anybody knows: write from and to, or put it among the scenario's faults")
+				c.at(base+key,
+					"a fault of a drill has no time that anybody knows: write from and to, or put it among the scenario's faults")
 			}
 		}
 		if one.To < one.From {

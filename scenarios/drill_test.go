@@ -54,7 +54,8 @@ func TestDraw(t *testing.T) {
 			}
 			times[spec.At] = true
 		}
-		if planned := scenario.Planned(seed); len(planned) != 3 || planned[0].Downstream == nil || !reflect.DeepEqual(planned[1:], drawn) {
+		if planned := scenario.Planned(seed); len(planned) != 3 || planned[0].Downstream == nil ||
+			!reflect.DeepEqual(planned[1:], drawn) {
 			t.Fatalf("planned: %+v", planned)
 		}
 	})
@@ -90,7 +91,8 @@ func TestDrillProblems(t *testing.T) {
 		"[{for: 1s, downstream: {outage: true}}]": "to",
 		"[]": "faults",
 		"[{to: 2s, for: 1s, subject: {scale_up: 16}}]": "17 instances",
-		"[{to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, name: twice, downstream: {outage: true}}, {to: 1s, for: 1s, name: twice, downstream: {slow: 1s}}]": "twice is taken",
+		"[{to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, " +
+			"name: twice, downstream: {outage: true}}, {to: 1s, for: 1s, name: twice, downstream: {slow: 1s}}]": "twice is taken",
 	} {
 		text := "name: x\ndescription: x\nworkload: {rate: 100/s, duration: 10m}\ndrill: {faults: " + faults + "}\n"
 		_, err := Parse("drill.yaml", []byte(text))
@@ -122,7 +124,8 @@ func record(t *testing.T, text string, recording Recording) (*Scenario, string) 
 func TestRecord(t *testing.T) {
 	var specs []faults.Spec
 	for i, entry := range faults.Catalogue() {
-		if entry.OfWorkload() || strings.HasPrefix(entry.Name, "store.") || strings.HasPrefix(entry.Name, faults.KindSchedule) || strings.Contains(entry.Example, "link: dlq") {
+		if entry.OfWorkload() || strings.HasPrefix(entry.Name, "store.") ||
+			strings.HasPrefix(entry.Name, faults.KindSchedule) || strings.Contains(entry.Example, "link: dlq") {
 			continue
 		}
 		spec, err := DecodeFault([]byte(entry.Example))
@@ -132,12 +135,15 @@ func TestRecord(t *testing.T) {
 		spec.At, spec.Name = units.Duration(i)*units.Duration(time.Millisecond), fmt.Sprintf("number-%d", i)
 		specs = append(specs, spec)
 	}
-	text := strings.Replace(drilled, "workload:", "cluster: {brokers: 3}\nsubject: {reference: {instances: 3}}\nworkload:", 1)
-	scenario, out := record(t, text, Recording{Head: []string{"one\ntwo"}, Seed: 1<<64 - 1, Steady: 12345678901, Faults: specs})
+	text := strings.Replace(drilled, "workload:", "cluster: {brokers: 3}\nsubject: {reference: {instances: 3}}\nworkload:",
+		1)
+	scenario, out := record(t, text, Recording{Head: []string{"one\ntwo"}, Seed: 1<<64 - 1, Steady: 12345678901,
+		Faults: specs})
 	if !reflect.DeepEqual(scenario.Faults, specs) {
 		t.Errorf("%+v\nwant\n%+v", scenario.Faults, specs)
 	}
-	if scenario.Drill != nil || scenario.Seed != 1<<64-1 || scenario.Workload.Duration != 12345678901 || scenario.Subject.Reference.Instances != 3 {
+	if scenario.Drill != nil || scenario.Seed != 1<<64-1 || scenario.Workload.Duration != 12345678901 ||
+		scenario.Subject.Reference.Instances != 3 {
 		t.Errorf("%+v", scenario)
 	}
 	if !strings.HasPrefix(out, "# one two\n") {
@@ -173,7 +179,8 @@ workload:
 	} {
 		scenario, out := record(t, text, Recording{Steady: test.steady})
 		load := scenario.Workload
-		if load.Duration.D() != test.steady || len(load.Steps) != test.steps || load.Steps[test.steps-1].For.D() != test.last || len(load.Failing) != test.failing ||
+		if load.Duration.D() != test.steady || len(load.Steps) != test.steps ||
+			load.Steps[test.steps-1].For.D() != test.last || len(load.Failing) != test.failing ||
 			(load.Bursts != nil) != test.bursts {
 			t.Errorf("%v:\n%s", test.steady, out)
 		}
@@ -182,9 +189,11 @@ workload:
 
 // TestRecordSubject: the subject's file is found from where the recording is.
 func TestRecordSubject(t *testing.T) {
-	out, err := Record("x.yaml", []byte("name: x\ndescription: x\nsubject: {file: mine.yaml, instances: 3}\nworkload: {rate: 1/s, duration: 1s}\n"),
+	out, err := Record("x.yaml",
+		[]byte("name: x\ndescription: x\nsubject: {file: mine.yaml, instances: 3}\nworkload: {rate: 1/s, duration: 1s}\n"),
 		Recording{Steady: time.Second, Subject: "../../mine.yaml"})
-	if err != nil || !strings.Contains(string(out), "file: ../../mine.yaml") || !strings.Contains(string(out), "instances: 3") {
+	if err != nil || !strings.Contains(string(out), "file: ../../mine.yaml") ||
+		!strings.Contains(string(out), "instances: 3") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

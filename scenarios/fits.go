@@ -37,7 +37,8 @@ func (s *Scenario) Unfit(contract ContractSpec) string {
 		},
 	} {
 		if need.unmet {
-			return fmt.Sprintf("%s is about %s, which the subject does not promise: %s, or run another scenario", s.Name, need.about, need.advice)
+			return fmt.Sprintf("%s is about %s, which the subject does not promise: %s, or run another scenario", s.Name,
+				need.about, need.advice)
 		}
 	}
 	return ""

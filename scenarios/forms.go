@@ -80,11 +80,13 @@ func (f *Failing) UnmarshalJSON(data []byte) error {
 // JSONSchema describes both written forms.
 func (Failing) JSONSchema() *jsonschema.Schema {
 	mapping := jsonschema.NewProperties()
-	mapping.Set("weight", &jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: "1000000", Description: "Weight among the outcomes."})
+	mapping.Set("weight", &jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: "1000000",
+		Description: "Weight among the outcomes."})
 	mapping.Set("failures", &jsonschema.Schema{
 		Type: "integer", Minimum: "1", Maximum: "255", Default: 1, Description: "Failures before the success.",
 	})
-	mapping.Set("retry_after", &jsonschema.Schema{Ref: "#/$defs/Duration", Description: "RetryAfter goes with rate_limited.", Default: "1s"})
+	mapping.Set("retry_after",
+		&jsonschema.Schema{Ref: "#/$defs/Duration", Description: "RetryAfter goes with rate_limited.", Default: "1s"})
 	return &jsonschema.Schema{
 		Description: "An outcome that ends well after some failures: a bare weight, or a mapping.",
 		OneOf: []*jsonschema.Schema{
@@ -176,8 +178,10 @@ func (c *Commits) UnmarshalJSON(data []byte) error {
 // JSONSchema describes both written forms.
 func (Commits) JSONSchema() *jsonschema.Schema {
 	mapping := jsonschema.NewProperties()
-	mapping.Set("after", &jsonschema.Schema{Type: "string", Enum: []any{commitsOutcome, commitsTime}, Default: commitsOutcome})
-	mapping.Set("interval", &jsonschema.Schema{Ref: "#/$defs/Duration", Description: "Longest time between two commits.", Default: "30s"})
+	mapping.Set("after", &jsonschema.Schema{Type: "string", Enum: []any{commitsOutcome, commitsTime},
+		Default: commitsOutcome})
+	mapping.Set("interval", &jsonschema.Schema{Ref: "#/$defs/Duration", Description: "Longest time between two commits.",
+		Default: "30s"})
 	return &jsonschema.Schema{
 		Description: "When offsets are committed: after-outcome (default), auto, or a mapping that also gives the interval.",
 		OneOf: []*jsonschema.Schema{

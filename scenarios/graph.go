@@ -155,7 +155,8 @@ func (c *checker) checkGraph() {
 	c.checkNodes()
 	c.checkEdges()
 	if count := c.s.Graph.Instances(); count > maxInstances {
-		c.at("/graph/nodes", fmt.Sprintf("the nodes have %d instances in all; a run can have %d at most", count, maxInstances))
+		c.at("/graph/nodes", fmt.Sprintf("the nodes have %d instances in all; a run can have %d at most", count,
+			maxInstances))
 	}
 	for i, fault := range c.s.Written() {
 		if base := c.s.faultPath(i); c.allSound(base) {
@@ -181,7 +182,8 @@ func (c *checker) checkNodes() {
 			"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
 		} {
 			if odd {
-				c.at(base+"/settings/"+key, "a node retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
+				c.at(base+"/settings/"+key,
+					"a node retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
 			}
 		}
 	}
@@ -213,7 +215,8 @@ func (c *checker) checkEdges() {
 	}
 	for i, node := range graph.Nodes {
 		if !reached[i] && graph.Index(node.Name) == i {
-			c.at(fmt.Sprintf("/graph/nodes/%d/name", i), fmt.Sprintf("no edge leads to %s: the first node is the entry, and there is only one", node.Name))
+			c.at(fmt.Sprintf("/graph/nodes/%d/name", i),
+				fmt.Sprintf("no edge leads to %s: the first node is the entry, and there is only one", node.Name))
 		}
 	}
 }
@@ -247,7 +250,8 @@ func (c *checker) checkNodeFault(base string, fault faults.Spec) {
 		return // said by the faults themselves
 	}
 	if count := c.s.Graph.Nodes[at].Instances; subject.Instance != nil && *subject.Instance >= count {
-		c.at(base+"/subject/instance", fmt.Sprintf("there is no instance %d: node %s has %d, numbered from 0", *subject.Instance, subject.Node, count))
+		c.at(base+"/subject/instance", fmt.Sprintf("there is no instance %d: node %s has %d, numbered from 0",
+			*subject.Instance, subject.Node, count))
 	}
 }
 

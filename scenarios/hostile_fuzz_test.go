@@ -104,7 +104,8 @@ func TestLongLinesAreShownInPart(t *testing.T) {
 		}
 	}
 	short := strings.Repeat("a", 400)
-	if shown := (Problem{File: "f", Line: 1, Column: 400, Source: short, Message: "m"}).String(); !strings.Contains(shown, short) {
+	if shown := (Problem{File: "f", Line: 1, Column: 400, Source: short, Message: "m"}).String(); !strings.Contains(shown,
+		short) {
 		t.Error("a line that fits is cut")
 	}
 }

@@ -108,11 +108,13 @@ func sorted(list []Problem) *Problems {
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		isSet := func(p Problem) int { return min(1, max(0, strings.Count(p.File, setFlag))) }
-		return cmp.Or(cmp.Compare(isSet(a), isSet(b)), strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(isSet(a), isSet(b)), strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column))
 	})
 	list = slices.Compact(list)
 	if more := len(list) - mostProblems; more > 0 {
-		list = append(list[:mostProblems:mostProblems], Problem{File: list[0].File, Message: fmt.Sprintf("there are %d more problems", more)})
+		list = append(list[:mostProblems:mostProblems],
+			Problem{File: list[0].File, Message: fmt.Sprintf("there are %d more problems", more)})
 	}
 	return &Problems{Problems: list}
 }
@@ -138,7 +140,8 @@ func Closest(word string, known []string) string {
 		return best
 	}
 	for _, candidate := range known {
-		if strings.HasPrefix(candidate, word) || strings.HasSuffix(candidate, "_"+word) || strings.HasSuffix(word, candidate) {
+		if strings.HasPrefix(candidate, word) || strings.HasSuffix(candidate, "_"+word) ||
+			strings.HasSuffix(word, candidate) {
 			return candidate
 		}
 	}

@@ -104,8 +104,8 @@ func TestHostileTextStaysHarmless(t *testing.T) {
 func TestClosest(t *testing.T) {
 	known := []string{"rate", "duration", "retry_backoff_ms", "value_size", "KILL", "NOT_ENOUGH_REPLICAS"}
 	for word, want := range map[string]string{
-		"raet": "rate", "rates": "rate", "duraton": "duration", "backoff_ms": "retry_backoff_ms", "SIGKILL": "KILL", "value-size": "value_size",
-		"kill": "KILL", "NOT_ENOUGH_REPLICA": "NOT_ENOUGH_REPLICAS", "xyz": "", "": "", "r": "",
+		"raet": "rate", "rates": "rate", "duraton": "duration", "backoff_ms": "retry_backoff_ms", "SIGKILL": "KILL",
+		"value-size": "value_size", "kill": "KILL", "NOT_ENOUGH_REPLICA": "NOT_ENOUGH_REPLICAS", "xyz": "", "": "", "r": "",
 	} {
 		if have := Closest(word, known); have != want {
 			t.Errorf("closest to %q is %q, want %q", word, have, want)
@@ -118,7 +118,8 @@ func TestDistanceIsAMetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := word.Draw(t, "a"), word.Draw(t, "b")
 		d := distance(a, b)
-		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) || d < max(len(a), len(b))-min(len(a), len(b)) {
+		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) ||
+			d < max(len(a), len(b))-min(len(a), len(b)) {
 			t.Fatalf("distance(%q, %q) = %d, back %d", a, b, d, distance(b, a))
 		}
 	})
@@ -130,7 +131,8 @@ func FuzzParse(f *testing.F) {
 		data, _ := Shipped(name)
 		f.Add(string(data))
 	}
-	for _, text := range []string{"a: &a [*a]", "? x\n: y", "a: {b: [", "- - -", "%YAML 1.2\n---\na: b", "a: |\n x\n y: z", "a: b: c", "\t", "a:\n  - b\n - c", "a: !!x y", "{a: 1, ? b}"} {
+	for _, text := range []string{"a: &a [*a]", "? x\n: y", "a: {b: [", "- - -", "%YAML 1.2\n---\na: b", "a: |\n x\n y: z",
+		"a: b: c", "\t", "a:\n  - b\n - c", "a: !!x y", "{a: 1, ? b}"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

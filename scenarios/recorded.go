@@ -161,7 +161,8 @@ func (n *node) shortened(steady time.Duration) []setting {
 	if sets == nil {
 		sets = []setting{{"workload.duration", units.Duration(steady)}}
 	}
-	sets = append(sets, n.cut("/workload/failing", "workload.failing", steady, func(entry *node, _ time.Duration) time.Duration { return entry.duration("at") })...)
+	sets = append(sets, n.cut("/workload/failing", "workload.failing", steady,
+		func(entry *node, _ time.Duration) time.Duration { return entry.duration("at") })...)
 	if every := n.get("/workload/bursts"); every != nil && every.duration("every") >= steady {
 		n.get("/workload").drop("bursts")
 	}
@@ -170,7 +171,8 @@ func (n *node) shortened(steady time.Duration) []setting {
 
 // cut returns a list of stretches without what lies behind the end; start tells where a stretch begins, given where the
 // one before it ended.
-func (n *node) cut(path, name string, end time.Duration, start func(entry *node, at time.Duration) time.Duration) []setting {
+func (n *node) cut(path, name string, end time.Duration,
+	start func(entry *node, at time.Duration) time.Duration) []setting {
 	list := n.get(path)
 	if list == nil || list.kind != listNode {
 		return nil

@@ -43,7 +43,8 @@ func generateSchema(t *testing.T, title string, of, filled any) []byte {
 	t.Helper()
 	text, err := schemagen.Generate(schemagen.File{
 		Title: title, Of: of, Filled: filled, Base: "github.com/dlqbench/dlqbench/scenarios",
-		Sources: []string{"spec.go", "graph.go", "drill.go", "store.go", "subject_store.go", "subject_spec.go", "../faults/spec.go", "../consumer/config.go"},
+		Sources: []string{"spec.go", "graph.go", "drill.go", "store.go", "subject_store.go", "subject_spec.go",
+			"../faults/spec.go", "../consumer/config.go"},
 		Name: func(of reflect.Type) string {
 			if strings.HasSuffix(of.PkgPath(), "/faults") {
 				return "Fault" + of.Name() // both packages have a Subject

@@ -64,13 +64,16 @@ func (c *checker) checkServices() {
 		return
 	}
 	if len(c.s.Services) == 1 {
-		c.at("/services", "a single service shares its dead-letter topic with no other: write it as subject, or add another service")
+		c.at("/services",
+			"a single service shares its dead-letter topic with no other: write it as subject, or add another service")
 	}
 	for path, why := range map[string]string{
-		"/subject":             "the services are the subject: they have their own instances and settings; leave subject out",
-		"/graph":               "a graph has a dead-letter topic for each node, services share one: leave one of the two out",
-		"/store":               "a dead-letter store puts letters back to one topic, and services have one each: leave one of the two out",
-		"/topics/retry":        "services retry in place: they have no retry topics but the ones that replays go to, which are made like the input; leave this out",
+		"/subject": "the services are the subject: they have their own instances and settings; leave subject out",
+		"/graph":   "a graph has a dead-letter topic for each node, services share one: leave one of the two out",
+		"/store": "a dead-letter store puts letters back to one topic, and services have one each: leave one " +
+			"of the two out",
+		"/topics/retry": "services retry in place: they have no retry topics but the ones that replays go to, which " +
+			"are made like the input; leave this out",
 		"/topics/dlq/foreign":  "the letters of the other services are real ones: leave foreign out",
 		"/workload/failing":    "each service has partitions of these numbers: leave failing out",
 		"/workload/tombstones": "what has no id can't be told from what another service wrote: leave tombstones out",
@@ -87,7 +90,8 @@ func (c *checker) checkServices() {
 		c.checkService(i)
 	}
 	if count := c.s.InstanceCount(); count > maxInstances {
-		c.at("/services", fmt.Sprintf("the services have %d instances in all; a run can have %d at most", count, maxInstances))
+		c.at("/services", fmt.Sprintf("the services have %d instances in all; a run can have %d at most", count,
+			maxInstances))
 	}
 	for i, fault := range c.s.Written() {
 		base := c.s.faultPath(i)
@@ -95,7 +99,8 @@ func (c *checker) checkServices() {
 			c.at(base+"/subject", "several services don't scale: each has the instances that are written")
 		}
 		if kafka := fault.Kafka; kafka != nil && kafka.Group != "" {
-			c.at(base+"/kafka/group", "each service has a group of its own: leave group out, or hit one of its instances with instance")
+			c.at(base+"/kafka/group",
+				"each service has a group of its own: leave group out, or hit one of its instances with instance")
 		}
 	}
 }
@@ -111,20 +116,24 @@ func (c *checker) checkService(i int) {
 		return
 	}
 	if settings.Envelope != deadletter.HexkitName {
-		c.at(base+"/settings/envelope", "several services share a DLQ topic only where each letter names its own: with the envelope hexkit, which is the default here")
+		c.at(base+"/settings/envelope", "several services share a DLQ topic only where each letter names its own: with the "+
+			"envelope hexkit, which is the default here")
 	}
 	for key, odd := range map[string]bool{
 		"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
 		"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
 	} {
 		if odd {
-			c.at(base+"/settings/"+key, "a service retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
+			c.at(base+"/settings/"+key,
+				"a service retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
 		}
 	}
 	c.checkWaits(service.reference())
 	for name, failing := range c.s.Workload.Outcomes.failing() {
-		if path := "/workload/outcomes/" + name; failing.Weight > 0 && failing.Failures >= settings.MaxRetries && c.allSound(path) {
-			c.at(path, fmt.Sprintf("a record that fails %d times first never succeeds at %s: its max_retries allows %d executions in all; lower failures, or use exhausted",
+		if path := "/workload/outcomes/" + name; failing.Weight > 0 &&
+			failing.Failures >= settings.MaxRetries && c.allSound(path) {
+			c.at(path, fmt.Sprintf("a record that fails %d times first never succeeds at %s: its max_retries allows %d "+
+				"executions in all; lower failures, or use exhausted",
 				failing.Failures, service.Name, settings.MaxRetries))
 		}
 	}

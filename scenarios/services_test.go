@@ -14,7 +14,8 @@ func TestContractOfAHexkitService(t *testing.T) {
 	reference := defaultReference()
 	reference.Envelope = deadletter.HexkitName
 	// Of the record's headers hexkit keeps two, and only those are promised.
-	if have := ReferenceContract(reference); have.Envelope != deadletter.HexkitName || !have.KeepsHeaders || have.ExitsExhausted {
+	if have := ReferenceContract(reference); have.Envelope != deadletter.HexkitName || !have.KeepsHeaders ||
+		have.ExitsExhausted {
 		t.Errorf("with the DLQ: %+v", have)
 	}
 	if to := ReplayTopic(reference, "orders"); to != "retry-orders" {
@@ -52,7 +53,8 @@ func TestRecordHeadersOfScenarioAndSubject(t *testing.T) {
 		t.Errorf("without a subject: %v", have)
 	}
 	subject := &SubjectFile{RecordHeaders: map[string]string{"type": "invoice", "id": HeaderUUID}}
-	if have := scenario.RecordHeaders(subject); !maps.Equal(have, map[string]string{"type": "invoice", "tenant": "a", "id": HeaderUUID}) {
+	if have := scenario.RecordHeaders(subject); !maps.Equal(have, map[string]string{"type": "invoice", "tenant": "a",
+		"id": HeaderUUID}) {
 		t.Errorf("with a subject: %v", have)
 	}
 	if scenario.Workload.RecordHeaders["type"] != "order" {
@@ -64,14 +66,18 @@ func TestRecordHeadersOfScenarioAndSubject(t *testing.T) {
 }
 
 func TestReplayToolIsRendered(t *testing.T) {
-	subject := &SubjectFile{Replay: ReplayTool{To: "retry-{{.GroupID}}", Command: []string{"tool", "{{.IDsFile}}", "{{.ReplayRate}}", "{{.BootstrapServers}}"}}}
-	values := Values{GroupID: "g", IDsFile: "/ids", ReplayRate: "50", BootstrapServers: "127.0.0.1:9", ReplayTopic: "retry-g"}
+	subject := &SubjectFile{Replay: ReplayTool{To: "retry-{{.GroupID}}",
+		Command: []string{"tool", "{{.IDsFile}}", "{{.ReplayRate}}", "{{.BootstrapServers}}"}}}
+	values := Values{GroupID: "g", IDsFile: "/ids", ReplayRate: "50", BootstrapServers: "127.0.0.1:9",
+		ReplayTopic: "retry-g"}
 	rendered, err := subject.Render(values)
-	if err != nil || rendered.Replay.To != "retry-g" || len(rendered.Replay.Command) != 4 || rendered.Replay.Command[1] != "/ids" || rendered.Replay.Command[2] != "50" {
+	if err != nil || rendered.Replay.To != "retry-g" || len(rendered.Replay.Command) != 4 ||
+		rendered.Replay.Command[1] != "/ids" || rendered.Replay.Command[2] != "50" {
 		t.Fatalf("%+v, %v", rendered, err)
 	}
 	environment := values.Environment()
-	if environment["DLQBENCH_IDS_FILE"] != "/ids" || environment["DLQBENCH_REPLAY_RATE"] != "50" || environment["DLQBENCH_REPLAY_TOPIC"] != "retry-g" {
+	if environment["DLQBENCH_IDS_FILE"] != "/ids" || environment["DLQBENCH_REPLAY_RATE"] != "50" ||
+		environment["DLQBENCH_REPLAY_TOPIC"] != "retry-g" {
 		t.Errorf("the environment is %v", environment)
 	}
 	if rendered, err := (&SubjectFile{}).Render(values); err != nil || rendered.Replay.Command != nil {
@@ -97,7 +103,8 @@ func TestReadyMadeSubjectsAreSound(t *testing.T) {
 		}
 		names[subject.Name] = file
 		contract, err := subject.HistoryContract()
-		if err != nil || contract.MaxAttempts == 0 || len(contract.Retryable) != 6 || contract.Ordering == history.OrderingNone {
+		if err != nil || contract.MaxAttempts == 0 || len(contract.Retryable) != 6 ||
+			contract.Ordering == history.OrderingNone {
 			t.Errorf("%s promises %+v, %v", file, contract, err)
 		}
 		if contract.Envelope == "" && subject.Replay.Command != nil {
@@ -126,7 +133,8 @@ workload: {rate: 10/s, duration: 4s}
 	}
 	for i, attempts := range []int{consumer.DefaultSettings().MaxRetries, 5} {
 		have := s.Services[i].Contract("run." + s.Services[i].Name)
-		if have.Service != "run."+s.Services[i].Name || have.Envelope != deadletter.HexkitName || have.MaxAttempts != attempts {
+		if have.Service != "run."+s.Services[i].Name || have.Envelope != deadletter.HexkitName ||
+			have.MaxAttempts != attempts {
 			t.Errorf("service %d promises %+v", i, have)
 		}
 	}

@@ -82,7 +82,8 @@ func (d *document) set(argument string) {
 		return // the file was no mapping: reported already
 	}
 	at := func(offset int) place {
-		return place{file: setFlag + argument, line: 1, column: utf8.RuneCountInString(argument[:offset]) + 1, source: argument}
+		return place{file: setFlag + argument, line: 1, column: utf8.RuneCountInString(argument[:offset]) + 1,
+			source: argument}
 	}
 	path, text, found := strings.Cut(argument, "=")
 	if !found || !setPath.MatchString(path) {

@@ -99,7 +99,8 @@ func defaultRetention() StoreRetention {
 func (r *StoreRetention) contract() *history.Retention {
 	const day = 24 * time.Hour
 	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d) / r.TimeScale) }
-	return &history.Retention{Resolved: scaled(30 * day), Failed: scaled(90 * day), Archived: scaled(365 * day), Sweep: scaled(r.Every.D())}
+	return &history.Retention{Resolved: scaled(30 * day), Failed: scaled(90 * day), Archived: scaled(365 * day),
+		Sweep: scaled(r.Every.D())}
 }
 
 // Keepers is how many processes apply the retention.
@@ -126,9 +127,10 @@ func (s *Store) UnmarshalJSON(data []byte) error {
 
 func defaultStore() Store {
 	return Store{
-		Engine: EngineSQLite, Vocabulary: "lifecycle", Workers: 2, Routers: 1, Retry: RetryByCall, TimeScale: 600, PollInterval: units.Duration(30 * time.Second),
-		Lease: units.Duration(5 * time.Minute), BatchSize: 10, Concurrency: 5, MaxRetries: 5, OffPeakHours: []int{2, 3, 4}, OffPeakZone: "UTC",
-		Late: units.Duration(500 * time.Millisecond),
+		Engine: EngineSQLite, Vocabulary: "lifecycle", Workers: 2, Routers: 1, Retry: RetryByCall, TimeScale: 600,
+		PollInterval: units.Duration(30 * time.Second),
+		Lease:        units.Duration(5 * time.Minute), BatchSize: 10, Concurrency: 5, MaxRetries: 5,
+		OffPeakHours: []int{2, 3, 4}, OffPeakZone: "UTC", Late: units.Duration(500 * time.Millisecond),
 	}
 }
 
@@ -140,8 +142,10 @@ func (s *Store) Real(nominal time.Duration) time.Duration {
 // Contract is what the store and its service promise with these settings; epoch is when the run's clock began.
 func (s *Store) Contract(epoch time.Time, group string) *history.StoreContract {
 	contract := &history.StoreContract{
-		Engine: s.Engine, Vocabulary: s.Vocabulary, Workers: s.Workers, Routers: s.Routers, Group: group, MaxRetries: s.MaxRetries,
-		Poll: s.Real(s.PollInterval.D()), Lease: s.Real(s.Lease.D()), Late: s.Late.D(), Success: history.SuccessProcessed,
+		Engine: s.Engine, Vocabulary: s.Vocabulary, Workers: s.Workers, Routers: s.Routers, Group: group,
+		MaxRetries: s.MaxRetries,
+		Poll:       s.Real(s.PollInterval.D()), Lease: s.Real(s.Lease.D()), Late: s.Late.D(),
+		Success: history.SuccessProcessed,
 		// A question to the store may take 5 s until it is given up, and the pause after a failure grows to as much.
 		Recovery: 10 * time.Second, Probed: s.Probe,
 		OffPeak: &history.OffPeak{Hours: s.OffPeakHours, Zone: s.OffPeakZone, Scale: s.TimeScale, Epoch: epoch.UnixNano()},
@@ -166,7 +170,8 @@ func (c *checker) checkStore() {
 		return
 	}
 	if c.s.Graph != nil {
-		c.at("/store", "a graph has a dead-letter topic for each node, and a store takes those of one: leave one of the two out")
+		c.at("/store",
+			"a graph has a dead-letter topic for each node, and a store takes those of one: leave one of the two out")
 	}
 	if reference := c.s.Subject.Reference; reference != nil && !reference.DLQEnabled {
 		c.at("/store", "with dlq_enabled: false there are no dead letters to keep: leave store out")
@@ -179,21 +184,27 @@ func (c *checker) checkStore() {
 			c.at(fmt.Sprintf("/store/off_peak_hours/%d", i), fmt.Sprintf("%d is no hour of the day: 0 to 23", hour))
 		}
 	}
-	if begins := map[string]string{EnginePostgres: "postgres", EngineMongoDB: "mongodb:"}[s.Engine]; s.URL != "" && (begins == "" || !strings.HasPrefix(s.URL, begins)) {
-		c.at("/store/url", "a url goes with engine: postgres, and begins with postgres://, or with engine: mongodb, and begins with mongodb://")
+	begins := map[string]string{EnginePostgres: "postgres", EngineMongoDB: "mongodb:"}[s.Engine]
+	if s.URL != "" && (begins == "" || !strings.HasPrefix(s.URL, begins)) {
+		c.at("/store/url",
+			"a url goes with engine: postgres, and begins with postgres://, or with engine: mongodb, and begins with mongodb://")
 	}
 	if s.Real(s.PollInterval.D()) < 5*time.Millisecond {
-		c.at("/store/time_scale", "at this scale a worker would look for entries more often than every 5 ms: raise poll_interval")
+		c.at("/store/time_scale",
+			"at this scale a worker would look for entries more often than every 5 ms: raise poll_interval")
 	}
 	if s.Real(s.Lease.D()) < 200*time.Millisecond {
-		c.at("/store/time_scale", "at this scale a lock would hold for less than 200 ms, and a busy machine would lose it: raise lease")
+		c.at("/store/time_scale",
+			"at this scale a lock would hold for less than 200 ms, and a busy machine would lose it: raise lease")
 	}
 	if partitions := c.s.Topics.DLQ.Partitions; c.allSound("/topics") && s.Routers > partitions {
-		c.at("/store/routers", fmt.Sprintf("%d routers share a dead-letter topic of %d partitions, so that one would have nothing to read: lower routers, or raise topics.dlq.partitions",
+		c.at("/store/routers", fmt.Sprintf("%d routers share a dead-letter topic of %d partitions, so that one would have "+
+			"nothing to read: lower routers, or raise topics.dlq.partitions",
 			s.Routers, partitions))
 	}
 	if c.has("/store/outcomes") && s.Retry != RetryByCall {
-		c.at("/store/outcomes", "outcomes go with retry: call; with retry: republish the subject has the record again, and succeeds with it")
+		c.at("/store/outcomes",
+			"outcomes go with retry: call; with retry: republish the subject has the record again, and succeeds with it")
 	}
 }
 
@@ -220,7 +231,8 @@ func (s *Store) Resolve(spec faults.Spec, instances int) faults.Spec {
 func (s *Store) fixed() string {
 	switch {
 	case s.Engine == EngineSQLite:
-		return "with engine: sqlite the database is a file in the processes that use it, so there is no server that could end: write engine: postgres"
+		return "with engine: sqlite the database is a file in the processes that use it, so there is no server that could " +
+			"end: write engine: postgres"
 	case s.Engine == EngineMongoDB:
 		return "a MongoDB is never the run's own, so the run can't end it: write engine: postgres"
 	case s.URL != "":

@@ -24,12 +24,16 @@ func TestWhatAStorePromises(t *testing.T) {
 	}
 	epoch := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
 	c := scenario.Store.Contract(epoch, "group")
-	waits := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second, 6 * time.Second}
-	if !slices.Equal(c.Waits, waits) || c.Poll != 50*time.Millisecond || c.Lease != 500*time.Millisecond || c.MaxRetries != 5 || c.Workers != 3 || c.Routers != 1 ||
-		c.Success != history.SuccessProcessed || c.OffPeak.Epoch != epoch.UnixNano() || !slices.Equal(c.OffPeak.Hours, []int{2, 3, 4}) {
+	waits := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second,
+		6 * time.Second}
+	if !slices.Equal(c.Waits, waits) || c.Poll != 50*time.Millisecond || c.Lease != 500*time.Millisecond ||
+		c.MaxRetries != 5 || c.Workers != 3 || c.Routers != 1 ||
+		c.Success != history.SuccessProcessed || c.OffPeak.Epoch != epoch.UnixNano() ||
+		!slices.Equal(c.OffPeak.Hours, []int{2, 3, 4}) {
 		t.Errorf("the contract is %+v", c)
 	}
-	if r := c.Retention; r.Resolved != 2592*time.Millisecond || r.Failed != 3*r.Resolved || r.Sweep != 86400*time.Microsecond {
+	if r := c.Retention; r.Resolved != 2592*time.Millisecond || r.Failed != 3*r.Resolved ||
+		r.Sweep != 86400*time.Microsecond {
 		t.Errorf("the retention is %+v", r)
 	}
 	// The store's processes are numbered behind the instances, routers first.
@@ -59,7 +63,8 @@ func TestWhatIsWrongWithAStore(t *testing.T) {
 		t.Errorf("more routers than partitions: %v", err)
 	}
 	without := strings.Replace(withStore, "{instances: 2}", "{instances: 2, dlq_enabled: false}", 1)
-	if _, err := Parse("x", []byte(without+"{workers: 1}")); err == nil || !strings.Contains(err.Error(), "there are no dead letters to keep") {
+	if _, err := Parse("x", []byte(without+"{workers: 1}")); err == nil ||
+		!strings.Contains(err.Error(), "there are no dead letters to keep") {
 		t.Errorf("without dead letters: %v", err)
 	}
 }
@@ -83,10 +88,12 @@ store:
 	if err != nil || rendered.Store.URL != "sqlite:/here/letters.db" || rendered.Store.Poll.D() != 50*time.Millisecond {
 		t.Errorf("rendered as %+v, %v", rendered.Store, err)
 	}
-	if c := file.Store.Contract(); c.Workers != 0 || c.Engine != "sqlite" || file.Store.States()["DONE"] != history.StoreResolved {
+	if c := file.Store.Contract(); c.Workers != 0 || c.Engine != "sqlite" ||
+		file.Store.States()["DONE"] != history.StoreResolved {
 		t.Errorf("the contract is %+v", c)
 	}
-	for from, to := range map[string]string{"DONE: resolved": "DONE: finished", "sqlite:{{": "mysql:{{", ", payload: body": "", "{{.WorkDir}}": "{{.WorkDri}}"} {
+	for from, to := range map[string]string{"DONE: resolved": "DONE: finished", "sqlite:{{": "mysql:{{",
+		", payload: body": "", "{{.WorkDir}}": "{{.WorkDri}}"} {
 		if _, err := ParseSubject("x", []byte(strings.Replace(subject, from, to, 1))); err == nil {
 			t.Errorf("%q in the place of %q is taken", to, from)
 		}

@@ -9,11 +9,13 @@ import (
 // TestDeepNestingIsRefused: such files are told of at once; the parser would be busy with them for minutes.
 func TestDeepNestingIsRefused(t *testing.T) {
 	for _, text := range []string{
-		strings.Repeat("[", 100_000), strings.Repeat("{a: ", 20_000), strings.Repeat("- ", 50_000), "name: x\nfaults: " + strings.Repeat("[", 65),
+		strings.Repeat("[", 100_000), strings.Repeat("{a: ", 20_000), strings.Repeat("- ", 50_000), "name: x\nfaults: " +
+			strings.Repeat("[", 65),
 	} {
 		_, err := Parse("deep.yaml", []byte(text))
 		var problems *Problems
-		if !errors.As(err, &problems) || len(problems.Problems) != 1 || !strings.Contains(problems.Problems[0].Message, "nested too deeply") {
+		if !errors.As(err, &problems) || len(problems.Problems) != 1 ||
+			!strings.Contains(problems.Problems[0].Message, "nested too deeply") {
 			t.Errorf("%.20q…: %v", text, err)
 		}
 	}
@@ -25,7 +27,8 @@ func TestDeepNestingIsRefused(t *testing.T) {
 // FuzzParseSubject holds the reading of any text to an answer: a subject, or problems.
 func FuzzParseSubject(f *testing.F) {
 	for _, text := range []string{
-		"name: x\nkind: process\ncommand: [a, b]\n", "name: x\ncontract: {attempts: {max: 3}}", "a: &a [*a]", "[[[[", "- - -", "contract: [", "",
+		"name: x\nkind: process\ncommand: [a, b]\n", "name: x\ncontract: {attempts: {max: 3}}", "a: &a [*a]", "[[[[", "- - -",
+		"contract: [", "",
 	} {
 		f.Add(text)
 	}

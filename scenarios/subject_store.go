@@ -76,7 +76,8 @@ func (s *OwnStore) UnmarshalJSON(data []byte) error {
 // Contract is what is judged of the store.
 func (s *OwnStore) Contract() *history.StoreContract {
 	engine, _, _ := strings.Cut(s.URL, ":")
-	return &history.StoreContract{Engine: engine, Vocabulary: "own", MaxRetries: s.MaxRetries, Success: history.SuccessProcessed, ByHand: s.ByHand}
+	return &history.StoreContract{Engine: engine, Vocabulary: "own", MaxRetries: s.MaxRetries,
+		Success: history.SuccessProcessed, ByHand: s.ByHand}
 }
 
 // States are what the status words stand for.
@@ -96,21 +97,25 @@ func (c *checker) checkOwnStore(s *OwnStore) {
 	c.document.checkTemplates(c.root.get("/store/url"))
 	scheme, _, _ := strings.Cut(s.URL, ":")
 	if !slices.Contains([]string{"sqlite", "postgres", "postgresql", "mongodb"}, scheme) {
-		c.at("/store/url", "the address of a store is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or mongodb://USER:PASSWORD@HOST:PORT/NAME")
+		c.at("/store/url", "the address of a store is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or "+
+			"mongodb://USER:PASSWORD@HOST:PORT/NAME")
 	}
 	if s.Audited && scheme == "mongodb" {
-		c.at("/store/audited", "MongoDB has no triggers that could keep every change, so that a collection is polled: leave audited out")
+		c.at("/store/audited",
+			"MongoDB has no triggers that could keep every change, so that a collection is polled: leave audited out")
 	}
 	known := []string{
-		string(history.StorePending), string(history.StoreProcessing), string(history.StoreResolved), string(history.StoreFailed), string(history.StoreManual),
-		string(history.StoreArchived),
+		string(history.StorePending), string(history.StoreProcessing), string(history.StoreResolved),
+		string(history.StoreFailed), string(history.StoreManual), string(history.StoreArchived),
 	}
 	for _, word := range c.names("/store/statuses") {
 		if state := s.Statuses[word]; !slices.Contains(known, state) {
-			c.hinted("/store/statuses/"+word, fmt.Sprintf("%q is no state of an entry: %s", state, strings.Join(known, ", ")), hint(state, known))
+			c.hinted("/store/statuses/"+word, fmt.Sprintf("%q is no state of an entry: %s", state, strings.Join(known, ", ")),
+				hint(state, known))
 		}
 	}
 	if s.Columns.Payload == "" && s.Columns.EventID == "" && s.Columns.SourceOffset == "" {
-		c.at("/store/columns", "nothing tells which record an entry is of: name payload, event_id or the three source columns")
+		c.at("/store/columns",
+			"nothing tells which record an entry is of: name payload, event_id or the three source columns")
 	}
 }

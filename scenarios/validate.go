@@ -115,7 +115,9 @@ func explain(n *node, part map[string]any, failed *jsonschema.ValidationError, n
 		return fmt.Sprintf("%s needs at least one entry", name), ""
 	case *kind.Pattern:
 		if what.Want == namePattern {
-			return fmt.Sprintf("%q can't be a name: it becomes part of file names; use lower-case letters, digits and dashes, 64 at most", n.text), ""
+			return fmt.Sprintf(
+				"%q can't be a name: it becomes part of file names; use lower-case letters, digits and dashes, 64 at most",
+				n.text), ""
 		}
 		return fmt.Sprintf("%q is not written right: this is %s", n.text, describe), ""
 	case *kind.OneOf:

@@ -29,7 +29,8 @@ func Complete(entry Entry, now time.Time) (Entry, error) {
 	}
 	entry.LockedBy, entry.LockedAt, entry.LeaseUntil = "", time.Time{}, time.Time{}
 	if entry.State == Failed { // of an earlier life
-		entry.Version, entry.NextRetryAt, entry.Resolution = max(entry.Version, 1), time.Time{}, Resolution{Notes: entry.Resolution.Notes}
+		entry.Version, entry.NextRetryAt, entry.Resolution = max(entry.Version, 1), time.Time{},
+			Resolution{Notes: entry.Resolution.Notes}
 	} else {
 		entry.State, entry.Version, entry.Resolution = Pending, 1, Resolution{}
 	}
@@ -93,7 +94,9 @@ func ReadIDs(ids []string) []string {
 // Changeable is Check for a change, which makes no entry new or gone.
 func Changeable(from, to State) error {
 	if !to.Known() {
-		return &IllegalTransition{From: from, To: to, Legal: slices.DeleteFunc(from.Next(), func(s State) bool { return s == Gone })}
+		return &IllegalTransition{From: from, To: to, Legal: slices.DeleteFunc(from.Next(), func(s State) bool {
+			return s == Gone
+		})}
 	}
 	return Check(from, to)
 }
@@ -102,7 +105,8 @@ func Changeable(from, to State) error {
 // *IllegalTransition.
 func Alterable(entry Entry, version int64, change Change) error {
 	if entry.LockedBy != "" || entry.State == Processing {
-		return fmt.Errorf("%w: %s has %s until %s", ErrLocked, entry.LockedBy, entry.ID, entry.LeaseUntil.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: %s has %s until %s", ErrLocked, entry.LockedBy, entry.ID,
+			entry.LeaseUntil.UTC().Format(time.RFC3339))
 	}
 	if entry.Version != version {
 		return fmt.Errorf("%w: %s is at version %d, %d was read: read it again", ErrStale, entry.ID, entry.Version, version)
@@ -130,7 +134,8 @@ func CheckEnd(change Change) error {
 		return fmt.Errorf("a dead letter is resolved by %s, not by %q", strings.Join(ways, ", "), end.How)
 	}
 	if (end.How == Discard) != (change.State == Archived) {
-		return fmt.Errorf("what is %s was not resolved by %s: discard goes with archived, the other ways with resolved", change.State, end.How)
+		return fmt.Errorf("what is %s was not resolved by %s: discard goes with archived, the other ways with resolved",
+			change.State, end.How)
 	}
 	return nil
 }

@@ -113,7 +113,8 @@ func shallow(value []byte) bool {
 			depth--
 		case c == 'e' && digits > 0, c == 'E' && digits > 0:
 			// An exponent of more than three digits is a number that no database has.
-			if exponent := strings.TrimLeft(string(value[i+1:min(len(value), i+8)]), "+-0"); len(exponent) > 3 && strings.IndexFunc(exponent[:4], notDigit) < 0 {
+			if exponent := strings.TrimLeft(string(value[i+1:min(len(value), i+8)]), "+-0"); len(exponent) > 3 &&
+				strings.IndexFunc(exponent[:4], notDigit) < 0 {
 				return false
 			}
 		case c >= '0' && c <= '9':

@@ -10,18 +10,24 @@ import (
 func (q Query) Fits(e Entry) bool {
 	oneOf := func(all []string, value string) bool { return len(all) == 0 || slices.Contains(all, value) }
 	same := func(wanted, value string) bool { return wanted == "" || wanted == value }
-	fits := (len(q.States) == 0 || slices.Contains(q.States, e.State)) && oneOf(q.ErrorTypes, e.Error.Type) && (q.IDs == nil || slices.Contains(q.IDs, e.ID)) &&
+	fits := (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
+		oneOf(q.ErrorTypes, e.Error.Type) && (q.IDs == nil || slices.Contains(q.IDs, e.ID)) &&
 		same(q.Service, e.Service) && same(q.EventID, e.EventID) && same(q.SubscriberID, e.SubscriberID)
-	return fits && q.inTime(e) && q.bounded(e) && (len(q.Patterns) == 0 || slices.ContainsFunc(q.Patterns, func(pattern string) bool { return like(pattern, e.Pattern) }))
+	return fits && q.inTime(e) && q.bounded(e) &&
+		(len(q.Patterns) == 0 || slices.ContainsFunc(q.Patterns, func(pattern string) bool {
+			return like(pattern, e.Pattern)
+		}))
 }
 
 func (q Query) inTime(e Entry) bool {
-	return (q.CreatedFrom.IsZero() || !e.CreatedAt.Before(q.CreatedFrom)) && (q.CreatedTo.IsZero() || e.CreatedAt.Before(q.CreatedTo)) &&
+	return (q.CreatedFrom.IsZero() || !e.CreatedAt.Before(q.CreatedFrom)) &&
+		(q.CreatedTo.IsZero() || e.CreatedAt.Before(q.CreatedTo)) &&
 		(q.UpdatedBefore.IsZero() || e.UpdatedAt.Before(q.UpdatedBefore))
 }
 
 func (q Query) bounded(e Entry) bool {
-	return (q.MinRetries == nil || e.DLQRetryCount >= *q.MinRetries) && (q.MaxRetries == nil || e.DLQRetryCount <= *q.MaxRetries) &&
+	return (q.MinRetries == nil || e.DLQRetryCount >= *q.MinRetries) &&
+		(q.MaxRetries == nil || e.DLQRetryCount <= *q.MaxRetries) &&
 		(q.MinPriority == nil || e.Priority >= *q.MinPriority)
 }
 

@@ -104,7 +104,9 @@ type IllegalTransition struct {
 
 func (e *IllegalTransition) Error() string {
 	if !e.From.Known() && e.From != New {
-		return fmt.Sprintf("a dead letter whose status is %q can't become %q: that status is unknown; set it right in the table first", string(e.From), string(e.To))
+		return fmt.Sprintf(
+			"a dead letter whose status is %q can't become %q: that status is unknown; set it right in the table first",
+			string(e.From), string(e.To))
 	}
 	from := "a dead letter that is " + string(e.From)
 	if e.From == New {

@@ -34,7 +34,8 @@ func TestTheDiagram(t *testing.T) {
 				t.Errorf("from %q to %q: %v, legal: %t", from, to, err, want)
 			}
 			var illegal *store.IllegalTransition
-			if err != nil && (!errors.As(err, &illegal) || illegal.From != from || illegal.To != to || len(illegal.Legal) != len(strings.Fields(next))) {
+			if err != nil && (!errors.As(err, &illegal) || illegal.From != from || illegal.To != to ||
+				len(illegal.Legal) != len(strings.Fields(next))) {
 				t.Errorf("from %q to %q: %#v", from, to, err)
 			}
 			if err != nil && errors.Is(err, store.ErrUnknownStatus) != (from == "nonsense" || from == store.Gone) {
@@ -46,10 +47,11 @@ func TestTheDiagram(t *testing.T) {
 
 func TestIllegalTransitionSaysWhatIsLegal(t *testing.T) {
 	for want, err := range map[string]error{
-		"a dead letter that is resolved can't become pending: it may become gone":                                               store.Check(store.Resolved, store.Pending),
-		"a new dead letter can't become resolved: it may become pending, failed":                                                store.Check(store.New, store.Resolved),
-		`a dead letter whose status is "weird" can't become "pending": that status is unknown; set it right in the table first`: store.Check("weird", store.Pending),
-		"a dead letter that is manual can't become failed: it may become processing, archived, resolved, manual, gone":          store.Check(store.Manual, store.Failed),
+		"a dead letter that is resolved can't become pending: it may become gone": store.Check(store.Resolved, store.Pending),
+		"a new dead letter can't become resolved: it may become pending, failed":  store.Check(store.New, store.Resolved),
+		"a dead letter whose status is \"weird\" can't become \"pending\": that status is unknown; set it right in the " +
+			"table first": store.Check("weird", store.Pending),
+		"a dead letter that is manual can't become failed: it may become processing, archived, resolved, manual, gone": store.Check(store.Manual, store.Failed),
 	} {
 		if err.Error() != want {
 			t.Errorf("got  %s\nwant %s", err, want)
@@ -81,7 +83,8 @@ func TestVocabularies(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
-		for _, unknown := range [][2]string{{"weird", ""}, {"", ""}, {"failed", ""}, {"gone", ""}, {"pending", "odd"}, {"PENDING", ""}} {
+		for _, unknown := range [][2]string{{"weird", ""}, {"", ""}, {"failed", ""}, {"gone", ""}, {"pending", "odd"},
+			{"PENDING", ""}} {
 			state, err := vocabulary.Read(unknown[0], unknown[1])
 			if !errors.Is(err, store.ErrUnknownStatus) || state.Known() || state == store.New || state == store.Gone {
 				t.Errorf("%s: %q is read as %q (%v)", name, unknown, state, err)
@@ -105,8 +108,9 @@ func TestVocabularies(t *testing.T) {
 // TestTextIsKept: whatever the bytes, what is kept is UTF-8 without NUL, and gives them back.
 func TestTextIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := string(rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.StringOf(rapid.RuneFrom([]rune{0, 'a', 0xFFFD, 0x10EFFF, 0x10F000, 0x10F0FF, 0x10F100, '日'})),
-			func(s string) []byte { return []byte(s) })).Draw(t, "text"))
+		text := string(rapid.OneOf(rapid.SliceOf(rapid.Byte()),
+			rapid.Map(rapid.StringOf(rapid.RuneFrom([]rune{0, 'a', 0xFFFD, 0x10EFFF, 0x10F000, 0x10F0FF, 0x10F100, '日'})),
+				func(s string) []byte { return []byte(s) })).Draw(t, "text"))
 		kept := store.EncodeText(text)
 		if !utf8.ValidString(kept) || strings.Contains(kept, "\x00") {
 			t.Fatalf("%q is kept as %q", text, kept)
@@ -119,10 +123,11 @@ func TestTextIsKept(t *testing.T) {
 
 func TestOriginalEvent(t *testing.T) {
 	cases := map[string]struct{ value, pattern, id, want string }{
-		"JSON":                      {`{"a":1}`, "", "e", `{"a":1}`},
-		"its own pattern":           {`{"pattern":"a.b"}`, "a.b", "e", `{"pattern":"a.b"}`},
-		"its own pattern, unasked":  {`{"pattern":"a.b"}`, "", "e", `{"pattern":"a.b"}`},
-		"another pattern":           {`{"pattern":"a.b"}`, "c.d", "e", `{"eventId":"e","pattern":"c.d","payload":{"pattern":"a.b"}}`},
+		"JSON":                     {`{"a":1}`, "", "e", `{"a":1}`},
+		"its own pattern":          {`{"pattern":"a.b"}`, "a.b", "e", `{"pattern":"a.b"}`},
+		"its own pattern, unasked": {`{"pattern":"a.b"}`, "", "e", `{"pattern":"a.b"}`},
+		"another pattern": {`{"pattern":"a.b"}`, "c.d", "e",
+			`{"eventId":"e","pattern":"c.d","payload":{"pattern":"a.b"}}`},
 		"a pattern from elsewhere":  {`[1]`, "c.d", "", `{"pattern":"c.d","payload":[1]}`},
 		"no JSON":                   {"\xff", "c.d", "e", `{"eventId":"e","pattern":"c.d","payloadBase64":"/w=="}`},
 		"nothing":                   {"", "", "", `{}`},
@@ -150,7 +155,8 @@ func TestOriginalEvent(t *testing.T) {
 
 // FuzzOriginalEvent: whatever the value, the event is JSON that a database can keep, and makes itself.
 func FuzzOriginalEvent(f *testing.F) {
-	for _, seed := range []string{`{"a":"\u0000"}`, `"\ud800\u"`, `{"pattern":"x"}`, strings.Repeat("[", 300), `-0.1e+1000`, "\xff", `"\\\u0000"`} {
+	for _, seed := range []string{`{"a":"\u0000"}`, `"\ud800\u"`, `{"pattern":"x"}`, strings.Repeat("[", 300),
+		`-0.1e+1000`, "\xff", `"\\\u0000"`} {
 		f.Add([]byte(seed), "a.*", "id")
 	}
 	f.Fuzz(func(t *testing.T, value []byte, pattern, id string) {

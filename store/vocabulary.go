@@ -41,7 +41,8 @@ func NamedVocabulary(name string) (Vocabulary, error) {
 			{Failed, "pending", "failed"}, {Manual, "pending", "manual"}, {Archived, "discarded", ""},
 		}}, nil
 	}
-	return Vocabulary{}, fmt.Errorf("no vocabulary is called %q: there are %s and %s", name, VocabularyLifecycle, VocabularyManagement)
+	return Vocabulary{}, fmt.Errorf("no vocabulary is called %q: there are %s and %s", name, VocabularyLifecycle,
+		VocabularyManagement)
 }
 
 // Name is lifecycle or management.

@@ -21,7 +21,10 @@ func BenchmarkObserve(b *testing.B) {
 		}
 	}
 	var events []history.Event
-	if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error { events = append(events, *e); return nil }); err != nil {
+	if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error {
+		events = append(events, *e)
+		return nil
+	}); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()

@@ -27,8 +27,8 @@ const (
 
 func (i entryIndex) name() string {
 	return [entryCount]string{
-		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryUnfinished, EntryEndedTwice, EntryUnacknowledged,
-		EntryNotSent, NoteDuplicates, NoteUnasked,
+		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryUnfinished, EntryEndedTwice,
+		EntryUnacknowledged, EntryNotSent, NoteDuplicates, NoteUnasked,
 	}[i]
 }
 
@@ -102,7 +102,8 @@ func (m *Measurer) putNotSent(entry *Entry) {
 		chunk := number / recordsPerChunk
 		there := chunk < len(m.records.chunks) && m.records.chunks[chunk] != nil
 		if !there || !m.records.chunks[chunk][number%recordsPerChunk].has(sent) {
-			entry.Records = append(entry.Records, EntryRecord{Record: int32(number), Partition: history.None, Offset: history.None})
+			entry.Records = append(entry.Records, EntryRecord{Record: int32(number), Partition: history.None,
+				Offset: history.None})
 		}
 	}
 }

@@ -115,7 +115,8 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 	return environment{
 		Latency: latencyNames{
 			Send: namePhases(latencies[LatencySend]), FirstAttempt: namePhases(latencies[LatencyFirstAttempt]),
-			Success: namePhases(latencies[LatencySuccess]), Service: namePhases(latencies[LatencyService]), DeadLetter: namePhases(latencies[LatencyDeadLetter]),
+			Success: namePhases(latencies[LatencySuccess]), Service: namePhases(latencies[LatencyService]),
+			DeadLetter:   namePhases(latencies[LatencyDeadLetter]),
 			BackoffError: namePhases(latencies[LatencyBackoffError]), CommitDelay: namePhases(latencies[LatencyCommitDelay]),
 			Replay: namePhases(latencies[LatencyReplay]), Slip: namePhases(latencies[LatencySlip]),
 		},
@@ -125,10 +126,13 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 			Drain: m.DrainTime, Detect: m.slowest("detect"), CatchUp: m.slowest("catch_up"), Steady: m.slowest("steady"),
 		},
 		Count: countNames{
-			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded, Logical: l.Logical,
-			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Attempts: l.Attempts, Duplicates: l.Duplicates, Replayed: l.Replayed,
+			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded,
+			Logical:      l.Logical,
+			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Attempts: l.Attempts, Duplicates: l.Duplicates,
+			Replayed: l.Replayed,
 		},
-		Share:   shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered), Succeeded: share(l.Succeeded)},
+		Share: shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered),
+			Succeeded: share(l.Succeeded)},
 		Subject: m.Usage.names(),
 	}
 }
@@ -164,7 +168,8 @@ func (u *Usage) missing(path []string) string {
 			return "not measured: no attempt of a record was seen"
 		}
 	case len(u.Instances) == 0:
-		return "not measured: the history has no samples of the subject's processes, which are taken of those that dlqbench starts"
+		return "not measured: the history has no samples of the subject's processes, which are taken of those that " +
+			"dlqbench starts"
 	case path[2] == "growth" && !slices.ContainsFunc(u.Instances, growth):
 		return fmt.Sprintf("not measured: no process was under load for %d s after it was ready", growthReadings)
 	case path[1] == "cpu" && !slices.ContainsFunc(u.Instances, busy):

@@ -35,7 +35,10 @@ func TestTotalsAgree(t *testing.T) {
 			}
 		}
 		m := New(s.header)
-		if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error { m.Observe(e); return nil }); err != nil {
+		if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error {
+			m.Observe(e)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		out := m.Finish()
@@ -67,19 +70,22 @@ func requireConserved(t *rapid.T, m *Measurements) {
 		if entry.Name == EntryUnfinished {
 			unfinished = entry.Count
 		}
-		if entry.Difference && int64(len(entry.Records)) != min(entry.Count, MaxEntryRecords) || !entry.Difference && len(entry.Records) > 0 {
+		if entry.Difference && int64(len(entry.Records)) != min(entry.Count, MaxEntryRecords) ||
+			!entry.Difference && len(entry.Records) > 0 {
 			t.Fatalf("%d of %d records of %s are listed", len(entry.Records), entry.Count, entry.Name)
 		}
 	}
 	if total != m.Ledger.Planned || unfinished > m.Ledger.Unfinished {
-		t.Fatalf("the entries come to %d of %d, %d unfinished of %d", total, m.Ledger.Planned, unfinished, m.Ledger.Unfinished)
+		t.Fatalf("the entries come to %d of %d, %d unfinished of %d", total, m.Ledger.Planned, unfinished,
+			m.Ledger.Unfinished)
 	}
 }
 
 // TestHeatMapHoldsEachLatencyInItsRow, whatever rows it chooses.
 func TestHeatMapHoldsEachLatencyInItsRow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		micros := rapid.SliceOfN(rapid.Int64Range(0, 1<<rapid.SampledFrom([]int{4, 8, 16, 34}).Draw(t, "bits")), 1, 40).Draw(t, "micros")
+		micros := rapid.SliceOfN(rapid.Int64Range(0, 1<<rapid.SampledFrom([]int{4, 8, 16, 34}).Draw(t, "bits")), 1,
+			40).Draw(t, "micros")
 		s := newSeries()
 		var one point
 		one.latencies = new(sketch)
@@ -138,7 +144,9 @@ func TestConservation(t *testing.T) {
 	s.produced(9, 40*ms, dlq, 0, 0, 0)
 	// 10 and 11: the producer gave up; 11 was processed all the same. 12 and 13 are never sent.
 	for record := range int32(2) {
-		s.add(history.KindSend, ms, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Aux = 10+record, input, 0, int64(ms) })
+		s.add(history.KindSend, ms, func(e *history.Event) {
+			e.Record, e.Topic, e.Partition, e.Aux = 10+record, input, 0, int64(ms)
+		})
 	}
 	s.attempt(11, 2*ms, 3*ms, history.OutcomeSuccess, nil)
 	// 14: dead-lettered, written back by the dead-letter store, succeeded.
@@ -157,17 +165,19 @@ func TestConservation(t *testing.T) {
 		}
 	}
 	wantCount := map[string]int64{
-		EntrySucceeded: 2, EntryDeadLettered: 2, EntryReplayed: 2, EntryLogical: 1, EntryCommitted: 1, EntryUnfinished: 2, EntryEndedTwice: 1,
-		EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
+		EntrySucceeded: 2, EntryDeadLettered: 2, EntryReplayed: 2, EntryLogical: 1, EntryCommitted: 1, EntryUnfinished: 2,
+		EntryEndedTwice: 1, EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
 	}
 	wantRecords := map[string][]int32{
-		EntryUnfinished: {5, 7}, EntryEndedTwice: {6}, EntryUnacknowledged: {10, 11}, EntryNotSent: {12, 13}, NoteDuplicates: {8}, NoteUnasked: {11},
+		EntryUnfinished: {5, 7}, EntryEndedTwice: {6}, EntryUnacknowledged: {10, 11}, EntryNotSent: {12, 13},
+		NoteDuplicates: {8}, NoteUnasked: {11},
 	}
 	if got.Planned != 15 || !reflect.DeepEqual(count, wantCount) || !reflect.DeepEqual(records, wantRecords) {
 		t.Errorf("of %d: %v\n%v", got.Planned, count, records)
 	}
 	five := got.Entries[slices.IndexFunc(got.Entries, func(e Entry) bool { return e.Name == EntryUnfinished })].Records[0]
-	if want := (EntryRecord{Record: 5, ID: history.NewIDs("run").Token(5), Topic: "in", Partition: 1, Offset: 2}); five != want {
+	if want := (EntryRecord{Record: 5, ID: history.NewIDs("run").Token(5), Topic: "in", Partition: 1, Offset: 2}); five !=
+		want {
 		t.Errorf("%+v, want %+v", five, want)
 	}
 }
@@ -192,7 +202,8 @@ func TestHealthFromSamples(t *testing.T) {
 	}
 	at := func(curve Curve, i int) float64 { return curve[i] }
 	c := m.Series
-	if at(c.CPU, 10) != 0.5 || at(c.CPU, 12) != 2 || !math.IsNaN(at(c.CPU, 11)) || at(c.Backlog, 10) != 90 || !math.IsNaN(at(c.Backlog, 11)) {
+	if at(c.CPU, 10) != 0.5 || at(c.CPU, 12) != 2 || !math.IsNaN(at(c.CPU, 11)) ||
+		at(c.Backlog, 10) != 90 || !math.IsNaN(at(c.Backlog, 11)) {
 		t.Errorf("processors %v, backlog %v", c.CPU, c.Backlog)
 	}
 }
@@ -208,7 +219,8 @@ func TestPercentileCurves(t *testing.T) {
 			last = i
 		}
 	}
-	if values.Count != 3 || math.Abs(success.Nines[last]-math.Log10(3)) > 1e-9 || math.Abs(values.Values[last]-1151) > 1 || math.Abs(values.Values[0]-30) > 0.1 {
+	if values.Count != 3 || math.Abs(success.Nines[last]-math.Log10(3)) > 1e-9 ||
+		math.Abs(values.Values[last]-1151) > 1 || math.Abs(values.Values[0]-30) > 0.1 {
 		t.Errorf("%d values: %v at %v", values.Count, values.Values, success.Nines)
 	}
 	if _, there := m[LatencyReplay].Phases[history.PhaseSteady]; there || len(m[LatencyBackoffError].Phases) == 0 {
@@ -238,7 +250,8 @@ func TestCurvesAreWrittenWhole(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	var back Curve
-	if err := json.Unmarshal(text, &back); err != nil || len(back) != 7 || back[1] != 1234567 || !math.IsNaN(back[4]) || !math.IsNaN(back[5]) {
+	if err := json.Unmarshal(text, &back); err != nil || len(back) != 7 || back[1] != 1234567 ||
+		!math.IsNaN(back[4]) || !math.IsNaN(back[5]) {
 		t.Errorf("%v, %v", back, err)
 	}
 	if text, _ := json.Marshal(Curve(nil)); string(text) != "[]" {

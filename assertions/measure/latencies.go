@@ -35,8 +35,8 @@ const (
 func (l latency) name() string {
 	return [latencyCount]string{
 		send: LatencySend, firstAttempt: LatencyFirstAttempt, successful: LatencySuccess, service: LatencyService,
-		deadLetter: LatencyDeadLetter, backoffError: LatencyBackoffError, commitDelay: LatencyCommitDelay, replayTime: LatencyReplay,
-		slip: LatencySlip,
+		deadLetter: LatencyDeadLetter, backoffError: LatencyBackoffError, commitDelay: LatencyCommitDelay,
+		replayTime: LatencyReplay, slip: LatencySlip,
 	}[l]
 }
 
@@ -159,7 +159,8 @@ func quantiles(h *hdrhistogram.Histogram) Quantiles {
 		return time.Duration(h.ValueAtPercentile(percent)) * time.Microsecond
 	}
 	return Quantiles{
-		Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()) * time.Microsecond,
+		Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Max: time.Duration(h.Max()) * time.Microsecond,
 	}
 }
 

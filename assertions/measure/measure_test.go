@@ -30,7 +30,8 @@ func newStory(records int) *story {
 	return &story{header: history.Header{
 		Records: records, Started: time.Unix(1_700_000_000, 250e6),
 		Topics: []history.Topic{
-			{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ}, {Name: "retry", Role: history.RoleRetry},
+			{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ},
+			{Name: "retry", Role: history.RoleRetry},
 		},
 		Contract: history.Contract{
 			DeadLetters: true,
@@ -84,7 +85,9 @@ func (s *story) attempt(record int32, start, end time.Duration, outcome history.
 }
 
 func (s *story) produced(record int32, at time.Duration, topic, instance int16, code int16, flags history.Flags) {
-	s.add(history.KindProduceRequest, at-1*ms, func(e *history.Event) { e.Record, e.Topic, e.Instance = record, topic, instance })
+	s.add(history.KindProduceRequest, at-1*ms, func(e *history.Event) {
+		e.Record, e.Topic, e.Instance = record, topic, instance
+	})
 	s.add(history.KindProduceResponse, at, func(e *history.Event) {
 		e.Record, e.Topic, e.Instance, e.Code, e.Flags = record, topic, instance, code, flags
 	})
@@ -99,7 +102,10 @@ func (s *story) committed(at time.Duration, partition int32, offset int64, code 
 func (s *story) measure(t testing.TB) *Measurements {
 	t.Helper()
 	m := New(s.header)
-	if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error { m.Observe(e); return nil }); err != nil {
+	if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error {
+		m.Observe(e)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return m.Finish()
@@ -147,7 +153,9 @@ func wholeRun() *story {
 	s.attempt(4, 1000*ms, 1010*ms, history.OutcomeLogical, nil)
 	s.committed(1500*ms, 1, 2, 0, 0)
 	// Record 5: the producer gave up.
-	s.add(history.KindSend, 950*ms, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Aux = 5, input, 1, int64(950*ms) })
+	s.add(history.KindSend, 950*ms, func(e *history.Event) {
+		e.Record, e.Topic, e.Partition, e.Aux = 5, input, 1, int64(950*ms)
+	})
 	s.add(history.KindAcked, 990*ms, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Code = 5, input, 1, 7 })
 	// Record 3 goes back at 1910, succeeds at 1950, and once more.
 	s.produced(3, 1911*ms, input, history.Replayer, 0, 0)
@@ -204,8 +212,8 @@ func TestLatenciesOfAWholeRun(t *testing.T) {
 func TestFiguresOfAWholeRun(t *testing.T) {
 	m := wholeRun().measure(t)
 	want := Ledger{
-		Planned: 7, Sent: 6, Acknowledged: 5, Late: 1, Succeeded: 4, Logical: 1, DeadLettered: 1, Unfinished: 0, Attempts: 9, Duplicates: 1,
-		Replayed: 1,
+		Planned: 7, Sent: 6, Acknowledged: 5, Late: 1, Succeeded: 4, Logical: 1, DeadLettered: 1, Unfinished: 0, Attempts: 9,
+		Duplicates: 1, Replayed: 1,
 	}
 	if m.Ledger != want {
 		t.Errorf("ledger %+v\nwant   %+v", m.Ledger, want)
@@ -225,7 +233,8 @@ func TestFiguresOfAWholeRun(t *testing.T) {
 	if m.LagMax != 3 || m.LagEnd != 0 {
 		t.Errorf("lag up to %d, %d at the end", m.LagMax, m.LagEnd)
 	}
-	if len(m.Phases) != 9 || m.Phases[3] != (Phase{Name: history.PhaseFault, From: 700 * ms, To: 1200 * ms}) || m.Phases[8].To != 2200*ms {
+	if len(m.Phases) != 9 ||
+		m.Phases[3] != (Phase{Name: history.PhaseFault, From: 700 * ms, To: 1200 * ms}) || m.Phases[8].To != 2200*ms {
 		t.Errorf("phases %+v", m.Phases)
 	}
 }
@@ -267,7 +276,8 @@ func TestSeriesOfAWholeRun(t *testing.T) {
 func TestLongRunsGetWiderSteps(t *testing.T) {
 	s := newSeries()
 	for i := range 2000 { // 200 s
-		one := point{latencies: new(sketch), gauges: gauges{lag: int64(i), inRetry: int64(2 * i), seen: true}, slip: time.Duration(i) * ms, stalled: ms}
+		one := point{latencies: new(sketch), gauges: gauges{lag: int64(i), inRetry: int64(2 * i), seen: true},
+			slip: time.Duration(i) * ms, stalled: ms}
 		one.counts[sentSeries] = 1
 		one.latencies.add(10 * ms)
 		s.at(time.Duration(i) * 100 * ms).merge(&one)
@@ -277,14 +287,18 @@ func TestLongRunsGetWiderSteps(t *testing.T) {
 		t.Fatalf("%d steps of %v", len(out.Sent), out.Step)
 	}
 	for i := range 500 {
-		if out.Sent[i] != 4 || out.Lag[i] != float64(4*i+3) || out.InRetry[i] != float64(8*i+6) || math.Abs(out.SuccessP50[i]-10) > 0.4 {
-			t.Fatalf("step %d: sent %v, lag %v, in retry %v, p50 %v", i, out.Sent[i], out.Lag[i], out.InRetry[i], out.SuccessP50[i])
+		if out.Sent[i] != 4 || out.Lag[i] != float64(4*i+3) || out.InRetry[i] != float64(8*i+6) ||
+			math.Abs(out.SuccessP50[i]-10) > 0.4 {
+			t.Fatalf("step %d: sent %v, lag %v, in retry %v, p50 %v", i, out.Sent[i], out.Lag[i], out.InRetry[i],
+				out.SuccessP50[i])
 		}
 		if out.Slip[i] != float64(4*i+3) || out.Stalled[i] != 4 || !math.IsNaN(out.Backlog[i]) || !math.IsNaN(out.CPU[i]) {
-			t.Fatalf("step %d: slip %v, stalled %v, backlog %v, processors %v", i, out.Slip[i], out.Stalled[i], out.Backlog[i], out.CPU[i])
+			t.Fatalf("step %d: slip %v, stalled %v, backlog %v, processors %v", i, out.Slip[i], out.Stalled[i], out.Backlog[i],
+				out.CPU[i])
 		}
 	}
-	if heat.Step != 800*ms || len(heat.Counts) != 251 || len(heat.Bounds) != 2 || heat.Counts[7][0] != 8 || heat.Counts[250] != nil {
+	if heat.Step != 800*ms || len(heat.Counts) != 251 || len(heat.Bounds) != 2 || heat.Counts[7][0] != 8 ||
+		heat.Counts[250] != nil {
 		t.Errorf("heat map: %d columns of %v, bounds %v", len(heat.Counts), heat.Step, heat.Bounds)
 	}
 }
@@ -309,7 +323,10 @@ func TestBackoffErrorIsMeasuredWhereItWasPromised(t *testing.T) {
 		tell    func(*story)
 		samples []time.Duration // the second attempt starts 210 ms after the first one's end, when 100 ms were promised
 	}{
-		"plain":     {func(s *story) { fails(s, 0, transient, nil); fails(s, 220*ms, transient, nil) }, []time.Duration{110 * ms}},
+		"plain": {func(s *story) {
+			fails(s, 0, transient, nil)
+			fails(s, 220*ms, transient, nil)
+		}, []time.Duration{110 * ms}},
 		"permanent": {func(s *story) { fails(s, 0, history.OutcomePermanent, nil); fails(s, 220*ms, transient, nil) }, nil},
 		"hung up": {func(s *story) {
 			fails(s, 0, history.OutcomeTimeout, func(e *history.Event) { e.Flags = history.ClientGone })
@@ -365,13 +382,18 @@ func TestCommitsNobodySawAnswered(t *testing.T) {
 	s.attempt(0, 12*ms, 20*ms, history.OutcomeSuccess, nil)
 	s.sent(1, 30*ms, 0, 1*ms, 0, 1)
 	s.phase(500*ms, history.PhaseAudit)
-	s.add(history.KindAuditOffsets, 510*ms, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Aux = input, 0, 2, 1 })
+	s.add(history.KindAuditOffsets, 510*ms, func(e *history.Event) {
+		e.Topic, e.Partition, e.Offset, e.Aux = input, 0, 2, 1
+	})
 	m := s.measure(t)
-	if m.LagEnd != 1 || m.LagMax != 2 || m.Ledger.Unfinished != 1 || m.Drained || m.Latencies()[LatencyCommitDelay].Count != 0 {
+	if m.LagEnd != 1 || m.LagMax != 2 || m.Ledger.Unfinished != 1 || m.Drained ||
+		m.Latencies()[LatencyCommitDelay].Count != 0 {
 		t.Errorf("lag %d (max %d), %d unfinished, drained %v", m.LagEnd, m.LagMax, m.Ledger.Unfinished, m.Drained)
 	}
 	s.attempt(1, 520*ms, 530*ms, history.OutcomeSuccess, nil)
-	s.add(history.KindAuditOffsets, 540*ms, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Aux = input, 0, 2, 2 })
+	s.add(history.KindAuditOffsets, 540*ms, func(e *history.Event) {
+		e.Topic, e.Partition, e.Offset, e.Aux = input, 0, 2, 2
+	})
 	if m := s.measure(t); m.LagEnd != 0 || !m.Drained || m.DrainTime != 530*ms {
 		t.Errorf("lag %d, drained %v in %v, want 530ms: when the last record was finished", m.LagEnd, m.Drained, m.DrainTime)
 	}
@@ -447,9 +469,15 @@ func TestWhatIsOwedDependsOnTheContract(t *testing.T) {
 			s.header.Contract.DeadLetters = false
 			s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil)
 		}},
-		"failed for good, and committed before its dead letter": {1, func(s *story) { s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil) }},
-		"only in a retry topic":                                 {1, func(s *story) { s.produced(0, 10*ms, retryTopic, 0, 0, 0) }},
-		"dead letter forged":                                    {1, func(s *story) { s.produced(0, 10*ms, dlq, 0, 0, history.Forged) }},
+		"failed for good, and committed before its dead letter": {1, func(s *story) {
+			s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil)
+		}},
+		"only in a retry topic": {1, func(s *story) {
+			s.produced(0, 10*ms, retryTopic, 0, 0, 0)
+		}},
+		"dead letter forged": {1, func(s *story) {
+			s.produced(0, 10*ms, dlq, 0, 0, history.Forged)
+		}},
 		"dead letter found by audit": {0, func(s *story) {
 			s.add(history.KindAuditRecord, time.Second, func(e *history.Event) { e.Record, e.Topic = 0, dlq })
 		}},
@@ -487,7 +515,8 @@ func TestWhatIsCountedOnce(t *testing.T) {
 	s.events = append(s.events, s.events[0], s.events[1])
 	l := s.measure(t).Ledger
 	want := Ledger{
-		Planned: 1, Sent: 1, Acknowledged: 1, Succeeded: 1, Logical: 1, DeadLettered: 1, Attempts: 6, Duplicates: 1, Replayed: 1,
+		Planned: 1, Sent: 1, Acknowledged: 1, Succeeded: 1, Logical: 1, DeadLettered: 1, Attempts: 6, Duplicates: 1,
+		Replayed: 1,
 	}
 	if l != want {
 		t.Errorf("%+v\nwant %+v", l, want)
@@ -552,17 +581,20 @@ func TestSamplesAreRoundedAndKeptInRange(t *testing.T) {
 // anyEvents draws events that need not make sense.
 func anyEvents(t *rapid.T, most int) []history.Event {
 	extreme := func(t *rapid.T, name string) int64 {
-		return rapid.OneOf(rapid.Int64Range(-3, 12), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40})).Draw(t, name)
+		return rapid.OneOf(rapid.Int64Range(-3, 12), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40})).Draw(
+			t, name)
 	}
 	anyEvent := rapid.Custom(func(t *rapid.T) history.Event {
 		return history.Event{
 			Time: time.Duration(extreme(t, "time")), Kind: history.Kind(rapid.IntRange(0, 40).Draw(t, "kind")),
-			Outcome: history.Outcome(rapid.IntRange(0, 12).Draw(t, "outcome")), Flags: history.Flags(rapid.Uint32().Draw(t, "flags")),
-			Instance: int16(extreme(t, "instance")), Topic: int16(extreme(t, "topic")), Partition: int32(extreme(t, "partition")),
-			Record: int32(extreme(t, "record")), Code: rapid.Int16Range(-1, 1).Draw(t, "code"), N: int32(extreme(t, "n")),
+			Outcome:  history.Outcome(rapid.IntRange(0, 12).Draw(t, "outcome")),
+			Flags:    history.Flags(rapid.Uint32().Draw(t, "flags")),
+			Instance: int16(extreme(t, "instance")), Topic: int16(extreme(t, "topic")),
+			Partition: int32(extreme(t, "partition")),
+			Record:    int32(extreme(t, "record")), Code: rapid.Int16Range(-1, 1).Draw(t, "code"), N: int32(extreme(t, "n")),
 			Offset: extreme(t, "offset"), Aux: extreme(t, "aux"), Op: extreme(t, "op"),
-			Text: rapid.SampledFrom([]string{"", history.PhaseSteady, history.PhaseDrain, history.PhaseReplay, "x", history.SampleCPU, history.SampleBacklog,
-				history.SampleInstanceCPU, history.SampleInstanceRSS}).Draw(t, "text"),
+			Text: rapid.SampledFrom([]string{"", history.PhaseSteady, history.PhaseDrain, history.PhaseReplay, "x",
+				history.SampleCPU, history.SampleBacklog, history.SampleInstanceCPU, history.SampleInstanceRSS}).Draw(t, "text"),
 		}
 	})
 	return rapid.SliceOfN(anyEvent, 0, most).Draw(t, "events")
@@ -575,7 +607,8 @@ func TestAnyEventsAreSurvived(t *testing.T) {
 		s.events = anyEvents(rt, 80)
 		m := s.measure(t)
 		l := m.Ledger
-		if l.Succeeded > l.Attempts+int64(len(s.events)) || l.Duplicates > l.Succeeded || l.Unfinished > l.Acknowledged || m.LagEnd > m.LagMax || m.LagEnd < 0 {
+		if l.Succeeded > l.Attempts+int64(len(s.events)) || l.Duplicates > l.Succeeded ||
+			l.Unfinished > l.Acknowledged || m.LagEnd > m.LagMax || m.LagEnd < 0 {
 			rt.Fatalf("%+v, lag %d of %d", l, m.LagEnd, m.LagMax)
 		}
 		m.Evaluate([]string{"latency.success.p99 < 500ms"})

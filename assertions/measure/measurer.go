@@ -18,7 +18,8 @@ type Measurer struct {
 	records    records
 	partitions partitions
 	unnamed    []unnamed
-	replays    map[int32]time.Duration // records whose dead letter went back and that are not terminal again, by when it was sent
+	// records whose dead letter went back and that are not terminal again, by when it was sent
+	replays    map[int32]time.Duration
 	latencies  latencies
 	series     *series
 	phases     []phase
@@ -116,7 +117,8 @@ func (m *Measurer) enter(e *history.Event) {
 	}
 	m.out.Phases = append(m.out.Phases, Phase{Name: e.Text, From: e.Time, To: e.Time})
 	m.phases = append(m.phases, phase{
-		from: e.Time, index: m.latencies.phase(e.Text, false), loaded: e.Text == history.PhaseSteady || e.Text == history.PhaseFault,
+		from: e.Time, index: m.latencies.phase(e.Text, false), loaded: e.Text == history.PhaseSteady ||
+			e.Text == history.PhaseFault,
 	})
 	switch e.Text {
 	case history.PhaseSteady:
@@ -288,7 +290,8 @@ func (m *Measurer) answered(e *history.Event) {
 			m.out.Ledger.Logical++
 		}
 		m.finish(r, e)
-	case slices.Contains(contract.Retryable, e.Outcome) && (contract.MaxAttempts == 0 || int(r.attempts) < contract.MaxAttempts):
+	case slices.Contains(contract.Retryable, e.Outcome) &&
+		(contract.MaxAttempts == 0 || int(r.attempts) < contract.MaxAttempts):
 		// When the subject hung up is not known, so neither is when its wait began.
 		if r.attempts > 0 && !e.Flags.Has(history.ClientGone) {
 			r.due = e.Time + max(contract.Backoff.Wait(int(r.attempts)), retryAfter(e))

@@ -143,7 +143,8 @@ const (
 )
 
 func newPartitions() partitions {
-	return partitions{at: map[place]homeIndex{}, all: []*partition{{}}, near: make([][nearPartitions]homeIndex, nearTopics)}
+	return partitions{at: map[place]homeIndex{}, all: []*partition{{}},
+		near: make([][nearPartitions]homeIndex, nearTopics)}
 }
 
 // of returns the partition that the event names. More partitions than an index can name share one that is never used.
@@ -210,7 +211,8 @@ func (m *Measurer) auditedOffsets(e *history.Event) {
 
 func (m *Measurer) cover(p *partition, offset int64, at time.Duration, seen bool) {
 	p.committed = offset
-	for _, number := range p.records[min(p.covered, int64(len(p.records))):min(max(offset, p.covered), int64(len(p.records)))] {
+	for _, number := range p.records[min(p.covered, int64(len(p.records))):min(max(offset, p.covered),
+		int64(len(p.records)))] {
 		m.coverRecord(number, at, seen)
 	}
 	p.covered = max(p.covered, offset)

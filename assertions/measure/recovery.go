@@ -100,9 +100,11 @@ const (
 func (s sign) words() string {
 	return [signCount]string{
 		signWriteRefused: "a write was refused, seen at the tap", signCommitRefused: "a commit was refused, seen at the tap",
-		signPartitions: "partitions were given up or lost, seen at the tap", signHungUp: "it hung up on the downstream, seen at the oracle",
-		signError: "an error in its log", signEnded: "a process ended by itself",
-		signThroughput: "the throughput left its band, seen at the oracle and the tap", signFailing: "fewer records succeeded, seen at the oracle", signSlow: "the p99 left its band, seen at the oracle",
+		signPartitions: "partitions were given up or lost, seen at the tap",
+		signHungUp:     "it hung up on the downstream, seen at the oracle",
+		signError:      "an error in its log", signEnded: "a process ended by itself",
+		signThroughput: "the throughput left its band, seen at the oracle and the tap",
+		signFailing:    "fewer records succeeded, seen at the oracle", signSlow: "the p99 left its band, seen at the oracle",
 	}[s]
 }
 
@@ -224,7 +226,8 @@ func (r *recoveries) ended(op int64, at time.Duration, lag int64) {
 	r.last = int(op)
 	switch {
 	case f.Before == nil:
-		f.CatchUp, f.Steady = untold("it was not calm for long enough before it"), untold("it was not calm for long enough before it")
+		f.CatchUp, f.Steady = untold("it was not calm for long enough before it"),
+			untold("it was not calm for long enough before it")
 	case f.Before.Processed == 0:
 		f.Steady = untold("what the subject processes is not seen")
 	}

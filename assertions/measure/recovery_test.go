@@ -69,7 +69,9 @@ func (r *faultyRun) run(t *testing.T) []Recovery {
 	r.phase(r.loadEnds+time.Second, history.PhaseDrain)
 	r.phase(r.loadEnds+2*time.Second, history.PhaseAudit)
 	// The subject is stopped: no sign of any fault.
-	r.add(history.KindRevoked, r.loadEnds+2100*ms, func(e *history.Event) { e.Instance, e.Topic, e.Partition = 0, input, 0 })
+	r.add(history.KindRevoked, r.loadEnds+2100*ms, func(e *history.Event) {
+		e.Instance, e.Topic, e.Partition = 0, input, 0
+	})
 	return r.measure(t).Recoveries
 }
 
@@ -147,7 +149,8 @@ func TestCaughtUp(t *testing.T) {
 			s.committed(at+2*ms, 0, max(0, int64(i)-4), 0, 0)
 		}
 	}
-	for at, kind := range map[time.Duration]history.Kind{2 * time.Second: history.KindFaultStart, 3 * time.Second: history.KindFaultEnd} {
+	for at, kind := range map[time.Duration]history.Kind{2 * time.Second: history.KindFaultStart,
+		3 * time.Second: history.KindFaultEnd} {
 		s.add(kind, at, func(e *history.Event) { e.Op = 0 })
 	}
 	// Between a record's acknowledgement and the commit 1 ms later the lag is 6, and never less than 5.
@@ -176,10 +179,16 @@ func TestDetection(t *testing.T) {
 			r.refused(8050 * ms)
 		}, 50 * ms, signWriteRefused, ""},
 		"by a commit": {func(r *faultyRun) {
-			r.add(history.KindCommitResponse, 3020*ms, func(e *history.Event) { e.Instance, e.Topic, e.Partition, e.Offset, e.Code = 0, input, 0, 1, 22 })
+			r.add(history.KindCommitResponse, 3020*ms, func(e *history.Event) {
+				e.Instance, e.Topic, e.Partition, e.Offset, e.Code = 0, input, 0, 1, 22
+			})
 		}, 20 * ms, signCommitRefused, ""},
-		"not by what it was not told": {func(r *faultyRun) { r.produced(3, 3020*ms, dlq, 0, 19, history.Withheld) }, 200 * ms, signThroughput, ""},
-		"not by the replay tool":      {func(r *faultyRun) { r.produced(3, 3020*ms, input, history.Replayer, 19, 0) }, 200 * ms, signThroughput, ""},
+		"not by what it was not told": {func(r *faultyRun) {
+			r.produced(3, 3020*ms, dlq, 0, 19, history.Withheld)
+		}, 200 * ms, signThroughput, ""},
+		"not by the replay tool": {func(r *faultyRun) {
+			r.produced(3, 3020*ms, input, history.Replayer, 19, 0)
+		}, 200 * ms, signThroughput, ""},
 		"by its log": {func(r *faultyRun) {
 			r.add(history.KindSubjectError, 3030*ms, func(e *history.Event) { e.Instance, e.Text = 0, "no" })
 		}, 30 * ms, signError, ""},
@@ -240,7 +249,8 @@ func TestSlowness(t *testing.T) {
 		}
 		s.attempt(i, end-ms, end, history.OutcomeSuccess, nil)
 	}
-	for at, kind := range map[time.Duration]history.Kind{3 * time.Second: history.KindFaultStart, 5 * time.Second: history.KindFaultEnd} {
+	for at, kind := range map[time.Duration]history.Kind{3 * time.Second: history.KindFaultStart,
+		5 * time.Second: history.KindFaultEnd} {
 		s.add(kind, at, func(e *history.Event) { e.Op = 0 })
 	}
 	got := s.measure(t).Recoveries[0]
@@ -264,7 +274,8 @@ func TestFailing(t *testing.T) {
 		}
 		s.attempt(i, at+4*ms, at+5*ms, history.OutcomeSuccess, nil)
 	}
-	for at, kind := range map[time.Duration]history.Kind{3 * time.Second: history.KindFaultStart, 5 * time.Second: history.KindFaultEnd} {
+	for at, kind := range map[time.Duration]history.Kind{3 * time.Second: history.KindFaultStart,
+		5 * time.Second: history.KindFaultEnd} {
 		s.add(kind, at, func(e *history.Event) { e.Op = 0 })
 	}
 	got := s.measure(t).Recoveries[0]
@@ -279,18 +290,21 @@ func TestOverlappingFaults(t *testing.T) {
 	r.fault(0, 3*second, 5*second)
 	r.fault(1, 4*second, 4500*ms)
 	requireSpans(t, r.run(t), "50ms; 200ms; 300ms; 100ms",
-		"50ms; untold: another fault was in force when it began; untold: another fault was still in force; untold: another fault was still in force")
+		"50ms; untold: another fault was in force when it began; untold: another fault was still in force; untold: another "+
+			"fault was still in force")
 
 	r = newFaultyRun("first", "second")
 	r.fault(0, 3*second, 5*second)
 	r.fault(1, 3050*ms, 6*second)
-	requireSpans(t, r.run(t), "50ms; untold: second began before anything was seen of it; untold: another fault was still in force; untold: another fault was still in force",
+	requireSpans(t, r.run(t), "50ms; untold: second began before anything was seen of it; untold: another fault was "+
+		"still in force; untold: another fault was still in force",
 		"50ms; untold: another fault was in force when it began; 0s; 0s")
 
 	r = newFaultyRun("first", "second")
 	r.fault(0, 3*second, 5*second)
 	r.fault(1, 5100*ms, 5200*ms)
-	requireSpans(t, r.run(t), "50ms; 200ms; untold: second began before the lag was back; untold: second began before it was steady again",
+	requireSpans(t, r.run(t),
+		"50ms; 200ms; untold: second began before the lag was back; untold: second began before it was steady again",
 		"50ms; untold: the subject was not over the fault before it; 100ms; 0s")
 
 	// Long after the first one the calm is a new one, and so is the level.
@@ -315,8 +329,10 @@ func TestWhatCanNotBeTold(t *testing.T) {
 	}{
 		"just enough calm": {func(*faultyRun) {}, 400 * ms, 5 * second, "50ms; 2.8s; 300ms; 100ms"},
 		"no calm": {func(*faultyRun) {}, 390 * ms, 5 * second,
-			"50ms; untold: it was not calm for long enough before it; untold: it was not calm for long enough before it; untold: it was not calm for long enough before it"},
-		"never back":   {forever, 3 * second, 5 * second, "50ms; 200ms; never: the lag was higher than before to the end; never: it was not steady again while the load lasted"},
+			"50ms; untold: it was not calm for long enough before it; untold: it was not calm for long enough before it; " +
+				"untold: it was not calm for long enough before it"},
+		"never back": {forever, 3 * second, 5 * second, "50ms; 200ms; never: the lag was higher than before to the end; " +
+			"never: it was not steady again while the load lasted"},
 		"never healed": {forever, 3 * second, 0, "50ms; 200ms; untold: it was never healed; untold: it was never healed"},
 		"no load after": {func(r *faultyRun) { r.loadEnds = 5100 * ms }, 3 * second, 5 * second,
 			"50ms; 200ms; 300ms; untold: the load ended before there was half a second to look at"},
@@ -345,11 +361,13 @@ func TestWireOnlyRecovery(t *testing.T) {
 			s.committed(at+2*ms, 0, int64(i)+1, 0, 0)
 		}
 	}
-	for at, kind := range map[time.Duration]history.Kind{3 * time.Second: history.KindFaultStart, 5 * time.Second: history.KindFaultEnd} {
+	for at, kind := range map[time.Duration]history.Kind{3 * time.Second: history.KindFaultStart,
+		5 * time.Second: history.KindFaultEnd} {
 		s.add(kind, at, func(e *history.Event) { e.Op = 0 })
 	}
 	requireSpans(t, s.measure(t).Recoveries,
-		"never: it did nothing; never: nothing of it was seen on the subject's side; 202ms; untold: what the subject processes is not seen")
+		"never: it did nothing; never: nothing of it was seen on the subject's side; 202ms; untold: what the subject "+
+			"processes is not seen")
 }
 
 func TestRecoveryThresholds(t *testing.T) {
@@ -377,7 +395,8 @@ func TestRecoveryThresholds(t *testing.T) {
 		{good, "recovery.detect <= 200ms", true, "200ms"}, {good, "recovery.detect < 200ms", false, "200ms"},
 		{good, "recovery.catch_up < 301ms", true, "299.999ms"}, {good, "recovery.steady < 100ms", false, "100ms"},
 		{good, "recovery.steady <= 100ms and latency.service.p99 < 2ms", true, "recovery.steady = 100ms"},
-		{bad, "recovery.steady < 1h", false, "recovery.steady: of fault 1: it was not steady again"}, {bad, "not (recovery.catch_up > 1h)", false, "higher than before to the end"},
+		{bad, "recovery.steady < 1h", false, "recovery.steady: of fault 1: it was not steady again"},
+		{bad, "not (recovery.catch_up > 1h)", false, "higher than before to the end"},
 		{early.measure(t), "recovery.steady < 1h", false, "can't be told, of fault 1: it was not calm"},
 		{newStory(1).measure(t), "recovery.detect < 1h", false, "the run had no faults"},
 	} {

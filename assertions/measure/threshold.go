@@ -42,14 +42,16 @@ type comparison struct {
 // names, types that can't be compared (a duration needs a unit), and expressions that are no condition on a measurement
 // give an error that says where, by the column in the expression. Names, each under its group:
 //
-//	latency.{send,first_attempt,success,service,dead_letter,backoff_error,commit_delay,replay,slip}[.phase].{p50,p90,p99,p999,max,count}
+//	latency.FIGURE[.phase].{p50,p90,p99,p999,max,count}, FIGURE being
+//	        {send,first_attempt,success,service,dead_letter,backoff_error,commit_delay,replay,slip}
 //	throughput.{offered,sent,processed}   records per second over the phases steady and fault
 //	lag.{max,end}                         records not yet covered by an accepted commit
 //	recovery.drain                        from heal until everything was finished and committed
 //	recovery.{detect,catch_up,steady}     of the slowest fault for which that can be told; see Recovery
 //	count.{planned,sent,acknowledged,late,succeeded,logical,dead_lettered,unfinished,attempts,duplicates,replayed}
 //	share.{duplicates,dead_lettered,succeeded}   of the acknowledged records
-//	subject.rss.{max,growth}              memory of the instance with most, a size such as 200MB or 64MiB; see InstanceUsage
+//	subject.rss.{max,growth}              memory of the instance with most, a size such as 200MB or 64MiB; see
+//	                                      InstanceUsage
 //	subject.cpu.{mean,max}                processors that the busiest instance used over the phases steady and fault
 //	subject.attempts_per_second.max       the most attempts of one record within one second
 //
@@ -65,10 +67,12 @@ func compile(expression string) (*threshold, error) {
 		return fmt.Errorf("threshold %q, column %d: %s", expression, source.origin(place), fmt.Sprintf(format, args...))
 	}
 	if at := strings.IndexAny(expression, "\"'`"); at >= 0 {
-		return nil, fmt.Errorf("threshold %q, column %d: texts have no place in a threshold", expression, len([]rune(expression[:at]))+1)
+		return nil, fmt.Errorf("threshold %q, column %d: texts have no place in a threshold", expression,
+			len([]rune(expression[:at]))+1)
 	}
 	if place, unit := source.unknownUnit(); unit != "" {
-		return nil, fail(place, "there is no unit %s: a duration is written like 500ms or 2m, a size like 64MiB or 200MB", unit)
+		return nil, fail(place, "there is no unit %s: a duration is written like 500ms or 2m, a size like 64MiB or 200MB",
+			unit)
 	}
 	tree, err := parser.Parse(source.text)
 	if err != nil {
@@ -125,7 +129,8 @@ func explain(err error, fail func(int, string, ...any) error) error {
 	}
 	message := at.Message
 	if strings.Contains(message, "time.Duration") {
-		message = strings.ReplaceAll(message, "time.Duration", "duration") + ": a duration is compared with one that has a unit, such as 500ms"
+		message = strings.ReplaceAll(message, "time.Duration", "duration") +
+			": a duration is compared with one that has a unit, such as 500ms"
 	}
 	return fail(at.Column, "%s", message)
 }

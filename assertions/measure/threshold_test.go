@@ -94,52 +94,57 @@ func TestThresholdWithoutDataIsNeverMet(t *testing.T) {
 
 func TestThresholdMistakesAreFoundWithTheirPlace(t *testing.T) {
 	for expression, want := range map[string]string{
-		"latency.succes.p99 < 500ms":              "column 9: there is no latency.succes; there is backoff_error, commit_delay",
-		"latency.success.p95 < 500ms":             "column 17: there is no latency.success.p95; there is audit, count",
-		"latency.success < 500ms":                 "column 9: latency.success is no value; it has audit, count",
-		"latency.success.p99.x < 500ms":           "column 21: latency.success.p99 is a value and has no x",
-		"tps > 5":                                 "column 1: there is no tps; there is count, lag, latency, recovery, share, subject, throughput",
-		"500ms > 2s and latency.success.p90 < 10": "column 36: invalid operation: < (mismatched types duration and int): a duration is compared with one that has a unit",
-		"latency.success.p99 < 500":               "column 21: invalid operation",
-		"lag.max < 5s":                            "column 9: invalid operation",
-		"lag.max":                                 "column 1: expected bool",
-		"lag.max + 1":                             "expected bool",
-		"lag.max <":                               "unexpected token EOF",
-		"500ms > 2s < lag.max)":                   "unexpected token",
-		"":                                        "unexpected token EOF",
-		"true":                                    "names no measurement",
-		"500ms < 600ms":                           "names no measurement",
-		`latency["success"].p99 < 1s`:             "column 9: texts have no place",
-		"lag.max in [1, 2]":                       "column 9: there is no operator in",
-		"abs(lag.max) < 3":                        "column 1: there are no functions",
-		"foo(lag.max) < 3":                        "column 1: there are no functions",
-		"let x = lag.max; x < 3":                  "column 5: a threshold is made of",
-		"lag.max < 3 ? true : false":              "a threshold is made of",
-		"$env.lag.max < 3":                        "column 1: there is no $env",
-		"lag?.max < 3":                            "a threshold is made of",
-		"lag[0] < 3":                              "named like",
-		"latency.success.p99 < 5 ms":              "column 25: unexpected token",
-		"latency.success.p99 < 5min":              "column 23: there is no unit min: a duration is written like 500ms or 2m",
-		"subject.rss.max < 200mb":                 "column 19: there is no unit mb: a duration is written like 500ms or 2m, a size like 64MiB or 200MB",
-		"subject.rss.max < 1.5M":                  "column 19: there is no unit M",
-		"lag.max < 3 or subject.rss.max < 64M":    "column 34: there is no unit M",
-		"subject.rss.max < 200":                   "column 17: a size is compared with one that has a unit, such as 64MiB",
-		"subject.rss.growth <= 0":                 "column 20: a size is compared with one that has a unit",
-		"subject.rss.max < 500ms":                 "column 17: a size is compared with one that has a unit",
-		"subject.cpu.max < 64MiB":                 "column 17: a size is compared with one that has a unit",
-		"lag.max + 1 < 64MiB":                     "column 13: a size is compared with one that has a unit",
-		"subject.rss.max + 1 < 64MiB":             "column 17: a size is compared with one that has a unit",
-		"subject.rss.max / 64MiB < 2MiB":          "column 25: a size is compared with one that has a unit",
-		"subject.rss < 64MiB":                     "column 9: subject.rss is no value; it has growth, max",
-		"subject.attempts_per_second.max":         "expected bool",
-		"64MiB < 65MiB":                           "names no measurement",
-		"latency.success.p99 < duration(5)":       "column",
-		"share.duplicates < 2% 3":                 "unexpected token",
-		"latency.success.p99 < 500ms ; true":      "a threshold is made of",
-		"none(1..9, # > lag.max)":                 "there are no functions",
+		"latency.succes.p99 < 500ms": "column 9: there is no latency.succes; there is backoff_error, " +
+			"commit_delay",
+		"latency.success.p95 < 500ms":   "column 17: there is no latency.success.p95; there is audit, count",
+		"latency.success < 500ms":       "column 9: latency.success is no value; it has audit, count",
+		"latency.success.p99.x < 500ms": "column 21: latency.success.p99 is a value and has no x",
+		"tps > 5": "column 1: there is no tps; there is count, lag, latency, recovery, " +
+			"share, subject, throughput",
+		"500ms > 2s and latency.success.p90 < 10": "column 36: invalid operation: < (mismatched types duration and int): a " +
+			"duration is compared with one that has a unit",
+		"latency.success.p99 < 500":   "column 21: invalid operation",
+		"lag.max < 5s":                "column 9: invalid operation",
+		"lag.max":                     "column 1: expected bool",
+		"lag.max + 1":                 "expected bool",
+		"lag.max <":                   "unexpected token EOF",
+		"500ms > 2s < lag.max)":       "unexpected token",
+		"":                            "unexpected token EOF",
+		"true":                        "names no measurement",
+		"500ms < 600ms":               "names no measurement",
+		`latency["success"].p99 < 1s`: "column 9: texts have no place",
+		"lag.max in [1, 2]":           "column 9: there is no operator in",
+		"abs(lag.max) < 3":            "column 1: there are no functions",
+		"foo(lag.max) < 3":            "column 1: there are no functions",
+		"let x = lag.max; x < 3":      "column 5: a threshold is made of",
+		"lag.max < 3 ? true : false":  "a threshold is made of",
+		"$env.lag.max < 3":            "column 1: there is no $env",
+		"lag?.max < 3":                "a threshold is made of",
+		"lag[0] < 3":                  "named like",
+		"latency.success.p99 < 5 ms":  "column 25: unexpected token",
+		"latency.success.p99 < 5min":  "column 23: there is no unit min: a duration is written like 500ms or 2m",
+		"subject.rss.max < 200mb": "column 19: there is no unit mb: a duration is written like 500ms or " +
+			"2m, a size like 64MiB or 200MB",
+		"subject.rss.max < 1.5M":               "column 19: there is no unit M",
+		"lag.max < 3 or subject.rss.max < 64M": "column 34: there is no unit M",
+		"subject.rss.max < 200":                "column 17: a size is compared with one that has a unit, such as 64MiB",
+		"subject.rss.growth <= 0":              "column 20: a size is compared with one that has a unit",
+		"subject.rss.max < 500ms":              "column 17: a size is compared with one that has a unit",
+		"subject.cpu.max < 64MiB":              "column 17: a size is compared with one that has a unit",
+		"lag.max + 1 < 64MiB":                  "column 13: a size is compared with one that has a unit",
+		"subject.rss.max + 1 < 64MiB":          "column 17: a size is compared with one that has a unit",
+		"subject.rss.max / 64MiB < 2MiB":       "column 25: a size is compared with one that has a unit",
+		"subject.rss < 64MiB":                  "column 9: subject.rss is no value; it has growth, max",
+		"subject.attempts_per_second.max":      "expected bool",
+		"64MiB < 65MiB":                        "names no measurement",
+		"latency.success.p99 < duration(5)":    "column",
+		"share.duplicates < 2% 3":              "unexpected token",
+		"latency.success.p99 < 500ms ; true":   "a threshold is made of",
+		"none(1..9, # > lag.max)":              "there are no functions",
 	} {
 		err := CompileThreshold(expression)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s", expression, err, want)
 		}
 	}
@@ -148,7 +153,8 @@ func TestThresholdMistakesAreFoundWithTheirPlace(t *testing.T) {
 func TestAnyThresholdIsSurvived(t *testing.T) {
 	m := wholeRun().measure(t)
 	pieces := rapid.SampledFrom([]string{
-		"latency", ".", "success", "p99", "<", ">=", "==", "500ms", "2%", "7", " ", "lag.max", "and", "not ", "(", ")", "share.duplicates", "%", "\n",
+		"latency", ".", "success", "p99", "<", ">=", "==", "500ms", "2%", "7", " ", "lag.max", "and", "not ", "(", ")",
+		"share.duplicates", "%", "\n",
 		"subject.rss.max", "64MiB", "1.5GB", "5x", "subject.attempts_per_second.max", "*", "+",
 		"é", "\xff", "count.sent", "/", "0", "-", "1e309", "9999999999999999999h",
 	})
@@ -189,7 +195,8 @@ func TestHDRLogIsReadBack(t *testing.T) {
 		}
 		from, to := time.Duration(h.StartTimeMs())*ms, time.Duration(h.EndTimeMs())*ms
 		start := time.Duration(m.Started.UnixMilli()) * ms
-		lines = append(lines, line{h.Tag(), h.TotalCount(), h.Max(), (from - start).Round(2 * ms), (to - start).Round(2 * ms)})
+		lines = append(lines, line{h.Tag(), h.TotalCount(), h.Max(), (from - start).Round(2 * ms),
+			(to - start).Round(2 * ms)})
 		phase := h.Tag()
 		if phase == "" {
 			phase = PhaseAll
@@ -225,7 +232,8 @@ func TestHDRLogsOnlyWhereThereAreSamples(t *testing.T) {
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 0 {
 		t.Fatal(files, err)
 	}
-	if err := WriteHDR(filepath.Join(dir, "absent"), wholeRun().measure(t)); err == nil || !strings.Contains(err.Error(), "writing the histograms") {
+	if err := WriteHDR(filepath.Join(dir, "absent"), wholeRun().measure(t)); err == nil ||
+		!strings.Contains(err.Error(), "writing the histograms") {
 		t.Fatal(err)
 	}
 }

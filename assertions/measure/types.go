@@ -13,7 +13,8 @@ const (
 	LatencySend         = "send"          // intended send time to acknowledged
 	LatencyFirstAttempt = "first_attempt" // acknowledged to start of the first attempt
 	LatencySuccess      = "success"       // intended send time to end of the successful attempt: what a user waits
-	LatencyService      = "service"       // start of the first attempt (after a replay: the first since) to end of the successful attempt
+	// start of the first attempt (after a replay: the first since) to end of the successful attempt
+	LatencyService      = "service"
 	LatencyDeadLetter   = "dead_letter"   // intended send time to acknowledged in the DLQ
 	LatencyBackoffError = "backoff_error" // actual gap minus promised wait (early counts as 0)
 	LatencyCommitDelay  = "commit_delay"  // terminal to covered by an accepted commit
@@ -209,9 +210,11 @@ type Conservation struct {
 const (
 	EntrySucceeded    = "succeeded"
 	EntryDeadLettered = "dead_lettered"
-	EntryReplayed     = "replayed" // dead-lettered, sent back (by a replay, or by the dead-letter store's workers), then succeeded
-	EntryLogical      = "logical"
-	EntryCommitted    = "committed" // the contract asks for no more: a tombstone that is skipped, a subject that is seen on the wire only
+	// dead-lettered, sent back (by a replay, or by the dead-letter store's workers), then succeeded
+	EntryReplayed = "replayed"
+	EntryLogical  = "logical"
+	// the contract asks for no more: a tombstone that is skipped, a subject that is seen on the wire only
+	EntryCommitted = "committed"
 
 	EntryUnfinished     = "unfinished"     // acknowledged, and without an end
 	EntryEndedTwice     = "ended_twice"    // both processed and dead-lettered, and not through a replay
@@ -219,7 +222,8 @@ const (
 	EntryNotSent        = "not_sent"       // the run ended before its time came
 
 	NoteDuplicates = "duplicates" // succeeded more than once
-	NoteUnasked    = "unasked"    // processed or dead-lettered, though it was never acknowledged: the acknowledgement was lost
+	// processed or dead-lettered, though it was never acknowledged: the acknowledgement was lost
+	NoteUnasked = "unasked"
 )
 
 // MaxEntryRecords is how many records of a difference are listed.

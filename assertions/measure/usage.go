@@ -151,7 +151,8 @@ func (m *Measurer) finishUsage() {
 	m.out.Usage = Usage{Instances: []InstanceUsage{}, Busiest: m.recent.busiest}
 	for _, processes := range m.usage.instances() {
 		m.out.Usage.Instances = append(m.out.Usage.Instances, usageOf(processes))
-		m.out.Series.Instances = append(m.out.Series.Instances, curvesOf(processes, m.out.Series.Step, len(m.out.Series.Sent)))
+		m.out.Series.Instances = append(m.out.Series.Instances,
+			curvesOf(processes, m.out.Series.Step, len(m.out.Series.Sent)))
 	}
 }
 

@@ -13,7 +13,8 @@ const mib = 1 << 20
 
 // uses has an instance read once a second from one time to another; memory and processor time are what the functions
 // say, by second.
-func (s *story) uses(instance int16, run uint16, from, to time.Duration, rss func(float64) float64, cpu func(float64) float64) {
+func (s *story) uses(instance int16, run uint16, from, to time.Duration, rss func(float64) float64,
+	cpu func(float64) float64) {
 	for at := from; at <= to; at += time.Second {
 		sample := func(text string, value float64) {
 			s.add(history.KindSample, at, func(e *history.Event) {
@@ -56,16 +57,28 @@ func TestLeaksAreToldFromWarmUp(t *testing.T) {
 		unheard  bool
 		measured bool
 	}{
-		"steady":  {func(s *story) { s.ready(0, 0, 2*time.Second); s.uses(0, 0, 0, 39*time.Second, flat(80), flat(0)) }, "80MiB", "0B", true, false, true},
-		"leaking": {func(s *story) { s.ready(0, 0, 2*time.Second); s.uses(0, 0, 0, 39*time.Second, slope(80, 3), flat(0)) }, "197MiB", "42MiB", false, false, true},
+		"steady": {func(s *story) {
+			s.ready(0, 0, 2*time.Second)
+			s.uses(0, 0, 0, 39*time.Second, flat(80), flat(0))
+		}, "80MiB", "0B", true, false, true},
+		"leaking": {func(s *story) {
+			s.ready(0, 0, 2*time.Second)
+			s.uses(0, 0, 0, 39*time.Second, slope(80, 3), flat(0))
+		}, "197MiB", "42MiB", false, false, true},
 		"grows while it starts, and while it drains": {func(s *story) {
 			s.ready(0, 0, 4*time.Second)
 			s.uses(0, 0, 0, 4*time.Second, slope(10, 30), flat(0))
 			s.uses(0, 0, 5*time.Second, 24*time.Second, flat(130), flat(0))
 			s.uses(0, 0, 25*time.Second, 35*time.Second, slope(130, 30), flat(0))
 		}, "430MiB", "0B", true, false, true},
-		"collected": {func(s *story) { s.ready(0, 0, 2*time.Second); s.uses(0, 0, 0, 39*time.Second, saw, flat(0)) }, "160MiB", "0B", true, false, true},
-		"shrinking": {func(s *story) { s.ready(0, 0, 2*time.Second); s.uses(0, 0, 0, 39*time.Second, slope(200, -2), flat(0)) }, "200MiB", "-28MiB", true, false, true},
+		"collected": {func(s *story) {
+			s.ready(0, 0, 2*time.Second)
+			s.uses(0, 0, 0, 39*time.Second, saw, flat(0))
+		}, "160MiB", "0B", true, false, true},
+		"shrinking": {func(s *story) {
+			s.ready(0, 0, 2*time.Second)
+			s.uses(0, 0, 0, 39*time.Second, slope(200, -2), flat(0))
+		}, "200MiB", "-28MiB", true, false, true},
 		"only the second leaks": {func(s *story) {
 			s.ready(0, 0, 2*time.Second)
 			s.ready(1, 0, 2*time.Second)
@@ -114,7 +127,8 @@ func TestProcessorsOfTheBusiestInstance(t *testing.T) {
 		t.Errorf("%+v", m.Usage)
 	}
 	for expression, met := range map[string]bool{
-		"subject.cpu.mean < 2.2": true, "subject.cpu.mean < 2": false, "subject.cpu.max <= 4": true, "subject.cpu.max < 4": false,
+		"subject.cpu.mean < 2.2": true, "subject.cpu.mean < 2": false, "subject.cpu.max <= 4": true,
+		"subject.cpu.max < 4": false,
 	} {
 		if got := m.Evaluate([]string{expression})[0]; got.Met != met || got.Error != "" {
 			t.Errorf("%+v", got)
@@ -140,14 +154,16 @@ func TestCurvesOfInstances(t *testing.T) {
 	if len(curves.RSS) != len(m.Series.Sent) || len(curves.CPU) != len(m.Series.Sent) {
 		t.Errorf("%d and %d points, want %d", len(curves.RSS), len(curves.CPU), len(m.Series.Sent))
 	}
-	for step, want := range map[int][2]float64{5: {110 * mib, 0.5}, 14: {110 * mib, 0.5}, 15: {120 * mib, 0.5}, 44: {140 * mib, 0.5}, 150: {50 * mib, 1}} {
+	for step, want := range map[int][2]float64{5: {110 * mib, 0.5}, 14: {110 * mib, 0.5}, 15: {120 * mib, 0.5},
+		44: {140 * mib, 0.5}, 150: {50 * mib, 1}} {
 		if curves.RSS[step] != want[0] || math.Abs(curves.CPU[step]-want[1]) > 1e-9 {
 			t.Errorf("step %d: %v bytes, %v processors, want %v", step, curves.RSS[step], curves.CPU[step], want)
 		}
 	}
 	for _, step := range []int{0, 4, 45, 70, 94, 300} {
 		if !math.IsNaN(curves.RSS[step]) || !math.IsNaN(curves.CPU[step]) {
-			t.Errorf("step %d: %v bytes, %v processors of a process that was not there", step, curves.RSS[step], curves.CPU[step])
+			t.Errorf("step %d: %v bytes, %v processors of a process that was not there", step, curves.RSS[step],
+				curves.CPU[step])
 		}
 	}
 }
@@ -170,7 +186,8 @@ func TestHotLoop(t *testing.T) {
 		s.attempt(1, at, at+ms, history.OutcomeTransient, nil)
 	}
 	m := s.measure(t)
-	if got := m.Evaluate([]string{"subject.attempts_per_second.max < 100"})[0]; got.Met || got.Actual != "200" || got.Error != "" {
+	if got := m.Evaluate([]string{"subject.attempts_per_second.max < 100"})[0]; got.Met ||
+		got.Actual != "200" || got.Error != "" {
 		t.Errorf("%+v", got)
 	}
 	if got := m.Usage.Busiest; got.Record != 1 || got.At != 5796*ms {
@@ -181,12 +198,15 @@ func TestHotLoop(t *testing.T) {
 	s.sent(2, 0, 0, ms, 1, 7)
 	for i := range 50 {
 		at := time.Second + time.Duration(i)*2*ms
-		s.attempt(history.None, at, at+ms, history.OutcomeUnknownID, func(e *history.Event) { e.Topic, e.Partition, e.Offset = input, 1, 7 })
+		s.attempt(history.None, at, at+ms, history.OutcomeUnknownID, func(e *history.Event) {
+			e.Topic, e.Partition, e.Offset = input, 1, 7
+		})
 	}
 	if got := s.measure(t).Usage.Busiest; got == nil || got.Record != 2 || got.Attempts != 50 {
 		t.Errorf("%+v", got)
 	}
-	if got := newStory(3).measure(t).Evaluate([]string{"subject.attempts_per_second.max < 100"})[0]; got.Met || !strings.Contains(got.Error, "not measured") {
+	if got := newStory(3).measure(t).Evaluate(
+		[]string{"subject.attempts_per_second.max < 100"})[0]; got.Met || !strings.Contains(got.Error, "not measured") {
 		t.Errorf("%+v", got)
 	}
 }

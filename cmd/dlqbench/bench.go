@@ -50,7 +50,8 @@ interrupted bench continues where it stopped when it is started again.`),
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
 	command.Flags().StringVar(&flags.resume, "resume", "", "continue the bench whose results are in this folder")
 	command.Flags().BoolVar(&flags.fresh, "fresh", false, "remove the results of an earlier bench and start over")
-	command.Flags().BoolVar(&flags.list, "list", false, "list the runs of the bench without starting them; without a bench, list the shipped ones")
+	command.Flags().BoolVar(&flags.list, "list", false,
+		"list the runs of the bench without starting them; without a bench, list the shipped ones")
 	flags.metrics.add(command.Flags())
 	return command
 }
@@ -125,7 +126,8 @@ func resumed(arg string, flags *benchFlags) (string, error) {
 }
 
 // runBench runs what is left and tells how it stands.
-func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.Bench, found bool, flags benchFlags) error {
+func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.Bench, found bool,
+	flags benchFlags) error {
 	standing := runner.plan.Standing(results)
 	switch {
 	case found && standing.Done == standing.All:
@@ -221,7 +223,8 @@ type benchRunner struct {
 // options are what dlqbench run is told.
 func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64) (harness.Options, error) {
 	return b.app.runOptions(b.plan.Arg, b.kafka, runFlags{
-		subject: b.plan.SubjectFile(b.folder, cell), sets: sets, out: b.out, cluster: b.cluster, seed: strconv.FormatUint(seed, 10),
+		subject: b.plan.SubjectFile(b.folder, cell), sets: sets, out: b.out, cluster: b.cluster,
+		seed: strconv.FormatUint(seed, 10),
 	})
 }
 
@@ -274,12 +277,14 @@ func (a *app) listBenches() error {
 func (a *app) listBench(plan *bench.Plan) error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, cell := range plan.Cells {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", cell.Number, cell.Name, cell.Load, strings.Join(append(append([]string(nil), cell.SubjectSets...), cell.Sets...), " "))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", cell.Number, cell.Name, cell.Load,
+			strings.Join(append(append([]string(nil), cell.SubjectSets...), cell.Sets...), " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	least := plan.Standing(plan.Begin("", time.Now())).Least
-	_, err := fmt.Fprintf(a.stdout, "%s of %s: cells %d, repetitions of each %d, load at least %s\n", plan.Mode, plan.ScenarioName, len(plan.Cells), len(plan.Rounds), least)
+	_, err := fmt.Fprintf(a.stdout, "%s of %s: cells %d, repetitions of each %d, load at least %s\n", plan.Mode,
+		plan.ScenarioName, len(plan.Cells), len(plan.Rounds), least)
 	return err
 }

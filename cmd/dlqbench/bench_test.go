@@ -15,7 +15,8 @@ import (
 // started again.
 func TestInterruptBench(t *testing.T) {
 	t.Parallel()
-	text := "name: long\nscenario: tiny.yaml\nrepetitions: 1\ncells:\n  - {name: first}\n  - {name: second, set: {workload.duration: 900ms}}\n"
+	text := "name: long\nscenario: tiny.yaml\nrepetitions: 1\ncells:\n  - {name: first}\n  - {name: second, set: " +
+		"{workload.duration: 900ms}}\n"
 	dir := folder(t, "long.yaml", text)
 	p := start(t, dir, "bench", "long.yaml")
 	p.waitFor("1 of 2 done")
@@ -66,7 +67,8 @@ func TestBenchCode(t *testing.T) {
 		{"a run could not be run", func(c *reports.BenchCell) { c.Repetitions[0].Run.Error = "no Kafka" }, exitEnvironment},
 		{"a threshold", func(c *reports.BenchCell) { c.Repetitions[0].Run.Thresholds = missed }, exitThreshold},
 		{"a probe that misses the bound", func(c *reports.BenchCell) {
-			c.Repetitions[0].Run.Thresholds, c.Repetitions[0].Search = missed, &reports.BenchSearch{Limit: reports.BenchLimitConsumer}
+			c.Repetitions[0].Run.Thresholds, c.Repetitions[0].Search = missed,
+				&reports.BenchSearch{Limit: reports.BenchLimitConsumer}
 		}, exitPass},
 		{"no rate holds the bound", func(c *reports.BenchCell) {
 			c.Repetitions[0].Search = &reports.BenchSearch{Limit: reports.BenchLimitNone}

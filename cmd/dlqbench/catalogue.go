@@ -43,7 +43,8 @@ func (a *app) listCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess, "list the scenarios that run on this Kafka: "+strings.Join(harness.Clusters(), ", "))
+	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess,
+		"list the scenarios that run on this Kafka: "+strings.Join(harness.Clusters(), ", "))
 	return command
 }
 
@@ -90,7 +91,8 @@ func (a *app) validateCommand() *cobra.Command {
 
 func (a *app) schemaCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "schema [scenario|subject|gate|bench|verdict]", Short: "Print a JSON Schema: scenario, subject, gate, bench or verdict",
+		Use:       "schema [scenario|subject|gate|bench|verdict]",
+		Short:     "Print a JSON Schema: scenario, subject, gate, bench or verdict",
 		Args:      takes(0, 1),
 		ValidArgs: []string{"scenario", "subject", "gate", "bench", "verdict"},
 		Example: `  dlqbench schema > scenario.schema.json
@@ -117,7 +119,8 @@ func (a *app) schemaCommand() *cobra.Command {
 
 func schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
-		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "gate": gate.Schema, "bench": bench.Schema, "verdict": reports.VerdictSchema,
+		"scenario": scenarios.Schema, "subject": scenarios.SubjectSchema, "gate": gate.Schema, "bench": bench.Schema,
+		"verdict": reports.VerdictSchema,
 	}
 }
 

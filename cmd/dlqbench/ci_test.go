@@ -81,11 +81,14 @@ func TestGateScriptSettings(t *testing.T) {
 	}{
 		{"none", nil, nil, 99, "<gate>"},
 		{"flags", nil, []string{"--list", "a b"}, 99, "<gate><--list><a b>"},
-		{"all", []string{"DLQBENCH_CONFIG=a b.yaml", "DLQBENCH_ARTIFACTS=$(x)", "DLQBENCH_SHARD=2/3", "DLQBENCH_FAIL_FAST=true"}, []string{"--out", "r"}, 99,
+		{"all", []string{"DLQBENCH_CONFIG=a b.yaml", "DLQBENCH_ARTIFACTS=$(x)", "DLQBENCH_SHARD=2/3",
+			"DLQBENCH_FAIL_FAST=true"}, []string{"--out", "r"}, 99,
 			"<gate><--fail-fast><--shard><2/3><--artifacts><$(x)><--config><a b.yaml><--out><r>"},
-		{"empty ones", []string{"DLQBENCH_CONFIG=", "DLQBENCH_ARTIFACTS=", "DLQBENCH_SHARD=", "DLQBENCH_FAIL_FAST=", "DLQBENCH_VERSION="}, nil, 99, "<gate>"},
+		{"empty ones", []string{"DLQBENCH_CONFIG=", "DLQBENCH_ARTIFACTS=", "DLQBENCH_SHARD=", "DLQBENCH_FAIL_FAST=",
+			"DLQBENCH_VERSION="}, nil, 99, "<gate>"},
 		{"fail fast is false", []string{"DLQBENCH_FAIL_FAST=false"}, nil, 99, "<gate>"},
-		{"fail fast is neither", []string{"DLQBENCH_FAIL_FAST=yes"}, nil, exitUsage, "DLQBENCH_FAIL_FAST is yes: write true or false"},
+		{"fail fast is neither", []string{"DLQBENCH_FAIL_FAST=yes"}, nil, exitUsage,
+			"DLQBENCH_FAIL_FAST is yes: write true or false"},
 		{"a version for nothing", []string{"DLQBENCH_VERSION=v1"}, nil, 99, "DLQBENCH_VERSION=v1 is not looked at"},
 	} {
 		code, out := shell(t, script(t), t.TempDir(), append(test.settings, path), test.arguments...)
@@ -121,7 +124,8 @@ esac`
 		t.Fatal(err)
 	}
 	code, out := shell(t, script(t), folder, environment(), "--list")
-	if code != 0 || !strings.Contains(out, "[0 go install ./cmd/dlqbench in "+root+"]") || !strings.Contains(out, "built and run: gate --list") || !strings.Contains(out, "gate.sh: building") {
+	if code != 0 || !strings.Contains(out, "[0 go install ./cmd/dlqbench in "+root+"]") ||
+		!strings.Contains(out, "built and run: gate --list") || !strings.Contains(out, "gate.sh: building") {
 		t.Errorf("from its own source: exit code %d\n%s", code, out)
 	}
 	code, out = shell(t, script(t), folder, environment("DLQBENCH_VERSION=v1.2.3"), "--list")
@@ -136,7 +140,8 @@ esac`
 		t.Fatal(err)
 	}
 	code, out = shell(t, copied, folder, environment())
-	if code != exitEnvironment || !strings.Contains(out, "set DLQBENCH_VERSION") || strings.Contains(out, "go install ") && strings.Contains(out, "[0 go") {
+	if code != exitEnvironment || !strings.Contains(out, "set DLQBENCH_VERSION") ||
+		strings.Contains(out, "go install ") && strings.Contains(out, "[0 go") {
 		t.Errorf("a copy without a version: exit code %d\n%s", code, out)
 	}
 	code, out = shell(t, script(t), folder, []string{"PATH=" + tools(t)})

@@ -22,16 +22,20 @@ type clusterFlags struct {
 }
 
 func (c *clusterFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&c.provider, "cluster", harness.ClusterEmbedded, "the Kafka to run against: "+strings.Join(harness.Clusters(), ", "))
-	flags.StringVar(&c.version, "kafka-version", "", "process: version of Apache Kafka (default: the one in KAFKA_HOME, otherwise "+install.DefaultVersion+")")
+	flags.StringVar(&c.provider, "cluster", harness.ClusterEmbedded,
+		"the Kafka to run against: "+strings.Join(harness.Clusters(), ", "))
+	flags.StringVar(&c.version, "kafka-version", "",
+		"process: version of Apache Kafka (default: the one in KAFKA_HOME, otherwise "+install.DefaultVersion+")")
 	flags.StringVar(&c.image, "image", "", "docker: image of the brokers (default "+docker.DefaultImage+")")
 	c.addExternal(flags)
 	flags.BoolVar(&c.keep, "keep", false, "external: leave the run's topics and groups on the cluster")
 }
 
 func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
-	flags.StringVar(&c.bootstrap, "bootstrap", "", "external: brokers as host:port,host:port (default: bootstrap.servers of --kafka-config)")
-	flags.StringVar(&c.config, "kafka-config", "", "external: properties file with TLS and SASL settings, as for librdkafka or the Java clients")
+	flags.StringVar(&c.bootstrap, "bootstrap", "",
+		"external: brokers as host:port,host:port (default: bootstrap.servers of --kafka-config)")
+	flags.StringVar(&c.config, "kafka-config", "",
+		"external: properties file with TLS and SASL settings, as for librdkafka or the Java clients")
 }
 
 // options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say
@@ -46,7 +50,8 @@ func (c *clusterFlags) options() (options harness.ClusterOptions, notes []string
 		given          bool
 	}{
 		{"--kafka-version", harness.ClusterProcess, c.version != ""}, {"--image", harness.ClusterDocker, c.image != ""},
-		{"--bootstrap", harness.ClusterExternal, c.bootstrap != ""}, {"--kafka-config", harness.ClusterExternal, c.config != ""},
+		{"--bootstrap", harness.ClusterExternal, c.bootstrap != ""},
+		{"--kafka-config", harness.ClusterExternal, c.config != ""},
 		{"--keep", harness.ClusterExternal, c.keep},
 	} {
 		if flag.given && flag.provider != c.provider {

@@ -27,14 +27,14 @@ func (a *app) compareCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "compare BEFORE… -- AFTER…", Short: "Compare two sets of runs",
 		Long: strings.TrimSpace(`
-Show which invariants are newly violated or hold again, and which latencies, rates, recoveries and counts changed by more
-than identical runs differ. A run is a run directory or its verdict.json; the results.json of a bench stands for all its
-repetitions. Several runs of one scenario on one side are repetitions. Only repetitions can show that a figure changed,
-and five on each side are a good number; one against one compares invariants only. Runs that differ in scenario, workload,
-plan or environment are refused, with the reason.
+Show which invariants are newly violated or hold again, and which latencies, rates, recoveries and counts changed by
+more than identical runs differ. A run is a run directory or its verdict.json; the results.json of a bench stands for
+all its repetitions. Several runs of one scenario on one side are repetitions. Only repetitions can show that a figure
+changed, and five on each side are a good number; one against one compares invariants only. Runs that differ in
+scenario, workload, plan or environment are refused, with the reason.
 
-Exit codes: 0 no regression was found, 1 an invariant is newly violated, 2 the runs cannot be compared, 4 an invariant that
-held before was not judged, 99 a watched figure is worse by more than the noise.`),
+Exit codes: 0 no regression was found, 1 an invariant is newly violated, 2 the runs cannot be compared, 4 an invariant
+that held before was not judged, 99 a watched figure is worse by more than the noise.`),
 		Example: `  dlqbench compare runs/before runs/after
   dlqbench compare runs/main-* -- runs/change-*
   dlqbench compare before/results.json after/results.json
@@ -45,11 +45,14 @@ held before was not judged, 99 a watched figure is worse by more than the noise.
 			return a.compare(args, command.ArgsLenAtDash(), flags)
 		},
 	}
-	command.Flags().StringArrayVar(&flags.baselines, "baseline", nil, "baseline to compare with: a file written by --save, a run, or a bench; may be repeated")
-	command.Flags().StringVar(&flags.save, "save", "", "write the figures of these runs to this file as a baseline, and compare nothing")
+	command.Flags().StringArrayVar(&flags.baselines, "baseline", nil,
+		"baseline to compare with: a file written by --save, a run, or a bench; may be repeated")
+	command.Flags().StringVar(&flags.save, "save", "",
+		"write the figures of these runs to this file as a baseline, and compare nothing")
 	command.Flags().StringVar(&flags.markdown, "markdown", "", "write Markdown to this file; - is stdout")
 	command.Flags().BoolVar(&flags.asJSON, "json", false, "print JSON on stdout instead of the summary")
-	command.Flags().BoolVar(&flags.evenSo, "even-so", false, "compare runs of one scenario even if their workload or environment differs, and list the differences")
+	command.Flags().BoolVar(&flags.evenSo, "even-so", false,
+		"compare runs of one scenario even if their workload or environment differs, and list the differences")
 	return command
 }
 
@@ -94,7 +97,8 @@ func sides(args []string, dash int, baselines []string) (before, after []string,
 	case dash < 0 && len(args) == 2:
 		return args[:1], args[1:], nil
 	}
-	return nil, nil, errors.New("say which runs are before and which after: dlqbench compare BEFORE AFTER, or dlqbench compare BEFORE… -- AFTER…, or --baseline FILE AFTER…")
+	return nil, nil, errors.New("say which runs are before and which after: dlqbench compare BEFORE AFTER, or dlqbench " +
+		"compare BEFORE… -- AFTER…, or --baseline FILE AFTER…")
 }
 
 // readCompared reads what is compared of runs, benches and baselines.
@@ -132,7 +136,8 @@ func comparedFile(path string) (string, error) {
 			return filepath.Join(path, name), nil
 		}
 	}
-	return "", fmt.Errorf("reading what to compare: %s has no %s of a run and no %s of a bench: if it is a run that was killed, judge it first with dlqbench check %s",
+	return "", fmt.Errorf("reading what to compare: %s has no %s of a run and no %s of a bench: if it is a run that was "+
+		"killed, judge it first with dlqbench check %s",
 		path, reports.VerdictFile, reports.BenchJSONFile, path)
 }
 
@@ -155,7 +160,8 @@ func (a *app) showComparison(c reports.Comparison, flags compareFlags) error {
 // saveBaseline writes a baseline. Runs that are no repetitions of each other make none.
 func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 	if len(args) == 0 || dash >= 0 || len(flags.baselines) > 0 || flags.asJSON || flags.markdown != "" {
-		return usageError{errors.New("--save writes a baseline of the runs that are named, and compares nothing: dlqbench compare --save FILE RUN…")}
+		return usageError{errors.New(
+			"--save writes a baseline of the runs that are named, and compares nothing: dlqbench compare --save FILE RUN…")}
 	}
 	runs, err := readCompared(args)
 	if err != nil {
@@ -164,7 +170,9 @@ func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 	if err := reports.Repetitions(runs, flags.evenSo); err != nil {
 		return usageError{fmt.Errorf("these runs make no baseline: %w", err)}
 	}
-	if err := a.writeFile(flags.save, func(w io.Writer) error { return reports.WriteBaseline(w, runs, time.Now()) }); err != nil {
+	if err := a.writeFile(flags.save, func(w io.Writer) error {
+		return reports.WriteBaseline(w, runs, time.Now())
+	}); err != nil {
 		return fmt.Errorf("writing the baseline: %w", err)
 	}
 	if flags.save != "-" {

@@ -28,9 +28,11 @@ func (a *app) consumeCommand() *cobra.Command {
 	settings := consumer.DefaultSettings()
 	command := &cobra.Command{
 		Use: "consume", Short: "Run the reference consumer", Args: noArgs,
-		Long: `Run the reference consumer: it reads the input topic, POSTs each record to the downstream stub (or any HTTP service with
-the same answers), retries with backoff, dead-letters records that fail for good, and commits finished ones. Addresses and names come from the
-environment: DLQBENCH_BOOTSTRAP_SERVERS, DLQBENCH_INPUT_TOPIC, DLQBENCH_DLQ_TOPIC, DLQBENCH_GROUP_ID, DLQBENCH_ORACLE_URL.`,
+		Long: `Run the reference consumer: it reads the input topic, POSTs each record to the downstream stub (or
+any HTTP service with the same answers), retries with backoff, dead-letters records that fail for
+good, and commits finished ones. Addresses and names come from the environment:
+DLQBENCH_BOOTSTRAP_SERVERS, DLQBENCH_INPUT_TOPIC, DLQBENCH_DLQ_TOPIC, DLQBENCH_GROUP_ID,
+DLQBENCH_ORACLE_URL.`,
 		Example: `  DLQBENCH_BOOTSTRAP_SERVERS=127.0.0.1:9092 DLQBENCH_INPUT_TOPIC=orders DLQBENCH_DLQ_TOPIC=orders.dlq \
   DLQBENCH_GROUP_ID=orders DLQBENCH_ORACLE_URL=http://127.0.0.1:8080 dlqbench consume --max-retries 5`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -94,7 +96,8 @@ const dialLogEvery = 5 * time.Second
 // OnBrokerConnect implements kgo.HookBrokerConnect.
 func (d *dialLog) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	now, last := time.Now().UnixNano(), d.last.Load()
-	if err == nil || errors.Is(err, context.Canceled) || last != 0 && now-last < int64(dialLogEvery) || !d.last.CompareAndSwap(last, now) {
+	if err == nil || errors.Is(err, context.Canceled) || last != 0 && now-last < int64(dialLogEvery) ||
+		!d.last.CompareAndSwap(last, now) {
 		return
 	}
 	address := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
@@ -114,16 +117,20 @@ func overrideSettings(given *pflag.FlagSet, settings *consumer.Settings) {
 
 // settingsFlags names the reference consumer's settings as its design does, with dashes.
 func settingsFlags(flags *pflag.FlagSet, s *consumer.Settings) {
-	flags.IntVar(&s.MaxRetries, "max-retries", s.MaxRetries, "attempts at a record before it is dead-lettered, the first included")
+	flags.IntVar(&s.MaxRetries, "max-retries", s.MaxRetries,
+		"attempts at a record before it is dead-lettered, the first included")
 	flags.IntVar(&s.RetryBackoffMS, "retry-backoff-ms", s.RetryBackoffMS, "wait before the second attempt, in ms")
-	flags.BoolVar(&s.ExponentialBackoff, "exponential-backoff", s.ExponentialBackoff, "double the wait after every attempt")
-	flags.IntVar(&s.MaxRetryBackoffMS, "max-retry-backoff-ms", s.MaxRetryBackoffMS, "cap of the wait, before jitter, in ms")
+	flags.BoolVar(&s.ExponentialBackoff, "exponential-backoff", s.ExponentialBackoff,
+		"double the wait after every attempt")
+	flags.IntVar(&s.MaxRetryBackoffMS, "max-retry-backoff-ms", s.MaxRetryBackoffMS,
+		"cap of the wait, before jitter, in ms")
 	flags.IntVar(&s.RetryJitterMS, "retry-jitter-ms", s.RetryJitterMS, "maximum random addition to a wait, in ms")
 	flags.StringVar(&s.Ordering, "ordering", s.Ordering, "order in which records are processed: none, partition or key")
 	flags.IntVar(&s.MaxInFlight, "max-in-flight", s.MaxInFlight, "maximum number of fetched, unfinished records")
 	flags.TextVar(&s.AttemptTimeout, "attempt-timeout", s.AttemptTimeout, "timeout of one attempt")
 	flags.TextVar(&s.CommitInterval, "commit-interval", s.CommitInterval, "time between commits")
-	flags.StringVar(&s.Envelope, "envelope", s.Envelope, "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
+	flags.StringVar(&s.Envelope, "envelope", s.Envelope,
+		"dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
 	flags.BoolVar(&s.DLQEnabled, "dlq-enabled", s.DLQEnabled, "dead-letter records that fail for good")
 	flags.TextVar(&s.StopGrace, "stop-grace", s.StopGrace, "timeout of an orderly stop after TERM")
 }

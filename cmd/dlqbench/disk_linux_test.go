@@ -36,7 +36,8 @@ func TestDiskTrouble(t *testing.T) {
 		t.Run(size, func(t *testing.T) {
 			disk := t.TempDir()
 			if err := syscall.Mount("none", disk, "tmpfs", 0, "size="+size); err != nil {
-				t.Skipf("SKIPPED: this superuser may not mount a small disk (%v); TestFileSizeLimit makes writing fail for everyone", err)
+				t.Skipf(
+					"SKIPPED: this superuser may not mount a small disk (%v); TestFileSizeLimit makes writing fail for everyone", err)
 			}
 			defer func() {
 				if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {

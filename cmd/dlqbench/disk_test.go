@@ -19,7 +19,8 @@ func TestFileSizeLimit(t *testing.T) {
 			out, _ := command.CombinedOutput() // the exit code says it
 			output, code := string(out), command.ProcessState.ExitCode()
 			if code != exitEnvironment || !strings.Contains(output, "file too large") {
-				t.Errorf("the exit code is %d, want %d and a sentence about a file that is too large:\n%s", code, exitEnvironment, output)
+				t.Errorf("the exit code is %d, want %d and a sentence about a file that is too large:\n%s", code, exitEnvironment,
+					output)
 			}
 			if strings.Contains(output, "goroutine ") {
 				t.Errorf("it panicked:\n%s", output)

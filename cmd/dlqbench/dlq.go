@@ -21,9 +21,9 @@ func (a *app) dlqCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dlq", Short: "Run a dead-letter store: keep dead letters in a database and retry them",
 		Long: strings.TrimSpace(`
-Run and manage a dead-letter store. A router copies dead letters from Kafka to a database, workers retry them, and people
-list, replay, edit, discard and purge them. --store names the database: sqlite:PATH, postgres://USER:PASSWORD@HOST/DB or
-mongodb://HOST/DB.
+Run and manage a dead-letter store. A router copies dead letters from Kafka to a database, workers retry them, and
+people list, replay, edit, discard and purge them. --store names the database: sqlite:PATH,
+postgres://USER:PASSWORD@HOST/DB or mongodb://HOST/DB.
 
 DLQBENCH_STORE_URL sets the store, too. Every flag of router and worker has such a variable: --poll-interval is
 DLQBENCH_POLL_INTERVAL. Flags take precedence.`),
@@ -35,14 +35,16 @@ DLQBENCH_POLL_INTERVAL. Flags take precedence.`),
 			if len(args) == 0 {
 				return command.Help()
 			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there are %s", args[0], command.CommandPath(), strings.Join(names(command), ", "))}
+			return usageError{fmt.Errorf("unknown command %q for %q: there are %s", args[0], command.CommandPath(),
+				strings.Join(names(command), ", "))}
 		},
 	}
 	command.AddCommand(
 		a.dlqListCommand(), a.dlqShowCommand(), a.dlqStatsCommand(), a.dlqReplayCommand(),
 		a.decideCommand("discard", "Mark dead letters as given up: kept, and never retried", "discarded", store.Archived),
 		a.decideCommand("resolve", "Mark dead letters as resolved by other means", "resolved", store.Resolved),
-		a.dlqEditCommand(), a.dlqPurgeCommand(), a.dlqRetainCommand(), a.dlqArchiveCommand(), a.dlqMigrateCommand(), a.dlqRouterCommand(nil), a.dlqWorkerCommand(nil),
+		a.dlqEditCommand(), a.dlqPurgeCommand(), a.dlqRetainCommand(), a.dlqArchiveCommand(), a.dlqMigrateCommand(),
+		a.dlqRouterCommand(nil), a.dlqWorkerCommand(nil),
 	)
 	return command
 }
@@ -61,14 +63,16 @@ type storeFlags struct {
 }
 
 func (s *storeFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.address, "store", "", "the dead-letter store: sqlite:PATH, postgres://… or mongodb://… (also DLQBENCH_STORE_URL)")
+	f.StringVar(&s.address, "store", "",
+		"the dead-letter store: sqlite:PATH, postgres://… or mongodb://… (also DLQBENCH_STORE_URL)")
 }
 
 // open opens the store; a wrong address is a mistake in the command line, a database that doesn't answer is one of the
 // environment.
 func (s *storeFlags) open(ctx context.Context, options store.Options) (store.Store, error) {
 	if s.address == "" {
-		return nil, usageError{errors.New("no store is given: --store sqlite:PATH, postgres://… or mongodb://…, or DLQBENCH_STORE_URL")}
+		return nil, usageError{errors.New(
+			"no store is given: --store sqlite:PATH, postgres://… or mongodb://…, or DLQBENCH_STORE_URL")}
 	}
 	there, err := open.Store(ctx, s.address, options)
 	if errors.Is(err, open.ErrAddress) {
@@ -132,8 +136,10 @@ Bring the schema of the store up to date. It is safe to repeat: an interrupted m
 		},
 	}
 	flags.add(command.Flags())
-	command.Flags().StringVar(&options.Vocabulary, "vocabulary", "", "status words of a new store: "+store.VocabularyLifecycle+" or "+store.VocabularyManagement)
-	command.Flags().BoolVar(&options.Audit, "audit", false, "also record every change of state in an audit table, for observers")
+	command.Flags().StringVar(&options.Vocabulary, "vocabulary", "",
+		"status words of a new store: "+store.VocabularyLifecycle+" or "+store.VocabularyManagement)
+	command.Flags().BoolVar(&options.Audit, "audit", false,
+		"also record every change of state in an audit table, for observers")
 	return command
 }
 

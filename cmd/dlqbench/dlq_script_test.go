@@ -28,7 +28,8 @@ func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: kafka TOPIC…")
 	}
-	kafka, err := embedded.Start(context.Background(), embedded.Options{Brokers: 1, Dir: ts.MkAbs("kafka"), Log: zerolog.Nop()})
+	kafka, err := embedded.Start(context.Background(), embedded.Options{Brokers: 1, Dir: ts.MkAbs("kafka"),
+		Log: zerolog.Nop()})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(kafka.Close()) })
 	var topics []cluster.Topic
@@ -53,8 +54,10 @@ func cmdLetters(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer client.Close()
 	for i := first; i < first+count; i++ {
-		record := &kgo.Record{Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, `{"id":"o%d","pattern":%q}`, i, args[2])}
-		letter := deadletter.Plain{}.Seal(record, deadletter.Failure{Reason: args[3], Attempts: 3, Topic: "orders", Offset: int64(i), Time: time.Now()})
+		record := &kgo.Record{Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, `{"id":"o%d","pattern":%q}`, i,
+			args[2])}
+		letter := deadletter.Plain{}.Seal(record, deadletter.Failure{Reason: args[3], Attempts: 3, Topic: "orders",
+			Offset: int64(i), Time: time.Now()})
 		letter.Topic = "orders.dlq"
 		client.Produce(context.Background(), letter, func(_ *kgo.Record, err error) { ts.Check(err) })
 	}
@@ -127,7 +130,8 @@ func scriptCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
 	ts.Check(err)
 	command := exec.Command(path, args[1:]...)
 	command.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "DLQBENCH_STORE_URL", "DLQBENCH_BOOTSTRAP_SERVERS", raceSettings} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "DLQBENCH_STORE_URL", "DLQBENCH_BOOTSTRAP_SERVERS",
+		raceSettings} {
 		command.Env = append(command.Env, name+"="+ts.Getenv(name))
 	}
 	return command

@@ -25,7 +25,8 @@ func (a *app) dlqArchiveCommand() *cobra.Command {
 			if len(args) == 0 {
 				return command.Help()
 			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there are %s", args[0], command.CommandPath(), strings.Join(names(command), ", "))}
+			return usageError{fmt.Errorf("unknown command %q for %q: there are %s", args[0], command.CommandPath(),
+				strings.Join(names(command), ", "))}
 		},
 	}
 	command.AddCommand(a.archiveListCommand(), a.archiveRestoreCommand())
@@ -40,7 +41,8 @@ type archiveFlags struct {
 
 func (f *archiveFlags) add(command *cobra.Command) {
 	f.filter.add(command.Flags())
-	command.Flags().StringVar(&f.folder, "archive", "", "folder of the archive, as given to dlqbench dlq retain (also DLQBENCH_ARCHIVE)")
+	command.Flags().StringVar(&f.folder, "archive", "",
+		"folder of the archive, as given to dlqbench dlq retain (also DLQBENCH_ARCHIVE)")
 }
 
 // selected are the entries of the archive that flags and ids select, by the time that it is.
@@ -67,7 +69,8 @@ func (a *app) archiveListCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use: "list", Short: "List the dead letters of an archive", Args: noArgs,
-		Long:    "List the newest version of each entry in the archive's complete files, with the filters of dlqbench dlq list. No store is needed.",
+		Long: "List the newest version of each entry in the archive's complete files, with the filters of dlqbench dlq " +
+			"list. No store is needed.",
 		Example: `  dlqbench dlq archive list --archive /var/lib/dead-letters --source billing --json`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if limit < 0 {
@@ -127,9 +130,9 @@ func (a *app) archiveRestoreCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "restore [ID…]", Short: "Put archived dead letters back into the store", Args: cobra.ArbitraryArgs,
 		Long: strings.TrimSpace(`
-Copy entries of an archive back to the store as failed, with their ids, histories and counts. No worker retries them; replay
-them by hand. Entries that the store already has are left unchanged, so the command can be interrupted and repeated. Ids
-or a filter are required.`),
+Copy entries of an archive back to the store as failed, with their ids, histories and counts. No worker retries them;
+replay them by hand. Entries that the store already has are left unchanged, so the command can be interrupted and
+repeated. Ids or a filter are required.`),
 		Example: `  dlqbench dlq archive restore --archive /var/lib/dead-letters --start-date 2026-01-01 --end-date 2026-02-01
   dlqbench dlq archive restore --archive /var/lib/dead-letters 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77`,
 		RunE: func(command *cobra.Command, ids []string) error {
@@ -145,7 +148,9 @@ or a filter are required.`),
 				case !flags.filter.Narrow():
 					return usageError{errors.New("restore wants ids or a filter: dlqbench dlq archive list shows what there is")}
 				case len(found) < len(ids):
-					return usageError{fmt.Errorf("the archive has %d of the %d dead letters: dlqbench dlq archive list shows those there are", len(found), len(ids))}
+					return usageError{fmt.Errorf(
+						"the archive has %d of the %d dead letters: dlqbench dlq archive list shows those there are", len(found),
+						len(ids))}
 				}
 				return a.restore(ctx, there, found, dryRun)
 			})
@@ -176,6 +181,7 @@ func (a *app) restore(ctx context.Context, there store.Store, found []retention.
 			restored++
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d dead letters selected, %d restored as failed, %d are in the store and were left\n", len(found), restored, kept)
+	_, err := fmt.Fprintf(a.stdout, "%d dead letters selected, %d restored as failed, %d are in the store and were left\n",
+		len(found), restored, kept)
 	return err
 }

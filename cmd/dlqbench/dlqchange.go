@@ -40,7 +40,8 @@ func (c *changeFlags) add(f *pflag.FlagSet) {
 // selected is the query of ids and filters; without either a command that changes entries would change all of them.
 func (c *changeFlags) selected(ctx context.Context, there store.Store, ids []string) (store.Query, error) {
 	if len(ids) == 0 && !c.filter.Narrow() {
-		return store.Query{}, usageError{errors.New("nothing is selected: give ids, or a filter such as --error-type or --max-age")}
+		return store.Query{},
+			usageError{errors.New("nothing is selected: give ids, or a filter such as --error-type or --max-age")}
 	}
 	query, err := c.filter.query(ctx, there, ids)
 	if err != nil {
@@ -60,7 +61,8 @@ func (c *changeFlags) onEntry(w io.Writer) func(store.Entry) {
 		return nil
 	}
 	return func(entry store.Entry) {
-		fmt.Fprintf(w, "%s  %s  %s-%d@%d  %s\n", entry.ID, entry.State, entry.Source.Topic, entry.Source.Partition, entry.Source.Offset, manage.Line(entry.Error.Message, 60))
+		fmt.Fprintf(w, "%s  %s  %s-%d@%d  %s\n", entry.ID, entry.State, entry.Source.Topic, entry.Source.Partition,
+			entry.Source.Offset, manage.Line(entry.Error.Message, 60))
 	}
 }
 
@@ -74,13 +76,15 @@ func (c *changeFlags) conclude(a *app, verb string, report manage.Report, whole 
 	case c.dryRun && err == nil:
 		fmt.Fprintf(a.stdout, "%d dead letters would be %s\n", report.Selected, verb)
 	case report.Selected > 0 || err == nil:
-		fmt.Fprintf(a.stdout, "%d dead letters selected, %d %s, %d skipped, %d failed, in %.1f s\n", report.Selected, report.Done, verb, report.Skipped, report.Failed, report.Seconds)
+		fmt.Fprintf(a.stdout, "%d dead letters selected, %d %s, %d skipped, %d failed, in %.1f s\n", report.Selected,
+			report.Done, verb, report.Skipped, report.Failed, report.Seconds)
 	}
 	if err != nil {
 		return err
 	}
 	if report.Skipped+report.Failed > 0 && !c.dryRun {
-		return fmt.Errorf("%d of %d dead letters were not %s:\n  %s", report.Skipped+report.Failed, report.Selected, verb, strings.Join(report.Failures, "\n  "))
+		return fmt.Errorf("%d of %d dead letters were not %s:\n  %s", report.Skipped+report.Failed, report.Selected, verb,
+			strings.Join(report.Failures, "\n  "))
 	}
 	return nil
 }
@@ -90,7 +94,8 @@ func (a *app) decideCommand(use, short, verb string, state store.State) *cobra.C
 	flags := changeFlags{by: userName()}
 	command := &cobra.Command{
 		Use: use + " [ID…]", Short: short, Args: cobra.ArbitraryArgs,
-		Example: fmt.Sprintf("  dlqbench dlq %s 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77 --notes 'paid by hand'\n  dlqbench dlq %s --error-type ValidationError --end-date 2026-01-01 --dry-run", use, use),
+		Example: fmt.Sprintf("  dlqbench dlq %s 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77 --notes 'paid by hand'\n  dlqbench "+
+			"dlq %s --error-type ValidationError --end-date 2026-01-01 --dry-run", use, use),
 		RunE: func(command *cobra.Command, ids []string) error {
 			return a.withStore(command, &flags.store, func(ctx context.Context, there store.Store) error {
 				query, err := flags.selected(ctx, there, ids)
@@ -100,7 +105,8 @@ func (a *app) decideCommand(use, short, verb string, state store.State) *cobra.C
 				if len(query.States) == 0 && len(ids) == 0 {
 					query.States = []store.State{store.Pending, store.Manual, store.Failed}
 				}
-				report, err := manage.Decide(ctx, there, query, manage.Decision{State: state, By: flags.by, Notes: flags.notes, DryRun: flags.dryRun, OnEntry: flags.onEntry(a.stdout)})
+				report, err := manage.Decide(ctx, there, query, manage.Decision{State: state, By: flags.by, Notes: flags.notes,
+					DryRun: flags.dryRun, OnEntry: flags.onEntry(a.stdout)})
 				return flags.conclude(a, verb, report, report, err)
 			})
 		},
@@ -151,8 +157,9 @@ func (a *app) dlqEditCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "edit ID", Short: "Replace the value of a dead letter", Args: oneID,
 		Long: strings.TrimSpace(`
-Replace the value of an entry with the contents of a file (--file -: with stdin), or edit it with $EDITOR. The state does
-not change; replay the entry afterwards. An entry that a worker has locked, or that has changed meanwhile, is left alone.`),
+Replace the value of an entry with the contents of a file (--file -: with stdin), or edit it with $EDITOR. The state
+does not change; replay the entry afterwards. An entry that a worker has locked, or that has changed meanwhile, is
+left alone.`),
 		Example: `  dlqbench dlq edit 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77 --file fixed.json --notes 'amount was negative'`,
 		RunE: func(command *cobra.Command, ids []string) error {
 			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
@@ -170,7 +177,8 @@ not change; replay the entry afterwards. An entry that a worker has locked, or t
 				if err := manage.Edit(ctx, there, entry, value, notes); err != nil {
 					return fmt.Errorf("editing %s: %w", entry.ID, err)
 				}
-				fmt.Fprintf(a.stdout, "%s has a new value of %d bytes; dlqbench dlq replay %s tries it\n", entry.ID, len(value), entry.ID)
+				fmt.Fprintf(a.stdout, "%s has a new value of %d bytes; dlqbench dlq replay %s tries it\n", entry.ID, len(value),
+					entry.ID)
 				return nil
 			})
 		},
@@ -240,7 +248,8 @@ Produce the selected entries (by default those that are pending or wait for a pe
 name, batch by batch in transactions, and resolve them. The command can be interrupted at any moment: when repeated, it
 continues, and nothing is replayed twice. An entry that is refused, for example because its topic is gone, is unchanged.
 
---health-check asks --health-url first, and replays nothing unless circuit breaker, CPU, memory and connections are healthy.`),
+--health-check asks --health-url first, and replays nothing unless circuit breaker, CPU, memory and connections are
+healthy.`),
 		Example: `  dlqbench dlq replay --error-type TIMEOUT_ERROR --start-date 2026-02-10 --end-date 2026-02-11 --dry-run
   dlqbench dlq replay --bootstrap localhost:9092 --event-pattern 'payment.*' --max-age 24h --rate 50/s`,
 		RunE: func(command *cobra.Command, ids []string) error {
@@ -254,9 +263,11 @@ continues, and nothing is replayed twice. An entry that is refused, for example 
 	f.StringVar(&flags.bootstrap, "bootstrap", "", "brokers, comma-separated (also DLQBENCH_BOOTSTRAP_SERVERS)")
 	f.StringVar(&flags.replay.To, "to", "", "topic to produce to (default: the topic that each dead letter names)")
 	f.IntVar(&flags.replay.BatchSize, "batch-size", manage.DefaultBatch, "number of entries replayed in one transaction")
-	f.IntVar(&flags.replay.Concurrency, "concurrency", worker.DefaultSettings().Concurrency, "number of entries locked or resolved at a time")
+	f.IntVar(&flags.replay.Concurrency, "concurrency", worker.DefaultSettings().Concurrency,
+		"number of entries locked or resolved at a time")
 	f.TextVar(&flags.rate, "rate", units.Rate(0), "maximum rate, such as 50/s (0/s: no limit)")
-	f.StringVar(&flags.replay.Name, "name", "default", "name of the replay: one with the same name continues where it stopped; concurrent replays need different names")
+	f.StringVar(&flags.replay.Name, "name", "default",
+		"name of the replay: one with the same name continues where it stopped; concurrent replays need different names")
 	f.StringVar(&flags.by, "by", flags.by, "name of the person who decides, kept in the audit trail")
 	f.BoolVar(&flags.check, "health-check", false, "replay nothing unless --health-url reports that all is well")
 	f.StringVar(&flags.health, "health-url", "", "health probe, a URL that answers GET with JSON")
@@ -287,7 +298,8 @@ func (a *app) replayStore(ctx context.Context, there store.Store, flags replaySt
 	report, err := replay.Run(ctx)
 	a.endProgress(replay.Progress != nil)
 	if report.Recalled > 0 && !flags.asJSON {
-		fmt.Fprintf(a.stdout, "%d dead letters were left by a replay that was killed: %d had been published and are resolved, the others are what they were\n", report.Recalled, report.Confirmed)
+		fmt.Fprintf(a.stdout, "%d dead letters were left by a replay that was killed: %d had been published and are "+
+			"resolved, the others are what they were\n", report.Recalled, report.Confirmed)
 	}
 	if ctx.Err() != nil {
 		err = errors.New("interrupted; the same command goes on from there")
@@ -301,7 +313,8 @@ func (a *app) storeReplay(flags replayStoreFlags) (replay manage.Replay, closePu
 	replay.DryRun, replay.OnEntry = flags.dryRun, flags.onEntry(a.stdout)
 	replay.Pace = &worker.Pace{Rate: flags.rate.PerSecond()}
 	if flags.check != (flags.health != "") {
-		return replay, closePublisher, usageError{errors.New("--health-check and --health-url go together: the probe says whether to replay")}
+		return replay, closePublisher,
+			usageError{errors.New("--health-check and --health-url go together: the probe says whether to replay")}
 	}
 	if flags.check {
 		probe, err := worker.NewProbe(flags.health)
@@ -320,7 +333,8 @@ func (a *app) storeReplay(flags replayStoreFlags) (replay manage.Replay, closePu
 		return replay, closePublisher, nil
 	}
 	if flags.bootstrap == "" {
-		return replay, closePublisher, usageError{errors.New("replay needs --bootstrap, the brokers to produce to, or --dry-run")}
+		return replay, closePublisher,
+			usageError{errors.New("replay needs --bootstrap, the brokers to produce to, or --dry-run")}
 	}
 	options, err := security.FromEnvironment(os.LookupEnv)
 	if err != nil {

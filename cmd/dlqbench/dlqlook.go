@@ -24,15 +24,19 @@ type filterFlags struct{ manage.Filter }
 
 func (s *filterFlags) add(f *pflag.FlagSet) {
 	s.Filter = manage.NewFilter()
-	f.StringSliceVar(&s.ErrorTypes, "error-type", nil, "only errors of these types, comma-separated, such as TIMEOUT_ERROR")
-	f.StringVar(&s.Start, "start-date", "", "only entries dead-lettered at or after this time: 2026-02-11 or 2026-02-11T12:00:00Z")
+	f.StringSliceVar(&s.ErrorTypes, "error-type", nil,
+		"only errors of these types, comma-separated, such as TIMEOUT_ERROR")
+	f.StringVar(&s.Start, "start-date", "",
+		"only entries dead-lettered at or after this time: 2026-02-11 or 2026-02-11T12:00:00Z")
 	f.StringVar(&s.End, "end-date", "", "only entries dead-lettered before this time")
 	f.DurationVar(&s.MaxAge, "max-age", 0, "only entries not older than this, such as 24h")
 	f.IntVar(&s.MinRetries, "min-retries", -1, "only entries with at least this many retries by workers")
 	f.IntVar(&s.MaxRetries, "max-retries", -1, "only entries with at most this many retries by workers")
 	f.StringVar(&s.Source, "source", "", "only entries of this service")
-	f.StringSliceVar(&s.Patterns, "event-pattern", nil, "only events of these patterns, comma-separated, * for any text, such as 'payment.*'")
-	f.StringSliceVar(&s.Statuses, "status", nil, "only these states, comma-separated: pending, processing, resolved, failed, manual, archived")
+	f.StringSliceVar(&s.Patterns, "event-pattern", nil,
+		"only events of these patterns, comma-separated, * for any text, such as 'payment.*'")
+	f.StringSliceVar(&s.Statuses, "status", nil,
+		"only these states, comma-separated: pending, processing, resolved, failed, manual, archived")
 	f.IntVar(&s.Priority, "priority", -1, "only entries of at least this priority")
 	f.StringVar(&s.OrderBy, "order-by", s.OrderBy, "sort by createdAt, updatedAt or priority")
 	f.StringVar(&s.Direction, "direction", s.Direction, "sort direction, asc or desc")
@@ -208,7 +212,8 @@ func printStats(w io.Writer, stats store.Stats) {
 	}
 	for _, state := range slices.Sorted(maps.Keys(stats.ByState)) {
 		if !state.Known() {
-			fmt.Fprintf(w, "%-11s %d  (no status of this store's vocabulary: set it right in the table)\n", manage.Line(string(state), 40), stats.ByState[state])
+			fmt.Fprintf(w, "%-11s %d  (no status of this store's vocabulary: set it right in the table)\n",
+				manage.Line(string(state), 40), stats.ByState[state])
 		}
 	}
 	if !stats.Oldest.IsZero() {

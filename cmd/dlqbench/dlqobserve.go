@@ -26,12 +26,14 @@ type observeFlags struct{ address, webhook string }
 
 func (o *observeFlags) add(f *pflag.FlagSet) {
 	o.addMetrics(f)
-	f.StringVar(&o.webhook, "webhook", "", "URL to notify (POST) of each entry that has failed or needs a person; keep it secret by setting DLQBENCH_WEBHOOK instead")
+	f.StringVar(&o.webhook, "webhook", "", "URL to notify (POST) of each entry that has failed or needs a person; keep "+
+		"it secret by setting DLQBENCH_WEBHOOK instead")
 }
 
 // addMetrics is add for a router, which has nobody to notify: it is workers that give entries up.
 func (o *observeFlags) addMetrics(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "metrics-addr", "", "serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464")
+	f.StringVar(&o.address, "metrics-addr", "",
+		"serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464")
 }
 
 // observeLimit bounds what is still done for observers at the end.
@@ -74,10 +76,12 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 func serveMetrics(address string, handler http.Handler, log zerolog.Logger) (stop func(context.Context), err error) {
 	listener, err := net.Listen("tcp", address)
 	if wrong := (*net.AddrError)(nil); errors.As(err, &wrong) {
-		return nil, usageError{fmt.Errorf("--metrics-addr %q: %w: write host and port, such as 127.0.0.1:9464", address, wrong)}
+		return nil, usageError{fmt.Errorf("--metrics-addr %q: %w: write host and port, such as 127.0.0.1:9464", address,
+			wrong)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("serving metrics at %s: %w (--metrics-addr takes an address of this machine at which nothing else listens, such as 127.0.0.1:9464)", address, err)
+		return nil, fmt.Errorf("serving metrics at %s: %w (--metrics-addr takes an address of this machine at which "+
+			"nothing else listens, such as 127.0.0.1:9464)", address, err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
@@ -108,9 +112,10 @@ func (a *app) dlqRetainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "retain", Short: "Apply retention: delete resolved entries, archive failed ones", Args: noArgs,
 		Long: strings.TrimSpace(`
-Delete entries resolved 30 days ago, write those that failed 90 days ago to Parquet files in --archive, and remove them from
-the store after another year. Entries that are pending, in process or waiting for a person are kept for ever. The command
-can be interrupted at any moment and repeated: an entry is removed only after it is in a complete file.`),
+Delete entries resolved 30 days ago, write those that failed 90 days ago to Parquet files in --archive, and remove
+them from the store after another year. Entries that are pending, in process or waiting for a person are kept for
+ever. The command can be interrupted at any moment and repeated: an entry is removed only after it is in a complete
+file.`),
 		Example: `  dlqbench dlq retain --archive /var/lib/dead-letters --dry-run
   dlqbench dlq retain --archive /var/lib/dead-letters --every 24h`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -118,7 +123,8 @@ can be interrupted at any moment and repeated: an entry is removed only after it
 				return err
 			}
 			if policy.Folder == "" || every < 0 {
-				return usageError{errors.New("retain needs --archive, the folder for what has failed, and --every can't be negative")}
+				return usageError{errors.New(
+					"retain needs --archive, the folder for what has failed, and --every can't be negative")}
 			}
 			return a.withStore(command, &flags, func(ctx context.Context, there store.Store) error {
 				return a.retain(ctx, there, policy, every, asJSON)
@@ -129,7 +135,8 @@ can be interrupted at any moment and repeated: an entry is removed only after it
 	f := command.Flags()
 	f.StringVar(&policy.Folder, "archive", "", "folder of the archive")
 	f.DurationVar(&policy.Resolved, "keep-resolved", policy.Resolved, "how long resolved entries are kept")
-	f.DurationVar(&policy.Failed, "keep-failed", policy.Failed, "how long failed entries are kept before they are archived")
+	f.DurationVar(&policy.Failed, "keep-failed", policy.Failed,
+		"how long failed entries are kept before they are archived")
 	f.DurationVar(&policy.Archived, "keep-archived", policy.Archived, "how long archived entries are kept in the store")
 	f.Float64Var(&policy.Scale, "time-scale", 1, "factor by which these times are shortened")
 	f.DurationVar(&every, "every", 0, "repeat at this interval until TERM; scaled by --time-scale (0s: run once)")
@@ -138,7 +145,8 @@ can be interrupted at any moment and repeated: an entry is removed only after it
 	return command
 }
 
-func (a *app) retain(ctx context.Context, there store.Store, policy retention.Policy, every time.Duration, asJSON bool) error {
+func (a *app) retain(ctx context.Context, there store.Store, policy retention.Policy, every time.Duration,
+	asJSON bool) error {
 	if every == 0 {
 		report, err := retention.Run(ctx, there, policy)
 		if err != nil {
@@ -147,14 +155,15 @@ func (a *app) retain(ctx context.Context, there store.Store, policy retention.Po
 		return a.printRetention(report, asJSON)
 	}
 	log := a.logger(a.stderr)
-	retention.Keep(ctx, there, policy, worker.Clock{Scale: policy.Scale}.Real(every), func(report retention.Report, err error) {
-		if err == nil {
-			err = a.printRetention(report, asJSON)
-		}
-		if err != nil {
-			log.Error().Err(err).Msg("the retention was not applied; it is tried again")
-		}
-	})
+	retention.Keep(ctx, there, policy, worker.Clock{Scale: policy.Scale}.Real(every),
+		func(report retention.Report, err error) {
+			if err == nil {
+				err = a.printRetention(report, asJSON)
+			}
+			if err != nil {
+				log.Error().Err(err).Msg("the retention was not applied; it is tried again")
+			}
+		})
 	return nil
 }
 
@@ -166,6 +175,7 @@ func (a *app) printRetention(report retention.Report, asJSON bool) error {
 	if report.DryRun {
 		would = " (nothing was changed)"
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d resolved deleted, %d failed archived, %d archived removed, %d in use left%s\n", report.Deleted, report.Filed, report.Removed, report.Unchanged, would)
+	_, err := fmt.Fprintf(a.stdout, "%d resolved deleted, %d failed archived, %d archived removed, %d in use left%s\n",
+		report.Deleted, report.Filed, report.Removed, report.Unchanged, would)
 	return err
 }

@@ -52,7 +52,8 @@ func TestRoutersAndWorkersAreObserved(t *testing.T) {
 	if code, out := dlqbench(t, dir, "dlq", "migrate", "--store", "sqlite:letters.db"); code != exitPass {
 		t.Fatal(out)
 	}
-	common := []string{"--store", "sqlite:letters.db", "--bootstrap", k.address, "--time-scale", "60000", "--metrics-addr", "127.0.0.1:0"}
+	common := []string{"--store", "sqlite:letters.db", "--bootstrap", k.address, "--time-scale", "60000", "--metrics-addr",
+		"127.0.0.1:0"}
 	router := start(t, dir, append([]string{"dlq", "router", "--dlq-topic", "orders.dlq"}, common...)...)
 	servesMetrics(router, "dlq_ingested_total 10")
 	router.signal(syscall.SIGINT)
@@ -60,7 +61,8 @@ func TestRoutersAndWorkersAreObserved(t *testing.T) {
 
 	// Five died of a time-out, and are written back; of five nobody knows what to do.
 	worker := start(t, dir, append([]string{"dlq", "worker", "--lease", "1000h", "--webhook", webhook.URL}, common...)...)
-	servesMetrics(worker, `dlq_resolved_total{resolution="automatic_retry"} 5`, `dlq_replays_total{result="succeeded",strategy="immediate_retry"} 5`, "dlq_time_in_dlq_seconds_count 5")
+	servesMetrics(worker, `dlq_resolved_total{resolution="automatic_retry"} 5`,
+		"dlq_replays_total{result=\"succeeded\",strategy=\"immediate_retry\"} 5", "dlq_time_in_dlq_seconds_count 5")
 	worker.signal(syscall.SIGINT)
 	worker.wantExit(exitPass, soon)
 	mu.Lock()

@@ -27,11 +27,15 @@ type strategyFlags struct {
 
 func (s *strategyFlags) add(f *pflag.FlagSet) {
 	s.strategies = worker.DefaultStrategies()
-	f.Float64Var(&s.strategies.Clock.Scale, "time-scale", 1, "factor by which the strategies' time is accelerated: at 600, a minute takes 100 ms")
-	f.StringVar(&s.origin, "time-origin", "", "time at which the scaled calendar equals the real one, such as 2026-02-11T00:00:00Z (default: each midnight, UTC)")
-	f.IntSliceVar(&s.strategies.OffPeak.Hours, "off-peak-hours", s.strategies.OffPeak.Hours, "hours in which scheduled entries are tried")
+	f.Float64Var(&s.strategies.Clock.Scale, "time-scale", 1,
+		"factor by which the strategies' time is accelerated: at 600, a minute takes 100 ms")
+	f.StringVar(&s.origin, "time-origin", "",
+		"time at which the scaled calendar equals the real one, such as 2026-02-11T00:00:00Z (default: each midnight, UTC)")
+	f.IntSliceVar(&s.strategies.OffPeak.Hours, "off-peak-hours", s.strategies.OffPeak.Hours,
+		"hours in which scheduled entries are tried")
 	f.StringVar(&s.zone, "off-peak-zone", "UTC", "time zone of the off-peak hours, such as Europe/Berlin")
-	f.IntVar(&s.strategies.MaxRetries, "max-dlq-retries", s.strategies.MaxRetries, "retries by workers after which an entry is failed")
+	f.IntVar(&s.strategies.MaxRetries, "max-dlq-retries", s.strategies.MaxRetries,
+		"retries by workers after which an entry is failed")
 }
 
 // read returns what the flags mean.
@@ -66,12 +70,13 @@ func (a *app) dlqRouterCommand(plant func(*worker.RouterConfig)) *cobra.Command 
 	command := &cobra.Command{
 		Use: "router", Short: "Copy dead letters from Kafka to the store", Args: noArgs,
 		Long: strings.TrimSpace(`
-Read dead-letter topics as a consumer group, decode each dead letter, classify its error, decide when it is retried first,
-and write it to the store. An offset is committed only after its entry is durable, and the store keeps one entry for each
-source partition and offset: nothing is lost or stored twice, however often routers are killed. While the store is down or
-full, nothing is committed.
+Read dead-letter topics as a consumer group, decode each dead letter, classify its error, decide when it is retried
+first, and write it to the store. An offset is committed only after its entry is durable, and the store keeps one
+entry for each source partition and offset: nothing is lost or stored twice, however often routers are killed. While
+the store is down or full, nothing is committed.
 
-The router runs until TERM. It logs "state":"ready" when it has partitions. Every flag can be set as DLQBENCH_… (--router-group: DLQBENCH_ROUTER_GROUP).`),
+The router runs until TERM. It logs "state":"ready" when it has partitions. Every flag can be set as DLQBENCH_…
+(--router-group: DLQBENCH_ROUTER_GROUP).`),
 		Example: `  dlqbench dlq router --store sqlite:letters.db --bootstrap localhost:9092 --dlq-topic orders.dlq`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := fromEnvironment(command); err != nil {
@@ -88,9 +93,13 @@ The router runs until TERM. It logs "state":"ready" when it has partitions. Ever
 	f.StringSliceVar(&flags.config.Topics, "dlq-topic", nil, "dead-letter topics, comma-separated")
 	f.StringVar(&flags.config.Group, "router-group", "dlqbench-dlq-router", "consumer group of the routers")
 	f.StringVar(&flags.config.ClientID, "client-id", "dlqbench-dlq-router", "Kafka client id of this router")
-	f.StringVar(&flags.config.Dialect, "dialect", "", "dialect of the dead letters: "+strings.Join(append(deadletter.Names(), deadletter.RawName), ", ")+" (default: detected for each)")
-	f.IntVar(&flags.config.BatchSize, "batch-size", worker.DefaultBatch, "maximum number of dead letters written at a time")
-	f.StringVar(&flags.health, "health-url", "", "health probe of the workers, if any; conditional entries are then due at once")
+	f.StringVar(&flags.config.Dialect, "dialect", "",
+		"dialect of the dead letters: "+strings.Join(append(deadletter.Names(), deadletter.RawName), ", ")+
+			" (default: detected for each)")
+	f.IntVar(&flags.config.BatchSize, "batch-size", worker.DefaultBatch,
+		"maximum number of dead letters written at a time")
+	f.StringVar(&flags.health, "health-url", "",
+		"health probe of the workers, if any; conditional entries are then due at once")
 	return command
 }
 
@@ -134,7 +143,8 @@ func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store,
 	if err != nil {
 		return nil, err
 	}
-	if _, err := there.Count(ctx, store.Query{States: []store.State{store.Processing}}); errors.Is(err, store.ErrNotMigrated) {
+	if _, err := there.Count(ctx, store.Query{States: []store.State{store.Processing}}); errors.Is(err,
+		store.ErrNotMigrated) {
 		return nil, errors.Join(err, there.Close())
 	}
 	return there, nil
@@ -171,15 +181,17 @@ func (a *app) dlqWorkerCommand(plant func(address string, config *worker.Config)
 	command := &cobra.Command{
 		Use: "worker", Short: "Retry the dead letters of a store", Args: noArgs,
 		Long: strings.TrimSpace(`
-Find entries that are due, lock a batch, and retry each by its strategy: immediate (after 1, 5, 15, 30 and 60 min), scheduled
-(in off-peak hours), conditional (when --health-url reports a closed circuit breaker, CPU < 80 %, memory < 85 % and
-available connections), or manual (wait for a person). --retry call POSTs the original value to --oracle-url, as the reference consumer does; --retry republish produces it to its topic.
+Find entries that are due, lock a batch, and retry each by its strategy: immediate (after 1, 5, 15, 30 and 60 min),
+scheduled (in off-peak hours), conditional (when --health-url reports a closed circuit breaker, CPU < 80 %, memory <
+85 % and available connections), or manual (wait for a person). --retry call POSTs the original value to --oracle-url,
+as the reference consumer does; --retry republish produces it to its topic.
 
-An entry that succeeds is resolved. One that fails waits for its next retry, and is failed after --max-dlq-retries. Locks are
-leases, so those of a dead worker are recovered. If a worker dies between a retry and writing its result, the entry is
-tried again: retries happen at least once.
+An entry that succeeds is resolved. One that fails waits for its next retry, and is failed after --max-dlq-retries.
+Locks are leases, so those of a dead worker are recovered. If a worker dies between a retry and writing its result,
+the entry is tried again: retries happen at least once.
 
-The worker runs until TERM. It logs "state":"ready" when the store answers. Every flag can be set as DLQBENCH_… (--lease: DLQBENCH_LEASE).`),
+The worker runs until TERM. It logs "state":"ready" when the store answers. Every flag can be set as DLQBENCH_…
+(--lease: DLQBENCH_LEASE).`),
 		Example: `  dlqbench dlq worker --store sqlite:letters.db --bootstrap localhost:9092
   dlqbench dlq worker --store sqlite:letters.db --retry call --oracle-url http://127.0.0.1:8080 --off-peak-zone Europe/Berlin`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -198,17 +210,22 @@ func (w *workerFlags) add(f *pflag.FlagSet) {
 	w.strategy.add(f)
 	w.retry.add(f)
 	w.observe.add(f)
-	f.IntVar(&w.settings.Workers, "workers", w.settings.Workers, "number of workers in this process, each with batches of its own")
-	f.DurationVar(&w.settings.PollInterval, "poll-interval", w.settings.PollInterval, "interval at which due entries are looked for; scaled by --time-scale")
+	f.IntVar(&w.settings.Workers, "workers", w.settings.Workers,
+		"number of workers in this process, each with batches of its own")
+	f.DurationVar(&w.settings.PollInterval, "poll-interval", w.settings.PollInterval,
+		"interval at which due entries are looked for; scaled by --time-scale")
 	f.IntVar(&w.settings.BatchSize, "batch-size", w.settings.BatchSize, "number of entries a worker locks at a time")
-	f.IntVar(&w.settings.Concurrency, "concurrency", w.settings.Concurrency, "number of entries of a batch retried at a time")
-	f.DurationVar(&w.settings.Lease, "lease", w.settings.Lease, "duration of a lock unless renewed; scaled by --time-scale")
+	f.IntVar(&w.settings.Concurrency, "concurrency", w.settings.Concurrency,
+		"number of entries of a batch retried at a time")
+	f.DurationVar(&w.settings.Lease, "lease", w.settings.Lease,
+		"duration of a lock unless renewed; scaled by --time-scale")
 	f.TextVar(&w.rate, "rate", units.Rate(0), "maximum rate of retries, such as 100/s (0/s: no limit)")
 	f.DurationVar(&w.settings.Grace, "stop-grace", w.settings.Grace, "timeout of an orderly stop after TERM")
 	f.StringVar(&w.health, "health-url", "", "health probe for conditional retries, a URL that answers GET with JSON")
 	f.DurationVar(&w.offset, "clock-offset", 0, "for tests: this machine's clock is so much ahead (negative: behind)")
 	_ = f.MarkHidden("clock-offset") // it was just defined
-	f.StringVar(&w.name, "worker-name", "", "name in locks and histories, unique per process (default: host, process id and a random part)")
+	f.StringVar(&w.name, "worker-name", "",
+		"name in locks and histories, unique per process (default: host, process id and a random part)")
 }
 
 // retryFlags say how an entry is tried.
@@ -224,11 +241,14 @@ const (
 )
 
 func (r *retryFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&r.how, "retry", retryByRepublish, retryByRepublish+": produce the record to its topic; "+retryByCall+": POST its value to --oracle-url")
-	f.StringVar(&r.bootstrap, "bootstrap", "", "brokers, comma-separated, for --retry republish (also DLQBENCH_BOOTSTRAP_SERVERS)")
+	f.StringVar(&r.how, "retry", retryByRepublish, retryByRepublish+": produce the record to its topic; "+retryByCall+
+		": POST its value to --oracle-url")
+	f.StringVar(&r.bootstrap, "bootstrap", "",
+		"brokers, comma-separated, for --retry republish (also DLQBENCH_BOOTSTRAP_SERVERS)")
 	f.StringVar(&r.to, "to", "", "topic to produce to (default: the topic that each dead letter names)")
 	f.StringVar(&r.oracle, "oracle-url", "", "the downstream, for --retry call")
-	f.DurationVar(&r.timeout, "call-timeout", worker.DefaultCallTimeout, "timeout of a call to the downstream, in real time")
+	f.DurationVar(&r.timeout, "call-timeout", worker.DefaultCallTimeout,
+		"timeout of a call to the downstream, in real time")
 }
 
 // open returns the retrier, and what ends it.
@@ -277,7 +297,9 @@ func (a *app) work(ctx context.Context, flags workerFlags) error {
 		config.Strategies.Probed, config.Unmet = true, probe.Unmet
 	}
 	if grace := flags.settings.Grace; flags.retry.how == retryByCall && flags.retry.timeout > grace*3/4 {
-		return usageError{fmt.Errorf("--call-timeout %s is too long for --stop-grace %s: calls under way are awaited for three quarters of it", flags.retry.timeout, grace)}
+		return usageError{fmt.Errorf(
+			"--call-timeout %s is too long for --stop-grace %s: calls under way are awaited for three quarters of it",
+			flags.retry.timeout, grace)}
 	}
 	retrier, closeRetrier, err := flags.retry.open(a)
 	if err != nil {

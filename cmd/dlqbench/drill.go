@@ -31,13 +31,14 @@ func (a *app) drillCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "drill SCENARIO", Short: "Inject faults into a running consumer by hand, and judge it", Args: takes(1, 1),
 		Long: strings.TrimSpace(`
-Run one scenario as a drill: while its load continues, people inject and lift faults on a web page. The drill measures how long
-it takes to notice, heal and drain, and writes a debrief (debrief.html, debrief.md, drill.json) beside the usual reports and
-the full verdict. Every injected fault is recorded as a scenario: dlqbench run runs/latest/recorded.yaml repeats it
-automatically.
+Run one scenario as a drill: while its load continues, people inject and lift faults on a web page. The drill measures
+how long it takes to notice, heal and drain, and writes a debrief (debrief.html, debrief.md, drill.json) beside the
+usual reports and the full verdict. Every injected fault is recorded as a scenario: dlqbench run
+runs/latest/recorded.yaml repeats it automatically.
 
-The load lasts as long as the scenario says, or until the drill is ended on the page or with Ctrl-C; with --open-ended, until it is
-ended, at most --limit. Then all faults are lifted, the consumer may finish its work, and the verdict is that of a whole run.`),
+The load lasts as long as the scenario says, or until the drill is ended on the page or with Ctrl-C; with
+--open-ended, until it is ended, at most --limit. Then all faults are lifted, the consumer may finish its work, and
+the verdict is that of a whole run.`),
 		Example: `  dlqbench drill smoke --open-ended
   dlqbench drill on-call.yaml --scripted --subject examples/python/subject.yaml`,
 		ValidArgsFunction: completeScenarios,
@@ -46,16 +47,23 @@ ended, at most --limit. Then all faults are lifted, the consumer may finish its 
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&flags.addr, "addr", "127.0.0.1:8480", "address of the page; port 0 takes any free port, and addresses other than loopback need a token")
-	set.StringVar(&flags.tokenFile, "token-file", "", "file with your own tokens: the injector's in line 1, the responder's in line 2 (or "+environmentInjectorToken+", "+environmentResponderToken+")")
+	set.StringVar(&flags.addr, "addr", "127.0.0.1:8480",
+		"address of the page; port 0 takes any free port, and addresses other than loopback need a token")
+	set.StringVar(&flags.tokenFile, "token-file", "",
+		"file with your own tokens: the injector's in line 1, the responder's in line 2 (or "+environmentInjectorToken+", "+
+			environmentResponderToken+")")
 	set.BoolVar(&flags.openEnded, "open-ended", false, "continue until the drill is ended by hand, at most for --limit")
 	set.DurationVar(&flags.limit, "limit", time.Hour, "maximum duration of the load")
 	set.DurationVar(&flags.away, "away", 30*time.Second, "end the drill when no viewer has been connected for this long")
-	set.DurationVar(&flags.linger, "linger", 30*time.Second, "how long the page is served after the drill to viewers still connected")
+	set.DurationVar(&flags.linger, "linger", 30*time.Second,
+		"how long the page is served after the drill to viewers still connected")
 	set.BoolVar(&flags.scripted, "scripted", false, "inject only the faults of the scenario and its script, none by hand")
-	set.BoolVar(&flags.responder, "responder", false, "serve a page for a person on call; the injector's page then needs its token")
-	set.BoolVar(&flags.foreign, "i-own-this-cluster", false, "allow faults while the load goes through an external cluster")
-	set.StringVar(&flags.subject, "subject", "", "subject.yaml of the consumer to judge (default: what the scenario names)")
+	set.BoolVar(&flags.responder, "responder", false,
+		"serve a page for a person on call; the injector's page then needs its token")
+	set.BoolVar(&flags.foreign, "i-own-this-cluster", false,
+		"allow faults while the load goes through an external cluster")
+	set.StringVar(&flags.subject, "subject", "",
+		"subject.yaml of the consumer to judge (default: what the scenario names)")
 	set.StringVar(&flags.seed, "seed", "", "seed of all random choices (default: the scenario's)")
 	set.StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario, as path=value; may be repeated")
 	set.StringVar(&flags.out, "out", "runs", "folder for run directories")
@@ -97,7 +105,8 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 	}
 	session, hands := drill.New(settings)
 	options.Hands = hands
-	server, err := web.Listen(web.Options{Address: flags.addr, Apart: flags.responder || flags.scripted, Tokens: tokens, Log: a.notes()})
+	server, err := web.Listen(web.Options{Address: flags.addr, Apart: flags.responder || flags.scripted, Tokens: tokens,
+		Log: a.notes()})
 	if err != nil {
 		return err
 	}
@@ -149,10 +158,12 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (harness.Options, 
 		return options, err
 	}
 	if flags.anothers() && len(options.Scenario.Written()) > 0 {
-		return options, fmt.Errorf("%s breaks things by itself, and this Kafka is not dlqbench's own: if it is yours to break, say --i-own-this-cluster", options.Scenario.Name)
+		return options, fmt.Errorf("%s breaks things by itself, and this Kafka is not dlqbench's own: if it is yours to "+
+			"break, say --i-own-this-cluster", options.Scenario.Name)
 	}
 	if flags.scripted && len(options.Scenario.Written()) == 0 {
-		return options, fmt.Errorf("%s: --scripted, and neither the scenario nor a script of it (drill) breaks anything", options.Scenario.Name)
+		return options, fmt.Errorf("%s: --scripted, and neither the scenario nor a script of it (drill) breaks anything",
+			options.Scenario.Name)
 	}
 	return options, nil
 }
@@ -177,14 +188,16 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	}
 	fmt.Fprintf(a.stderr, "heal everything: %s\n", server.HealCommand())
 	if flags.anothers() {
-		fmt.Fprintln(a.stderr, "no fault can be injected: this Kafka is not dlqbench's own; if you may disturb it, add --i-own-this-cluster")
+		fmt.Fprintln(a.stderr,
+			"no fault can be injected: this Kafka is not dlqbench's own; if you may disturb it, add --i-own-this-cluster")
 	}
 	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
 }
 
 // carryOutDrill runs the drill's run, ends the session with it, and shows what was judged. An interrupt ends the load
 // like the button: the drill is judged as a whole; the second one ends the program.
-func (a *app) carryOutDrill(ctx context.Context, options harness.Options, session *drill.Session, flags drillFlags) (int, error) {
+func (a *app) carryOutDrill(ctx context.Context, options harness.Options, session *drill.Session,
+	flags drillFlags) (int, error) {
 	progress := a.drillShower(session, flags)
 	defer progress.Done() // also when something panics: the terminal must be given back
 	options.Log = a.logger(progress.Around(a.stderr))
@@ -223,7 +236,8 @@ func (a *app) carryOutDrill(ctx context.Context, options harness.Options, sessio
 	}
 	if !flags.json {
 		fmt.Fprintf(a.stdout, "ended:   %s\ndebrief: %s\nagain:   %s\n",
-			session.State(drill.RoleInjector).Ending, filepath.Join(outcome.Judged.Dir, drill.FileHTML), outcome.Judged.Header.Rerun)
+			session.State(drill.RoleInjector).Ending, filepath.Join(outcome.Judged.Dir, drill.FileHTML),
+			outcome.Judged.Header.Rerun)
 	}
 	return code, err
 }

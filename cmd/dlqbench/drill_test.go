@@ -31,9 +31,11 @@ func TestDrillPortTaken(t *testing.T) {
 func TestDrillInterrupted(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--open-ended", "--set",
-		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set", "workload.outcomes={success: 70, permanent: 30}", "--set", "workload.keys.count=2")
+		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set",
+		"workload.outcomes={success: 70, permanent: 30}", "--set", "workload.keys.count=2")
 	p.waitForPhase("fault")
-	p.waitForFile(filepath.Join("logs", "instance-0.log"), "NOT_ENOUGH_REPLICAS") // so that what is broken has had an effect
+	// so that what is broken has had an effect
+	p.waitForFile(filepath.Join("logs", "instance-0.log"), "NOT_ENOUGH_REPLICAS")
 	p.signal(syscall.SIGINT)
 	p.wantExit(exitPass, patience)
 	p.wantFiles(true, "verdict.json", "debrief.html", "recorded.yaml", "history/sealed.json")
@@ -47,7 +49,8 @@ func TestDrillInterrupted(t *testing.T) {
 // While nothing has begun an interrupt ends a drill at once.
 func TestDrillInterruptedInSetUp(t *testing.T) {
 	t.Parallel()
-	p := start(t, folder(t, "subject.yaml", "name: slow\nkind: process\ncommand: [sh, -c, 'echo thinking; sleep 3604.25']\nready: {timeout: 10m}"),
+	p := start(t, folder(t, "subject.yaml",
+		"name: slow\nkind: process\ncommand: [sh, -c, 'echo thinking; sleep 3604.25']\nready: {timeout: 10m}"),
 		"drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--subject", "subject.yaml")
 	p.waitForFile("logs/instance-0.log", "thinking")
 	p.signal(syscall.SIGINT)

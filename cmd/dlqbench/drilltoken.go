@@ -30,7 +30,8 @@ func chosenTokens(file string) (map[drill.Role]string, error) {
 		}
 		lines = strings.Split(strings.TrimRight(string(text), "\r\n\t "), "\n")
 		if len(lines) > 2 || strings.TrimSpace(lines[0]) == "" {
-			return nil, fmt.Errorf("reading the tokens of the drill: %s has the injector's in its first line, and may have the responder's in its second", file)
+			return nil, fmt.Errorf("reading the tokens of the drill: %s has the injector's in its first line, and may have "+
+				"the responder's in its second", file)
 		}
 	}
 	lines = append(lines, "", "")

@@ -21,8 +21,10 @@ func TestChosenTokens(t *testing.T) {
 	}{
 		{name: "none", want: map[drill.Role]string{}},
 		{name: "a file with one", file: first + "\n", want: map[drill.Role]string{drill.RoleInjector: first}},
-		{name: "a file with two, from Windows", file: first + "\r\n" + second + "\r\n", want: map[drill.Role]string{drill.RoleInjector: first, drill.RoleResponder: second}},
-		{name: "the environment comes first", file: first + "\n" + second, injector: third, want: map[drill.Role]string{drill.RoleInjector: third, drill.RoleResponder: second}},
+		{name: "a file with two, from Windows", file: first + "\r\n" + second + "\r\n",
+			want: map[drill.Role]string{drill.RoleInjector: first, drill.RoleResponder: second}},
+		{name: "the environment comes first", file: first + "\n" + second, injector: third,
+			want: map[drill.Role]string{drill.RoleInjector: third, drill.RoleResponder: second}},
 		{name: "the environment alone", responder: second, want: map[drill.Role]string{drill.RoleResponder: second}},
 		{name: "too short", file: "0123456789", wrong: "the injector's token has 10 characters"},
 		{name: "the same", injector: first, responder: first, wrong: "the same token"},

@@ -26,10 +26,12 @@ func (k drillKeys) who() drill.Actor { return drill.Actor{Role: k.role} }
 // State implements tui.Drill.
 func (k drillKeys) State() tui.State {
 	state := k.session.State(k.role)
-	shown := tui.State{Stage: string(state.Stage), Ending: state.Ending, At: state.At, Until: state.Until, May: state.May, Unbreakable: state.Unbreakable, Live: state.Live}
+	shown := tui.State{Stage: string(state.Stage), Ending: state.Ending, At: state.At, Until: state.Until, May: state.May,
+		Unbreakable: state.Unbreakable, Live: state.Live}
 	for _, fault := range state.Faults {
 		if fault.Healed == nil && fault.Failed == "" {
-			shown.Faults = append(shown.Faults, tui.Fault{ID: fault.ID, Name: fault.Name, What: fault.What, Since: fault.Injected, Note: noticed(fault)})
+			shown.Faults = append(shown.Faults, tui.Fault{ID: fault.ID, Name: fault.Name, What: fault.What,
+				Since: fault.Injected, Note: noticed(fault)})
 		}
 	}
 	for _, entry := range state.Log {
@@ -78,8 +80,8 @@ func (k drillKeys) Breakable() []tui.Breakable {
 // hintOf says how a parameter is written.
 func hintOf(parameter drill.Parameter) string {
 	hint := map[string]string{
-		drill.TypeDuration: "such as 250ms", drill.TypePercent: "such as 20%", drill.TypeSize: "such as 64KiB", drill.TypeRate: "such as 50/s",
-		drill.TypeNumber: "a number, at least " + strconv.Itoa(parameter.Min),
+		drill.TypeDuration: "such as 250ms", drill.TypePercent: "such as 20%", drill.TypeSize: "such as 64KiB",
+		drill.TypeRate: "such as 50/s", drill.TypeNumber: "a number, at least " + strconv.Itoa(parameter.Min),
 	}[parameter.Type]
 	switch {
 	case parameter.Path == "for":

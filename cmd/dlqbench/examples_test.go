@@ -115,7 +115,8 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range commands((&app{}).root()) {
 		arguments := append(strings.Fields(command.CommandPath())[1:], "--help")
-		if code, out := dlqbench(t, t.TempDir(), arguments...); code != exitPass || !strings.Contains(out, "Usage:") || !strings.Contains(out, "Examples:") {
+		if code, out := dlqbench(t, t.TempDir(), arguments...); code != exitPass ||
+			!strings.Contains(out, "Usage:") || !strings.Contains(out, "Examples:") {
 			t.Errorf("%v: exit code %d\n%s", arguments, code, out)
 		}
 	}

@@ -76,7 +76,8 @@ func standingCode(standing reports.Standing) int {
 // worst returns the code that decides when several runs ended: interrupted, then violated, environment, inconclusive,
 // threshold, pass.
 func worst(a, b int) int {
-	for _, code := range []int{exitInterrupted, exitViolated, exitUsage, exitEnvironment, exitInconclusive, exitThreshold} {
+	for _, code := range []int{exitInterrupted, exitViolated, exitUsage, exitEnvironment, exitInconclusive,
+		exitThreshold} {
 		if a == code || b == code {
 			return code
 		}

@@ -52,7 +52,8 @@ func explanation(name string) (string, bool) {
 		text.WriteString(explained.String())
 	}
 	for _, entry := range faults.Lookup(name) {
-		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is injected: %s\n\nWhat it reveals: %s\n\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
+		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is injected: %s\n\nWhat it reveals: %s\n\n", entry.Name, entry.Summary,
+			entry.Does, entry.Made, entry.Shows)
 		if len(entry.Effects) > 0 {
 			fmt.Fprintf(&text, "Reported effects: %s\n\n", strings.Join(entry.Effects, ", "))
 		}

@@ -32,19 +32,22 @@ func (a *app) gateCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "gate", Short: "Run the suite of dlqbench.yaml and give one verdict", Args: noArgs,
 		Long: strings.TrimSpace(`
-Run every scenario that dlqbench.yaml names and judge the consumer in each. The artifacts folder holds junit.xml, summary.md,
-gate.json, index.html and the verdict and report of each run. Failures that dlqbench.yaml waives are shown and do not count
-until their last day has passed. The worst verdict decides the exit code. In GitHub Actions the summary appears on the job's
-page, and annotations in the files. Runs are never repeated: one that proves nothing makes the gate inconclusive.`),
+Run every scenario that dlqbench.yaml names and judge the consumer in each. The artifacts folder holds junit.xml,
+summary.md, gate.json, index.html and the verdict and report of each run. Failures that dlqbench.yaml waives are shown
+and do not count until their last day has passed. The worst verdict decides the exit code. In GitHub Actions the
+summary appears on the job's page, and annotations in the files. Runs are never repeated: one that proves nothing
+makes the gate inconclusive.`),
 		Example: `  dlqbench gate
   dlqbench gate --list
   dlqbench gate --config ci/dlqbench.yaml --shard 2/3 --fail-fast`,
 		RunE: func(command *cobra.Command, _ []string) error { return a.gate(command.Context(), flags) },
 	}
 	command.Flags().StringVar(&flags.config, "config", gate.ConfigFile, "the suite to run")
-	command.Flags().StringVar(&flags.artifacts, "artifacts", "gate", "folder for the results that CI keeps; those of an earlier gate are removed")
+	command.Flags().StringVar(&flags.artifacts, "artifacts", "gate",
+		"folder for the results that CI keeps; those of an earlier gate are removed")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
-	command.Flags().StringVar(&flags.shard, "shard", "", "run only part i of n, such as 2/3; each run is in exactly one part")
+	command.Flags().StringVar(&flags.shard, "shard", "",
+		"run only part i of n, such as 2/3; each run is in exactly one part")
 	command.Flags().BoolVar(&flags.failFast, "fail-fast", false, "stop after the first run that does not pass")
 	command.Flags().BoolVar(&flags.list, "list", false, "list the runs without starting them")
 	flags.metrics.add(command.Flags())
@@ -101,7 +104,8 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 
 // runGate runs the suite and tells of each run as it ends. What a consumer prints can't give orders to GitHub Actions
 // meanwhile.
-func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Artifacts, flags gateFlags, options gate.Options) error {
+func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Artifacts, flags gateFlags,
+	options gate.Options) error {
 	token := ""
 	if inActions() {
 		token = rand.Text()
@@ -152,7 +156,8 @@ func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
 // clusterOf are the flags that say what a dlqbench.yaml in this folder says of the cluster.
 func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
 	flags := clusterFlags{
-		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap, config: wanted.KafkaConfig,
+		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap,
+		config: wanted.KafkaConfig,
 	}
 	if flags.provider == "" {
 		flags.provider = harness.ClusterEmbedded
@@ -172,7 +177,8 @@ func (a *app) listGate(suite *gate.Suite, entries []gate.Entry) error {
 		if entry.Seed != nil {
 			seed = "seed " + strconv.FormatUint(*entry.Seed, 10)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", entry.Number, entry.Scenario, entry.SubjectName, seed, entry.Load, strings.Join(entry.Sets, " "))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", entry.Number, entry.Scenario, entry.SubjectName, seed, entry.Load,
+			strings.Join(entry.Sets, " "))
 		load += entry.Load
 	}
 	if err := table.Flush(); err != nil {
@@ -206,7 +212,8 @@ func (a *app) annotate(err error, config string) {
 	for _, problem := range found {
 		message := strings.TrimSpace(problem.Message + "\n" + problem.Hint)
 		place := reports.SuitePlace{File: problem.File, Line: problem.Line, Column: problem.Column}
-		_ = reports.Annotate(a.stdout, place, "the suite can't be run", message, os.Getenv("GITHUB_WORKSPACE")) // it is said on stderr, too
+		// it is said on stderr, too
+		_ = reports.Annotate(a.stdout, place, "the suite can't be run", message, os.Getenv("GITHUB_WORKSPACE"))
 	}
 }
 

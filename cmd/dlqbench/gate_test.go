@@ -19,7 +19,8 @@ func TestInterruptGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Replace(string(tiny), "duration: 800ms", "duration: 5m", 1) + "faults:\n  - {at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}\n"
+	long := strings.Replace(string(tiny), "duration: 800ms", "duration: 5m", 1) +
+		"faults:\n  - {at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}\n"
 	p := start(t, folder(t, "long.yaml", long, "dlqbench.yaml", "scenarios: [long.yaml, tiny.yaml]\n"), "gate")
 	p.waitForPhase("fault")
 	runID := p.runID()
@@ -32,7 +33,8 @@ func TestInterruptGate(t *testing.T) {
 	p.wantFiles(false, "kafka", "processes.json")
 	p.wantNoProcess(runID)
 	told := p.gate()
-	if told.Verdict != reports.StandingInterrupted || len(told.Runs) != 2 || told.Runs[0].Standing != reports.StandingInconclusive || told.Runs[1].Standing != reports.StandingNotRun {
+	if told.Verdict != reports.StandingInterrupted || len(told.Runs) != 2 ||
+		told.Runs[0].Standing != reports.StandingInconclusive || told.Runs[1].Standing != reports.StandingNotRun {
 		t.Errorf("it tells of %s: %+v", told.Verdict, told.Runs)
 	}
 	for _, name := range []string{"gate/junit.xml", "gate/summary.md", "gate/index.html", "gate/01-tiny/report.html"} {
@@ -50,15 +52,18 @@ func TestInterruptGate(t *testing.T) {
 func TestGateOutOfTime(t *testing.T) {
 	t.Parallel()
 	slow := "name: slow\nkind: process\nbuild: [sleep, '3606.25']\ncommand: [dlqbench, consume]\n"
-	p := start(t, folder(t, "slow.yaml", slow, "dlqbench.yaml", "subjects: slow.yaml\nscenarios: [tiny.yaml]\nbudget: 3s\n"), "gate")
+	p := start(t, folder(t, "slow.yaml", slow, "dlqbench.yaml",
+		"subjects: slow.yaml\nscenarios: [tiny.yaml]\nbudget: 3s\n"), "gate")
 	p.wantExit(exitInconclusive, patience)
-	if log := p.log(); !strings.Contains(log, "the gate's time budget is used up: healing") || strings.Contains(log, "interrupt again") {
+	if log := p.log(); !strings.Contains(log, "the gate's time budget is used up: healing") ||
+		strings.Contains(log, "interrupt again") {
 		t.Errorf("it does not say why it ends:\n%s", log)
 	}
 	if left := waitVanished(func(one process) bool { return strings.Contains(one.command, "3606.25") }); len(left) > 0 {
 		t.Errorf("there are %d processes left", len(left))
 	}
-	if told := p.gate(); told.Verdict != reports.StandingInconclusive || told.Runs[0].Standing != reports.StandingInconclusive {
+	if told := p.gate(); told.Verdict != reports.StandingInconclusive ||
+		told.Runs[0].Standing != reports.StandingInconclusive {
 		t.Errorf("it tells of %s: %+v", told.Verdict, told.Runs)
 	}
 }

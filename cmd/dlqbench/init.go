@@ -18,9 +18,10 @@ func (a *app) initCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "init [DIR]", Short: "Write dlqbench.yaml, subject.yaml and a workflow for this repository", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
-Look at the build files of the repository in DIR (default: the current folder) and write a first version of dlqbench.yaml (the
-suite), subject.yaml (how the consumer is built and started and what it promises, with open questions as comments) and
-.github/workflows/dlqbench.yml. Existing files are not changed. Folders that runs create are added to .gitignore.`),
+Look at the build files of the repository in DIR (default: the current folder) and write a first version of
+dlqbench.yaml (the suite), subject.yaml (how the consumer is built and started and what it promises, with open
+questions as comments) and .github/workflows/dlqbench.yml. Existing files are not changed. Folders that runs create
+are added to .gitignore.`),
 		Example:           "  dlqbench init\n  dlqbench init services/orders --force",
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -81,6 +82,7 @@ func (a *app) initialise(dir string, force bool) error {
 	}
 	subject := filepath.Join(dir, "subject.yaml")
 	fmt.Fprintf(a.stdout, "\nNext: answer the questions in %s, then\n", subject)
-	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject, filepath.Join(dir, "dlqbench.yaml"))
+	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject,
+		filepath.Join(dir, "dlqbench.yaml"))
 	return nil
 }

@@ -33,12 +33,12 @@ func (a *app) inspectCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "inspect", Short: "Decode and show the dead letters in a topic", Args: noArgs,
 		Long: strings.TrimSpace(`
-Read a topic to its current end and show each dead letter as a line of a table, or with --json as one line of JSON with all
-its contents. Nothing is changed.
+Read a topic to its current end and show each dead letter as a line of a table, or with --json as one line of JSON
+with all its contents. Nothing is changed.
 
-The dialect of each dead letter is detected unless --dialect names it; one that matches none is shown as raw. As for replay,
---where is an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group,
-dialect, source and timestamp.`),
+The dialect of each dead letter is detected unless --dialect names it; one that matches none is shown as raw. As for
+replay, --where is an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service,
+group, dialect, source and timestamp.`),
 		Example: `  dlqbench inspect --bootstrap localhost:9092 --topic orders.dlq
   dlqbench inspect --bootstrap localhost:9092 --topic dlq --where 'service == "billing" && reason contains "timeout"' --json`,
 		RunE: func(command *cobra.Command, _ []string) error { return a.inspect(command, flags) },
@@ -51,7 +51,8 @@ func (i *inspectFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&i.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
 	f.StringVar(&i.topic, "topic", "", "dead-letter topic (required)")
 	f.StringVar(&i.where, "where", "", "show only dead letters for which this expression is true")
-	f.StringVar(&i.dialect, "dialect", "", "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", ")+" (default: detected for each)")
+	f.StringVar(&i.dialect, "dialect", "", "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", ")+
+		" (default: detected for each)")
 	f.BoolVar(&i.json, "json", false, "print one JSON object per line, with key, value and headers")
 	f.IntVar(&i.limit, "limit", 0, "maximum number of dead letters (0: no limit)")
 }
@@ -100,7 +101,8 @@ func (a *app) inspect(command *cobra.Command, flags inspectFlags) error {
 // config is what the flags mean: a replay that writes nothing, neither records nor progress.
 func (i *inspectFlags) config() (deadletter.Config, error) {
 	config := deadletter.Config{
-		Bootstrap: strings.Split(i.bootstrap, ","), From: i.topic, Where: i.where, Limit: i.limit, Dialect: deadletter.Detected{}, DryRun: true, FromStart: true,
+		Bootstrap: strings.Split(i.bootstrap, ","), From: i.topic, Where: i.where, Limit: i.limit,
+		Dialect: deadletter.Detected{}, DryRun: true, FromStart: true,
 	}
 	if i.bootstrap == "" || i.topic == "" {
 		return config, errors.New("inspect needs --bootstrap and --topic: the brokers, and the dead-letter topic")
@@ -125,7 +127,8 @@ func (i *inspectFlags) config() (deadletter.Config, error) {
 // row is a line of the table. A cell that is too long moves the others; how long the cells may be is their makers' to
 // say.
 func row(cells ...string) string {
-	return fmt.Sprintf("%-10s  %-20s  %-22s  %-20s  %-8s  %-24s  %s", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
+	return fmt.Sprintf("%-10s  %-20s  %-22s  %-20s  %-8s  %-24s  %s", cells[0], cells[1], cells[2], cells[3], cells[4],
+		cells[5], cells[6])
 }
 
 // The most characters of a cell: names and classes, and the text at the end.
@@ -155,8 +158,8 @@ func (a *app) showRow(letter *kgo.Record, dialect string, failure deadletter.Fai
 	if len(missing) > 0 {
 		text += " (lacks " + strings.Join(missing, ", ") + ")"
 	}
-	fmt.Fprintln(a.stdout, row(fmt.Sprintf("%d@%d", letter.Partition, letter.Offset), instant(letter.Timestamp), dialect, source, attempts,
-		reports.Visible(failure.Class, cellLimit), text))
+	fmt.Fprintln(a.stdout, row(fmt.Sprintf("%d@%d", letter.Partition, letter.Offset), instant(letter.Timestamp), dialect,
+		source, attempts, reports.Visible(failure.Class, cellLimit), text))
 }
 
 func instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
@@ -219,9 +222,12 @@ func newFailureJSON(f *deadletter.Failure) failureJSON {
 		return &at
 	}
 	out := failureJSON{
-		Reason: f.Reason, Class: f.Class, Code: f.Code, Cause: f.Cause, CauseReason: f.CauseReason, Stack: f.Stack, Attempts: f.Attempts, MaxAttempts: f.MaxAttempts,
-		Topic: f.Topic, Time: known(f.Time), SourceTime: known(f.SourceTime), SourceType: f.SourceTimeType, Service: f.Service, Instance: f.Instance,
-		Stage: f.Stage, Handler: f.Handler, Group: f.Group, ID: f.ID, EventID: f.EventID, EventType: f.EventType, CorrelationID: f.CorrelationID,
+		Reason: f.Reason, Class: f.Class, Code: f.Code, Cause: f.Cause, CauseReason: f.CauseReason, Stack: f.Stack,
+		Attempts: f.Attempts, MaxAttempts: f.MaxAttempts,
+		Topic: f.Topic, Time: known(f.Time), SourceTime: known(f.SourceTime), SourceType: f.SourceTimeType,
+		Service: f.Service, Instance: f.Instance,
+		Stage: f.Stage, Handler: f.Handler, Group: f.Group, ID: f.ID, EventID: f.EventID, EventType: f.EventType,
+		CorrelationID: f.CorrelationID,
 	}
 	if f.Context != "" {
 		out.Context = json.RawMessage(f.Context)
@@ -256,15 +262,18 @@ func (b bytesJSON) MarshalJSON() ([]byte, error) {
 
 func (a *app) showJSON(letter *kgo.Record, dialect string, failure deadletter.Failure, missing []string) {
 	line := letterJSON{
-		Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset, Timestamp: letter.Timestamp.UTC(), Dialect: dialect, Missing: missing,
-		Failure: newFailureJSON(&failure), Key: letter.Key, Value: letter.Value, Headers: make([]headerJSON, 0, len(letter.Headers)),
+		Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset, Timestamp: letter.Timestamp.UTC(),
+		Dialect: dialect, Missing: missing,
+		Failure: newFailureJSON(&failure), Key: letter.Key, Value: letter.Value,
+		Headers: make([]headerJSON, 0, len(letter.Headers)),
 	}
 	for _, header := range letter.Headers {
 		line.Headers = append(line.Headers, headerJSON{header.Key, header.Value})
 	}
 	text, err := json.Marshal(line)
 	if err != nil {
-		text = fmt.Appendf(nil, `{"topic":%q,"partition":%d,"offset":%d,"error":%q}`, letter.Topic, letter.Partition, letter.Offset, err)
+		text = fmt.Appendf(nil, `{"topic":%q,"partition":%d,"offset":%d,"error":%q}`, letter.Topic, letter.Partition,
+			letter.Offset, err)
 	}
 	_, _ = a.stdout.Write(append(printable(text), '\n'))
 }

@@ -34,7 +34,8 @@ func (k *kafka) produceLarge(record *kgo.Record) {
 	}
 	defer client.Close()
 	most := "16777216"
-	if _, err := kadm.NewClient(client).CreateTopic(k.Context(), 1, 1, map[string]*string{"max.message.bytes": &most}, record.Topic); err != nil {
+	if _, err := kadm.NewClient(client).CreateTopic(k.Context(), 1, 1, map[string]*string{"max.message.bytes": &most},
+		record.Topic); err != nil {
 		k.Fatal(err)
 	}
 	if err := client.ProduceSync(k.Context(), record).FirstErr(); err != nil {
@@ -60,7 +61,8 @@ func (k *kafka) foreign() {
 			k.Fatal(err)
 		}
 		letter := dialect.Seal(&kgo.Record{Key: []byte("k"), Value: []byte(`{"v":1}`)}, deadletter.Failure{
-			Reason: "refused by " + name, Class: "SomeError", Attempts: 3, Topic: "orders", Partition: 1, Offset: 7, Service: "billing", Instance: "n1", Group: "g",
+			Reason: "refused by " + name, Class: "SomeError", Attempts: 3, Topic: "orders", Partition: 1, Offset: 7,
+			Service: "billing", Instance: "n1", Group: "g",
 			Handler: "h", Time: time.Now(), SourceTime: time.Now(), SourceTimeType: deadletter.CreateTime,
 		})
 		letter.Topic, letter.Partition = "elsewhere", 0
@@ -87,12 +89,15 @@ func TestInspectShowsEveryDialect(t *testing.T) {
 			k.wants(line, "orders-1@7")
 		}
 	}
-	k.wants(table, `raw `, `value no letter\x1b[31m\u{202E}`, fmt.Sprintf("%d dead letters read, %d shown, 1 of them raw", letters+1, letters+1))
+	k.wants(table, `raw `, `value no letter\x1b[31m\u{202E}`, fmt.Sprintf("%d dead letters read, %d shown, 1 of them raw",
+		letters+1, letters+1))
 	k.wantRecords("orders", 0)
 
-	some := k.inspect(exitPass, "--topic", "elsewhere", "--where", `dialect in ["spring", "raw"] || group == "g" && reason contains "share"`)
+	some := k.inspect(exitPass, "--topic", "elsewhere", "--where",
+		`dialect in ["spring", "raw"] || group == "g" && reason contains "share"`)
 	k.wants(some, "refused by spring\n", "refused by share-group", "raw", "3 shown")
-	k.wants(k.inspect(exitPass, "--topic", "elsewhere", "--where", `class == "SomeError" && service == "billing"`, "--limit", "1"), "1 shown")
+	k.wants(k.inspect(exitPass, "--topic", "elsewhere", "--where", `class == "SomeError" && service == "billing"`,
+		"--limit", "1"), "1 shown")
 	named := k.inspect(exitPass, "--topic", "orders.dlq", "--dialect", "spring", "--limit", "1")
 	k.wants(named, "lacks kafka_dlt-original-topic, kafka_dlt-original-partition")
 }
@@ -102,13 +107,19 @@ func TestInspectWritesJSONLines(t *testing.T) {
 	k := newKafka(t)
 	k.foreign()
 	stack := strings.Repeat("\tat a.b.C(C.java:1)\n", 10<<20/20)
-	huge := deadletter.Spring{}.Seal(&kgo.Record{Key: []byte{0xff}, Headers: []kgo.RecordHeader{{Key: "null"}, {Key: "twice", Value: []byte("1")}, {Key: "twice", Value: []byte("\xfe")}}},
-		deadletter.Failure{Reason: "\x1b]0;title\a \u009b31m\u202e\U000e0041", Class: "C", Stack: stack, Topic: "orders", Attempts: 1, Time: time.Now()})
+	huge := deadletter.Spring{}.Seal(
+		&kgo.Record{Key: []byte{0xff}, Headers: []kgo.RecordHeader{{Key: "null"}, {Key: "twice", Value: []byte("1")},
+			{Key: "twice", Value: []byte("\xfe")}}},
+		deadletter.Failure{Reason: "\x1b]0;title\a \u009b31m\u202e\U000e0041", Class: "C", Stack: stack, Topic: "orders",
+			Attempts: 1, Time: time.Now()})
 	huge.Topic, huge.Partition = "large", 0
 	k.produceLarge(huge)
 	decoded := map[string]letterLine{}
-	for line := range strings.Lines(k.inspect(exitPass, "--topic", "elsewhere", "--json") + k.inspect(exitPass, "--topic", "large", "--json")) {
-		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(char rune) bool { return char != ' ' && !unicode.IsPrint(char) }) {
+	for line := range strings.Lines(k.inspect(exitPass, "--topic", "elsewhere", "--json") + k.inspect(exitPass, "--topic",
+		"large", "--json")) {
+		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(char rune) bool {
+			return char != ' ' && !unicode.IsPrint(char)
+		}) {
 			t.Errorf("a line holds what a terminal acts on: %.300q", line)
 		}
 		var one letterLine
@@ -121,16 +132,20 @@ func TestInspectWritesJSONLines(t *testing.T) {
 		t.Errorf("%d letters, want %d", len(decoded), n)
 	}
 	whole := decoded["springlarge"]
-	if whole.Failure.Stack != stack || whole.Failure.Reason != "\x1b]0;title\a \u009b31m\u202e\U000e0041" || string(whole.Key) != `{"base64":"/w=="}` || string(whole.Value) != "null" {
-		t.Errorf("the large letter is not whole: %d bytes of stack, reason %q, key %s, value %s", len(whole.Failure.Stack), whole.Failure.Reason, whole.Key, whole.Value)
+	if whole.Failure.Stack != stack || whole.Failure.Reason != "\x1b]0;title\a \u009b31m\u202e\U000e0041" ||
+		string(whole.Key) != `{"base64":"/w=="}` || string(whole.Value) != "null" {
+		t.Errorf("the large letter is not whole: %d bytes of stack, reason %q, key %s, value %s", len(whole.Failure.Stack),
+			whole.Failure.Reason, whole.Key, whole.Value)
 	}
-	if len(whole.Headers) < 3 || string(whole.Headers[0].Value) != "null" || string(whole.Headers[2].Value) != `{"base64":"/g=="}` {
+	if len(whole.Headers) < 3 || string(whole.Headers[0].Value) != "null" ||
+		string(whole.Headers[2].Value) != `{"base64":"/g=="}` {
 		t.Errorf("headers %.300s", fmt.Sprint(whole.Headers))
 	}
 	if raw := decoded["rawelsewhere"]; string(raw.Value) != `"no letter\u001b[31m\u202e"` || raw.Failure.Partition != nil {
 		t.Errorf("the raw letter is %+v", raw)
 	}
-	if plain := decoded["plainelsewhere"]; plain.Failure.Offset == nil || *plain.Failure.Offset != 7 || plain.Failure.Attempts != 3 || string(plain.Value) != `"{\"v\":1}"` {
+	if plain := decoded["plainelsewhere"]; plain.Failure.Offset == nil || *plain.Failure.Offset != 7 ||
+		plain.Failure.Attempts != 3 || string(plain.Value) != `"{\"v\":1}"` {
 		t.Errorf("the plain letter is %+v", plain)
 	}
 	table := k.inspect(exitPass, "--topic", "large")
@@ -165,15 +180,18 @@ func TestInspectFails(t *testing.T) {
 	k := newKafka(t)
 	k.wants(k.inspect(exitUsage), "--topic")
 	k.wants(k.inspect(exitUsage, "--topic", "orders.dlq", "--where", `reason == `), "(1:10)")
-	k.wants(k.inspect(exitUsage, "--topic", "orders.dlq", "--where", `stack == "x"`), "unknown name stack (1:1)", "service")
+	k.wants(k.inspect(exitUsage, "--topic", "orders.dlq", "--where", `stack == "x"`), "unknown name stack (1:1)",
+		"service")
 	k.wants(k.inspect(exitUsage, "--topic", "orders.dlq", "--where", `attempts`), "bool")
 	k.wants(k.inspect(exitUsage, "--topic", "orders.dlq", "--dialect", "sping"), "known are plain")
 	k.wants(k.inspect(exitUsage, "--topic", "orders.dlq", "--limit", "-1"), "--limit")
 	k.wants(k.inspect(exitEnvironment, "--topic", "nowhere"), "there is no topic nowhere on these brokers")
-	if code, out := dlqbench(t, t.TempDir(), "inspect", "--bootstrap", "127.0.0.1:1", "--topic", "t"); code != exitEnvironment || !strings.Contains(out, "connection refused") {
+	if code, out := dlqbench(t, t.TempDir(), "inspect", "--bootstrap", "127.0.0.1:1", "--topic",
+		"t"); code != exitEnvironment || !strings.Contains(out, "connection refused") {
 		t.Errorf("exit code %d without a broker:\n%s", code, out)
 	}
-	if code, out := dlqbench(t, t.TempDir(), "inspect", "--topic", "t"); code != exitUsage || !strings.Contains(out, "--bootstrap") {
+	if code, out := dlqbench(t, t.TempDir(), "inspect", "--topic", "t"); code != exitUsage ||
+		!strings.Contains(out, "--bootstrap") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }

@@ -36,8 +36,8 @@ func TestInterrupt(t *testing.T) {
 		wait          func(*program)
 	}{
 		{
-			"build", "name: slow\nkind: process\nbuild: [sh, -c, 'echo compiling; sleep 3604.25']\ncommand: [dlqbench, consume]", nil,
-			syscall.SIGINT, func(p *program) { p.waitForFile("logs/build.log", "compiling") },
+			"build", "name: slow\nkind: process\nbuild: [sh, -c, 'echo compiling; sleep 3604.25']\ncommand: [dlqbench, consume]",
+			nil, syscall.SIGINT, func(p *program) { p.waitForFile("logs/build.log", "compiling") },
 		},
 		{
 			"ready", "name: slow\nkind: process\ncommand: [sh, -c, 'echo thinking; sleep 3604.25']\nready: {timeout: 10m}", nil,
@@ -48,11 +48,13 @@ func TestInterrupt(t *testing.T) {
 			syscall.SIGINT, func(p *program) { p.waitForPhase("warm-up") },
 		},
 		{
-			"fault", "", []string{"workload.duration=5m", "faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]"},
+			"fault", "", []string{"workload.duration=5m",
+				"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]"},
 			syscall.SIGTERM, func(p *program) { p.waitForPhase("fault") },
 		},
 		{
-			"a heal that takes long", "name: slow\nkind: process\ncommand: [crasher, '100000', mark, slow]\nready: {timeout: 10m}", []string{
+			"a heal that takes long",
+			"name: slow\nkind: process\ncommand: [crasher, '100000', mark, slow]\nready: {timeout: 10m}", []string{
 				"workload.duration=5m", "faults=[{at: 100ms, for: 100ms, subject: {instance: 0, signal: KILL}}]",
 			},
 			syscall.SIGINT, func(p *program) { p.waitForFile("logs/instance-0.log", "starting slowly") },
@@ -63,7 +65,8 @@ func TestInterrupt(t *testing.T) {
 		},
 		{
 			"drain", "", []string{
-				"workload.outcomes={success: 50, transient: 50}", "subject.reference={max_retries: 3, retry_backoff_ms: 600000, max_retry_backoff_ms: 600000}",
+				"workload.outcomes={success: 50, transient: 50}",
+				"subject.reference={max_retries: 3, retry_backoff_ms: 600000, max_retry_backoff_ms: 600000}",
 				"expect.drain=30m",
 			},
 			syscall.SIGINT, func(p *program) { p.waitForPhase("drain") },
@@ -87,7 +90,8 @@ func TestInterrupt(t *testing.T) {
 			test.wait(p)
 			p.signal(test.signal)
 			p.wantExit(exitInterrupted, soon)
-			if !strings.Contains(p.log(), "interrupt again to end at once") || !strings.Contains(p.log(), "interrupted; what there was has been") {
+			if !strings.Contains(p.log(), "interrupt again to end at once") || !strings.Contains(p.log(), "interrupted; what "+
+				"there was has been") {
 				t.Errorf("it does not say what it does:\n%s", p.log())
 			}
 			p.wantFiles(true, "verdict.json", "report.html", "history/header.json")
@@ -115,7 +119,8 @@ func hangup() syscall.Signal {
 // The second interrupt ends it at once; even so no process is left, and what was recorded can be judged.
 func TestInterruptTwice(t *testing.T) {
 	t.Parallel()
-	p := start(t, folder(t, "subject.yaml", deaf), "run", "tiny.yaml", "--subject", "subject.yaml", "--set", "workload.duration=5m")
+	p := start(t, folder(t, "subject.yaml", deaf), "run", "tiny.yaml", "--subject", "subject.yaml", "--set",
+		"workload.duration=5m")
 	p.waitForPhase("steady")
 	runID := p.runID()
 	p.signal(syscall.SIGINT)

@@ -15,8 +15,8 @@ func (a *app) checkCommand() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use: "check RUN", Short: "Judge a stored run again", Args: takes(1, 1),
-		Long: `Judge the history in a run directory again and rewrite its reports. The exit code is that of the verdict, even if the reports
-cannot be written. A run that was killed is judged as far as its history goes.`,
+		Long: `Judge the history in a run directory again and rewrite its reports. The exit code is that of the verdict, even
+if the reports cannot be written. A run that was killed is judged as far as its history goes.`,
 		Example:           "  dlqbench check runs/latest",
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -41,11 +41,13 @@ func (a *app) reportCommand() *cobra.Command {
 		Use: "report RUN", Short: "Render a stored run as HTML, JUnit, Markdown or JSON",
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) == 2 && *files["json"] == "-" {
-				return fmt.Errorf("report takes one run, not %q and %q: the file that verdict.json is written to is joined with =, as in --json=%[2]s", args[0], args[1])
+				return fmt.Errorf("report takes one run, not %q and %q: the file that verdict.json is written to is joined with "+
+					"=, as in --json=%[2]s", args[0], args[1])
 			}
 			return takes(1, 1)(command, args)
 		},
-		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout, and so is --json without a file. Without a flag, print the\n" +
+		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout, and so is --json without a file. Without " +
+			"a flag, print the\n" +
 			"summary. The run's history is judged again, so runs of older versions of dlqbench can be rendered, too.",
 		Example: `  dlqbench report runs/latest --html report.html
   dlqbench report runs/latest --markdown - >> "$GITHUB_STEP_SUMMARY"`,

@@ -18,7 +18,8 @@ func (a *app) kafkaCommand() *cobra.Command {
 			if len(args) == 0 {
 				return command.Help()
 			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there are install and list", args[0], command.CommandPath())}
+			return usageError{fmt.Errorf("unknown command %q for %q: there are install and list", args[0],
+				command.CommandPath())}
 		},
 	}
 	command.AddCommand(a.kafkaInstallCommand(), a.kafkaListCommand())
@@ -31,9 +32,9 @@ func (a *app) kafkaInstallCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "install", Short: "Download a version of Apache Kafka with Maven", Args: noArgs,
 		Long: strings.TrimSpace(`
-Download the jars of an Apache Kafka version with Maven to the user's cache, about 45 MB, for runs with --cluster process. A
-complete installation is left as it is. Java is needed too, because a broker is started once so that later ones start
-quickly. An unpacked release needs no installation: set KAFKA_HOME to it.`),
+Download the jars of an Apache Kafka version with Maven to the user's cache, about 45 MB, for runs with --cluster
+process. A complete installation is left as it is. Java is needed too, because a broker is started once so that later
+ones start quickly. An unpacked release needs no installation: set KAFKA_HOME to it.`),
 		Example: "  dlqbench kafka install\n  dlqbench kafka install --version 3.9.1",
 		RunE: func(command *cobra.Command, _ []string) error {
 			version, err := install.ParseVersion(text)

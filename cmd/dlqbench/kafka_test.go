@@ -48,7 +48,8 @@ func newKafka(t *testing.T) *kafka {
 			Headers: []kgo.RecordHeader{{Key: "dlqbench-id", Value: fmt.Appendf(nil, "id-%d", i)}},
 		}
 		letter := deadletter.Plain{}.Seal(record, deadletter.Failure{
-			Reason: []string{"refused", "timeout"}[i%2], Attempts: 3, Topic: "orders", Partition: int32(i % 2), Offset: int64(i), Time: time.Now(),
+			Reason: []string{"refused", "timeout"}[i%2], Attempts: 3, Topic: "orders", Partition: int32(i % 2), Offset: int64(i),
+			Time: time.Now(),
 		})
 		letter.Topic, letter.Partition = "orders.dlq", int32(i%2)
 		k.produce(letter)
@@ -104,9 +105,11 @@ func TestReplaySelects(t *testing.T) {
 	k.wantRecords("orders", 10)
 	k.replay(exitPass, "0 dead letters read, 0 replayed, 0 failed", "--from", "orders.dlq")
 	k.wantRecords("orders", 10)
-	k.replay(exitPass, "10 dead letters read, 5 replayed, 0 failed", "--from", "orders.dlq", "--to", "elsewhere", "--where", `reason == "timeout" && attempts == 3`)
+	k.replay(exitPass, "10 dead letters read, 5 replayed, 0 failed", "--from", "orders.dlq", "--to", "elsewhere",
+		"--where", `reason == "timeout" && attempts == 3`)
 	k.wantRecords("elsewhere", 5)
-	k.replay(exitPass, "10 dead letters read, 10 replayed, 0 failed", "--from", "orders.dlq", "--to", "elsewhere", "--from-start")
+	k.replay(exitPass, "10 dead letters read, 10 replayed, 0 failed", "--from", "orders.dlq", "--to", "elsewhere",
+		"--from-start")
 	k.wantRecords("elsewhere", 15)
 	ids := filepath.Join(t.TempDir(), "ids")
 	if err := os.WriteFile(ids, []byte("id-3\nid-8\nid-99\n"), 0o600); err != nil {
@@ -121,7 +124,8 @@ func TestReplayFails(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t)
 	k.replay(exitEnvironment, "there is no topic ordres.dlq on these brokers", "--from", "ordres.dlq")
-	k.replay(exitEnvironment, "10 of 10 dead letters could not be replayed; they are still in orders.dlq:\n  orders.dlq/", "--from", "orders.dlq", "--to", "nowhere")
+	k.replay(exitEnvironment, "10 of 10 dead letters could not be replayed; they are still in orders.dlq:\n  orders.dlq/",
+		"--from", "orders.dlq", "--to", "nowhere")
 	k.produce(&kgo.Record{Topic: "orders.dlq", Value: []byte("no letter at all")})
 	k.replay(exitEnvironment, "1 of 11 dead letters could not be replayed", "--from", "orders.dlq", "--from-start")
 	k.wantRecords("orders", 10)
@@ -165,7 +169,8 @@ func TestReplayInterrupted(t *testing.T) {
 		t.Error(err)
 	}
 	_ = command.Wait() // the exit code says it
-	if code := command.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "the same command goes on from there") {
+	if code := command.ProcessState.ExitCode(); code != exitInterrupted ||
+		!strings.Contains(out.String(), "the same command goes on from there") {
 		t.Errorf("the exit code is %d, want %d:\n%s", code, exitInterrupted, out.String())
 	}
 	// A letter is told before it is written, so the interrupt may come between the two; either way the next call does
@@ -174,7 +179,8 @@ func TestReplayInterrupted(t *testing.T) {
 	if done > 1 {
 		t.Errorf("%d records were replayed within ten seconds at 6/m", done)
 	}
-	k.replay(exitPass, fmt.Sprintf("%d dead letters read, %d replayed, 0 failed", 10-done, 10-done), "--from", "orders.dlq")
+	k.replay(exitPass, fmt.Sprintf("%d dead letters read, %d replayed, 0 failed", 10-done, 10-done), "--from",
+		"orders.dlq")
 	k.wantRecords("orders", 10)
 }
 
@@ -185,8 +191,8 @@ func startConsumer(t *testing.T, bootstrap, topic string, arguments ...string) (
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
 	t.Cleanup(service.Close)
 	for name, value := range map[string]string{
-		"DLQBENCH_BOOTSTRAP_SERVERS": bootstrap, "DLQBENCH_INPUT_TOPIC": topic, "DLQBENCH_DLQ_TOPIC": "orders.dlq", "DLQBENCH_GROUP_ID": "test",
-		"DLQBENCH_ORACLE_URL": service.URL,
+		"DLQBENCH_BOOTSTRAP_SERVERS": bootstrap, "DLQBENCH_INPUT_TOPIC": topic, "DLQBENCH_DLQ_TOPIC": "orders.dlq",
+		"DLQBENCH_GROUP_ID": "test", "DLQBENCH_ORACLE_URL": service.URL,
 	} {
 		t.Setenv(name, value)
 	}

@@ -51,7 +51,8 @@ func untilInterrupted(leave func()) (context.Context, func()) {
 			}
 			if ctx.Err() != nil {
 				leave()
-				fmt.Fprintln(os.Stderr, "\ndlqbench: ended at once; dlqbench check judges what was recorded, the next run cleans up")
+				fmt.Fprintln(os.Stderr,
+					"\ndlqbench: ended at once; dlqbench check judges what was recorded, the next run cleans up")
 				os.Exit(exitInterrupted)
 			}
 			cancel()

@@ -14,7 +14,8 @@ import (
 type metricsFlag struct{ address string }
 
 func (m *metricsFlag) add(f *pflag.FlagSet) {
-	f.StringVar(&m.address, "metrics-addr", "", "serve Prometheus metrics of the run at http://ADDRESS/metrics, such as 127.0.0.1:9464")
+	f.StringVar(&m.address, "metrics-addr", "",
+		"serve Prometheus metrics of the run at http://ADDRESS/metrics, such as 127.0.0.1:9464")
 }
 
 // serve begins to serve what the flag asks for, before anything else is started; the runs that follow are shown there

@@ -28,15 +28,18 @@ func scrape(address string) string {
 // While a run goes on its figures can be scraped; with it the server ends.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	p := start(t, folder(t), "run", "tiny.yaml", "--metrics-addr", "127.0.0.1:0", "--log-level", "info", "--set", "workload.duration=5m")
+	p := start(t, folder(t), "run", "tiny.yaml", "--metrics-addr", "127.0.0.1:0", "--log-level", "info", "--set",
+		"workload.duration=5m")
 	p.waitForPhase("steady")
 	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(p.log())
 	if address == nil {
 		t.Fatalf("it does not say where:\n%s", p.log())
 	}
 	want := []*regexp.Regexp{
-		regexp.MustCompile(`(?m)^dlqbench_records_sent_total\{scenario="tiny",slot="0"\} [1-9]`), regexp.MustCompile(`(?m)^dlqbench_success_latency_seconds_count\{.*\} [1-9]`),
-		regexp.MustCompile(`(?m)^dlqbench_process_state\{process="instance 0",scenario="tiny",slot="0",state="running"\} 1$`), regexp.MustCompile(`(?m)^dlqbench_lag_records\{partition="1",.*topic="input"\} `),
+		regexp.MustCompile(`(?m)^dlqbench_records_sent_total\{scenario="tiny",slot="0"\} [1-9]`),
+		regexp.MustCompile(`(?m)^dlqbench_success_latency_seconds_count\{.*\} [1-9]`),
+		regexp.MustCompile(`(?m)^dlqbench_process_state\{process="instance 0",scenario="tiny",slot="0",state="running"\} 1$`),
+		regexp.MustCompile(`(?m)^dlqbench_lag_records\{partition="1",.*topic="input"\} `),
 		regexp.MustCompile(`(?m)^dlqbench_run_phase\{phase="steady",.*\} 1$`),
 	}
 	for deadline := time.Now().Add(patience); len(want) > 0; time.Sleep(20 * time.Millisecond) {
@@ -66,7 +69,8 @@ func TestMetricsPortTaken(t *testing.T) {
 	for _, command := range [][]string{{"run", "tiny.yaml"}, {"drill", "tiny.yaml", "--addr", "127.0.0.1:0"}} {
 		dir := folder(t)
 		code, out := dlqbench(t, dir, append(command, "--metrics-addr", taken.Addr().String())...)
-		if code != exitEnvironment || !strings.Contains(out, taken.Addr().String()) || !strings.Contains(out, "address already in use") || !strings.Contains(out, "--metrics-addr takes") {
+		if code != exitEnvironment || !strings.Contains(out, taken.Addr().String()) ||
+			!strings.Contains(out, "address already in use") || !strings.Contains(out, "--metrics-addr takes") {
 			t.Errorf("%s: exit code %d: %s", command[0], code, out)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {

@@ -25,7 +25,8 @@ func (a *app) mutantCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	command.AddCommand(a.mutantConsumeCommand(), a.mutantReplayCommand(), a.mutantRouterCommand(), a.mutantWorkerCommand(), a.mutantKeeperCommand())
+	command.AddCommand(a.mutantConsumeCommand(), a.mutantReplayCommand(), a.mutantRouterCommand(), a.mutantWorkerCommand(),
+		a.mutantKeeperCommand())
 	return command
 }
 
@@ -87,7 +88,8 @@ func (a *app) mutantWorkerCommand() *cobra.Command {
 // planted makes the command one with the bug that its argument names, which must be one of the kind.
 func planted(command *cobra.Command, kind string, mutant *mutants.Mutant, ofKind func() bool) *cobra.Command {
 	run := command.RunE
-	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug", takes(1, 1)
+	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug",
+		takes(1, 1)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		var err error
 		if *mutant, err = mutants.Named(args[0]); err != nil {

@@ -11,7 +11,8 @@ import (
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
-	for _, arguments := range [][]string{{"schema"}, {"list"}, {"run", "tiny.yaml"}, {"check", "runs/latest"}, {"report", "runs/latest", "--html", "-"}} {
+	for _, arguments := range [][]string{{"schema"}, {"list"}, {"run", "tiny.yaml"}, {"check", "runs/latest"},
+		{"report", "runs/latest", "--html", "-"}} {
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)

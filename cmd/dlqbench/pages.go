@@ -16,14 +16,16 @@ import (
 // pages returns every page by its path below docs.
 func pages() map[string]string {
 	all := map[string]string{}
-	index := "# Invariants\n\nThe rules that a run is judged by. Each page is what `dlqbench explain NAME` prints.\n\n| invariant | promise |\n|---|---|\n"
+	index := "# Invariants\n\nThe rules that a run is judged by. Each page is what `dlqbench explain NAME` prints.\n\n| " +
+		"invariant | promise |\n|---|---|\n"
 	for _, name := range assertions.Names() {
 		about := assertions.Explain(name)[0] // it is an invariant
 		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, about.Promise)
 		all[filepath.Join("invariants", name+".md")] = invariantPage(about)
 	}
 	all[filepath.Join("invariants", "README.md")] = index
-	index = "# Faults\n\nThe faults that can be injected. Each page is what `dlqbench explain NAME` prints.\n\n| fault | effect |\n|---|---|\n"
+	index = "# Faults\n\nThe faults that can be injected. Each page is what `dlqbench explain NAME` prints.\n\n| fault " +
+		"| effect |\n|---|---|\n"
 	for _, entry := range faults.Catalogue() {
 		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", entry.Name, entry.Name, entry.Summary)
 		all[filepath.Join("faults", entry.Name+".md")] = faultPage(entry)
@@ -59,7 +61,8 @@ func sentence(phrase string) string {
 
 func faultPage(entry faults.Entry) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n%s\n\n## How it is injected\n\n%s\n\n## What it reveals\n\n%s\n", entry.Name, entry.Summary, entry.Does, entry.Made, entry.Shows)
+	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n%s\n\n## How it is injected\n\n%s\n\n## What it reveals\n\n%s\n", entry.Name,
+		entry.Summary, entry.Does, entry.Made, entry.Shows)
 	if len(entry.Effects) > 0 {
 		b.WriteString("\n## Reported effects\n\n")
 		for _, effect := range entry.Effects {

@@ -26,9 +26,9 @@ func (a *app) parityCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "parity [SCENARIO…]", Short: "Run scenarios on several Kafkas and compare the verdicts",
 		Long: strings.TrimSpace(`
-Run scenarios (default: all shipped ones) with the reference consumer on each Kafka given with --on, one run after another, and
-print the verdict and the time of each. The reference consumer is correct, so every run must pass; otherwise the exit code
-is 1.`),
+Run scenarios (default: all shipped ones) with the reference consumer on each Kafka given with --on, one run after
+another, and print the verdict and the time of each. The reference consumer is correct, so every run must pass;
+otherwise the exit code is 1.`),
 		Example: "  dlqbench parity smoke --on embedded --on process:4.4.0 --on process:4.1.2 --on process:3.9.1",
 		RunE: func(command *cobra.Command, args []string) error {
 			on, err := kafkas(flags.on)
@@ -55,7 +55,8 @@ func kafkas(words []string) ([]proof.On, error) {
 	for _, word := range words {
 		provider, version, _ := strings.Cut(word, ":")
 		if !slices.Contains(harness.Clusters(), provider) {
-			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.4.0", word, strings.Join(harness.Clusters(), ", "))
+			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.4.0", word,
+				strings.Join(harness.Clusters(), ", "))
 		}
 		flags := clusterFlags{provider: provider}
 		switch provider {

@@ -180,7 +180,9 @@ func (p *program) runID() string {
 // wantNoProcess waits until no process of the run is left.
 func (p *program) wantNoProcess(runID string) {
 	p.Helper()
-	for _, left := range waitVanished(func(one process) bool { return strings.Contains(one.environ, "DLQBENCH_RUN_ID="+runID) }) {
+	for _, left := range waitVanished(func(one process) bool {
+		return strings.Contains(one.environ, "DLQBENCH_RUN_ID="+runID)
+	}) {
 		p.Errorf("process %d is left: %s", left.pid, left.command)
 	}
 }

@@ -44,24 +44,26 @@ func proofParts() []string { return []string{"oracle", "completeness", "soundnes
 func (a *app) proveCommand() *cobra.Command {
 	flags := proveFlags{}
 	command := &cobra.Command{
-		Use: "prove [oracle|completeness|soundness|strangers]…", Short: "Test the judges: planted bugs must be found, correct consumers never accused",
+		Use:   "prove [oracle|completeness|soundness|strangers]…",
+		Short: "Test the judges: planted bugs must be found, correct consumers never accused",
 		Long: strings.TrimSpace(`
 Test the judges in four parts. Without arguments, the first three run, and the fourth if --strangers names its folder:
 
-  oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by the reference checker,
-                which must agree
-  completeness  consumers and replays with one planted bug each are run with many seeds, and the right anomaly must be reported;
-                the correct consumer must pass the same scenarios. --suite selects the scenarios. aimed: the one written for the
-                bug. library: a shipped scenario that finds it, then every one that applies, once. default: for bugs of
-                ordinary consumers, those that dlqbench init writes, until one finds it (nine in ten bugs must be found with
-                every seed)
-  soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every mode under
-                every fault, alone and in pairs, and must never be accused (runs that need PostgreSQL are skipped without it)
-  strangers     independent correct consumers, given by their subject files, run in every shipped scenario that applies, and must
-                never be accused; each is built once, and skipped if this machine cannot build it
+  oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by the reference
+                checker, which must agree
+  completeness  consumers and replays with one planted bug each are run with many seeds, and the right anomaly must be
+                reported; the correct consumer must pass the same scenarios. --suite selects the scenarios. aimed: the
+                one written for the bug. library: a shipped scenario that finds it, then every one that applies, once.
+                default: for bugs of ordinary consumers, those that dlqbench init writes, until one finds it (nine in
+                ten bugs must be found with every seed)
+  soundness     the correct consumer, by itself, with a dead-letter store or as the nodes of a graph, is run in every
+                mode under every fault, alone and in pairs, and must never be accused (runs that need PostgreSQL are
+                skipped without it)
+  strangers     independent correct consumers, given by their subject files, run in every shipped scenario that applies,
+                and must never be accused; each is built once, and skipped if this machine cannot build it
 
-The exit code is 1 if a bug was missed or a correct consumer accused. Unexpected runs are kept in --out, and for each the
-command that repeats it is printed.`),
+The exit code is 1 if a bug was missed or a correct consumer accused. Unexpected runs are kept in --out, and for each
+the command that repeats it is printed.`),
 		Example: `  dlqbench prove
   dlqbench prove soundness --first 5000 --runs 100000 --for 8h
   dlqbench prove strangers --strangers test/strangers --first 200 --runs 12
@@ -70,18 +72,11 @@ command that repeats it is printed.`),
   dlqbench prove completeness --suite library --for 1h --resume library.json`,
 		ValidArgs: proofParts(),
 		RunE: func(command *cobra.Command, args []string) error {
-			for _, arg := range args {
-				if !slices.Contains(proofParts(), arg) {
-					return usageError{fmt.Errorf("there is no proof %q: write %s", arg, strings.Join(proofParts(), ", "))}
-				}
+			args, err := flags.parts(args)
+			if err == nil {
+				err = flags.check(args, command.Flags().Changed("seeds"))
 			}
-			if len(args) == 0 {
-				args = proofParts()
-				if flags.strangers == "" {
-					args = slices.DeleteFunc(args, func(part string) bool { return part == proofStrangers })
-				}
-			}
-			if err := flags.check(args, command.Flags().Changed("seeds")); err != nil {
+			if err != nil {
 				return usageError{err}
 			}
 			return a.prove(command.Context(), args, flags)
@@ -90,14 +85,18 @@ command that repeats it is printed.`),
 	f := command.Flags()
 	f.Uint64Var(&flags.first, "first", 1, "first seed; the others are consecutive")
 	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug; in the suite default, 5 unless given")
-	f.StringVar(&flags.suite, "suite", proof.SuiteAimed, "completeness: the scenarios: "+strings.Join(proof.Suites(), ", "))
-	f.StringArrayVar(&flags.scenarios, "scenario", nil, "completeness: only this scenario of the suite library or default; may be repeated")
-	f.StringVar(&flags.resume, "resume", "", "completeness, suites library and default: continue from the runs in this file and add new ones; it need not exist yet")
+	f.StringVar(&flags.suite, "suite", proof.SuiteAimed,
+		"completeness: the scenarios: "+strings.Join(proof.Suites(), ", "))
+	f.StringArrayVar(&flags.scenarios, "scenario", nil,
+		"completeness: only this scenario of the suite library or default; may be repeated")
+	f.StringVar(&flags.resume, "resume", "", "completeness, suites library and default: continue from the runs in this "+
+		"file and add new ones; it need not exist yet")
 	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
 	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
 	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: start no run after this time (0: no limit)")
 	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories")
-	f.StringVar(&flags.strangers, "strangers", "", "strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
+	f.StringVar(&flags.strangers, "strangers", "",
+		"strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
 	flags.cluster.add(f)
 	f.IntVar(&flags.parallel, "parallel", 4, "number of concurrent runs")
 	f.StringVar(&flags.out, "out", "runs/proof", "folder for runs with an unexpected result")
@@ -108,10 +107,26 @@ command that repeats it is printed.`),
 	return command
 }
 
+// parts are the proofs that are asked for: without any, those that the flags have what is needed for.
+func (f *proveFlags) parts(asked []string) ([]string, error) {
+	for _, one := range asked {
+		if !slices.Contains(proofParts(), one) {
+			return nil, fmt.Errorf("there is no proof %q: write %s", one, strings.Join(proofParts(), ", "))
+		}
+	}
+	if len(asked) > 0 {
+		return asked, nil
+	}
+	return slices.DeleteFunc(proofParts(), func(part string) bool {
+		return part == proofStrangers && f.strangers == ""
+	}), nil
+}
+
 // check reports what does not go together, and fills in what follows from the suite.
 func (f *proveFlags) check(args []string, seedsGiven bool) error {
 	if slices.Contains(args, proofStrangers) == (f.strangers == "") {
-		return errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, such as test/strangers")
+		return errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, " +
+			"such as test/strangers")
 	}
 	if f.strangers == "" && f.cluster.provider != harness.ClusterEmbedded {
 		return errors.New("--cluster goes with the proof strangers: the others run on the embedded Kafka")
@@ -120,7 +135,8 @@ func (f *proveFlags) check(args []string, seedsGiven bool) error {
 		return fmt.Errorf("there is no suite %q: write %s", f.suite, strings.Join(proof.Suites(), ", "))
 	}
 	if f.suite == proof.SuiteAimed && len(f.scenarios) > 0 {
-		return errors.New("--scenario goes with --suite library or default: in the suite aimed, each planted bug has its own scenario")
+		return errors.New(
+			"--scenario goes with --suite library or default: in the suite aimed, each planted bug has its own scenario")
 	}
 	if f.suite == proof.SuiteAimed && f.resume != "" {
 		return errors.New("--resume goes with --suite library or default: its file has runs in shipped scenarios")
@@ -172,9 +188,11 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 	return a.printProof(ctx, &result, flags)
 }
 
-func (a *app) proveCompleteness(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Completeness, error) {
+func (a *app) proveCompleteness(ctx context.Context, config *proof.Config,
+	flags proveFlags) (*proof.Completeness, error) {
 	aim := proof.Aim{
-		Suite: flags.suite, Mutants: flags.mutants, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds, Limit: flags.limit,
+		Suite: flags.suite, Mutants: flags.mutants, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds,
+		Limit: flags.limit,
 	}
 	if aim.Suite == proof.SuiteDefault && len(aim.Scenarios) == 0 {
 		aim.Scenarios = scaffold.Suite()

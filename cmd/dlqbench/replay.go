@@ -31,12 +31,12 @@ func (a *app) replayCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "replay", Short: "Replay dead letters to their original topics", Args: noArgs,
 		Long: strings.TrimSpace(`
-Read the dead letters that are in a topic now, restore the original records (key, value and headers, without failure headers)
-and produce each selected one once. A second call continues where the first one ended; --from-start considers every dead
-letter again.
+Read the dead letters that are in a topic now, restore the original records (key, value and headers, without failure
+headers) and produce each selected one once. A second call continues where the first one ended; --from-start considers
+every dead letter again.
 
---where is an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group, dialect,
-source and timestamp.`),
+--where is an expression over topic, partition, offset, key, value, headers, reason, class, attempts, service, group,
+dialect, source and timestamp.`),
 		Example: `  dlqbench replay --bootstrap localhost:9092 --from orders.dlq --dry-run
   dlqbench replay --bootstrap localhost:9092 --from orders.dlq --where 'reason contains "timeout"' --rate 100/s`,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -53,11 +53,13 @@ func (r *replayFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.config.To, "to", "", "topic to produce to (default: the topic that each dead letter came from)")
 	f.StringVar(&r.config.Where, "where", "", "replay only dead letters for which this expression is true")
 	f.StringVar(&r.ids, "ids", "", "replay only records whose ids are in this file, one per line")
-	f.StringVar(&r.dialect, "dialect", deadletter.PlainName, "dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
+	f.StringVar(&r.dialect, "dialect", deadletter.PlainName,
+		"dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
 	f.IntVar(&r.config.Limit, "limit", 0, "maximum number of dead letters (0: no limit)")
 	f.TextVar(&r.rate, "rate", units.Rate(0), "maximum rate, such as 100/s (0/s: no limit)")
 	f.BoolVar(&r.config.DryRun, "dry-run", false, "list the dead letters that would be replayed, and change nothing")
-	f.BoolVar(&r.config.FromStart, "from-start", false, "also consider dead letters that an earlier call replayed or skipped")
+	f.BoolVar(&r.config.FromStart, "from-start", false,
+		"also consider dead letters that an earlier call replayed or skipped")
 	f.BoolVar(&r.quiet, "quiet", false, "do not print each dead letter")
 }
 
@@ -97,7 +99,8 @@ func (a *app) replay(command *cobra.Command, flags replayFlags) error {
 
 // unreadable tells of the batches that were passed over.
 func unreadable(topic string, result deadletter.Result) error {
-	return fmt.Errorf("%d offsets of %s were passed over, since reading them would take too much memory:\n  %s", result.Unreadable, topic, strings.Join(result.Failures, "\n  "))
+	return fmt.Errorf("%d offsets of %s were passed over, since reading them would take too much memory:\n  %s",
+		result.Unreadable, topic, strings.Join(result.Failures, "\n  "))
 }
 
 // replayConfig is what the flags mean.
@@ -123,7 +126,8 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 	}
 	if !flags.quiet {
 		config.OnLetter = func(letter, record *kgo.Record) {
-			fmt.Fprintf(a.stdout, "%s-%d@%d → %s key=%q\n", letter.Topic, letter.Partition, letter.Offset, record.Topic, record.Key)
+			fmt.Fprintf(a.stdout, "%s-%d@%d → %s key=%q\n", letter.Topic, letter.Partition, letter.Offset, record.Topic,
+				record.Key)
 		}
 	}
 	return config, nil

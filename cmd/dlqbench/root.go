@@ -35,12 +35,12 @@ func (a *app) root() *cobra.Command {
 		Use:   "dlqbench",
 		Short: "Judge the retry and dead-letter handling of a Kafka consumer",
 		Long: strings.TrimSpace(`
-dlqbench tests the retry and dead-letter handling of Kafka consumers. It starts a Kafka and a consumer, sends a load, injects
-faults on a schedule, records from the outside what happens, and judges it: no loss, commit after DLQ, backoff timing,
-replay round trip and more.
+dlqbench tests the retry and dead-letter handling of Kafka consumers. It starts a Kafka and a consumer, sends a load,
+injects faults on a schedule, records from the outside what happens, and judges it: no loss, commit after DLQ, backoff
+timing, replay round trip and more.
 
-Exit codes: 0 pass, 1 an invariant was violated, 2 bad usage or scenario, 3 environment, 4 inconclusive, 99 a threshold was
-missed, 130 interrupted.`),
+Exit codes: 0 pass, 1 an invariant was violated, 2 bad usage or scenario, 3 environment, 4 inconclusive, 99 a
+threshold was missed, 130 interrupted.`),
 		Example: `  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml`,
 		Version:      versionLine(),
@@ -61,7 +61,8 @@ missed, 130 interrupted.`),
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "format of the log on stderr: text or json")
-	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn", "minimum level of the log: debug, info, warn, error")
+	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "warn",
+		"minimum level of the log: debug, info, warn, error")
 	for _, group := range a.commandGroups() {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, command := range group.commands {

@@ -42,9 +42,9 @@ func (a *app) runCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "run SCENARIO…", Short: "Run scenarios against a consumer and judge it", Args: takes(1, anyNumber),
 		Long: strings.TrimSpace(`
-Run one scenario after another. A scenario is a file, or the name of a shipped one (see dlqbench list). Each run writes a folder
-with the scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs and the consumer's
-logs; runs/latest points to the newest. The worst verdict decides the exit code.`),
+Run one scenario after another. A scenario is a file, or the name of a shipped one (see dlqbench list). Each run
+writes a folder with the scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs
+and the consumer's logs; runs/latest points to the newest. The worst verdict decides the exit code.`),
 		Example: `  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml
   dlqbench run consumer-kill --seed 42 --set workload.rate=500/s`,
@@ -53,15 +53,19 @@ logs; runs/latest points to the newest. The worst verdict decides the exit code.
 			return a.runAll(command.Context(), args, flags)
 		},
 	}
-	command.Flags().StringVar(&flags.subject, "subject", "", "subject.yaml of the consumer to judge (default: what the scenario names)")
+	command.Flags().StringVar(&flags.subject, "subject", "",
+		"subject.yaml of the consumer to judge (default: what the scenario names)")
 	command.Flags().StringVar(&flags.seed, "seed", "", "seed of all random choices (default: the scenario's)")
-	command.Flags().StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario, as path=value; may be repeated")
+	command.Flags().StringArrayVar(&flags.sets, "set", nil,
+		"override a value of the scenario, as path=value; may be repeated")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
 	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print one line per verdict and no progress")
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
 	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run full-screen: rates, lag, latency, processes, events")
-	command.Flags().IntVar(&flags.parallel, "parallel", 1, "number of concurrent scenarios; those with a high rate or thresholds still run alone")
-	command.Flags().BoolVar(&flags.estimate, "estimate", false, "estimate how long the runs will take, part by part, without starting them")
+	command.Flags().IntVar(&flags.parallel, "parallel", 1,
+		"number of concurrent scenarios; those with a high rate or thresholds still run alone")
+	command.Flags().BoolVar(&flags.estimate, "estimate", false,
+		"estimate how long the runs will take, part by part, without starting them")
 	flags.cluster.add(command.Flags())
 	flags.metrics.add(command.Flags())
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
@@ -134,7 +138,9 @@ func whatRunsAlone(all []harness.Options) (beside, alone []harness.Options) {
 		for _, stretch := range options.Scenario.Workload.Stretches() {
 			peak = max(peak, stretch.Rate.PerSecond())
 		}
-		timed := slices.ContainsFunc(options.Scenario.Expect.Thresholds, func(expression string) bool { return !countsOnly.MatchString(expression) })
+		timed := slices.ContainsFunc(options.Scenario.Expect.Thresholds, func(expression string) bool {
+			return !countsOnly.MatchString(expression)
+		})
 		if peak >= aloneRate || timed {
 			alone = append(alone, options)
 			continue
@@ -304,7 +310,8 @@ func (a *app) printBriefly(judged reports.Run) error {
 	if verdict.Verdict == assertions.Pass && verdict.ThresholdsMissed {
 		word = "threshold"
 	}
-	_, err := fmt.Fprintf(a.stdout, "%-12s  %-24s  %s\n    %s\n", strings.ToUpper(word), verdict.Scenario, judged.Dir, verdict.Coverage())
+	_, err := fmt.Fprintf(a.stdout, "%-12s  %-24s  %s\n    %s\n", strings.ToUpper(word), verdict.Scenario, judged.Dir,
+		verdict.Coverage())
 	for _, reason := range verdict.Reasons {
 		if err == nil {
 			_, err = fmt.Fprintf(a.stdout, "    %s\n", reason)

@@ -20,12 +20,12 @@ func (a *app) showRecordCommand() *cobra.Command {
 	var out string
 	command := &cobra.Command{
 		Use: "show-record RUN ID", Short: "Print the trace of one record of a stored run", Args: takes(2, 2),
-		Long: `Print the trace of one record from a run's history: when it was sent, which instances fetched it, every attempt with its
-outcome, retry copies and dead letters, the commits that covered it, and restarts, rebalances and faults meanwhile. Times
-count from the start of the run.
+		Long: `Print the trace of one record from a run's history: when it was sent, which instances fetched it, every attempt
+with its outcome, retry copies and dead letters, the commits that covered it, and restarts, rebalances and faults
+meanwhile. Times count from the start of the run.
 
-RUN is a run directory, its name or id, or latest. ID is the record's number, its id from the value or header, or a current or
-former position: TOPIC/PARTITION/OFFSET.`,
+RUN is a run directory, its name or id, or latest. ID is the record's number, its id from the value or header, or a
+current or former position: TOPIC/PARTITION/OFFSET.`,
 		Example: `  dlqbench show-record latest 17
   dlqbench show-record latest input/0/3`,
 		ValidArgsFunction: completeDirectories,
@@ -74,12 +74,13 @@ func findRun(run, root string) (string, error) {
 	}
 	for _, entry := range entries {
 		// A run's id is the name of its directory and a suffix.
-		if dir := filepath.Join(root, entry.Name()); strings.HasPrefix(run, entry.Name()+"-") && hasHistory(dir) && idOf(dir) == run {
+		if dir := filepath.Join(root, entry.Name()); strings.HasPrefix(run, entry.Name()+"-") &&
+			hasHistory(dir) && idOf(dir) == run {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("looking for run %q: it is not a run directory, and %s has no run of that name or id; give a directory such as runs/latest, or "+
-		"the folder of the runs with --out", run, root)
+	return "", fmt.Errorf("looking for run %q: it is not a run directory, and %s has no run of that name or id; give a "+
+		"directory such as runs/latest, or the folder of the runs with --out", run, root)
 }
 
 func hasHistory(dir string) bool {
@@ -106,7 +107,8 @@ func findRecord(reader *history.Reader, text string) (int32, error) {
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
-		return 0, usageError{fmt.Errorf("looking for record %q: give its number (0 to %d), its id (such as %s), or TOPIC/PARTITION/OFFSET",
+		return 0, usageError{fmt.Errorf(
+			"looking for record %q: give its number (0 to %d), its id (such as %s), or TOPIC/PARTITION/OFFSET",
 			text, header.Records-1, history.NewIDs(header.RunID).Token(0))}
 	}
 	partition, err := strconv.ParseInt(parts[1], 10, 32)

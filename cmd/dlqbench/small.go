@@ -30,8 +30,8 @@ func (a *app) subjectCommand() *cobra.Command {
 		},
 	}
 	command.AddCommand(&cobra.Command{
-		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it", Args: takes(1, 1),
-		Example: "  dlqbench subject check examples/python/subject.yaml",
+		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it",
+		Args: takes(1, 1), Example: "  dlqbench subject check examples/python/subject.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := scenarios.LoadSubject(args[0])
 			if err != nil {
@@ -41,7 +41,8 @@ func (a *app) subjectCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			for _, line := range scenarios.DescribeContract(contract, file.Store != nil).Lines(min(reports.Columns(a.stdout), widestText)) {
+			for _, line := range scenarios.DescribeContract(contract, file.Store != nil).Lines(
+				min(reports.Columns(a.stdout), widestText)) {
 				fmt.Fprintln(a.stdout, line)
 			}
 			return nil
@@ -56,9 +57,9 @@ func (a *app) cleanCommand() *cobra.Command {
 	var kafka clusterFlags
 	command := &cobra.Command{
 		Use: "clean", Short: "Remove processes, containers and data that killed runs left", Args: noArgs,
-		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data and containers. With --bootstrap or
---kafka-config, its topics and groups on your own cluster are removed. Histories and reports are kept; --all removes every
-run directory that was not renamed.`,
+		Long: `End processes that a killed dlqbench left behind, and remove its brokers' data and containers. With --bootstrap
+or --kafka-config, its topics and groups on your own cluster are removed. Histories and reports are kept; --all removes
+every run directory that was not renamed.`,
 		Example: "  dlqbench clean\n  dlqbench clean --all",
 		RunE: func(command *cobra.Command, _ []string) error {
 			kafka.provider = harness.ClusterEmbedded

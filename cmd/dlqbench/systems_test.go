@@ -40,10 +40,12 @@ func systems(t *testing.T) []statement {
 			document = heading
 		}
 		cells := strings.Split(strings.Trim(line, "|"), " | ")
-		if !strings.HasPrefix(line, "| ") || len(cells) < 4 || strings.Contains(cells[1], "scenario") && strings.Contains(cells[2], "judged") {
+		if !strings.HasPrefix(line, "| ") || len(cells) < 4 ||
+			strings.Contains(cells[1], "scenario") && strings.Contains(cells[2], "judged") {
 			continue
 		}
-		one := statement{document: document, text: strings.TrimSpace(cells[0]), whole: !slices.ContainsFunc(cells, func(cell string) bool { return strings.TrimSpace(cell) == "" })}
+		one := statement{document: document, text: strings.TrimSpace(cells[0]),
+			whole: !slices.ContainsFunc(cells, func(cell string) bool { return strings.TrimSpace(cell) == "" })}
 		for _, part := range strings.Split(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(cells[1], ""), ",") {
 			if name := strings.Fields(part + " –")[0]; name != "–" {
 				one.runs = append(one.runs, named(name)...)

@@ -41,7 +41,8 @@ func onTerminal(t *testing.T, environ []string, arguments ...string) *terminal {
 func onTerminalIn(t *testing.T, dir string, environ []string, arguments ...string) *terminal {
 	t.Helper()
 	master, slave := openTerminal(t)
-	x := &terminal{T: t, master: master, command: exec.Command("dlqbench", arguments...), ended: make(chan struct{}), rows: 40, columns: 100}
+	x := &terminal{T: t, master: master, command: exec.Command("dlqbench", arguments...), ended: make(chan struct{}),
+		rows: 40, columns: 100}
 	x.command.Dir = dir
 	x.command.Env = append(append(os.Environ(), "TERM=xterm-256color", "NO_COLOR="), environ...)
 	x.command.Stdin, x.command.Stdout, x.command.Stderr = slave, slave, slave
@@ -172,7 +173,8 @@ func TestTerminal(t *testing.T) {
 	if strings.Contains(screen, "░") || strings.Contains(screen, "sent ") {
 		t.Errorf("the progress is left on the screen:\n%s", screen)
 	}
-	for _, want := range []string{"WRN interrupted: healing, ending and judging", " INCONCLUSIVE  tiny\n", "\ndlqbench: tiny: interrupted; what there was has been sealed and judged\n"} {
+	for _, want := range []string{"WRN interrupted: healing, ending and judging", " INCONCLUSIVE  tiny\n",
+		"\ndlqbench: tiny: interrupted; what there was has been sealed and judged\n"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the screen does not show %q:\n%s", want, screen)
 		}

@@ -21,7 +21,8 @@ func (a *app) checkTerminal() error {
 	in, is := a.stdin.(*os.File)
 	switch {
 	case !is || !isTerminal(in) || !isTerminal(a.stderr):
-		return usageError{errors.New("--tui needs a terminal: its keys are read from stdin and it is drawn on stderr, and one of them is none; leave it out, and the run tells of its progress line by line")}
+		return usageError{errors.New("--tui needs a terminal: its keys are read from stdin and it is drawn on stderr, and " +
+			"one of them is none; leave it out, and the run tells of its progress line by line")}
 	case os.Getenv("TERM") == "dumb":
 		return usageError{errors.New("--tui needs a terminal that can place its cursor, and TERM is dumb")}
 	}

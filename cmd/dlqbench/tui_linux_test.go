@@ -63,7 +63,8 @@ func (x *terminal) resize(rows, columns int) {
 	x.Helper()
 	x.resized = append(x.resized, size{len(x.text()), x.rows, x.columns})
 	x.rows, x.columns = rows, columns
-	if err := unix.IoctlSetWinsize(int(x.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(columns)}); err != nil {
+	if err := unix.IoctlSetWinsize(int(x.master.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: uint16(rows), Col: uint16(columns)}); err != nil {
 		x.Fatal(err)
 	}
 }
@@ -90,7 +91,8 @@ func (x *terminal) wantGivenBack() {
 	x.Helper()
 	v := x.shows()
 	if v.onAlt || v.hiddenCursor || !x.cooked() {
-		x.Errorf("the terminal was not given back (alternate screen: %t, cursor hidden: %t, cooked: %t)", v.onAlt, v.hiddenCursor, x.cooked())
+		x.Errorf("the terminal was not given back (alternate screen: %t, cursor hidden: %t, cooked: %t)", v.onAlt,
+			v.hiddenCursor, x.cooked())
 	}
 }
 
@@ -98,8 +100,10 @@ func (x *terminal) wantGivenBack() {
 // given back.
 func TestTUI(t *testing.T) {
 	t.Parallel()
-	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--log-level", "info", "--set", "workload.duration=5m", "--set", "faults=[{name: the-outage, at: 1s, for: 4m, downstream: {outage: true}}]")
-	x.waitForScreen("dlqbench  tiny", "seed 0", "instance 0    running", "Events", "instance 0 is ready", "phase      steady", "Ctrl-C end the run")
+	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--log-level", "info", "--set", "workload.duration=5m", "--set",
+		"faults=[{name: the-outage, at: 1s, for: 4m, downstream: {outage: true}}]")
+	x.waitForScreen("dlqbench  tiny", "seed 0", "instance 0    running", "Events", "instance 0 is ready",
+		"phase      steady", "Ctrl-C end the run")
 	x.waitForScreen("✖ the-outage", "workload", "first attempt", "1 of 1 run", "fault    ", "p99", "▁")
 	x.resize(24, 80)
 	x.waitForScreen("dlqbench  tiny", "✖ the-outage", "instance 0    running", "Events")
@@ -122,7 +126,8 @@ func TestTUI(t *testing.T) {
 		}
 	}
 	// What was logged meanwhile is not lost.
-	if !strings.Contains(ansi.Strip(x.text()[strings.LastIndex(x.text(), "\x1b[?1049l"):]), "WRN interrupted: healing, ending and judging") {
+	if !strings.Contains(ansi.Strip(x.text()[strings.LastIndex(x.text(), "\x1b[?1049l"):]),
+		"WRN interrupted: healing, ending and judging") {
 		t.Errorf("the log is not there in the end:\n%s", screen)
 	}
 	if !x.shows().colored {
@@ -133,7 +138,8 @@ func TestTUI(t *testing.T) {
 // The second Ctrl-C ends the program at once, and even then it gives the terminal back.
 func TestTUIEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	x := onTerminalIn(t, folder(t, "subject.yaml", deaf), nil, "run", "tiny.yaml", "--tui", "--subject", "subject.yaml", "--set", "workload.duration=5m")
+	x := onTerminalIn(t, folder(t, "subject.yaml", deaf), nil, "run", "tiny.yaml", "--tui", "--subject", "subject.yaml",
+		"--set", "workload.duration=5m")
 	x.waitForScreen("phase      steady")
 	x.press("\x03")
 	x.waitForScreen("interrupt again to end at once")

@@ -67,7 +67,9 @@ func main() {
 		kgo.ProducerBatchMaxBytes(maxLetter),
 		// Whoever reads dead letters need not have franz-go's default codec, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }), kgo.MetadataMinAge(250*time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration {
+			return 100 * time.Millisecond
+		}), kgo.MetadataMinAge(250*time.Millisecond),
 	)
 	if err != nil {
 		slog.Error("starting the consumer", "error", err)

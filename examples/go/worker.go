@@ -144,7 +144,8 @@ func (w *worker) write(record *kgo.Record) error {
 		case err := <-acknowledged:
 			return err
 		case <-waiting.C:
-			slog.Error("the dead letter is not acknowledged yet, nothing is committed past it", "key", fmt.Sprintf("%q", record.Key))
+			slog.Error("the dead letter is not acknowledged yet, nothing is committed past it", "key",
+				fmt.Sprintf("%q", record.Key))
 		case <-w.ctx.Done():
 			return errStopped
 		}
@@ -161,7 +162,8 @@ func letter(topic string, record *kgo.Record, attempts int, reason string) *kgo.
 		{Key: "offset", Value: []byte(strconv.FormatInt(record.Offset, 10))},
 		{Key: "epoch", Value: []byte(strconv.Itoa(int(record.LeaderEpoch)))},
 	}
-	return &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value, Headers: append(ownHeaders(record.Headers, added), added...)}
+	return &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value,
+		Headers: append(ownHeaders(record.Headers, added), added...)}
 }
 
 // ownHeaders are the application's. A letter that was put back and fails again must not carry two failures: it has all

@@ -88,7 +88,8 @@ func (i *Injector) action(spec *faults.Broker) (act, error) {
 		asked bool
 		act   act
 	}{
-		{spec.Stop, i.stop("broker stopped", i.brokers.StopBroker)}, {spec.Kill, i.stop("broker killed", i.brokers.KillBroker)}, {spec.Restart, i.restart},
+		{spec.Stop, i.stop("broker stopped", i.brokers.StopBroker)},
+		{spec.Kill, i.stop("broker killed", i.brokers.KillBroker)}, {spec.Restart, i.restart},
 		{spec.Pause, i.pause}, {spec.MoveLeaders, i.moveLeaders}, {spec.MoveCoordinator, i.moveCoordinator},
 	} {
 		if one.asked {

@@ -113,14 +113,19 @@ func TestInject(t *testing.T) {
 		duration       time.Duration
 		injected, ends []string
 	}{
-		{name: "stop", spec: faults.Broker{Broker: 2, Stop: true}, duration: time.Second, injected: stopped, ends: []string{"start 2", "1 broker started"}},
+		{name: "stop", spec: faults.Broker{Broker: 2, Stop: true}, duration: time.Second, injected: stopped,
+			ends: []string{"start 2", "1 broker started"}},
 		{name: "kill", spec: faults.Broker{Broker: 2, Kill: true}, duration: time.Second,
-			injected: []string{"kill 2", "1 broker killed", "3 connections reset"}, ends: []string{"start 2", "1 broker started"}},
-		{name: "restart", spec: faults.Broker{Broker: 2, Restart: true}, injected: append(slices.Clone(stopped), "start 2", "1 broker started")},
-		{name: "pause", spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second, injected: []string{"pause 2"}, ends: []string{"resume 2", "5 requests held"}},
+			injected: []string{"kill 2", "1 broker killed", "3 connections reset"},
+			ends:     []string{"start 2", "1 broker started"}},
+		{name: "restart", spec: faults.Broker{Broker: 2, Restart: true}, injected: append(slices.Clone(stopped), "start 2",
+			"1 broker started")},
+		{name: "pause", spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second, injected: []string{"pause 2"},
+			ends: []string{"resume 2", "5 requests held"}},
 		{name: "move leaders for a while", spec: faults.Broker{Broker: 2, MoveLeaders: true}, duration: time.Second,
 			injected: []string{"move leaders 2", "2 leaders moved"}, ends: []string{"return leaders 2", "2 leaders moved"}},
-		{name: "move leaders for good", spec: faults.Broker{Broker: 2, MoveLeaders: true}, injected: []string{"move leaders 2", "2 leaders moved"}},
+		{name: "move leaders for good", spec: faults.Broker{Broker: 2, MoveLeaders: true},
+			injected: []string{"move leaders 2", "2 leaders moved"}},
 		{name: "move coordinator", spec: faults.Broker{MoveCoordinator: true},
 			injected: []string{"move coordinator of group 0", "1 coordinator moved from broker 1 to broker 2"}},
 		// What changed nothing for anybody has no effect.
@@ -128,8 +133,8 @@ func TestInject(t *testing.T) {
 			injected: []string{"stop 2"}, ends: []string{"start 2"}},
 		{name: "pause an idle one", log: log{idle: true}, spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second,
 			injected: []string{"pause 2"}, ends: []string{"resume 2"}},
-		{name: "move no leaders", log: log{idle: true}, spec: faults.Broker{Broker: 2, MoveLeaders: true}, duration: time.Second,
-			injected: []string{"move leaders 2"}, ends: []string{"return leaders 2"}},
+		{name: "move no leaders", log: log{idle: true}, spec: faults.Broker{Broker: 2, MoveLeaders: true},
+			duration: time.Second, injected: []string{"move leaders 2"}, ends: []string{"return leaders 2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			heal, err := inject(t.Context(), &test.log, &test.spec, test.duration)
@@ -148,14 +153,17 @@ func TestInject(t *testing.T) {
 
 func TestInjectFails(t *testing.T) {
 	for name, spec := range map[string]*faults.Broker{
-		"no broker part": nil, "breaking broker 2: exactly one of": {Broker: 2}, "exactly one": {Broker: 2, Stop: true, Pause: true},
+		"no broker part": nil, "breaking broker 2: exactly one of": {Broker: 2},
+		"exactly one": {Broker: 2, Stop: true, Pause: true},
 	} {
 		l := &log{}
-		if _, err := inject(t.Context(), l, spec, time.Second); err == nil || !strings.Contains(err.Error(), name) || len(l.entries) > 0 {
+		if _, err := inject(t.Context(), l, spec, time.Second); err == nil ||
+			!strings.Contains(err.Error(), name) || len(l.entries) > 0 {
 			t.Errorf("%+v did %q, %v, want an error with %q", spec, l.entries, err, name)
 		}
 	}
-	for _, spec := range []faults.Broker{{Stop: true}, {Kill: true}, {Restart: true}, {Pause: true}, {MoveLeaders: true}, {MoveCoordinator: true}} {
+	for _, spec := range []faults.Broker{{Stop: true}, {Kill: true}, {Restart: true}, {Pause: true}, {MoveLeaders: true},
+		{MoveCoordinator: true}} {
 		l := &log{breakFails: true}
 		if _, err := inject(t.Context(), l, &spec, time.Second); !errors.Is(err, errBreak) || len(l.entries) > 0 {
 			t.Errorf("%+v did %q, %v, want the broker's error", spec, l.entries, err)
@@ -174,7 +182,8 @@ func TestInjectFails(t *testing.T) {
 			t.Errorf("%+v healed: %q, %v, want the broker's error and no effect", spec, l.entries[injected:], err)
 		}
 	}
-	if _, err := inject(t.Context(), &log{mendFails: true}, &faults.Broker{Broker: 1, Restart: true}, 0); !errors.Is(err, errMend) {
+	if _, err := inject(t.Context(), &log{mendFails: true}, &faults.Broker{Broker: 1, Restart: true}, 0); !errors.Is(err,
+		errMend) {
 		t.Errorf("a restart that does not start: got %v", err)
 	}
 }

@@ -45,7 +45,8 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 	}
 	if given := given(spec); given != 1 {
 		return nil, fmt.Errorf(
-			"breaking the downstream: exactly one of outage, slow, hang, rate_limit, errors and error_text must be given, found %d of them", given)
+			"breaking the downstream: exactly one of outage, slow, hang, rate_limit, errors and error_text must be given, "+
+				"found %d of them", given)
 	}
 	counts := &tally{active: active}
 	end, err := i.start(spec, active.Seed, counts)

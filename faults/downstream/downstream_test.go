@@ -103,8 +103,10 @@ func TestWhatFaultsDoAndReport(t *testing.T) {
 		want    string
 		effects map[string]int
 	}{
-		"outage": {faults.Downstream{Outage: true}, outcomes, "[transient 0s transient 0s transient 0s]", map[string]int{"attempts answered 503": 3}},
-		"hang":   {faults.Downstream{Hang: true}, outcomes, "[timeout 0s timeout 0s timeout 0s]", map[string]int{"attempts left unanswered": 3}},
+		"outage": {faults.Downstream{Outage: true}, outcomes, "[transient 0s transient 0s transient 0s]",
+			map[string]int{"attempts answered 503": 3}},
+		"hang": {faults.Downstream{Hang: true}, outcomes, "[timeout 0s timeout 0s timeout 0s]",
+			map[string]int{"attempts left unanswered": 3}},
 		"rate limit": {
 			faults.Downstream{RateLimit: &faults.RateLimit{Rate: 0.001, RetryAfter: units.Duration(3 * time.Second)}}, outcomes,
 			"[ 0s rate-limited 3s rate-limited 3s]", map[string]int{"attempts answered 429": 2},
@@ -117,7 +119,8 @@ func TestWhatFaultsDoAndReport(t *testing.T) {
 			faults.Downstream{Errors: &faults.Errors{Permanent: 1}}, outcomes,
 			"[permanent 0s permanent 0s permanent 0s]", map[string]int{"attempts answered 400": 3},
 		},
-		"slow": {faults.Downstream{Slow: units.Duration(time.Second)}, seen("%v%s"), "[1s]", map[string]int{"answers delayed": 2}},
+		"slow": {faults.Downstream{Slow: units.Duration(time.Second)}, seen("%v%s"), "[1s]",
+			map[string]int{"answers delayed": 2}},
 		"text": {faults.Downstream{ErrorText: "long"}, seen("%v %s"), "[0s long]", map[string]int{"error texts changed": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +240,8 @@ func TestErrorsAreDrawnFromSeedRecordAndAttempt(t *testing.T) {
 		counts[outcome]++
 	}
 	for outcome, share := range map[history.Outcome]units.Percent{
-		history.OutcomeTransient: spec.Transient, history.OutcomePermanent: spec.Permanent, history.OutcomeLogical: spec.Logical,
+		history.OutcomeTransient: spec.Transient, history.OutcomePermanent: spec.Permanent,
+		history.OutcomeLogical: spec.Logical,
 		history.OutcomeTimeout: spec.Timeout, history.OutcomeReset: spec.Reset, history.OutcomeNone: 0.4,
 	} {
 		if got := float64(counts[outcome]) / float64(len(first)); math.Abs(got-share.Share()) > 0.02 {

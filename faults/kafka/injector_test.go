@@ -148,7 +148,8 @@ func TestOnlyMatchingPartitionsAreRefused(t *testing.T) {
 	inject(t, in, &eventLog{}, faults.Kafka{API: "Produce", Topic: "dlq", Error: "NOT_ENOUGH_REPLICAS"}, 1)
 	action := in.Intercept(tap.NewExchange(0, 0, produceTo("r.retry-1", "r.dlq")))
 	defer action.Done()
-	if action.Code != kerr.NotEnoughReplicas.Code || !action.Matches(tap.Partition{Topic: "r.dlq"}) || action.Matches(tap.Partition{Topic: "r.retry-1"}) {
+	if action.Code != kerr.NotEnoughReplicas.Code || !action.Matches(tap.Partition{Topic: "r.dlq"}) ||
+		action.Matches(tap.Partition{Topic: "r.retry-1"}) {
 		t.Errorf("action %+v", action)
 	}
 }
@@ -202,7 +203,8 @@ func TestTheFirstRuleDecides(t *testing.T) {
 func TestHealWaitsForWhatIsHeld(t *testing.T) {
 	in := NewInjector(runTopics())
 	hold := func() (faults.Heal, tap.Action) {
-		active := faults.NewActive(planned(faults.Kafka{API: "Produce", DropResponse: true}, 1), &eventLog{}, history.NewClock())
+		active := faults.NewActive(planned(faults.Kafka{API: "Produce", DropResponse: true}, 1), &eventLog{},
+			history.NewClock())
 		heal, err := in.Inject(t.Context(), active)
 		if err != nil {
 			t.Fatal(err)
@@ -239,7 +241,8 @@ func TestBadFaultsAreExplained(t *testing.T) {
 		`no topic of the run is "x"`:    {API: "Produce", Topic: "x", DropResponse: true},
 		`ListOffsets can't be answered`: {API: "ListOffsets", Error: "NOT_COORDINATOR"},
 	} {
-		_, err := NewInjector(runTopics()).Inject(t.Context(), faults.NewActive(planned(spec, 1), &eventLog{}, history.NewClock()))
+		_, err := NewInjector(runTopics()).Inject(t.Context(), faults.NewActive(planned(spec, 1), &eventLog{},
+			history.NewClock()))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", spec, err, want)
 		}
@@ -261,7 +264,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int16{
-		"UNKNOWN_SERVER_ERROR": -1, "OFFSET_OUT_OF_RANGE": 1, "NOT_ENOUGH_REPLICAS": 19, "REBALANCE_IN_PROGRESS": 27, "FENCED_MEMBER_EPOCH": 110,
+		"UNKNOWN_SERVER_ERROR": -1, "OFFSET_OUT_OF_RANGE": 1, "NOT_ENOUGH_REPLICAS": 19, "REBALANCE_IN_PROGRESS": 27,
+		"FENCED_MEMBER_EPOCH": 110,
 	} {
 		if got, err := ErrorCode(name); err != nil || got != want {
 			t.Errorf("%s: %d, %v; want %d", name, got, err, want)
@@ -285,7 +289,9 @@ func TestFaultsOnTheWire(t *testing.T) {
 	t.Cleanup(kafka.Close)
 	var op atomic.Int64
 	proxy := tap.New(tap.Config{
-		Clock: history.NewClock(), Sink: log, NextOp: func() int64 { return op.Add(1) }, IDs: history.NewIDs("r"), Topics: runTopics(),
+		Clock: history.NewClock(), Sink: log, NextOp: func() int64 {
+			return op.Add(1)
+		}, IDs: history.NewIDs("r"), Topics: runTopics(),
 		Upstreams: []tap.Upstream{{NodeID: 0, Dial: kafka.ListenAddrs()[0]}}, Log: zerolog.Nop(), Interceptor: in,
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
@@ -307,7 +313,9 @@ func TestFaultsOnTheWire(t *testing.T) {
 		before := len(log.effects())
 		heal := inject(t, in, log, spec, 1)
 		acked := make(chan error, 1)
-		cl.Produce(t.Context(), &kgo.Record{Topic: "r.dlq", Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
+		cl.Produce(t.Context(), &kgo.Record{Topic: "r.dlq", Value: []byte("x")}, func(_ *kgo.Record, err error) {
+			acked <- err
+		})
 		waitFor(t, what, func() bool {
 			if spec.DelayResponse > 0 { // its effect is known when the response is let go: wait until it is held
 				return kafka.PartitionInfo("r.dlq", 0).HighWatermark > written
@@ -328,7 +336,8 @@ func TestFaultsOnTheWire(t *testing.T) {
 			t.Errorf("%s: %d dead letters, want %d", what, n, written)
 		}
 		effect := log.effects()[before]
-		if effect.Text != what || effect.N != 1 || effect.Op != 4 || effect.Instance != 2 || (effect.Aux > 0) != (spec.DelayResponse > 0) {
+		if effect.Text != what || effect.N != 1 || effect.Op != 4 || effect.Instance != 2 ||
+			(effect.Aux > 0) != (spec.DelayResponse > 0) {
 			t.Errorf("%s: effect %+v", what, effect)
 		}
 	}

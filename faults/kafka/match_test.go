@@ -89,13 +89,17 @@ func TestPartitionsAndVersionsAreMatched(t *testing.T) {
 		request kmsg.Request
 		want    bool
 	}{
-		"its partition":                 {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.dlq"), true},
-		"another partition":             {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &first}, produceTo("r.dlq"), false},
-		"the partition of a topic else": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.input"), false},
-		"its version":                   {faults.Kafka{API: "Produce", Version: &nine}, produceTo("r.dlq"), true},
-		"another version":               {faults.Kafka{API: "Produce", Version: &ten}, produceTo("r.dlq"), false},
-		"a topic of a Metadata":         {faults.Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq", "r.input"), true},
-		"another topic of a Metadata":   {faults.Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq"), false},
+		"its partition": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero},
+			produceTo("r.dlq"), true},
+		"another partition": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &first}, produceTo("r.dlq"),
+			false},
+		"the partition of a topic else": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.input"),
+			false},
+		"its version":     {faults.Kafka{API: "Produce", Version: &nine}, produceTo("r.dlq"), true},
+		"another version": {faults.Kafka{API: "Produce", Version: &ten}, produceTo("r.dlq"), false},
+		"a topic of a Metadata": {faults.Kafka{API: "Metadata", Topic: "input"},
+			metadataOf(9, "r.dlq", "r.input"), true},
+		"another topic of a Metadata": {faults.Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq"), false},
 	} {
 		in := NewInjector(runTopics())
 		c.spec.DelayResponse = units.Duration(time.Second)
@@ -139,7 +143,8 @@ func TestTheNthIsCounted(t *testing.T) {
 			want = append(want, n+1)
 		}
 	}
-	if got := struck(faults.Kafka{EveryNth: 2, Probability: 0.5}, 3); !slices.Equal(got, want) || len(got) == 0 || len(got) == 6 {
+	if got := struck(faults.Kafka{EveryNth: 2, Probability: 0.5}, 3); !slices.Equal(got, want) ||
+		len(got) == 0 || len(got) == 6 {
 		t.Errorf("every second of half: %v, want %v", got, want)
 	}
 }

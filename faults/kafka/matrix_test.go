@@ -58,7 +58,9 @@ func newStage(t *testing.T) *stage {
 	})
 	var op atomic.Int64
 	proxy := tap.New(tap.Config{
-		Clock: s.clock, Sink: s.log, NextOp: func() int64 { return op.Add(1) }, IDs: history.NewIDs("r"), Topics: runTopics(), Group: "g",
+		Clock: s.clock, Sink: s.log, NextOp: func() int64 {
+			return op.Add(1)
+		}, IDs: history.NewIDs("r"), Topics: runTopics(), Group: "g",
 		Upstreams: []tap.Upstream{{NodeID: 0, Dial: s.kafka.ListenAddrs()[0]}}, Log: zerolog.Nop(), Interceptor: s.in,
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
@@ -110,7 +112,8 @@ func (s *stage) dial() *line {
 func (l *line) send(request kmsg.Request) {
 	l.t.Helper()
 	l.sent++
-	if _, err := l.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("tester")).AppendRequest(nil, request, l.sent)); err != nil {
+	if _, err := l.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("tester")).AppendRequest(nil, request,
+		l.sent)); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -187,7 +190,8 @@ func one(api string) kmsg.Request {
 		request.SetVersion(3)
 		request.Group, request.TransactionalID, request.ProducerID, request.ProducerEpoch = "g", "tx", 7, 3
 		topic := kmsg.NewTxnOffsetCommitRequestTopic()
-		topic.Topic, topic.Partitions = "r.input", []kmsg.TxnOffsetCommitRequestTopicPartition{kmsg.NewTxnOffsetCommitRequestTopicPartition()}
+		topic.Topic, topic.Partitions = "r.input",
+			[]kmsg.TxnOffsetCommitRequestTopicPartition{kmsg.NewTxnOffsetCommitRequestTopicPartition()}
 		request.Topics = append(request.Topics, topic)
 		return request
 	case "Metadata":
@@ -200,7 +204,8 @@ func one(api string) kmsg.Request {
 	case "JoinGroup":
 		request := kmsg.NewPtrJoinGroupRequest()
 		request.SetVersion(6)
-		request.Group, request.ProtocolType, request.SessionTimeoutMillis, request.RebalanceTimeoutMillis = "g", "consumer", 10000, 10000
+		request.Group, request.ProtocolType, request.SessionTimeoutMillis, request.RebalanceTimeoutMillis = "g", "consumer",
+			10000, 10000
 		protocol := kmsg.NewJoinGroupRequestProtocol()
 		protocol.Name = "range"
 		request.Protocols = append(request.Protocols, protocol)
@@ -252,7 +257,8 @@ func batchOfOne() []byte {
 	record := kmsg.NewRecord()
 	record.Value = []byte("x")
 	record.Length = int32(len(record.AppendTo(nil)) - 1)
-	batch := kmsg.RecordBatch{Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1, Records: record.AppendTo(nil)}
+	batch := kmsg.RecordBatch{Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1,
+		Records: record.AppendTo(nil)}
 	const prefix = 12
 	batch.Length = int32(len(batch.AppendTo(nil)) - prefix)
 	const summed = 21 // the checksum covers what follows it
@@ -263,7 +269,8 @@ func batchOfOne() []byte {
 func fetchOf(version int16, session, epoch int32, numbers ...int32) *kmsg.FetchRequest {
 	request := kmsg.NewPtrFetchRequest()
 	request.SetVersion(version)
-	request.ReplicaID, request.MaxWaitMillis, request.MinBytes, request.MaxBytes, request.SessionID, request.SessionEpoch = -1, 5, 1, 1<<20, session, epoch
+	request.ReplicaID, request.MaxWaitMillis, request.MinBytes, request.MaxBytes, request.SessionID,
+		request.SessionEpoch = -1, 5, 1, 1<<20, session, epoch
 	if epoch == 0 && len(numbers) == 0 {
 		numbers = []int32{0}
 	}
@@ -364,7 +371,8 @@ type promise struct {
 func actions() map[string]promise {
 	return map[string]promise{
 		"error": {
-			spec: faults.Kafka{Error: "COORDINATOR_LOAD_IN_PROGRESS"}, effects: []string{"requests answered COORDINATOR_LOAD_IN_PROGRESS"},
+			spec:     faults.Kafka{Error: "COORDINATOR_LOAD_IN_PROGRESS"},
+			effects:  []string{"requests answered COORDINATOR_LOAD_IN_PROGRESS"},
 			answered: true, recorded: true, flags: history.Forged,
 		},
 		"delay_request": {
@@ -392,7 +400,8 @@ func actions() map[string]promise {
 // it.
 func TestEveryActionOnEveryRequest(t *testing.T) {
 	for _, api := range []string{
-		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat",
+		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Metadata", "FindCoordinator", "JoinGroup",
+		"SyncGroup", "Heartbeat",
 		"ConsumerGroupHeartbeat", "InitProducerId", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge",
 	} {
 		t.Run(api, func(t *testing.T) {
@@ -470,7 +479,8 @@ func checkEffects(t *testing.T, what string, got []history.Event, want []string)
 }
 
 // checkRecorded checks that the request was recorded once, and the answer if there was one, saying who made it.
-func (s *stage) checkRecorded(what string, kinds [2]history.Kind, requests, answers int, recorded bool, flags history.Flags) {
+func (s *stage) checkRecorded(what string, kinds [2]history.Kind, requests, answers int, recorded bool,
+	flags history.Flags) {
 	s.t.Helper()
 	asked, got := s.log.of(kinds[0])[requests:], s.log.of(kinds[1])[answers:]
 	if len(asked) != 1 || (len(got) == 1) != recorded {
@@ -480,7 +490,8 @@ func (s *stage) checkRecorded(what string, kinds [2]history.Kind, requests, answ
 	if !recorded {
 		return
 	}
-	if own := got[0].Flags &^ history.InTransaction; own != flags || got[0].Op != asked[0].Op || (flags == history.Forged) != (got[0].Code == 14) {
+	if own := got[0].Flags &^ history.InTransaction; own != flags || got[0].Op != asked[0].Op ||
+		(flags == history.Forged) != (got[0].Code == 14) {
 		s.t.Errorf("%s: recorded %+v", what, got[0])
 	}
 }

@@ -37,8 +37,8 @@ func newRule(spec faults.Kafka, topics []history.Topic, active faults.Active) (*
 	r := &rule{
 		active: active, name: spec.Error, healed: healed, idle: make(chan struct{}),
 		action: tap.Action{
-			DelayRequest: spec.DelayRequest.D(), Delay: spec.DelayResponse.D(), DropRequest: spec.DropRequest, Drop: spec.DropResponse,
-			Close: spec.Close, Throttle: spec.Throttle.D(), Healed: healed,
+			DelayRequest: spec.DelayRequest.D(), Delay: spec.DelayResponse.D(), DropRequest: spec.DropRequest,
+			Drop: spec.DropResponse, Close: spec.Close, Throttle: spec.Throttle.D(), Healed: healed,
 		},
 	}
 	var err error

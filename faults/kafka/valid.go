@@ -17,8 +17,8 @@ import (
 const (
 	withTopics     = "Produce, Fetch, OffsetCommit, TxnOffsetCommit, Metadata"
 	withPartitions = "Produce, Fetch, OffsetCommit, TxnOffsetCommit"
-	withGroup      = "OffsetCommit, TxnOffsetCommit, FindCoordinator, JoinGroup, SyncGroup, Heartbeat, ConsumerGroupHeartbeat, " +
-		"ShareGroupHeartbeat, ShareFetch, ShareAcknowledge"
+	withGroup      = "OffsetCommit, TxnOffsetCommit, FindCoordinator, JoinGroup, SyncGroup, Heartbeat, " +
+		"ConsumerGroupHeartbeat, ShareGroupHeartbeat, ShareFetch, ShareAcknowledge"
 )
 
 // longestThrottle is what throttle_time_ms can say.
@@ -37,10 +37,12 @@ func Valid(spec faults.Kafka) error {
 		field, apis string
 		set         bool
 	}{
-		{"topic", withTopics, spec.Topic != ""}, {"partition", withPartitions, spec.Partition != nil}, {"group", withGroup, spec.Group != ""},
+		{"topic", withTopics, spec.Topic != ""}, {"partition", withPartitions, spec.Partition != nil},
+		{"group", withGroup, spec.Group != ""},
 	} {
 		if by.set && !listed(by.apis, api) {
-			return fmt.Errorf("%s requests can't be told apart by %s: leave %s out, or write one of %s as api", spec.API, by.field, by.field, by.apis)
+			return fmt.Errorf("%s requests can't be told apart by %s: leave %s out, or write one of %s as api", spec.API,
+				by.field, by.field, by.apis)
 		}
 	}
 	if spec.Partition != nil && spec.Topic == "" {
@@ -77,7 +79,8 @@ func validActions(spec faults.Kafka) error {
 		set  bool
 	}{
 		{"error", spec.Error != ""}, {"delay_request", spec.DelayRequest > 0}, {"delay_response", spec.DelayResponse > 0},
-		{"drop_request", spec.DropRequest}, {"drop_response", spec.DropResponse}, {"close", spec.Close}, {"throttle", spec.Throttle > 0},
+		{"drop_request", spec.DropRequest}, {"drop_response", spec.DropResponse}, {"close", spec.Close},
+		{"throttle", spec.Throttle > 0},
 	} {
 		if action.set {
 			set = append(set, action.name)
@@ -85,7 +88,8 @@ func validActions(spec faults.Kafka) error {
 	}
 	switch len(set) {
 	case 0:
-		return fmt.Errorf("it does nothing: give error, delay_request, delay_response, drop_request, drop_response, close or throttle")
+		return fmt.Errorf(
+			"it does nothing: give error, delay_request, delay_response, drop_request, drop_response, close or throttle")
 	case 1:
 		return nil
 	}
@@ -100,11 +104,16 @@ func validThrottle(spec faults.Kafka, key int16) error {
 	newest := kmsg.RequestForKey(key).MaxVersion()
 	switch {
 	case !tap.CanThrottle(key, newest):
-		return fmt.Errorf("a %s can't be throttled: its response has no throttle_time_ms that clients honour; use delay_response instead", spec.API)
+		return fmt.Errorf(
+			"a %s can't be throttled: its response has no throttle_time_ms that clients honour; use delay_response instead",
+			spec.API)
 	case spec.Version != nil && !tap.CanThrottle(key, int16(min(*spec.Version, math.MaxInt16))):
-		return fmt.Errorf("a %s of version %d can't be throttled: clients honour throttle_time_ms only in later versions (KIP-219)", spec.API, *spec.Version)
+		return fmt.Errorf(
+			"a %s of version %d can't be throttled: clients honour throttle_time_ms only in later versions (KIP-219)", spec.API,
+			*spec.Version)
 	case spec.Throttle.D() > longestThrottle:
-		return fmt.Errorf("a throttle of %s is more than throttle_time_ms can say: the longest is %s", spec.Throttle, longestThrottle)
+		return fmt.Errorf("a throttle of %s is more than throttle_time_ms can say: the longest is %s", spec.Throttle,
+			longestThrottle)
 	}
 	return nil
 }

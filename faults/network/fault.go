@@ -33,8 +33,10 @@ func kindOf(spec *faults.Network) (kind, error) {
 		name   string
 		wanted bool
 	}{
-		latency: {"latency", spec.Latency > 0}, bandwidth: {"bandwidth", spec.Bandwidth > 0}, slicing: {"slicer", spec.Slicer != nil},
-		limit: {"limit_data", spec.LimitData > 0}, slowClose: {"slow_close", spec.SlowClose > 0}, silence: {"timeout", spec.Timeout},
+		latency: {"latency", spec.Latency > 0}, bandwidth: {"bandwidth", spec.Bandwidth > 0},
+		slicing: {"slicer", spec.Slicer != nil},
+		limit:   {"limit_data", spec.LimitData > 0}, slowClose: {"slow_close", spec.SlowClose > 0},
+		silence:  {"timeout", spec.Timeout},
 		halfOpen: {"half_open", spec.HalfOpen}, down: {"down", spec.Down}, resets: {"reset", spec.Reset},
 	}
 	var names []string

@@ -132,7 +132,8 @@ func TestDirection(t *testing.T) {
 		}
 	})
 	t.Run("no traffic in the direction, no effect", func(t *testing.T) {
-		for _, spec := range []faults.Network{{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true}, {Slicer: &faults.Slicer{Size: 1}}, {LimitData: 1}} {
+		for _, spec := range []faults.Network{{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true},
+			{Slicer: &faults.Slicer{Size: 1}}, {LimitData: 1}} {
 			address := serve(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 			link := newTestLink(t, address)
 			spec.Direction = "responses"
@@ -316,7 +317,8 @@ func TestHalfOpen(t *testing.T) {
 		conn.reset()
 	}
 	fresh.echo("after")
-	if sink.counts["connections half-opened"] != 3 || sink.counts["connections cut"] != 3 || sink.aux["bytes swallowed"] != 12 || len(sink.counts) != 3 {
+	if sink.counts["connections half-opened"] != 3 || sink.counts["connections cut"] != 3 ||
+		sink.aux["bytes swallowed"] != 12 || len(sink.counts) != 3 {
 		t.Errorf("reported %v, %v", sink.counts, sink.aux)
 	}
 }
@@ -575,8 +577,10 @@ func TestSilenceLastsAsLongAsOneFaultKeepsIt(t *testing.T) {
 
 func TestWhatBreaksComesBeforeEverythingElse(t *testing.T) {
 	others := map[string]faults.Network{
-		"latency": {Latency: units.Duration(time.Hour)}, "bandwidth": {Bandwidth: 1}, "timeout": {Timeout: true}, "half_open": {HalfOpen: true},
-		"slow_close": {SlowClose: units.Duration(time.Hour)}, "slicer": {Slicer: &faults.Slicer{Size: 1, Delay: units.Duration(time.Hour)}},
+		"latency": {Latency: units.Duration(time.Hour)}, "bandwidth": {Bandwidth: 1}, "timeout": {Timeout: true},
+		"half_open":  {HalfOpen: true},
+		"slow_close": {SlowClose: units.Duration(time.Hour)},
+		"slicer":     {Slicer: &faults.Slicer{Size: 1, Delay: units.Duration(time.Hour)}},
 		"limit_data": {LimitData: 100},
 	}
 	for name, other := range others {

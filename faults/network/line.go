@@ -8,7 +8,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// line is the way that the chunks of one direction take while faults shape it: toxics one after the other, then a writer.
+// line is the way that the chunks of one direction take while faults shape it: toxics one after the other, then a
+// writer.
 //
 // Nothing in it can hang. Every stub ends when its input ends, which the pump sees to. A toxic that waits is
 // interrupted when its fault is healed or the pair closed. One that can't hand on waits for the writer, which waits for
@@ -53,7 +54,8 @@ func newLine(m *pump, shapers []*fault) *line {
 	for _, f := range slicers {
 		// Without a variation of the size nothing in it is random. It halves what is too large until the pieces are
 		// not.
-		slicer := &toxics.SlicerToxic{AverageSize: int(f.spec.Slicer.Size.Bytes()), Delay: int(f.spec.Slicer.Delay.D().Microseconds())}
+		slicer := &toxics.SlicerToxic{AverageSize: int(f.spec.Slicer.Size.Bytes()),
+			Delay: int(f.spec.Slicer.Delay.D().Microseconds())}
 		output = l.stage(m.pair, output, slicer, f)
 	}
 	l.wg.Go(func() { m.write(output) })
@@ -62,7 +64,8 @@ func newLine(m *pump, shapers []*fault) *line {
 
 // stage runs a fault's toxic until its input ends; when the fault has been healed, or the pair closed, what is still
 // under way and what follows passes at once.
-func (l *line) stage(p *pair, input <-chan *stream.StreamChunk, toxic toxics.Toxic, f *fault) <-chan *stream.StreamChunk {
+func (l *line) stage(p *pair, input <-chan *stream.StreamChunk, toxic toxics.Toxic,
+	f *fault) <-chan *stream.StreamChunk {
 	output := make(chan *stream.StreamChunk)
 	stub := toxics.NewToxicStub(input, output)
 	over, cancel := context.WithCancel(p.ctx)

@@ -55,7 +55,8 @@ func newLink(name, upstream string, dial dialFunc) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening link %s: %w", name, err)
 	}
-	l := &Link{name: name, upstream: upstream, dial: dial, listener: listener.(*net.TCPListener), pairs: map[*pair]struct{}{}}
+	l := &Link{name: name, upstream: upstream, dial: dial, listener: listener.(*net.TCPListener),
+		pairs: map[*pair]struct{}{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.accept)
 	return l, nil

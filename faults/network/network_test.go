@@ -301,8 +301,10 @@ func TestStreamSurvivesFaultsThatComeAndGo(t *testing.T) {
 	done := make(chan struct{})
 	var weather sync.WaitGroup
 	for _, spec := range []faults.Network{
-		{Latency: 3 * oneMs, Jitter: 5 * oneMs}, {Latency: 700 * units.Duration(time.Microsecond), Direction: "requests"}, {Bandwidth: 64 << 20},
-		{Slicer: &faults.Slicer{Size: 3000}}, {Slicer: &faults.Slicer{Size: 9000}, Direction: "responses"}, {Timeout: true, Toxicity: 1e-12},
+		{Latency: 3 * oneMs, Jitter: 5 * oneMs}, {Latency: 700 * units.Duration(time.Microsecond), Direction: "requests"},
+		{Bandwidth: 64 << 20},
+		{Slicer: &faults.Slicer{Size: 3000}}, {Slicer: &faults.Slicer{Size: 9000}, Direction: "responses"},
+		{Timeout: true, Toxicity: 1e-12},
 	} {
 		weather.Go(func() {
 			for {
@@ -465,7 +467,8 @@ func TestNoConnectionOutlivesAHole(t *testing.T) {
 			}
 		})
 	}
-	lossy := []faults.Network{{Timeout: true}, {Timeout: true, Direction: "requests"}, {HalfOpen: true}, {LimitData: 5000}, {Timeout: true, Toxicity: 0.5}}
+	lossy := []faults.Network{{Timeout: true}, {Timeout: true, Direction: "requests"}, {HalfOpen: true}, {LimitData: 5000},
+		{Timeout: true, Toxicity: 0.5}}
 	slow := []faults.Network{{Latency: oneMs / 2}, {Slicer: &faults.Slicer{Size: 7}}, {Bandwidth: 8 << 20}}
 	var weather sync.WaitGroup
 	for range 2 {
@@ -536,8 +539,8 @@ func TestReset(t *testing.T) {
 
 func TestNothingHappenedNothingReported(t *testing.T) {
 	for _, spec := range []faults.Network{
-		{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true}, {Down: true}, {Reset: true}, {HalfOpen: true}, {LimitData: 1}, {SlowClose: oneMs},
-		{Slicer: &faults.Slicer{Size: 1}},
+		{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true}, {Down: true}, {Reset: true}, {HalfOpen: true}, {LimitData: 1},
+		{SlowClose: oneMs}, {Slicer: &faults.Slicer{Size: 1}},
 	} {
 		link := newTestLink(t, echoServer(t))
 		sink, heal := inject(t, spec, link)
@@ -609,7 +612,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		{"broker 1, dlq", &faults.Network{Link: "broker 7", Down: true}},
 		{`link "broker 1"`, &faults.Network{Link: "broker 1", Down: true}},
 	} {
-		_, err := injector.Inject(context.Background(), faults.NewActive(faults.Planned{Spec: faults.Spec{Network: wrong.spec}}, &effects{}, clock{}))
+		_, err := injector.Inject(context.Background(),
+			faults.NewActive(faults.Planned{Spec: faults.Spec{Network: wrong.spec}}, &effects{}, clock{}))
 		if err == nil || !strings.Contains(err.Error(), wrong.says) {
 			t.Errorf("got %v, want an error that says %q", err, wrong.says)
 		}
@@ -691,10 +695,13 @@ func TestStalledInsideTheFault(t *testing.T) {
 }
 
 func TestManyConnections(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
 	defer server.Close()
 	link := newTestLink(t, server.Listener.Addr().String())
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50, IdleConnTimeout: patience}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50, IdleConnTimeout: patience},
+		Timeout: patience}
 	defer client.CloseIdleConnections()
 	post := func() error {
 		response, err := client.Post("http://"+link.Address(), "text/plain", strings.NewReader("hello"))
@@ -708,7 +715,8 @@ func TestManyConnections(t *testing.T) {
 		}
 		return err
 	}
-	for _, spec := range []faults.Network{{Latency: oneMs, Jitter: oneMs}, {Bandwidth: 8 << 20}, {Down: true}, {Reset: true}} {
+	for _, spec := range []faults.Network{{Latency: oneMs, Jitter: oneMs}, {Bandwidth: 8 << 20}, {Down: true},
+		{Reset: true}} {
 		done := make(chan struct{})
 		var wg sync.WaitGroup
 		for range 50 {

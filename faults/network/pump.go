@@ -40,7 +40,8 @@ type pump struct {
 }
 
 func newPump(p *pair, direction stream.Direction, from, to *net.TCPConn) *pump {
-	return &pump{pair: p, direction: direction, from: from, to: to, jitters: map[*fault]*rand.Rand{}, carried: map[*fault]int64{}}
+	return &pump{pair: p, direction: direction, from: from, to: to, jitters: map[*fault]*rand.Rand{},
+		carried: map[*fault]int64{}}
 }
 
 // run forwards until the end of the stream, which it passes on: an end as an end, anything else as a reset of both

@@ -35,7 +35,8 @@ func TestLatencyToxicWaitsTheLatencyAndTheSeededJitter(t *testing.T) {
 		var waits []time.Duration
 		synctest.Test(t, func(t *testing.T) {
 			m := testPump(number, direction)
-			spec := faults.Network{Latency: units.Duration(20*time.Millisecond + 300*time.Microsecond), Jitter: units.Duration(7 * time.Millisecond)}
+			spec := faults.Network{Latency: units.Duration(20*time.Millisecond + 300*time.Microsecond),
+				Jitter: units.Duration(7 * time.Millisecond)}
 			f := mustFault(t, spec, seed)
 			l := &line{input: make(chan *stream.StreamChunk, 10)}
 			output := l.stage(m.pair, l.input, newDelay(f, m.jitter(f)), f)
@@ -67,7 +68,8 @@ func TestLatencyToxicWaitsTheLatencyAndTheSeededJitter(t *testing.T) {
 	if !same(first, run(1, 1, stream.Upstream)) {
 		t.Error("the same seed gives other jitter")
 	}
-	for _, other := range [][]time.Duration{run(2, 1, stream.Upstream), run(1, 2, stream.Upstream), run(1, 1, stream.Downstream)} {
+	for _, other := range [][]time.Duration{run(2, 1, stream.Upstream), run(1, 2, stream.Upstream),
+		run(1, 1, stream.Downstream)} {
 		if same(first, other) {
 			t.Error("another seed, connection or direction gives the same jitter")
 		}

@@ -87,7 +87,8 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	return stays, start(starting)
 }
 
-func (i *Injector) stop(ctx context.Context, active faults.Active, what string, down func(context.Context) (int, error)) (faults.Heal, error) {
+func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
+	down func(context.Context) (int, error)) (faults.Heal, error) {
 	began := time.Now()
 	connections, err := down(ctx)
 	if err != nil {
@@ -123,7 +124,8 @@ func (i *Injector) clock(ctx context.Context, active faults.Active) (faults.Heal
 	before := i.Workers.Locks(worker)
 	return func(ctx context.Context) error {
 		if locked := i.Workers.Locks(worker) - before; locked > 0 {
-			active.Effect("entries locked by a worker whose clock is wrong", locked, active.Spec.Store.Offset().Nanoseconds(), int(history.Worker(worker)))
+			active.Effect("entries locked by a worker whose clock is wrong", locked, active.Spec.Store.Offset().Nanoseconds(),
+				int(history.Worker(worker)))
 		}
 		return right(ctx)
 	}, nil

@@ -69,7 +69,8 @@ func (r *rig) Unhealthy(_ context.Context, how string) (func() int, error) {
 // inject breaks and heals.
 func inject(ctx context.Context, r *rig, spec faults.Store, database Database) error {
 	planned := faults.Planned{Spec: faults.Spec{Store: &spec}, Seed: 7}
-	heal, err := (&Injector{Database: database, Workers: r, Letters: r, Health: r}).Inject(ctx, faults.NewActive(planned, r, history.NewClock()))
+	heal, err := (&Injector{Database: database, Workers: r, Letters: r, Health: r}).Inject(ctx,
+		faults.NewActive(planned, r, history.NewClock()))
 	if err != nil {
 		return err
 	}
@@ -92,13 +93,21 @@ func TestWhatIsDone(t *testing.T) {
 			faults.Store{Crash: true}, rig{connections: 1}, []string{"crash", "in force", "resume"},
 			[]string{"1 connections to the database ended (-1)", "1 database crashed (-1)", "1 database started (-1)"},
 		},
-		"a database that nobody uses":  {faults.Store{Crash: true}, rig{}, []string{"crash", "in force", "resume"}, nil},
-		"ahead":                        {faults.Store{Process: "worker 2", ClockAhead: minute}, rig{locks: []int{4, 9}}, []string{"worker 2 1m0s", "in force", "worker 2 0s"}, []string{"5 entries locked by a worker whose clock is wrong (" + fmt.Sprint(history.Worker(2)) + ")"}},
-		"behind, and nothing was done": {faults.Store{Process: "worker 0", ClockBehind: minute}, rig{locks: []int{4, 4}}, []string{"worker 0 -1m0s", "in force", "worker 0 0s"}, nil},
-		"letters":                      {faults.Store{RepeatLetters: 0.5}, rig{written: 8, outOfOrder: 5}, []string{"repeat 0.5 with 7", "in force"}, []string{"8 dead letters written again (-1)", "5 dead letters written after one that was younger (-1)"}},
-		"unhealthy":                    {faults.Store{Unhealthy: "cpu"}, rig{written: 3}, []string{"unhealthy cpu", "in force", "healthy"}, []string{"3 health probes answered with what is wrong (-1)"}},
-		"unhealthy, and nobody asked":  {faults.Store{Unhealthy: "cpu"}, rig{}, []string{"unhealthy cpu", "in force", "healthy"}, nil},
-		"no letters":                   {faults.Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"}, nil},
+		"a database that nobody uses": {faults.Store{Crash: true}, rig{}, []string{"crash", "in force", "resume"}, nil},
+		"ahead": {faults.Store{Process: "worker 2", ClockAhead: minute}, rig{locks: []int{4, 9}},
+			[]string{"worker 2 1m0s", "in force", "worker 2 0s"},
+			[]string{"5 entries locked by a worker whose clock is wrong (" + fmt.Sprint(history.Worker(2)) + ")"}},
+		"behind, and nothing was done": {faults.Store{Process: "worker 0", ClockBehind: minute}, rig{locks: []int{4, 4}},
+			[]string{"worker 0 -1m0s", "in force", "worker 0 0s"}, nil},
+		"letters": {faults.Store{RepeatLetters: 0.5}, rig{written: 8, outOfOrder: 5},
+			[]string{"repeat 0.5 with 7", "in force"}, []string{"8 dead letters written again (-1)",
+				"5 dead letters written after one that was younger (-1)"}},
+		"unhealthy": {faults.Store{Unhealthy: "cpu"}, rig{written: 3},
+			[]string{"unhealthy cpu", "in force", "healthy"}, []string{"3 health probes answered with what is wrong (-1)"}},
+		"unhealthy, and nobody asked": {faults.Store{Unhealthy: "cpu"}, rig{},
+			[]string{"unhealthy cpu", "in force", "healthy"}, nil},
+		"no letters": {faults.Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"},
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := one.rig
@@ -129,13 +138,15 @@ func TestWhatCannotBeDone(t *testing.T) {
 		rig  rig
 		done []string
 	}{
-		"no database":                   {faults.Store{Crash: true}, rig{}, nil},
-		"a clock that can't be set":     {faults.Store{Process: "worker 1", ClockAhead: 1}, rig{fails: wrong}, []string{"worker 1 1ns", "worker 1 0s"}},
+		"no database": {faults.Store{Crash: true}, rig{}, nil},
+		"a clock that can't be set": {faults.Store{Process: "worker 1", ClockAhead: 1}, rig{fails: wrong},
+			[]string{"worker 1 1ns", "worker 1 0s"}},
 		"letters that can't be written": {faults.Store{RepeatLetters: 1}, rig{fails: wrong}, []string{"repeat 1 with 7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := one.rig
-			if err := inject(t.Context(), &r, one.spec, nil); err == nil || !reflect.DeepEqual(r.done, one.done) || len(r.effects) > 0 {
+			if err := inject(t.Context(), &r, one.spec, nil); err == nil ||
+				!reflect.DeepEqual(r.done, one.done) || len(r.effects) > 0 {
 				t.Errorf("did %q with the effects %q and the error %v", r.done, r.effects, err)
 			}
 		})

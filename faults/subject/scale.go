@@ -95,7 +95,8 @@ func (i *Injector) take(count int) (numbers []int, err error) {
 		}
 	}
 	if len(numbers) < count {
-		return nil, fmt.Errorf("adding %d instances: the run has room for %d at a time, and too many are added already", count, i.most)
+		return nil, fmt.Errorf("adding %d instances: the run has room for %d at a time, and too many are added already",
+			count, i.most)
 	}
 	for _, number := range numbers {
 		i.added[number] = true

@@ -60,7 +60,8 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	if spec == nil {
 		return nil, errors.New("a fault of the kind subject needs its settings")
 	}
-	r := &round{subject: i.subject, count: i.count, active: active, spec: *spec, done: make(chan struct{}), struck: map[int]bool{}}
+	r := &round{subject: i.subject, count: i.count, active: active, spec: *spec, done: make(chan struct{}),
+		struck: map[int]bool{}}
 	switch {
 	case spec.ScaleUp > 0:
 		return i.scaleUp(ctx, r)
@@ -97,7 +98,8 @@ type round struct {
 // begin lets the work go on by itself. What has begun must come to its end also when the run is interrupted, but must
 // not outlast its healing: acting ends when that is over, or calls cut.
 func (r *round) begin(
-	ctx context.Context, work func(running, acting context.Context), heal func(ctx context.Context, cut context.CancelFunc) error,
+	ctx context.Context, work func(running, acting context.Context),
+	heal func(ctx context.Context, cut context.CancelFunc) error,
 ) faults.Heal {
 	acting, cut := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {

@@ -113,7 +113,8 @@ func (f *fleet) Revive(ctx context.Context, instance int) error {
 }
 
 // trial injects a fault, heals it after its duration (or when the run is interrupted), and returns its effects.
-func trial(t *testing.T, f *fleet, spec faults.Subject, duration, interrupted time.Duration) (effects []string, err error) {
+func trial(t *testing.T, f *fleet, spec faults.Subject, duration,
+	interrupted time.Duration) (effects []string, err error) {
 	t.Helper()
 	sink := &events{}
 	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Subject: &spec}}
@@ -163,10 +164,10 @@ func TestSubjectFaults(t *testing.T) {
 	}{
 		{"KILL, back at heal", faults.Subject{Instance: &one, Signal: "KILL"}, time.Second, 0,
 			"100ms process ended 1 (-1), 1.3s process started and ready 1 (0)"},
-		{"KILL, back after a while", faults.Subject{Instance: &one, Signal: "KILL", RestartAfter: ms(500)}, 5 * time.Second, 0,
-			"100ms process ended 1 (-1), 900ms process started and ready 1 (0)"},
-		{"TERM as an instant waits for its restart", faults.Subject{Instance: &zero, Signal: "TERM", RestartAfter: ms(500)}, 0, 0,
-			"100ms process ended 0 (0), 900ms process started and ready 0 (0)"},
+		{"KILL, back after a while", faults.Subject{Instance: &one, Signal: "KILL", RestartAfter: ms(500)},
+			5 * time.Second, 0, "100ms process ended 1 (-1), 900ms process started and ready 1 (0)"},
+		{"TERM as an instant waits for its restart", faults.Subject{Instance: &zero, Signal: "TERM", RestartAfter: ms(500)},
+			0, 0, "100ms process ended 0 (0), 900ms process started and ready 0 (0)"},
 		{"TERM as an instant", faults.Subject{Signal: "TERM"}, 0, 0,
 			"100ms process ended 0 (0), 400ms process started and ready 0 (0)"},
 		{"STOP", faults.Subject{Instance: &one, Signal: "STOP"}, 2 * time.Second, 0,
@@ -184,10 +185,12 @@ func TestSubjectFaults(t *testing.T) {
 		{"all killed, back at heal", faults.Subject{All: true, Signal: "KILL"}, time.Second, 0,
 			"100ms process ended 0 (-1), 200ms process ended 1 (-1), 300ms process ended 2 (-1), " +
 				"1.3s process started and ready 0 (0), 1.6s process started and ready 1 (0), 1.9s process started and ready 2 (0)"},
-		{"interrupted while it waits for its restart", faults.Subject{Signal: "KILL", RestartAfter: ms(60_000)}, time.Minute, time.Second,
-			"100ms process ended 0 (-1), 1.3s process started and ready 0 (0)"},
-		{"interrupted rolling restart hits no further one", faults.Subject{All: true, Every: ms(1000), Restart: true}, time.Minute, 1200 * time.Millisecond,
-			"100ms process ended 0 (0), 400ms process started and ready 0 (0), 1.1s process ended 1 (0), 1.4s process started and ready 1 (0)"},
+		{"interrupted while it waits for its restart", faults.Subject{Signal: "KILL", RestartAfter: ms(60_000)}, time.Minute,
+			time.Second, "100ms process ended 0 (-1), 1.3s process started and ready 0 (0)"},
+		{"interrupted rolling restart hits no further one", faults.Subject{All: true, Every: ms(1000), Restart: true},
+			time.Minute, 1200 * time.Millisecond,
+			"100ms process ended 0 (0), 400ms process started and ready 0 (0), 1.1s process ended 1 (0), 1.4s process started " +
+				"and ready 1 (0)"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -208,7 +211,8 @@ func TestSubjectFaults(t *testing.T) {
 }
 
 // scaling is trial with a fleet of count instances and room for most.
-func scaling(t *testing.T, f *fleet, spec faults.Subject, duration, healAfter time.Duration) (effects []string, err error) {
+func scaling(t *testing.T, f *fleet, spec faults.Subject, duration,
+	healAfter time.Duration) (effects []string, err error) {
 	t.Helper()
 	sink := &events{}
 	injector := NewInjector(f, len(f.alive), len(f.alive)+2)
@@ -237,12 +241,16 @@ func TestScaling(t *testing.T) {
 		aliveAfter          string
 	}{
 		{"up for a while", faults.Subject{ScaleUp: 2}, time.Second, time.Second,
-			"1.1s process ended 2, 1.1s process ended 3, 300ms process started and ready 2, 300ms process started and ready 3", "1100"},
+			"1.1s process ended 2, 1.1s process ended 3, 300ms process started and ready 2, 300ms process started and ready 3",
+			"1100"},
 		{"up for good", faults.Subject{ScaleUp: 1}, 0, 0, "300ms process started and ready 2", "1110"},
-		{"up, interrupted before they are ready", faults.Subject{ScaleUp: 2}, time.Second, 100 * time.Millisecond, "", "1100"},
+		{"up, interrupted before they are ready", faults.Subject{ScaleUp: 2}, time.Second, 100 * time.Millisecond, "",
+			"1100"},
 		{"down", faults.Subject{ScaleDown: 2}, time.Second, time.Second,
-			"1.3s process started and ready 0, 1.3s process started and ready 1, 100ms process ended 0, 100ms process ended 1", "1100"},
-		{"down by one is the last", faults.Subject{ScaleDown: 1}, time.Second, time.Second, "1.3s process started and ready 1, 100ms process ended 1", "1100"},
+			"1.3s process started and ready 0, 1.3s process started and ready 1, 100ms process ended 0, 100ms process ended 1",
+			"1100"},
+		{"down by one is the last", faults.Subject{ScaleDown: 1}, time.Second, time.Second,
+			"1.3s process started and ready 1, 100ms process ended 1", "1100"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -281,7 +289,8 @@ func TestScalingDownTakesTheLastThatRun(t *testing.T) {
 		f := newFleet(3)
 		f.alive[2] = false
 		effects, err := scaling(t, f, faults.Subject{ScaleDown: 1}, time.Second, time.Second)
-		if got := strings.Join(effects, ", "); err != nil || got != "1.3s process started and ready 1, 100ms process ended 1" || f.alive[2] {
+		if got := strings.Join(effects, ", "); err != nil ||
+			got != "1.3s process started and ready 1, 100ms process ended 1" || f.alive[2] {
 			t.Errorf("%v, effects %s", err, got)
 		}
 	})
@@ -293,7 +302,8 @@ func TestScalingUpTwice(t *testing.T) {
 		f, sink := newFleet(1), &events{}
 		injector := NewInjector(f, 1, 3)
 		inject := func(count int) (faults.Heal, error) {
-			planned := faults.Planned{Spec: faults.Spec{For: units.Duration(time.Second), Subject: &faults.Subject{ScaleUp: count}}}
+			planned := faults.Planned{Spec: faults.Spec{For: units.Duration(time.Second),
+				Subject: &faults.Subject{ScaleUp: count}}}
 			heal, err := injector.Inject(t.Context(), faults.NewActive(planned, sink, f.clock))
 			time.Sleep(time.Second)
 			return heal, err
@@ -345,7 +355,8 @@ func TestAnInstanceThatDoesNotStartIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		f.failStarts = 1000
-		if _, err := trial(t, f, faults.Subject{Restart: true}, time.Second, 0); err == nil || !strings.Contains(err.Error(), "before it was ready") {
+		if _, err := trial(t, f, faults.Subject{Restart: true}, time.Second, 0); err == nil ||
+			!strings.Contains(err.Error(), "before it was ready") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -364,7 +375,8 @@ func TestSubjectFaultErrors(t *testing.T) {
 		}
 	}
 	injector := NewInjector(newFleet(1), 1, 1)
-	if _, err := injector.Inject(t.Context(), faults.NewActive(faults.Planned{}, &events{}, history.NewClock())); err == nil {
+	if _, err := injector.Inject(t.Context(), faults.NewActive(faults.Planned{}, &events{}, history.NewClock())); err ==
+		nil {
 		t.Error("a fault without settings was injected")
 	}
 	f := newFleet(1)

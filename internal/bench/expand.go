@@ -24,7 +24,8 @@ const mostCells = 300
 // plainText is text that YAML reads as itself without quotes, unless it is a word or a number that means something to
 // YAML.
 var plainText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/%+-]*$`)
-var speaking = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|[0-9][0-9._]*(e[+-]?[0-9]+)?|0[xob][0-9a-f_]+)$`)
+var speaking = regexp.MustCompile(
+	"(?i)^(true|false|null|yes|no|on|off|y|n|[0-9][0-9._]*(e[+-]?[0-9]+)?|0[xob][0-9a-f_]+)$")
 
 // option is one entry of what is crossed: what it is called, and the settings it stands for with their places in the
 // file.
@@ -44,21 +45,24 @@ type setting struct {
 // expand makes the cells, and holds each of them to its scenario.
 func (l *loader) expand() {
 	cells, ok := l.settings()
-	workloads := l.named("/workloads", len(l.spec.Workloads), slices.Collect(maps.Keys(l.spec.Workloads)), func(name string) []setting {
-		return l.written("/workloads/"+escape(name), l.spec.Workloads[name])
-	})
-	faults := l.named("/faults", len(l.spec.Faults), slices.Collect(maps.Keys(l.spec.Faults)), func(name string) []setting {
-		text, err := json.Marshal(orEmpty(l.spec.Faults[name]))
-		if err != nil {
-			return nil // what was decoded a moment ago can be encoded
-		}
-		return []setting{{"faults", string(text), "/faults/" + escape(name)}}
-	})
+	workloads := l.named("/workloads", len(l.spec.Workloads), slices.Collect(maps.Keys(l.spec.Workloads)),
+		func(name string) []setting {
+			return l.written("/workloads/"+escape(name), l.spec.Workloads[name])
+		})
+	faults := l.named("/faults", len(l.spec.Faults), slices.Collect(maps.Keys(l.spec.Faults)),
+		func(name string) []setting {
+			text, err := json.Marshal(orEmpty(l.spec.Faults[name]))
+			if err != nil {
+				return nil // what was decoded a moment ago can be encoded
+			}
+			return []setting{{"faults", string(text), "/faults/" + escape(name)}}
+		})
 	if !ok {
 		return
 	}
 	if count := max(len(cells), 1) * max(len(workloads), 1) * max(len(faults), 1); count > mostCells {
-		l.Complain(l.widest(), fmt.Sprintf("this makes %d cells; a bench can have %d at most, and each is run %d times", count, mostCells, l.spec.Repetitions), "")
+		l.Complain(l.widest(), fmt.Sprintf("this makes %d cells; a bench can have %d at most, and each is run %d times",
+			count, mostCells, l.spec.Repetitions), "")
 		return
 	}
 	for _, one := range workloads {
@@ -117,7 +121,8 @@ func (l *loader) settings() (cells []option, ok bool) {
 			return nil, false
 		}
 		if first := slices.IndexFunc(l.spec.Cells[:i], func(other Cell) bool { return other.Name == cell.Name }); first >= 0 {
-			l.Complain(path+"/name", fmt.Sprintf("the cell %s is here twice: line %d names it already", cell.Name, l.Where(fmt.Sprintf("/cells/%d/name", first)).Line), "")
+			l.Complain(path+"/name", fmt.Sprintf("the cell %s is here twice: line %d names it already", cell.Name,
+				l.Where(fmt.Sprintf("/cells/%d/name", first)).Line), "")
 			ok = false
 		}
 		one := option{name: cell.Name, place: path, sets: l.written(path+"/set", cell.Set)}
@@ -132,7 +137,9 @@ func (l *loader) settings() (cells []option, ok bool) {
 // matrix crosses its settings, the first one slowest.
 func (l *loader) matrix() (cells []option, ok bool) {
 	if len(l.spec.Matrix) == 0 {
-		l.Complain("/matrix", "the matrix is empty: write settings and the values to compare, such as subject.reference.max_concurrency: [1, 8]", "")
+		l.Complain("/matrix",
+			"the matrix is empty: write settings and the values to compare, such as subject.reference.max_concurrency: [1, 8]",
+			"")
 		return nil, false
 	}
 	paths := l.inOrder("/matrix", slices.Collect(maps.Keys(l.spec.Matrix)))
@@ -147,7 +154,8 @@ func (l *loader) matrix() (cells []option, ok bool) {
 			return nil, false
 		}
 		if count *= len(values); count > mostCells {
-			l.Complain("/matrix", fmt.Sprintf("this makes more than %d cells, and each is run %d times: compare fewer values, or list the cells", mostCells, l.spec.Repetitions), "")
+			l.Complain("/matrix", fmt.Sprintf("this makes more than %d cells, and each is run %d times: compare fewer values, "+
+				"or list the cells", mostCells, l.spec.Repetitions), "")
 			return nil, false
 		}
 	}
@@ -177,7 +185,8 @@ func (l *loader) matrix() (cells []option, ok bool) {
 // byFirst orders cells by the axes that are crossed already; those that are the same in them keep their order.
 func byFirst(a, b option, axes []reports.BenchAxis) int {
 	for i, axis := range axes {
-		if c := cmp.Compare(slices.Index(axis.Values, a.settings[i].Value), slices.Index(axis.Values, b.settings[i].Value)); c != 0 {
+		if c := cmp.Compare(slices.Index(axis.Values, a.settings[i].Value),
+			slices.Index(axis.Values, b.settings[i].Value)); c != 0 {
 			return c
 		}
 	}
@@ -258,14 +267,16 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 		}
 	}
 	cell := PlannedCell{
-		Number: len(l.plan.Cells) + 1, Name: strings.Join(names, ", "), Settings: of.settings, Workload: workload.name, Faults: faults.name,
+		Number: len(l.plan.Cells) + 1, Name: strings.Join(names, ", "), Settings: of.settings, Workload: workload.name,
+		Faults: faults.name,
 	}
 	if cell.Name == "" {
 		cell.Name = l.base.Name
 	}
 	for i, set := range sets {
 		if first := slices.IndexFunc(sets[:i], func(other setting) bool { return other.path == set.path }); first >= 0 {
-			l.Complain(set.place, fmt.Sprintf("%s is set twice for %s: in line %d, too", set.path, cell.Name, l.Where(sets[first].place).Line), "")
+			l.Complain(set.place, fmt.Sprintf("%s is set twice for %s: in line %d, too", set.path, cell.Name,
+				l.Where(sets[first].place).Line), "")
 			return
 		}
 	}
@@ -274,7 +285,8 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 	}
 	key := strings.Join(slices.Concat(cell.Sets, []string{"\x00"}, cell.SubjectSets), "\x00")
 	if first, twice := seen[key]; twice {
-		l.Complain(place, fmt.Sprintf("%s is the same as %s: one of them is enough, it is repeated anyway", cell.Name, first), "")
+		l.Complain(place, fmt.Sprintf("%s is the same as %s: one of them is enough, it is repeated anyway", cell.Name, first),
+			"")
 		return
 	}
 	seen[key] = cell.Name
@@ -287,7 +299,8 @@ func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
 	for _, set := range sets {
 		text := set.path + "=" + set.value
 		if key, of := subjectKey(set.path); of && l.plan.subjectFrom != "" {
-			cell.SubjectSets, subjectOrigins = append(cell.SubjectSets, key+strings.TrimPrefix(text, set.path)), append(subjectOrigins, set.place)
+			cell.SubjectSets, subjectOrigins = append(cell.SubjectSets, key+strings.TrimPrefix(text, set.path)),
+				append(subjectOrigins, set.place)
 			continue
 		}
 		cell.Sets, origins = append(cell.Sets, text), append(origins, set.place)
@@ -312,7 +325,8 @@ func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
 	}
 	load := scenario.Workload
 	cell.WarmUp, cell.Load = load.WarmUp.D(), load.WarmUp.D()+load.Duration.D()
-	cell.Stretches, cell.Rate, cell.MaxSlip = load.Stretches(), load.Stretches()[0].Rate.PerSecond(), scenario.Expect.MaxSlip.D()
+	cell.Stretches, cell.Rate, cell.MaxSlip = load.Stretches(), load.Stretches()[0].Rate.PerSecond(),
+		scenario.Expect.MaxSlip.D()
 	if l.plan.Mode == reports.BenchMaxThroughput {
 		return l.searchable(cell, scenario, place)
 	}
@@ -356,7 +370,8 @@ func stepSets(scenario *scenarios.Scenario, steps []scenarios.Step) (sets []stri
 func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, place string) bool {
 	for _, set := range cell.Sets {
 		if path, _, _ := strings.Cut(set, "="); path == "workload.rate" || path == "workload.steps" {
-			l.Complain(place, fmt.Sprintf("%s is what the search looks for: a cell can't set it (search.lowest is the rate that is tried first)", path), "")
+			l.Complain(place, fmt.Sprintf(
+				"%s is what the search looks for: a cell can't set it (search.lowest is the rate that is tried first)", path), "")
 			return false
 		}
 	}
@@ -370,7 +385,8 @@ func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, pla
 		cell.Sets = append(cell.Sets, boundSet(scenario, l.spec.Bound))
 	}
 	highest := l.spec.Search.Highest
-	if _, _, err := scenarios.ParseForSubject(l.name, l.source, append(slices.Clone(cell.Sets), RateSet(highest.PerSecond())), l.plan.Subject); err != nil {
+	if _, _, err := scenarios.ParseForSubject(l.name, l.source,
+		append(slices.Clone(cell.Sets), RateSet(highest.PerSecond())), l.plan.Subject); err != nil {
 		l.refusedRate(place, highest, err)
 		return false
 	}
@@ -402,7 +418,8 @@ func (l *loader) refusedRate(place string, highest units.Rate, err error) {
 	if first, _, cut := strings.Cut(message, "\n"); cut {
 		message = first
 	}
-	l.Complain(place, fmt.Sprintf("it can't be run at %s, the highest rate of the search: %s", highest, message), "set search.highest lower, or the scenario's duration shorter")
+	l.Complain(place, fmt.Sprintf("it can't be run at %s, the highest rate of the search: %s", highest, message),
+		"set search.highest lower, or the scenario's duration shorter")
 }
 
 // rounds draws the order in which the cells are run in each repetition, so that whatever drifts meanwhile hits all of

@@ -44,7 +44,8 @@ func Earlier(dir string) (reports.Bench, error) {
 // OpenFolder makes a bench's folder, or finds in it what an earlier execution of the same bench left: begun is false
 // then. With fresh what it left is removed. Results of another bench, or of another version of dlqbench, are never gone
 // on with, and never removed unasked.
-func (p *Plan) OpenFolder(dir, version string, fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
+func (p *Plan) OpenFolder(dir, version string,
+	fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
 	folder = Folder{dir}
 	if err := folder.make(); err != nil {
 		return folder, earlier, false, err
@@ -59,7 +60,8 @@ func (p *Plan) OpenFolder(dir, version string, fresh bool) (folder Folder, earli
 		return folder, earlier, false, fmt.Errorf("%w (--fresh removes it)", err)
 	}
 	if why := p.unlike(earlier, version); why != "" {
-		return folder, earlier, false, fmt.Errorf("cannot resume the results in %s: %s; --fresh removes them and starts over, --artifacts selects another folder", dir, why)
+		return folder, earlier, false, fmt.Errorf("cannot resume the results in %s: %s; --fresh removes them and starts "+
+			"over, --artifacts selects another folder", dir, why)
 	}
 	return folder, earlier, true, p.prepare(folder)
 }
@@ -103,7 +105,8 @@ func (f Folder) make() error {
 	}
 	for _, entry := range entries {
 		if !ours(entry.Name()) {
-			return fmt.Errorf("the folder %s holds %s, which no bench wrote: choose an empty one with --artifacts", f.dir, entry.Name())
+			return fmt.Errorf("the folder %s holds %s, which no bench wrote: choose an empty one with --artifacts", f.dir,
+				entry.Name())
 		}
 	}
 	return nil
@@ -113,9 +116,10 @@ func (f Folder) make() error {
 func ours(name string) bool {
 	base, _, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
 	known := append(reports.BenchFiles(), fileSpec, dirSubjects)
-	return slices.Contains(known, name) || strings.HasPrefix(name, ".") && slices.ContainsFunc(known, func(one string) bool {
-		return strings.HasPrefix(one, base+".")
-	})
+	return slices.Contains(known, name) ||
+		strings.HasPrefix(name, ".") && slices.ContainsFunc(known, func(one string) bool {
+			return strings.HasPrefix(one, base+".")
+		})
 }
 
 // clear removes what an earlier bench left.
@@ -182,7 +186,8 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	if err != nil {
 		return err
 	}
-	text, err := scenarios.Apply(p.subjectFrom, data, append(slices.Clone(cell.SubjectSets), "dir="+strconv.Quote(filepath.ToSlash(relative))))
+	text, err := scenarios.Apply(p.subjectFrom, data,
+		append(slices.Clone(cell.SubjectSets), "dir="+strconv.Quote(filepath.ToSlash(relative))))
 	if err != nil {
 		return err
 	}

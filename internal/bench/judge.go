@@ -36,7 +36,8 @@ const (
 // nothing else; all others are broken promises at any rate.
 func late() []string {
 	return []string{
-		"stalled", "backoff-late", "head-of-line-blocked", "paused-partition", "rebalance-storm", "stop-timeout", "retry-late", "retention-late",
+		"stalled", "backoff-late", "head-of-line-blocked", "paused-partition", "rebalance-storm", "stop-timeout",
+		"retry-late", "retention-late",
 	}
 }
 
@@ -46,8 +47,10 @@ func held(cell PlannedCell, bound string, run reports.BenchRun) (reports.BenchHo
 	if run.Verdict == "" {
 		return reports.BenchUnproven, []string{run.Error}
 	}
-	if run.Throughput.Sent < leastSent*run.Throughput.Offered || run.Ledger.Acknowledged < int64(leastSent*float64(run.Ledger.Planned)) {
-		return reports.BenchUnproven, []string{fmt.Sprintf("the load generator did not keep the rate: %.0f/s were due, %.0f/s were sent, %d of %d records were accepted",
+	if run.Throughput.Sent < leastSent*run.Throughput.Offered ||
+		run.Ledger.Acknowledged < int64(leastSent*float64(run.Ledger.Planned)) {
+		return reports.BenchUnproven, []string{fmt.Sprintf("the load generator did not keep the rate: %.0f/s were due, "+
+			"%.0f/s were sent, %d of %d records were accepted",
 			run.Throughput.Offered, run.Throughput.Sent, run.Ledger.Acknowledged, run.Ledger.Planned)}
 	}
 	hold, why := cell.held(bound, run)
@@ -72,7 +75,8 @@ func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold
 	}
 	steady := (c.Load - c.WarmUp).Seconds()
 	if g := run.BacklogGrowth; g > growing*run.Throughput.Offered && g*steady > fewRecords {
-		return reports.BenchNotHeld, []string{fmt.Sprintf("the backlog grew by %.0f records/s: %.0f/s were sent, %.0f/s were finished", g, run.Throughput.Sent, run.Throughput.Processed)}
+		return reports.BenchNotHeld, []string{fmt.Sprintf("the backlog grew by %.0f records/s: %.0f/s were sent, %.0f/s "+
+			"were finished", g, run.Throughput.Sent, run.Throughput.Processed)}
 	}
 	if !run.Drained {
 		return reports.BenchNotHeld, []string{"not every record was finished and committed when the run ended"}
@@ -83,7 +87,9 @@ func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold
 // disturbed says what kept the harness from driving the load as planned.
 func (c PlannedCell) disturbed(run reports.BenchRun) (why []string) {
 	if slip := run.Health.SlipP99; c.MaxSlip > 0 && slip > c.MaxSlip {
-		why = append(why, fmt.Sprintf("the load generator could not keep its schedule: 1%% of the records were handed over more than %s late", units.Text(slip)))
+		why = append(why, fmt.Sprintf(
+			"the load generator could not keep its schedule: 1%% of the records were handed over more than %s late",
+			units.Text(slip)))
 	}
 	if run.Health.Stalled.Seconds() > mostStalled*c.Load.Seconds() {
 		why = append(why, fmt.Sprintf("the harness itself was held up for %s", units.Text(run.Health.Stalled)))
@@ -108,10 +114,12 @@ func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
 	}
 	success := float64(run.Latency[measure.LatencySuccess].P99)
 	if slip := run.Health.SlipP99; float64(slip) > ownSlip*success {
-		return reports.BenchUnproven, fmt.Sprintf("%s; but 1%% of the records were handed over more than %s late by the load generator, which is part of that", why, units.Text(slip))
+		return reports.BenchUnproven, fmt.Sprintf("%s; but 1%% of the records were handed over more than %s late by the "+
+			"load generator, which is part of that", why, units.Text(slip))
 	}
 	if send := run.Latency[measure.LatencySend].P99; float64(send) > ownSend*success {
-		return reports.BenchUnproven, fmt.Sprintf("%s; but Kafka itself took up to %s to accept a record (99%% of them)", why, units.Text(send))
+		return reports.BenchUnproven, fmt.Sprintf("%s; but Kafka itself took up to %s to accept a record (99%% of them)", why,
+			units.Text(send))
 	}
 	return reports.BenchNotHeld, why
 }
@@ -135,7 +143,8 @@ func (b breach) String() string {
 	if b.rate > 0 {
 		at = ", from " + reports.PerSecond(b.rate) + " on"
 	}
-	return fmt.Sprintf("%s was violated: %s (repetition %s%s)", b.invariant, strings.Join(found, ", "), strings.Join(b.repetitions, ", "), at)
+	return fmt.Sprintf("%s was violated: %s (repetition %s%s)", b.invariant, strings.Join(found, ", "),
+		strings.Join(b.repetitions, ", "), at)
 }
 
 // breaches are what is broken in a cell, and the command that shows the first of it.
@@ -229,7 +238,8 @@ func unprovenBy(repetition reports.BenchRepetition) string {
 	search := repetition.Search
 	switch {
 	case search != nil && search.Limit == reports.BenchLimitHarness && search.Rate > 0:
-		return fmt.Sprintf("the consumer holds at least %s; whether it holds more this machine can't show", reports.PerSecond(search.Rate))
+		return fmt.Sprintf("the consumer holds at least %s; whether it holds more this machine can't show",
+			reports.PerSecond(search.Rate))
 	case run.Verdict == "":
 		return run.Error
 	case run.Verdict == assertions.Inconclusive:

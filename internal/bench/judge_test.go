@@ -38,33 +38,70 @@ func TestHeld(t *testing.T) {
 		why    string
 	}{
 		{"all is well", func(*reports.BenchRun) {}, reports.BenchHeld, ""},
-		{"the bound is missed", func(r *reports.BenchRun) { missed(r, 150*time.Millisecond) }, reports.BenchNotHeld, "was missed: 150ms"},
-		{"a promise is broken", func(r *reports.BenchRun) { r.Verdict, r.Reasons = assertions.Fail, []string{"lost"} }, reports.BenchNotHeld, "lost"},
+		{"the bound is missed", func(r *reports.BenchRun) {
+			missed(r, 150*time.Millisecond)
+		}, reports.BenchNotHeld, "was missed: 150ms"},
+		{"a promise is broken", func(r *reports.BenchRun) {
+			r.Verdict, r.Reasons = assertions.Fail, []string{"lost"}
+		}, reports.BenchNotHeld, "lost"},
 		{"the run proves nothing", func(r *reports.BenchRun) {
 			r.Verdict, r.Reasons = assertions.Inconclusive, []string{"no fault had an effect"}
 		}, reports.BenchUnproven, "no fault"},
-		{"it was not run", func(r *reports.BenchRun) { *r = reports.BenchRun{Error: "no Kafka"} }, reports.BenchUnproven, "no Kafka"},
-		{"the backlog grows", func(r *reports.BenchRun) { r.BacklogGrowth, r.Throughput.Processed = 100, 900 }, reports.BenchNotHeld, "the backlog grew by 100"},
+		{"it was not run", func(r *reports.BenchRun) {
+			*r = reports.BenchRun{Error: "no Kafka"}
+		}, reports.BenchUnproven, "no Kafka"},
+		{"the backlog grows", func(r *reports.BenchRun) {
+			r.BacklogGrowth, r.Throughput.Processed = 100, 900
+		}, reports.BenchNotHeld, "the backlog grew by 100"},
 		{"the backlog moves", func(r *reports.BenchRun) { r.BacklogGrowth = 15 }, reports.BenchHeld, ""},
 		{"the backlog of a small load moves", func(r *reports.BenchRun) {
 			r.BacklogGrowth, r.Throughput = 4, measure.Throughput{Offered: 50, Sent: 50, Processed: 47}
 		}, reports.BenchHeld, ""},
 		{"it does not drain", func(r *reports.BenchRun) { r.Drained = false }, reports.BenchNotHeld, "not every record"},
-		{"the generator falls short", func(r *reports.BenchRun) { r.Throughput.Sent = 900; missed(r, time.Second) }, reports.BenchUnproven, "did not keep the rate: 1000/s were due, 900/s were sent"},
-		{"Kafka refuses records", func(r *reports.BenchRun) { r.Ledger.Acknowledged = 4000 }, reports.BenchUnproven, "4000 of 4500 records were accepted"},
-		{"the generator is late, and the bound is missed", func(r *reports.BenchRun) { r.Health.SlipP99 = 300 * time.Millisecond; missed(r, 2*time.Second) }, reports.BenchUnproven, "could not keep its schedule"},
-		{"the generator is late, and the bound is met", func(r *reports.BenchRun) { r.Health.SlipP99 = 300 * time.Millisecond }, reports.BenchHeld, ""},
-		{"the harness stalls, and the bound is missed", func(r *reports.BenchRun) { r.Health.Stalled = time.Second; missed(r, 2*time.Second) }, reports.BenchUnproven, "was held up for 1 s"},
-		{"the harness stalls, and a promise is broken", func(r *reports.BenchRun) { r.Health.Stalled = time.Second; r.Verdict = assertions.Fail }, reports.BenchUnproven, "was held up"},
-		{"the harness stalls, and all is well", func(r *reports.BenchRun) { r.Health.Stalled = time.Second }, reports.BenchHeld, ""},
-		{"being late is much of the latency", func(r *reports.BenchRun) { r.Health.SlipP99 = 40 * time.Millisecond; missed(r, 120*time.Millisecond) }, reports.BenchUnproven, "40 ms late by the load generator"},
-		{"being late is little of the latency", func(r *reports.BenchRun) { r.Health.SlipP99 = 20 * time.Millisecond; missed(r, 120*time.Millisecond) }, reports.BenchNotHeld, "was missed"},
+		{"the generator falls short", func(r *reports.BenchRun) {
+			r.Throughput.Sent = 900
+			missed(r, time.Second)
+		}, reports.BenchUnproven, "did not keep the rate: 1000/s were due, 900/s were sent"},
+		{"Kafka refuses records", func(r *reports.BenchRun) {
+			r.Ledger.Acknowledged = 4000
+		}, reports.BenchUnproven, "4000 of 4500 records were accepted"},
+		{"the generator is late, and the bound is missed", func(r *reports.BenchRun) {
+			r.Health.SlipP99 = 300 * time.Millisecond
+			missed(r, 2*time.Second)
+		}, reports.BenchUnproven, "could not keep its schedule"},
+		{"the generator is late, and the bound is met", func(r *reports.BenchRun) {
+			r.Health.SlipP99 = 300 * time.Millisecond
+		}, reports.BenchHeld, ""},
+		{"the harness stalls, and the bound is missed", func(r *reports.BenchRun) {
+			r.Health.Stalled = time.Second
+			missed(r, 2*time.Second)
+		}, reports.BenchUnproven, "was held up for 1 s"},
+		{"the harness stalls, and a promise is broken", func(r *reports.BenchRun) {
+			r.Health.Stalled = time.Second
+			r.Verdict = assertions.Fail
+		}, reports.BenchUnproven, "was held up"},
+		{"the harness stalls, and all is well", func(r *reports.BenchRun) {
+			r.Health.Stalled = time.Second
+		}, reports.BenchHeld, ""},
+		{"being late is much of the latency", func(r *reports.BenchRun) {
+			r.Health.SlipP99 = 40 * time.Millisecond
+			missed(r, 120*time.Millisecond)
+		}, reports.BenchUnproven, "40 ms late by the load generator"},
+		{"being late is little of the latency", func(r *reports.BenchRun) {
+			r.Health.SlipP99 = 20 * time.Millisecond
+			missed(r, 120*time.Millisecond)
+		}, reports.BenchNotHeld, "was missed"},
 		{"Kafka is most of the latency", func(r *reports.BenchRun) {
 			missed(r, 120*time.Millisecond)
-			r.Latency[measure.LatencySend] = reports.BenchLatency{Quantiles: measure.Quantiles{Count: 1, P99: 90 * time.Millisecond}}
+			r.Latency[measure.LatencySend] = reports.BenchLatency{Quantiles: measure.Quantiles{Count: 1,
+				P99: 90 * time.Millisecond}}
 		}, reports.BenchUnproven, "Kafka itself took up to 90 ms"},
-		{"the bound can't be told", func(r *reports.BenchRun) { r.Thresholds[0].Met, r.Thresholds[0].Error = false, "no samples" }, reports.BenchUnproven, "no samples"},
-		{"the bound was not judged", func(r *reports.BenchRun) { r.Thresholds = nil }, reports.BenchUnproven, "not evaluated"},
+		{"the bound can't be told", func(r *reports.BenchRun) {
+			r.Thresholds[0].Met, r.Thresholds[0].Error = false, "no samples"
+		}, reports.BenchUnproven, "no samples"},
+		{"the bound was not judged", func(r *reports.BenchRun) {
+			r.Thresholds = nil
+		}, reports.BenchUnproven, "not evaluated"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := probe()
@@ -89,7 +126,8 @@ func TestLateNamesExist(t *testing.T) {
 }
 
 func part(rate, sent float64, p99 time.Duration, backlog int64) reports.BenchPart {
-	return reports.BenchPart{To: 2 * time.Second, Rate: rate, Sent: sent, Success: measure.Quantiles{Count: 100, P99: p99}, Backlog: backlog}
+	return reports.BenchPart{To: 2 * time.Second, Rate: rate, Sent: sent, Success: measure.Quantiles{Count: 100, P99: p99},
+		Backlog: backlog}
 }
 
 // TestKnee: the last step before the first that was not kept up with, and what showed it.
@@ -102,19 +140,28 @@ func TestKnee(t *testing.T) {
 		limit       reports.BenchLimit
 		why         string
 	}{
-		{"all kept up with", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 12*ms, 2)}, 200, 0, reports.BenchLimitHighest, ""},
-		{"the backlog grows", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 30*ms, 101), part(400, 400, ms, 0)}, 100, 200, reports.BenchLimitConsumer, "the backlog grew by 50"},
-		{"it becomes slow", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 45*ms, 2)}, 100, 200, reports.BenchLimitConsumer, "went from 10 ms to 45 ms"},
-		{"a little slower than very fast", []reports.BenchPart{part(100, 100, ms, 1), part(200, 200, 15*ms, 2)}, 200, 0, reports.BenchLimitHighest, ""},
-		{"slower than the calmest", []reports.BenchPart{part(100, 100, 50*ms, 1), part(200, 200, 10*ms, 2), part(300, 300, 45*ms, 2)}, 200, 300, reports.BenchLimitConsumer, "10 ms to 45 ms"},
-		{"the generator falls short", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 150, 500*ms, 200)}, 100, 200, reports.BenchLimitHarness, "the load generator did not keep the rate: 150/s"},
-		{"the first is too much", []reports.BenchPart{part(100, 100, 10*ms, 150)}, 0, 100, reports.BenchLimitNone, "the backlog grew"},
+		{"all kept up with", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 12*ms, 2)}, 200, 0,
+			reports.BenchLimitHighest, ""},
+		{"the backlog grows", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 30*ms, 101),
+			part(400, 400, ms, 0)}, 100, 200, reports.BenchLimitConsumer, "the backlog grew by 50"},
+		{"it becomes slow", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 200, 45*ms, 2)}, 100, 200,
+			reports.BenchLimitConsumer, "went from 10 ms to 45 ms"},
+		{"a little slower than very fast", []reports.BenchPart{part(100, 100, ms, 1), part(200, 200, 15*ms, 2)}, 200, 0,
+			reports.BenchLimitHighest, ""},
+		{"slower than the calmest", []reports.BenchPart{part(100, 100, 50*ms, 1), part(200, 200, 10*ms, 2),
+			part(300, 300, 45*ms, 2)}, 200, 300, reports.BenchLimitConsumer, "10 ms to 45 ms"},
+		{"the generator falls short", []reports.BenchPart{part(100, 100, 10*ms, 1), part(200, 150, 500*ms, 200)}, 100, 200,
+			reports.BenchLimitHarness, "the load generator did not keep the rate: 150/s"},
+		{"the first is too much", []reports.BenchPart{part(100, 100, 10*ms, 150)}, 0, 100, reports.BenchLimitNone,
+			"the backlog grew"},
 		{"nothing was measured", nil, 0, 0, reports.BenchLimitHarness, "no load was measured"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := knee(test.parts, nil)
-			if got.Rate != test.rate || got.Above != test.above || got.Limit != test.limit || !strings.Contains(got.Why, test.why) {
-				t.Errorf("%v to %v, %s, %q; want %v to %v, %s, %q", got.Rate, got.Above, got.Limit, got.Why, test.rate, test.above, test.limit, test.why)
+			if got.Rate != test.rate || got.Above != test.above || got.Limit != test.limit ||
+				!strings.Contains(got.Why, test.why) {
+				t.Errorf("%v to %v, %s, %q; want %v to %v, %s, %q", got.Rate, got.Above, got.Limit, got.Why, test.rate, test.above,
+					test.limit, test.why)
 			}
 		})
 	}
@@ -124,7 +171,8 @@ func TestKnee(t *testing.T) {
 // all the same was.
 func TestKneeOfADisturbedRun(t *testing.T) {
 	parts := []reports.BenchPart{part(100, 100, 10*time.Millisecond, 1), part(200, 200, time.Second, 2)}
-	if got := knee(parts, []string{"the harness itself was held up for 1s"}); got.Limit != reports.BenchLimitHarness || got.Rate != 100 || !strings.Contains(got.Why, "held up") {
+	if got := knee(parts, []string{"the harness itself was held up for 1s"}); got.Limit !=
+		reports.BenchLimitHarness || got.Rate != 100 || !strings.Contains(got.Why, "held up") {
 		t.Errorf("%+v", got)
 	}
 	if got := knee(parts[:1], []string{"the harness itself was held up for 1s"}); got.Limit != reports.BenchLimitHighest {
@@ -149,8 +197,10 @@ func TestStand(t *testing.T) {
 		{"nothing was run", nil, reports.BenchNotRun, ""},
 		{"a search goes on", []reports.BenchRepetition{open}, reports.BenchNotRun, ""},
 		{"all pass", []reports.BenchRepetition{run(assertions.Pass), run(assertions.Pass)}, reports.BenchOK, ""},
-		{"one proves nothing", []reports.BenchRepetition{run(assertions.Pass), run(assertions.Inconclusive, "late")}, reports.BenchOK, "repetition 2: late"},
-		{"none proves anything", []reports.BenchRepetition{run(assertions.Inconclusive, "late"), run(assertions.Inconclusive, "late")}, reports.BenchInconclusive, "repetition 1, 2: late"},
+		{"one proves nothing", []reports.BenchRepetition{run(assertions.Pass), run(assertions.Inconclusive, "late")},
+			reports.BenchOK, "repetition 2: late"},
+		{"none proves anything", []reports.BenchRepetition{run(assertions.Inconclusive, "late"),
+			run(assertions.Inconclusive, "late")}, reports.BenchInconclusive, "repetition 1, 2: late"},
 		{"none could be run", []reports.BenchRepetition{failed}, reports.BenchInconclusive, "repetition 1: no Kafka"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -129,13 +129,15 @@ type loader struct {
 // checkMode holds the keys that go with a mode to it.
 func (l *loader) checkMode() {
 	mode := reports.BenchMode(l.spec.Mode)
-	for key, with := range map[string]reports.BenchMode{"bound": reports.BenchMaxThroughput, "search": reports.BenchMaxThroughput, "steps": reports.BenchStep} {
+	for key, with := range map[string]reports.BenchMode{"bound": reports.BenchMaxThroughput,
+		"search": reports.BenchMaxThroughput, "steps": reports.BenchStep} {
 		if l.Has("/"+key) && mode != with && l.modeSound() {
 			l.Complain("/"+key, fmt.Sprintf("%s goes with mode: %s, and this is %s", key, with, mode), "")
 		}
 	}
 	if mode == reports.BenchMaxThroughput && !l.Has("/bound") {
-		l.Complain("/mode", "a search for the highest rate needs a bound: what must hold, such as bound: latency.success.p99 < 200ms", "")
+		l.Complain("/mode",
+			"a search for the highest rate needs a bound: what must hold, such as bound: latency.success.p99 < 200ms", "")
 	}
 	if l.Sound("/bound") {
 		l.Threshold("/bound", l.spec.Bound)
@@ -147,7 +149,8 @@ func (l *loader) checkMode() {
 		l.Complain("/mode", "mode: step needs the steps, such as steps: [{rate: 100/s, for: 3s}, {rate: 200/s, for: 3s}]", "")
 	}
 	for i := 1; i < len(l.spec.Steps); i++ {
-		if path := fmt.Sprintf("/steps/%d", i); l.Sound(path) && l.Sound(path+"/rate") && l.spec.Steps[i].Rate <= l.spec.Steps[i-1].Rate {
+		if path := fmt.Sprintf("/steps/%d", i); l.Sound(path) && l.Sound(path+"/rate") &&
+			l.spec.Steps[i].Rate <= l.spec.Steps[i-1].Rate {
 			l.Complain(path+"/rate", "the steps go up: each rate is more than the one before it", "")
 		}
 	}
@@ -164,7 +167,8 @@ func (l *loader) checkSearch() {
 		l.Complain("/search/highest", "the highest rate must be more than the lowest", "")
 	}
 	if l.Sound("/search/precision") && (search.Precision < leastPrecision || search.Precision > 1) {
-		l.Complain("/search/precision", fmt.Sprintf("write %s to 100%%: a rate is not known better than that", units.Percent(leastPrecision)), "")
+		l.Complain("/search/precision", fmt.Sprintf("write %s to 100%%: a rate is not known better than that",
+			units.Percent(leastPrecision)), "")
 	}
 }
 
@@ -244,10 +248,12 @@ func (l *loader) checkLoad() {
 		l.spec.Search.Lowest = l.base.Workload.Stretches()[0].Rate
 	}
 	if l.spec.Search.Highest < l.spec.Search.Lowest {
-		l.Complain("/search/highest", fmt.Sprintf("the highest rate is less than the scenario's, %s, which is tried first: set search.lowest", l.spec.Search.Lowest), "")
+		l.Complain("/search/highest", fmt.Sprintf("the highest rate is less than the scenario's, %s, which is tried first: "+
+			"set search.lowest", l.spec.Search.Lowest), "")
 	}
 	if l.base.Workload.Bursts != nil {
-		l.Complain("/scenario", fmt.Sprintf("%s sends bursts on top of its rate, so that a rate that is held is not the load: take another scenario", l.base.Name), "")
+		l.Complain("/scenario", fmt.Sprintf("%s sends bursts on top of its rate, so that a rate that is held is not the "+
+			"load: take another scenario", l.base.Name), "")
 	}
 }
 

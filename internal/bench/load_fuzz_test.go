@@ -12,10 +12,14 @@ import (
 // Whatever a bench's file holds, it is a plan whose cells are whole, or an error that says where.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"name: b\nscenario: smoke", "name: b\nscenario: smoke\nmatrix: {seed: [1, 2], subject.reference.ordering: [key, none]}",
-		"name: b\nscenario: smoke\ncells: [{name: a}, {name: b, set: {workload.rate: 5/s}}]\nfaults: {none: []}\nworkloads: {w: {seed: 3}}",
-		"name: b\nscenario: smoke\nmode: max-throughput\nbound: latency.success.p99 < 1s\nsearch: {lowest: 5/s, highest: 500/s, precision: 5%}",
-		"name: b\nscenario: steady-load\nmode: step\nsteps: [{rate: 1/s, for: 1s}, {rate: 2/s, for: 1s}]", "matrix: {}", "cells: [[]]", "faults: {a: [{}]}", "a: &a [*a]", "\xff",
+		"name: b\nscenario: smoke",
+		"name: b\nscenario: smoke\nmatrix: {seed: [1, 2], subject.reference.ordering: [key, none]}",
+		"name: b\nscenario: smoke\ncells: [{name: a}, {name: b, set: {workload.rate: 5/s}}]\nfaults: {none: " +
+			"[]}\nworkloads: {w: {seed: 3}}",
+		"name: b\nscenario: smoke\nmode: max-throughput\nbound: latency.success.p99 < 1s\nsearch: {lowest: 5/s, highest: " +
+			"500/s, precision: 5%}",
+		"name: b\nscenario: steady-load\nmode: step\nsteps: [{rate: 1/s, for: 1s}, {rate: 2/s, for: 1s}]", "matrix: {}",
+		"cells: [[]]", "faults: {a: [{}]}", "a: &a [*a]", "\xff",
 	} {
 		f.Add([]byte(text))
 	}

@@ -173,7 +173,8 @@ func successesIn(dir string, records int, windows []window) ([]measure.Quantiles
 			return time.Duration(h.ValueAtPercentile(percent)) * time.Microsecond
 		}
 		if h.TotalCount() > 0 {
-			out[i] = measure.Quantiles{Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()) * time.Microsecond}
+			out[i] = measure.Quantiles{Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
+				Max: time.Duration(h.Max()) * time.Microsecond}
 		}
 	}
 	return out, nil
@@ -216,11 +217,13 @@ func fallsBehind(part reports.BenchPart, calm time.Duration, before int64) (why 
 	grown := float64(part.Backlog-before) / seconds
 	switch {
 	case part.Sent < leastSent*part.Rate:
-		return fmt.Sprintf("the load generator did not keep the rate: %s were sent", reports.PerSecond(part.Sent)), reports.BenchLimitHarness
+		return fmt.Sprintf("the load generator did not keep the rate: %s were sent", reports.PerSecond(part.Sent)),
+			reports.BenchLimitHarness
 	case grown > growing*part.Rate && grown*seconds > fewRecords:
 		return fmt.Sprintf("the backlog grew by %.0f records/s", grown), reports.BenchLimitConsumer
 	case calm > 0 && part.Success.P99 > kneeFactor*calm && part.Success.P99 > calm+kneeFloor:
-		return fmt.Sprintf("the p99 of successes went from %s to %s", units.Text(calm), units.Text(part.Success.P99)), reports.BenchLimitConsumer
+		return fmt.Sprintf("the p99 of successes went from %s to %s", units.Text(calm), units.Text(part.Success.P99)),
+			reports.BenchLimitConsumer
 	}
 	return "", reports.BenchLimitHighest
 }

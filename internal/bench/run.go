@@ -60,13 +60,15 @@ type Options struct {
 // Begin are the results before anything was run.
 func (p *Plan) Begin(version string, now time.Time) reports.Bench {
 	bench := reports.Bench{
-		Schema: reports.BenchSchema, Name: p.Spec.Name, Description: p.Spec.Description, File: p.File, SpecHash: p.Hash, Version: version,
+		Schema: reports.BenchSchema, Name: p.Spec.Name, Description: p.Spec.Description, File: p.File, SpecHash: p.Hash,
+		Version:  version,
 		Scenario: p.ScenarioName, Subject: p.SubjectName, Seed: p.Seed, Mode: p.Mode, Bound: p.Spec.Bound, Started: now.UTC(),
 		Repetitions: p.Spec.Repetitions, Axes: p.Axes, Workloads: p.Workloads, Faults: p.Faults,
 	}
 	for _, cell := range p.Cells {
 		bench.Cells = append(bench.Cells, reports.BenchCell{
-			Number: cell.Number, Name: cell.Name, Settings: cell.Settings, Workload: cell.Workload, Faults: cell.Faults, State: reports.BenchNotRun,
+			Number: cell.Number, Name: cell.Name, Settings: cell.Settings, Workload: cell.Workload, Faults: cell.Faults,
+			State: reports.BenchNotRun,
 		})
 	}
 	return bench
@@ -104,7 +106,8 @@ func (p *Plan) Run(ctx context.Context, bench reports.Bench, options Options) (r
 	}
 	s.bench.Interrupted = ctx.Err() != nil
 	if len(s.failed) >= mostFailures {
-		return s.bench, errors.Join(fmt.Errorf("giving up after %d runs in a row that could not be run: %w", mostFailures, s.failed[len(s.failed)-1]), s.keep(true))
+		return s.bench, errors.Join(fmt.Errorf("giving up after %d runs in a row that could not be run: %w", mostFailures,
+			s.failed[len(s.failed)-1]), s.keep(true))
 	}
 	return s.bench, s.keep(true)
 }
@@ -182,8 +185,12 @@ func (s *session) adopt(job Job, measured Measured) {
 	default:
 		repetition.Run = measured.Run
 	}
-	others := slices.DeleteFunc(slices.Clone(cell.Repetitions), func(r reports.BenchRepetition) bool { return r.Number == job.Repetition })
-	at, _ := slices.BinarySearchFunc(others, job.Repetition, func(r reports.BenchRepetition, number int) int { return r.Number - number })
+	others := slices.DeleteFunc(slices.Clone(cell.Repetitions), func(r reports.BenchRepetition) bool {
+		return r.Number == job.Repetition
+	})
+	at, _ := slices.BinarySearchFunc(others, job.Repetition, func(r reports.BenchRepetition, number int) int {
+		return r.Number - number
+	})
 	cell.Repetitions = slices.Insert(others, at, repetition)
 	stand(s.plan.Mode, &cell)
 	s.bench.Cells[index] = cell
@@ -211,7 +218,8 @@ func (s *session) probed(job Job, measured Measured, repetition *reports.BenchRe
 	if len(probes) == 0 || hold == reports.BenchHeld {
 		repetition.Run = measured.Run
 	}
-	probes = append(probes, reports.BenchProbe{Rate: job.Rate, Hold: hold, Why: why, Run: measured.Run.WithoutHistograms()})
+	probes = append(probes, reports.BenchProbe{Rate: job.Rate, Hold: hold, Why: why,
+		Run: measured.Run.WithoutHistograms()})
 	found := s.plan.Spec.Search.found(probes)
 	repetition.Search = &found
 }
@@ -238,7 +246,8 @@ func (s *session) keep(ended bool) error {
 func (s *session) sameMachine(now map[string]string) error {
 	for _, key := range []string{"os", "arch", "cpus", "kafka"} {
 		if before, found := s.bench.Environment[key]; found && before != now[key] {
-			return fmt.Errorf("resuming the bench: it was started on %s %q, and this is %q: start over with --fresh", key, before, now[key])
+			return fmt.Errorf("resuming the bench: it was started on %s %q, and this is %q: start over with --fresh", key,
+				before, now[key])
 		}
 	}
 	return nil

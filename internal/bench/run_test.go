@@ -46,7 +46,8 @@ func newLaboratory() *laboratory {
 	if err != nil {
 		panic(err)
 	}
-	return &laboratory{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), cpus: "2", hdr: hdr, run: func(Job, *reports.BenchRun) error { return nil }}
+	return &laboratory{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), cpus: "2", hdr: hdr,
+		run: func(Job, *reports.BenchRun) error { return nil }}
 }
 
 func (l *laboratory) Run(ctx context.Context, job Job) (Measured, error) {
@@ -68,8 +69,10 @@ func (l *laboratory) Run(ctx context.Context, job Job) (Measured, error) {
 	}
 	run := reports.BenchRun{
 		Verdict: assertions.Pass, Elapsed: elapsed, Command: strings.Join(job.Sets, " "), Drained: true,
-		Throughput: measure.Throughput{Offered: rate, Sent: rate, Processed: rate}, Ledger: measure.Ledger{Planned: 100, Acknowledged: 100},
-		Latency:    map[string]reports.BenchLatency{measure.LatencySuccess: {Quantiles: measure.Quantiles{Count: 100, P99: 80 * time.Millisecond}, HDR: l.hdr}},
+		Throughput: measure.Throughput{Offered: rate, Sent: rate, Processed: rate},
+		Ledger:     measure.Ledger{Planned: 100, Acknowledged: 100},
+		Latency: map[string]reports.BenchLatency{measure.LatencySuccess: {Quantiles: measure.Quantiles{Count: 100,
+			P99: 80 * time.Millisecond}, HDR: l.hdr}},
 		Thresholds: []measure.Threshold{{Expression: bound, Met: true}},
 	}
 	err := l.run(job, &run)
@@ -82,7 +85,8 @@ func (l *laboratory) Run(ctx context.Context, job Job) (Measured, error) {
 const (
 	bound    = "latency.success.p99 < 100ms"
 	compared = "name: b\nscenario: calm.yaml\nmatrix: {subject.reference.max_in_flight: [1, 2, 3]}\nrepetitions: 4\n"
-	searches = "name: b\nscenario: calm.yaml\nmatrix: {subject.reference.max_in_flight: [1, 2]}\nrepetitions: 2\nmode: max-throughput\nbound: " + bound + "\nsearch: {highest: 3200/s}\n"
+	searches = "name: b\nscenario: calm.yaml\nmatrix: {subject.reference.max_in_flight: [1, 2]}\nrepetitions: 2\nmode: " +
+		"max-throughput\nbound: " + bound + "\nsearch: {highest: 3200/s}\n"
 )
 
 // carryOut runs a bench in the laboratory, in a folder, and returns what it left there.
@@ -101,11 +105,14 @@ func carryOut(t *testing.T, p *Plan, l *laboratory, dir string) (reports.Bench, 
 	var last reports.Bench
 	keep := func(bench reports.Bench, _ bool) error { last = bench; return nil }
 	results, err = p.Run(ctx, results, Options{
-		Runner: l, Now: func() time.Time { return l.now }, Keep: keep, Begins: func(Job, Standing) {}, Ended: func(Job, reports.BenchRun, reports.Bench) {},
+		Runner: l, Now: func() time.Time {
+			return l.now
+		}, Keep: keep, Begins: func(Job, Standing) {}, Ended: func(Job, reports.BenchRun, reports.Bench) {},
 	})
 	// Folder.Keep makes every report and syncs it: here only the results are kept, those that were kept last.
 	var text bytes.Buffer
-	if err := errors.Join(reports.BenchJSON(&text, last), os.WriteFile(filepath.Join(folder.dir, reports.BenchJSONFile), text.Bytes(), 0o600)); err != nil {
+	if err := errors.Join(reports.BenchJSON(&text, last), os.WriteFile(filepath.Join(folder.dir, reports.BenchJSONFile),
+		text.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	kept, reading := Earlier(dir)
@@ -218,14 +225,16 @@ func TestSearchResults(t *testing.T) {
 	for _, cell := range results.Cells {
 		for _, repetition := range cell.Repetitions {
 			search, limit := repetition.Search, 500*float64(cell.Number)
-			if search.Limit != reports.BenchLimitConsumer || search.Rate > limit || search.Rate < limit/1.1 || search.Above <= limit {
+			if search.Limit != reports.BenchLimitConsumer || search.Rate > limit || search.Rate < limit/1.1 ||
+				search.Above <= limit {
 				t.Errorf("%s holds %v: %v to %v, %s", cell.Name, limit, search.Rate, search.Above, search.Limit)
 			}
 			if repetition.Run.Throughput.Offered != search.Rate || repetition.Run.Latency[measure.LatencySuccess].HDR == "" {
 				t.Errorf("%s: the run is that at %v, want %v, whole", cell.Name, repetition.Run.Throughput.Offered, search.Rate)
 			}
 			for _, probe := range search.Probes {
-				if probe.Run.Latency[measure.LatencySuccess].HDR != "" || probe.Hold == reports.BenchNotHeld && len(probe.Why) == 0 {
+				if probe.Run.Latency[measure.LatencySuccess].HDR != "" ||
+					probe.Hold == reports.BenchNotHeld && len(probe.Why) == 0 {
 					t.Errorf("the probe at %v: %+v", probe.Rate, probe)
 				}
 			}
@@ -258,7 +267,8 @@ func TestBrokenIsNotFast(t *testing.T) {
 			l := newLaboratory()
 			l.run = func(job Job, run *reports.BenchRun) error {
 				if job.Cell.Number == 1 && test.when(job) {
-					run.Verdict, run.Invariants, run.Reasons = assertions.Fail, violating(test.anomaly), []string{"3 records were " + test.anomaly}
+					run.Verdict, run.Invariants, run.Reasons = assertions.Fail, violating(test.anomaly),
+						[]string{"3 records were " + test.anomaly}
 				}
 				return nil
 			}
@@ -270,7 +280,8 @@ func TestBrokenIsNotFast(t *testing.T) {
 			if first.State != test.want || results.Cells[1].State != reports.BenchOK {
 				t.Errorf("the cells are %s and %s, want %s and ok: %v", first.State, results.Cells[1].State, test.want, first.Why)
 			}
-			if test.want == reports.BenchBroken && (!strings.Contains(strings.Join(first.Why, " "), test.anomaly) || !strings.Contains(first.Command, "max_in_flight=1")) {
+			if test.want == reports.BenchBroken && (!strings.Contains(strings.Join(first.Why, " "), test.anomaly) ||
+				!strings.Contains(first.Command, "max_in_flight=1")) {
 				t.Errorf("it does not say what is broken, or not how to see it: %v, %q", first.Why, first.Command)
 			}
 		})
@@ -282,7 +293,8 @@ func TestInconclusiveIsNotTheConsumer(t *testing.T) {
 	l := newLaboratory()
 	l.run = func(job Job, run *reports.BenchRun) error {
 		if job.Rate > 800 {
-			run.Throughput.Sent, run.Verdict, run.Reasons = 800, assertions.Inconclusive, []string{"the workload could not keep its schedule"}
+			run.Throughput.Sent, run.Verdict, run.Reasons = 800, assertions.Inconclusive,
+				[]string{"the workload could not keep its schedule"}
 		}
 		return nil
 	}
@@ -316,7 +328,8 @@ func TestEnvironmentFails(t *testing.T) {
 	if err != nil || results.Interrupted {
 		t.Fatal(err)
 	}
-	if why := strings.Join(results.Cells[1].Why, ""); !strings.Contains(why, "did not start") || results.Cells[1].State != reports.BenchOK {
+	if why := strings.Join(results.Cells[1].Why, ""); !strings.Contains(why, "did not start") ||
+		results.Cells[1].State != reports.BenchOK {
 		t.Errorf("%s: %s", results.Cells[1].State, why)
 	}
 	l = newLaboratory()
@@ -379,7 +392,8 @@ func TestSubjectOfACell(t *testing.T) {
 			t.Errorf("%s: %v, it runs in %s with %v", file, err, runsIn, subject.Env)
 		}
 	}
-	if p := plan(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\n"); p.SubjectFile(folder, p.Cells[0]) != filepath.Join(filepath.Dir(p.File), "orders.yaml") {
+	if p := plan(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\n"); p.SubjectFile(folder,
+		p.Cells[0]) != filepath.Join(filepath.Dir(p.File), "orders.yaml") {
 		t.Errorf("a cell that changes nothing has the subject %s", p.SubjectFile(folder, p.Cells[0]))
 	}
 }
@@ -413,7 +427,8 @@ func TestRefusedFolders(t *testing.T) {
 	if err := open(p, stranger, "v1"); err == nil || !strings.Contains(err.Error(), "thesis.md") {
 		t.Errorf("a folder with other things: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, reports.BenchJSONFile), []byte(`{"schema":9,"cells":[]}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, reports.BenchJSONFile), []byte(`{"schema":9,"cells":[]}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := open(p, dir, "v1"); err == nil || !strings.Contains(err.Error(), "schema 9") {
@@ -450,7 +465,8 @@ func TestEstimate(t *testing.T) {
 	l := newLaboratory()
 	l.kill = 5
 	results, _ := carryOut(t, p, l, t.TempDir())
-	if now := p.Standing(results); !now.Measured || now.Done != 4 || now.Least != 8*(load+time.Second) || now.Most != now.Least {
+	if now := p.Standing(results); !now.Measured || now.Done != 4 || now.Least != 8*(load+time.Second) ||
+		now.Most != now.Least {
 		t.Errorf("after four runs of %s: %+v", load+time.Second, now)
 	}
 	results.Cells[0].Repetitions[0].Run.Elapsed += 2 * time.Second

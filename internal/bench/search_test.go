@@ -151,10 +151,12 @@ func TestDecide(t *testing.T) {
 		want    reports.BenchHold
 		decided bool
 	}{
-		{nil, "", false}, {[]reports.BenchHold{held}, held, true}, {[]reports.BenchHold{not}, "", false}, {[]reports.BenchHold{open}, "", false},
-		{[]reports.BenchHold{not, held}, held, true}, {[]reports.BenchHold{not, not}, not, true}, {[]reports.BenchHold{open, open}, open, true},
-		{[]reports.BenchHold{not, open}, "", false}, {[]reports.BenchHold{open, not, open}, open, true}, {[]reports.BenchHold{not, open, not}, not, true},
-		{[]reports.BenchHold{open, not, held}, held, true},
+		{nil, "", false}, {[]reports.BenchHold{held}, held, true}, {[]reports.BenchHold{not}, "", false},
+		{[]reports.BenchHold{open}, "", false},
+		{[]reports.BenchHold{not, held}, held, true}, {[]reports.BenchHold{not, not}, not, true},
+		{[]reports.BenchHold{open, open}, open, true},
+		{[]reports.BenchHold{not, open}, "", false}, {[]reports.BenchHold{open, not, open}, open, true},
+		{[]reports.BenchHold{not, open, not}, not, true}, {[]reports.BenchHold{open, not, held}, held, true},
 	} {
 		var probes []reports.BenchProbe
 		for _, hold := range test.probes {
@@ -167,7 +169,8 @@ func TestDecide(t *testing.T) {
 }
 
 func TestRound(t *testing.T) {
-	for rate, want := range map[float64]float64{1234.5: 1230, 99.95: 100, 1: 1, 0.12345: 0.123, 100_000: 100_000, 141.42: 141} {
+	for rate, want := range map[float64]float64{1234.5: 1230, 99.95: 100, 1: 1, 0.12345: 0.123, 100_000: 100_000,
+		141.42: 141} {
 		if got := round(rate); math.Abs(got-want) > 1e-9 {
 			t.Errorf("round(%v) = %v, want %v", rate, got, want)
 		}

@@ -129,6 +129,7 @@ func (f Fault) MarshalJSON() ([]byte, error) { return f.written, nil }
 // defaults are what a file's keys are when they are left out.
 func defaults() Spec {
 	return Spec{
-		Cluster: Cluster{Provider: "embedded"}, Repetitions: 5, Mode: "fixed", Search: Search{Highest: 100_000, Precision: 0.1},
+		Cluster: Cluster{Provider: "embedded"}, Repetitions: 5, Mode: "fixed",
+		Search: Search{Highest: 100_000, Precision: 0.1},
 	}
 }

@@ -67,13 +67,16 @@ func Open(t testing.TB) *Browser {
 	t.Helper()
 	path := Find()
 	if path == "" {
-		t.Skip("SKIPPED: this test drives a page in a real browser, and there is no Chromium or Chrome here: install Debian's chromium, or Google Chrome")
+		t.Skip("SKIPPED: this test drives a page in a real browser, and there is no Chromium or Chrome here: install " +
+			"Debian's chromium, or Google Chrome")
 	}
 	ctx, stop := context.WithTimeout(context.Background(), lifetime)
 	b, output := &Browser{t: t}, &tail{}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.DisableGPU, chromedp.CombinedOutput(output), chromedp.ModifyCmdFunc(ownGroup),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true), chromedp.Flag("no-proxy-server", true),
+		chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.DisableGPU, chromedp.CombinedOutput(output),
+		chromedp.ModifyCmdFunc(ownGroup),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
+		chromedp.Flag("no-proxy-server", true),
 		// A link scrolls the page smoothly, and a click goes to where its target was: it must not be on its way.
 		chromedp.Flag("force-prefers-reduced-motion", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
@@ -242,7 +245,8 @@ func (b *Browser) Press(keys string) {
 		for _, key := range keys {
 			events := kb.Encode(key)
 			if len(events) == 3 { // down, character, up
-				events[0].Type, events[0].Text, events[0].UnmodifiedText = input.DispatchKeyEventTypeKeyDown, events[1].Text, events[1].UnmodifiedText
+				events[0].Type, events[0].Text, events[0].UnmodifiedText = input.DispatchKeyEventTypeKeyDown, events[1].Text,
+					events[1].UnmodifiedText
 				events = append(events[:1], events[2])
 			}
 			for _, event := range events {

@@ -20,7 +20,8 @@ func TestStoryIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
 			judged[result.Name] = result.Judged
 		}
 		want := map[string]int64{
-			"no-loss": int64(s.records), "bounded-retries": int64(s.records), "dlq-fidelity": int64(s.records / 50), "dlq-once": int64(s.records / 50),
+			"no-loss": int64(s.records), "bounded-retries": int64(s.records), "dlq-fidelity": int64(s.records / 50),
+			"dlq-once":   int64(s.records / 50),
 			"duplicates": int64(s.records - s.records/50), "ordering": int64(s.records - storyKeys),
 		}
 		for name, count := range want {
@@ -63,7 +64,8 @@ func TestInTurns(t *testing.T) {
 
 func TestRatiosCompareRoundByRound(t *testing.T) {
 	count := func(s sample) float64 { return float64(s.count) }
-	got := ratios("r", "", []sample{{count: 10}, {count: 30}, {count: 1}}, []sample{{count: 20}, {count: 30}, {count: 10}}, count, "/s")
+	got := ratios("r", "", []sample{{count: 10}, {count: 30}, {count: 1}}, []sample{{count: 20}, {count: 30}, {count: 10}},
+		count, "/s")
 	if got.Value != 0.5 || got.Min != 0.1 || got.Max != 1 || got.Count != 3 || got.Detail != "10.0 /s against 20.0 /s" {
 		t.Errorf("got %+v", got)
 	}
@@ -78,7 +80,8 @@ func TestNumber(t *testing.T) {
 		unit  string
 		want  string
 	}{
-		{0.914, "×", "0.91×"}, {0, "ms", "0 ms"}, {0.4567, "ms", "0.457 ms"}, {0.00123, "µs", "0.001 µs"}, {12.34, "µs", "12.3 µs"},
+		{0.914, "×", "0.91×"}, {0, "ms", "0 ms"}, {0.4567, "ms", "0.457 ms"}, {0.00123, "µs", "0.001 µs"},
+		{12.34, "µs", "12.3 µs"},
 		{-0.2, "µs", "-0.200 µs"}, {123.4, "bytes", "123 bytes"}, {9999, "/s", "9999 /s"}, {20000, "/s", "20.0 k/s"},
 		{3_670_000, "events/s", "3.67 M events/s"}, {714_321, "/s", "714 k/s"}, {5, "", "5.00"},
 	} {

@@ -44,9 +44,14 @@ func measureConsume(ctx context.Context, o options) (found section, err error) {
 	found = section{
 		Title: "Consumer throughput through tap and link against straight",
 		How: []string{
-			fmt.Sprintf("franz-go: %d rounds of the four ways, %d stored records of %d bytes, nothing done with them: the worst case.", bareRounds, bareRecords, valueSize),
-			fmt.Sprintf("Reference consumer: %d pairs, %d records, one HTTP call to the oracle each; through tap and links as in a run.", rounds, records),
-			"Client, broker and oracle share this process and its processors with what is measured: at these rates time is what all of them lack.",
+			fmt.Sprintf(
+				"franz-go: %d rounds of the four ways, %d stored records of %d bytes, nothing done with them: the worst case.",
+				bareRounds, bareRecords, valueSize),
+			fmt.Sprintf(
+				"Reference consumer: %d pairs, %d records, one HTTP call to the oracle each; through tap and links as in a run.",
+				rounds, records),
+			"Client, broker and oracle share this process and its processors with what is measured: at these rates time is " +
+				"what all of them lack.",
 		},
 	}
 	for i, w := range ways[1:] {
@@ -73,7 +78,8 @@ func addedTime(name string, way, base []sample) row {
 		added = append(added, way[i].cpuMicros()-base[i].cpuMicros())
 	}
 	r := summary(name, "µs", added)
-	r.Detail = fmt.Sprintf("per record; straight takes %.2f µs with the broker", summary("", "", each(base, sample.cpuMicros)).Value)
+	r.Detail = fmt.Sprintf("per record; straight takes %.2f µs with the broker",
+		summary("", "", each(base, sample.cpuMicros)).Value)
 	return r
 }
 
@@ -178,8 +184,8 @@ func processAll(ctx context.Context, kafka, downstream, group string, count int)
 	first, last := make(chan struct{}), make(chan struct{})
 	settings := consumer.DefaultSettings()
 	consuming, err := consumer.New(consumer.Config{
-		Bootstrap: []string{kafka}, Topic: inputTopic, DLQTopic: dlqTopic, Group: group, ClientID: "bench", Settings: settings, Logger: zerolog.Nop(),
-		Handler: func(ctx context.Context, record *kgo.Record) error {
+		Bootstrap: []string{kafka}, Topic: inputTopic, DLQTopic: dlqTopic, Group: group, ClientID: "bench",
+		Settings: settings, Logger: zerolog.Nop(), Handler: func(ctx context.Context, record *kgo.Record) error {
 			err := call(ctx, record)
 			switch n := done.Add(1); {
 			case n == 1:

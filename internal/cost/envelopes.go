@@ -26,7 +26,8 @@ func measureEnvelopes(ctx context.Context, _ options) (section, error) {
 	found := section{
 		Title: "Envelopes: sealing and opening a dead letter, on one core",
 		How: []string{
-			fmt.Sprintf("%d rounds in turns, %d letters of 256 bytes with three headers, without a stack trace; letters per second of processor time.", rounds, letters),
+			fmt.Sprintf("%d rounds in turns, %d letters of 256 bytes with three headers, without a stack trace; letters per "+
+				"second of processor time.", rounds, letters),
 		},
 	}
 	for _, name := range deadletter.Names() {
@@ -69,9 +70,11 @@ func repeated(count int, do func()) (sample, error) {
 func ordinaryRecord() (*kgo.Record, deadletter.Failure) {
 	header := func(key, value string) kgo.RecordHeader { return kgo.RecordHeader{Key: key, Value: []byte(value)} }
 	return &kgo.Record{Key: []byte("key-17"), Value: make([]byte, 256), Headers: []kgo.RecordHeader{
-			header("dlqbench-id", "DLQB0123456789ABCDEFGHJK"), header("trace-1", "span-1-2654435761"), header("trace-2", "span-2-2654435761"),
+			header("dlqbench-id", "DLQB0123456789ABCDEFGHJK"), header("trace-1", "span-1-2654435761"),
+			header("trace-2", "span-2-2654435761"),
 		}}, deadletter.Failure{
-			Topic: "orders", Partition: 3, Offset: 42, Epoch: 1, Attempts: 3, Reason: "answered 503: the stock service is not available", Class: "StockUnavailable",
+			Topic: "orders", Partition: 3, Offset: 42, Epoch: 1, Attempts: 3,
+			Reason: "answered 503: the stock service is not available", Class: "StockUnavailable",
 			Service: "orders-service", Group: "orders", Time: time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC),
 		}
 }

@@ -39,7 +39,8 @@ func measureHistory(ctx context.Context, o options) (section, error) {
 	found := section{
 		Title: "History: writing, reading, judging, on one core",
 		How: []string{
-			fmt.Sprintf("%d rounds in turns, %d events of %d records (%.1f each), a fiftieth dead-lettered; events per second of processor time.",
+			fmt.Sprintf("%d rounds in turns, %d events of %d records (%.1f each), a fiftieth dead-lettered; events per second "+
+				"of processor time.",
 				rounds, len(events), records, float64(len(events))/records),
 			"Judging holds all invariants and all measurements.",
 		},
@@ -190,7 +191,8 @@ func measureMemory() ([]row, error) {
 	compare := func(name string, than held) row {
 		return row{
 			Name: name, Unit: "×", Value: than.bytes / small.bytes,
-			Detail: fmt.Sprintf("%.1f MB for %d events against %.1f MB for %d", than.bytes/1e6, than.events, small.bytes/1e6, small.events),
+			Detail: fmt.Sprintf("%.1f MB for %d events against %.1f MB for %d", than.bytes/1e6, than.events, small.bytes/1e6,
+				small.events),
 		}
 	}
 	perRecord := row{

@@ -26,7 +26,8 @@ func measureLatency(ctx context.Context, o options) (found section, err error) {
 	defer cancel()
 	var clients []*kgo.Client
 	for _, w := range ways {
-		client, err := w.client(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		client, err := w.client(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		if err != nil {
 			return section{}, err
 		}
@@ -48,7 +49,9 @@ func measureLatency(ctx context.Context, o options) (found section, err error) {
 	}
 	found = section{
 		Title: "Round trip of one produced record (acks=all, to the dead-letter topic, which the tap observes)",
-		How:   []string{fmt.Sprintf("%d rounds of %d trips on each of the four ways, record by record in turns; the quantiles are those of a round.", rounds, trips)},
+		How: []string{fmt.Sprintf(
+			"%d rounds of %d trips on each of the four ways, record by record in turns; the quantiles are those of a round.",
+			rounds, trips)},
 	}
 	for q, by := range [][][]float64{p50, p99} {
 		name := []string{"p50", "p99"}[q]

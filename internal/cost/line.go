@@ -40,8 +40,8 @@ func measureLine(ctx context.Context, o options) (section, error) {
 	used := &usage{}
 	children := processorTime(syscall.RUSAGE_CHILDREN)
 	outcome, err := harness.Run(ctx, harness.Options{
-		Scenario: scenario, Source: []byte(lineScenario), Out: o.dir, Executable: o.executable, Rerun: "bench -only 5 # seed %d", Version: "bench",
-		Log: zerolog.Nop(), Watch: used.see,
+		Scenario: scenario, Source: []byte(lineScenario), Out: o.dir, Executable: o.executable,
+		Rerun: "bench -only 5 # seed %d", Version: "bench", Log: zerolog.Nop(), Watch: used.see,
 	})
 	if err == nil {
 		err = ctx.Err()
@@ -58,7 +58,8 @@ func measureLine(ctx context.Context, o options) (section, error) {
 	return section{
 		Title: "The whole line: workload → embedded Kafka → tap → link → reference consumer (a process) → oracle → commits",
 		How: []string{
-			"20,000 records/s for 10 s after 1 s of warm-up, 1 broker, 1 consumer; 1 % of the records fail at first or for good. One run, no pairs:",
+			"20,000 records/s for 10 s after 1 s of warm-up, 1 broker, 1 consumer; 1 % of the records fail at first or for " +
+				"good. One run, no pairs:",
 			"what else the machine does meanwhile shows in it. Judged: " + judged,
 		},
 		Rows: append(lineRows(verdict, outcome.Judged.Measurements), used.rows(verdict.Ledger)...),
@@ -67,8 +68,10 @@ func measureLine(ctx context.Context, o options) (section, error) {
 
 func lineRows(verdict *assertions.Verdict, m *measure.Measurements) []row {
 	millis := func(d time.Duration) float64 { return d.Seconds() * 1e3 }
-	through, slip, success := verdict.Throughput, verdict.Latency[measure.LatencySlip], verdict.Latency[measure.LatencySuccess]
-	drain := row{Name: "drained after the load", Value: millis(m.DrainTime), Unit: "ms", Detail: fmt.Sprintf("the largest lag was %d records", m.LagMax)}
+	through, slip, success := verdict.Throughput, verdict.Latency[measure.LatencySlip],
+		verdict.Latency[measure.LatencySuccess]
+	drain := row{Name: "drained after the load", Value: millis(m.DrainTime), Unit: "ms",
+		Detail: fmt.Sprintf("the largest lag was %d records", m.LagMax)}
 	if !m.Drained {
 		drain = row{Name: "not drained: records unfinished", Value: float64(verdict.Ledger.Unfinished)}
 	}
@@ -78,7 +81,8 @@ func lineRows(verdict *assertions.Verdict, m *measure.Measurements) []row {
 		drain,
 		{Name: "schedule slip p50", Value: millis(slip.P50), Unit: "ms"},
 		{Name: "schedule slip p99", Value: millis(slip.P99), Unit: "ms", Goal: "≤ 2 ms",
-			Detail: fmt.Sprintf("at most %.1f ms; the harness itself was held up %d times for more than 10 ms", millis(slip.Max), verdict.Health.Stalls)},
+			Detail: fmt.Sprintf("at most %.1f ms; the harness itself was held up %d times for more than 10 ms", millis(slip.Max),
+				verdict.Health.Stalls)},
 		{Name: "success latency p50", Value: millis(success.P50), Unit: "ms"},
 		{Name: "success latency p99", Value: millis(success.P99), Unit: "ms"},
 	}
@@ -112,7 +116,8 @@ func (u *usage) rows(ledger measure.Ledger) []row {
 	defer u.mu.Unlock()
 	perRecord := func(name string, took time.Duration, detail string) row {
 		micros := took.Seconds() * 1e6 / float64(max(ledger.Sent, 1))
-		return row{Name: name, Value: micros, Unit: "µs", Detail: fmt.Sprintf("%.0f %% of one core at 20,000 records/s; %s", micros*2, detail)}
+		return row{Name: name, Value: micros, Unit: "µs", Detail: fmt.Sprintf("%.0f %% of one core at 20,000 records/s; %s",
+			micros*2, detail)}
 	}
 	return []row{
 		perRecord("processor time per record, harness", u.harness, "Kafka, workload, tap, links, oracle, history"),

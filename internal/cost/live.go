@@ -84,11 +84,13 @@ func measureLiveView(ctx context.Context, o options) (section, error) {
 		shares = append(shares, 100*one.viewed.Seconds()/one.sample.wall.Seconds()/viewers)
 		costs = append(costs, 100*(1-through[i].wall.Seconds()/throughSeen[i].wall.Seconds())/viewers)
 	}
-	share, cost := summary("one of them: time spent on snapshots, of the run's", " %", shares), summary("one of them: throughput lost", " %", costs)
+	share, cost := summary("one of them: time spent on snapshots, of the run's", " %", shares),
+		summary("one of them: throughput lost", " %", costs)
 	cost.Goal = "≤ 2 %"
 	return section{
-		Title: "A run that 20 watch (a snapshot every 200 ms, as JSON and as metrics, a scrape each second) against one that nobody watches",
-		How:   []string{"20,000 records/s offered for 3 s, 1 broker, 1 consumer. Run in turns."},
+		Title: "A run that 20 watch (a snapshot every 200 ms, as JSON and as metrics, a scrape each second) against one " +
+			"that nobody watches",
+		How: []string{"20,000 records/s offered for 3 s, 1 broker, 1 consumer. Run in turns."},
 		Rows: []row{
 			ratios("processed until all is done", "", throughSeen, through, sample.perSecond, "/s"),
 			ratios("processor time per record, harness", "", ownSeen, own, sample.cpuMicros, "µs"),
@@ -104,7 +106,8 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 		return watched{}, err
 	}
 	options := harness.Options{
-		Scenario: scenario, Source: []byte(liveScenario), Out: o.dir, Executable: o.executable, Rerun: "bench -only 8 # seed %d", Version: "bench", Log: zerolog.Nop(),
+		Scenario: scenario, Source: []byte(liveScenario), Out: o.dir, Executable: o.executable,
+		Rerun: "bench -only 8 # seed %d", Version: "bench", Log: zerolog.Nop(),
 	}
 	var viewed time.Duration // by one goroutine, which ends with the run
 	if seen {

@@ -32,9 +32,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.executable, "dlqbench", "./dlqbench", "the program that is started as the consumer of the whole line")
+	flag.StringVar(&o.executable, "dlqbench", "./dlqbench",
+		"the program that is started as the consumer of the whole line")
 	flag.StringVar(&o.only, "only", "", "comma-separated numbers of the sections to measure (default: all)")
-	flag.BoolVar(&o.real, "real", false, "measure sections 1 to 3 on Apache Kafka as a process (see dlqbench kafka install)")
+	flag.BoolVar(&o.real, "real", false,
+		"measure sections 1 to 3 on Apache Kafka as a process (see dlqbench kafka install)")
 	flag.IntVar(&o.entries, "entries", 1_000_000, "measure lists of a dead-letter store with so many entries (section 6)")
 	flag.StringVar(&o.json, "json", "", "also write the figures to this file as JSON")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process")
@@ -76,7 +78,8 @@ func measureAll(ctx context.Context, o options) error {
 	report := newReport(os.Stdout)
 	only := strings.Split(o.only, ",")
 	for i, measure := range []func(context.Context, options) (section, error){
-		measureWorkload, measureConsume, measureLatency, measureHistory, measureLine, measureStore, measureEnvelopes, measureLiveView,
+		measureWorkload, measureConsume, measureLatency, measureHistory, measureLine, measureStore, measureEnvelopes,
+		measureLiveView,
 	} {
 		if number := fmt.Sprint(i + 1); o.only != "" && !slices.Contains(only, number) {
 			continue

@@ -33,11 +33,13 @@ func (s spoiled) Each(see func(*history.Event) error) error {
 				e.ValueHash++
 			}
 		}
-		if err := see(e); err != nil || e.Kind != history.KindAttemptEnd || e.Outcome != history.OutcomeSuccess || e.Record%50 != 3 {
+		if err := see(e); err != nil || e.Kind != history.KindAttemptEnd ||
+			e.Outcome != history.OutcomeSuccess || e.Record%50 != 3 {
 			return err
 		}
 		again := *e
-		again.Kind, again.Outcome, again.Code, again.Aux, again.N, again.Op = history.KindAttemptStart, 0, 0, 0, e.N+1, e.Op+1<<40
+		again.Kind, again.Outcome, again.Code, again.Aux, again.N, again.Op = history.KindAttemptStart, 0, 0, 0, e.N+1,
+			e.Op+1<<40
 		if err := see(&again); err != nil {
 			return err
 		}
@@ -61,9 +63,11 @@ func judgeSpoiled(t testing.TB, records int) reports.Run {
 			found[a.Name] = a.Count
 		}
 	}
-	for name, want := range map[string]int{"duplicate": records / 60, "lost": records / 120, "payload-changed": records / 60} {
+	for name, want := range map[string]int{"duplicate": records / 60, "lost": records / 120,
+		"payload-changed": records / 60} {
 		if found[name] < int64(want) {
-			t.Fatalf("only %d × %s in %d records: the story is not spoiled as it should be (%v)", found[name], name, records, found)
+			t.Fatalf("only %d × %s in %d records: the story is not spoiled as it should be (%v)", found[name], name,
+				records, found)
 		}
 	}
 	return reports.Run{Verdict: verdict, Measurements: measurements, Header: source.Header()}

@@ -47,7 +47,8 @@ type row struct {
 
 func newReport(to io.Writer) *report {
 	r := &report{OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), CPUs: runtime.NumCPU(), to: to}
-	fmt.Fprintf(to, "What dlqbench costs: %s/%s, %d CPUs, %s. Ratios are measured in turns; absolute figures are this machine's, now.\n",
+	fmt.Fprintf(to,
+		"What dlqbench costs: %s/%s, %d CPUs, %s. Ratios are measured in turns; absolute figures are this machine's, now.\n",
 		r.OS, r.Arch, r.CPUs, r.Go)
 	return r
 }
@@ -65,7 +66,8 @@ func (r *report) add(s section) {
 		if row.Count > 1 {
 			spread = number(row.Min, row.Unit) + " – " + number(row.Max, row.Unit)
 		}
-		fmt.Fprintf(r.to, "   %-50s %15s   %-31s %-9s %s\n", row.Name, number(row.Value, row.Unit), spread, row.Goal, row.Detail)
+		fmt.Fprintf(r.to, "   %-50s %15s   %-31s %-9s %s\n", row.Name, number(row.Value, row.Unit), spread, row.Goal,
+			row.Detail)
 	}
 	for _, line := range s.After {
 		fmt.Fprintf(r.to, "   %s\n", line)

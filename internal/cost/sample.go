@@ -68,7 +68,8 @@ func ratios(name, goal string, way, base []sample, figure func(sample) float64, 
 	}
 	r := summary(name, "×", values)
 	r.Goal = goal
-	r.Detail = fmt.Sprintf("%s against %s", number(summary("", "", each(way, figure)).Value, unit), number(summary("", "", each(base, figure)).Value, unit))
+	r.Detail = fmt.Sprintf("%s against %s", number(summary("", "", each(way, figure)).Value, unit),
+		number(summary("", "", each(base, figure)).Value, unit))
 	return r
 }
 

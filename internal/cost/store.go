@@ -73,8 +73,11 @@ func measureStore(ctx context.Context, o options) (found section, err error) {
 	found = section{
 		Title: "The dead-letter store: taking in, working off, listing",
 		How: []string{
-			fmt.Sprintf("%d rounds in turns: %d entries in batches of %d; %d entries locked 10 at a time and resolved by %d workers.", storeRounds, storeIngest, storeBatch, storeBacklog, storeWorkers),
-			fmt.Sprintf("Then pages of 100 of %d entries, each list %d times: the median, and the slowest.", o.entries, pageAsked),
+			fmt.Sprintf(
+				"%d rounds in turns: %d entries in batches of %d; %d entries locked 10 at a time and resolved by %d workers.",
+				storeRounds, storeIngest, storeBatch, storeBacklog, storeWorkers),
+			fmt.Sprintf("Then pages of 100 of %d entries, each list %d times: the median, and the slowest.", o.entries,
+				pageAsked),
 			"Every commit is on the disk before it is answered (synchronous=FULL, fsync).",
 		},
 	}
@@ -99,7 +102,8 @@ func measureStore(ctx context.Context, o options) (found section, err error) {
 }
 
 // variants are the kinds with and without an audit table, named.
-func variants(kinds []storeKind, each func(kind storeKind, options store.Options) (sample, error)) (names []string, ways []func() (sample, error)) {
+func variants(kinds []storeKind, each func(kind storeKind, options store.Options) (sample, error)) (names []string,
+	ways []func() (sample, error)) {
 	for _, kind := range kinds {
 		for _, audit := range []bool{false, true} {
 			name := kind.name
@@ -114,7 +118,8 @@ func variants(kinds []storeKind, each func(kind storeKind, options store.Options
 }
 
 // withStore opens a new store and lets do measure in it.
-func withStore(ctx context.Context, kind storeKind, options store.Options, do func(*sqlstore.DB) (sample, error)) (one sample, err error) {
+func withStore(ctx context.Context, kind storeKind, options store.Options,
+	do func(*sqlstore.DB) (sample, error)) (one sample, err error) {
 	address, _, _, err := kind.fresh(ctx)
 	if err != nil {
 		return sample{}, err

@@ -35,8 +35,9 @@ func (s story) Header() history.Header {
 	settings.RetryBackoffMS = 0 // nobody waits in it
 	return history.Header{
 		Format: history.FormatVersion, RunID: "bench", Scenario: "bench", Rerun: "bench", Subject: "reference", Instances: 1,
-		Group: "bench", Records: s.records, Topics: topics(), Contract: scenarios.ReferenceContract(scenarios.Reference{Settings: settings}),
-		Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Minute, MaxSlip: time.Second},
+		Group: "bench", Records: s.records, Topics: topics(),
+		Contract: scenarios.ReferenceContract(scenarios.Reference{Settings: settings}),
+		Expect:   history.Expect{DuplicateShare: -1, DrainLimit: time.Minute, MaxSlip: time.Second},
 	}
 }
 
@@ -100,7 +101,8 @@ func partitionOf(record int32) int32 { return record / storyBatch % partitions }
 
 // original is what a record looks like wherever it is found.
 func original(e *history.Event, record int32) {
-	e.Record, e.KeyHash, e.ValueHash, e.HeadersHash = record, scatter(uint64(record%storyKeys)), scatter(uint64(record)+storyKeys), scatter(uint64(record))
+	e.Record, e.KeyHash, e.ValueHash, e.HeadersHash = record, scatter(uint64(record%storyKeys)),
+		scatter(uint64(record)+storyKeys), scatter(uint64(record))
 	e.HeaderCount = 2
 }
 
@@ -127,7 +129,9 @@ func (t *teller) batch(s story, first, last int32) {
 		})
 	}
 	for record := first; record < last; record++ {
-		t.put(history.KindAcked, func(e *history.Event) { e.Record, e.Topic, e.Partition, e.Offset = record, inputIndex, p, t.next[p] })
+		t.put(history.KindAcked, func(e *history.Event) {
+			e.Record, e.Topic, e.Partition, e.Offset = record, inputIndex, p, t.next[p]
+		})
 		t.next[p]++
 	}
 	t.put(history.KindFetched, func(e *history.Event) {
@@ -158,7 +162,8 @@ func (t *teller) process(s story, record int32, offset int64) {
 		t.op++
 		for _, kind := range []history.Kind{history.KindAttemptStart, history.KindAttemptEnd} {
 			t.put(kind, func(e *history.Event) {
-				e.Instance, e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = 0, t.op, record, k, inputIndex, partitionOf(record), offset
+				e.Instance, e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = 0, t.op, record, k, inputIndex,
+					partitionOf(record), offset
 				if kind == history.KindAttemptEnd {
 					e.Outcome, e.Code = outcome, code
 				}
@@ -215,7 +220,9 @@ func (t *teller) audit(s story) {
 		letter[p]++
 	}
 	for p := range int32(partitions) {
-		t.put(history.KindAuditOffsets, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Aux = inputIndex, p, t.next[p], t.next[p] })
+		t.put(history.KindAuditOffsets, func(e *history.Event) {
+			e.Topic, e.Partition, e.Offset, e.Aux = inputIndex, p, t.next[p], t.next[p]
+		})
 		t.put(history.KindAuditOffsets, func(e *history.Event) { e.Topic, e.Partition, e.Offset = dlqIndex, p, t.nextDLQ[p] })
 	}
 }

@@ -59,7 +59,9 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 	found := section{
 		Title: "Workload producer against bare franz-go on the same broker",
 		How: []string{
-			fmt.Sprintf("%d pairs, %d records of %d bytes each time, all due at once; acks=all, idempotent, the same client options.", rounds, records, valueSize),
+			fmt.Sprintf(
+				"%d pairs, %d records of %d bytes each time, all due at once; acks=all, idempotent, the same client options.",
+				rounds, records, valueSize),
 			"Bare sends ready-made records; the workload builds, hashes, stamps and notes each one and each acknowledgement.",
 		},
 		Rows: []row{
@@ -69,8 +71,10 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 		},
 	}
 	if compared {
-		found.How = append(found.How, "kafka-producer-perf-test at the same settings: its own figure, without the start of its JVM.")
-		found.Rows = append(found.Rows, ratios("throughput against kafka-producer-perf-test", "≥ 1.00×", ours, all[2], sample.perSecond, "/s"))
+		found.How = append(found.How,
+			"kafka-producer-perf-test at the same settings: its own figure, without the start of its JVM.")
+		found.Rows = append(found.Rows, ratios("throughput against kafka-producer-perf-test", "≥ 1.00×", ours, all[2],
+			sample.perSecond, "/s"))
 	}
 	return found, nil
 }
@@ -79,7 +83,9 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 // (KAFKA_HOME), what dlqbench installs does not.
 func hasTool() bool {
 	installed, err := install.Open("")
-	return err == nil && slices.ContainsFunc(installed.Jars, func(jar string) bool { return toolJar.MatchString(filepath.Base(jar)) })
+	return err == nil && slices.ContainsFunc(installed.Jars, func(jar string) bool {
+		return toolJar.MatchString(filepath.Base(jar))
+	})
 }
 
 var toolJar = regexp.MustCompile(`^kafka-tools-\d.*\.jar$`)
@@ -97,9 +103,12 @@ func produceTool(ctx context.Context, r *rig, count int) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	said, err := exec.CommandContext(ctx, java.Command, "-Xmx384m", "-cp", installed.ClassPath(), "org.apache.kafka.tools.ProducerPerformance",
-		"--topic", inputTopic, "--num-records", strconv.Itoa(count), "--record-size", strconv.Itoa(valueSize), "--throughput", "-1",
-		"--producer-props", "bootstrap.servers="+r.address(), "acks=all", "linger.ms=1", "enable.idempotence=true").CombinedOutput()
+	said, err := exec.CommandContext(ctx, java.Command, "-Xmx384m", "-cp", installed.ClassPath(),
+		"org.apache.kafka.tools.ProducerPerformance",
+		"--topic", inputTopic, "--num-records", strconv.Itoa(count), "--record-size", strconv.Itoa(valueSize),
+		"--throughput", "-1",
+		"--producer-props", "bootstrap.servers="+r.address(), "acks=all", "linger.ms=1",
+		"enable.idempotence=true").CombinedOutput()
 	rate := toolRate.FindSubmatch(said)
 	if err != nil || rate == nil {
 		return sample{}, fmt.Errorf("running kafka-producer-perf-test: %w: %s", err, said)
@@ -119,7 +128,8 @@ func produceBare(ctx context.Context, r *rig, count int) (sample, error) {
 	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(r.address()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.MaxBufferedRecords(count), kgo.ProducerLinger(time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.MaxBufferedRecords(count), kgo.ProducerLinger(time.Millisecond),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	)
 	if err != nil {
 		return sample{}, err
@@ -147,7 +157,8 @@ func produceWorkload(ctx context.Context, r *rig, count int) (sample, error) {
 		}
 	}
 	producer, err := workload.NewProducer(workload.ProducerConfig{
-		Client: r.kafka.ClientOptions(), Inputs: []workload.Input{{Topic: inputTopic}}, Plan: p, IDs: r.ids, Clock: r.clock, Sink: r.sink,
+		Client: r.kafka.ClientOptions(), Inputs: []workload.Input{{Topic: inputTopic}}, Plan: p, IDs: r.ids, Clock: r.clock,
+		Sink: r.sink,
 	})
 	if err != nil {
 		return sample{}, err

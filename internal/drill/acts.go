@@ -189,7 +189,8 @@ func (s *Session) Scale(ctx context.Context, who Actor, instances int) error {
 		return fmt.Errorf("%w: %d instances: a drill of this scenario can have 1 to %d", ErrRefused, instances, count+spare)
 	}
 	if partitions := s.options.Scenario.Topics.Input.Partitions; instances > max(count, partitions) && !s.shares() {
-		return fmt.Errorf("%w: %d instances: the input has %d partitions, so the others would have nothing to do", ErrRefused, instances, partitions)
+		return fmt.Errorf("%w: %d instances: the input has %d partitions, so the others would have nothing to do", ErrRefused,
+			instances, partitions)
 	}
 	up := func(f *fault) int { return f.spec.Subject.ScaleUp - f.spec.Subject.ScaleDown }
 	scaled := s.inForce(func(f *fault) bool { return f.spec.Subject != nil && up(f) != 0 })
@@ -229,7 +230,8 @@ func (s *Session) Replay(ctx context.Context, who Actor) error {
 		return err
 	}
 	if s.options.Scenario.Replay == nil {
-		return fmt.Errorf("%w: in this scenario no dead letter's cause is ever gone: give it a replay section, such as replay: {healed: 100%%}", ErrRefused)
+		return fmt.Errorf("%w: in this scenario no dead letter's cause is ever gone: give it a replay section, such as "+
+			"replay: {healed: 100%%}", ErrRefused)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -251,7 +253,8 @@ func (s *Session) Replay(ctx context.Context, who Actor) error {
 func (s *Session) hitting(instance int, signals ...string) []*fault {
 	return s.inForce(func(f *fault) bool {
 		of := f.planned.Subject
-		return of != nil && slices.Contains(signals, of.Signal) && (of.All || of.Instance != nil && *of.Instance == instance || of.Instance == nil && instance == 0)
+		return of != nil && slices.Contains(signals, of.Signal) &&
+			(of.All || of.Instance != nil && *of.Instance == instance || of.Instance == nil && instance == 0)
 	})
 }
 

@@ -45,7 +45,8 @@ func (s *Session) listCatalogue() []Breakable {
 
 // instant: it has no duration, not even that of healing.
 func instant(spec faults.Spec) bool {
-	return spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) || spec.Subject != nil && spec.Subject.Restart ||
+	return spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) ||
+		spec.Subject != nil && spec.Subject.Restart ||
 		spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
 }
 
@@ -55,7 +56,8 @@ func (s *Session) fit(spec *faults.Spec) string {
 	scenario := s.options.Scenario
 	if spec.Network != nil {
 		link := spec.Network.Link
-		if number, is := strings.CutPrefix(link, "broker "); is && number != "1" || link == "dlq" && scenario.Topics.DLQ.Broker == 0 {
+		if number, is := strings.CutPrefix(link, "broker "); is && number != "1" ||
+			link == "dlq" && scenario.Topics.DLQ.Broker == 0 {
 			spec.Network.Link = "broker 1"
 		}
 	}
@@ -82,7 +84,8 @@ func (s *Session) fit(spec *faults.Spec) string {
 	if !instant(tried) && (tried.Subject == nil || tried.Subject.RestartAfter == 0) {
 		tried.For = units.Duration(time.Minute)
 	}
-	err := scenarios.CheckRecording(s.options.Source, scenarios.Recording{Steady: steady, Faults: []faults.Spec{tried}, Subject: s.options.SubjectFile})
+	err := scenarios.CheckRecording(s.options.Source, scenarios.Recording{Steady: steady, Faults: []faults.Spec{tried},
+		Subject: s.options.SubjectFile})
 	if err != nil {
 		return err.Error()
 	}

@@ -37,7 +37,8 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("%s explains nothing: %+v", one.Name, one)
 		}
 		for _, p := range one.Parameters {
-			if p.Type == TypeChoice && len(p.Choices) == 0 || p.Path == "" || p.Default != nil && valueAt(one.Spec, p.Path) == nil {
+			if p.Type == TypeChoice && len(p.Choices) == 0 || p.Path == "" ||
+				p.Default != nil && valueAt(one.Spec, p.Path) == nil {
 				t.Errorf("%s: %+v", one.Name, p)
 			}
 		}
@@ -63,7 +64,9 @@ func TestParameters(t *testing.T) {
 	s, _ := newFake(t, nil)
 	find := func(entry, path string) Parameter {
 		for _, one := range s.Catalogue() {
-			if i := slices.IndexFunc(one.Parameters, func(p Parameter) bool { return p.Path == path }); one.Name == entry && i >= 0 {
+			if i := slices.IndexFunc(one.Parameters, func(p Parameter) bool {
+				return p.Path == path
+			}); one.Name == entry && i >= 0 {
 				return one.Parameters[i]
 			}
 		}
@@ -78,10 +81,12 @@ func TestParameters(t *testing.T) {
 		{"network.latency", "network.toxicity", Parameter{Type: TypePercent, Default: "100%"}},
 		{"network.bandwidth", "network.bandwidth", Parameter{Type: TypeSize, Default: "64KiB", Required: true}},
 		{"network.down", "network.down", Parameter{Type: TypeFlag, Default: true, Required: true, Fixed: true}},
-		{"network.down", "network.link", Parameter{Type: TypeText, Default: "broker 1", Required: true, Choices: []string{"brokers", "downstream", "broker 1"}}},
+		{"network.down", "network.link", Parameter{Type: TypeText, Default: "broker 1", Required: true,
+			Choices: []string{"brokers", "downstream", "broker 1"}}},
 		{"kafka.error", "kafka.partition", Parameter{Type: TypeNumber}},
 		{"kafka.error", "kafka.nth", Parameter{Type: TypeNumber, Min: 1}},
-		{"subject.signal", "subject.signal", Parameter{Type: TypeChoice, Default: "KILL", Required: true, Choices: []string{"TERM", "KILL", "STOP"}}},
+		{"subject.signal", "subject.signal", Parameter{Type: TypeChoice, Default: "KILL", Required: true,
+			Choices: []string{"TERM", "KILL", "STOP"}}},
 		{"downstream.rate_limit", "downstream.rate_limit.rate", Parameter{Type: TypeRate, Default: "100/s", Required: true}},
 		{"network.latency", "for", Parameter{Type: TypeDuration}},
 	} {
@@ -94,7 +99,9 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	for _, one := range s.Catalogue() {
-		if one.Name == "broker.restart" && slices.ContainsFunc(one.Parameters, func(p Parameter) bool { return p.Path == "for" }) {
+		if one.Name == "broker.restart" && slices.ContainsFunc(one.Parameters, func(p Parameter) bool {
+			return p.Path == "for"
+		}) {
 			t.Error("an instant has a duration")
 		}
 	}

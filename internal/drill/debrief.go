@@ -97,7 +97,8 @@ func (s *Session) Finish(outcome *harness.Outcome, failure error) error {
 	if s.away != nil {
 		s.away.Stop()
 	}
-	s.say(line{Entry: Entry{Action: "verdict", Text: "the verdict: " + cmp.Or(string(result.Verdict), "none, "+result.Error)}})
+	s.say(line{Entry: Entry{Action: "verdict", Text: "the verdict: " + cmp.Or(string(result.Verdict),
+		"none, "+result.Error)}})
 	close(s.done)
 	return err
 }
@@ -110,7 +111,8 @@ func (s *Session) conclude(outcome *harness.Outcome, failure error) Result {
 	}
 	if outcome != nil && outcome.Verdict != nil {
 		verdict := outcome.Verdict
-		result.Verdict, result.ThresholdsMissed, result.Reasons = verdict.Verdict, verdict.ThresholdsMissed, append(result.Reasons, verdict.Reasons...)
+		result.Verdict, result.ThresholdsMissed, result.Reasons = verdict.Verdict, verdict.ThresholdsMissed,
+			append(result.Reasons, verdict.Reasons...)
 		result.Replay = outcome.Judged.Header.Rerun
 		for i, seen := range verdict.Faults {
 			if f := s.at(i); f != nil {
@@ -165,8 +167,8 @@ func spread(all []time.Duration) Spread {
 // record is everything of the drill; s.mu is held.
 func (s *Session) record(outcome *harness.Outcome, result Result) Record {
 	record := Record{
-		Format: jsonFormat, Scenario: s.options.Scenario.Name, Description: s.options.Scenario.Description, Lasted: s.ended, Ending: s.why,
-		Faults: s.seen(true), Result: result, Log: []Entry{}, Invariants: []Finding{},
+		Format: jsonFormat, Scenario: s.options.Scenario.Name, Description: s.options.Scenario.Description, Lasted: s.ended,
+		Ending: s.why, Faults: s.seen(true), Result: result, Log: []Entry{}, Invariants: []Finding{},
 	}
 	for _, one := range s.log {
 		record.Log = append(record.Log, one.Entry)

@@ -39,7 +39,8 @@ func outcome(dir string) *harness.Outcome {
 			},
 		},
 		Judged: reports.Run{Dir: "runs/1", Header: history.Header{
-			RunID: "1-quorum-outage", Seed: 7, Subject: "reference", Rerun: "dlqbench run runs/1/recorded.yaml", Started: time.Unix(1700000000, 0).UTC(),
+			RunID: "1-quorum-outage", Seed: 7, Subject: "reference", Rerun: "dlqbench run runs/1/recorded.yaml",
+			Started: time.Unix(1700000000, 0).UTC(),
 		}},
 	}
 }
@@ -53,15 +54,19 @@ func story(t *testing.T) *Session {
 	must(t, err)
 	run.pass(2500*time.Millisecond, 50)
 	must(t, s.Notice(bob, "the dead letters have stopped"))
-	must(t, s.Note(Actor{Name: "<img src=x onerror=alert(1)>", Role: RoleResponder}, "| a |\n# title\n<script>alert(1)</script> [x](javascript:alert(1)) `code` https://example.org"))
+	must(t, s.Note(Actor{Name: "<img src=x onerror=alert(1)>", Role: RoleResponder},
+		"| a |\n# title\n<script>alert(1)</script> [x](javascript:alert(1)) `code` https://example.org"))
 	run.pass(time.Second, 60)
 	must(t, s.HealAll(t.Context(), bob))
 	run.pass(2*time.Second, 0)
-	run.script(faults.Spec{For: units.Duration(time.Minute), Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
+	run.script(faults.Spec{For: units.Duration(time.Minute),
+		Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
 	run.pass(4*time.Second, 0)
-	s.hear(harness.FaultNews{Index: 1, Stage: harness.FaultFailed, At: 10 * time.Second, Err: errors.New("the link is <gone>")})
+	s.hear(harness.FaultNews{Index: 1, Stage: harness.FaultFailed, At: 10 * time.Second,
+		Err: errors.New("the link is <gone>")})
 	run.script(faults.Spec{For: units.Duration(time.Minute), Downstream: &faults.Downstream{Outage: true}})
-	run.script(faults.Spec{For: units.Duration(time.Minute), Downstream: &faults.Downstream{Slow: units.Duration(time.Second)}})
+	run.script(faults.Spec{For: units.Duration(time.Minute),
+		Downstream: &faults.Downstream{Slow: units.Duration(time.Second)}})
 	run.pass(10*time.Second, 0)
 	must(t, s.Stop(ada))
 	return s
@@ -141,7 +146,8 @@ func TestNoRun(t *testing.T) {
 // TestTrimmed: nothing that people write moves a cursor, turns the direction of writing round, or fills the page.
 func TestTrimmed(t *testing.T) {
 	for text, want := range map[string]string{
-		"  plain  ": "plain", "a\x1b[2Jb\x00\a": "a[2Jb", "a\u202eb\u2066c": "abc", "\xff": "\uFFFD", "línea\nzwei": "línea\nzwei", strings.Repeat("ä", 70): strings.Repeat("ä", 60) + "…",
+		"  plain  ": "plain", "a\x1b[2Jb\x00\a": "a[2Jb", "a\u202eb\u2066c": "abc", "\xff": "\uFFFD",
+		"línea\nzwei": "línea\nzwei", strings.Repeat("ä", 70): strings.Repeat("ä", 60) + "…",
 	} {
 		if got := trimmed(text, maxName); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

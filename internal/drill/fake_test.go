@@ -78,18 +78,22 @@ func (r *fakeRun) pass(d time.Duration, lag int64) {
 	r.mu.Unlock()
 	const warm = 500 * time.Millisecond
 	r.session.Watch(reports.Snapshot{
-		Scenario: "quorum-outage", RunID: "quorum-outage-1", Phase: history.PhaseFault, Now: now + warm + time.Second, Elapsed: now + warm, Total: 10 * time.Minute, Lag: lag, SentRate: 40,
+		Scenario: "quorum-outage", RunID: "quorum-outage-1", Phase: history.PhaseFault, Now: now + warm + time.Second,
+		Elapsed: now + warm, Total: 10 * time.Minute, Lag: lag, SentRate: 40,
 		ActiveFaults: []reports.FaultState{{Name: "produce-error", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS"}},
 		Instances: []reports.InstanceState{
-			{Kind: "instance", Name: "instance 0", Status: reports.InstancePaused, LastError: "writing the dead letter: NOT_ENOUGH_REPLICAS"},
+			{Kind: "instance", Name: "instance 0", Status: reports.InstancePaused,
+				LastError: "writing the dead letter: NOT_ENOUGH_REPLICAS"},
 			{Kind: "instance", Number: 1, Name: "instance 1", Status: reports.InstanceKilled},
 			{Kind: "instance", Number: 2, Name: "instance 2", Status: reports.InstanceStopped},
 		},
 		Events: []reports.LiveEvent{
 			{Sequence: 1, At: time.Second, Kind: reports.EventPhase, Text: history.PhaseFault},
-			{Sequence: 2, At: time.Second, Kind: reports.EventFault, Text: "produce-error: Produce to dlq answered NOT_ENOUGH_REPLICAS"},
+			{Sequence: 2, At: time.Second, Kind: reports.EventFault,
+				Text: "produce-error: Produce to dlq answered NOT_ENOUGH_REPLICAS"},
 			{Sequence: 3, At: time.Second, Kind: reports.EventInstance, Text: "instance 1 ended: signal KILL"},
-			{Sequence: 4, At: 2500 * time.Millisecond, Kind: reports.EventRebalance, Text: "partitions are assigned, generation 2"},
+			{Sequence: 4, At: 2500 * time.Millisecond, Kind: reports.EventRebalance,
+				Text: "partitions are assigned, generation 2"},
 		},
 	})
 }
@@ -110,7 +114,8 @@ func (r *fakeRun) Break(_ context.Context, written faults.Spec, by any) (faults.
 	r.mu.Unlock()
 	planned := plan.Fault(r.session.options.Scenario, 1, index, written.DefaultName(), written)
 	planned.Open = true
-	r.session.hear(harness.FaultNews{Index: index, Written: written, Planned: planned, By: by, Stage: harness.FaultInjected, At: at})
+	r.session.hear(harness.FaultNews{Index: index, Written: written, Planned: planned, By: by,
+		Stage: harness.FaultInjected, At: at})
 	return planned, nil
 }
 

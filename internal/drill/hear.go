@@ -36,7 +36,9 @@ func (s *Session) begin(since, steady time.Duration) {
 	defer s.mu.Unlock()
 	s.opened, s.until, s.stage = s.clock().Add(-since), min(steady, s.options.Limit), StageOpen
 	if s.options.Limit < steady {
-		s.limit = time.AfterFunc(s.options.Limit, func() { s.end(fmt.Sprintf("it had lasted %s, the longest it may", s.options.Limit)) })
+		s.limit = time.AfterFunc(s.options.Limit, func() {
+			s.end(fmt.Sprintf("it had lasted %s, the longest it may", s.options.Limit))
+		})
 	}
 	s.change()
 }
@@ -73,8 +75,8 @@ func (s *Session) hear(news harness.FaultNews) {
 func (s *Session) injected(news harness.FaultNews) {
 	f := &fault{
 		Fault: Fault{
-			ID: fmt.Sprint(news.Index + 1), Name: news.Planned.Name, Kind: news.Planned.Kind, What: news.Planned.What, Target: news.Planned.Target,
-			Injected: news.At, ToNotice: true,
+			ID: fmt.Sprint(news.Index + 1), Name: news.Planned.Name, Kind: news.Planned.Kind, What: news.Planned.What,
+			Target: news.Planned.Target, Injected: news.At, ToNotice: true,
 		},
 		index: news.Index, spec: news.Written, planned: news.Planned.Spec, action: ActionBreak, before: s.lagBefore(news.At),
 	}
@@ -91,7 +93,8 @@ func (s *Session) injected(news harness.FaultNews) {
 		f.ToNotice = done.who.Role == RoleInjector && done.action != ActionScale && done.action != ActionRestart
 	}
 	s.faults = append(s.faults, f)
-	s.say(line{Entry: Entry{At: news.At, Who: f.By, Action: f.action, Fault: f.ID, Text: f.Name + ": " + f.What}, hidden: !f.ownOf(RoleResponder)})
+	s.say(line{Entry: Entry{At: news.At, Who: f.By, Action: f.action, Fault: f.ID, Text: f.Name + ": " + f.What},
+		hidden: !f.ownOf(RoleResponder)})
 }
 
 // ownOf reports whether the fault is the doing of somebody with the role.

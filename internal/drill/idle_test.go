@@ -9,7 +9,8 @@ import (
 
 // nobody is a fault that is in force for a moment and hits nothing.
 func nobody() map[string]any {
-	return map[string]any{"for": "50ms", "kafka": map[string]any{"api": "Produce", "client_id": "nobody", "error": "NOT_ENOUGH_REPLICAS"}}
+	return map[string]any{"for": "50ms", "kafka": map[string]any{"api": "Produce", "client_id": "nobody",
+		"error": "NOT_ENOUGH_REPLICAS"}}
 }
 
 // TestWhatDidNothing: a fault by hand that did nothing is told of, and does not spoil the drill, nor its recording. One
@@ -29,7 +30,8 @@ func TestWhatDidNothing(t *testing.T) {
 	verdict := g.finish()
 	wantVerdict(t, verdict, assertions.Pass)
 	idle, effective := verdict.Faults[0], verdict.Faults[1]
-	if !idle.MayMiss || idle.Observed.Idle == "" || len(idle.Observed.Effects) > 0 || effective.MayMiss || effective.Observed.Idle != "" {
+	if !idle.MayMiss || idle.Observed.Idle == "" || len(idle.Observed.Effects) > 0 || effective.MayMiss ||
+		effective.Observed.Idle != "" {
 		t.Errorf("the verdict has %+v and %+v", idle, effective)
 	}
 	state := g.State(RoleInjector)
@@ -37,11 +39,13 @@ func TestWhatDidNothing(t *testing.T) {
 		t.Errorf("the page has %+v, %+v", state.Faults, state.Result.Figures)
 	}
 	for _, name := range []string{FileMarkdown, FileHTML} {
-		if _, told, found := strings.Cut(string(g.file(name)), "What did nothing"); !found || !strings.Contains(told, idle.Name+": no request matched") {
+		if _, told, found := strings.Cut(string(g.file(name)), "What did nothing"); !found ||
+			!strings.Contains(told, idle.Name+": no request matched") {
 			t.Errorf("%s does not tell of %s", name, idle.Name)
 		}
 	}
-	if summary := string(g.file("summary.md")); !strings.Contains(summary, "no effect: no request matched") || !strings.Contains(summary, "1 fault took effect and 1 had none") {
+	if summary := string(g.file("summary.md")); !strings.Contains(summary,
+		"no effect: no request matched") || !strings.Contains(summary, "1 fault took effect and 1 had none") {
 		t.Errorf("the summary does not tell what did nothing:\n%s", summary)
 	}
 	if recorded := string(g.file("recorded.yaml")); strings.Count(recorded, "may_miss: true") != 1 {
@@ -81,7 +85,8 @@ faults:
 	verdict := g.finish()
 	wantVerdict(t, verdict, assertions.Inconclusive)
 	reasons := strings.Join(verdict.Reasons, "\n")
-	if !strings.Contains(reasons, "fault lasted (") || strings.Contains(reasons, "cut-short") || strings.Contains(reasons, "fault ended") {
+	if !strings.Contains(reasons, "fault lasted (") || strings.Contains(reasons, "cut-short") ||
+		strings.Contains(reasons, "fault ended") {
 		t.Errorf("reasons:\n%s", reasons)
 	}
 	for _, f := range verdict.Faults {

@@ -65,13 +65,14 @@ func start(t *testing.T, text string, change func(*harness.Options)) *going {
 	ctx, cancel := context.WithCancel(t.Context())
 	g := &going{t: t, cancel: cancel, ended: make(chan struct{})}
 	g.options = harness.Options{
-		Scenario: parse(t, text), Source: []byte(text), Out: filepath.Join(t.TempDir(), "runs"), Executable: programtest.Path(), Rerun: "rerun --seed %d",
-		Version: "test", Log: zerolog.Nop(),
+		Scenario: parse(t, text), Source: []byte(text), Out: filepath.Join(t.TempDir(), "runs"),
+		Executable: programtest.Path(), Rerun: "rerun --seed %d", Version: "test", Log: zerolog.Nop(),
 	}
 	if change != nil {
 		change(&g.options)
 	}
-	g.Session, g.options.Hands = New(Options{Scenario: g.options.Scenario, Source: g.options.Source, Rerun: "dlqbench run %s"})
+	g.Session, g.options.Hands = New(Options{Scenario: g.options.Scenario, Source: g.options.Source,
+		Rerun: "dlqbench run %s"})
 	g.options.Watch = g.Watch
 	go func() {
 		defer close(g.ended)
@@ -114,7 +115,9 @@ func (g *going) hit() {
 				open++
 			}
 		}
-		return len(s.Live.ActiveFaults) == open && !slices.ContainsFunc(s.Live.ActiveFaults, func(f reports.FaultState) bool { return f.Effects == 0 })
+		return len(s.Live.ActiveFaults) == open && !slices.ContainsFunc(s.Live.ActiveFaults, func(f reports.FaultState) bool {
+			return f.Effects == 0
+		})
 	})
 }
 
@@ -170,7 +173,8 @@ func (g *going) rerun() *harness.Outcome {
 	}
 	records, done := g.recordsOf(again), g.recordsOf(g.outcome)
 	if !strings.HasPrefix(records, done) {
-		g.t.Errorf("the recording plans other records than were planned:\n%s\nand\n%s", records[:min(len(records), len(done))], done)
+		g.t.Errorf("the recording plans other records than were planned:\n%s\nand\n%s",
+			records[:min(len(records), len(done))], done)
 	}
 	return again
 }
@@ -221,21 +225,25 @@ func TestDrill(t *testing.T) {
 	wants(t, err, ErrRefused)
 	must(t, g.Stop(ada))
 	wantVerdict(t, g.finish(), assertions.Pass)
-	if len(g.outcome.Verdict.Faults) != 4 || g.outcome.Judged.Header.Records >= 5*60*100 || g.outcome.Judged.Header.Instances != 3 {
+	if len(g.outcome.Verdict.Faults) != 4 || g.outcome.Judged.Header.Records >= 5*60*100 ||
+		g.outcome.Judged.Header.Instances != 3 {
 		t.Errorf("the header has %+v", g.outcome.Judged.Header)
 	}
 	figures := g.State(RoleResponder).Result.Figures
-	if figures.Faults != 2 || figures.Noticed != 1 || figures.Healed != 2 || figures.ToNotice.Max <= 0 || figures.ToHeal.Max <= figures.ToNotice.Max {
+	if figures.Faults != 2 || figures.Noticed != 1 || figures.Healed != 2 || figures.ToNotice.Max <= 0 ||
+		figures.ToHeal.Max <= figures.ToNotice.Max {
 		t.Errorf("figures %+v", figures)
 	}
-	for _, word := range []string{"produce-error", "no dead letters", "kill-instance-1", "Bob (responder)", "pass", "recorded.yaml"} {
+	for _, word := range []string{"produce-error", "no dead letters", "kill-instance-1", "Bob (responder)", "pass",
+		"recorded.yaml"} {
 		if !strings.Contains(string(g.file(FileHTML)), word) || !strings.Contains(string(g.file(FileMarkdown)), word) {
 			t.Errorf("the debrief does not have %q", word)
 		}
 	}
 	var record Record
 	must(t, json.Unmarshal(g.file(FileJSON), &record))
-	if len(record.Faults) != 4 || record.Result.Verdict != assertions.Pass || !strings.HasSuffix(record.Result.Replay, "recorded.yaml") {
+	if len(record.Faults) != 4 || record.Result.Verdict != assertions.Pass ||
+		!strings.HasSuffix(record.Result.Replay, "recorded.yaml") {
 		t.Errorf("drill.json has %+v", record.Result)
 	}
 	wantVerdict(t, g.rerun().Verdict, assertions.Pass)
@@ -363,7 +371,8 @@ drill:
 	must(t, g.Notice(bob, ""))
 	wantVerdict(t, g.finish(), assertions.Pass)
 	state := g.State(RoleResponder)
-	if len(state.Faults) != 1 || state.Faults[0].By != nil || state.Faults[0].Noticed == nil || state.Ending != "its time was over" {
+	if len(state.Faults) != 1 || state.Faults[0].By != nil || state.Faults[0].Noticed == nil ||
+		state.Ending != "its time was over" {
 		t.Errorf("%+v, %q", state.Faults, state.Ending)
 	}
 	wantVerdict(t, g.rerun().Verdict, assertions.Pass)

@@ -280,7 +280,8 @@ func (a Actor) title() string {
 // trimmed is what somebody wrote, without what moves a terminal's cursor, and not longer than can be read.
 func trimmed(text string, most int) string {
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||
+			r >= 0x2066 && r <= 0x2069 {
 			return -1
 		}
 		return r
@@ -327,7 +328,8 @@ func (s *Session) untimely(action string) string {
 	switch {
 	case s.stage == StageOver:
 		return "the drill is over"
-	case action == ActionNote || action == ActionStop || action == ActionHealAll || action == ActionNotice && s.stage == StageDrain:
+	case action == ActionNote || action == ActionStop || action == ActionHealAll ||
+		action == ActionNotice && s.stage == StageDrain:
 		return ""
 	case s.stage == StageSetUp || s.stage == StageWarm:
 		return "the load has not begun yet"

@@ -50,7 +50,8 @@ func TestMeasures(t *testing.T) {
 	run.pass(time.Second, 0)
 	must(t, s.Notice(bob, "something again?"))
 	figures := s.State(RoleInjector).Faults[0]
-	if *figures.Noticed != 5*time.Second || *figures.Healed != 9*time.Second || *figures.Drained != 11*time.Second || figures.HealedBy.Name != "Bob" {
+	if *figures.Noticed != 5*time.Second || *figures.Healed != 9*time.Second ||
+		*figures.Drained != 11*time.Second || figures.HealedBy.Name != "Bob" {
 		t.Errorf("%+v", figures)
 	}
 	want := Figures{
@@ -86,7 +87,8 @@ func TestReplayTellsNothing(t *testing.T) {
 	s, run := newFake(t, func(o *Options) { o.Scenario.Replay = &scenarios.Replay{} })
 	run.refuses = fmt.Errorf("%w: something is still broken", ErrRefused)
 	for who, tells := range map[Actor]bool{ada: true, bob: false} {
-		if err := s.Replay(t.Context(), who); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "broken") != tells {
+		if err := s.Replay(t.Context(), who); !errors.Is(err, ErrRefused) ||
+			strings.Contains(err.Error(), "broken") != tells {
 			t.Errorf("%s is told: %v", who.Name, err)
 		}
 	}
@@ -99,11 +101,13 @@ func TestResponderSeesNothing(t *testing.T) {
 	_, err := s.Break(t.Context(), ada, refusal())
 	must(t, err)
 	must(t, s.Kill(t.Context(), ada, 1))
-	run.script(faults.Spec{For: units.Duration(time.Minute), Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
+	run.script(faults.Spec{For: units.Duration(time.Minute),
+		Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
 	must(t, s.Note(ada, "I have killed one"))
 	run.pass(time.Second, 10)
 	must(t, s.Heal(t.Context(), ada, "1"))
-	secret := []string{"quorum", "outage", "produce", "replicas", "not_enough", "kill-", "KILL", "killed", "killed one", "latency-", "downstream", "delayed", "paused", "Ada"}
+	secret := []string{"quorum", "outage", "produce", "replicas", "not_enough", "kill-", "KILL", "killed", "killed one",
+		"latency-", "downstream", "delayed", "paused", "Ada"}
 	open, err := json.Marshal(s.State(RoleResponder))
 	must(t, err)
 	// What he may do is no secret, and neither is how his view calls things.
@@ -115,7 +119,8 @@ func TestResponderSeesNothing(t *testing.T) {
 	}
 	all, err := json.Marshal(s.State(RoleInjector))
 	must(t, err)
-	for _, word := range []string{"quorum-outage", "produce-error", "NOT_ENOUGH_REPLICAS", "kill-instance-1", "downstream-latency", "signal KILL", "Ada"} {
+	for _, word := range []string{"quorum-outage", "produce-error", "NOT_ENOUGH_REPLICAS", "kill-instance-1",
+		"downstream-latency", "signal KILL", "Ada"} {
 		if !strings.Contains(string(all), word) {
 			t.Errorf("the injector does not read %q: %s", word, all)
 		}
@@ -175,26 +180,58 @@ func TestRefusals(t *testing.T) {
 		want    error
 		says    string
 	}{
-		"a responder breaks":   {open(nil), breaks(bob, refusal()), ErrNotAllowed, "injects no faults"},
-		"nobody breaks":        {open(nil), breaks(Actor{}, refusal()), ErrNotAllowed, `no role ""`},
-		"a responder heals":    {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, bob, "1") }, ErrNotAllowed, "can only heal all of them"},
-		"another's cluster":    {open(func(o *Options) { o.Foreign = true }), breaks(ada, refusal()), ErrNotAllowed, "--i-own-this-cluster"},
-		"kill there":           {open(func(o *Options) { o.Foreign = true }), func(ctx context.Context, s *Session) error { return s.Kill(ctx, bob, 0) }, ErrNotAllowed, "--i-own-this-cluster"},
-		"a script":             {open(func(o *Options) { o.Scripted = true }), breaks(ada, refusal()), ErrNotAllowed, "follows its script"},
-		"too early":            {early, breaks(ada, refusal()), ErrNotOpen, "has not begun"},
-		"too late":             {drained, breaks(ada, refusal()), ErrNotOpen, "has ended"},
-		"an unknown key":       {open(nil), breaks(ada, map[string]any{"kafka": map[string]any{"api": "Produce", "topics": "dlq", "close": true}}), ErrRefused, "topics"},
-		"no fault":             {open(nil), breaks(ada, nil), ErrRefused, ""},
-		"an unknown fault":     {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, ada, "7") }, ErrRefused, `no fault "7"`},
-		"no number":            {open(nil), func(ctx context.Context, s *Session) error { return s.Heal(ctx, ada, "x") }, ErrRefused, `no fault "x"`},
-		"no such instance":     {open(nil), func(ctx context.Context, s *Session) error { return s.Kill(ctx, ada, 3) }, ErrRefused, "instance 3: there are 2"},
-		"no negative instance": {open(nil), func(ctx context.Context, s *Session) error { return s.Pause(ctx, ada, -1) }, ErrRefused, "there are 2"},
-		"not paused":           {open(nil), func(ctx context.Context, s *Session) error { return s.Resume(ctx, ada, 0) }, ErrRefused, "is not paused"},
-		"too many":             {open(nil), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 7) }, ErrRefused, "1 to 6"},
-		"none":                 {open(nil), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 0) }, ErrRefused, "1 to 6"},
-		"idle instances":       {open(func(o *Options) { o.Scenario.Topics.Input.Partitions = 3 }), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 4) }, ErrRefused, "3 partitions"},
-		"nothing to replay":    {open(nil), func(ctx context.Context, s *Session) error { return s.Replay(ctx, ada) }, ErrRefused, "replay section"},
-		"an empty note":        {open(nil), func(_ context.Context, s *Session) error { return s.Note(bob, " \n\x1b ") }, ErrRefused, "needs some text"},
+		"a responder breaks": {open(nil), breaks(bob, refusal()), ErrNotAllowed, "injects no faults"},
+		"nobody breaks":      {open(nil), breaks(Actor{}, refusal()), ErrNotAllowed, `no role ""`},
+		"a responder heals": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Heal(ctx, bob, "1")
+		}, ErrNotAllowed, "can only heal all of them"},
+		"another's cluster": {open(func(o *Options) {
+			o.Foreign = true
+		}), breaks(ada, refusal()), ErrNotAllowed, "--i-own-this-cluster"},
+		"kill there": {open(func(o *Options) {
+			o.Foreign = true
+		}), func(ctx context.Context, s *Session) error {
+			return s.Kill(ctx, bob, 0)
+		}, ErrNotAllowed, "--i-own-this-cluster"},
+		"a script": {open(func(o *Options) {
+			o.Scripted = true
+		}), breaks(ada, refusal()), ErrNotAllowed, "follows its script"},
+		"too early": {early, breaks(ada, refusal()), ErrNotOpen, "has not begun"},
+		"too late":  {drained, breaks(ada, refusal()), ErrNotOpen, "has ended"},
+		"an unknown key": {open(nil),
+			breaks(ada, map[string]any{"kafka": map[string]any{"api": "Produce", "topics": "dlq", "close": true}}), ErrRefused,
+			"topics"},
+		"no fault": {open(nil), breaks(ada, nil), ErrRefused, ""},
+		"an unknown fault": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Heal(ctx, ada, "7")
+		}, ErrRefused, `no fault "7"`},
+		"no number": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Heal(ctx, ada, "x")
+		}, ErrRefused, `no fault "x"`},
+		"no such instance": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Kill(ctx, ada, 3)
+		}, ErrRefused, "instance 3: there are 2"},
+		"no negative instance": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Pause(ctx, ada, -1)
+		}, ErrRefused, "there are 2"},
+		"not paused": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Resume(ctx, ada, 0)
+		}, ErrRefused, "is not paused"},
+		"too many": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Scale(ctx, ada, 7)
+		}, ErrRefused, "1 to 6"},
+		"none": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Scale(ctx, ada, 0)
+		}, ErrRefused, "1 to 6"},
+		"idle instances": {open(func(o *Options) {
+			o.Scenario.Topics.Input.Partitions = 3
+		}), func(ctx context.Context, s *Session) error { return s.Scale(ctx, ada, 4) }, ErrRefused, "3 partitions"},
+		"nothing to replay": {open(nil), func(ctx context.Context, s *Session) error {
+			return s.Replay(ctx, ada)
+		}, ErrRefused, "replay section"},
+		"an empty note": {open(nil), func(_ context.Context, s *Session) error {
+			return s.Note(bob, " \n\x1b ")
+		}, ErrRefused, "needs some text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.do(t.Context(), c.session(t))

@@ -14,7 +14,8 @@ func (s *Session) State(role Role) State {
 	all := role == RoleInjector || s.stage == StageOver
 	state := State{
 		Version: s.version, Role: role, Stage: s.stage, At: s.now(), Until: s.until, May: s.mayNow(role), Live: s.live,
-		Instances: s.options.Scenario.InstanceCount() + spare, Faults: s.seen(all), Log: s.entriesFor(all), Ending: s.why, Result: s.result,
+		Instances: s.options.Scenario.InstanceCount() + spare, Faults: s.seen(all), Log: s.entriesFor(all), Ending: s.why,
+		Result: s.result,
 	}
 	if role == RoleInjector {
 		state.Unbreakable = s.forbidden(ActionBreak, role)
@@ -43,7 +44,8 @@ func (s *Session) State(role Role) State {
 func (s *Session) mayNow(role Role) []string {
 	may := []string{}
 	for _, action := range []string{
-		ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionRestart, ActionScale, ActionReplay, ActionNotice, ActionNote, ActionStop,
+		ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionRestart, ActionScale,
+		ActionReplay, ActionNotice, ActionNote, ActionStop,
 	} {
 		if s.forbidden(action, role) == "" && s.untimely(action) == "" {
 			may = append(may, action)

@@ -70,7 +70,8 @@ func Run(ctx context.Context, c Container, out io.Writer) (code int, err error) 
 		defer cancel()
 		err = errors.Join(err, Remove(removing, engine.Client, made.ID))
 	}()
-	attached, err := engine.ContainerAttach(ctx, made.ID, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	attached, err := engine.ContainerAttach(ctx, made.ID, client.ContainerAttachOptions{Stream: true, Stdout: true,
+		Stderr: true})
 	if err != nil {
 		return 0, fmt.Errorf("attaching to container %s: %w", c.Name, err)
 	}

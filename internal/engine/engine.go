@@ -115,9 +115,12 @@ func noEngine(host string, err error) error {
 		where = "at " + withoutUser(host)
 	}
 	if errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "permission denied") {
-		return fmt.Errorf("%w may be used %s, as its socket denies permission: add this user to the group of the socket (usually docker), or do without containers: --cluster process or embedded, subjects of kind process", ErrNoEngine, where)
+		return fmt.Errorf("%w may be used %s, as its socket denies permission: add this user to the group of the socket "+
+			"(usually docker), or do without containers: --cluster process or embedded, subjects of kind process",
+			ErrNoEngine, where)
 	}
-	return fmt.Errorf("%w answers %s: install or start Docker (or set DOCKER_HOST to an engine that runs), or do without containers: --cluster process or embedded, subjects of kind process", ErrNoEngine, where)
+	return fmt.Errorf("%w answers %s: install or start Docker (or set DOCKER_HOST to an engine that runs), or do "+
+		"without containers: --cluster process or embedded, subjects of kind process", ErrNoEngine, where)
 }
 
 // withoutUser leaves out what a URL says of who asks.
@@ -142,6 +145,8 @@ func local(host string) error {
 	case parsed.Scheme == "unix", parsed.Scheme == "npipe", name == "localhost", ip != nil && ip.IsLoopback():
 		return nil
 	}
-	return fmt.Errorf("%w of this machine is configured, %s is another's, whose loopback ports can't be reached from here: unset DOCKER_HOST or the docker context, or do without containers: --cluster process or embedded, subjects of kind process",
+	return fmt.Errorf("%w of this machine is configured, %s is another's, whose loopback ports can't be reached from "+
+		"here: unset DOCKER_HOST or the docker context, or do without containers: --cluster process or embedded, subjects "+
+		"of kind process",
 		ErrNoEngine, withoutUser(host))
 }

@@ -13,9 +13,12 @@ import (
 
 func TestNoPermission(t *testing.T) {
 	denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", os.ErrPermission)}
-	for _, err := range []error{denied, errors.New("permission denied while trying to connect to the docker API at unix:///var/run/docker.sock")} {
+	for _, err := range []error{denied,
+		errors.New("permission denied while trying to connect to the docker API at unix:///var/run/docker.sock")} {
 		err := noEngine("unix:///var/run/docker.sock", err)
-		want := "no container engine may be used at unix:///var/run/docker.sock, as its socket denies permission: add this user to the group of the socket (usually docker), or do without containers: --cluster process or embedded, subjects of kind process"
+		want := "no container engine may be used at unix:///var/run/docker.sock, as its socket denies permission: add this " +
+			"user to the group of the socket (usually docker), or do without containers: --cluster process or embedded, " +
+			"subjects of kind process"
 		if err.Error() != want {
 			t.Errorf("it says: %v", err)
 		}
@@ -25,7 +28,8 @@ func TestNoPermission(t *testing.T) {
 // Ports are published on the loopback of the engine's machine, which must be this one.
 func TestLocalEngine(t *testing.T) {
 	for host, want := range map[string]bool{
-		"unix:///var/run/docker.sock": true, "npipe:////./pipe/docker_engine": true, "tcp://localhost:2375": true, "tcp://127.0.0.1:2375": true, "tcp://[::1]:2375": true,
+		"unix:///var/run/docker.sock": true, "npipe:////./pipe/docker_engine": true, "tcp://localhost:2375": true,
+		"tcp://127.0.0.1:2375": true, "tcp://[::1]:2375": true,
 		"tcp://192.0.2.1:2375": false, "ssh://user@example.org": false, "tcp://docker:2376": false,
 	} {
 		err := local(host)

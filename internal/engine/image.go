@@ -24,7 +24,8 @@ func HaveImage(ctx context.Context, engine *testcontainers.DockerClient, image s
 	}
 	log.Info().Str("image", image).Msg("pulling the image")
 	var options client.ImagePullOptions
-	if _, login, err := testcontainers.DockerImageAuth(ctx, image); err == nil { // without a login, as for any public image
+	// without a login, as for any public image
+	if _, login, err := testcontainers.DockerImageAuth(ctx, image); err == nil {
 		if options.RegistryAuth, err = authconfig.Encode(login); err != nil {
 			return fmt.Errorf("reading the login for image %s: %w", image, err)
 		}
@@ -37,7 +38,8 @@ func HaveImage(ctx context.Context, engine *testcontainers.DockerClient, image s
 		return fmt.Errorf("pulling image %s: %w", image, ctx.Err())
 	}
 	if err != nil {
-		return fmt.Errorf("there is no image %s, and it can't be pulled (%w): load or build it, or name one that is there", image, err)
+		return fmt.Errorf("there is no image %s, and it can't be pulled (%w): load or build it, or name one that is there",
+			image, err)
 	}
 	return nil
 }

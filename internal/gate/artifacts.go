@@ -37,7 +37,9 @@ func OpenArtifacts(dir string) (Artifacts, error) {
 	}
 	for _, entry := range entries {
 		if !ours(entry.Name()) && (!entry.IsDir() || !runFolder.MatchString(entry.Name())) {
-			return a, fmt.Errorf("the folder for artifacts, %s, holds %s, which no gate wrote: choose an empty one with --artifacts", dir, entry.Name())
+			return a, fmt.Errorf(
+				"the folder for artifacts, %s, holds %s, which no gate wrote: choose an empty one with --artifacts", dir,
+				entry.Name())
 		}
 	}
 	for _, entry := range entries {
@@ -50,7 +52,8 @@ func OpenArtifacts(dir string) (Artifacts, error) {
 
 // ours reports whether a gate writes a file of that name, or leaves one when it is killed while it writes.
 func ours(name string) bool {
-	return slices.ContainsFunc([]string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile, reports.SuiteIndexFile}, func(file string) bool {
+	return slices.ContainsFunc([]string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile,
+		reports.SuiteIndexFile}, func(file string) bool {
 		return name == file || strings.HasPrefix(name, "."+file)
 	})
 }

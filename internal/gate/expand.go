@@ -39,7 +39,8 @@ func (l *loader) selected(i int) {
 			continue
 		}
 		for _, subject := range l.subjects {
-			base := Entry{Arg: arg, Subject: subject.file, SubjectName: subject.name, listed: path, pattern: pattern, Where: l.where(path)}
+			base := Entry{Arg: arg, Subject: subject.file, SubjectName: subject.name, listed: path, pattern: pattern,
+				Where: l.where(path)}
 			if l.described(&base, name, data, one) {
 				l.seeded(base, one.Seeds)
 			}
@@ -81,7 +82,8 @@ func (l *loader) matching(path, written string) (args []string, pattern bool) {
 		}
 	}
 	if len(args) == 0 {
-		l.Complain(path, fmt.Sprintf("nothing matches %s", written), "dlqbench list names the shipped scenarios; files are relative to the folder of this one")
+		l.Complain(path, fmt.Sprintf("nothing matches %s", written),
+			"dlqbench list names the shipped scenarios; files are relative to the folder of this one")
 	}
 	return args, true
 }
@@ -257,12 +259,14 @@ func (l *loader) dropRepeated() {
 			continue
 		}
 		if first, twice := named[entry.Key()]; twice {
-			l.Complain(entry.listed, fmt.Sprintf("%s is here twice: line %d names it already", entry.Label(), l.Where(first.listed).Line), "")
+			l.Complain(entry.listed, fmt.Sprintf("%s is here twice: line %d names it already", entry.Label(),
+				l.Where(first.listed).Line), "")
 			continue
 		}
 		named[entry.Key()] = entry
 	}
-	seen, chosen := map[string]bool{}, map[string]string{} // what is in the suite; what has a scenario with a subject in it, whatever the seed
+	// what is in the suite; what has a scenario with a subject in it, whatever the seed
+	seen, chosen := map[string]bool{}, map[string]string{}
 	for _, entry := range named {
 		chosen[entry.chosen()] = byName
 	}

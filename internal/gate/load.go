@@ -88,7 +88,8 @@ type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
 func Load(path string, kafka Kafka) (*Suite, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the suite: there is no file %s; dlqbench init writes one to begin with, --config names another", path)
+		return nil, fmt.Errorf(
+			"reading the suite: there is no file %s; dlqbench init writes one to begin with, --config names another", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the suite: %w", err)
@@ -202,7 +203,8 @@ func (l *loader) readSubjects() {
 		}
 	}
 	if len(l.config.Subjects) == 0 {
-		l.Complain("/subjects", "no subject is named: write a subject.yaml, or leave the key out to judge the scenarios' own", "")
+		l.Complain("/subjects", "no subject is named: write a subject.yaml, or leave the key out to judge the scenarios' own",
+			"")
 	}
 }
 
@@ -253,15 +255,18 @@ func (l *loader) readWaivers() {
 		}
 		last, err := time.Parse(time.DateOnly, waiver.Until)
 		if err != nil && l.Has(path+"/until") {
-			l.Complain(path+"/until", fmt.Sprintf("%q is no date: write the last day on which it is waived, such as 2026-12-31", waiver.Until), "")
+			l.Complain(path+"/until", fmt.Sprintf("%q is no date: write the last day on which it is waived, such as 2026-12-31",
+				waiver.Until), "")
 		}
-		l.suite.Waivers = append(l.suite.Waivers, Exemption{Waiver: waiver, Where: l.where(path), ends: last.AddDate(0, 0, 1)})
+		l.suite.Waivers = append(l.suite.Waivers, Exemption{Waiver: waiver, Where: l.where(path),
+			ends: last.AddDate(0, 0, 1)})
 	}
 }
 
 func (l *loader) checkWaived(path string, waiver Waiver) {
 	invariants, anomalies := assertions.Names(), assertions.AnomalyNames()
-	knownInvariant, knownAnomaly := slices.Contains(invariants, waiver.Invariant), slices.Contains(anomalies, waiver.Anomaly)
+	knownInvariant, knownAnomaly := slices.Contains(invariants, waiver.Invariant),
+		slices.Contains(anomalies, waiver.Anomaly)
 	if waiver.Invariant == "" && waiver.Anomaly == "" {
 		l.Complain(path, "it does not say what is waived: name an invariant, an anomaly, or both", "")
 	}
@@ -270,7 +275,8 @@ func (l *loader) checkWaived(path string, waiver Waiver) {
 	}
 	if waiver.Anomaly != "" && !knownAnomaly {
 		slices.Sort(anomalies)
-		l.Unknown(path+"/anomaly", fmt.Sprintf("there is no anomaly %q", waiver.Anomaly), waiver.Anomaly, slices.Compact(anomalies))
+		l.Unknown(path+"/anomaly", fmt.Sprintf("there is no anomaly %q", waiver.Anomaly), waiver.Anomaly,
+			slices.Compact(anomalies))
 	}
 	if !knownInvariant || !knownAnomaly {
 		return
@@ -280,6 +286,7 @@ func (l *loader) checkWaived(path string, waiver Waiver) {
 		of = append(of, explained.Of)
 	}
 	if !slices.Contains(of, waiver.Invariant) {
-		l.Complain(path+"/anomaly", fmt.Sprintf("%s is no anomaly of %s: it violates %s", waiver.Anomaly, waiver.Invariant, strings.Join(of, " and ")), "")
+		l.Complain(path+"/anomaly", fmt.Sprintf("%s is no anomaly of %s: it violates %s", waiver.Anomaly, waiver.Invariant,
+			strings.Join(of, " and ")), "")
 	}
 }

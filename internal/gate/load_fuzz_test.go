@@ -12,9 +12,12 @@ import (
 // Whatever a dlqbench.yaml holds, it is a suite whose runs are whole, or an error that says where.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"scenarios: [smoke]", "scenarios: [{scenario: smoke, seeds: [1], allow: {duplicates: 1%}, thresholds: [\"count.succeeded > 1\"]}]\nsubjects: a.yaml",
-		"scenarios: [consumer-kill]\nwaive: [{invariant: no-loss, anomaly: lost, scenario: smoke, reason: x, until: 2030-01-01}]\nbudget: 5m",
-		"scenarios: [smoke]\ncluster: {provider: docker, image: x}", "scenarios: [[]]", "scenarios: [{}]\nwaive: [{}]", "a: &a [*a]", "\xff",
+		"scenarios: [smoke]", "scenarios: [{scenario: smoke, seeds: [1], allow: {duplicates: 1%}, thresholds: " +
+			"[\"count.succeeded > 1\"]}]\nsubjects: a.yaml",
+		"scenarios: [consumer-kill]\nwaive: [{invariant: no-loss, anomaly: lost, scenario: smoke, reason: x, until: " +
+			"2030-01-01}]\nbudget: 5m",
+		"scenarios: [smoke]\ncluster: {provider: docker, image: x}", "scenarios: [[]]", "scenarios: [{}]\nwaive: [{}]",
+		"a: &a [*a]", "\xff",
 	} {
 		f.Add([]byte(text))
 	}
@@ -36,7 +39,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for i, entry := range suite.Entries {
-			if entry.Number != i+1 || entry.Scenario == "" || entry.SubjectName == "" || entry.Load <= 0 || entry.Where.Line < 1 {
+			if entry.Number != i+1 || entry.Scenario == "" || entry.SubjectName == "" || entry.Load <= 0 ||
+				entry.Where.Line < 1 {
 				t.Errorf("a run that is not whole: %+v", entry)
 			}
 		}

@@ -27,7 +27,8 @@ func repository(t *testing.T, files ...string) string {
 	dir := t.TempDir()
 	for i := 0; i < len(files); i += 2 {
 		path := filepath.Join(dir, files[i])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(files[i+1]), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(files[i+1]), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,8 +38,9 @@ func repository(t *testing.T, files ...string) string {
 const (
 	goodSubject = "name: orders\nkind: process\ncommand: [orders]\ncontract: {dlq: {envelope: plain}}\n"
 	poorSubject = "name: poor\nkind: process\ncommand: [poor]\ncontract: {dlq: {enabled: false}}\n"
-	mine        = "# mine\nname: mine\ndescription: Mine.\nworkload: {rate: 10/s, duration: 3s, warm_up: 1s}\nexpect: {thresholds: [\"count.succeeded > 1\"]}\n"
-	other       = "name: other\ndescription: Another.\nworkload: {rate: 10/s, duration: 3s}\n"
+	mine        = "# mine\nname: mine\ndescription: Mine.\nworkload: {rate: 10/s, duration: 3s, warm_up: 1s}\nexpect: " +
+		"{thresholds: [\"count.succeeded > 1\"]}\n"
+	other = "name: other\ndescription: Another.\nworkload: {rate: 10/s, duration: 3s}\n"
 )
 
 func load(t *testing.T, files ...string) *Suite {
@@ -62,19 +64,27 @@ func TestExpand(t *testing.T) {
 	for _, test := range []struct{ name, config, want string }{
 		{"one shipped", "scenarios: [smoke]", "smoke"},
 		{"in their order", "scenarios: [smoke, consumer-kill, mine.yaml]", "smoke | consumer-kill | mine"},
-		{"seeds", "scenarios: [smoke]\nseeds: [1, 18446744073709551615]", "smoke (seed 1) | smoke (seed 18446744073709551615)"},
-		{"a selection's own seeds", "scenarios: [{scenario: smoke, seeds: [3]}, mine.yaml]\nseeds: [1]", "smoke (seed 3) | mine (seed 1)"},
+		{"seeds", "scenarios: [smoke]\nseeds: [1, 18446744073709551615]",
+			"smoke (seed 1) | smoke (seed 18446744073709551615)"},
+		{"a selection's own seeds", "scenarios: [{scenario: smoke, seeds: [3]}, mine.yaml]\nseeds: [1]",
+			"smoke (seed 3) | mine (seed 1)"},
 		{"a subject", "subjects: good.yaml\nscenarios: [smoke]", "smoke (orders)"},
-		{"subjects", "subjects: [good.yaml, poor.yaml]\nscenarios: [smoke]\nseeds: [2]", "smoke (orders, seed 2) | smoke (poor, seed 2)"},
+		{"subjects", "subjects: [good.yaml, poor.yaml]\nscenarios: [smoke]\nseeds: [2]",
+			"smoke (orders, seed 2) | smoke (poor, seed 2)"},
 		{"files", "scenarios: [own/*.yaml]", "mine | other"},
-		{"files and one of them by name", "scenarios: [own/*.yaml, {scenario: own/b.yaml, seeds: [5]}]", "mine | other (seed 5)"},
+		{"files and one of them by name", "scenarios: [own/*.yaml, {scenario: own/b.yaml, seeds: [5]}]",
+			"mine | other (seed 5)"},
 		{"a file by two patterns", "scenarios: [own/*.yaml, own/a*.yaml]", "mine | other"},
-		{"two patterns with seeds", "scenarios: [{scenario: own/a*.yaml, seeds: [1, 2]}, {scenario: own/*.yaml, seeds: [3]}]", "mine (seed 1) | mine (seed 2) | other (seed 3)"},
-		{"by name with two seeds, twice", "scenarios: [{scenario: smoke, seeds: [1]}, 'smok*', {scenario: smoke, seeds: [2]}]", "smoke (seed 1) | smoke (seed 2)"},
+		{"two patterns with seeds", "scenarios: [{scenario: own/a*.yaml, seeds: [1, 2]}, {scenario: own/*.yaml, seeds: [3]}]",
+			"mine (seed 1) | mine (seed 2) | other (seed 3)"},
+		{"by name with two seeds, twice",
+			"scenarios: [{scenario: smoke, seeds: [1]}, 'smok*', {scenario: smoke, seeds: [2]}]",
+			"smoke (seed 1) | smoke (seed 2)"},
 		{"shipped by a pattern", "scenarios: ['consumer-*']", "consumer-kill | consumer-rolling-restart"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			suite := load(t, ConfigFile, test.config, "mine.yaml", mine, "own/a.yaml", mine, "own/b.yaml", other, "good.yaml", goodSubject, "poor.yaml", poorSubject)
+			suite := load(t, ConfigFile, test.config, "mine.yaml", mine, "own/a.yaml", mine, "own/b.yaml", other, "good.yaml",
+				goodSubject, "poor.yaml", poorSubject)
 			if got := labels(suite.Entries); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -89,7 +99,8 @@ func TestExpand(t *testing.T) {
 
 // A pattern is for what can be run: what can't is left out and told; by its name it is a mistake.
 func TestLeftOut(t *testing.T) {
-	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', smoke]", "poor.yaml", poorSubject)
+	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', smoke]", "poor.yaml",
+		poorSubject)
 	if got := labels(suite.Entries); got != "smoke (poor)" {
 		t.Errorf("it would run %s", got)
 	}
@@ -97,10 +108,12 @@ func TestLeftOut(t *testing.T) {
 	for _, left := range suite.LeftOut {
 		told = append(told, left.Scenario+": "+left.Why)
 	}
-	if got := strings.Join(told, "\n"); !strings.Contains(got, "replay-round-trip: nothing to replay") || !strings.Contains(got, "min-isr-lost: it needs a real Kafka") {
+	if got := strings.Join(told, "\n"); !strings.Contains(got, "replay-round-trip: nothing to replay") ||
+		!strings.Contains(got, "min-isr-lost: it needs a real Kafka") {
 		t.Errorf("left out are:\n%s", got)
 	}
-	if _, err := Load(repository(t, ConfigFile, "scenarios: ['min-isr-*']"), anyKafka); err == nil || !strings.Contains(err.Error(), "nothing can be run") {
+	if _, err := Load(repository(t, ConfigFile, "scenarios: ['min-isr-*']"), anyKafka); err == nil ||
+		!strings.Contains(err.Error(), "nothing can be run") {
 		t.Errorf("with everything left out: %v", err)
 	}
 }
@@ -115,7 +128,8 @@ scenarios:
 `, "mine.yaml", mine, "other.yaml", other)
 	for i, want := range []string{
 		`expect.allow.duplicates=2% expect.thresholds[1]="recovery.drain < 10s"`,
-		`expect.allow.duplicates=0.5% expect.thresholds=["recovery.drain < 10s"] expect.thresholds[1]="count.succeeded > 1" expect.thresholds[2]="count.attempts > 3"`,
+		"expect.allow.duplicates=0.5% expect.thresholds=[\"recovery.drain < 10s\"] expect.thresholds[1]=\"count.succeeded " +
+			"> 1\" expect.thresholds[2]=\"count.attempts > 3\"",
 	} {
 		if got := strings.Join(suite.Entries[i].Sets, " "); got != want {
 			t.Errorf("entry %d sets\n%s, want\n%s", i+1, got, want)
@@ -149,28 +163,44 @@ func TestProblems(t *testing.T) {
 		{"nothing", "", []string{"dlqbench.yaml:1:1: the file is empty"}},
 		{"no scenarios", "budget: 5m", []string{"dlqbench.yaml:1:1: scenarios is missing"}},
 		{"an empty list", "scenarios: []", []string{"dlqbench.yaml:1:12: scenarios needs at least one entry"}},
-		{"unknown keys", "scenarios: [smoke]\nretries: 3\nbugdet: 5m", []string{":2:1: unknown key retries", ":3:1: unknown key bugdet", "did you mean budget?"}},
-		{"an unknown scenario", "scenarios:\n  - smoek", []string{":2:5: there is no scenario \"smoek\": did you mean smoke?"}},
+		{"unknown keys", "scenarios: [smoke]\nretries: 3\nbugdet: 5m",
+			[]string{":2:1: unknown key retries", ":3:1: unknown key bugdet", "did you mean budget?"}},
+		{"an unknown scenario", "scenarios:\n  - smoek",
+			[]string{":2:5: there is no scenario \"smoek\": did you mean smoke?"}},
 		{"a file that is not there", "scenarios: [a.yaml]", []string{":1:13: reading the scenario", "no such file"}},
-		{"a pattern of nothing", "scenarios: ['x/*.yaml', 'zzz-*']", []string{":1:13: nothing matches x/*.yaml", ":1:25: nothing matches zzz-*"}},
+		{"a pattern of nothing", "scenarios: ['x/*.yaml', 'zzz-*']",
+			[]string{":1:13: nothing matches x/*.yaml", ":1:25: nothing matches zzz-*"}},
 		{"no pattern", "scenarios: ['smok[']", []string{":1:13: \"smok[\" is no pattern"}},
-		{"one twice", "scenarios: [smoke, consumer-kill, smoke]", []string{":1:35: smoke is here twice: line 1 names it already"}},
+		{"one twice", "scenarios: [smoke, consumer-kill, smoke]",
+			[]string{":1:35: smoke is here twice: line 1 names it already"}},
 		{"a seed twice", "scenarios: [smoke]\nseeds: [4, 4]", []string{"smoke (seed 4) is here twice"}},
-		{"an unknown invariant is required", "scenarios: [smoke]\nrequire: [no-los, ordering, ordering]", []string{":2:11: there is no invariant \"no-los\"", "did you mean no-loss?", ":2:29: ordering is here twice"}},
-		{"no seed", "scenarios: [smoke]\nseeds: [-1, x]", []string{":2:9: seeds[0] must be at least 0", ":2:13: seeds[1] must be a whole number"}},
-		{"a subject that is not there", "scenarios: [smoke]\nsubjects: [good.yaml, none.yaml]", []string{":2:23: there is no file", "none.yaml"}},
-		{"a subject twice", "scenarios: [smoke]\nsubjects: [good.yaml, ./good.yaml]", []string{":2:23: ./good.yaml is here twice"}},
+		{"an unknown invariant is required", "scenarios: [smoke]\nrequire: [no-los, ordering, ordering]",
+			[]string{":2:11: there is no invariant \"no-los\"", "did you mean no-loss?", ":2:29: ordering is here twice"}},
+		{"no seed", "scenarios: [smoke]\nseeds: [-1, x]", []string{":2:9: seeds[0] must be at least 0",
+			":2:13: seeds[1] must be a whole number"}},
+		{"a subject that is not there", "scenarios: [smoke]\nsubjects: [good.yaml, none.yaml]",
+			[]string{":2:23: there is no file", "none.yaml"}},
+		{"a subject twice", "scenarios: [smoke]\nsubjects: [good.yaml, ./good.yaml]",
+			[]string{":2:23: ./good.yaml is here twice"}},
 		{"no subject", "scenarios: [smoke]\nsubjects: []", []string{":2:11: no subject is named"}},
-		{"a bad subject", "scenarios: [smoke, smoke-not]\nsubjects: bad.yaml", []string{"bad.yaml:1:1: kind is missing", "bad.yaml:2:1: unknown key komand", "dlqbench.yaml:1:20: there is no scenario"}},
+		{"a bad subject", "scenarios: [smoke, smoke-not]\nsubjects: bad.yaml",
+			[]string{"bad.yaml:1:1: kind is missing", "bad.yaml:2:1: unknown key komand",
+				"dlqbench.yaml:1:20: there is no scenario"}},
 		{"a bad scenario of one's own", "scenarios: [bad.yaml]", []string{"bad.yaml:"}},
-		{"a scenario that does not fit", "scenarios: [min-isr-lost]", []string{":1:13: min-isr-lost can't be run: it needs a real Kafka"}},
-		{"one that does not fit the subject", "scenarios:\n  - scenario: replay-round-trip\nsubjects: poor.yaml", []string{":2:15: replay-round-trip can't be run with", "poor.yaml: nothing to replay"}},
+		{"a scenario that does not fit", "scenarios: [min-isr-lost]",
+			[]string{":1:13: min-isr-lost can't be run: it needs a real Kafka"}},
+		{"one that does not fit the subject", "scenarios:\n  - scenario: replay-round-trip\nsubjects: poor.yaml",
+			[]string{":2:15: replay-round-trip can't be run with", "poor.yaml: nothing to replay"}},
 		{"a budget of nothing", "scenarios: [smoke]\nbudget: 0s", []string{":2:9: in no time nothing can be run"}},
-		{"a threshold", "scenarios: [{scenario: smoke, thresholds: [\"latency.sucess.p99 < 1s\"]}]\nthresholds: [\"count.succeeded\"]", []string{":1:", "this threshold can't be evaluated", ":2:", "2 problems"}},
-		{"a provider", "scenarios: [smoke]\ncluster: {provider: kubernetes}", []string{":2:21: provider is embedded, process, docker or external"}},
+		{"a threshold",
+			"scenarios: [{scenario: smoke, thresholds: [\"latency.sucess.p99 < 1s\"]}]\nthresholds: [\"count.succeeded\"]",
+			[]string{":1:", "this threshold can't be evaluated", ":2:", "2 problems"}},
+		{"a provider", "scenarios: [smoke]\ncluster: {provider: kubernetes}",
+			[]string{":2:21: provider is embedded, process, docker or external"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			path := repository(t, ConfigFile, test.config, "good.yaml", goodSubject, "poor.yaml", poorSubject, "bad.yaml", "name: bad\nkomand: [x]\n")
+			path := repository(t, ConfigFile, test.config, "good.yaml", goodSubject, "poor.yaml", poorSubject, "bad.yaml",
+				"name: bad\nkomand: [x]\n")
 			suite, err := Load(path, anyKafka)
 			if err == nil {
 				t.Fatalf("it would run %s", labels(suite.Entries))
@@ -192,16 +222,19 @@ func TestWaiverProblems(t *testing.T) {
 	const ok = `invariant: no-loss, reason: "T-1", until: 2030-01-01`
 	for _, test := range []struct{ name, waiver, want string }{
 		{"without a reason", "{invariant: no-loss, until: 2030-01-01}", ":3:5: reason is missing in waive[0]"},
-		{"with an empty reason", "{invariant: no-loss, reason: ' ', until: 2030-01-01}", ":3:34: a failure is waived for a reason"},
+		{"with an empty reason", "{invariant: no-loss, reason: ' ', until: 2030-01-01}",
+			":3:34: a failure is waived for a reason"},
 		{"without an end", "{invariant: no-loss, reason: x}", ":3:5: until is missing in waive[0]"},
 		{"no date", "{invariant: no-loss, reason: x, until: soon}", `:3:44: "soon" is no date`},
 		{"a day that there is not", "{invariant: no-loss, reason: x, until: 2026-02-30}", `"2026-02-30" is no date`},
 		{"of nothing", "{reason: x, until: 2030-01-01}", ":3:5: it does not say what is waived"},
 		{"an unknown invariant", "{invariant: no-los, reason: x, until: 2030-01-01}", "did you mean no-loss?"},
 		{"an unknown anomaly", "{anomaly: lsot, reason: x, until: 2030-01-01}", "did you mean lost?"},
-		{"an anomaly of another invariant", "{invariant: no-loss, anomaly: payload-changed, reason: x, until: 2030-01-01}", ":3:35: payload-changed is no anomaly of no-loss: it violates dlq-fidelity"},
+		{"an anomaly of another invariant", "{invariant: no-loss, anomaly: payload-changed, reason: x, until: 2030-01-01}",
+			":3:35: payload-changed is no anomaly of no-loss: it violates dlq-fidelity"},
 		{"an unknown scenario", "{scenario: smoek, " + ok + "}", `:3:16: the suite runs no scenario "smoek"`},
-		{"one that the suite does not run", "{scenario: consumer-kill, " + ok + "}", `:3:16: the suite runs no scenario "consumer-kill"`},
+		{"one that the suite does not run", "{scenario: consumer-kill, " + ok + "}",
+			`:3:16: the suite runs no scenario "consumer-kill"`},
 		{"an unknown key", "{invariants: no-loss, " + ok + "}", "did you mean invariant?"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -235,7 +268,8 @@ func TestExpired(t *testing.T) {
 }
 
 func TestNoFile(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), ConfigFile), anyKafka); err == nil || !strings.Contains(err.Error(), "dlqbench init writes one") {
+	if _, err := Load(filepath.Join(t.TempDir(), ConfigFile), anyKafka); err == nil ||
+		!strings.Contains(err.Error(), "dlqbench init writes one") {
 		t.Errorf("without a file: %v", err)
 	}
 }

@@ -56,8 +56,10 @@ func (s *Suite) require(told *reports.Suite, part bool) {
 }
 
 // judgedOf says how many runs of a subject have judged what is required, and why none has.
-func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject string, part bool) reports.SuiteRequirement {
-	out := reports.SuiteRequirement{Invariant: required.Invariant, Subject: subject, Where: reports.SuitePlace(required.Where)}
+func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject string,
+	part bool) reports.SuiteRequirement {
+	out := reports.SuiteRequirement{Invariant: required.Invariant, Subject: subject,
+		Where: reports.SuitePlace(required.Where)}
 	var open []assertions.Result
 	missing := 0
 	for _, run := range runs {
@@ -113,7 +115,8 @@ func (s *Suite) whyOpen(invariant, subject string, open []assertions.Result, mis
 	case most.Unjudged == assertions.Unexercised && about.Scenario != "":
 		reason = most.Why + "; add a scenario with " + about.Scenario
 	case most.Unjudged == assertions.Unpromised && about.Contract != "":
-		reason = fmt.Sprintf("%s; write %s into the contract%s, or take it out of require", most.Why, about.Contract, s.fileOf(subject))
+		reason = fmt.Sprintf("%s; write %s into the contract%s, or take it out of require", most.Why, about.Contract,
+			s.fileOf(subject))
 	case most.Unjudged == assertions.Inapplicable:
 		reason = most.Why + "; take it out of require"
 	default:

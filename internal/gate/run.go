@@ -19,8 +19,10 @@ var ErrBudget error = usedUp{}
 // usedUp is also a context.Canceled: whoever ends because of it was cancelled, and did not fail.
 type usedUp struct{}
 
-func (usedUp) Error() string        { return "the gate's time budget is used up" }
-func (usedUp) Is(target error) bool { return target == context.Canceled } //nolint:errorlint // this is what errors.Is asks
+func (usedUp) Error() string { return "the gate's time budget is used up" }
+
+//nolint:errorlint // this is what errors.Is asks
+func (usedUp) Is(target error) bool { return target == context.Canceled }
 
 // Options say how a suite is run.
 type Options struct {
@@ -41,7 +43,8 @@ type Options struct {
 func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error) {
 	began := options.Now()
 	entries := s.Part(options.Shard)
-	told := &reports.Suite{Config: s.File, Shard: options.Shard.String(), Started: began.UTC(), Verdict: reports.StandingPass}
+	told := &reports.Suite{Config: s.File, Shard: options.Shard.String(), Started: began.UTC(),
+		Verdict: reports.StandingPass}
 	for _, left := range s.LeftOut {
 		told.LeftOut = append(told.LeftOut, reports.SuiteLeft(left))
 	}
@@ -90,7 +93,8 @@ func notRun(entry Entry) reports.SuiteRun {
 // keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. Without the entries that its
 // time was too short for a gate has not shown what it is there to show; one that stops at the first that does not pass
 // has.
-func (s *Suite) keptFrom(ctx context.Context, left time.Duration, entry Entry, told *reports.Suite, options Options) (why string, standing reports.Standing) {
+func (s *Suite) keptFrom(ctx context.Context, left time.Duration, entry Entry, told *reports.Suite,
+	options Options) (why string, standing reports.Standing) {
 	switch {
 	case ctx.Err() != nil:
 		return "interrupted before it was its turn", reports.StandingInterrupted
@@ -99,7 +103,8 @@ func (s *Suite) keptFrom(ctx context.Context, left time.Duration, entry Entry, t
 	case s.Budget > 0 && left <= 0:
 		return fmt.Sprintf("the budget of %s is used up", s.Budget), reports.StandingInconclusive
 	case s.Budget > 0 && left < entry.Load:
-		return fmt.Sprintf("%s of the budget of %s are left, and the load alone takes %s", units.Text(left), units.Text(s.Budget), units.Text(entry.Load)), reports.StandingInconclusive
+		return fmt.Sprintf("%s of the budget of %s are left, and the load alone takes %s", units.Text(left),
+			units.Text(s.Budget), units.Text(entry.Load)), reports.StandingInconclusive
 	}
 	return "", reports.StandingPass
 }

@@ -22,7 +22,8 @@ func suiteOf(count int, load time.Duration) *Suite {
 	suite := &Suite{File: ConfigFile}
 	for i := range count {
 		name := fmt.Sprintf("scenario-%d", i+1)
-		suite.Entries = append(suite.Entries, Entry{Number: i + 1, Scenario: name, Arg: name, Load: load, Where: Place{ConfigFile, i + 2, 5}})
+		suite.Entries = append(suite.Entries, Entry{Number: i + 1, Scenario: name, Arg: name, Load: load,
+			Where: Place{ConfigFile, i + 2, 5}})
 	}
 	return suite
 }
@@ -70,31 +71,42 @@ func TestRun(t *testing.T) {
 		reason   string // of the last run
 	}{
 		{name: "all pass", runs: 3, want: reports.StandingPass, runsAre: "pass pass pass"},
-		{name: "the worst decides", runs: 4, verdicts: map[int]verdict{1: missed, 2: lost, 3: open}, want: reports.StandingFail, runsAre: "threshold fail inconclusive pass"},
-		{name: "inconclusive before a threshold", runs: 2, verdicts: map[int]verdict{1: missed, 2: open}, want: reports.StandingInconclusive, runsAre: "threshold inconclusive"},
-		{name: "fail fast", runs: 3, failFast: true, verdicts: map[int]verdict{2: lost}, want: reports.StandingFail, runsAre: "pass fail not-run", reason: "--fail-fast"},
-		{name: "fail fast at a threshold", runs: 3, failFast: true, verdicts: map[int]verdict{1: missed}, want: reports.StandingThreshold, runsAre: "threshold not-run not-run"},
-		{name: "without fail fast", runs: 3, verdicts: map[int]verdict{1: lost}, want: reports.StandingFail, runsAre: "fail pass pass"},
-		{name: "enough time", runs: 3, takes: 10 * time.Second, budget: 31 * time.Second, want: reports.StandingPass, runsAre: "pass pass pass"},
-		{name: "no time for the last one's load", runs: 3, takes: 10 * time.Second, budget: 24 * time.Second, want: reports.StandingInconclusive, runsAre: "pass pass missing",
+		{name: "the worst decides", runs: 4, verdicts: map[int]verdict{1: missed, 2: lost, 3: open},
+			want: reports.StandingFail, runsAre: "threshold fail inconclusive pass"},
+		{name: "inconclusive before a threshold", runs: 2, verdicts: map[int]verdict{1: missed, 2: open},
+			want: reports.StandingInconclusive, runsAre: "threshold inconclusive"},
+		{name: "fail fast", runs: 3, failFast: true, verdicts: map[int]verdict{2: lost}, want: reports.StandingFail,
+			runsAre: "pass fail not-run", reason: "--fail-fast"},
+		{name: "fail fast at a threshold", runs: 3, failFast: true, verdicts: map[int]verdict{1: missed},
+			want: reports.StandingThreshold, runsAre: "threshold not-run not-run"},
+		{name: "without fail fast", runs: 3, verdicts: map[int]verdict{1: lost}, want: reports.StandingFail,
+			runsAre: "fail pass pass"},
+		{name: "enough time", runs: 3, takes: 10 * time.Second, budget: 31 * time.Second, want: reports.StandingPass,
+			runsAre: "pass pass pass"},
+		{name: "no time for the last one's load", runs: 3, takes: 10 * time.Second, budget: 24 * time.Second,
+			want: reports.StandingInconclusive, runsAre: "pass pass missing",
 			reason: "4 s of the budget of 24 s are left, and the load alone takes 5 s"},
-		{name: "the last one is cut short", runs: 3, takes: 10 * time.Second, budget: 27 * time.Second, want: reports.StandingInconclusive, runsAre: "pass pass inconclusive", reason: "cut short"},
-		{name: "time is up", runs: 3, takes: 10 * time.Second, budget: 8 * time.Second, want: reports.StandingInconclusive, runsAre: "inconclusive missing missing",
-			reason: "the budget of 8s is used up"},
-		{name: "a failure stays one when time is up", runs: 2, takes: 10 * time.Second, budget: 12 * time.Second, verdicts: map[int]verdict{1: lost}, want: reports.StandingFail, runsAre: "fail missing"},
+		{name: "the last one is cut short", runs: 3, takes: 10 * time.Second, budget: 27 * time.Second,
+			want: reports.StandingInconclusive, runsAre: "pass pass inconclusive", reason: "cut short"},
+		{name: "time is up", runs: 3, takes: 10 * time.Second, budget: 8 * time.Second, want: reports.StandingInconclusive,
+			runsAre: "inconclusive missing missing", reason: "the budget of 8s is used up"},
+		{name: "a failure stays one when time is up", runs: 2, takes: 10 * time.Second, budget: 12 * time.Second,
+			verdicts: map[int]verdict{1: lost}, want: reports.StandingFail, runsAre: "fail missing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				suite := suiteOf(test.runs, 5*time.Second)
 				suite.Budget = test.budget
-				told, err := suite.Run(t.Context(), Options{FailFast: test.failFast, Now: time.Now, Told: quiet, Run: played(test.takes, test.verdicts)})
+				told, err := suite.Run(t.Context(), Options{FailFast: test.failFast, Now: time.Now, Told: quiet,
+					Run: played(test.takes, test.verdicts)})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if told.Verdict != test.want || standings(told) != test.runsAre {
 					t.Errorf("it stands as %s: %s, want %s: %s", told.Verdict, standings(told), test.want, test.runsAre)
 				}
-				if last := told.Runs[len(told.Runs)-1]; test.reason != "" && !strings.Contains(strings.Join(last.Reasons, "; "), test.reason) {
+				if last := told.Runs[len(told.Runs)-1]; test.reason != "" &&
+					!strings.Contains(strings.Join(last.Reasons, "; "), test.reason) {
 					t.Errorf("the last run's reasons are %q, want %q", last.Reasons, test.reason)
 				}
 			})
@@ -108,7 +120,9 @@ func TestRunInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
 		suite := suiteOf(3, time.Second)
-		told, err := suite.Run(ctx, Options{Now: time.Now, Told: quiet, Run: played(10*time.Second, map[int]verdict{1: {failed: []string{"no-loss lost"}}})})
+		told, err := suite.Run(ctx,
+			Options{Now: time.Now, Told: quiet,
+				Run: played(10*time.Second, map[int]verdict{1: {failed: []string{"no-loss lost"}}})})
 		if err != nil || told.Verdict != reports.StandingInterrupted || standings(told) != "fail inconclusive missing" {
 			t.Errorf("it stands as %s: %s (%v)", told.Verdict, standings(told), err)
 		}
@@ -122,14 +136,16 @@ func TestRunInterrupted(t *testing.T) {
 func TestRunTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
-		told, err := suiteOf(2, 0).Run(t.Context(), Options{Now: time.Now, Run: played(time.Second, nil), Told: func(run *reports.SuiteRun, suite *reports.Suite) error {
-			seen = append(seen, fmt.Sprintf("%s: %s", run.Label, standings(suite)))
-			return errors.New("no room for " + run.Label)
-		}})
+		told, err := suiteOf(2, 0).Run(t.Context(), Options{Now: time.Now, Run: played(time.Second, nil),
+			Told: func(run *reports.SuiteRun, suite *reports.Suite) error {
+				seen = append(seen, fmt.Sprintf("%s: %s", run.Label, standings(suite)))
+				return errors.New("no room for " + run.Label)
+			}})
 		if got := strings.Join(seen, "; "); got != "scenario-1: pass not-run; scenario-2: pass pass" {
 			t.Errorf("told is %s", got)
 		}
-		if err == nil || !strings.Contains(err.Error(), "scenario-1") || !strings.Contains(err.Error(), "scenario-2") || told.Verdict != reports.StandingPass {
+		if err == nil || !strings.Contains(err.Error(), "scenario-1") ||
+			!strings.Contains(err.Error(), "scenario-2") || told.Verdict != reports.StandingPass {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -195,7 +211,8 @@ func TestArtifacts(t *testing.T) {
 	dir, ran := filepath.Join(root, "gate"), filepath.Join(root, "runs", "x")
 	for path, text := range map[string]string{
 		filepath.Join(ran, reports.VerdictFile): "{}", filepath.Join(ran, reports.HTMLFile): "<p>",
-		filepath.Join(dir, "07-old", reports.HTMLFile): "old", filepath.Join(dir, reports.JUnitFile): "old", filepath.Join(dir, "."+reports.SummaryFile+"123"): "old",
+		filepath.Join(dir, "07-old", reports.HTMLFile): "old", filepath.Join(dir, reports.JUnitFile): "old",
+		filepath.Join(dir, "."+reports.SummaryFile+"123"): "old",
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
@@ -205,8 +222,10 @@ func TestArtifacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := reports.SuiteRun{Number: 3, Scenario: "smoke", Label: "smoke", Dir: ran, Judged: reports.Run{Verdict: verdict{}.make("smoke")}}
-	if err := errors.Join(artifacts.Keep(&run), artifacts.Write(&reports.Suite{Runs: []reports.SuiteRun{run}})); err != nil {
+	run := reports.SuiteRun{Number: 3, Scenario: "smoke", Label: "smoke", Dir: ran,
+		Judged: reports.Run{Verdict: verdict{}.make("smoke")}}
+	if err := errors.Join(artifacts.Keep(&run), artifacts.Write(&reports.Suite{Runs: []reports.SuiteRun{run}})); err !=
+		nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -217,7 +236,8 @@ func TestArtifacts(t *testing.T) {
 		}
 		return err
 	})
-	if got, want := strings.Join(names, " "), "03-smoke/report.html 03-smoke/verdict.json gate.json index.html junit.xml summary.md"; got != want {
+	if got, want := strings.Join(names, " "),
+		"03-smoke/report.html 03-smoke/verdict.json gate.json index.html junit.xml summary.md"; got != want {
 		t.Errorf("the folder holds %s, want %s", got, want)
 	}
 	if run.Artifacts != "03-smoke" {

@@ -95,14 +95,18 @@ func (s *Selection) UnmarshalJSON(data []byte) error {
 // JSONSchema describes both written forms.
 func (Selection) JSONSchema() *jsonschema.Schema {
 	mapping := jsonschema.NewProperties()
-	mapping.Set("scenario", &jsonschema.Schema{Type: "string", Description: "A shipped scenario, a file, or a pattern of either."})
+	mapping.Set("scenario",
+		&jsonschema.Schema{Type: "string", Description: "A shipped scenario, a file, or a pattern of either."})
 	mapping.Set("seeds", &jsonschema.Schema{
-		Type: "array", MinItems: new(uint64(1)), Items: &jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: "18446744073709551615"},
+		Type: "array", MinItems: new(uint64(1)), Items: &jsonschema.Schema{Type: "integer", Minimum: "0",
+			Maximum: "18446744073709551615"},
 		Description: "Seeds in the place of the suite's.",
 	})
-	mapping.Set("allow", &jsonschema.Schema{Ref: "#/$defs/Allow", Description: "Allowances in the place of the suite's and the scenario's."})
+	mapping.Set("allow",
+		&jsonschema.Schema{Ref: "#/$defs/Allow", Description: "Allowances in the place of the suite's and the scenario's."})
 	mapping.Set("thresholds", &jsonschema.Schema{
-		Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "Thresholds besides the suite's and the scenario's.",
+		Type: "array", Items: &jsonschema.Schema{Type: "string"},
+		Description: "Thresholds besides the suite's and the scenario's.",
 	})
 	return &jsonschema.Schema{
 		Description: "A scenario: the name of a shipped one, a file, a pattern of either, or a mapping.",

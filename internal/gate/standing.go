@@ -25,7 +25,8 @@ type Done struct {
 // order lists the standings that decide how a suite stands, worst first.
 func order() []reports.Standing {
 	return []reports.Standing{
-		reports.StandingInterrupted, reports.StandingFail, reports.StandingEnvironment, reports.StandingInconclusive, reports.StandingThreshold,
+		reports.StandingInterrupted, reports.StandingFail, reports.StandingEnvironment, reports.StandingInconclusive,
+		reports.StandingThreshold,
 	}
 }
 
@@ -66,7 +67,8 @@ func (s *Suite) waivedIn(verdict *assertions.Verdict, now time.Time) (waived []r
 
 // matches tells whether a waiver names a failure.
 func (w Waiver) matches(scenario, invariant, anomaly string) bool {
-	return (w.Scenario == "" || w.Scenario == scenario) && (w.Invariant == "" || w.Invariant == invariant) && (w.Anomaly == "" || w.Anomaly == anomaly)
+	return (w.Scenario == "" || w.Scenario == scenario) &&
+		(w.Invariant == "" || w.Invariant == invariant) && (w.Anomaly == "" || w.Anomaly == anomaly)
 }
 
 // openReasons are the reasons of a verdict that are about what it could not show: those that neither a violation nor a
@@ -144,7 +146,8 @@ func withoutFailures(verdict *assertions.Verdict, waived []reports.SuiteWaived) 
 	}
 	var reasons []string
 	for _, one := range waived {
-		reasons = append(reasons, fmt.Sprintf("%s: %s × %d is waived until %s: %s", one.Invariant, one.Anomaly, one.Count, one.Until, one.Reason))
+		reasons = append(reasons, fmt.Sprintf("%s: %s × %d is waived until %s: %s", one.Invariant, one.Anomaly, one.Count,
+			one.Until, one.Reason))
 	}
 	if open := openReasons(verdict); len(open) > 0 {
 		return reports.StandingInconclusive, append(slices.Clone(open), reasons...)

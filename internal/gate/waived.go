@@ -17,8 +17,8 @@ func (s *Suite) waivers(runs []reports.SuiteRun, now time.Time) []reports.SuiteW
 	var told []reports.SuiteWaiver
 	for _, waiver := range s.Waivers {
 		one := reports.SuiteWaiver{
-			Invariant: waiver.Invariant, Anomaly: waiver.Anomaly, Scenario: waiver.Scenario, Reason: waiver.Reason, Until: waiver.Until,
-			Where: reports.SuitePlace(waiver.Where), Expired: waiver.Expired(now),
+			Invariant: waiver.Invariant, Anomaly: waiver.Anomaly, Scenario: waiver.Scenario, Reason: waiver.Reason,
+			Until: waiver.Until, Where: reports.SuitePlace(waiver.Where), Expired: waiver.Expired(now),
 		}
 		needless := true
 		for _, entry := range s.Entries {

@@ -138,7 +138,8 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	for _, header := range record.Headers {
 		event.HeaderCount++
 		event.HeaderBytes += int32(len(header.Key) + len(header.Value))
-		if dialect != nil && dialect.IsFailureHeader(header.Key) && !own(header.Key) { // of the record's own names the hash tells one too many
+		// of the record's own names the hash tells one too many
+		if dialect != nil && dialect.IsFailureHeader(header.Key) && !own(header.Key) {
 			event.Flags |= history.FailureHeaders
 		}
 	}

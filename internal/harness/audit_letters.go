@@ -70,8 +70,10 @@ func (o *originals) keep(r *run, record *kgo.Record, found *history.Event) {
 		o.epochs[at] = append(list, epochFrom{record.Offset, record.LeaderEpoch})
 	}
 	size := len(record.Key) + len(record.Value)
-	if found.Record < 0 || r.plan.Records[found.Record].Outcome == history.OutcomeSuccess || o.records[found.Record] != nil ||
-		r.header.Topics[found.Topic].Role != history.RoleInput || len(o.records) >= originalsKept || o.bytes+size > originalBytes {
+	if found.Record < 0 || r.plan.Records[found.Record].Outcome == history.OutcomeSuccess ||
+		o.records[found.Record] != nil ||
+		r.header.Topics[found.Topic].Role != history.RoleInput || len(o.records) >= originalsKept ||
+		o.bytes+size > originalBytes {
 		return
 	}
 	o.records[found.Record] = cloned(record)
@@ -106,7 +108,8 @@ func (o *originals) epoch(claim *history.Claim) (least, most int32, known bool) 
 // beside returns what else the audit found in a dead letter.
 func (r *run) beside(dialect deadletter.Dialect, letter, held *kgo.Record, found *history.Event) string {
 	failure, _ := dialect.Open(letter)
-	more := history.ClaimMore{Quotes: workload.Quoted(failure.Reason, failure.CauseReason), Times: r.timesOf(dialect, letter)}
+	more := history.ClaimMore{Quotes: workload.Quoted(failure.Reason, failure.CauseReason),
+		Times: r.timesOf(dialect, letter)}
 	if dialect.Traits().Once {
 		more.Twice = r.twice(dialect, letter)
 	}

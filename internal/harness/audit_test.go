@@ -16,8 +16,10 @@ import (
 // holds, not the form that the dialect keeps it in; and what is changed in it is seen.
 func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
 	value := []byte(`{"id":"DLQB","seq":1,"key":null,"sent_at":"2026-01-01T00:00:00Z","pad":"the quick"}`)
-	record := &kgo.Record{Key: []byte("k"), Value: value, Headers: []kgo.RecordHeader{{Key: "trace-1", Value: []byte("span")}}}
-	said := deadletter.Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "in", Partition: 1, Offset: 5, Service: "s", Instance: "n", Group: "g", Handler: "h", Time: time.Unix(1, 0)}
+	record := &kgo.Record{Key: []byte("k"), Value: value,
+		Headers: []kgo.RecordHeader{{Key: "trace-1", Value: []byte("span")}}}
+	said := deadletter.Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "in", Partition: 1, Offset: 5, Service: "s",
+		Instance: "n", Group: "g", Handler: "h", Time: time.Unix(1, 0)}
 	r := &run{header: history.Header{Topics: []history.Topic{{Name: "dlq"}, {Name: "in"}}}}
 	for _, name := range deadletter.Names() {
 		dialect, err := deadletter.Named(name)
@@ -29,7 +31,8 @@ func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
 		if !bytes.Equal(held.Key, record.Key) || !bytes.Equal(held.Value, value) {
 			t.Errorf("%s: held is %q = %q", name, held.Key, held.Value)
 		}
-		if dialect.Traits().Headers && name != deadletter.HexkitName && (len(held.Headers) != 1 || held.Headers[0].Key != "trace-1") {
+		if dialect.Traits().Headers && name != deadletter.HexkitName &&
+			(len(held.Headers) != 1 || held.Headers[0].Key != "trace-1") {
 			t.Errorf("%s: held are the headers %q", name, held.Headers)
 		}
 		letter.Value = bytes.Replace(letter.Value, []byte("quick"), []byte("quack"), 1)
@@ -58,7 +61,8 @@ func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
 			t.Errorf("%s, encoded again by hexkit, is %q", what, got)
 		}
 	}
-	if got := asWritten(deadletter.Spring{}, spaced.Value); bytes.Equal(got, value) || !bytes.Equal(asWritten(nil, spaced.Value), spaced.Value) {
+	if got := asWritten(deadletter.Spring{}, spaced.Value); bytes.Equal(got, value) ||
+		!bytes.Equal(asWritten(nil, spaced.Value), spaced.Value) {
 		t.Error("encoded again by a dialect that keeps bytes, the change is not seen")
 	}
 }

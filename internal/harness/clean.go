@@ -123,7 +123,8 @@ func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (
 func cleanContainers(ctx context.Context, dir string) (did []string, err error) {
 	header, err := readHeader(dir)
 	environment := header.Environment
-	if err != nil || !strings.HasPrefix(environment[environmentKafka], ClusterDocker) && environment[environmentSubject] != scenarios.KindContainer {
+	if err != nil || !strings.HasPrefix(environment[environmentKafka], ClusterDocker) &&
+		environment[environmentSubject] != scenarios.KindContainer {
 		return nil, err
 	}
 	removed, err := engine.Sweep(ctx, header.RunID)

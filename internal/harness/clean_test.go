@@ -97,7 +97,8 @@ func TestCleanFails(t *testing.T) {
 	broken := runFolder(t, root, "broken", "{")
 	killed := runFolder(t, root, "killed", dead)
 	_, err := Clean(t.Context(), root, true, ClusterOptions{})
-	if err == nil || !strings.Contains(err.Error(), filepath.Join("broken", subject.RegistryFile)) || !strings.Contains(err.Error(), "remove the file") {
+	if err == nil || !strings.Contains(err.Error(), filepath.Join("broken", subject.RegistryFile)) ||
+		!strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("a registry that can't be read: %v", err)
 	}
 	wantFiles(t, broken, true, dirKafka, dirHistory) // perhaps it goes on

@@ -63,9 +63,12 @@ func TestReadTopicSeesWhatWasCommitted(t *testing.T) {
 	write(plain, 0, "after")
 	transaction(kgo.TryAbort, "aborted")
 
-	r := &run{clock: history.NewClock(), stage: stage{cluster: &provided{kafka: kafka, client: kafka.ClientOptions()}, admin: kadm.NewClient(client())}}
+	r := &run{clock: history.NewClock(), stage: stage{cluster: &provided{kafka: kafka, client: kafka.ClientOptions()},
+		admin: kadm.NewClient(client())}}
 	var got []string
-	if err := r.readTopic(ctx, "dlq", func(record *kgo.Record) { got = append(got, fmt.Sprintf("%d %s", record.Partition, record.Value)) }); err != nil {
+	if err := r.readTopic(ctx, "dlq", func(record *kgo.Record) {
+		got = append(got, fmt.Sprintf("%d %s", record.Partition, record.Value))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(got)

@@ -29,7 +29,8 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if runtime.GOOS != "linux" {
 		// Elsewhere the engine runs in a virtual machine, whose loopback is not the one that the taps listen on.
-		return fmt.Errorf("subject %s runs in containers, which must share this machine's network, and on %s they can't: run it as kind: process", r.header.Subject, runtime.GOOS)
+		return fmt.Errorf("subject %s runs in containers, which must share this machine's network, and on %s they can't: "+
+			"run it as kind: process", r.header.Subject, runtime.GOOS)
 	}
 	var err error
 	if r.engine, err = engine.Connect(ctx); err != nil {
@@ -49,7 +50,8 @@ func (r *run) haveImage(ctx context.Context) error {
 // environment.
 func (r *run) contain(launch *subject.Launch, image string, instance int, process uint16) {
 	c := engine.Container{
-		Name: fmt.Sprintf("dlqbench-%s-instance-%d-%d", r.dir.id, instance, process), Image: image, RunID: r.dir.id, Command: launch.Command,
+		Name: fmt.Sprintf("dlqbench-%s-instance-%d-%d", r.dir.id, instance, process), Image: image, RunID: r.dir.id,
+		Command: launch.Command,
 	}
 	if len(launch.Files) > 0 {
 		c.Mount = launch.WorkDir

@@ -46,7 +46,8 @@ func TestVerdictDoesNotDependOnChance(t *testing.T) {
 			}
 		}
 		judged := reports.Run{Header: reader.Header(), Dir: shortest(outcome.Dir)}
-		if judged.Verdict, judged.Measurements, err = assertions.Judge(history.FromEvents(reader.Header(), events)); err != nil {
+		if judged.Verdict, judged.Measurements,
+			err = assertions.Judge(history.FromEvents(reader.Header(), events)); err != nil {
 			t.Fatal(err)
 		}
 		requireSame(t, "judged from memory, shuffled", asJSON(t, judged), written)

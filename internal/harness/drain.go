@@ -62,7 +62,8 @@ func (r *run) patience() time.Duration {
 	patience := r.header.Expect.Patience + time.Duration(r.live.session.Load())
 	if r.live.offSchedule() {
 		r.offSchedule.Do(func() {
-			r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the rate, or give it more of the machine")
+			r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the " +
+				"rate, or give it more of the machine")
 		})
 		return patience / 2
 	}

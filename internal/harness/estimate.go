@@ -62,25 +62,29 @@ func EstimateRun(options Options) (Estimate, error) {
 	})
 	if len(planned.Faults) > 0 {
 		e.Parts = append(e.Parts, EstimatedPart{
-			Name: "faults", Most: meetingLimit(contract, len(planned.Faults)), Why: "beyond the load, while one has met nothing or an instance is not ready again",
+			Name: "faults", Most: meetingLimit(contract, len(planned.Faults)),
+			Why: "beyond the load, while one has met nothing or an instance is not ready again",
 		})
 	}
 	e.Parts = append(e.Parts, EstimatedPart{
 		Name: "drain", Usual: seriesOf(contract) + drainPoll, Most: seriesOf(contract) + contract.Patience(),
-		Why: fmt.Sprintf("the waits of the last record that fails; longer while something moves, until nothing has for %s and the session timeout", contract.Patience()),
+		Why: fmt.Sprintf("the waits of the last record that fails; longer while something moves, until nothing has for %s "+
+			"and the session timeout", contract.Patience()),
 	})
 	if s.Replay != nil {
 		e.Parts = append(e.Parts, replayPart(s, planned, contract))
 	}
 	e.Parts = append(e.Parts, EstimatedPart{
-		Name: "stop", Usual: time.Second, Most: contract.StopGrace + killMargin + auditLimit, Why: "the grace of the contract, and the audit of the topics",
+		Name: "stop", Usual: time.Second, Most: contract.StopGrace + killMargin + auditLimit,
+		Why: "the grace of the contract, and the audit of the topics",
 	})
 	return e, nil
 }
 
 // setUpPart is starting Kafka and the subject. What a build takes is not known.
 func setUpPart(options Options, ready time.Duration) EstimatedPart {
-	part := EstimatedPart{Name: "setup", Why: fmt.Sprintf("%d instances, each ready within %s", options.Scenario.InstanceCount(), ready)}
+	part := EstimatedPart{Name: "setup", Why: fmt.Sprintf("%d instances, each ready within %s",
+		options.Scenario.InstanceCount(), ready)}
 	switch cmp.Or(options.Cluster.Provider, ClusterEmbedded) {
 	case ClusterEmbedded:
 		part.Usual, part.Most = time.Second, 2*time.Second
@@ -109,8 +113,9 @@ func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Cont
 	took := time.Duration(float64(letters) / max(s.Replay.Rate.PerSecond(), 1) * float64(time.Second))
 	rounds := time.Duration(max(s.Replay.Rounds, 1))
 	return EstimatedPart{
-		Name: "replay", Usual: rounds * (took + seriesOf(contract) + time.Second), Most: rounds * (took + seriesOf(contract) + contract.Patience() + time.Second),
-		Why: fmt.Sprintf("%d dead letters at %s, and their drain", letters, s.Replay.Rate),
+		Name: "replay", Usual: rounds * (took + seriesOf(contract) + time.Second),
+		Most: rounds * (took + seriesOf(contract) + contract.Patience() + time.Second),
+		Why:  fmt.Sprintf("%d dead letters at %s, and their drain", letters, s.Replay.Rate),
 	}
 }
 

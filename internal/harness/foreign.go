@@ -27,9 +27,11 @@ func (r *run) writeForeign(ctx context.Context) error {
 	}
 	dialect, err := r.dialect()
 	if err != nil || dialect == nil {
-		return errors.Join(err, errors.New("the subject writes no dead letters, so there are none of another's that could be told from them"))
+		return errors.Join(err,
+			errors.New("the subject writes no dead letters, so there are none of another's that could be told from them"))
 	}
-	client, err := kgo.NewClient(slices.Concat(r.cluster.client, kafkaio.Writing(r.cluster.client), []kgo.Opt{kgo.DefaultProduceTopic(r.topic(history.RoleDLQ))})...)
+	client, err := kgo.NewClient(slices.Concat(r.cluster.client, kafkaio.Writing(r.cluster.client),
+		[]kgo.Opt{kgo.DefaultProduceTopic(r.topic(history.RoleDLQ))})...)
 	if err != nil {
 		return err
 	}
@@ -52,7 +54,8 @@ func (r *run) foreignLetter(dialect deadletter.Dialect, i int) *kgo.Record {
 			{Key: "event_id", Value: []byte(uuid.NewString())},
 		},
 	}, deadletter.Failure{
-		Service: r.header.RunID + ".users", Topic: r.header.RunID + ".users", Class: "ValueError", Reason: "Invalid data format", Attempts: 1, Time: time.Now(),
+		Service: r.header.RunID + ".users", Topic: r.header.RunID + ".users", Class: "ValueError",
+		Reason: "Invalid data format", Attempts: 1, Time: time.Now(),
 	})
 	letter.Topic, letter.Timestamp = "", time.Time{}
 	return letter

@@ -40,8 +40,8 @@ func (r *run) writeGraph() {
 			role = history.RoleInput
 		}
 		one := history.Node{
-			Name: node.Name, Input: add(input, role, partitions), Group: r.dir.id + "." + node.Name, First: written.First(i), Instances: node.Instances,
-			Contract: written.Contract(i),
+			Name: node.Name, Input: add(input, role, partitions), Group: r.dir.id + "." + node.Name, First: written.First(i),
+			Instances: node.Instances, Contract: written.Contract(i),
 		}
 		for _, edge := range node.Edges {
 			one.Edges = append(one.Edges, history.Edge{To: written.Index(edge.To), Weight: edge.Weight})
@@ -56,7 +56,8 @@ func (r *run) writeGraph() {
 	graph.Sink = add(r.dir.id+".sink", history.RoleSink, partitions)
 	entry := &graph.Nodes[0]
 	h.Graph, h.Group, h.Contract = graph, entry.Group, entry.Contract
-	r.values.GroupID, r.values.InputTopic, r.values.InputTopics = entry.Group, h.Topics[entry.Input].Name, h.Topics[entry.Input].Name
+	r.values.GroupID, r.values.InputTopic, r.values.InputTopics = entry.Group, h.Topics[entry.Input].Name,
+		h.Topics[entry.Input].Name
 	r.values.DLQTopic = h.Topics[entry.DLQ].Name
 }
 
@@ -103,11 +104,13 @@ func (r *run) nodeEnvironment(instance int) ([]string, error) {
 		return nil, nil
 	}
 	told := consumer.Node{
-		Name: node.Name, Sink: r.header.Topics[graph.Sink].Name, Quarantine: r.header.Topics[node.Quarantine].Name, MaxReprocess: graph.MaxReprocess,
+		Name: node.Name, Sink: r.header.Topics[graph.Sink].Name, Quarantine: r.header.Topics[node.Quarantine].Name,
+		MaxReprocess: graph.MaxReprocess,
 	}
 	for _, edge := range node.Edges {
 		to := graph.Nodes[edge.To]
-		told.Edges = append(told.Edges, consumer.NodeEdge{To: to.Name, Topic: r.header.Topics[to.Input].Name, Weight: edge.Weight})
+		told.Edges = append(told.Edges, consumer.NodeEdge{To: to.Name, Topic: r.header.Topics[to.Input].Name,
+			Weight: edge.Weight})
 	}
 	text, err := json.Marshal(told)
 	if err != nil {
@@ -147,7 +150,8 @@ func (o oracles) close() {
 // openOracles starts the downstream, or the modules of all nodes.
 func (r *run) openOracles() error {
 	config := workload.OracleConfig{
-		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock, Sink: r.live,
+		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock,
+		Sink: r.live,
 	}
 	configs := []workload.OracleConfig{config}
 	if graph := r.header.Graph; graph != nil {

@@ -42,7 +42,8 @@ func (r *run) replayGraph(ctx context.Context) error {
 			if len(selected) == 0 {
 				continue
 			}
-			if err := r.replayNode(ctx, bootstrap, tools, i, selected, newLetters(before, known[letters])); err != nil || ctx.Err() != nil {
+			err = r.replayNode(ctx, bootstrap, tools, i, selected, newLetters(before, known[letters]))
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
 			tools++
@@ -86,14 +87,16 @@ func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]i
 func newLetters(before, now map[int32]int64) string {
 	var ranges []string
 	for _, partition := range slices.Sorted(maps.Keys(now)) {
-		ranges = append(ranges, fmt.Sprintf("partition == %d && offset >= %d && offset < %d", partition, before[partition], now[partition]))
+		ranges = append(ranges, fmt.Sprintf("partition == %d && offset >= %d && offset < %d", partition, before[partition],
+			now[partition]))
 	}
 	return strings.Join(ranges, " || ")
 }
 
 // replayNode puts a node's selected letters back with the replay tool: those of the selected documents that the
 // expression is true for.
-func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32, where string) error {
+func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32,
+	where string) error {
 	rate := r.scenario.Replay.Rate.PerSecond()
 	command := r.options.ReplayCommand
 	if command == nil {
@@ -103,13 +106,16 @@ func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, 
 	if err != nil {
 		return environment("writing the ids to replay", err)
 	}
-	command = append(command[:len(command):len(command)], "--bootstrap", bootstrap, "--from", r.header.Topics[r.header.Graph.Nodes[node].DLQ].Name,
-		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids, "--where", where)
+	command = append(command[:len(command):len(command)], "--bootstrap", bootstrap, "--from",
+		r.header.Topics[r.header.Graph.Nodes[node].DLQ].Name,
+		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids,
+		"--where", where)
 	r.tap.BeginRun(history.Replayer, process)
 	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), rate))
 	defer cancel()
 	name := "replay-" + r.header.Graph.Nodes[node].Name
-	if _, err := r.subject.RunTool(bounded, name, subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
+	if _, err := r.subject.RunTool(bounded, name,
+		subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
 		return environment("replaying the dead letters of node "+r.header.Graph.Nodes[node].Name, err)
 	}
 	return nil

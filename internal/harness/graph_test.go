@@ -48,7 +48,8 @@ func TestAGraphRunsAndIsJudged(t *testing.T) {
 	for _, result := range outcome.Verdict.Invariants {
 		judged[result.Name] = result.Judged
 	}
-	for _, name := range []string{"graph-conservation", "parse/bounded-retries", "parse/dlq-fidelity", "chunk/no-loss", "ocr/no-loss", "embed/commit-after-outcome"} {
+	for _, name := range []string{"graph-conservation", "parse/bounded-retries", "parse/dlq-fidelity", "chunk/no-loss",
+		"ocr/no-loss", "embed/commit-after-outcome"} {
 		if judged[name] == 0 {
 			t.Errorf("%s judged nothing; there are %v", name, judged)
 		}
@@ -95,9 +96,12 @@ func countRoles(t *testing.T, dir string) map[string]int {
 // the other's mistake.
 func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
 	graph := history.Graph{Sink: 9, Nodes: []history.Node{
-		{Name: "parse", Input: 0, Edges: []history.Edge{{To: 1, Weight: 3}, {To: 2, Weight: 1}, {To: 3, Weight: 7}}}, {Name: "a", Input: 1}, {Name: "b", Input: 2}, {Name: "c", Input: 3},
+		{Name: "parse", Input: 0, Edges: []history.Edge{{To: 1, Weight: 3}, {To: 2, Weight: 1}, {To: 3, Weight: 7}}},
+		{Name: "a", Input: 1}, {Name: "b", Input: 2}, {Name: "c", Input: 3},
 	}}
-	node := consumer.Node{Name: "parse", Sink: "9", Quarantine: "q", Edges: []consumer.NodeEdge{{To: "a", Topic: "1", Weight: 3}, {To: "b", Topic: "2", Weight: 1}, {To: "c", Topic: "3", Weight: 7}}}
+	node := consumer.Node{Name: "parse", Sink: "9", Quarantine: "q",
+		Edges: []consumer.NodeEdge{{To: "a", Topic: "1", Weight: 3}, {To: "b", Topic: "2", Weight: 1},
+			{To: "c", Topic: "3", Weight: 7}}}
 	ids, taken := history.NewIDs("run"), map[string]bool{}
 	for seq := range int32(500) {
 		id := ids.Token(seq)
@@ -119,7 +123,8 @@ func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
 func TestNewLettersAreThoseSinceTheLastLook(t *testing.T) {
 	got := newLetters(map[int32]int64{0: 2}, map[int32]int64{0: 5, 3: 1})
 	parts := strings.Split(got, " || ")
-	if want := []string{"partition == 0 && offset >= 2 && offset < 5", "partition == 3 && offset >= 0 && offset < 1"}; !slices.Equal(parts, want) {
+	if want := []string{"partition == 0 && offset >= 2 && offset < 5",
+		"partition == 3 && offset >= 0 && offset < 1"}; !slices.Equal(parts, want) {
 		t.Errorf("the expression is %q", got)
 	}
 }

@@ -133,7 +133,8 @@ type broken struct {
 
 // NewHands returns hands for one run.
 func NewHands(options HandsOptions) *Hands {
-	return &Hands{options: options, stop: make(chan struct{}), over: make(chan struct{}), hand: map[string]byHand{}, replayed: map[int32]bool{}}
+	return &Hands{options: options, stop: make(chan struct{}), over: make(chan struct{}), hand: map[string]byHand{},
+		replayed: map[int32]bool{}}
 }
 
 // EndLoad ends the load now: what was not sent is not a part of the run. What is in force is healed, and the run goes
@@ -210,7 +211,8 @@ func (h *Hands) take(written faults.Spec, by any) (*workplace, faults.Planned, <
 		return nil, faults.Planned{}, nil, h.notOpen()
 	}
 	if written.At != 0 || written.When != "" || written.After != 0 {
-		return nil, faults.Planned{}, nil, fmt.Errorf("%w: a fault injected by hand starts at once: leave out at, when and after", ErrRefused)
+		return nil, faults.Planned{}, nil,
+			fmt.Errorf("%w: a fault injected by hand starts at once: leave out at, when and after", ErrRefused)
 	}
 	written.At = milliseconds(at.now())
 	left := at.run.plan.Steady - written.At.D()
@@ -245,7 +247,8 @@ func (h *Hands) notOpen() error {
 // it lasts.
 func openEnded(spec faults.Spec) bool {
 	instant := spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) ||
-		spec.Subject != nil && (spec.Subject.Restart || spec.Subject.RestartAfter > 0) || spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
+		spec.Subject != nil && (spec.Subject.Restart || spec.Subject.RestartAfter > 0) ||
+		spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
 	return spec.For == 0 && !instant
 }
 
@@ -273,7 +276,8 @@ func (h *Hands) check(at *workplace, written faults.Spec) error {
 		}
 	}
 	err := scenarios.CheckRecording(at.run.options.Source, scenarios.Recording{
-		Seed: at.run.plan.Seed, Steady: at.run.plan.Steady, Faults: append(h.written(), written), Subject: at.run.options.SubjectFile,
+		Seed: at.run.plan.Seed, Steady: at.run.plan.Steady, Faults: append(h.written(), written),
+		Subject: at.run.options.SubjectFile,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)

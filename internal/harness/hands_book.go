@@ -244,7 +244,8 @@ func (h *Hands) calm() { h.active, h.busy = h.active-1, h.at.now() }
 // news tells of a fault; h.mu is held.
 func (h *Hands) news(index int, stage FaultStage, err error) FaultNews {
 	one := &h.broken[index]
-	return FaultNews{Index: index, Written: one.written, Planned: one.planned, By: one.by, Stage: stage, At: h.at.now(), Err: err}
+	return FaultNews{Index: index, Written: one.written, Planned: one.planned, By: one.by, Stage: stage, At: h.at.now(),
+		Err: err}
 }
 
 func (h *Hands) tell(news FaultNews) {
@@ -289,14 +290,16 @@ func (r *run) settleHands() error {
 		case !did && one.cut:
 			one.written.MayMiss = true
 		}
-		done.Faults = append(done.Faults, plan.Fault(r.scenario, r.plan.Seed, i, h.broken[i].written.Name, h.broken[i].written))
+		done.Faults = append(done.Faults, plan.Fault(r.scenario, r.plan.Seed, i, h.broken[i].written.Name,
+			h.broken[i].written))
 	}
 	header := h.header(r)
 	header.Records, header.Instances = len(done.Records), h.instances
 	if h.options.Rerun != "" {
 		header.Rerun = fmt.Sprintf(h.options.Rerun, quoted(filepath.Join(shortest(r.dir.path), fileRecorded)))
 	}
-	return environment("recording what was done by hand", errors.Join(r.recorder.Amend(header), done.Write(r.dir.path), r.writeRecording(done.Steady)))
+	return environment("recording what was done by hand", errors.Join(r.recorder.Amend(header), done.Write(r.dir.path),
+		r.writeRecording(done.Steady)))
 }
 
 // quoted is a path as a shell takes it for one word.

@@ -6,7 +6,8 @@ package harness
 // a letter may only go back when nothing of the old life can come any more. It is selected when
 //
 //	its source is covered by an accepted commit   - nobody is handed the record again, and
-//	nothing is in force and nothing was for a while - no paused or cut-off member wakes up with it, no write of it is held somewhere, and
+//	nothing is in force and nothing was for a while - no paused or cut-off member wakes up with it, no write of it is
+//	held somewhere, and
 //	it is not younger than a while                  - its answer, and a client's second try, are through.
 //
 // What is not selected now lies there until the end of the drill, or until the next time somebody replays.
@@ -48,13 +49,17 @@ func (h *Hands) Replay(ctx context.Context) (letters int, err error) {
 	case at.run.scenario.Replay == nil:
 		return 0, fmt.Errorf("%w: the scenario has no replay section, so no dead letter's cause is ever gone", ErrRefused)
 	case at.run.header.Contract.Retry == history.RetryTopics || at.run.header.Contract.GroupType == history.GroupShare:
-		return 0, fmt.Errorf("%w: with retry topics, or in a share group, dead letters are replayed at the end of the drill", ErrRefused)
+		return 0, fmt.Errorf("%w: with retry topics, or in a share group, dead letters are replayed at the end of the drill",
+			ErrRefused)
 	case at.run.header.Graph != nil || at.run.header.Services != nil || at.run.scenario.Store != nil:
-		return 0, fmt.Errorf("%w: the dead letters of a graph, of several services or of a store are replayed at the end of the drill", ErrRefused)
+		return 0, fmt.Errorf(
+			"%w: the dead letters of a graph, of several services or of a store are replayed at the end of the drill",
+			ErrRefused)
 	case broken:
 		return 0, fmt.Errorf("%w: something is still broken, and what goes back now would fail again: heal first", ErrRefused)
 	case quiet < replayQuiet:
-		return 0, fmt.Errorf("%w: the last heal was only a moment ago: wait %s", ErrRefused, (replayQuiet - quiet).Round(100*time.Millisecond))
+		return 0, fmt.Errorf("%w: the last heal was only a moment ago: wait %s", ErrRefused,
+			(replayQuiet - quiet).Round(100*time.Millisecond))
 	}
 	if !h.replaying.TryLock() {
 		return 0, fmt.Errorf("%w: a replay is going on", ErrRefused)
@@ -86,11 +91,13 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 	old := time.Now().Add(-replayQuiet)
 	letters, waiting := map[int32][]history.Event{}, map[int32]bool{}
 	err = r.auditTopic(ctx, r.header.TopicIndex(r.topic(history.RoleDLQ)), func(record *kgo.Record, found history.Event) {
-		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed || hands.hasReplayed(found.Record) {
+		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
+			hands.hasReplayed(found.Record) {
 			return
 		}
 		at := committed[r.topic(history.RoleInput)][found.Claim.Partition]
-		settled := found.Claim.Present && found.Claim.Topic == input && at.Err == nil && at.At > found.Claim.Offset && record.Timestamp.Before(old)
+		settled := found.Claim.Present && found.Claim.Topic == input && at.Err == nil &&
+			at.At > found.Claim.Offset && record.Timestamp.Before(old)
 		waiting[found.Record] = waiting[found.Record] || !settled
 		letters[found.Record] = append(letters[found.Record], found)
 	})
@@ -99,7 +106,9 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 	}
 	selected := r.selectSettled(letters, waiting)
 	if len(selected) == 0 {
-		return 0, fmt.Errorf("%w: there is no dead letter whose cause is gone and whose record is committed for longer than %s", ErrRefused, replayQuiet)
+		return 0, fmt.Errorf(
+			"%w: there is no dead letter whose cause is gone and whose record is committed for longer than %s", ErrRefused,
+			replayQuiet)
 	}
 	hands.mu.Lock()
 	for _, record := range selected {

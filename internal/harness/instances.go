@@ -27,8 +27,8 @@ const killMargin = time.Second
 // clean` can tell that the run is going on.
 func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
-		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs), RunDir: r.dir.path,
-		Grace: r.longestGrace() + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
+		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs),
+		RunDir: r.dir.path, Grace: r.longestGrace() + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
 		OnStart: func(instance int, process uint16) {
 			r.beginRun(instance, process)
 		},
@@ -117,7 +117,8 @@ func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
 	}
 	values := r.valuesOf(instance)
 	return subject.Launch{
-		Command: command, Env: slices.Concat(environ(values.Environment()), []string{"DLQBENCH_SETTINGS=" + string(settings)}, environment),
+		Command: command, Env: slices.Concat(environ(values.Environment()), []string{"DLQBENCH_SETTINGS=" + string(settings)},
+			environment),
 		WorkDir: r.workDir(instance),
 	}, nil
 }
@@ -130,8 +131,8 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 		return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 	}
 	launch := subject.Launch{
-		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files, WorkDir: r.workDir(instance),
-		Env:    append(environ(values.Environment()), environ(rendered.Env)...),
+		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files,
+		WorkDir: r.workDir(instance), Env: append(environ(values.Environment()), environ(rendered.Env)...),
 		Health: rendered.Contract.Health,
 		Ready:  subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
 	}
@@ -152,7 +153,8 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
 	values.Port = r.ports[instance]
 	if node := r.nodeOf(instance); node != nil {
-		values.GroupID, values.InputTopic, values.DLQTopic = node.Group, r.header.Topics[node.Input].Name, r.header.Topics[node.DLQ].Name
+		values.GroupID, values.InputTopic, values.DLQTopic = node.Group, r.header.Topics[node.Input].Name,
+			r.header.Topics[node.DLQ].Name
 	}
 	if own := r.ownerOf(instance); own != nil {
 		values.GroupID, values.ReplayTopic = own.Group, r.header.Topics[own.Retry].Name
@@ -188,7 +190,8 @@ func (r *run) confirmHealed(ctx context.Context) {
 			continue
 		}
 		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
-			r.options.Log.Warn().Err(err).Msg("the subject could not be brought back after the faults; what it leaves unfinished is judged")
+			r.options.Log.Warn().Err(err).Msg(
+				"the subject could not be brought back after the faults; what it leaves unfinished is judged")
 		}
 	}
 }
@@ -207,7 +210,8 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	}
 	return func(healing context.Context) error {
 		if err := heal(healing); err != nil && ctx.Err() == nil {
-			f.log.Warn().Err(err).Str("fault", active.Name).Msg("the subject did not come back after the fault; what it leaves unfinished is judged")
+			f.log.Warn().Err(err).Str("fault", active.Name).Msg(
+				"the subject did not come back after the fault; what it leaves unfinished is judged")
 		}
 		return nil
 	}, nil
@@ -241,7 +245,8 @@ func (r *run) superviseOne(ctx context.Context, instance int) {
 			continue
 		}
 		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
-			r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the instance crashed, and its next process did not start or is not ready yet")
+			r.options.Log.Warn().Err(err).Int("instance", instance).
+				Msg("the instance crashed, and its next process did not start or is not ready yet")
 		}
 	}
 }

@@ -170,7 +170,8 @@ func Clusters() []string {
 // connect uses a cluster of the user's own; everything that the run makes there has its prefix.
 func (r *run) connect(ctx context.Context, config external.Config, log zerolog.Logger) (*provided, error) {
 	config.Prefix = r.dir.id
-	k, err := external.Connect(ctx, config, external.Options{Log: log, Ledger: r.dir.file(fileLedger), LargestRecord: r.plan.LargestRecord()})
+	k, err := external.Connect(ctx, config, external.Options{Log: log, Ledger: r.dir.file(fileLedger),
+		LargestRecord: r.plan.LargestRecord()})
 	if err != nil {
 		return nil, err
 	}

@@ -83,9 +83,11 @@ type topicPartition struct {
 func newLive(next history.Sink, header *history.Header) *live {
 	log := &eventLog{}
 	l := &live{
-		next: next, header: header, topics: header.Topics, maxSlip: header.Expect.MaxSlip, records: newRecordStates(header), partitions: newPartitions(header),
-		processes: newProcesses(header, log), log: log, success: &latencies{}, firstAttempt: &latencies{}, generations: map[int]int32{},
-		transacted: map[topicPartition]int64{}, effects: map[int64]int64{}, stalls: map[int16]time.Duration{},
+		next: next, header: header, topics: header.Topics, maxSlip: header.Expect.MaxSlip, records: newRecordStates(header),
+		partitions: newPartitions(header),
+		processes:  newProcesses(header, log), log: log, success: &latencies{}, firstAttempt: &latencies{},
+		generations: map[int]int32{},
+		transacted:  map[topicPartition]int64{}, effects: map[int64]int64{}, stalls: map[int16]time.Duration{},
 		intended: func(int32) (time.Duration, bool) { return 0, false },
 	}
 	if header.Store != nil {
@@ -138,7 +140,8 @@ func (l *live) count(event *history.Event) {
 			l.partitions.commit(event)
 		}
 	case history.KindShareAckResponse:
-		if done := event.N == history.AckAccept || event.N == history.AckReject; done && event.Code == 0 && l.role(event.Topic) == history.RoleInput {
+		done := event.N == history.AckAccept || event.N == history.AckReject
+		if done && event.Code == 0 && l.role(event.Topic) == history.RoleInput {
 			l.partitions.take(event)
 		}
 	default:
@@ -362,8 +365,8 @@ func (l *live) figures() figures {
 	replays, acked := l.replays.Load(), l.acked.Load()
 	return figures{
 		Totals: reports.Totals{
-			Sent: l.sent.Load(), Acknowledged: acked, Processed: processed, Attempts: attempts, DeadLetters: deadLetters, Duplicates: duplicates,
-			Replayed: replays, Late: l.slipped.Load(),
+			Sent: l.sent.Load(), Acknowledged: acked, Processed: processed, Attempts: attempts, DeadLetters: deadLetters,
+			Duplicates: duplicates, Replayed: replays, Late: l.slipped.Load(),
 		},
 		lag: lag, retrying: max(retrying, 0),
 	}

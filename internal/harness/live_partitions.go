@@ -52,7 +52,8 @@ func newPartitions(header *history.Header) *partitions {
 
 // place of a partition, -1 if it is not followed.
 func (p *partitions) place(topic int16, number int32) int {
-	if topic < 0 || int(topic) >= len(p.first) || p.first[topic] < 0 || number < 0 || int(number) >= p.topics[topic].Partitions {
+	if topic < 0 || int(topic) >= len(p.first) || p.first[topic] < 0 || number < 0 ||
+		int(number) >= p.topics[topic].Partitions {
 		return -1
 	}
 	return p.first[topic] + int(number)
@@ -171,7 +172,8 @@ func (p *partitions) states() []reports.PartitionState {
 			committed := p.all[at].committed.Load()
 			end := max(p.all[at].end.Load(), committed)
 			states = append(states, reports.PartitionState{
-				Topic: topic.Name, Partition: int32(number), End: end, Committed: committed, Lag: end - committed, Instance: int(p.owner[at]),
+				Topic: topic.Name, Partition: int32(number), End: end, Committed: committed, Lag: end - committed,
+				Instance: int(p.owner[at]),
 			})
 		}
 	}

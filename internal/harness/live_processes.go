@@ -34,7 +34,8 @@ func newProcesses(header *history.Header, log *eventLog) *processes {
 	p := &processes{log: log, instances: make([]instanceView, header.Instances), service: map[int16]*instanceView{}}
 	for number := range p.instances {
 		state := &p.instances[number].state
-		state.Kind, state.Number, state.Name, state.Status = "instance", number, fmt.Sprintf("instance %d", number), reports.InstanceStopped
+		state.Kind, state.Number, state.Name, state.Status = "instance", number, fmt.Sprintf("instance %d", number),
+			reports.InstanceStopped
 		if header.Graph != nil {
 			state.Node = header.Graph.Nodes[header.Graph.NodeOf(int16(number))].Name
 		}
@@ -61,7 +62,8 @@ func (p *processes) of(instance int16) *instanceView {
 	defer p.mu.Unlock()
 	view := p.service[instance]
 	if view == nil {
-		view = &instanceView{state: reports.InstanceState{Kind: kind, Number: number, Name: fmt.Sprintf("%s %d", kind, number), Status: reports.InstanceStopped}}
+		view = &instanceView{state: reports.InstanceState{Kind: kind, Number: number,
+			Name: fmt.Sprintf("%s %d", kind, number), Status: reports.InstanceStopped}}
 		p.service[instance] = view
 	}
 	return view

@@ -34,7 +34,8 @@ func newRecordStates(header *history.Header) *recordStates {
 		nodes = len(header.Graph.Nodes)
 	}
 	places := nodes*header.Records + 1
-	return &recordStates{graph: header.Graph, records: header.Records, words: make([]uint32, (places+recordsPerWord-1)/recordsPerWord)}
+	return &recordStates{graph: header.Graph, records: header.Records,
+		words: make([]uint32, (places+recordsPerWord-1)/recordsPerWord)}
 }
 
 // known reports whether the event is about a record of the run, as the entry of a graph has it.

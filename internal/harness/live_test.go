@@ -42,13 +42,16 @@ func TestTakenFromAShareGroup(t *testing.T) {
 		"offsets that can't be":      {[]ack{{first: -5, last: 1 << 60, how: history.AckAccept}}, 1 << 40, 1 << 40, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLive(discarded{}, &history.Header{Records: 10, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ}}})
+			l := newLive(discarded{},
+				&history.Header{Records: 10, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
+					{Name: "dlq", Role: history.RoleDLQ}}})
 			for offset := range int64(10) {
 				l.Record(ackedAt(offset))
 			}
 			for _, one := range test.acks {
 				event := history.New(history.KindShareAckResponse, 0)
-				event.Topic, event.Partition, event.Offset, event.Aux, event.N, event.Code = one.topic, one.partition, one.first, one.last, one.how, one.code
+				event.Topic, event.Partition, event.Offset, event.Aux, event.N, event.Code = one.topic, one.partition, one.first,
+					one.last, one.how, one.code
 				l.Record(event)
 			}
 			if got := l.partitions.takenFrom(0, 0, test.from); got != test.want {

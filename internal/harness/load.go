@@ -31,7 +31,9 @@ const (
 func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		err := r.options.Hands.load(ctx, func(loading context.Context) error { return r.producer.Run(loading, base) }, r.clock)
+		err := r.options.Hands.load(ctx, func(loading context.Context) error {
+			return r.producer.Run(loading, base)
+		}, r.clock)
 		if err == nil {
 			r.extendLoad(ctx, broken)
 		}

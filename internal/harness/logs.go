@@ -46,7 +46,8 @@ func addLogs(dir string, v *assertions.Verdict) {
 	}
 	if len(wanted) == 0 {
 		if failed(v) {
-			v.LogsNote = "The folder logs is not in the run's directory, or nothing in it says when it was written: there are no lines of the subject's logs here."
+			v.LogsNote = "The folder logs is not in the run's directory, or nothing in it says when it was written: there are " +
+				"no lines of the subject's logs here."
 		}
 		return
 	}
@@ -60,7 +61,8 @@ func addLogs(dir string, v *assertions.Verdict) {
 		}
 	}
 	if len(v.Logs) == 0 && v.LogsNote == "" {
-		v.LogsNote = fmt.Sprintf("The subject's processes wrote nothing within %s of the first occurrence of any violation.", logsAround)
+		v.LogsNote = fmt.Sprintf("The subject's processes wrote nothing within %s of the first occurrence of any violation.",
+			logsAround)
 	}
 }
 
@@ -89,7 +91,8 @@ func excerptsOf(dir, invariant string, a *assertions.Anomaly) []assertions.LogEx
 	for _, file := range files {
 		stem := strings.TrimSuffix(filepath.Base(file), ".log"+subject.TimesSuffix)
 		one := assertions.LogExcerpt{
-			Invariant: invariant, Anomaly: a.Name, Process: processName(stem), File: dirLogs + "/" + stem + ".log", At: a.First.At, Lines: []assertions.LogLine{},
+			Invariant: invariant, Anomaly: a.Name, Process: processName(stem), File: dirLogs + "/" + stem + ".log",
+			At: a.First.At, Lines: []assertions.LogLine{},
 		}
 		if stem == "build" {
 			continue
@@ -166,7 +169,8 @@ func readMarks(path string) ([]mark, error) {
 	for lines.Scan() {
 		var one mark
 		// A line that a killed run left half written ends the list.
-		if n, err := fmt.Sscanf(lines.Text(), "%d %d", &one.offset, &one.at); n != 2 || err != nil || len(out) > 0 && one.offset < out[len(out)-1].offset {
+		if n, err := fmt.Sscanf(lines.Text(), "%d %d", &one.offset, &one.at); n != 2 || err != nil ||
+			len(out) > 0 && one.offset < out[len(out)-1].offset {
 			break
 		}
 		out = append(out, one)
@@ -228,7 +232,8 @@ func nearest(lines []assertions.LogLine, at time.Duration) (kept []assertions.Lo
 // What a subject was given as a secret is masked when it writes it; these are the forms in which it may tell others
 // that it knows of itself.
 var (
-	secretPair   = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|secret|token|api_?key|access_?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&"']+)`)
+	secretPair = regexp.MustCompile(
+		`(?i)((?:pass(?:word|wd|phrase)?|secret|token|api_?key|access_?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&"']+)`)
 	secretBearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
 	secretInURL  = regexp.MustCompile(`(://[^/\s:@]*:)[^@\s/]+@`)
 )

@@ -16,7 +16,8 @@ func loggedVerdict() *assertions.Verdict {
 	first := assertions.Occurrence{Record: 7, Partition: 2, Offset: 30, At: 10 * time.Second}
 	return &assertions.Verdict{Invariants: []assertions.Result{{Name: "no-loss", Anomalies: []assertions.Anomaly{{
 		Name: "lost", Count: 1, First: &first,
-		Witnesses: []assertions.Witness{{Record: 7, Partition: 2, Offset: 30, Actors: []assertions.Actor{{Name: "workload"}, {Name: "instance 1"}}}},
+		Witnesses: []assertions.Witness{{Record: 7, Partition: 2, Offset: 30, Actors: []assertions.Actor{{Name: "workload"},
+			{Name: "instance 1"}}}},
 	}}}}}
 }
 
@@ -43,14 +44,17 @@ func TestLogsAroundAViolation(t *testing.T) {
 	sec := time.Second
 	writeLog(t, dir, "instance-0", map[time.Duration]string{9 * sec: "of another\n"}, 9*sec)
 	writeLog(t, dir, "instance-1", map[time.Duration]string{
-		1 * sec: "long before\n", 8 * sec: "connecting with password=hunter2 to postgres://me:pw@host/db\n", 10 * sec: "two\r\nlines <b>\n", 12 * sec: "after \xff\n\n", 20 * sec: "long after\n",
+		1 * sec: "long before\n", 8 * sec: "connecting with password=hunter2 to postgres://me:pw@host/db\n",
+		10 * sec: "two\r\nlines <b>\n", 12 * sec: "after \xff\n\n", 20 * sec: "long after\n",
 	}, 1*sec, 8*sec, 10*sec, 12*sec, 20*sec)
 	v := loggedVerdict()
 	addLogs(dir, v)
 	want := []assertions.LogLine{
-		{Time: 8 * sec, Text: "connecting with password=***** to postgres://me:*****@host/db"}, {Time: 10 * sec, Text: "two"}, {Time: 10 * sec, Text: "lines <b>"}, {Time: 12 * sec, Text: "after \uFFFD"},
+		{Time: 8 * sec, Text: "connecting with password=***** to postgres://me:*****@host/db"}, {Time: 10 * sec, Text: "two"},
+		{Time: 10 * sec, Text: "lines <b>"}, {Time: 12 * sec, Text: "after \uFFFD"},
 	}
-	if len(v.Logs) != 1 || v.Logs[0].Process != "instance 1" || v.Logs[0].File != "logs/instance-1.log" || fmt.Sprint(v.Logs[0].Lines) != fmt.Sprint(want) || v.LogsNote != "" {
+	if len(v.Logs) != 1 || v.Logs[0].Process != "instance 1" || v.Logs[0].File != "logs/instance-1.log" ||
+		fmt.Sprint(v.Logs[0].Lines) != fmt.Sprint(want) || v.LogsNote != "" {
 		t.Fatalf("logs %+v, note %q, want the lines %v", v.Logs, v.LogsNote, want)
 	}
 }

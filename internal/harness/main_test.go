@@ -28,8 +28,8 @@ func small(t *testing.T, sets ...string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Scenario: scenario, Source: source, Out: filepath.Join(t.TempDir(), "runs"), Executable: programtest.Path(), Rerun: "rerun --seed %d",
-		Version: "test", Log: zerolog.Nop(),
+		Scenario: scenario, Source: source, Out: filepath.Join(t.TempDir(), "runs"), Executable: programtest.Path(),
+		Rerun: "rerun --seed %d", Version: "test", Log: zerolog.Nop(),
 	}
 }
 
@@ -37,7 +37,8 @@ func small(t *testing.T, sets ...string) Options {
 // after its record, and a fault of 200 ms that no request meets makes a run inconclusive.
 func smallSlow(t *testing.T) Options {
 	t.Helper()
-	return small(t, "workload.rate=60/s", "workload.duration=4s", "faults=[{at: 100ms, for: 3500ms, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]")
+	return small(t, "workload.rate=60/s", "workload.duration=4s",
+		"faults=[{at: 100ms, for: 3500ms, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]")
 }
 
 // noLeaks fails the test if it leaves goroutines.

@@ -46,12 +46,14 @@ func (r *run) watchOwnStore(ctx context.Context) error {
 	c := own.Columns
 	var err error
 	r.store.watcher, err = storewatch.Start(ctx, storewatch.Config{
-		Address: r.store.address, Poll: own.Poll.D(), Topics: r.header.Topics, IDs: r.ids, Records: r.header.Records, Clock: r.clock, Sink: r.live, Log: r.options.Log,
-		Layout: storewatch.Layout{
+		Address: r.store.address, Poll: own.Poll.D(), Topics: r.header.Topics, IDs: r.ids, Records: r.header.Records,
+		Clock: r.clock, Sink: r.live, Log: r.options.Log, Layout: storewatch.Layout{
 			Table: own.Table, Audited: own.Audited, Words: own.States(),
 			Columns: storewatch.Columns{
-				ID: c.ID, Status: c.Status, LockedBy: c.LockedBy, LeaseUntil: c.LeaseUntil, Version: c.Version, Retries: c.Retries, NextRetryAt: c.NextRetryAt,
-				SourceTopic: c.SourceTopic, SourcePartition: c.SourcePartition, SourceOffset: c.SourceOffset, Payload: c.Payload, EventID: c.EventID,
+				ID: c.ID, Status: c.Status, LockedBy: c.LockedBy, LeaseUntil: c.LeaseUntil, Version: c.Version, Retries: c.Retries,
+				NextRetryAt: c.NextRetryAt,
+				SourceTopic: c.SourceTopic, SourcePartition: c.SourcePartition, SourceOffset: c.SourceOffset, Payload: c.Payload,
+				EventID: c.EventID,
 			},
 		},
 	})

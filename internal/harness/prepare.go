@@ -70,14 +70,17 @@ func (r *run) writeHeader() error {
 		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT",
 	}
 	if config := r.options.Cluster.External; r.options.Cluster.Provider == ClusterExternal {
-		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism, config.SASL.Username
+		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism,
+			config.SASL.Username
 		values.SASLPassword = cmp.Or(config.SASL.Password.Reveal(), config.SASL.Token.Reveal())
 	}
 	r.header = history.Header{
-		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed, Started: time.Now().UTC(),
-		Rerun: string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference", Instances: r.scenario.MaxInstances(),
-		Group: values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil, Foreign: r.scenario.Topics.DLQ.Foreign,
-		Environment: r.environment(),
+		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed,
+		Started: time.Now().UTC(),
+		Rerun:   string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference",
+		Instances: r.scenario.MaxInstances(),
+		Group:     values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
+		Foreign: r.scenario.Topics.DLQ.Foreign, Environment: r.environment(),
 	}
 	dlq := values.DLQTopic
 	var retries []string
@@ -127,10 +130,12 @@ func (r *run) topics(dlq string, retries []string) []history.Topic {
 		{Name: dlq, Role: history.RoleDLQ, Partitions: r.scenario.Topics.DLQ.Partitions},
 	}
 	for _, name := range retries {
-		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry, Partitions: r.scenario.Topics.Retry.Partitions})
+		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry,
+			Partitions: r.scenario.Topics.Retry.Partitions})
 	}
 	if to := r.header.ReplayTo; to != "" && to != r.values.InputTopic {
-		topics = append(topics, history.Topic{Name: to, Role: history.RoleInput, Partitions: r.scenario.Topics.Input.Partitions})
+		topics = append(topics, history.Topic{Name: to, Role: history.RoleInput,
+			Partitions: r.scenario.Topics.Input.Partitions})
 	}
 	return topics
 }
@@ -146,7 +151,8 @@ func (r *run) expect() history.Expect {
 		thresholds = append(slices.Clone(thresholds), fmt.Sprintf("recovery.drain <= %s", expect.Drain.D()))
 	}
 	return history.Expect{
-		Invariants: expect.Invariants, DuplicateShare: duplicates, Thresholds: thresholds, MaxSlip: expect.MaxSlip.D(), MinLoad: minLoad,
+		Invariants: expect.Invariants, DuplicateShare: duplicates, Thresholds: thresholds, MaxSlip: expect.MaxSlip.D(),
+		MinLoad: minLoad,
 	}
 }
 
@@ -166,7 +172,8 @@ func (r *run) environment() map[string]string {
 		kind = r.options.Subject.Kind
 	}
 	return map[string]string{
-		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS,
+		"arch": runtime.GOARCH,
 		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
 		reports.EnvironmentLoad: loadDigest(r.scenario),
 	}
@@ -198,7 +205,8 @@ func (r *run) withoutSecrets(text []byte) []byte {
 	if r.options.Subject == nil {
 		return subject.Redact(text, subject.Launch{})
 	}
-	given := subject.Launch{Command: slices.Concat(r.options.Subject.Command, r.options.Subject.Args), Files: r.options.Subject.Files}
+	given := subject.Launch{Command: slices.Concat(r.options.Subject.Command, r.options.Subject.Args),
+		Files: r.options.Subject.Files}
 	for name, value := range r.options.Subject.Env {
 		given.Env = append(given.Env, name+"="+value)
 	}

@@ -81,7 +81,8 @@ func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 			return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 		}
 		return subject.Launch{
-			Command: rendered.Replay.Command, Dir: r.subjectDir(), Env: append(environ(values.Environment()), environ(rendered.Env)...),
+			Command: rendered.Replay.Command, Dir: r.subjectDir(),
+			Env: append(environ(values.Environment()), environ(rendered.Env)...),
 		}, nil
 	}
 	if r.scenario.Store != nil {
@@ -114,7 +115,8 @@ func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
 	}
 	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
 	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
-		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed || !r.waiting(found.Record) || r.options.Hands.hasReplayed(found.Record) {
+		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
+			!r.waiting(found.Record) || r.options.Hands.hasReplayed(found.Record) {
 			return
 		}
 		event := history.New(history.KindReplaySelected, r.clock.Now())

@@ -77,19 +77,22 @@ func TestRun(t *testing.T) {
 	if health := outcome.Verdict.Health; health.CPU <= 0 || health.CPUMax < health.CPU {
 		t.Errorf("the harness did not look at itself: %+v", health)
 	}
-	wantFiles(t, outcome.Dir, true, "scenario.yaml", "plan.json", "verdict.json", "report.html", "junit.xml", "summary.md", "hdr", "history/sealed.json",
-		"logs/instance-0.log", "logs/instance-1.log", "logs/replay.log")
+	wantFiles(t, outcome.Dir, true, "scenario.yaml", "plan.json", "verdict.json", "report.html", "junit.xml", "summary.md",
+		"hdr", "history/sealed.json", "logs/instance-0.log", "logs/instance-1.log", "logs/replay.log")
 	wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
 	load := options.Scenario.Workload.WarmUp.D() + options.Scenario.Workload.Duration.D()
 	for _, snapshot := range shown {
-		if inSetup := snapshot.Phase == history.PhaseSetup; inSetup != (snapshot.Total == 0) && snapshot.Phase != history.PhaseWarmup {
+		if inSetup := snapshot.Phase == history.PhaseSetup; inSetup != (snapshot.Total == 0) &&
+			snapshot.Phase != history.PhaseWarmup {
 			t.Errorf("in %s the load's length is said to be %v", snapshot.Phase, snapshot.Total)
 		}
 		if snapshot.Total != 0 && (snapshot.Total != load || snapshot.Elapsed < 0) {
-			t.Errorf("in %s it is %v of %v, want the load's length to be %v", snapshot.Phase, snapshot.Elapsed, snapshot.Total, load)
+			t.Errorf("in %s it is %v of %v, want the load's length to be %v", snapshot.Phase, snapshot.Elapsed,
+				snapshot.Total, load)
 		}
 	}
-	if last := shown[len(shown)-1]; last.DeadLetters == 0 || last.Lag != 0 || last.RetriesInFlight != 0 || len(last.ActiveFaults) != 0 {
+	if last := shown[len(shown)-1]; last.DeadLetters == 0 || last.Lag != 0 || last.RetriesInFlight != 0 ||
+		len(last.ActiveFaults) != 0 {
 		t.Errorf("the last thing shown is %+v", last)
 	}
 }
@@ -113,7 +116,9 @@ func TestRunInterrupted(t *testing.T) {
 			if outcome.Verdict.Verdict != want {
 				t.Errorf("the verdict is %s, want %s: %v", outcome.Verdict.Verdict, want, outcome.Verdict.Reasons)
 			}
-			if ended := slices.ContainsFunc(outcome.Verdict.Reasons, func(reason string) bool { return strings.Contains(reason, "ends before the run did") }); ended != (want != assertions.Pass) {
+			if ended := slices.ContainsFunc(outcome.Verdict.Reasons, func(reason string) bool {
+				return strings.Contains(reason, "ends before the run did")
+			}); ended != (want != assertions.Pass) {
 				t.Errorf("the reasons are %v", outcome.Verdict.Reasons)
 			}
 			wantFiles(t, outcome.Dir, true, "verdict.json", "report.html")
@@ -133,13 +138,18 @@ func TestRunNotBegun(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no guard": {func(options *Options) { options.Executable = "/no/such/program" }, "starting the guard: starting the guard that ends the subject's processes"},
+		"no guard": {func(options *Options) {
+			options.Executable = "/no/such/program"
+		}, "starting the guard: starting the guard that ends the subject's processes"},
 		"a subject that ends": {func(options *Options) {
 			options.Subject, options.SubjectFile = subjectFile(t, "command: [sh, -c, 'echo no config; exit 7']")
-		}, "setting up: instance 0 of subject tested ended with exit code 7 before it was ready; its last lines are:\n  no config\n"},
+		}, "setting up: instance 0 of subject tested ended with exit code 7 before it was ready; its last lines are:\n  no " +
+			"config\n"},
 		"a build that fails": {func(options *Options) {
-			options.Subject, options.SubjectFile = subjectFile(t, "build: [sh, -c, 'echo no compiler; exit 2']\ncommand: [no-such-program]")
-		}, "setting up: building subject tested: \"sh -c echo no compiler; exit 2\" ended with exit code 2; its last lines are:\n  no compiler\n"},
+			options.Subject, options.SubjectFile = subjectFile(t,
+				"build: [sh, -c, 'echo no compiler; exit 2']\ncommand: [no-such-program]")
+		}, "setting up: building subject tested: \"sh -c echo no compiler; exit 2\" ended with exit code 2; its last lines " +
+			"are:\n  no compiler\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -188,7 +198,8 @@ func TestRunNotPrepared(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(options.Out, linkLatest), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "is there a folder of that name?") {
+	if _, err := Run(t.Context(), options); err == nil ||
+		!strings.Contains(err.Error(), "is there a folder of that name?") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -201,7 +212,8 @@ func TestRunFailsInTheMiddle(t *testing.T) {
 	options.ReplayCommand = []string{"sh", "-c", "echo no replay today; exit 5"}
 	outcome, err := Run(t.Context(), options)
 	var environment *EnvironmentError
-	if !errors.As(err, &environment) || !strings.Contains(err.Error(), "no replay today") || strings.Count(err.Error(), "replaying the dead letters") != 1 {
+	if !errors.As(err, &environment) || !strings.Contains(err.Error(), "no replay today") ||
+		strings.Count(err.Error(), "replaying the dead letters") != 1 {
 		t.Errorf("the error is %v", err)
 	}
 	if outcome == nil || outcome.Verdict == nil || outcome.Verdict.Verdict != assertions.Inconclusive {
@@ -249,7 +261,8 @@ func TestPatience(t *testing.T) {
 }
 
 func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
-	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}}, live: newLive(discard{}, &history.Header{})}
+	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}},
+		live: newLive(discard{}, &history.Header{})}
 	stall := func(instance int16, lasted time.Duration) {
 		event := history.New(history.KindStall, time.Second)
 		event.Instance, event.Aux = instance, int64(lasted)
@@ -277,7 +290,8 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 // without end are.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		header := history.Header{Records: 10, Contract: history.Contract{MaxAttempts: 2}, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
+		header := history.Header{Records: 10, Contract: history.Contract{MaxAttempts: 2},
+			Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
 		live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
 		attempt := func(n int32) {
 			event := history.New(history.KindAttemptStart, 0)

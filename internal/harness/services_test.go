@@ -18,7 +18,8 @@ import (
 // program with these words.
 func hexkitService(t *testing.T, tool string) Options {
 	t.Helper()
-	options := small(t, "topics.dlq.foreign=7", "faults=[]", `workload.record_headers={type: order, correlation_id: "{{.UUID}}", event_id: "{{.UUID}}"}`,
+	options := small(t, "topics.dlq.foreign=7", "faults=[]",
+		"workload.record_headers={type: order, correlation_id: \"{{.UUID}}\", event_id: \"{{.UUID}}\"}",
 		"subject.reference.envelope=hexkit")
 	program := programtest.Path()
 	options.Subject, options.SubjectFile = subjectFile(t, fmt.Sprintf(`
@@ -61,9 +62,10 @@ func TestTheSubjectsOwnReplayTool(t *testing.T) {
 		t.Error("no letter was read")
 	}
 	header := outcome.Judged.Header
-	if to := "retry-" + header.Group; header.ReplayTo != to || header.Foreign != 7 || !slices.ContainsFunc(header.Topics, func(topic history.Topic) bool {
-		return topic.Name == to && topic.Role == history.RoleInput
-	}) {
+	if to := "retry-" + header.Group; header.ReplayTo != to || header.Foreign != 7 ||
+		!slices.ContainsFunc(header.Topics, func(topic history.Topic) bool {
+			return topic.Name == to && topic.Role == history.RoleInput
+		}) {
 		t.Errorf("the header says %q, %d and %v", header.ReplayTo, header.Foreign, header.Topics)
 	}
 	said, err := os.ReadFile(filepath.Join(outcome.Dir, dirLogs, "replay.log"))

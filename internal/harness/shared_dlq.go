@@ -26,15 +26,16 @@ func (r *run) writeServices() {
 	for i := range written {
 		group := r.dir.id + "." + written[i].Name
 		h.Services = append(h.Services, history.Service{
-			Name: written[i].Name, Group: group, First: r.scenario.FirstOf(i), Instances: written[i].Instances, Contract: written[i].Contract(group),
-			Input: add(r.dir.id+".input."+written[i].Name, history.RoleInput, partitions),
+			Name: written[i].Name, Group: group, First: r.scenario.FirstOf(i), Instances: written[i].Instances,
+			Contract: written[i].Contract(group), Input: add(r.dir.id+".input."+written[i].Name, history.RoleInput, partitions),
 			Retry: add(deadletter.HexkitRetryTopic(group), history.RoleInput, partitions),
 		})
 	}
 	add(r.values.DLQTopic, history.RoleDLQ, r.scenario.Topics.DLQ.Partitions)
 	first := &h.Services[0]
 	h.Group, h.Contract = first.Group, first.Contract
-	r.values.GroupID, r.values.InputTopic, r.values.InputTopics = first.Group, h.Topics[first.Input].Name, h.Topics[first.Input].Name
+	r.values.GroupID, r.values.InputTopic, r.values.InputTopics = first.Group, h.Topics[first.Input].Name,
+		h.Topics[first.Input].Name
 }
 
 // ownerOf is the service that the instance belongs to, nil where there are not several.

@@ -39,8 +39,8 @@ func TestServicesThatShareADeadLetterTopic(t *testing.T) {
 		t.Errorf("the verdict is %s: %v", outcome.Verdict.Verdict, outcome.Verdict.Reasons)
 	}
 	for _, name := range []string{
-		"service-separation", "orders/no-loss", "billing/no-loss", "orders/dlq-fidelity", "billing/dlq-fidelity", "orders/commit-after-dlq", "billing/dlq-once",
-		"orders/replay-round-trip", "billing/replay-round-trip",
+		"service-separation", "orders/no-loss", "billing/no-loss", "orders/dlq-fidelity", "billing/dlq-fidelity",
+		"orders/commit-after-dlq", "billing/dlq-once", "orders/replay-round-trip", "billing/replay-round-trip",
 	} {
 		if one := resultOf(t, outcome, name); one.Judged == 0 {
 			t.Errorf("%s judged nothing", name)
@@ -110,15 +110,18 @@ func TestWhatServicesHaveInCommon(t *testing.T) {
 	if r.longestGrace() != 7*time.Second {
 		t.Errorf("the slowest may take %s to end", r.longestGrace())
 	}
-	if first, last := r.ownerOf(1), r.ownerOf(2); first.Name != "orders" || last.Name != "billing" || r.header.Instances != 3 {
+	if first, last := r.ownerOf(1), r.ownerOf(2); first.Name != "orders" || last.Name != "billing" ||
+		r.header.Instances != 3 {
 		t.Errorf("of %d instances 1 is one of %s and 2 of %s", r.header.Instances, first.Name, last.Name)
 	}
-	for i, topic := range []string{prefix + "input.orders", "retry-" + prefix + "orders", prefix + "input.billing", "retry-" + prefix + "billing", prefix + "input.dlq"} {
+	for i, topic := range []string{prefix + "input.orders", "retry-" + prefix + "orders", prefix + "input.billing",
+		"retry-" + prefix + "billing", prefix + "input.dlq"} {
 		if i >= len(r.header.Topics) || r.header.Topics[i].Name != topic {
 			t.Errorf("topic %d is not %s: %v", i, topic, r.header.Topics)
 		}
 	}
-	if own := r.header.Services[1].Contract; own.Service != prefix+"billing" || own.MaxAttempts != 3 || own.OffsetMetadata == "" {
+	if own := r.header.Services[1].Contract; own.Service != prefix+"billing" || own.MaxAttempts != 3 ||
+		own.OffsetMetadata == "" {
 		t.Errorf("billing promises %+v", own)
 	}
 	if r.settingsOf(2).MaxRetries != 3 || r.settingsOf(0).MaxRetries != 2 {
@@ -129,8 +132,10 @@ func TestWhatServicesHaveInCommon(t *testing.T) {
 // Generations of one service's group say nothing of another's.
 func TestRebalancesAreCountedByService(t *testing.T) {
 	header := history.Header{
-		Records: 1, Instances: 2, Topics: []history.Topic{{Name: "a", Role: history.RoleInput, Partitions: 1}, {Name: "b", Role: history.RoleInput, Partitions: 1}},
-		Services: []history.Service{{Name: "orders", Input: 0, Retry: 0, Instances: 1}, {Name: "billing", Input: 1, Retry: 1, First: 1, Instances: 1}},
+		Records: 1, Instances: 2, Topics: []history.Topic{{Name: "a", Role: history.RoleInput, Partitions: 1},
+			{Name: "b", Role: history.RoleInput, Partitions: 1}},
+		Services: []history.Service{{Name: "orders", Input: 0, Retry: 0, Instances: 1},
+			{Name: "billing", Input: 1, Retry: 1, First: 1, Instances: 1}},
 	}
 	l := newLive(discarded{}, &header)
 	for _, generation := range []int32{1, 2, 3} {

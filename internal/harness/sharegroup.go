@@ -37,7 +37,8 @@ func (r *run) beginShareGroup(ctx context.Context, client *kgo.Client) error {
 	if contract.BrokerLetters {
 		dlq = r.topic(history.RoleDLQ)
 	}
-	return admin.BeginShareGroup(ctx, client, r.header.Group, dlq, !contract.ChangesKey || !contract.ChangesValue, r.cluster.Brokers())
+	return admin.BeginShareGroup(ctx, client, r.header.Group, dlq, !contract.ChangesKey || !contract.ChangesValue,
+		r.cluster.Brokers())
 }
 
 // takesLetters are the settings of the DLQ topic: one to which brokers write needs leave for that.
@@ -57,7 +58,8 @@ func (r *run) canShare(ctx context.Context) error {
 	for _, broker := range r.cluster.Brokers() {
 		of := versions[broker.ID]
 		if newest, known := of.KeyMaxVersion(shareFetchKey); !known || newest < shareFetchPreview {
-			return fmt.Errorf("broker %d: %w, and the subject's contract says group_type: share: run it on Apache Kafka 4.1 or later, with share.version=1",
+			return fmt.Errorf("broker %d: %w, and the subject's contract says group_type: share: run it on Apache Kafka 4.1 "+
+				"or later, with share.version=1",
 				broker.Number, ErrNoShareGroups)
 		}
 	}
@@ -98,7 +100,8 @@ func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
 		offsets[topic] = map[int32]kadm.OffsetResponse{}
 		for number, one := range partitions {
 			offsets[topic][number] = kadm.OffsetResponse{
-				Offset: kadm.Offset{Topic: topic, Partition: number, At: r.shareReached(topic, number, one.StartOffset), LeaderEpoch: one.LeaderEpoch}, Err: one.Err,
+				Offset: kadm.Offset{Topic: topic, Partition: number, At: r.shareReached(topic, number, one.StartOffset),
+					LeaderEpoch: one.LeaderEpoch}, Err: one.Err,
 			}
 		}
 	}

@@ -192,7 +192,9 @@ func (r *run) openTaps(context.Context) error {
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.observedGroup(),
-		KeepMetadata: slices.ContainsFunc(r.contracts(), func(c history.Contract) bool { return c.OffsetMetadata != "" }), TopicIDs: r.cluster.topicIDs,
+		KeepMetadata: slices.ContainsFunc(r.contracts(), func(c history.Contract) bool {
+			return c.OffsetMetadata != ""
+		}), TopicIDs: r.cluster.topicIDs,
 	})
 	for instance := range r.header.Instances {
 		bootstrap, err := r.tap.Open(instance)
@@ -212,7 +214,8 @@ func (r *run) openProducer(context.Context) error {
 	var err error
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
-		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(), Node: r.entry(), Clock: r.clock, Sink: r.live,
+		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(),
+		Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
 }

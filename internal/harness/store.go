@@ -103,10 +103,12 @@ func (s renumbered) Record(event history.Event) {
 // openStore starts the database, makes its tables, and opens the taps, the link and the downstream of its service.
 func (r *run) openStore(ctx context.Context) error {
 	s := r.scenario.Store
-	r.store.broken = breakage{offsets: map[int]time.Duration{}, locks: map[int]int{}, copies: map[topicPartition]map[int64]bool{}}
+	r.store.broken = breakage{offsets: map[int]time.Duration{}, locks: map[int]int{},
+		copies: map[topicPartition]map[int64]bool{}}
 	switch {
 	case r.ownStore() != nil && s != nil:
-		return errors.New("the subject has a dead-letter store of its own, and the scenario brings another: leave one of the two out")
+		return errors.New(
+			"the subject has a dead-letter store of its own, and the scenario brings another: leave one of the two out")
 	case r.ownStore() != nil:
 		return r.openOwnStore()
 	case s == nil:
@@ -200,7 +202,8 @@ func (r *run) chooseMongo() error {
 	address, err := url.Parse(os.Getenv(mongoVariable))
 	switch {
 	case os.Getenv(mongoVariable) == "":
-		return fmt.Errorf("no MongoDB: this scenario needs one that runs: say store.url, or %s=mongodb://HOST:PORT/", mongoVariable)
+		return fmt.Errorf("no MongoDB: this scenario needs one that runs: say store.url, or %s=mongodb://HOST:PORT/",
+			mongoVariable)
 	case err != nil || !isMongo(address.Scheme):
 		return fmt.Errorf("%s: the address of a MongoDB is mongodb://HOST:PORT/", mongoVariable)
 	}
@@ -234,7 +237,9 @@ const dropLimit = 10 * time.Second
 func (r *run) startPostgres(ctx context.Context) error {
 	server, err := postgres.Start(ctx, map[string]string{"fsync": "off"})
 	if errors.Is(err, postgres.ErrAbsent) {
-		return fmt.Errorf("%w; this scenario needs these programs, or (without faults that end the database) store.url of a server that runs", err)
+		return fmt.Errorf(
+			"%w; this scenario needs these programs, or (without faults that end the database) store.url of a server that runs",
+			err)
 	}
 	if err != nil {
 		return err
@@ -269,7 +274,8 @@ func (r *run) openService() error {
 	s := r.scenario.Store
 	var err error
 	r.store.oracle, err = workload.NewOracle(workload.OracleConfig{
-		Plan: r.plan.ForStore(s), IDs: r.ids, Instances: s.Workers, First: int(history.Worker(0)), Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock, Sink: r.live,
+		Plan: r.plan.ForStore(s), IDs: r.ids, Instances: s.Workers, First: int(history.Worker(0)), Topics: r.header.Topics,
+		Ops: &r.ops, Clock: r.clock, Sink: r.live,
 	})
 	if err != nil {
 		return err
@@ -344,18 +350,23 @@ func (r *run) launchService(instance int16) (subject.Launch, error) {
 		hours[i] = strconv.Itoa(hour)
 	}
 	arguments := []string{
-		"--log-format", "json", "--store", r.store.linked, "--bootstrap", r.store.bootstraps[instance], "--time-scale", strconv.FormatFloat(s.TimeScale, 'f', -1, 64),
-		"--off-peak-hours", strings.Join(hours, ","), "--off-peak-zone", s.OffPeakZone, "--max-dlq-retries", strconv.Itoa(s.MaxRetries),
+		"--log-format", "json", "--store", r.store.linked, "--bootstrap", r.store.bootstraps[instance], "--time-scale",
+		strconv.FormatFloat(s.TimeScale, 'f', -1, 64),
+		"--off-peak-hours", strings.Join(hours, ","), "--off-peak-zone", s.OffPeakZone, "--max-dlq-retries",
+		strconv.Itoa(s.MaxRetries),
 	}
 	if r.store.probe != nil {
-		arguments = append(arguments, "--health-url", r.store.probe.urls[min(n, s.Workers-1)]) // a router asks nobody: it only has to know that there is one
+		// a router asks nobody: it only has to know that there is one
+		arguments = append(arguments, "--health-url", r.store.probe.urls[min(n, s.Workers-1)])
 	}
 	if kind == "router" {
-		arguments = append(arguments, "--dlq-topic", r.topic(history.RoleDLQ), "--router-group", contract.Group, "--dialect", r.header.Contract.Envelope)
+		arguments = append(arguments, "--dlq-topic", r.topic(history.RoleDLQ), "--router-group", contract.Group, "--dialect",
+			r.header.Contract.Envelope)
 	} else {
-		arguments = append(arguments, "--workers", "1", "--worker-name", fmt.Sprintf("worker-%d", n), "--poll-interval", s.PollInterval.D().String(),
-			"--lease", s.Lease.D().String(), "--batch-size", strconv.Itoa(s.BatchSize), "--concurrency", strconv.Itoa(s.Concurrency),
-			"--retry", s.Retry, "--oracle-url", r.store.oracleURLs[instance])
+		arguments = append(arguments, "--workers", "1", "--worker-name", fmt.Sprintf("worker-%d", n), "--poll-interval",
+			s.PollInterval.D().String(),
+			"--lease", s.Lease.D().String(), "--batch-size", strconv.Itoa(s.BatchSize), "--concurrency",
+			strconv.Itoa(s.Concurrency), "--retry", s.Retry, "--oracle-url", r.store.oracleURLs[instance])
 		if offset := r.clockOffset(n); offset != 0 {
 			arguments = append(arguments, "--clock-offset", offset.String())
 		}
@@ -378,8 +389,8 @@ func (r *run) launchKeeper(n int) (subject.Launch, error) {
 	}
 	retention := r.scenario.Store.Retention
 	return subject.Launch{
-		Command: append(command[:len(command):len(command)], "--store", r.store.linked, "--archive", archive, "--every", retention.Every.D().String(),
-			"--time-scale", strconv.FormatFloat(retention.TimeScale, 'f', -1, 64)),
+		Command: append(command[:len(command):len(command)], "--store", r.store.linked, "--archive", archive, "--every",
+			retention.Every.D().String(), "--time-scale", strconv.FormatFloat(retention.TimeScale, 'f', -1, 64)),
 		WorkDir: filepath.Join(r.dir.path, dirWork, fmt.Sprintf("keeper-%d", n)), Ready: subject.Ready{Log: keeperReady},
 	}, nil
 }
@@ -400,7 +411,8 @@ func (r *run) confirmStoreHealed(ctx context.Context) {
 			continue
 		}
 		if err := r.subject.Revive(ctx, slot); err != nil && ctx.Err() == nil {
-			r.options.Log.Warn().Err(err).Msg("a process of the dead-letter store could not be brought back after the faults; what it leaves unfinished is judged")
+			r.options.Log.Warn().Err(err).Msg("a process of the dead-letter store could not be brought back after the faults; " +
+				"what it leaves unfinished is judged")
 		}
 	}
 }
@@ -453,7 +465,8 @@ func (r *run) drainStore(ctx context.Context) error {
 				return environment("asking how far the dead-letter store is", asking)
 			}
 			_, open := r.store.watcher.Figures() // what is kept is judged, too
-			r.options.Log.Warn().Int("open", open).Msg("the drain reached its limit before the dead-letter store had come to rest")
+			r.options.Log.Warn().Int("open",
+				open).Msg("the drain reached its limit before the dead-letter store had come to rest")
 			return nil
 		}
 		select {
@@ -470,7 +483,8 @@ func (r *run) auditStore(ctx context.Context) error {
 	if r.store.watcher == nil {
 		return nil
 	}
-	return environment("auditing the dead-letter store", errors.Join(r.store.watcher.Stop(ctx), r.store.watcher.Audit(ctx)))
+	return environment("auditing the dead-letter store",
+		errors.Join(r.store.watcher.Stop(ctx), r.store.watcher.Audit(ctx)))
 }
 
 // closeStore ends what openStore and startStore began.
@@ -529,7 +543,8 @@ func (r *run) waiting(record int32) bool {
 // storeReplay replays the selected entries of the store.
 func (r *run) storeReplay(bootstrap, rate string) subject.Launch {
 	command := []string{
-		r.options.Executable, "dlq", "replay", "--log-format", "json", "--store", r.store.linked, "--bootstrap", bootstrap, "--rate", rate + "/s", "--name", "phase", "--by", "dlqbench",
+		r.options.Executable, "dlq", "replay", "--log-format", "json", "--store", r.store.linked, "--bootstrap", bootstrap,
+		"--rate", rate + "/s", "--name", "phase", "--by", "dlqbench",
 	}
 	return subject.Launch{Command: append(command, r.store.selected...), Env: environ(r.values.Security())}
 }

@@ -162,7 +162,8 @@ func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (w
 	if err := r.readTopic(ctx, topic, func(letter *kgo.Record) {
 		if random.Float64() < share {
 			copies = append(copies, &kgo.Record{
-				Topic: topic, Partition: int32(random.IntN(partitions)), Key: letter.Key, Value: letter.Value, Headers: letter.Headers, Timestamp: letter.Timestamp,
+				Topic: topic, Partition: int32(random.IntN(partitions)), Key: letter.Key, Value: letter.Value,
+				Headers: letter.Headers, Timestamp: letter.Timestamp,
 			})
 		}
 	}); err != nil {
@@ -177,7 +178,8 @@ func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (w
 		}
 		youngest = max(youngest, which)
 	}
-	client, err := kgo.NewClient(slices.Concat(r.cluster.client, kafkaio.Writing(r.cluster.client), []kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())})...)
+	client, err := kgo.NewClient(slices.Concat(r.cluster.client, kafkaio.Writing(r.cluster.client),
+		[]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())})...)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -56,8 +56,10 @@ func (r *run) openProbe() error {
 		if err != nil {
 			return fmt.Errorf("opening the health probe of worker %d: %w", n, err)
 		}
-		server := &http.Server{ReadTimeout: probeIdle, WriteTimeout: probeIdle, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { probe.answer(w, n) })}
-		probe.servers, probe.urls = append(probe.servers, server), append(probe.urls, "http://"+listener.Addr().String()+"/health")
+		server := &http.Server{ReadTimeout: probeIdle, WriteTimeout: probeIdle,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { probe.answer(w, n) })}
+		probe.servers, probe.urls = append(probe.servers, server),
+			append(probe.urls, "http://"+listener.Addr().String()+"/health")
 		probe.serving.Go(func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				probe.failed(err)

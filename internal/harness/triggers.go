@@ -95,7 +95,8 @@ func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is 
 		return faults.TriggerFirstRetry, event.N >= 2
 	case history.KindAttemptEnd:
 		limit := t.contract.MaxAttempts
-		return faults.TriggerBackoff, slices.Contains(t.contract.Retryable, event.Outcome) && (limit == 0 || int(event.N) < limit)
+		return faults.TriggerBackoff, slices.Contains(t.contract.Retryable, event.Outcome) &&
+			(limit == 0 || int(event.N) < limit)
 	case history.KindProduceResponse:
 		// A refusal that a fault forged never reached the broker; an acceptance that a fault withholds is one.
 		accepted := event.Code == 0 && !event.Flags.Has(history.Forged)

@@ -36,7 +36,9 @@ func inState(state history.StoreState) history.Event {
 
 // republished is the answer to what worker 0 wrote back.
 func republished(code int16, flags history.Flags) history.Event {
-	return event(history.KindProduceResponse, func(e *history.Event) { e.Instance, e.Topic, e.Code, e.Flags = history.Worker(0), 0, code, flags })
+	return event(history.KindProduceResponse, func(e *history.Event) {
+		e.Instance, e.Topic, e.Code, e.Flags = history.Worker(0), 0, code, flags
+	})
 }
 
 func TestTriggersFire(t *testing.T) {
@@ -55,26 +57,35 @@ func TestTriggersFire(t *testing.T) {
 		fires           history.Event
 	}{
 		{"first-retry", []history.Event{attempt(history.KindAttemptStart, 2, 0)},
-			[]history.Event{attempt(history.KindAttemptStart, 1, 0), attempt(history.KindAttemptEnd, 2, history.OutcomeSuccess)}, attempt(history.KindAttemptStart, 2, 0)},
+			[]history.Event{attempt(history.KindAttemptStart, 1, 0), attempt(history.KindAttemptEnd, 2, history.OutcomeSuccess)},
+			attempt(history.KindAttemptStart, 2, 0)},
 		{"backoff", []history.Event{attempt(history.KindAttemptEnd, 1, history.OutcomeTransient)},
 			[]history.Event{
 				attempt(history.KindAttemptStart, 1, 0), attempt(history.KindAttemptEnd, 1, history.OutcomeSuccess),
-				attempt(history.KindAttemptEnd, 1, history.OutcomePermanent), attempt(history.KindAttemptEnd, 3, history.OutcomeTransient),
+				attempt(history.KindAttemptEnd, 1, history.OutcomePermanent),
+				attempt(history.KindAttemptEnd, 3, history.OutcomeTransient),
 			}, attempt(history.KindAttemptEnd, 2, history.OutcomeTransient)},
 		{"first-dead-letter", []history.Event{written(1, 0, 0)},
 			[]history.Event{
-				written(0, 0, 0), written(history.None, 0, 0), written(1, 7, 0), written(1, 0, history.Forged), event(history.KindProduceRequest, func(e *history.Event) { e.Topic = 1 }),
+				written(0, 0, 0), written(history.None, 0, 0), written(1, 7, 0), written(1, 0, history.Forged),
+				event(history.KindProduceRequest, func(e *history.Event) { e.Topic = 1 }),
 				event(history.KindProduceResponse, func(e *history.Event) { e.Topic, e.Code, e.Instance = 1, 0, history.Replayer }),
 			}, written(1, 0, history.Withheld)},
-		{"lag > 2", []history.Event{ackedAt(0), ackedAt(1)}, []history.Event{event(history.KindAcked, func(e *history.Event) { e.Code = 7 })}, ackedAt(2)},
+		{"lag > 2", []history.Event{ackedAt(0), ackedAt(1)}, []history.Event{event(history.KindAcked, func(e *history.Event) {
+			e.Code = 7
+		})}, ackedAt(2)},
 		{"instance 1 assigned", []history.Event{event(history.KindAssigned, nil)},
-			[]history.Event{other(event(history.KindAssigned, nil)), event(history.KindRevoked, nil)}, event(history.KindAssigned, nil)},
+			[]history.Event{other(event(history.KindAssigned, nil)), event(history.KindRevoked, nil)},
+			event(history.KindAssigned, nil)},
 		{"store-locked", []history.Event{inState(history.StoreProcessing)},
-			[]history.Event{inState(history.StorePending), inState(history.StoreResolved), event(history.KindStoreChange, nil)}, inState(history.StoreProcessing)},
+			[]history.Event{inState(history.StorePending), inState(history.StoreResolved), event(history.KindStoreChange, nil)},
+			inState(history.StoreProcessing)},
 		{"store-republished", []history.Event{republished(0, 0)},
-			[]history.Event{republished(7, 0), republished(0, history.Forged), written(0, 0, 0)}, republished(0, history.Withheld)},
+			[]history.Event{republished(7, 0), republished(0, history.Forged), written(0, 0, 0)},
+			republished(0, history.Withheld)},
 		{"instance 1 assigned", []history.Event{event(history.KindShareAcquired, nil)},
-			[]history.Event{other(event(history.KindShareAcquired, nil)), event(history.KindShareAckRequest, nil)}, event(history.KindShareAcquired, nil)},
+			[]history.Event{other(event(history.KindShareAcquired, nil)), event(history.KindShareAckRequest, nil)},
+			event(history.KindShareAcquired, nil)},
 	} {
 		t.Run(strings.ReplaceAll(test.trigger, " ", "-"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,7 +152,9 @@ func TestTriggerOfOneInstance(t *testing.T) {
 // reject.
 func TestTriggerLag(t *testing.T) {
 	for name, covers := range map[string]history.Event{
-		"commit": event(history.KindCommitResponse, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, 2, 0 }),
+		"commit": event(history.KindCommitResponse, func(e *history.Event) {
+			e.Topic, e.Partition, e.Offset, e.Code = 0, 0, 2, 0
+		}),
 		"accept": event(history.KindShareAckResponse, func(e *history.Event) {
 			e.Topic, e.Partition, e.Offset, e.Aux, e.N, e.Code = 0, 0, 1, 2, history.AckAccept, 0
 		}),
@@ -161,7 +174,9 @@ func triggersOnLag(t *testing.T, covers history.Event) {
 			t.Error("a lag of 5 is not more than 4")
 		}
 		for _, nothing := range []func(*history.Event){
-			func(e *history.Event) { e.N, e.Code = history.AckRelease, 0 }, func(e *history.Event) { e.N, e.Code = history.AckAccept, 6 },
+			func(e *history.Event) {
+				e.N, e.Code = history.AckRelease, 0
+			}, func(e *history.Event) { e.N, e.Code = history.AckAccept, 6 },
 		} {
 			refused := event(history.KindShareAckResponse, nothing)
 			refused.Topic, refused.Aux = 0, 4

@@ -96,11 +96,12 @@ func (r *run) snapshot(seen *sightings) reports.Snapshot {
 	passed := now.at - before.at
 	success, firstAttempt := seen.largest(earlier.at)
 	snapshot := reports.Snapshot{
-		Scenario: r.header.Scenario, RunID: r.header.RunID, Seed: r.header.Seed, Subject: r.header.Subject, Started: r.header.Started, Now: now.at,
-		Elapsed:  now.at,
+		Scenario: r.header.Scenario, RunID: r.header.RunID, Seed: r.header.Seed, Subject: r.header.Subject,
+		Started: r.header.Started, Now: now.at, Elapsed: now.at,
 		SentRate: perSecond(now.Sent-before.Sent, passed), ProcessedRate: perSecond(now.Processed-before.Processed, passed),
-		AttemptRate: perSecond(now.Attempts-before.Attempts, passed), DeadLetterRate: perSecond(now.DeadLetters-before.DeadLetters, passed),
-		Totals: now.Totals, DeadLetters: now.DeadLetters, RetriesInFlight: now.retrying,
+		AttemptRate:    perSecond(now.Attempts-before.Attempts, passed),
+		DeadLetterRate: perSecond(now.DeadLetters-before.DeadLetters, passed),
+		Totals:         now.Totals, DeadLetters: now.DeadLetters, RetriesInFlight: now.retrying,
 		Latency: reports.LiveLatency{
 			Window: min(now.at, now.at-earlier.at), Success: now.success.since(&earlier.success, success),
 			FirstAttempt: now.firstAttempt.since(&earlier.firstAttempt, firstAttempt),

@@ -25,9 +25,10 @@ type shown struct {
 
 func newShown(t *testing.T) *shown {
 	header := history.Header{
-		RunID: "run-1", Scenario: "smoke", Subject: "reference", Seed: 1<<63 + 1, Instances: 3, Records: 10_000, Started: time.Unix(1000, 0),
-		Expect: history.Expect{MaxSlip: time.Second},
-		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
+		RunID: "run-1", Scenario: "smoke", Subject: "reference", Seed: 1<<63 + 1, Instances: 3, Records: 10_000,
+		Started: time.Unix(1000, 0), Expect: history.Expect{MaxSlip: time.Second},
+		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
+			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}
 	r := &run{header: header, clock: history.NewClock(), plan: &plan.Plan{WarmUp: time.Second, Steady: time.Minute}}
 	for i := range header.Records {
@@ -77,7 +78,8 @@ func TestSnapshotTimes(t *testing.T) {
 		if got.Total != 61*time.Second || got.Elapsed != 7*time.Second || got.Now != 11*time.Second {
 			t.Errorf("in the load it is %v of %v at %v", got.Elapsed, got.Total, got.Now)
 		}
-		if got.RunID != "run-1" || got.Scenario != "smoke" || got.Seed != 1<<63+1 || got.Subject != "reference" || !got.Started.Equal(time.Unix(1000, 0)) {
+		if got.RunID != "run-1" || got.Scenario != "smoke" || got.Seed != 1<<63+1 ||
+			got.Subject != "reference" || !got.Started.Equal(time.Unix(1000, 0)) {
 			t.Errorf("the run is %+v", got)
 		}
 	})
@@ -95,7 +97,9 @@ func TestSnapshotFigures(t *testing.T) {
 				for range count / 5 {
 					s.tell(history.KindSend, record, func(e *history.Event) { e.Aux = int64(e.Time) })
 					s.tell(history.KindAcked, record, nil)
-					s.tell(history.KindAttemptStart, record, func(e *history.Event) { e.Time = time.Duration(record)*time.Millisecond + 20*time.Millisecond })
+					s.tell(history.KindAttemptStart, record, func(e *history.Event) {
+						e.Time = time.Duration(record)*time.Millisecond + 20*time.Millisecond
+					})
 					s.tell(history.KindAttemptEnd, record, func(e *history.Event) {
 						e.Outcome, e.Time = history.OutcomeSuccess, time.Duration(record)*time.Millisecond+70*time.Millisecond
 					})
@@ -115,12 +119,14 @@ func TestSnapshotFigures(t *testing.T) {
 			t.Errorf("the totals are %+v with a lag of %d", got.Totals, got.Lag)
 		}
 		latency := func(got, want time.Duration) bool { return got >= want && got <= want+want/20 }
-		if l := got.Latency; l.Success.Count != 150 || !latency(l.Success.P50, 70*time.Millisecond) || l.Success.Max != 70*time.Millisecond ||
+		if l := got.Latency; l.Success.Count != 150 || !latency(l.Success.P50, 70*time.Millisecond) ||
+			l.Success.Max != 70*time.Millisecond ||
 			!latency(l.FirstAttempt.P99, 20*time.Millisecond) || l.Window != 2*time.Second {
 			t.Errorf("the latencies are %+v", l)
 		}
 		got = s.goOn(6 * time.Second)
-		if got.SentRate != 0 || got.Latency.Success.Count != 0 || got.Latency.Success.Max != 0 || got.Latency.Success.P99 != 0 || got.Latency.Window != 5*time.Second {
+		if got.SentRate != 0 || got.Latency.Success.Count != 0 || got.Latency.Success.Max != 0 ||
+			got.Latency.Success.P99 != 0 || got.Latency.Window != 5*time.Second {
 			t.Errorf("6 s later it is still %v/s and %+v", got.SentRate, got.Latency)
 		}
 		if b := got.Latency.Success.SinceBegin; b.Count != 150 || b.Sum != 150*70*time.Millisecond {
@@ -178,7 +184,9 @@ func TestSnapshotPartitions(t *testing.T) {
 			s.tell(kind, history.None, func(e *history.Event) { e.Instance, e.Partition, e.N = instance, partition, generation })
 		}
 		commit := func(partition int32, offset int64, flags history.Flags) {
-			s.tell(history.KindCommitResponse, history.None, func(e *history.Event) { e.Partition, e.Offset, e.Flags = partition, offset, flags })
+			s.tell(history.KindCommitResponse, history.None, func(e *history.Event) {
+				e.Partition, e.Offset, e.Flags = partition, offset, flags
+			})
 		}
 		s.tell(history.KindInstanceStarting, history.None, nil)
 		s.tell(history.KindInstanceStarting, history.None, func(e *history.Event) { e.Instance = 1 })
@@ -189,7 +197,8 @@ func TestSnapshotPartitions(t *testing.T) {
 		commit(1, 5, history.Forged)
 		time.Sleep(time.Second)
 		got := s.snapshot(&s.seen)
-		want := []reports.PartitionState{{Topic: "in", Partition: 0, End: 5, Committed: 4, Lag: 1}, {Topic: "in", Partition: 1, End: 5, Lag: 5}}
+		want := []reports.PartitionState{{Topic: "in", Partition: 0, End: 5, Committed: 4, Lag: 1},
+			{Topic: "in", Partition: 1, End: 5, Lag: 5}}
 		if !slices.Equal(got.Partitions, want) || got.Lag != 6 || got.Rebalances != 0 {
 			t.Errorf("the partitions are %+v, with a lag of %d, after %d rebalances", got.Partitions, got.Lag, got.Rebalances)
 		}
@@ -237,7 +246,9 @@ func TestSnapshotInstances(t *testing.T) {
 		state(0, reports.InstanceRunning, 2)
 		about(history.KindInstanceSignal, 0, 0, signal("KILL"))
 		state(0, reports.InstanceRunning, 2)
-		about(history.KindInstanceExited, 0, 0, func(e *history.Event) { e.Code, e.Text, e.Flags = -1, "KILL", history.Expected })
+		about(history.KindInstanceExited, 0, 0, func(e *history.Event) {
+			e.Code, e.Text, e.Flags = -1, "KILL", history.Expected
+		})
 		state(0, reports.InstanceKilled, 6)
 		about(history.KindInstanceStarting, 0, 1, nil)
 		about(history.KindInstanceExited, 0, 0, nil) // of the first process: too late to be told
@@ -267,7 +278,8 @@ func TestSnapshotInstances(t *testing.T) {
 		if !slices.Equal(names, []string{"instance 0", "instance 2", "router 0", "worker 1"}) {
 			t.Fatalf("there are %v", names)
 		}
-		if one := got.Instances[1]; one.Errors != 1 || one.LastError != "it hurts" || one.FetchRate != 150 || one.AttemptRate != 50 || one.Attempts != 50 {
+		if one := got.Instances[1]; one.Errors != 1 || one.LastError != "it hurts" || one.FetchRate != 150 ||
+			one.AttemptRate != 50 || one.Attempts != 50 {
 			t.Errorf("instance 2 is %+v", one)
 		}
 		if one := got.Instances[3]; one.Attempts != 50 || got.Totals.Attempts != 50 {
@@ -302,23 +314,27 @@ func TestSnapshotFaults(t *testing.T) {
 		s := newShown(t)
 		s.live.store = &reports.StoreFigures{ByState: map[history.StoreState]int64{}}
 		fault := func(index int, name string) faults.Planned {
-			return faults.Planned{Index: index, PlannedFault: history.PlannedFault{Name: name, Kind: "kafka", What: "breaks " + name, For: time.Minute}}
+			return faults.Planned{Index: index, PlannedFault: history.PlannedFault{Name: name, Kind: "kafka",
+				What: "breaks " + name, For: time.Minute}}
 		}
 		s.live.fault(fault(4, "one"), true, time.Second)
 		s.live.fault(fault(5, "one"), true, 2*time.Second) // of the same name: by hand there may be two
 		s.tell(history.KindFaultEffect, history.None, func(e *history.Event) { e.Op, e.N = 5, 7 })
 		s.tell(history.KindFaultEffect, history.None, func(e *history.Event) { e.Op, e.N = 6, 9 })
 		s.live.fault(fault(4, "one"), false, 3*time.Second)
-		for _, change := range []history.StoreChange{{From: history.StoreAbsent, To: history.StorePending}, {From: history.StoreAbsent, To: history.StorePending}, {From: history.StorePending, To: history.StoreResolved}} {
+		for _, change := range []history.StoreChange{{From: history.StoreAbsent, To: history.StorePending},
+			{From: history.StoreAbsent, To: history.StorePending}, {From: history.StorePending, To: history.StoreResolved}} {
 			s.tell(history.KindStoreChange, 1, func(e *history.Event) { e.Text = change.String() })
 		}
 		s.tell(history.KindStoreChange, 1, func(e *history.Event) { e.Text = "gibberish" })
 		got := s.snapshot(&s.seen)
-		want := reports.FaultState{Name: "one", Kind: "kafka", What: "breaks one", Since: 2 * time.Second, For: time.Minute, Effects: 7}
+		want := reports.FaultState{Name: "one", Kind: "kafka", What: "breaks one", Since: 2 * time.Second, For: time.Minute,
+			Effects: 7}
 		if len(got.ActiveFaults) != 1 || got.ActiveFaults[0] != want {
 			t.Errorf("the faults in force are %+v", got.ActiveFaults)
 		}
-		if got.Store.Changes != 3 || got.Store.ByState[history.StorePending] != 1 || got.Store.ByState[history.StoreResolved] != 1 {
+		if got.Store.Changes != 3 || got.Store.ByState[history.StorePending] != 1 ||
+			got.Store.ByState[history.StoreResolved] != 1 {
 			t.Errorf("the store is %+v", got.Store)
 		}
 	})
@@ -331,7 +347,8 @@ func TestEventLog(t *testing.T) {
 		log.add(time.Duration(i), reports.EventPhase, "")
 	}
 	events := log.newest()
-	if len(events) != reports.MaxLiveEvents || events[0].Sequence != 2*reports.MaxLiveEvents+1 || events[len(events)-1].Sequence != 3*reports.MaxLiveEvents {
+	if len(events) != reports.MaxLiveEvents || events[0].Sequence != 2*reports.MaxLiveEvents+1 ||
+		events[len(events)-1].Sequence != 3*reports.MaxLiveEvents {
 		t.Errorf("%d events from %d on", len(events), events[0].Sequence)
 	}
 }
@@ -387,10 +404,12 @@ func TestLatencyQuantiles(t *testing.T) {
 // What people watch costs what is watched almost nothing.
 func BenchmarkRecord(b *testing.B) {
 	header := &history.Header{
-		Instances: 1, Records: 1 << 20, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 6}, {Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
+		Instances: 1, Records: 1 << 20, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 6},
+			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}
 	kinds := []history.Kind{
-		history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindCommitRequest, history.KindCommitResponse,
+		history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindCommitRequest,
+		history.KindCommitResponse,
 	}
 	for _, counted := range []bool{false, true} {
 		b.Run(map[bool]string{false: "not-counted", true: "counted"}[counted], func(b *testing.B) {
@@ -404,7 +423,8 @@ func BenchmarkRecord(b *testing.B) {
 			for i := range b.N {
 				record := i / len(kinds) % header.Records
 				e := history.New(kinds[i%len(kinds)], time.Duration(i))
-				e.Instance, e.Record, e.Topic, e.Partition, e.Offset, e.N, e.Code, e.Outcome = 0, int32(record), 0, int32(record%6), int64(record/6), 1, 0, history.OutcomeSuccess
+				e.Instance, e.Record, e.Topic, e.Partition, e.Offset, e.N, e.Code, e.Outcome = 0, int32(record), 0, int32(record%6),
+					int64(record/6), 1, 0, history.OutcomeSuccess
 				sink.Record(e)
 			}
 		})
@@ -414,7 +434,8 @@ func BenchmarkRecord(b *testing.B) {
 // A snapshot is made five times a second.
 func BenchmarkSnapshot(b *testing.B) {
 	header := history.Header{
-		Instances: 4, Records: 1 << 16, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 12}, {Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
+		Instances: 4, Records: 1 << 16, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 12},
+			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}
 	r := &run{header: header, clock: history.NewClock(), plan: &plan.Plan{}, live: newLive(discard{}, &header)}
 	var seen sightings

@@ -76,7 +76,8 @@ func (f *Inflater) unzstd(data []byte) ([]byte, error) {
 	from, _ := f.zstd.Get().(*zstd.Decoder)
 	if from == nil {
 		var err error
-		if from, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(f.Limit))); err != nil {
+		if from, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderMaxMemory(uint64(f.Limit))); err != nil {
 			return nil, err
 		}
 	}

@@ -51,7 +51,8 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	writer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	writer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("t"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(100<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	defer writer.Close()
 	const each, most = 30 << 20, maxHeld / (30 << 20)
 	for i := range int32(10) {
-		if err := writer.ProduceSync(t.Context(), &kgo.Record{Partition: i % 2, Value: bytes.Repeat([]byte{byte(i)}, each)}).FirstErr(); err != nil {
+		if err := writer.ProduceSync(t.Context(), &kgo.Record{Partition: i % 2, Value: bytes.Repeat([]byte{byte(i)}, each)}).
+			FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,7 +55,8 @@ func (l *limits) of(topic string) int32 {
 
 // ask needs a client of its own: the other one waits for the answer.
 func (l *limits) ask(topic string) (int32, error) {
-	client, err := kgo.NewClient(append(l.connection[:len(l.connection):len(l.connection)], kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF())...)
+	client, err := kgo.NewClient(append(l.connection[:len(l.connection):len(l.connection)], kgo.DisableClientMetrics(),
+		kgo.AlwaysRetryEOF())...)
 	if err != nil {
 		return 0, err
 	}

@@ -18,7 +18,8 @@ const deadline = 30 * time.Second
 // reads up to an offset, not until nothing comes for some time, which on a busy machine means nothing: the last record
 // of a transaction is the marker that ends it, so that the end is seen.
 func Committed(ctx context.Context, bootstrap []string, topic string) ([]*kgo.Record, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(20*time.Millisecond), kgo.KeepControlRecords())
 	if err != nil {
 		return nil, fmt.Errorf("opening a client to read %s: %w", topic, err)
@@ -43,7 +44,8 @@ func Committed(ctx context.Context, bootstrap []string, topic string) ([]*kgo.Re
 	for len(left) > 0 {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("reading %s: partitions and offsets that were not reached: %v: %w", topic, left, fetches.Err())
+			return nil, fmt.Errorf("reading %s: partitions and offsets that were not reached: %v: %w", topic, left,
+				fetches.Err())
 		}
 		fetches.EachRecord(func(record *kgo.Record) {
 			if record.Offset+1 >= left[record.Partition] {

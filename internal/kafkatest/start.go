@@ -36,14 +36,16 @@ func (l *Log) Has(text string) bool { return strings.Contains(l.String(), text) 
 
 // Start starts an in-process Kafka of one broker with the topics, and a client that writes each record to the partition
 // it names. Both end with the test; if it failed, it shows the log.
-func Start(t *testing.T, log *Log, partitions int32, topics []string, options ...kfake.Opt) (*kfake.Cluster, *kgo.Client) {
+func Start(t *testing.T, log *Log, partitions int32, topics []string,
+	options ...kfake.Opt) (*kfake.Cluster, *kgo.Client) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...),
 		kfake.GroupMinSessionTimeout(500*time.Millisecond), kfake.SleepOutOfOrder())...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0))
 	if err != nil {
 		cluster.Close()
 		t.Fatal(err)

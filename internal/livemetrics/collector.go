@@ -39,10 +39,12 @@ type families struct {
 // describe lists all that is shown of a run.
 func describe() families {
 	all := families{histograms: []histogram{
-		{name: "success_latency_seconds", help: "Time from the moment at which a record should have been sent to the end of its first successful attempt.",
-			of: func(s *reports.Snapshot) reports.Buckets { return s.Latency.Success.SinceBegin }},
-		{name: "first_attempt_latency_seconds", help: "Time from the moment at which a record should have been sent to the start of its first attempt.",
-			of: func(s *reports.Snapshot) reports.Buckets { return s.Latency.FirstAttempt.SinceBegin }},
+		{name: "success_latency_seconds",
+			help: "Time from the moment at which a record should have been sent to the end of its first successful attempt.",
+			of:   func(s *reports.Snapshot) reports.Buckets { return s.Latency.Success.SinceBegin }},
+		{name: "first_attempt_latency_seconds",
+			help: "Time from the moment at which a record should have been sent to the start of its first attempt.",
+			of:   func(s *reports.Snapshot) reports.Buckets { return s.Latency.FirstAttempt.SinceBegin }},
 	}}
 	for _, part := range [][]family{runFamilies(), countFamilies(), stateFamilies(), processFamilies(), storeFamilies()} {
 		all.values = append(all.values, part...)
@@ -69,29 +71,30 @@ func one(value func(s *reports.Snapshot) float64) func(*reports.Snapshot, func(f
 // runFamilies tell which run it is, and how far.
 func runFamilies() []family {
 	return []family{
-		{name: "run_info", help: "The run that has the slot, or had it last; always 1.", kind: prometheus.GaugeValue, labels: []string{"run_id", "seed", "subject"},
-			show: func(s *reports.Snapshot, series func(float64, ...string)) {
+		{name: "run_info", help: "The run that has the slot, or had it last; always 1.", kind: prometheus.GaugeValue,
+			labels: []string{"run_id", "seed", "subject"}, show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				series(1, s.RunID, strconv.FormatUint(s.Seed, 10), s.Subject)
 			}},
 		{name: "run_start_timestamp_seconds", help: "When the run began.", kind: prometheus.GaugeValue,
 			show: one(func(s *reports.Snapshot) float64 { return float64(s.Started.UnixMilli()) / 1000 })},
-		{name: "run_phase", help: "Whether the run is in the phase (1) or not (0); in none, the run is over.", kind: prometheus.GaugeValue, labels: []string{"phase"},
+		{name: "run_phase", help: "Whether the run is in the phase (1) or not (0); in none, the run is over.",
+			kind: prometheus.GaugeValue, labels: []string{"phase"},
 			show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				for _, phase := range phases() {
 					series(truth(s.Phase == phase), phase)
 				}
 			}},
-		{name: "load_elapsed_seconds", help: "Time since the load began; before that, since the run began.", kind: prometheus.GaugeValue,
-			show: one(func(s *reports.Snapshot) float64 { return s.Elapsed.Seconds() })},
-		{name: "load_planned_seconds", help: "How long the load is planned to last; 0 until it begins.", kind: prometheus.GaugeValue,
-			show: one(func(s *reports.Snapshot) float64 { return s.Total.Seconds() })},
+		{name: "load_elapsed_seconds", help: "Time since the load began; before that, since the run began.",
+			kind: prometheus.GaugeValue, show: one(func(s *reports.Snapshot) float64 { return s.Elapsed.Seconds() })},
+		{name: "load_planned_seconds", help: "How long the load is planned to last; 0 until it begins.",
+			kind: prometheus.GaugeValue, show: one(func(s *reports.Snapshot) float64 { return s.Total.Seconds() })},
 	}
 }
 
 func phases() []string {
 	return []string{
-		history.PhaseSetup, history.PhaseWarmup, history.PhaseSteady, history.PhaseFault, history.PhaseHeal, history.PhaseDrain, history.PhaseReplay,
-		history.PhaseAudit, history.PhaseSeal,
+		history.PhaseSetup, history.PhaseWarmup, history.PhaseSteady, history.PhaseFault, history.PhaseHeal,
+		history.PhaseDrain, history.PhaseReplay, history.PhaseAudit, history.PhaseSeal,
 	}
 }
 
@@ -105,19 +108,36 @@ func truth(is bool) float64 {
 // countFamilies are the totals.
 func countFamilies() []family {
 	count := func(name, help string, of func(t reports.Totals) int64) family {
-		return family{name: name, help: help, kind: prometheus.CounterValue, show: one(func(s *reports.Snapshot) float64 { return float64(of(s.Totals)) })}
+		return family{name: name, help: help, kind: prometheus.CounterValue, show: one(func(s *reports.Snapshot) float64 {
+			return float64(of(s.Totals))
+		})}
 	}
 	return []family{
-		count("records_sent_total", "Records that the workload handed to its producer.", func(t reports.Totals) int64 { return t.Sent }),
-		count("records_acknowledged_total", "Records that the brokers acknowledged to the workload.", func(t reports.Totals) int64 { return t.Acknowledged }),
-		count("records_late_total", "Records that were sent later than the scenario allows.", func(t reports.Totals) int64 { return t.Late }),
-		count("records_processed_total", "Attempts that succeeded, or failed logically.", func(t reports.Totals) int64 { return t.Processed }),
-		count("records_duplicated_total", "Records that succeeded more than once.", func(t reports.Totals) int64 { return t.Duplicates }),
-		count("attempts_total", "Attempts of the subject at the downstream.", func(t reports.Totals) int64 { return t.Attempts }),
-		count("dead_letters_total", "Dead letters that the brokers acknowledged.", func(t reports.Totals) int64 { return t.DeadLetters }),
-		count("replays_total", "Dead letters that were written back and acknowledged.", func(t reports.Totals) int64 { return t.Replayed }),
-		{name: "rebalances_total", help: "Number of reassignments of partitions, without the first assignment.", kind: prometheus.CounterValue,
-			show: one(func(s *reports.Snapshot) float64 { return float64(s.Rebalances) })},
+		count("records_sent_total", "Records that the workload handed to its producer.", func(t reports.Totals) int64 {
+			return t.Sent
+		}),
+		count("records_acknowledged_total", "Records that the brokers acknowledged to the workload.",
+			func(t reports.Totals) int64 { return t.Acknowledged }),
+		count("records_late_total", "Records that were sent later than the scenario allows.", func(t reports.Totals) int64 {
+			return t.Late
+		}),
+		count("records_processed_total", "Attempts that succeeded, or failed logically.", func(t reports.Totals) int64 {
+			return t.Processed
+		}),
+		count("records_duplicated_total", "Records that succeeded more than once.", func(t reports.Totals) int64 {
+			return t.Duplicates
+		}),
+		count("attempts_total", "Attempts of the subject at the downstream.", func(t reports.Totals) int64 {
+			return t.Attempts
+		}),
+		count("dead_letters_total", "Dead letters that the brokers acknowledged.", func(t reports.Totals) int64 {
+			return t.DeadLetters
+		}),
+		count("replays_total", "Dead letters that were written back and acknowledged.", func(t reports.Totals) int64 {
+			return t.Replayed
+		}),
+		{name: "rebalances_total", help: "Number of reassignments of partitions, without the first assignment.",
+			kind: prometheus.CounterValue, show: one(func(s *reports.Snapshot) float64 { return float64(s.Rebalances) })},
 		{name: "faults_injected_total", help: "Faults that were injected.", kind: prometheus.CounterValue,
 			show: one(func(s *reports.Snapshot) float64 { return float64(s.FaultsInjected) })},
 	}
@@ -126,16 +146,17 @@ func countFamilies() []family {
 // stateFamilies are what is in force.
 func stateFamilies() []family {
 	return []family{
-		{name: "lag_records", help: "Records of the partition that no accepted commit covers yet.", kind: prometheus.GaugeValue, labels: []string{"topic", "partition"},
+		{name: "lag_records", help: "Records of the partition that no accepted commit covers yet.",
+			kind: prometheus.GaugeValue, labels: []string{"topic", "partition"},
 			show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				for _, p := range s.Partitions {
 					series(float64(p.Lag), topicOf(s, p.Topic), strconv.Itoa(int(p.Partition)))
 				}
 			}},
-		{name: "retries_in_flight", help: "Records that failed and are neither finished nor dead-lettered yet.", kind: prometheus.GaugeValue,
-			show: one(func(s *reports.Snapshot) float64 { return float64(s.RetriesInFlight) })},
-		{name: "fault_active", help: "A fault that is in force; always 1.", kind: prometheus.GaugeValue, labels: []string{"fault", "kind", "target"},
-			show: func(s *reports.Snapshot, series func(float64, ...string)) {
+		{name: "retries_in_flight", help: "Records that failed and are neither finished nor dead-lettered yet.",
+			kind: prometheus.GaugeValue, show: one(func(s *reports.Snapshot) float64 { return float64(s.RetriesInFlight) })},
+		{name: "fault_active", help: "A fault that is in force; always 1.", kind: prometheus.GaugeValue,
+			labels: []string{"fault", "kind", "target"}, show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				shown := map[[3]string]bool{}
 				for _, fault := range s.ActiveFaults {
 					name := [3]string{labelOf(fault.Name), fault.Kind, labelOf(fault.Target)}
@@ -160,37 +181,39 @@ func processFamilies() []family {
 	}
 	process := []string{"process"}
 	return []family{
-		{name: "process_state", help: "Whether the process is in the state (1) or not (0).", kind: prometheus.GaugeValue, labels: []string{"process", "state"},
-			show: func(s *reports.Snapshot, series func(float64, ...string)) {
+		{name: "process_state", help: "Whether the process is in the state (1) or not (0).", kind: prometheus.GaugeValue,
+			labels: []string{"process", "state"}, show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				for _, p := range s.Instances {
 					for _, state := range processStates() {
 						series(truth(p.Status == state), p.Name, string(state))
 					}
 				}
 			}},
-		{name: "process_partitions", help: "Input partitions that the process has.", kind: prometheus.GaugeValue, labels: process,
-			show: each(func(p *reports.InstanceState) float64 { return float64(p.Partitions) })},
-		{name: "process_attempts_total", help: "Attempts of the process at the downstream.", kind: prometheus.CounterValue, labels: process,
-			show: each(func(p *reports.InstanceState) float64 { return float64(p.Attempts) })},
-		{name: "process_fetched_records_total", help: "Records that were handed to the process.", kind: prometheus.CounterValue, labels: process,
+		{name: "process_partitions", help: "Input partitions that the process has.", kind: prometheus.GaugeValue,
+			labels: process, show: each(func(p *reports.InstanceState) float64 { return float64(p.Partitions) })},
+		{name: "process_attempts_total", help: "Attempts of the process at the downstream.", kind: prometheus.CounterValue,
+			labels: process, show: each(func(p *reports.InstanceState) float64 { return float64(p.Attempts) })},
+		{name: "process_fetched_records_total", help: "Records that were handed to the process.",
+			kind: prometheus.CounterValue, labels: process,
 			show: each(func(p *reports.InstanceState) float64 { return float64(p.Fetched) })},
-		{name: "process_errors_total", help: "Lines that the process wrote to its log and that report an error.", kind: prometheus.CounterValue, labels: process,
+		{name: "process_errors_total", help: "Lines that the process wrote to its log and that report an error.",
+			kind: prometheus.CounterValue, labels: process,
 			show: each(func(p *reports.InstanceState) float64 { return float64(p.Errors) })},
 	}
 }
 
 func processStates() []reports.InstanceStatus {
 	return []reports.InstanceStatus{
-		reports.InstanceStarting, reports.InstanceRunning, reports.InstancePaused, reports.InstanceStopping, reports.InstanceStopped, reports.InstanceKilled,
-		reports.InstanceCrashed,
+		reports.InstanceStarting, reports.InstanceRunning, reports.InstancePaused, reports.InstanceStopping,
+		reports.InstanceStopped, reports.InstanceKilled, reports.InstanceCrashed,
 	}
 }
 
 // storeFamilies are about the dead-letter store, where one is judged.
 func storeFamilies() []family {
 	return []family{
-		{name: "store_entries", help: "Entries of the dead-letter store, by state.", kind: prometheus.GaugeValue, labels: []string{"state"},
-			show: func(s *reports.Snapshot, series func(float64, ...string)) {
+		{name: "store_entries", help: "Entries of the dead-letter store, by state.", kind: prometheus.GaugeValue,
+			labels: []string{"state"}, show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				if s.Store == nil {
 					return
 				}
@@ -198,8 +221,8 @@ func storeFamilies() []family {
 					series(float64(s.Store.ByState[state]), string(state))
 				}
 			}},
-		{name: "store_changes_total", help: "Changes of entries of the dead-letter store that were seen.", kind: prometheus.CounterValue,
-			show: func(s *reports.Snapshot, series func(float64, ...string)) {
+		{name: "store_changes_total", help: "Changes of entries of the dead-letter store that were seen.",
+			kind: prometheus.CounterValue, show: func(s *reports.Snapshot, series func(float64, ...string)) {
 				if s.Store != nil {
 					series(float64(s.Store.Changes))
 				}

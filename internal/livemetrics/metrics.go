@@ -41,13 +41,15 @@ type slot struct {
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), families: describe()}
 	m.finished = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: prefix + "runs_finished_total", Help: "Runs of this process that have ended, by verdict (error: nothing could be judged).",
+		Name: prefix + "runs_finished_total",
+		Help: "Runs of this process that have ended, by verdict (error: nothing could be judged).",
 	}, []string{"verdict"})
 	for _, verdict := range verdicts() {
 		m.finished.WithLabelValues(verdict) // series that begin at 0: the first failure must not go unseen
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: prefix + "build_info", Help: "The version of dlqbench; always 1.", ConstLabels: prometheus.Labels{"version": version},
+		Name: prefix + "build_info", Help: "The version of dlqbench; always 1.",
+		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
 	m.registry.MustRegister(m.finished, build, collector{m})

@@ -20,25 +20,32 @@ import (
 // snapshot is one with something everywhere.
 func snapshot() reports.Snapshot {
 	latencies := reports.LiveLatencies{SinceBegin: reports.Buckets{
-		Bounds: []time.Duration{time.Millisecond, 10 * time.Millisecond}, Below: []uint64{3, 7}, Count: 9, Sum: 250 * time.Millisecond,
+		Bounds: []time.Duration{time.Millisecond, 10 * time.Millisecond}, Below: []uint64{3, 7}, Count: 9,
+		Sum: 250 * time.Millisecond,
 	}}
 	return reports.Snapshot{
-		Scenario: "smoke", RunID: "run-1", Seed: 1<<63 + 1, Subject: "reference", Started: time.UnixMilli(1500), Phase: history.PhaseFault,
-		Elapsed: 3 * time.Second, Total: time.Minute,
-		Totals: reports.Totals{Sent: 9, Acknowledged: 8, Processed: 7, Attempts: 6, DeadLetters: 5, Duplicates: 4, Replayed: 3, Late: 2},
-		Lag:    12, DeadLetters: 5, RetriesInFlight: 11, Rebalances: 13, FaultsInjected: 14, Latency: reports.LiveLatency{Success: latencies, FirstAttempt: latencies},
-		Partitions: []reports.PartitionState{{Topic: "run-1.input", Lag: 5}, {Topic: "run-1.input", Partition: 1, Lag: 7}, {Topic: "theirs", Lag: 1}},
+		Scenario: "smoke", RunID: "run-1", Seed: 1<<63 + 1, Subject: "reference", Started: time.UnixMilli(1500),
+		Phase: history.PhaseFault, Elapsed: 3 * time.Second, Total: time.Minute,
+		Totals: reports.Totals{Sent: 9, Acknowledged: 8, Processed: 7, Attempts: 6, DeadLetters: 5, Duplicates: 4,
+			Replayed: 3, Late: 2},
+		Lag: 12, DeadLetters: 5, RetriesInFlight: 11, Rebalances: 13, FaultsInjected: 14,
+		Latency: reports.LiveLatency{Success: latencies, FirstAttempt: latencies},
+		Partitions: []reports.PartitionState{{Topic: "run-1.input", Lag: 5}, {Topic: "run-1.input", Partition: 1, Lag: 7},
+			{Topic: "theirs", Lag: 1}},
 		Instances: []reports.InstanceState{
-			{Kind: "instance", Name: "instance 0", Status: reports.InstanceRunning, Partitions: 2, Attempts: 6, Fetched: 20, Errors: 1}, {Kind: "worker", Name: "worker 0", Status: reports.InstanceKilled},
+			{Kind: "instance", Name: "instance 0", Status: reports.InstanceRunning, Partitions: 2, Attempts: 6, Fetched: 20,
+				Errors: 1}, {Kind: "worker", Name: "worker 0", Status: reports.InstanceKilled},
 		},
-		Store:        &reports.StoreFigures{ByState: map[history.StoreState]int64{history.StorePending: 15}, Changes: 16},
-		ActiveFaults: []reports.FaultState{{Name: "slow", Kind: "network", Target: "dlq"}, {Name: "slow", Kind: "network", Target: "dlq"}, {Name: "bad\xff", Kind: "kafka", Target: "dlq"}},
+		Store: &reports.StoreFigures{ByState: map[history.StoreState]int64{history.StorePending: 15}, Changes: 16},
+		ActiveFaults: []reports.FaultState{{Name: "slow", Kind: "network", Target: "dlq"},
+			{Name: "slow", Kind: "network", Target: "dlq"}, {Name: "bad\xff", Kind: "kafka", Target: "dlq"}},
 	}
 }
 
 func TestShown(t *testing.T) {
 	m := New("v1")
-	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{"dlqbench_build_info version=v1": 1, "dlqbench_runs_finished_total verdict=fail": 0})
+	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{"dlqbench_build_info version=v1": 1,
+		"dlqbench_runs_finished_total verdict=fail": 0})
 	update, end := m.Watch()
 	if shown := promtest.Series(t, m.Registry()); len(shown) != 5 {
 		t.Errorf("before the first snapshot there are %v", shown)
@@ -85,7 +92,8 @@ func TestShown(t *testing.T) {
 	// What a run showed last stays, but for what is over with it.
 	end("fail")
 	shown := promtest.Series(t, m.Registry())
-	promtest.Compare(t, shown, map[string]float64{"dlqbench_runs_finished_total verdict=fail": 1, "dlqbench_records_sent_total" + run: 9, "dlqbench_run_phase phase=fault" + run: 0})
+	promtest.Compare(t, shown, map[string]float64{"dlqbench_runs_finished_total verdict=fail": 1,
+		"dlqbench_records_sent_total" + run: 9, "dlqbench_run_phase phase=fault" + run: 0})
 	for name := range shown {
 		if strings.HasPrefix(name, "dlqbench_fault_active") {
 			t.Errorf("after the end there is %s", name)
@@ -137,7 +145,8 @@ func TestSlots(t *testing.T) {
 		}
 		end([]string{"pass", "", "gibberish"}[i%3])
 	}
-	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{"dlqbench_runs_finished_total verdict=pass": 18, "dlqbench_runs_finished_total verdict=error": 33})
+	promtest.Compare(t, promtest.Series(t, m.Registry()),
+		map[string]float64{"dlqbench_runs_finished_total verdict=pass": 18, "dlqbench_runs_finished_total verdict=error": 33})
 }
 
 // However many faults are in force, and whatever they are called, their series are bounded.
@@ -146,7 +155,8 @@ func TestFaultsAreBounded(t *testing.T) {
 	update, _ := m.Watch()
 	one := snapshot()
 	for i := range 1000 {
-		one.ActiveFaults = append(one.ActiveFaults, reports.FaultState{Name: fmt.Sprintf("%d %s", i, strings.Repeat("漢", 300))})
+		one.ActiveFaults = append(one.ActiveFaults,
+			reports.FaultState{Name: fmt.Sprintf("%d %s", i, strings.Repeat("漢", 300))})
 	}
 	update(one)
 	count := 0
@@ -205,7 +215,8 @@ func TestDocumented(t *testing.T) {
 				names = append(names, "`"+name+"`")
 			}
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", family.GetName(), strings.ToLower(family.GetType().String()), strings.Join(names, ", "), family.GetHelp()))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", family.GetName(),
+			strings.ToLower(family.GetType().String()), strings.Join(names, ", "), family.GetHelp()))
 	}
 	text, err := os.ReadFile("../../docs/live.md")
 	if err != nil {

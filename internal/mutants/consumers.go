@@ -27,9 +27,10 @@ func bounded(name, what, invariant, anomaly, scenario string, change func(*consu
 }
 
 func policied(name, what, invariant, anomaly, scenario string, replace func(consumer.Policy) consumer.Policy) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: invariant, Scenario: scenario, Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
-		parts.Policy = replace(parts.Policy)
-	}}
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: invariant, Scenario: scenario,
+		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+			parts.Policy = replace(parts.Policy)
+		}}
 }
 
 // eagerParker answers before the broker does.
@@ -63,7 +64,8 @@ type impatientParker struct {
 
 func newImpatientParker() *impatientParker { return &impatientParker{refusals: map[*kgo.Record]int{}} }
 
-func (p *impatientParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+func (p *impatientParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record,
+	done func(error)) {
 	consumer.AckedParker{}.Park(ctx, publisher, letter, func(err error) {
 		p.mu.Lock()
 		p.refusals[letter]++
@@ -119,7 +121,8 @@ type backwardsCommitter struct {
 	last    map[consumer.TopicPartition]int64
 }
 
-func (c *backwardsCommitter) Commit(ctx context.Context, client *kgo.Client, marks map[consumer.TopicPartition]consumer.Mark) map[consumer.TopicPartition]error {
+func (c *backwardsCommitter) Commit(ctx context.Context, client *kgo.Client,
+	marks map[consumer.TopicPartition]consumer.Mark) map[consumer.TopicPartition]error {
 	c.commits++
 	for at, mark := range marks {
 		if last := c.last[at]; c.commits%3 == 2 && last > 0 {
@@ -197,9 +200,10 @@ func twice(handler consumer.Handler) consumer.Handler {
 
 // sealed is a mutant that changes dead letters once they are sealed.
 func sealed(name, what, anomaly string, change func(*kgo.Record)) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix", Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
-		parts.Sealer = changed{parts.Sealer, change}
-	}}
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix",
+		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+			parts.Sealer = changed{parts.Sealer, change}
+		}}
 }
 
 type changed struct {
@@ -233,7 +237,9 @@ func dropHeader(letter *kgo.Record) {
 }
 
 func dropAttempts(letter *kgo.Record) {
-	letter.Headers = slices.DeleteFunc(letter.Headers, func(header kgo.RecordHeader) bool { return header.Key == deadletter.HeaderAttempt })
+	letter.Headers = slices.DeleteFunc(letter.Headers, func(header kgo.RecordHeader) bool {
+		return header.Key == deadletter.HeaderAttempt
+	})
 }
 
 // idHeader is the header that carries a workload record's id.

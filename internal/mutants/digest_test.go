@@ -182,26 +182,27 @@ func (c *code) digest(t *testing.T, mutant Mutant) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(texts, "\n"))))[:digestLength]
 }
 
-// tokens is the code without comments and without what depends on where its lines are broken.
+// tokens is the code without comments and without what depends on where its lines, and its strings, are broken.
 func tokens(code []byte) string {
 	var lexer scanner.Scanner
 	files := token.NewFileSet()
 	lexer.Init(files.AddFile("", files.Base(), len(code)), code, nil, 0)
-	var b strings.Builder
-	comma := false
+	var words []string
 	for {
 		_, kind, text := lexer.Scan()
+		n := len(words)
 		switch {
 		case kind == token.EOF:
-			return b.String()
+			return strings.Join(words, " ")
 		case kind == token.SEMICOLON:
 			continue
-		case comma && kind != token.RBRACE && kind != token.RPAREN:
-			b.WriteString(", ")
+		case kind == token.STRING && n > 1 && words[n-1] == "+" && strings.HasSuffix(words[n-2], `"`) && text[0] == '"':
+			words = append(words[:n-2], words[n-2][:len(words[n-2])-1]+text[1:])
+			continue
+		case n > 0 && words[n-1] == "," && (kind == token.RBRACE || kind == token.RPAREN):
+			words = words[:n-1]
 		}
-		if comma = kind == token.COMMA; !comma {
-			fmt.Fprintf(&b, "%s ", cmp.Or(text, kind.String()))
-		}
+		words = append(words, cmp.Or(text, kind.String()))
 	}
 }
 

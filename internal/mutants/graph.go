@@ -18,18 +18,21 @@ import (
 func graphMutants() []Mutant {
 	const conserved = "graph-conservation"
 	routed := func(name, what, anomaly string, replace func(consumer.Node, consumer.Router) consumer.Router) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph", Consumer: func(config *consumer.Config, parts *consumer.Parts) {
-			parts.Router = replace(*config.Node, parts.Router)
-		}}
+		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph",
+			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
+				parts.Router = replace(*config.Node, parts.Router)
+			}}
 	}
 	parked := func(name, what, anomaly string, replace func(letters string) consumer.Parker) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph", Consumer: func(config *consumer.Config, parts *consumer.Parts) {
-			parts.Parker = forwarding{replace(config.DLQTopic), config.DLQTopic}
-		}}
+		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph",
+			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
+				parts.Parker = forwarding{replace(config.DLQTopic), config.DLQTopic}
+			}}
 	}
 	return []Mutant{
-		parked("forward-not-awaited", "a document counts as passed on when it is handed to the producer; the acknowledgement is awaited in the background", "commit-before-forward",
-			func(string) consumer.Parker { return eagerParker{} }),
+		parked("forward-not-awaited",
+			"a document counts as passed on when it is handed to the producer; the acknowledgement is awaited in the background",
+			"commit-before-forward", func(string) consumer.Parker { return eagerParker{} }),
 		parked("forward-dropped", "one document in twenty is not passed on, and committed", "lost-in-graph",
 			func(string) consumer.Parker { return &forgetfulParker{} }),
 		parked("forwarded-twice", "documents are passed on twice", "forwarded-twice",
@@ -41,16 +44,18 @@ func graphMutants() []Mutant {
 		routed("random-edge", "the edge is drawn at random each time", "skipped-node",
 			func(node consumer.Node, router consumer.Router) consumer.Router { return randomRouter{router, node} }),
 		{
-			Name: "graph-dead-letter-logical", What: "a document that the module refuses is dead-lettered", Anomaly: "logical-dead-lettered",
-			Invariant: "parse/classification", Scenario: "graph",
+			Name: "graph-dead-letter-logical", What: "a document that the module refuses is dead-lettered",
+			Anomaly: "logical-dead-lettered", Invariant: "parse/classification", Scenario: "graph",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Policy = strictPolicy{parts.Policy} },
 		},
 		{
-			Name: "module-skipped", What: "one document in twenty is passed on without a call of the module", Anomaly: "forwarded-unprocessed", Invariant: conserved, Scenario: "graph",
+			Name: "module-skipped", What: "one document in twenty is passed on without a call of the module",
+			Anomaly: "forwarded-unprocessed", Invariant: conserved, Scenario: "graph",
 			Consumer: func(config *consumer.Config, _ *consumer.Parts) { config.Handler = skipping(config.Handler) },
 		},
 		{
-			Name: "quarantined-at-once", What: "what fails is quarantined before it was ever replayed", Anomaly: "quarantined-early", Invariant: conserved, Scenario: "graph",
+			Name: "quarantined-at-once", What: "what fails is quarantined before it was ever replayed",
+			Anomaly: "quarantined-early", Invariant: conserved, Scenario: "graph",
 			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
 				node := *config.Node
 				node.MaxReprocess = 0
@@ -58,7 +63,8 @@ func graphMutants() []Mutant {
 			},
 		},
 		{
-			Name: "never-quarantined", What: "a document is dead-lettered however often it was replayed", Anomaly: "quarantine-missed", Invariant: conserved,
+			Name: "never-quarantined", What: "a document is dead-lettered however often it was replayed",
+			Anomaly: "quarantine-missed", Invariant: conserved,
 			Scenario: "graph-replay", Consumer: func(config *consumer.Config, parts *consumer.Parts) {
 				node := *config.Node
 				node.MaxReprocess = math.MaxInt
@@ -70,15 +76,18 @@ func graphMutants() []Mutant {
 
 // graphReplays are bugs of the tool that replays the dead letters of a graph's nodes.
 func graphReplays() []Mutant {
-	published := func(name, what, anomaly string, wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "graph-conservation", Scenario: "graph-replay", Replay: func(config *deadletter.Config) {
-			config.Publish = wrap(config)
-		}}
+	published := func(name, what, anomaly string,
+		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
+		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "graph-conservation", Scenario: "graph-replay",
+			Replay: func(config *deadletter.Config) {
+				config.Publish = wrap(config)
+			}}
 	}
 	return []Mutant{
 		published("graph-replays-twice", "every letter of a node is replayed twice", "replayed-twice", doublePublisher),
 		published("graph-replay-drops", "one letter in ten is not replayed", "replay-missing", droppingPublisher),
-		published("graph-replay-wrong-node", "letters of the second node are replayed to the first", "replayed-to-wrong-node", strayPublisher),
+		published("graph-replay-wrong-node", "letters of the second node are replayed to the first", "replayed-to-wrong-node",
+			strayPublisher),
 	}
 }
 
@@ -120,7 +129,8 @@ func (f forwarding) Park(ctx context.Context, publisher consumer.Publisher, lett
 // forgetfulParker says of one record in twenty that it is written, and writes nothing.
 type forgetfulParker struct{ count atomic.Int64 }
 
-func (p *forgetfulParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+func (p *forgetfulParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record,
+	done func(error)) {
 	if p.count.Add(1)%20 == 0 {
 		done(nil)
 		return

@@ -15,50 +15,59 @@ import (
 )
 
 func groupMutants() []Mutant {
-	committed := func(name, what, invariant, anomaly, scenario string, wrap func(*consumer.Config, consumer.Committer) consumer.Committer) Mutant {
-		return Mutant{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: scenario, Consumer: func(config *consumer.Config, parts *consumer.Parts) {
-			parts.Committer = wrap(config, parts.Committer)
-		}}
+	committed := func(name, what, invariant, anomaly, scenario string,
+		wrap func(*consumer.Config, consumer.Committer) consumer.Committer) Mutant {
+		return Mutant{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: scenario,
+			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
+				parts.Committer = wrap(config, parts.Committer)
+			}}
 	}
 	return []Mutant{
-		committed("commit-wrong-partition", "with its own partitions it commits the others, too, at their start", "commit-after-outcome", "commit-wrong-partition", "mix",
+		committed("commit-wrong-partition", "with its own partitions it commits the others, too, at their start",
+			"commit-after-outcome", "commit-wrong-partition", "mix",
 			func(_ *consumer.Config, next consumer.Committer) consumer.Committer { return strayCommitter{next} }),
-		committed("commit-past-end", "every third commit is a thousand records too far", "commit-after-outcome", "commit-past-end", "mix",
+		committed("commit-past-end", "every third commit is a thousand records too far", "commit-after-outcome",
+			"commit-past-end", "mix",
 			func(_ *consumer.Config, next consumer.Committer) consumer.Committer { return &farCommitter{next: next} }),
-		committed("dlq-cleaned", "it deletes its dead letters as soon as it has committed", "no-loss", "dropped-by-ack", "mix",
-			func(config *consumer.Config, next consumer.Committer) consumer.Committer {
+		committed("dlq-cleaned", "it deletes its dead letters as soon as it has committed", "no-loss",
+			"dropped-by-ack", "mix", func(config *consumer.Config, next consumer.Committer) consumer.Committer {
 				return cleaningCommitter{next, config.DLQTopic}
 			}),
-		committed("partition-left-paused", "a partition that is paused after a failure is never resumed", "liveness", "paused-partition", "stuck",
-			func(_ *consumer.Config, next consumer.Committer) consumer.Committer {
+		committed("partition-left-paused", "a partition that is paused after a failure is never resumed", "liveness",
+			"paused-partition", "stuck", func(_ *consumer.Config, next consumer.Committer) consumer.Committer {
 				return &pausingCommitter{Committer: next}
 			}),
-		committed("leaves-and-joins", "it leaves its group after every few commits and joins it again", "liveness", "rebalance-storm", "storm",
-			func(config *consumer.Config, next consumer.Committer) consumer.Committer {
+		committed("leaves-and-joins", "it leaves its group after every few commits and joins it again", "liveness",
+			"rebalance-storm", "storm", func(config *consumer.Config, next consumer.Committer) consumer.Committer {
 				return &leavingCommitter{Committer: next, group: config.Group}
 			}),
-		committed("last-commit-left-out", "a partition is not committed any more once it has come to a certain offset", "liveness", "stalled", "stuck",
+		committed("last-commit-left-out", "a partition is not committed any more once it has come to a certain offset",
+			"liveness", "stalled", "stuck",
 			func(_ *consumer.Config, next consumer.Committer) consumer.Committer { return lazyCommitter{next} }),
-		committed("metadata-claims-too-much", "the offset metadata names the next two hundred records as finished", "commit-after-outcome", "commit-past-unfinished", "metadata",
+		committed("metadata-claims-too-much", "the offset metadata names the next two hundred records as finished",
+			"commit-after-outcome", "commit-past-unfinished", "metadata",
 			func(_ *consumer.Config, next consumer.Committer) consumer.Committer { return boastingCommitter{next} }),
 		{
-			Name: "commit-on-a-timer", What: "what was fetched is committed at the next interval, whatever became of it", Invariant: "no-loss", Anomaly: "lost", Scenario: "kill",
-			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+			Name: "commit-on-a-timer", What: "what was fetched is committed at the next interval, whatever became of it",
+			Invariant: "no-loss", Anomaly: "lost", Scenario: "kill", Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.NewTracker = func() consumer.Tracker { return &fetchedTracker{} }
 			},
 		},
 		{
-			Name: "waits-at-stop", What: "a stop waits for what is in backoff, and nothing ends that", Invariant: "graceful-stop", Anomaly: "stop-timeout", Scenario: "stops",
+			Name: "waits-at-stop", What: "a stop waits for what is in backoff, and nothing ends that",
+			Invariant: "graceful-stop", Anomaly: "stop-timeout", Scenario: "stops",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.AtStop = func(*kgo.Record) consumer.Action { select {} }
 			},
 		},
 		{
-			Name: "backoff-in-the-loop", What: "the loop that serves all partitions sleeps the backoff", Invariant: "isolation", Anomaly: "head-of-line-blocked", Scenario: "isolation",
+			Name: "backoff-in-the-loop", What: "the loop that serves all partitions sleeps the backoff", Invariant: "isolation",
+			Anomaly: "head-of-line-blocked", Scenario: "isolation",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Policy = sleepingPolicy{parts.Policy} },
 		},
 		{
-			Name: "backoff-in-the-partition", What: "a record in backoff holds up its whole partition, though order is promised by key only", Invariant: "isolation",
+			Name: "backoff-in-the-partition", What: "a record in backoff holds up its whole partition, though order is " +
+				"promised by key only", Invariant: "isolation",
 			Anomaly: "head-of-line-blocked", Scenario: "isolation",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Lane = consumer.LaneFor(consumer.OrderingPartition)

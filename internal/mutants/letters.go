@@ -22,9 +22,10 @@ func oddly(name, what, anomaly string, change func(*kgo.Record)) Mutant {
 
 // sealedBy is a mutant whose dead letters say what is not true.
 func sealedBy(name, what, scenario string, wrap func(deadletter.Sealer) deadletter.Sealer) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: scenario, Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
-		parts.Sealer = wrap(parts.Sealer)
-	}}
+	return Mutant{Name: name, What: what, Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: scenario,
+		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+			parts.Sealer = wrap(parts.Sealer)
+		}}
 }
 
 // failing changes what is told of a failure.
@@ -113,6 +114,8 @@ func overwritten(letter *kgo.Record) {
 }
 
 func twiceSealed(letter *kgo.Record) {
-	own := slices.DeleteFunc(slices.Clone(letter.Headers), func(header kgo.RecordHeader) bool { return !deadletter.Plain{}.IsFailureHeader(header.Key) })
+	own := slices.DeleteFunc(slices.Clone(letter.Headers), func(header kgo.RecordHeader) bool {
+		return !deadletter.Plain{}.IsFailureHeader(header.Key)
+	})
 	letter.Headers = append(slices.Clone(letter.Headers), own...)
 }

@@ -19,24 +19,27 @@ import (
 func libraryMutants() []Mutant {
 	return concat(offsetMutants(), skippingMutants(), []Mutant{
 		{
-			Name: "letters-written-in-batches", What: "a dead letter counts as published when it is put into a buffer, which is written when there are twenty",
+			Name:      "letters-written-in-batches",
+			What:      "a dead letter counts as published when it is put into a buffer, which is written when there are twenty",
 			Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = &gatheringParker{} },
 		},
 		{
-			Name: "too-large-is-done", What: "a dead letter that the broker finds too large is logged and counts as published", Invariant: "commit-after-dlq",
-			Anomaly: "commit-without-dlq", Scenario: "dlq-too-large",
+			Name: "too-large-is-done", What: "a dead letter that the broker finds too large is logged and counts as published",
+			Invariant: "commit-after-dlq", Anomaly: "commit-without-dlq", Scenario: "dlq-too-large",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = resignedParker{} },
 		},
-		policied("attempts-of-the-partition", "failures are counted by partition, and only a success there sets the count back", "bounded-retries", "under-retried", "mix",
-			func(policy consumer.Policy) consumer.Policy {
+		policied("attempts-of-the-partition",
+			"failures are counted by partition, and only a success there sets the count back", "bounded-retries",
+			"under-retried", "mix", func(policy consumer.Policy) consumer.Policy {
 				return partitionCount{policy, map[consumer.TopicPartition]int{}}
 			}),
-		policied("timeout-is-permanent", "a call that times out is taken for one that can't succeed", "classification", "premature-dead-letter", "timeouts",
-			func(policy consumer.Policy) consumer.Policy { return hurriedPolicy{policy} }),
-		sealedBy("attempts-from-zero", "the attempts that a dead letter tells of don't count the first one", "mix", func(next deadletter.Sealer) deadletter.Sealer {
-			return failing{next, func(failure *deadletter.Failure) { failure.Attempts-- }}
-		}),
+		policied("timeout-is-permanent", "a call that times out is taken for one that can't succeed", "classification",
+			"premature-dead-letter", "timeouts", func(policy consumer.Policy) consumer.Policy { return hurriedPolicy{policy} }),
+		sealedBy("attempts-from-zero", "the attempts that a dead letter tells of don't count the first one", "mix",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Attempts-- }}
+			}),
 	})
 }
 
@@ -52,24 +55,27 @@ func offsetMutants() []Mutant {
 			},
 		},
 		{
-			Name: "commits-the-record-itself", What: "the offset of the last finished record is committed, not the one after it", Invariant: "liveness", Anomaly: "stalled",
-			Scenario: "stuck",
+			Name: "commits-the-record-itself", What: "the offset of the last finished record is committed, not the one after it",
+			Invariant: "liveness", Anomaly: "stalled", Scenario: "stuck",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Committer = shortCommitter{parts.Committer} },
 		},
 		{
-			Name: "commits-its-position-at-revoke", What: "when a partition is taken away everything that was read from it is committed, what is in backoff included",
+			Name: "commits-its-position-at-revoke",
+			What: "when a partition is taken away everything that was read from it is committed, what is in backoff " +
+				"included",
 			Invariant: "no-loss", Anomaly: "lost", Scenario: "hand-over",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtRevoke = always(consumer.Finish) },
 		},
 		{
-			Name: "dead-letters-at-revoke", What: "what is in backoff when its partition is taken away is dead-lettered", Invariant: "classification",
-			Anomaly: "premature-dead-letter", Scenario: "hand-over",
+			Name: "dead-letters-at-revoke", What: "what is in backoff when its partition is taken away is dead-lettered",
+			Invariant: "classification", Anomaly: "premature-dead-letter", Scenario: "hand-over",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtRevoke = always(consumer.DeadLetter) },
 		},
 		{
-			Name: "starts-at-the-latest", What: "a partition without a commit is read from its end", Invariant: "no-loss", Anomaly: "lost", Scenario: "first-commit",
-			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
-				config.Options = append(config.Options, kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()))
+			Name: "starts-at-the-latest", What: "a partition without a commit is read from its end", Invariant: "no-loss",
+			Anomaly: "lost", Scenario: "first-commit", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				config.Options = append(config.Options, kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
+					kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()))
 			},
 		},
 	}
@@ -78,14 +84,18 @@ func offsetMutants() []Mutant {
 // skippingMutants finish records without an attempt.
 func skippingMutants() []Mutant {
 	skipping := func(name, what, scenario string, wrap func(consumer.Handler) consumer.Handler) Mutant {
-		return Mutant{Name: name, What: what, Invariant: "no-loss", Anomaly: "lost", Scenario: scenario, Consumer: func(config *consumer.Config, _ *consumer.Parts) {
-			config.Handler = wrap(config.Handler)
-		}}
+		return Mutant{Name: name, What: what, Invariant: "no-loss", Anomaly: "lost", Scenario: scenario,
+			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				config.Handler = wrap(config.Handler)
+			}}
 	}
 	return []Mutant{
-		skipping("rest-of-the-batch-skipped", "a failure for good ends the batch that the record came in: those behind it count as read", "mix", skipRest),
-		skipping("repeats-known-by-offset", "records are remembered by their offset, to know a repeat; the partition is not part of it", "mix", skipKnown),
-		skipping("tombstones-dropped", "a record without a value is committed, and nothing else", "tombstones", skipTombstones),
+		skipping("rest-of-the-batch-skipped",
+			"a failure for good ends the batch that the record came in: those behind it count as read", "mix", skipRest),
+		skipping("repeats-known-by-offset",
+			"records are remembered by their offset, to know a repeat; the partition is not part of it", "mix", skipKnown),
+		skipping("tombstones-dropped", "a record without a value is committed, and nothing else", "tombstones",
+			skipTombstones),
 	}
 }
 
@@ -121,7 +131,8 @@ type gatheringParker struct {
 	held []*kgo.Record
 }
 
-func (p *gatheringParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+func (p *gatheringParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record,
+	done func(error)) {
 	p.mu.Lock()
 	p.held = append(p.held, letter)
 	var full []*kgo.Record

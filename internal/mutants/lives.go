@@ -23,14 +23,15 @@ func lifeMutants() []Mutant {
 		return Mutant{Name: name, What: what, Invariant: "stays-up", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
 	}
 	return append(refusalMutants(lives), []Mutant{
-		lives("panics-at-garbage", "a value that is not text is an exception that nobody catches", "crashed", "lives", looked(func(_ int64, record *kgo.Record) {
-			if !utf8.Valid(record.Value) {
-				panic("decoding the record: invalid character")
-			}
-		})),
+		lives("panics-at-garbage", "a value that is not text is an exception that nobody catches", "crashed", "lives",
+			looked(func(_ int64, record *kgo.Record) {
+				if !utf8.Valid(record.Value) {
+					panic("decoding the record: invalid character")
+				}
+			})),
 		{
-			Name: "garbage-dropped", What: "a value that is not text is committed, and nothing else", Invariant: "no-loss", Anomaly: "lost", Scenario: "lives",
-			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+			Name: "garbage-dropped", What: "a value that is not text is committed, and nothing else", Invariant: "no-loss",
+			Anomaly: "lost", Scenario: "lives", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
 				next := config.Handler
 				config.Handler = func(ctx context.Context, record *kgo.Record) error {
 					if !utf8.Valid(record.Value) {
@@ -40,41 +41,49 @@ func lifeMutants() []Mutant {
 				}
 			},
 		},
-		lives("panics-after-a-while", "the two-hundredth record that a process takes in makes it panic", "crashed", "lives", looked(func(n int64, _ *kgo.Record) {
-			if n == 200 {
-				panic("assignment to entry in nil map")
-			}
-		})),
-		lives("ends-after-a-while", "the loop returns after the two-hundredth record, and the program ends as if it had been told to", "crashed", "lives",
+		lives("panics-after-a-while", "the two-hundredth record that a process takes in makes it panic", "crashed", "lives",
 			looked(func(n int64, _ *kgo.Record) {
+				if n == 200 {
+					panic("assignment to entry in nil map")
+				}
+			})),
+		lives("ends-after-a-while",
+			"the loop returns after the two-hundredth record, and the program ends as if it had been told to", "crashed",
+			"lives", looked(func(n int64, _ *kgo.Record) {
 				if n == 200 {
 					os.Exit(0)
 				}
 			})),
-		lives("ends-with-an-error-at-term", "TERM ends the process with code 1", "unclean-exit", "lives", atTerm(func() { os.Exit(1) })),
+		lives("ends-with-an-error-at-term", "TERM ends the process with code 1", "unclean-exit", "lives", atTerm(func() {
+			os.Exit(1)
+		})),
 		lives("panics-at-term", "what was stopped is closed a second time", "unclean-exit", "lives", atTerm(func() {
 			stopped := make(chan struct{})
 			close(stopped)
 			close(stopped)
 		})),
-		lives("ignores-the-signal", "TERM is left to its default action", "unclean-exit", "lives", func(*consumer.Config, *consumer.Parts) {
-			signal.Reset(syscall.SIGTERM)
-		}),
-		lives("leaves-for-good", "after a while the subscription ends, and the program waits for records that never come", "gave-up", "stuck",
-			func(_ *consumer.Config, parts *consumer.Parts) {
+		lives("ignores-the-signal", "TERM is left to its default action", "unclean-exit", "lives",
+			func(*consumer.Config, *consumer.Parts) {
+				signal.Reset(syscall.SIGTERM)
+			}),
+		lives("leaves-for-good", "after a while the subscription ends, and the program waits for records that never come",
+			"gave-up", "stuck", func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Committer = &partingCommitter{Committer: parts.Committer}
 			}),
-		lives("falls-silent", "after a while the client's metrics hook never returns: heartbeats and commits wait behind it, and the session ends", "gave-up",
-			"stuck", func(config *consumer.Config, _ *consumer.Parts) {
+		lives("falls-silent",
+			"after a while the client's metrics hook never returns: heartbeats and commits wait behind it, and the session ends",
+			"gave-up", "stuck", func(config *consumer.Config, _ *consumer.Parts) {
 				config.Options = append(config.Options, kgo.WithHooks(&stuckHook{}))
 			}),
 	}...)
 }
 
 // refusalMutants do something else than they promise when a dead letter is refused.
-func refusalMutants(lives func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant) []Mutant {
+func refusalMutants(lives func(name, what, anomaly, scenario string,
+	plant func(*consumer.Config, *consumer.Parts)) Mutant) []Mutant {
 	unkept := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
-		return Mutant{Name: name, What: what, Invariant: "halt-on-dlq-failure", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
+		return Mutant{Name: name, What: what, Invariant: "halt-on-dlq-failure", Anomaly: anomaly, Scenario: scenario,
+			Consumer: plant}
 	}
 	ends := func(code int) func(*consumer.Config, *consumer.Parts) {
 		return func(_ *consumer.Config, parts *consumer.Parts) {
@@ -88,17 +97,22 @@ func refusalMutants(lives func(name, what, anomaly, scenario string, plant func(
 		}
 	}
 	return []Mutant{
-		lives("crashes-where-it-promised-to-halt", "a dead letter that is refused ends the process, which promised to halt", "crashed", "dlq-down", ends(1)),
-		lives("crashes-where-it-promised-to-retry", "a dead letter that is refused ends the process, which promised to try on", "crashed", "refused-retry", ends(1)),
-		unkept("halts-where-it-promised-to-retry", "a dead letter that was refused once is written again by nobody; the contract promises to try on",
+		lives("crashes-where-it-promised-to-halt", "a dead letter that is refused ends the process, which promised to halt",
+			"crashed", "dlq-down", ends(1)),
+		lives("crashes-where-it-promised-to-retry",
+			"a dead letter that is refused ends the process, which promised to try on", "crashed", "refused-retry", ends(1)),
+		unkept("halts-where-it-promised-to-retry",
+			"a dead letter that was refused once is written again by nobody; the contract promises to try on",
 			"stopped-trying", "refused-retry", func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Parker = &haltingParker{Parker: parts.Parker}
 			}),
-		unkept("retries-where-it-promised-to-crash", "a dead letter that is refused is tried again and again; the contract promises that the process ends",
+		unkept("retries-where-it-promised-to-crash",
+			"a dead letter that is refused is tried again and again; the contract promises that the process ends",
 			"did-not-crash", "refused-crash", func(config *consumer.Config, _ *consumer.Parts) {
 				config.Settings.DLQOnFailure = consumer.FailureRetry
 			}),
-		unkept("ends-as-if-all-were-well", "a dead letter that is refused ends the process with code 0; the contract promises an error",
+		unkept("ends-as-if-all-were-well",
+			"a dead letter that is refused ends the process with code 0; the contract promises an error",
 			"did-not-crash", "refused-crash", ends(0)),
 	}
 }

@@ -75,7 +75,8 @@ func Named(name string) (Mutant, error) {
 }
 
 func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), lifeMutants(), libraryMutants(), groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), lifeMutants(), libraryMutants(),
+		groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
 }
 
 func concat(lists ...[]Mutant) []Mutant {
@@ -89,7 +90,8 @@ func concat(lists ...[]Mutant) []Mutant {
 func commitMutants() []Mutant {
 	return []Mutant{
 		{
-			Name: "commit-before-dlq-ack", What: "a record counts as finished when its dead letter is handed to the producer; the acknowledgement is awaited in the background",
+			Name: "commit-before-dlq-ack", What: "a record counts as finished when its dead letter is handed to the producer; " +
+				"the acknowledgement is awaited in the background",
 			Anomaly: "commit-before-dlq", Invariant: "commit-after-dlq", Scenario: "dlq-slow",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = eagerParker{} },
 		},
@@ -99,7 +101,8 @@ func commitMutants() []Mutant {
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = deafParker{} },
 		},
 		{
-			Name: "commit-advanced-while-dlq-down", What: "a dead letter that was refused three times is given up, and its record committed",
+			Name:    "commit-advanced-while-dlq-down",
+			What:    "a dead letter that was refused three times is given up, and its record committed",
 			Anomaly: "commit-advanced-while-dlq-down", Invariant: "halt-on-dlq-failure", Scenario: "dlq-down",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = newImpatientParker() },
 		},
@@ -139,20 +142,22 @@ func retryMutants() []Mutant {
 			func(policy *consumer.Bounded) { policy.Backoff.Cap = 0 }),
 		bounded("no-jitter", "the promised jitter is not added", "backoff", "no-jitter", "jitter",
 			func(policy *consumer.Bounded) { policy.Backoff.Jitter = 0 }),
-		policied("retry-after-ignored", "a rate-limited record is tried again without regard to Retry-After", "backoff", "backoff-early", "mix",
-			func(policy consumer.Policy) consumer.Policy { return impolitePolicy{policy} }),
+		policied("retry-after-ignored", "a rate-limited record is tried again without regard to Retry-After", "backoff",
+			"backoff-early", "mix", func(policy consumer.Policy) consumer.Policy { return impolitePolicy{policy} }),
 		policied("retry-permanent", "permanent failures are retried", "classification", "permanent-retried", "mix",
 			func(policy consumer.Policy) consumer.Policy { return stubbornPolicy{policy} }),
-		policied("dead-letter-logical", "logical failures are dead-lettered", "classification", "logical-dead-lettered", "mix",
-			func(policy consumer.Policy) consumer.Policy { return strictPolicy{policy} }),
-		policied("success-dead-lettered", "one success in fifty is dead-lettered, too", "classification", "dual-terminal", "mix",
-			func(policy consumer.Policy) consumer.Policy { return gloomyPolicy{policy} }),
+		policied("dead-letter-logical", "logical failures are dead-lettered", "classification",
+			"logical-dead-lettered", "mix", func(policy consumer.Policy) consumer.Policy { return strictPolicy{policy} }),
+		policied("success-dead-lettered", "one success in fifty is dead-lettered, too", "classification",
+			"dual-terminal", "mix", func(policy consumer.Policy) consumer.Policy { return gloomyPolicy{policy} }),
 		{
-			Name: "reorder-in-key", What: "records of one key don't wait for each other", Anomaly: "reordered", Invariant: "ordering", Scenario: "mix",
+			Name: "reorder-in-key", What: "records of one key don't wait for each other", Anomaly: "reordered",
+			Invariant: "ordering", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Lane = consumer.LaneFor(consumer.OrderingNone) },
 		},
 		{
-			Name: "duplicate", What: "one success in twenty is processed again", Anomaly: "duplicate", Invariant: "duplicates", Scenario: "mix",
+			Name: "duplicate", What: "one success in twenty is processed again", Anomaly: "duplicate", Invariant: "duplicates",
+			Scenario: "mix",
 			Consumer: func(config *consumer.Config, _ *consumer.Parts) { config.Handler = twice(config.Handler) },
 		},
 	}
@@ -163,33 +168,44 @@ func letterMutants() []Mutant {
 		sealed("payload-altered", "the value of a dead letter gets one byte more", "payload-changed", addByte),
 		sealed("key-altered", "the key of a dead letter gets one byte more", "key-changed", addKeyByte),
 		sealed("header-dropped", "one of the original headers is left out of the dead letter", "headers-lost", dropHeader),
-		sealed("metadata-missing", "the dead letter doesn't say how often the record was tried", "metadata-missing", dropAttempts),
+		sealed("metadata-missing", "the dead letter doesn't say how often the record was tried", "metadata-missing",
+			dropAttempts),
 		oddly("header-as-text", "a header's value is decoded as UTF-8 and encoded again", "headers-lost", asText),
 		oddly("null-header-emptied", "a header with a null value gets an empty one", "headers-lost", emptied),
 		oddly("empty-header-nulled", "a header with an empty value gets a null one", "headers-lost", nulled),
-		oddly("repeated-header-kept-once", "of two headers of one name the first is left out, as a map leaves it out", "headers-lost", keptOnce),
-		oddly("own-name-overwritten", "a header of the record's own that has the name of one of the envelope's is overwritten", "headers-lost", overwritten),
-		oddly("key-as-text", "the key is decoded as UTF-8 and encoded again", "key-changed", func(letter *kgo.Record) { letter.Key = utf8Of(letter.Key) }),
+		oddly("repeated-header-kept-once", "of two headers of one name the first is left out, as a map leaves it out",
+			"headers-lost", keptOnce),
+		oddly("own-name-overwritten",
+			"a header of the record's own that has the name of one of the envelope's is overwritten", "headers-lost",
+			overwritten),
+		oddly("key-as-text", "the key is decoded as UTF-8 and encoded again", "key-changed", func(letter *kgo.Record) {
+			letter.Key = utf8Of(letter.Key)
+		}),
 		sealed("envelope-twice", "the envelope's headers are put into the dead letter twice", "metadata-wrong", twiceSealed),
-		sealedBy("reason-of-another", "a dead letter has the error text of the one before it", "mix", func(next deadletter.Sealer) deadletter.Sealer {
-			return &lastReason{Sealer: next}
-		}),
-		sealedBy("epoch-made-up", "a dead letter names a leader epoch that its partition never had", "mix", func(next deadletter.Sealer) deadletter.Sealer {
-			return failing{next, func(failure *deadletter.Failure) { failure.Epoch += 1000 }}
-		}),
-		sealedBy("time-in-the-future", "the time of the failure is in local time and called UTC", "timed", func(next deadletter.Sealer) deadletter.Sealer {
-			return failing{next, func(failure *deadletter.Failure) { failure.Time = failure.Time.Add(9 * time.Hour) }}
-		}),
-		sealedBy("time-of-1970", "the time of the failure is the beginning of 1970", "timed", func(next deadletter.Sealer) deadletter.Sealer {
-			return failing{next, func(failure *deadletter.Failure) { failure.Time = time.UnixMilli(1) }}
-		}),
+		sealedBy("reason-of-another", "a dead letter has the error text of the one before it", "mix",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return &lastReason{Sealer: next}
+			}),
+		sealedBy("epoch-made-up", "a dead letter names a leader epoch that its partition never had", "mix",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Epoch += 1000 }}
+			}),
+		sealedBy("time-in-the-future", "the time of the failure is in local time and called UTC", "timed",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Time = failure.Time.Add(9 * time.Hour) }}
+			}),
+		sealedBy("time-of-1970", "the time of the failure is the beginning of 1970", "timed",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Time = time.UnixMilli(1) }}
+			}),
 		{
-			Name: "metadata-wrong", What: "the dead letter names the offset after the record's", Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: "mix",
+			Name: "metadata-wrong", What: "the dead letter names the offset after the record's", Anomaly: "metadata-wrong",
+			Invariant: "dlq-fidelity", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = offByOne{parts.Sealer} },
 		},
 		{
-			Name: "dlq-twice", What: "every dead letter is produced twice", Anomaly: "dlq-duplicate", Invariant: "dlq-once", Scenario: "mix",
-			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = doubleParker{} },
+			Name: "dlq-twice", What: "every dead letter is produced twice", Anomaly: "dlq-duplicate", Invariant: "dlq-once",
+			Scenario: "mix", Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = doubleParker{} },
 		},
 	}
 }
@@ -197,21 +213,25 @@ func letterMutants() []Mutant {
 func stopMutants() []Mutant {
 	return []Mutant{
 		{
-			Name: "drop-on-term", What: "what is in backoff at TERM counts as finished", Anomaly: "lost", Invariant: "graceful-stop", Scenario: "restart",
+			Name: "drop-on-term", What: "what is in backoff at TERM counts as finished", Anomaly: "lost",
+			Invariant: "graceful-stop", Scenario: "restart",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.Finish) },
 		},
 		{
-			Name: "dead-letter-on-term", What: "what is in backoff at TERM is dead-lettered", Anomaly: "premature-dead-letter", Invariant: "graceful-stop", Scenario: "restart",
+			Name: "dead-letter-on-term", What: "what is in backoff at TERM is dead-lettered", Anomaly: "premature-dead-letter",
+			Invariant: "graceful-stop", Scenario: "restart",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.DeadLetter) },
 		},
 	}
 }
 
 func replays() []Mutant {
-	published := func(name, what, anomaly string, wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "replay-round-trip", Scenario: "replay", Replay: func(config *deadletter.Config) {
-			config.Publish = wrap(config)
-		}}
+	published := func(name, what, anomaly string,
+		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
+		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "replay-round-trip", Scenario: "replay",
+			Replay: func(config *deadletter.Config) {
+				config.Publish = wrap(config)
+			}}
 	}
 	return []Mutant{
 		published("replays-twice", "every letter is replayed twice", "replay-duplicated", doublePublisher),
@@ -224,7 +244,8 @@ func replays() []Mutant {
 			Replay: func(config *deadletter.Config) { config.Dialect = clinging{deadletter.Plain{}} },
 		},
 		{
-			Name: "replay-ignores-filter", What: "every letter is replayed, selected or not", Anomaly: "selected-wrong", Invariant: "replay-round-trip", Scenario: "replay",
+			Name: "replay-ignores-filter", What: "every letter is replayed, selected or not", Anomaly: "selected-wrong",
+			Invariant: "replay-round-trip", Scenario: "replay",
 			Replay: func(config *deadletter.Config) { config.Where, config.Select = "", nil },
 		},
 	}

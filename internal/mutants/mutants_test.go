@@ -30,10 +30,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // retry topic or measured time: they are shown by the proof, which runs every mutant from end to end.
 func trialed() []string {
 	return []string{
-		"commit-before-dlq", "commit-without-dlq", "commit-advanced-while-dlq-down", "failure-not-surfaced", "commit-regressed", "over-retried",
-		"under-retried", "backoff-early", "backoff-not-growing", "cap-exceeded", "no-jitter", "permanent-retried", "logical-dead-lettered", "dual-terminal", "reordered",
-		"duplicate", "payload-changed", "key-changed", "headers-lost", "metadata-wrong", "dlq-duplicate", "replay-lost", "replay-duplicated", "replay-altered",
-		"replay-wrong-topic", "selected-wrong",
+		"commit-before-dlq", "commit-without-dlq", "commit-advanced-while-dlq-down", "failure-not-surfaced",
+		"commit-regressed", "over-retried",
+		"under-retried", "backoff-early", "backoff-not-growing", "cap-exceeded", "no-jitter", "permanent-retried",
+		"logical-dead-lettered", "dual-terminal", "reordered",
+		"duplicate", "payload-changed", "key-changed", "headers-lost", "metadata-wrong", "dlq-duplicate", "replay-lost",
+		"replay-duplicated", "replay-altered", "replay-wrong-topic", "selected-wrong",
 	}
 }
 
@@ -45,7 +47,8 @@ func inTrials(mutant Mutant) bool {
 	case "attempts-from-zero", "letters-written-in-batches":
 		return false // the trials call attempts that are wrong missing, and have fewer letters than a batch
 	}
-	return mutant.Name == "none" || mutant.Invariant == "graceful-stop" && mutant.Anomaly != "stop-timeout" || mutant.Name == "commit-past-unfinished" ||
+	return mutant.Name == "none" ||
+		mutant.Invariant == "graceful-stop" && mutant.Anomaly != "stop-timeout" || mutant.Name == "commit-past-unfinished" ||
 		mutant.Name == "metadata-missing" || ownScenario && slices.Contains(trialed(), mutant.Anomaly)
 }
 
@@ -82,7 +85,8 @@ func TestEveryMutantShowsItsAnomaly(t *testing.T) {
 func TestMutantsAreDescribed(t *testing.T) {
 	seen := map[string]bool{"none": true}
 	for _, mutant := range All() {
-		if seen[mutant.Name] || mutant.What == "" || mutant.Anomaly == "" || mutant.Invariant == "" || mutant.Scenario == "" || parts(mutant) != 1 {
+		if seen[mutant.Name] || mutant.What == "" || mutant.Anomaly == "" || mutant.Invariant == "" ||
+			mutant.Scenario == "" || parts(mutant) != 1 {
 			t.Errorf("%+v", mutant)
 		}
 		seen[mutant.Name] = true
@@ -98,7 +102,8 @@ func TestMutantsAreDescribed(t *testing.T) {
 // parts is how many parts have the bug.
 func parts(mutant Mutant) int {
 	count := 0
-	for _, has := range []bool{mutant.Consumer != nil, mutant.Replay != nil, mutant.Router != nil, mutant.Worker != nil, mutant.Keeper != nil} {
+	for _, has := range []bool{mutant.Consumer != nil, mutant.Replay != nil, mutant.Router != nil, mutant.Worker != nil,
+		mutant.Keeper != nil} {
 		if has {
 			count++
 		}
@@ -158,7 +163,8 @@ func newTrial(t *testing.T, found anomalies) *trial {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); cluster.Close() })
-	tr := &trial{T: t, cluster: cluster, client: client, attempts: map[int64]int{}, successes: map[int64]int{}, finished: map[int64]bool{}, open: map[string]int64{}, found: found}
+	tr := &trial{T: t, cluster: cluster, client: client, attempts: map[int64]int{}, successes: map[int64]int{},
+		finished: map[int64]bool{}, open: map[string]int64{}, found: found}
 	all := make([]*kgo.Record, records)
 	for i := range all {
 		all[i] = original(i)
@@ -215,7 +221,8 @@ func settings() consumer.Settings {
 func (tr *trial) start(mutant Mutant, s consumer.Settings, handler consumer.Handler) (*consumer.Consumer, func()) {
 	tr.Helper()
 	config := consumer.Config{
-		Bootstrap: tr.cluster.ListenAddrs(), Topic: "in", DLQTopic: "dlq", Group: "g", Settings: s, Handler: handler, Logger: zerolog.New(&tr.log),
+		Bootstrap: tr.cluster.ListenAddrs(), Topic: "in", DLQTopic: "dlq", Group: "g", Settings: s, Handler: handler,
+		Logger: zerolog.New(&tr.log),
 	}
 	parts := consumer.DefaultParts(s)
 	mutant.Consumer(&config, &parts)
@@ -256,7 +263,8 @@ func (tr *trial) content(topic string) map[string][]*kgo.Record {
 		tr.Fatal(err)
 	}
 	end, _ := ends.Lookup(topic, 0)
-	reader, err := kgo.NewClient(kgo.SeedBrokers(tr.cluster.ListenAddrs()...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(tr.cluster.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	if err != nil {
 		tr.Fatal(err)
 	}
@@ -297,7 +305,8 @@ func tryPolicy(mutant Mutant, found anomalies) {
 	down := errors.New("down")
 	first, second, fifth := wait(1, down), wait(2, down), wait(5, down)
 	found.note(second < first*3/2, "backoff-not-growing")
-	found.note(first < 10*time.Millisecond || wait(1, &consumer.Error{RetryAfter: time.Second, Err: down}) < time.Second, "backoff-early")
+	found.note(first < 10*time.Millisecond || wait(1, &consumer.Error{RetryAfter: time.Second, Err: down}) < time.Second,
+		"backoff-early")
 	found.note(fifth > 42*time.Millisecond, "cap-exceeded")
 	same := true
 	for range 50 {
@@ -366,7 +375,8 @@ func (tr *trial) judge(offset int64, letters []*kgo.Record) {
 // tryOutage has the DLQ refuse everything until the commits come to rest, and then nothing. A mutant that has given the
 // letter up never publishes it: then there is nothing to wait for.
 func tryOutage(tr *trial, mutant Mutant, found anomalies) {
-	fault := tr.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: kerr.NotEnoughReplicas, Count: -1})
+	fault := tr.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: kerr.NotEnoughReplicas,
+		Count: -1})
 	_, stop := tr.start(mutant, settings(), func(_ context.Context, record *kgo.Record) error {
 		if record.Offset == 7 {
 			return &consumer.Error{Class: consumer.Permanent, Err: errors.New("broken")}
@@ -377,7 +387,8 @@ func tryOutage(tr *trial, mutant Mutant, found anomalies) {
 	passed := tr.committed() > 7
 	fault.Remove()
 	tr.await(func() bool {
-		return len(tr.content("dlq")) > 0 || mutant.Anomaly == "commit-without-dlq" || fault.Hits() < 8 && passed && mutant.Name != "commit-before-dlq-ack"
+		return len(tr.content("dlq")) > 0 || mutant.Anomaly == "commit-without-dlq" ||
+			fault.Hits() < 8 && passed && mutant.Name != "commit-before-dlq-ack"
 	})
 	letters := len(tr.content("dlq")["v7"])
 	tr.await(func() bool { return tr.committed() >= records-10 })
@@ -410,7 +421,8 @@ func tryReplay(t *testing.T, mutant Mutant, found anomalies) {
 	tr := newTrial(t, found)
 	var letters []*kgo.Record
 	for i := range records {
-		letter := deadletter.Plain{}.Seal(original(i), deadletter.Failure{Reason: []string{"even", "odd"}[i%2], Attempts: 3, Topic: "back", Offset: int64(i)})
+		letter := deadletter.Plain{}.Seal(original(i), deadletter.Failure{Reason: []string{"even", "odd"}[i%2], Attempts: 3,
+			Topic: "back", Offset: int64(i)})
 		letter.Topic = "dlq"
 		letters = append(letters, letter)
 	}
@@ -435,7 +447,8 @@ func tryReplay(t *testing.T, mutant Mutant, found anomalies) {
 		found.note(i%2 == 1 && len(copies) > 0, "selected-wrong")
 		for _, record := range copies {
 			source := original(i)
-			found.note(string(record.Value) != string(source.Value) || string(record.Key) != string(source.Key) || fmt.Sprint(record.Headers) != fmt.Sprint(source.Headers), "replay-altered")
+			found.note(string(record.Value) != string(source.Value) || string(record.Key) != string(source.Key) ||
+				fmt.Sprint(record.Headers) != fmt.Sprint(source.Headers), "replay-altered")
 		}
 	}
 }

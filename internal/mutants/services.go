@@ -23,11 +23,15 @@ func sharedLetterMutants() []Mutant {
 	const scenario = "services"
 	return []Mutant{
 		{
-			Name: "names-another-service", What: "the dead letters of one service name another of those that share the topic", Anomaly: "metadata-wrong", Invariant: "orders/dlq-fidelity",
-			Scenario: scenario, Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = changed{parts.Sealer, nameAnother} },
+			Name: "names-another-service", What: "the dead letters of one service name another of those that share the topic",
+			Anomaly: "metadata-wrong", Invariant: "orders/dlq-fidelity",
+			Scenario: scenario, Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Sealer = changed{parts.Sealer, nameAnother}
+			},
 		},
 		{
-			Name: "reads-anothers-retries", What: "a service reads the retry topic of another in place of its own", Anomaly: "another-services-record", Invariant: "service-separation",
+			Name: "reads-anothers-retries", What: "a service reads the retry topic of another in place of its own",
+			Anomaly: "another-services-record", Invariant: "service-separation",
 			Scenario: scenario, Consumer: func(config *consumer.Config, _ *consumer.Parts) {
 				config.ReplayTopic = strings.Replace(config.ReplayTopic, billingEnd, ordersEnd, 1)
 			},
@@ -38,7 +42,8 @@ func sharedLetterMutants() []Mutant {
 // serviceReplays are bugs of the tool that puts the letters of several services back.
 func sharedLetterReplays() []Mutant {
 	return []Mutant{{
-		Name: "replays-to-another-service", What: "the letters of one service go to the retry topic of another", Anomaly: "replay-wrong-topic", Invariant: "orders/replay-round-trip",
+		Name: "replays-to-another-service", What: "the letters of one service go to the retry topic of another",
+		Anomaly: "replay-wrong-topic", Invariant: "orders/replay-round-trip",
 		Scenario: "services", Replay: func(config *deadletter.Config) { config.Publish = misdelivering },
 	}}
 }

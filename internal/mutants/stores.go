@@ -20,11 +20,13 @@ import (
 func stores() []Mutant { return concat(serviceMutants(), brokenStoreMutants()) }
 
 func working(name, what, anomaly, scenario string, plant func(address string, config *worker.Config)) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario, Worker: plant}
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,
+		Worker: plant}
 }
 
 // routing is a bug in how a router hands its letters to the store.
-func routing(scenario, name, what, anomaly string, ingest func(worker.RouterStore) func(context.Context, []store.Entry) (int, error)) Mutant {
+func routing(scenario, name, what, anomaly string, ingest func(worker.RouterStore) func(context.Context,
+	[]store.Entry) (int, error)) Mutant {
 	return Mutant{
 		Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,
 		Router: func(config *worker.RouterConfig) { config.Store = ingester{config.Store, ingest(config.Store)} },
@@ -33,70 +35,90 @@ func routing(scenario, name, what, anomaly string, ingest func(worker.RouterStor
 
 func serviceMutants() []Mutant {
 	return []Mutant{
-		routing("store", "store-commit-before-durable", "the router commits what it has handed over, and the rows are written in the background", "committed-before-stored", lateIngest),
-		routing("store", "store-drops-letters", "the router leaves out one dead letter in ten", "lost-in-store", droppingIngest),
-		routing("store", "store-two-rows", "the router writes every dead letter twice, as if it came from two places", "doubled-in-store", doublingIngest),
-		working("store-takes-what-is-locked", "a worker also takes what others have locked", "double-lock", "store-slow", func(_ string, config *worker.Config) {
-			config.Store = greedyStore{config.Store}
-		}),
-		working("store-no-recovery", "nobody looks for locks whose lease is over", "orphaned-lock", "store-kill", func(_ string, config *worker.Config) {
-			config.Store = forgetfulStore{config.Store}
-		}),
-		working("store-resolves-first", "an entry is resolved before its retry has succeeded", "resolved-without-success", "store", func(_ string, config *worker.Config) {
-			config.Retrier = hastyRetrier{config.Retrier}
-		}),
-		working("store-one-retry-too-many", "an entry is tried once more than promised", "over-retried-in-store", "store", func(_ string, config *worker.Config) {
-			config.Strategies.MaxRetries++
-		}),
-		working("store-backoff-ignored", "an entry that failed is due again at once", "retry-early", "store", func(_ string, config *worker.Config) {
-			config.Store = impatientStore{config.Store, time.Millisecond}
-		}),
-		working("store-off-peak-ignored", "scheduled entries are tried at any hour", "retry-early", "store-off-peak", func(_ string, config *worker.Config) {
-			config.Strategies.OffPeak.Hours = nil
-			for hour := range 24 {
-				config.Strategies.OffPeak.Hours = append(config.Strategies.OffPeak.Hours, hour)
-			}
-			config.Store = impatientStore{config.Store, config.Strategies.Clock.Real(8 * time.Hour)}
-		}),
-		working("store-polls-seldom", "a worker looks for entries sixty times more seldom than promised", "retry-late", "store", func(_ string, config *worker.Config) {
-			config.Settings.PollInterval *= 60
-		}),
-		working("store-removes-resolved", "an entry is removed as soon as it is resolved", "retention-early", "store", func(_ string, config *worker.Config) {
-			config.Store = tidyStore{config.Store}
-		}),
+		routing("store", "store-commit-before-durable",
+			"the router commits what it has handed over, and the rows are written in the background", "committed-before-stored",
+			lateIngest),
+		routing("store", "store-drops-letters", "the router leaves out one dead letter in ten", "lost-in-store",
+			droppingIngest),
+		routing("store", "store-two-rows", "the router writes every dead letter twice, as if it came from two places",
+			"doubled-in-store", doublingIngest),
+		working("store-takes-what-is-locked", "a worker also takes what others have locked", "double-lock", "store-slow",
+			func(_ string, config *worker.Config) {
+				config.Store = greedyStore{config.Store}
+			}),
+		working("store-no-recovery", "nobody looks for locks whose lease is over", "orphaned-lock", "store-kill",
+			func(_ string, config *worker.Config) {
+				config.Store = forgetfulStore{config.Store}
+			}),
+		working("store-resolves-first", "an entry is resolved before its retry has succeeded", "resolved-without-success",
+			"store", func(_ string, config *worker.Config) {
+				config.Retrier = hastyRetrier{config.Retrier}
+			}),
+		working("store-one-retry-too-many", "an entry is tried once more than promised", "over-retried-in-store", "store",
+			func(_ string, config *worker.Config) {
+				config.Strategies.MaxRetries++
+			}),
+		working("store-backoff-ignored", "an entry that failed is due again at once", "retry-early", "store",
+			func(_ string, config *worker.Config) {
+				config.Store = impatientStore{config.Store, time.Millisecond}
+			}),
+		working("store-off-peak-ignored", "scheduled entries are tried at any hour", "retry-early", "store-off-peak",
+			func(_ string, config *worker.Config) {
+				config.Strategies.OffPeak.Hours = nil
+				for hour := range 24 {
+					config.Strategies.OffPeak.Hours = append(config.Strategies.OffPeak.Hours, hour)
+				}
+				config.Store = impatientStore{config.Store, config.Strategies.Clock.Real(8 * time.Hour)}
+			}),
+		working("store-polls-seldom", "a worker looks for entries sixty times more seldom than promised", "retry-late",
+			"store", func(_ string, config *worker.Config) {
+				config.Settings.PollInterval *= 60
+			}),
+		working("store-removes-resolved", "an entry is removed as soon as it is resolved", "retention-early", "store",
+			func(_ string, config *worker.Config) {
+				config.Store = tidyStore{config.Store}
+			}),
 		{
-			Name: "store-keeps-for-ever", What: "resolved entries are kept for ten times as long as promised", Anomaly: "retention-late", Invariant: "store-lifecycle",
+			Name: "store-keeps-for-ever", What: "resolved entries are kept for ten times as long as promised",
+			Anomaly: "retention-late", Invariant: "store-lifecycle",
 			Scenario: "store-retention", Keeper: map[string]string{"keep-resolved": "7200h"},
 		},
 		{
-			Name: "store-archives-early", What: "failed entries are archived after 30 days in place of 90", Anomaly: "retention-early", Invariant: "store-lifecycle",
+			Name: "store-archives-early", What: "failed entries are archived after 30 days in place of 90",
+			Anomaly: "retention-early", Invariant: "store-lifecycle",
 			Scenario: "store-retention", Keeper: map[string]string{"keep-failed": "720h"},
 		},
 		{
-			Name: "store-republishes-twice", What: "a worker writes every record back twice", Anomaly: "replay-duplicated", Invariant: "replay-round-trip", Scenario: "store-republish",
+			Name: "store-republishes-twice", What: "a worker writes every record back twice", Anomaly: "replay-duplicated",
+			Invariant: "replay-round-trip", Scenario: "store-republish",
 			Worker: func(_ string, config *worker.Config) { config.Retrier = eagerRetrier{config.Retrier} },
 		},
-		working("store-revives-resolved", "one resolved entry in five is pending again", "illegal-transition", "store", func(address string, config *worker.Config) {
-			config.Store = &revivingStore{Store: config.Store, address: address}
-		}),
+		working("store-revives-resolved", "one resolved entry in five is pending again", "illegal-transition", "store",
+			func(address string, config *worker.Config) {
+				config.Store = &revivingStore{Store: config.Store, address: address}
+			}),
 	}
 }
 
 // brokenStoreMutants are bugs that show when the store, or what its workers go by, is broken.
 func brokenStoreMutants() []Mutant {
 	return []Mutant{
-		working("store-lease-by-own-clock", "a worker takes back locks whose lease is over by its own machine's clock", "double-lock", "store-clock", func(address string, config *worker.Config) {
-			config.Store = ownClockStore{config.Store, address, config.Clock}
-		}),
-		routing("store-repeats", "store-inserts-every-letter", "the router inserts every letter as it comes, by the place where it lies, without asking whether its record is there already", "doubled-in-store", everyLetter),
+		working("store-lease-by-own-clock", "a worker takes back locks whose lease is over by its own machine's clock",
+			"double-lock", "store-clock", func(address string, config *worker.Config) {
+				config.Store = ownClockStore{config.Store, address, config.Clock}
+			}),
+		routing("store-repeats", "store-inserts-every-letter", "the router inserts every letter as it comes, by the place "+
+			"where it lies, without asking whether its record is there already", "doubled-in-store", everyLetter),
 		{
-			Name: "store-error-is-done", What: "the router takes an answer that never came for a yes", Anomaly: "lost-in-store", Invariant: "store-lifecycle", Scenario: "store-restart",
+			Name: "store-error-is-done", What: "the router takes an answer that never came for a yes", Anomaly: "lost-in-store",
+			Invariant: "store-lifecycle", Scenario: "store-restart",
 			Router: func(config *worker.RouterConfig) { config.Store = deafStore{config.Store} },
 		},
-		working("store-probe-ignored", "a worker asks its health probe and tries conditional entries whatever that says", "retry-while-unhealthy", "store-probe", func(_ string, config *worker.Config) {
-			ask := config.Unmet
-			config.Unmet = func(ctx context.Context) string { ask(ctx); return "" }
-		}),
+		working("store-probe-ignored", "a worker asks its health probe and tries conditional entries whatever that says",
+			"retry-while-unhealthy", "store-probe", func(_ string, config *worker.Config) {
+				ask := config.Unmet
+				config.Unmet = func(ctx context.Context) string { ask(ctx); return "" }
+			}),
 	}
 }
 
@@ -192,8 +214,9 @@ func (s ownClockStore) Recover(ctx context.Context) (int, error) {
 	if err != nil {
 		return recovered, err
 	}
-	err = inTable(ctx, s.address, "UPDATE dead_letter_queue SET status = 'dlq_pending', locked_by = NULL, locked_at = NULL, lease_until = NULL, "+
-		"next_retry_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), version = version + 1 WHERE status = 'dlq_processing' AND lease_until < ?", s.clock().UTC().Format("2006-01-02T15:04:05.000Z"))
+	err = inTable(ctx, s.address, "UPDATE dead_letter_queue SET status = 'dlq_pending', locked_by = NULL, locked_at = "+
+		"NULL, lease_until = NULL, next_retry_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), version = version + 1 WHERE "+
+		"status = 'dlq_processing' AND lease_until < ?", s.clock().UTC().Format("2006-01-02T15:04:05.000Z"))
 	return recovered, err
 }
 
@@ -276,7 +299,8 @@ func (s *revivingStore) Settle(ctx context.Context, lock store.Lock, change stor
 	if err != nil || change.State != store.Resolved || s.count.Add(1)%5 != 0 {
 		return err
 	}
-	return inTable(ctx, s.address, "UPDATE dead_letter_queue SET status = 'dlq_pending', version = version + 1 WHERE id = ?", lock.ID)
+	return inTable(ctx, s.address,
+		"UPDATE dead_letter_queue SET status = 'dlq_pending', version = version + 1 WHERE id = ?", lock.ID)
 }
 
 // inTable changes the table behind the store's back.

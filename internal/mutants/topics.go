@@ -16,47 +16,51 @@ import (
 
 func topicMutants() []Mutant {
 	copied := func(name, what, invariant, anomaly string, wrap func(consumer.Copier) consumer.Copier) Mutant {
-		return Mutant{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: "retry-topics", Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
-			parts.Copier = wrap(parts.Copier)
-		}}
+		return Mutant{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: "retry-topics",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Copier = wrap(parts.Copier)
+			}}
 	}
 	return []Mutant{
-		policied("record-forgotten", "one failed record in ten is set aside and never taken up again", "no-loss", "stalled", "stuck",
-			func(policy consumer.Policy) consumer.Policy { return &forgetful{Policy: policy} }),
-		bounded("count-starts-again", "a record whose attempts are used up has as many again, twice", "bounded-retries", "endless-redelivery", "mix",
-			func(policy *consumer.Bounded) { policy.MaxAttempts *= 3 }),
+		policied("record-forgotten", "one failed record in ten is set aside and never taken up again", "no-loss", "stalled",
+			"stuck", func(policy consumer.Policy) consumer.Policy { return &forgetful{Policy: policy} }),
+		bounded("count-starts-again", "a record whose attempts are used up has as many again, twice", "bounded-retries",
+			"endless-redelivery", "mix", func(policy *consumer.Bounded) { policy.MaxAttempts *= 3 }),
 		policied("backoff-late", "a record is tried again a second later than promised", "backoff", "backoff-late", "mix",
 			func(policy consumer.Policy) consumer.Policy { return latePolicy{policy} }),
-		policied("first-failure-dead-lettered", "one retryable failure in five is dead-lettered at once", "classification", "premature-dead-letter", "mix",
-			func(policy consumer.Policy) consumer.Policy { return hastyPolicy{policy} }),
-		copied("copy-not-counted", "the first retry copy says that no attempt was made yet", "bounded-retries", "over-retried",
-			func(next consumer.Copier) consumer.Copier { return uncounted{next} }),
+		policied("first-failure-dead-lettered", "one retryable failure in five is dead-lettered at once", "classification",
+			"premature-dead-letter", "mix", func(policy consumer.Policy) consumer.Policy { return hastyPolicy{policy} }),
+		copied("copy-not-counted", "the first retry copy says that no attempt was made yet", "bounded-retries",
+			"over-retried", func(next consumer.Copier) consumer.Copier { return uncounted{next} }),
 		copied("copy-not-delayed", "a retry copy is processed as soon as it is read", "backoff", "backoff-early",
 			func(next consumer.Copier) consumer.Copier { return prompt{next} }),
 		{
-			Name: "copy-not-delayed-after-restart", What: "a process tries the retry copies that were written before it started as soon as it reads them", Invariant: "backoff",
+			Name: "copy-not-delayed-after-restart", What: "a process tries the retry copies that were written before it " +
+				"started as soon as it reads them", Invariant: "backoff",
 			Anomaly: "backoff-early", Scenario: "retry-restart",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Copier = forgetfulCopier{parts.Copier, time.Now()}
 			},
 		},
 		{
-			Name: "copy-not-awaited", What: "a record counts as finished when its retry copy is handed to the producer", Invariant: "commit-after-outcome",
-			Anomaly: "commit-past-unfinished", Scenario: "retry-slow",
+			Name: "copy-not-awaited", What: "a record counts as finished when its retry copy is handed to the producer",
+			Invariant: "commit-after-outcome", Anomaly: "commit-past-unfinished", Scenario: "retry-slow",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = eagerParker{} },
 		},
 		{
-			Name: "second-letter-differs", What: "every dead letter is produced twice, the second time with another value", Invariant: "dlq-once",
-			Anomaly: "two-payloads-one-source", Scenario: "mix",
+			Name: "second-letter-differs", What: "every dead letter is produced twice, the second time with another value",
+			Invariant: "dlq-once", Anomaly: "two-payloads-one-source", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = wavering{} },
 		},
 		sealed("payload-re-encoded", "the value of a dead letter is decoded and encoded again", "payload-changed", reencode),
 		{
-			Name: "reason-in-latin-1", What: "the error text of a dead letter is written in ISO 8859-1", Invariant: "dlq-fidelity", Anomaly: "metadata-missing", Scenario: "non-ascii",
+			Name: "reason-in-latin-1", What: "the error text of a dead letter is written in ISO 8859-1",
+			Invariant: "dlq-fidelity", Anomaly: "metadata-missing", Scenario: "non-ascii",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = changed{parts.Sealer, latin1} },
 		},
 		{
-			Name: "history-in-headers", What: "every dead letter adds a header that a replay does not remove", Invariant: "replay-round-trip", Anomaly: "envelope-grew", Scenario: "replay",
+			Name: "history-in-headers", What: "every dead letter adds a header that a replay does not remove",
+			Invariant: "replay-round-trip", Anomaly: "envelope-grew", Scenario: "replay",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = changed{parts.Sealer, addHistory} },
 		},
 	}
@@ -155,5 +159,6 @@ func latin1(letter *kgo.Record) {
 }
 
 func addHistory(letter *kgo.Record) {
-	letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: "x-dead-lettered-at", Value: []byte(letter.Timestamp.Format(time.RFC3339Nano))})
+	letter.Headers = append(letter.Headers,
+		kgo.RecordHeader{Key: "x-dead-lettered-at", Value: []byte(letter.Timestamp.Format(time.RFC3339Nano))})
 }

@@ -53,10 +53,12 @@ func TestEveryNodeHasOutcomesOfItsOwn(t *testing.T) {
 	for i := range p.Records {
 		here, there := p.Records[i], p.Node(1).Records[i]
 		both[[2]history.Outcome{here.Outcome, there.Outcome}]++
-		if here.At != there.At || here.Key != there.Key || here.Partition != there.Partition || here.Warmup && there.Outcome != history.OutcomeSuccess {
+		if here.At != there.At || here.Key != there.Key || here.Partition != there.Partition ||
+			here.Warmup && there.Outcome != history.OutcomeSuccess {
 			t.Fatalf("record %d is %+v at the entry and %+v behind it", i, here, there)
 		}
-		if here.Outcome == history.OutcomeExhausted && there.Outcome == history.OutcomePermanent && here.Healed != there.Healed {
+		if here.Outcome == history.OutcomeExhausted && there.Outcome == history.OutcomePermanent &&
+			here.Healed != there.Healed {
 			differ++
 		}
 		if there.Healed {
@@ -67,8 +69,8 @@ func TestEveryNodeHasOutcomesOfItsOwn(t *testing.T) {
 		}
 	}
 	for _, pair := range [][2]history.Outcome{
-		{history.OutcomeSuccess, history.OutcomeSuccess}, {history.OutcomeSuccess, history.OutcomePermanent}, {history.OutcomeExhausted, history.OutcomeTransient},
-		{history.OutcomeExhausted, history.OutcomePermanent},
+		{history.OutcomeSuccess, history.OutcomeSuccess}, {history.OutcomeSuccess, history.OutcomePermanent},
+		{history.OutcomeExhausted, history.OutcomeTransient}, {history.OutcomeExhausted, history.OutcomePermanent},
 	} {
 		if both[pair] < 50 {
 			t.Errorf("%v and %v meet %d times", pair[0], pair[1], both[pair])

@@ -80,7 +80,8 @@ func drawn(t *rapid.T, from scenarios.Scenario) *scenarios.Scenario {
 		Null: units.Percent(rapid.Float64Range(0, 1).Draw(t, "null")),
 	}
 	load.Keys.Hot = units.Percent(rapid.Float64Range(0, 1-load.Keys.Null.Share()).Draw(t, "hot"))
-	load.Bursts = &scenarios.Bursts{Every: units.Duration(rapid.Int64Range(1e8, 2e9).Draw(t, "every")), Records: rapid.IntRange(1, 50).Draw(t, "burst")}
+	load.Bursts = &scenarios.Bursts{Every: units.Duration(rapid.Int64Range(1e8, 2e9).Draw(t, "every")),
+		Records: rapid.IntRange(1, 50).Draw(t, "burst")}
 	load.Outcomes.Success = rapid.IntRange(0, 100).Draw(t, "success")
 	return &from
 }
@@ -131,13 +132,16 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 		last := time.Duration(0)
 		for i, r := range p.Records {
 			if r.At < last || (r.At >= p.WarmUp+p.Steady) != (i >= p.Due()) || r.Warmup != (r.At < p.WarmUp) {
-				t.Fatalf("record %d at %s (warm-up %v) after one at %s; warm-up %s, steady %s", i, r.At, r.Warmup, last, p.WarmUp, p.Steady)
+				t.Fatalf("record %d at %s (warm-up %v) after one at %s; warm-up %s, steady %s", i, r.At, r.Warmup, last, p.WarmUp,
+					p.Steady)
 			}
 			last = r.At
-			if r.Partition < 0 || int(r.Partition) >= s.Topics.Input.Partitions || r.Key < history.None || int(r.Key) >= s.Workload.Keys.Count {
+			if r.Partition < 0 || int(r.Partition) >= s.Topics.Input.Partitions || r.Key < history.None ||
+				int(r.Key) >= s.Workload.Keys.Count {
 				t.Fatalf("record %d: %+v", i, r)
 			}
-			if odd := r.Tombstone || r.Garbage; r.Tombstone && r.Garbage || odd && r.Warmup || odd != (r.Outcome == history.OutcomeUnknownID) || odd && r.Failures > 0 {
+			if odd := r.Tombstone || r.Garbage; r.Tombstone && r.Garbage || odd && r.Warmup ||
+				odd != (r.Outcome == history.OutcomeUnknownID) || odd && r.Failures > 0 {
 				t.Fatalf("record %d: %+v", i, r)
 			}
 			sound := r.Size == 256 || r.Size == 2048 && !r.Garbage && !r.Warmup
@@ -154,7 +158,8 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 			if r.Healed && !lettered || r.FailsAgain && !r.Healed {
 				t.Fatalf("record %d: %+v", i, r)
 			}
-			if want := (map[history.Outcome]uint8{history.OutcomeTransient: 2, history.OutcomeRateLimited: 1, history.OutcomeTimeout: 1, history.OutcomeReset: 1})[r.Outcome]; r.Failures != want {
+			if want := (map[history.Outcome]uint8{history.OutcomeTransient: 2, history.OutcomeRateLimited: 1,
+				history.OutcomeTimeout: 1, history.OutcomeReset: 1})[r.Outcome]; r.Failures != want {
 				t.Fatalf("record %d: %s with %d failures", i, r.Outcome, r.Failures)
 			}
 		}
@@ -165,11 +170,13 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 }
 
 func TestConstantArrivals(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {steps: [{rate: 300/s, for: 1s}, {rate: 0/s, for: 1s}, {rate: 100/s, for: 500ms}], warm_up: 1s}"), 1)
+	p := planOf(t, scenario(t,
+		"workload: {steps: [{rate: 300/s, for: 1s}, {rate: 0/s, for: 1s}, {rate: 100/s, for: 500ms}], warm_up: 1s}"), 1)
 	if len(p.Records) != 300+300+50 {
 		t.Fatalf("%d records", len(p.Records))
 	}
-	for i, want := range map[int]time.Duration{0: 0, 150: 500 * time.Millisecond, 300: time.Second, 600: 3 * time.Second, 601: 3*time.Second + 10*time.Millisecond} {
+	for i, want := range map[int]time.Duration{0: 0, 150: 500 * time.Millisecond, 300: time.Second, 600: 3 * time.Second,
+		601: 3*time.Second + 10*time.Millisecond} {
 		if have := p.Records[i].At; have != want {
 			t.Errorf("record %d at %s, want %s", i, have, want)
 		}
@@ -226,9 +233,10 @@ replay: {healed: 70%, fail_again: 25%}
 	}
 	letters := 0.14 * steady
 	for name, want := range map[string]float64{
-		"success": 0.6 * steady, "transient": 0.2 * steady, "exhausted": 0.08 * steady, "permanent": 0.06 * steady, "logical": 0.04 * steady,
-		"rate-limited": 0.01 * steady, "reset": 0.01 * steady, "timeout": 0, "healed": 0.7 * letters, "again": 0.7 * 0.25 * letters,
-		"null": 0.2 * float64(len(p.Records)),
+		"success": 0.6 * steady, "transient": 0.2 * steady, "exhausted": 0.08 * steady, "permanent": 0.06 * steady,
+		"logical":      0.04 * steady,
+		"rate-limited": 0.01 * steady, "reset": 0.01 * steady, "timeout": 0, "healed": 0.7 * letters,
+		"again": 0.7 * 0.25 * letters, "null": 0.2 * float64(len(p.Records)),
 	} {
 		if have := counts[name]; math.Abs(have-want) > 5*math.Sqrt(want) {
 			t.Errorf("%s: %.0f records, want about %.0f", name, have, want)
@@ -238,7 +246,8 @@ replay: {healed: 70%, fail_again: 25%}
 
 // TestOutcomesDoNotFollowKeys: which key a record has says nothing about what becomes of it.
 func TestOutcomesDoNotFollowKeys(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, keys: {count: 100, null: 50%}, outcomes: {success: 50, exhausted: 50}}\nreplay: {healed: 50%}"), 3)
+	p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, keys: {count: 100, null: 50%}, "+
+		"outcomes: {success: 50, exhausted: 50}}\nreplay: {healed: 50%}"), 3)
 	counts := map[string]float64{}
 	for _, r := range p.Records {
 		counts[fmt.Sprint(r.Key == history.None, r.Key%100 < 50, r.Outcome, r.Healed)]++
@@ -296,7 +305,8 @@ func TestPartitionsAreKafkas(t *testing.T) {
 }
 
 func TestKeysAndPartitionsAgree(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {rate: 1000/s, duration: 1s, keys: {count: 2000000, null: 50%}}\ntopics: {input: {partitions: 5}}"), 3)
+	p := planOf(t, scenario(t,
+		"workload: {rate: 1000/s, duration: 1s, keys: {count: 2000000, null: 50%}}\ntopics: {input: {partitions: 5}}"), 3)
 	next := int32(0)
 	for i, r := range p.Records {
 		if r.Key == history.None {
@@ -311,8 +321,9 @@ func TestKeysAndPartitionsAgree(t *testing.T) {
 		}
 	}
 	for index, want := range map[int32]string{
-		0: "key-000000", 42: "key-000042", 999999: "key-999999", 1000000: "key-1000000", history.BinaryKey - 1: "key-1073741823",
-		history.BinaryKey: "key-000000\xff\xfe\x80", math.MaxInt32: "key-1073741823\xff\xfe\x80",
+		0: "key-000000", 42: "key-000042", 999999: "key-999999", 1000000: "key-1000000",
+		history.BinaryKey - 1: "key-1073741823",
+		history.BinaryKey:     "key-000000\xff\xfe\x80", math.MaxInt32: "key-1073741823\xff\xfe\x80",
 	} {
 		if have := string(AppendKey([]byte("x"), index)); have != "x"+want {
 			t.Errorf("key %d is %q", index, have)
@@ -322,7 +333,8 @@ func TestKeysAndPartitionsAgree(t *testing.T) {
 
 // TestConcernsAreIndependent: what is added to one concern leaves the draws of all others as they were.
 func TestConcernsAreIndependent(t *testing.T) {
-	const load = "workload: {rate: 1000/s, duration: 2s, arrivals: poisson, keys: {count: 50, skew: 1%s}, outcomes: {success: 80, exhausted: 10, permanent: 10}}\n"
+	const load = "workload: {rate: 1000/s, duration: 2s, arrivals: poisson, keys: {count: 50, skew: 1%s}, outcomes: " +
+		"{success: 80, exhausted: 10, permanent: 10}}\n"
 	plain := planOf(t, scenario(t, fmt.Sprintf(load, "")), 9)
 	with := func(text string) *Plan { return planOf(t, scenario(t, text), 9) }
 	same := func(what string, other *Plan, of func(*Record) any) {
@@ -338,7 +350,9 @@ func TestConcernsAreIndependent(t *testing.T) {
 	}
 	whole := func(r *Record) any { return *r }
 	same("a fault", with(fmt.Sprintf(load, "")+"faults: [{at: 1s, for: 500ms, downstream: {outage: true}}]"), whole)
-	same("a replay", with(fmt.Sprintf(load, "")+"replay: {healed: 50%}"), func(r *Record) any { return []any{r.At, r.Outcome, r.Key} })
+	same("a replay", with(fmt.Sprintf(load, "")+"replay: {healed: 50%}"), func(r *Record) any {
+		return []any{r.At, r.Outcome, r.Key}
+	})
 	same("null keys", with(fmt.Sprintf(load, ", null: 30%")), func(r *Record) any { return []any{r.At, r.Outcome} })
 	withNull := with(fmt.Sprintf(load, ", null: 30%"))
 	for i, r := range withNull.Records {
@@ -348,17 +362,21 @@ func TestConcernsAreIndependent(t *testing.T) {
 	}
 	same("a hot key", with(fmt.Sprintf(load, ", hot: 30%")), func(r *Record) any { return []any{r.At, r.Outcome} })
 	workload := func(more string) string { return strings.Replace(fmt.Sprintf(load, ""), "}\n", ", "+more+"}\n", 1) }
-	same("large records", with(workload("large: {share: 20%, size: 1KiB}")), func(r *Record) any { return []any{r.At, r.Outcome, r.Key, r.Partition} })
+	same("large records", with(workload("large: {share: 20%, size: 1KiB}")), func(r *Record) any {
+		return []any{r.At, r.Outcome, r.Key, r.Partition}
+	})
 	for _, what := range []string{"tombstones: 20%", "garbage: 20%"} {
 		same(what, with(workload(what)), func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
 	}
-	same("failing partitions", with(workload("failing: [{partitions: [2], at: 1s, for: 500ms, outcome: permanent}]")), func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
+	same("failing partitions", with(workload("failing: [{partitions: [2], at: 1s, for: 500ms, outcome: permanent}]")),
+		func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
 	burst := with(workload("bursts: {every: 700ms, records: 50}"))
 	burst.Records = slices.DeleteFunc(burst.Records, func(r Record) bool {
 		return r.At == burst.WarmUp+700*time.Millisecond || r.At == burst.WarmUp+1400*time.Millisecond
 	})
 	same("bursts", burst, whole)
-	two := "faults:\n  - {at: 1s, for: 500ms, name: new, downstream: {outage: true}}\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
+	two := "faults:\n  - {at: 1s, for: 500ms, name: new, downstream: {outage: true}}\n  - {at: 1s, name: a, for: 1s, " +
+		"kafka: {api: Produce, delay_response: 1s}}\n"
 	one := "faults:\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
 	if a, b := with(fmt.Sprintf(load, "") + one).Faults[0], with(fmt.Sprintf(load, "") + two).Faults[1]; a.Seed != b.Seed {
 		t.Error("a fault that was put in front changes a named fault's seed")
@@ -379,9 +397,12 @@ faults:
 	}
 	want := []short{
 		{"produce-error-2", "kafka", "Produce to dlq answered NOT_ENOUGH_REPLICAS", "dlq", time.Second, 2 * time.Second},
-		{"produce-error", "kafka", "OffsetCommit by instance 2 carried out, the answer lost (50% of the requests)", "instance 2", 2 * time.Second, time.Second},
-		{"restart-all", "subject", "every instance restarted, one every 1.5s", "every instance", 3 * time.Second, 3 * time.Second},
-		{"kill-instance-1", "subject", "KILL to instance 1, started again after 2s", "instance 1", 500 * time.Millisecond, 2 * time.Second},
+		{"produce-error", "kafka", "OffsetCommit by instance 2 carried out, the answer lost (50% of the requests)",
+			"instance 2", 2 * time.Second, time.Second},
+		{"restart-all", "subject", "every instance restarted, one every 1.5s", "every instance", 3 * time.Second,
+			3 * time.Second},
+		{"kill-instance-1", "subject", "KILL to instance 1, started again after 2s", "instance 1", 500 * time.Millisecond,
+			2 * time.Second},
 	}
 	var have []short
 	seeds := map[uint64]bool{}
@@ -412,7 +433,8 @@ faults:
 }
 
 func TestWrittenRecords(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 1s, keys: {null: 30%}, outcomes: {success: 1, transient: 1, permanent: 1}, arrivals: poisson, tombstones: 20%, garbage: 20%}\nreplay: {}"), 5)
+	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 1s, keys: {null: 30%}, outcomes: {success: 1, "+
+		"transient: 1, permanent: 1}, arrivals: poisson, tombstones: 20%, garbage: 20%}\nreplay: {}"), 5)
 	files := written(t, p)
 	unpacked, err := gzip.NewReader(bytes.NewReader(files[RecordsFile]))
 	if err != nil {
@@ -429,7 +451,8 @@ func TestWrittenRecords(t *testing.T) {
 	if err != nil || len(rows) != len(p.Records)+1 {
 		t.Fatalf("%d rows for %d records, %v", len(rows), len(p.Records), err)
 	}
-	if head := strings.Join(rows[0], " "); head != "record at_ns warm_up outcome failures key partition size value healed fails_again" {
+	if head := strings.Join(rows[0],
+		" "); head != "record at_ns warm_up outcome failures key partition size value healed fails_again" {
 		t.Errorf("columns %s", head)
 	}
 	flag := map[bool]string{true: "1", false: "0"}
@@ -440,7 +463,10 @@ func TestWrittenRecords(t *testing.T) {
 		}
 		want := []string{
 			fmt.Sprint(i), fmt.Sprint(int64(r.At)), flag[r.Warmup], r.Outcome.String(), fmt.Sprint(r.Failures), key,
-			fmt.Sprint(r.Partition), fmt.Sprint(r.Size), map[bool]string{true: "tombstone", false: map[bool]string{true: "garbage", false: "message"}[r.Garbage]}[r.Tombstone], flag[r.Healed], flag[r.FailsAgain],
+			fmt.Sprint(r.Partition), fmt.Sprint(r.Size),
+			map[bool]string{true: "tombstone",
+				false: map[bool]string{true: "garbage", false: "message"}[r.Garbage]}[r.Tombstone], flag[r.Healed],
+			flag[r.FailsAgain],
 		}
 		if !slices.Equal(rows[i+1], want) {
 			t.Fatalf("row %v, want %v", rows[i+1], want)
@@ -451,14 +477,17 @@ func TestWrittenRecords(t *testing.T) {
 		Records  int
 		Outcomes map[string]int
 	}
-	if err := json.Unmarshal(files[File], &head); err != nil || head.Seed != 5 || head.Records != len(p.Records) || head.Outcomes["success"] == 0 {
+	if err := json.Unmarshal(files[File], &head); err != nil || head.Seed != 5 ||
+		head.Records != len(p.Records) || head.Outcomes["success"] == 0 {
 		t.Errorf("%+v, %v", head, err)
 	}
 }
 
 // TestBursts: so many records at once, in the steady phase, with keys and outcomes like all others.
 func TestBursts(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 2s, bursts: {every: 500ms, records: 200}, outcomes: {success: 1, permanent: 1}}"), 3)
+	p := planOf(t, scenario(t,
+		"workload: {rate: 100/s, duration: 2s, bursts: {every: 500ms, records: 200}, outcomes: {success: 1, permanent: 1}}"),
+		3)
 	if len(p.Records) != 50+200+3*200 {
 		t.Fatalf("%d records", len(p.Records))
 	}
@@ -491,7 +520,8 @@ func TestBursts(t *testing.T) {
 }
 
 func TestHotKey(t *testing.T) {
-	p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, keys: {count: 1000, hot: 60%, null: 20%}}"), 3)
+	p := planOf(t, scenario(t,
+		"workload: {rate: 20000/s, duration: 1s, warm_up: 0s, keys: {count: 1000, hot: 60%, null: 20%}}"), 3)
 	counts := map[int32]float64{}
 	for _, r := range p.Records {
 		counts[r.Key]++
@@ -522,7 +552,8 @@ replay: {}
 			t.Fatalf("record %d: what no downstream knows can't be healed, all else is here: %+v", i, r)
 		}
 	}
-	for sort, want := range map[string]float64{"tombstone 0": 4000, "garbage 256": 6000, "message 51200": 8000, "message 256": 2000} {
+	for sort, want := range map[string]float64{"tombstone 0": 4000, "garbage 256": 6000, "message 51200": 8000,
+		"message 256": 2000} {
 		if have := counts[sort]; math.Abs(have-want) > 5*math.Sqrt(want) {
 			t.Errorf("%s: %.0f records, want about %.0f", sort, have, want)
 		}
@@ -536,7 +567,8 @@ replay: {}
 // TestValuesDoNotFollowOutcomes: what a record's value is says nothing about what becomes of the others.
 func TestValuesDoNotFollowOutcomes(t *testing.T) {
 	for _, sort := range []string{"tombstones: 50%", "garbage: 50%", "large: {share: 50%, size: 1KiB}"} {
-		p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, "+sort+", outcomes: {success: 1, permanent: 1}}"), 3)
+		p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, "+sort+
+			", outcomes: {success: 1, permanent: 1}}"), 3)
 		counts := map[string]float64{}
 		for _, r := range p.Records {
 			if !r.Tombstone && !r.Garbage {
@@ -586,7 +618,8 @@ faults:
   - {at: 1s, when: first-dead-letter, for: 1s, broker: {broker: 2, pause: true}}
   - {at: 2s, for: 1s, broker: {broker: 1, pause: true}}
 `), 1)
-	if f := p.Faults[0]; f.When != "first-dead-letter" || f.At != time.Second || !f.StopsDeadLetters || f.Name != "broker-2-pause" {
+	if f := p.Faults[0]; f.When != "first-dead-letter" || f.At != time.Second || !f.StopsDeadLetters ||
+		f.Name != "broker-2-pause" {
 		t.Errorf("%+v", f.PlannedFault)
 	}
 	if f := p.Faults[1]; f.When != "" || f.StopsDeadLetters {
@@ -644,7 +677,8 @@ func TestSenselessLoadIsRefused(t *testing.T) {
 }
 
 func BenchmarkMake(b *testing.B) {
-	s := scenario(b, "workload: {rate: 20000/s, duration: 50s, arrivals: poisson, keys: {skew: 1}, outcomes: {success: 9, transient: 1}}")
+	s := scenario(b,
+		"workload: {rate: 20000/s, duration: 50s, arrivals: poisson, keys: {skew: 1}, outcomes: {success: 9, transient: 1}}")
 	for b.Loop() {
 		if _, err := Make(s, 1); err != nil {
 			b.Fatal(err)

@@ -82,7 +82,8 @@ func (p *Plan) merge(regular, due int) {
 // failPartitions gives the records of failing partitions their outcome.
 func (p *Plan) failPartitions(failing []scenarios.FailingPartitions) {
 	outcomes := map[string]history.Outcome{
-		"transient": history.OutcomeTransient, "exhausted": history.OutcomeExhausted, "permanent": history.OutcomePermanent, "logical": history.OutcomeLogical,
+		"transient": history.OutcomeTransient, "exhausted": history.OutcomeExhausted, "permanent": history.OutcomePermanent,
+		"logical": history.OutcomeLogical,
 	}
 	for _, stretch := range failing {
 		from := p.WarmUp + stretch.At.D()

@@ -26,6 +26,7 @@ func TestSpareLoadOutlastsSessions(t *testing.T) {
 		longest, last = max(longest, record.At-last), record.At
 	}
 	if end := made.WarmUp + made.Steady; last-end < sessions || longest > time.Second {
-		t.Errorf("the spare load ends %v after the steady phase, want %v; its longest pause is %v", last-end, sessions, longest)
+		t.Errorf("the spare load ends %v after the steady phase, want %v; its longest pause is %v", last-end, sessions,
+			longest)
 	}
 }

@@ -40,7 +40,8 @@ workload: {rate: 500/s, duration: 4s, outcomes: {success: 60, exhausted: 40}}
 			}
 		}
 	}
-	if half := len(with.Store) / 3; counts[history.OutcomeSuccess] < half || counts[history.OutcomeTransient] < half || len(counts) != 2 {
+	if half := len(with.Store) / 3; counts[history.OutcomeSuccess] < half ||
+		counts[history.OutcomeTransient] < half || len(counts) != 2 {
 		t.Errorf("the workers are answered %v", counts)
 	}
 	// What is republished succeeds: it would come back without end if it failed again.

@@ -158,7 +158,8 @@ func (p *Plan) writeRecords(to io.Writer) error {
 		return err
 	}
 	out := bufio.NewWriterSize(packed, 1<<16)
-	if _, err := out.WriteString("record,at_ns,warm_up,outcome,failures,key,partition,size,value,healed,fails_again\n"); err != nil {
+	if _, err := out.WriteString(
+		"record,at_ns,warm_up,outcome,failures,key,partition,size,value,healed,fails_again\n"); err != nil {
 		return err
 	}
 	var line []byte

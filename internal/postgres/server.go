@@ -90,7 +90,8 @@ func find() (string, error) {
 			folders = append(folders, filepath.Dir(target))
 		}
 	}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin"} {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin",
+		"/usr/local/opt/postgresql@*/bin"} {
 		packaged, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", err
@@ -103,7 +104,8 @@ func find() (string, error) {
 			return folder, nil
 		}
 	}
-	return "", fmt.Errorf("%w: neither PATH nor /usr/lib/postgresql has initdb and postgres (Debian: apt-get install postgresql)", ErrAbsent)
+	return "", fmt.Errorf(
+		"%w: neither PATH nor /usr/lib/postgresql has initdb and postgres (Debian: apt-get install postgresql)", ErrAbsent)
 }
 
 // versionOf is the number in a folder's name, 0 if there is none.
@@ -130,7 +132,8 @@ func (s *Server) prepare(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	cmd := exec.CommandContext(ctx, filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", superuser, "-A", "trust",
+		"-E", "UTF8", "--locale=C", "--no-sync")
 	cmd.Dir, cmd.SysProcAttr = s.dir, procgroup.Child(syscall.SIGQUIT, s.as)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making a PostgreSQL cluster: %w: %s", err, bytes.TrimSpace(out))
@@ -208,7 +211,8 @@ func (s *Server) Resume(ctx context.Context) error {
 		return fmt.Errorf("starting PostgreSQL: %w", err)
 	}
 	defer log.Close()
-	arguments := append([]string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}, s.settings...)
+	arguments := append([]string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c",
+		"unix_socket_directories="}, s.settings...)
 	cmd := exec.Command(filepath.Join(s.programs, "postgres"), arguments...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, log, log, procgroup.Child(syscall.SIGQUIT, s.as)
 	process := &running{cmd: cmd, over: make(chan struct{})}

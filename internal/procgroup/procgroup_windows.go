@@ -14,8 +14,8 @@ const (
 	Continue = syscall.Signal(18)
 )
 
-var errUnsupported = errors.New("Windows has neither the process groups nor the signals that running a consumer needs: " +
-	"run this in WSL (docs/install.md); check, report, compare, explain, list, validate and init work here")
+var errUnsupported = errors.New("Windows has neither the process groups nor the signals that running a consumer " +
+	"needs: run this in WSL (docs/install.md); check, report, compare, explain, list, validate and init work here")
 
 // Supported says what this system lacks to run consumers and to inject faults of processes.
 func Supported() error { return errUnsupported }

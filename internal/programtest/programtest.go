@@ -40,7 +40,8 @@ func Path() string { return os.Getenv(variable) }
 // Build builds the program in the folder and returns its path.
 func Build(dir string) (path string, err error) {
 	path = filepath.Join(dir, "dlqbench")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/dlqbench/dlqbench/cmd/dlqbench").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/dlqbench/dlqbench/cmd/dlqbench").
+		CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building dlqbench for the tests: %w\n%s", err, out)
 	}
 	return path, nil

@@ -32,7 +32,8 @@ func Series(t testing.TB, from prometheus.Gatherer) map[string]float64 {
 				shown[name+"_sum"+labels] = metric.GetHistogram().GetSampleSum()
 				shown[name+"_count"+labels] = float64(metric.GetHistogram().GetSampleCount())
 				for _, bucket := range metric.GetHistogram().GetBucket() {
-					shown[fmt.Sprintf("%s_bucket%s le=%g", name, labels, bucket.GetUpperBound())] = float64(bucket.GetCumulativeCount())
+					shown[fmt.Sprintf("%s_bucket%s le=%g", name, labels, bucket.GetUpperBound())] = float64(
+						bucket.GetCumulativeCount())
 				}
 			default:
 				t.Fatalf("%s is a %s, which this package does not read", name, family.GetType())

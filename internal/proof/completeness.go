@@ -136,9 +136,11 @@ func (c *Config) table(aim Aim) (*matrix, []mutants.Mutant, error) {
 		return nil, nil, err
 	}
 	if len(bugs) == 0 {
-		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench mutant lists all", strings.Join(aim.Mutants, " or "), aim.Suite)
+		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench mutant lists all",
+			strings.Join(aim.Mutants, " or "), aim.Suite)
 	}
-	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim, texts: map[string][]byte{}}
+	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim,
+		texts: map[string][]byte{}}
 	m.rows(bugs, of)
 	return m, bugs, nil
 }
@@ -158,7 +160,8 @@ func (m *matrix) rows(bugs []mutants.Mutant, of map[string][]target) {
 			row.Caught, row.Seeds = shown(row.Runs), len(row.Runs)
 			m.Mutants = append(m.Mutants, row)
 			if m.texts[at.name] == nil {
-				control := ControlRow{Scenario: at.name, Digest: at.digest, beside: mutant.Name, Runs: earlier.find(earlier.Correct, "", at.name)}
+				control := ControlRow{Scenario: at.name, Digest: at.digest, beside: mutant.Name,
+					Runs: earlier.find(earlier.Correct, "", at.name)}
 				control.Passed, control.Seeds = shown(control.Runs), len(control.Runs)
 				m.Controls, m.texts[at.name] = append(m.Controls, control), at.text
 			}
@@ -234,7 +237,8 @@ func (m *matrix) best(ctx context.Context, n int) {
 
 // better puts first what was caught in the larger share of runs, then what takes less time.
 func better(a, b *MutantRow) int {
-	return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(meanSeconds(a.Runs), meanSeconds(b.Runs)), cmp.Compare(a.Scenario, b.Scenario))
+	return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(meanSeconds(a.Runs), meanSeconds(b.Runs)),
+		cmp.Compare(a.Scenario, b.Scenario))
 }
 
 // inTurn runs, with each of so many seeds, each bug in one scenario after another until one of them names it.
@@ -300,7 +304,8 @@ func (m *matrix) control(ctx context.Context, row *ControlRow, seed uint64) {
 		return
 	}
 	outcome, seconds, err := m.try(ctx, trial{
-		name: "control-" + row.Scenario, scenario: m.texts[row.Scenario], seed: seed, rerun: m.rerun(row.beside, row.Scenario),
+		name: "control-" + row.Scenario, scenario: m.texts[row.Scenario], seed: seed,
+		rerun: m.rerun(row.beside, row.Scenario),
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -316,8 +321,10 @@ func (m *matrix) control(ctx context.Context, row *ControlRow, seed uint64) {
 		m.discard(outcome)
 		return
 	}
-	row.Failed = append(row.Failed, fmt.Sprintf("seed %d: %s %v (kept in %s)", seed, outcome.Verdict.Verdict, outcome.Verdict.Reasons, outcome.Dir))
-	m.say("the correct consumer does not pass %s with seed %d: %v; kept in %s", row.Scenario, seed, outcome.Verdict.Reasons, outcome.Dir)
+	row.Failed = append(row.Failed, fmt.Sprintf("seed %d: %s %v (kept in %s)", seed, outcome.Verdict.Verdict,
+		outcome.Verdict.Reasons, outcome.Dir))
+	m.say("the correct consumer does not pass %s with seed %d: %v; kept in %s", row.Scenario, seed,
+		outcome.Verdict.Reasons, outcome.Dir)
 }
 
 // mutant runs a planted bug and reports whether it was named.
@@ -348,7 +355,8 @@ func (m *matrix) mutant(ctx context.Context, row *MutantRow, seed uint64) bool {
 		m.say("%-34s seed %d, %s: not named: %s", row.Mutant, seed, row.Scenario, outcome.Verdict.Verdict)
 	default:
 		row.Missed = append(row.Missed, fmt.Sprintf(t.rerun, seed))
-		m.say("%-34s seed %d: MISSED: %s with %v; kept in %s", row.Mutant, seed, outcome.Verdict.Verdict, outcome.Verdict.Reasons, outcome.Dir)
+		m.say("%-34s seed %d: MISSED: %s with %v; kept in %s", row.Mutant, seed, outcome.Verdict.Verdict,
+			outcome.Verdict.Reasons, outcome.Dir)
 		return false
 	}
 	m.discard(outcome)

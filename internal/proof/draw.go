@@ -87,7 +87,8 @@ func aloneModes() []mode {
 	}
 	for _, protocol := range []string{"classic", "consumer"} {
 		for _, instances := range []int{1, 3} {
-			all = append(all, mode{ordering: "key", retry: "in-place", protocol: protocol, instances: instances, transactions: true})
+			all = append(all, mode{ordering: "key", retry: "in-place", protocol: protocol, instances: instances,
+				transactions: true})
 		}
 	}
 	return all
@@ -181,16 +182,18 @@ func (d *drawing) scenario(faults string) string {
 		topics = fmt.Sprintf("topics: {input: {partitions: 6}, dlq: {broker: %d}}", d.dlqBroker)
 	}
 	text := d.pick("plain", "non-ascii", "long", "hostile")
-	extra := d.pick("", "", "  tombstones: 2%\n", "  garbage: 2%\n", "  large: {share: 1%, size: 200KiB}\n", "  bursts: {every: 700ms, records: 60}\n",
-		"  keys: {count: 50, hot: 20%, null: 10%}\n", "  arrivals: poisson\n")
+	extra := d.pick("", "", "  tombstones: 2%\n", "  garbage: 2%\n", "  large: {share: 1%, size: 200KiB}\n",
+		"  bursts: {every: 700ms, records: 60}\n", "  keys: {count: 50, hot: 20%, null: 10%}\n", "  arrivals: poisson\n")
 	// Under partition ordering every failure holds its partition up: fewer and shorter ones, or the correct consumer
 	// could not keep up.
-	backoff, outcomes := []int{60, 150, 300}[d.random.IntN(3)], "success: 80, transient: {weight: 8, failures: 2}, exhausted: 4, permanent: 3, logical: 2"
+	backoff, outcomes := []int{60, 150, 300}[d.random.IntN(3)],
+		"success: 80, transient: {weight: 8, failures: 2}, exhausted: 4, permanent: 3, logical: 2"
 	if d.mode.ordering == "partition" {
 		backoff, outcomes = 60, "success: 90, transient: {weight: 3, failures: 2}, exhausted: 2, permanent: 2, logical: 1"
 	}
 	rare := ", rate_limited: 1, timeout: 1, reset: 1"
-	if d.mode.batches() { // a batch waits for its slowest record, and nothing is asked for meanwhile that a fault could hit
+	// a batch waits for its slowest record, and nothing is asked for meanwhile that a fault could hit
+	if d.mode.batches() {
 		backoff, rare = 60, ", reset: 1"
 	}
 	return fmt.Sprintf(`name: soundness

@@ -76,15 +76,18 @@ graph:
   error_text: %s
 expect: {max_slip: 1s}
 %sfaults:
-%s`, d.brokers, 1+d.random.IntN(3), nodes, 80+40*d.random.IntN(3), d.pick("plain", "non-ascii", "long", "hostile"), replay, faults)
+%s`, d.brokers, 1+d.random.IntN(3), nodes, 80+40*d.random.IntN(3), d.pick("plain", "non-ascii", "long", "hostile"),
+		replay, faults)
 }
 
 // nodeSection writes a node. Each has some failures, so that there is always something to replay and to dead-letter.
 func (d *drawing) nodeSection(one node) string {
-	outcomes := d.pick("success: 92, exhausted: 8", "success: 85, transient: {weight: 5, failures: 2}, logical: 5, exhausted: 4, permanent: 1",
+	outcomes := d.pick("success: 92, exhausted: 8",
+		"success: 85, transient: {weight: 5, failures: 2}, logical: 5, exhausted: 4, permanent: 1",
 		"success: 88, logical: 4, exhausted: 4, rate_limited: 1, timeout: 1, reset: 2")
 	text := fmt.Sprintf("    - name: %s\n      instances: %d\n", one.name, d.mode.graph.instances)
-	text += fmt.Sprintf("      settings: {max_retries: %d, retry_backoff_ms: %d, max_retry_backoff_ms: 250, ordering: %s, group_protocol: %s, offset_metadata: %v}\n",
+	text += fmt.Sprintf("      settings: {max_retries: %d, retry_backoff_ms: %d, max_retry_backoff_ms: 250, ordering: "+
+		"%s, group_protocol: %s, offset_metadata: %v}\n",
 		2+d.random.IntN(3), 20+40*d.random.IntN(3), d.pick("none", "none", "key"), d.mode.protocol, d.random.IntN(4) == 0)
 	return text + fmt.Sprintf("      edges: %s\n      outcomes: {%s}\n", one.edges, outcomes)
 }
@@ -98,16 +101,19 @@ func graphTemplates() []template {
 	}
 	link := func(name, text string) template {
 		return template{name: "network." + name + " module", write: func(d *drawing) string {
-			return fmt.Sprintf("%s, network: {link: %s, %s}", d.span(), d.pick("downstream of "+d.node(), "brokers", "broker 1"), text)
+			return fmt.Sprintf("%s, network: {link: %s, %s}", d.span(), d.pick("downstream of "+d.node(), "brokers", "broker 1"),
+				text)
 		}}
 	}
 	all := []template{
 		module("outage", "outage: true"), module("slow", "slow: 150ms"), module("hang", "hang: true"),
-		module("rate_limit", "rate_limit: {rate: 20/s, retry_after: 1s}"), module("errors", "errors: {transient: 20%, permanent: 3%, logical: 2%, reset: 2%, timeout: 1%}"),
+		module("rate_limit", "rate_limit: {rate: 20/s, retry_after: 1s}"),
+		module("errors", "errors: {transient: 20%, permanent: 3%, logical: 2%, reset: 2%, timeout: 1%}"),
 		module("error_text", "error_text: hostile"),
-		link("latency", "latency: 40ms, jitter: 30ms"), link("reset", "reset: true"), link("timeout", "timeout: true"), link("down", "down: true"),
-		link("half_open", "half_open: true"), link("limit_data", "limit_data: 1KiB"), link("slicer", "slicer: {size: 100B, delay: 100us}"),
-		link("bandwidth", "bandwidth: 128KiB"),
+		link("latency", "latency: 40ms, jitter: 30ms"), link("reset", "reset: true"), link("timeout", "timeout: true"),
+		link("down", "down: true"),
+		link("half_open", "half_open: true"), link("limit_data", "limit_data: 1KiB"),
+		link("slicer", "slicer: {size: 100B, delay: 100us}"), link("bandwidth", "bandwidth: 128KiB"),
 	}
 	return append(append(all, engineTemplates()...), writeTemplates()...)
 }
@@ -132,9 +138,12 @@ func engineTemplates() []template {
 	backoff := engine("signal TERM", "backoff", "signal: TERM, restart_after: 300ms", false)
 	backoff.name = "subject.signal TERM backoff engine"
 	return []template{
-		engine("signal KILL", "", "signal: KILL, restart_after: 500ms", false), engine("signal TERM", "", "signal: TERM, restart_after: 300ms", false), backoff,
+		engine("signal KILL", "", "signal: KILL, restart_after: 500ms", false),
+		engine("signal TERM", "", "signal: TERM, restart_after: 300ms", false), backoff,
 		engine("signal STOP", "", "signal: STOP", true), engine("restart", "", "restart: true", false),
-		{name: "subject.restart all", write: func(*drawing) string { return "at: 300ms, subject: {all: true, every: 300ms, restart: true}" }},
+		{name: "subject.restart all", write: func(*drawing) string {
+			return "at: 300ms, subject: {all: true, every: 300ms, restart: true}"
+		}},
 	}
 }
 
@@ -148,8 +157,10 @@ func writeTemplates() []template {
 	}
 	return []template{
 		rule("error", "Produce", "error: NOT_ENOUGH_REPLICAS"), rule("delay_response", "Produce", "delay_response: 250ms"),
-		rule("drop_response", "Produce", "probability: 50%, drop_response: true"), rule("drop_request", "Produce", "probability: 50%, drop_request: true"),
-		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE"), rule("drop_response", "OffsetCommit", "probability: 50%, drop_response: true"),
+		rule("drop_response", "Produce", "probability: 50%, drop_response: true"),
+		rule("drop_request", "Produce", "probability: 50%, drop_request: true"),
+		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE"),
+		rule("drop_response", "OffsetCommit", "probability: 50%, drop_response: true"),
 		rule("close", "Fetch", "every_nth: 3, close: true"),
 	}
 }

@@ -38,7 +38,8 @@ type service struct {
 }
 
 func (d *drawing) storeSettings() {
-	d.mode.ordering, d.mode.retry, d.mode.protocol = d.pick("none", "key"), d.pick("in-place", "in-place", "topics"), d.pick("classic", "consumer")
+	d.mode.ordering, d.mode.retry, d.mode.protocol = d.pick("none", "key"), d.pick("in-place", "in-place", "topics"),
+		d.pick("classic", "consumer")
 	d.mode.instances, d.brokers = 1+d.random.IntN(2), 1
 	d.service = &service{routers: 1 + d.random.IntN(2)}
 	switch d.random.IntN(6) {
@@ -53,7 +54,8 @@ func (d *drawing) storeSettings() {
 
 // storeScenario: a consumer whose failures fill the store, and the store's service.
 func (d *drawing) storeScenario(faults string) string {
-	text, outcomes, rate := d.pick("plain", "non-ascii", "long", "hostile"), "success: 75, exhausted: 20, permanent: 5", 80+40*d.random.IntN(3)
+	text, outcomes, rate := d.pick("plain", "non-ascii", "long", "hostile"), "success: 75, exhausted: 20, permanent: 5",
+		80+40*d.random.IntN(3)
 	switch {
 	case d.service.probe:
 		text = "outage"
@@ -83,25 +85,29 @@ workload:
 store:
 %sexpect: {max_slip: 1s}
 %sfaults:
-%s`, 2+2*d.random.IntN(2), d.mode.instances, 2+d.random.IntN(2), d.mode.ordering, d.mode.retry, d.mode.protocol, rate, text, outcomes,
-		d.storeSection(), d.storeReplay(), faults)
+%s`, 2+2*d.random.IntN(2), d.mode.instances, 2+d.random.IntN(2), d.mode.ordering, d.mode.retry, d.mode.protocol, rate,
+		text, outcomes, d.storeSection(), d.storeReplay(), faults)
 }
 
 // storeSection writes the store's settings. A minute is 50 ms, or less where a day must pass.
 func (d *drawing) storeSection() string {
 	m, s := d.mode.store, d.service
-	scale, poll, lease, batch, concurrency := 1200, d.pick("1m", "2m"), d.pick("20m", "40m"), 10+20*d.random.IntN(3), 1+6*d.random.IntN(3)
+	scale, poll, lease, batch, concurrency := 1200, d.pick("1m", "2m"), d.pick("20m", "40m"), 10+20*d.random.IntN(3),
+		1+6*d.random.IntN(3)
 	if s.scheduled { // a night is short
 		scale, poll, lease, batch, concurrency = 36000, "12m", "600m", 50, 20
 	}
 	lines := []string{
-		"engine: " + m.engine, "vocabulary: " + d.pick("lifecycle", "management"), fmt.Sprintf("workers: %d", m.workers), fmt.Sprintf("routers: %d", s.routers),
-		"retry: " + m.retry, fmt.Sprintf("time_scale: %d", scale), "poll_interval: " + poll, "lease: " + lease, fmt.Sprintf("max_retries: %d", 1+d.random.IntN(4)),
+		"engine: " + m.engine, "vocabulary: " + d.pick("lifecycle", "management"), fmt.Sprintf("workers: %d", m.workers),
+		fmt.Sprintf("routers: %d", s.routers),
+		"retry: " + m.retry, fmt.Sprintf("time_scale: %d", scale), "poll_interval: " + poll, "lease: " + lease,
+		fmt.Sprintf("max_retries: %d", 1+d.random.IntN(4)),
 		fmt.Sprintf("batch_size: %d", batch), fmt.Sprintf("concurrency: %d", concurrency), "late: 1s",
 	}
 	if m.retry == "call" {
 		lines = append(lines, "outcomes: {"+d.pick("success: 60, transient: {weight: 30, failures: 1}, exhausted: 10",
-			"success: 50, transient: {weight: 20, failures: 2}, exhausted: 20, permanent: 10", "success: 80, rate_limited: {weight: 10, failures: 1, retry_after: 1s}, reset: 10")+"}")
+			"success: 50, transient: {weight: 20, failures: 2}, exhausted: 20, permanent: 10",
+			"success: 80, rate_limited: {weight: 10, failures: 1, retry_after: 1s}, reset: 10")+"}")
 	}
 	if s.probe {
 		lines = append(lines, "probe: true")
@@ -143,14 +149,18 @@ func processTemplates() []template {
 	republished.possible = func(d *drawing) bool { return d.mode.store.retry == "republish" }
 	clock := func(key string) template {
 		return template{name: "store." + key, write: func(d *drawing) string {
-			return fmt.Sprintf("at: %dms, for: 3s, store: {process: %s, %s: %s}", 300+100*d.random.IntN(5), d.process("worker"), key, d.pick("10m", "2s", "6h"))
+			return fmt.Sprintf("at: %dms, for: 3s, store: {process: %s, %s: %s}", 300+100*d.random.IntN(5), d.process("worker"),
+				key, d.pick("10m", "2s", "6h"))
 		}}
 	}
 	return []template{
-		signal("KILL", "worker", "store-locked"), signal("TERM", "worker", "store-locked"), signal("STOP", "worker", "store-locked"),
-		signal("KILL", "router", ""), signal("TERM", "router", ""), signal("STOP", "router", ""), republished, clock("clock_ahead"), clock("clock_behind"),
+		signal("KILL", "worker", "store-locked"), signal("TERM", "worker", "store-locked"),
+		signal("STOP", "worker", "store-locked"),
+		signal("KILL", "router", ""), signal("TERM", "router", ""), signal("STOP", "router", ""), republished,
+		clock("clock_ahead"), clock("clock_behind"),
 		{name: "store.unhealthy", possible: func(d *drawing) bool { return d.service.probe }, write: func(d *drawing) string {
-			return fmt.Sprintf("%s, store: {unhealthy: %s}", d.span(), d.pick("circuit-breaker", "cpu", "memory", "connections", "probe"))
+			return fmt.Sprintf("%s, store: {unhealthy: %s}", d.span(), d.pick("circuit-breaker", "cpu", "memory", "connections",
+				"probe"))
 		}},
 		{name: "store.repeat_letters", write: func(d *drawing) string {
 			return fmt.Sprintf("at: %dms, store: {repeat_letters: %s}", 1500+200*d.random.IntN(10), d.pick("50%", "100%"))
@@ -175,10 +185,15 @@ func databaseTemplates() []template {
 		}}
 	}
 	return []template{
-		{name: "store.restart", possible: server, write: func(d *drawing) string { return d.at() + ", store: {restart: true}" }},
-		{name: "store.crash", possible: server, write: func(d *drawing) string { return d.span() + ", store: {crash: true}" }},
-		link("latency", "latency: 40ms, jitter: 30ms"), link("bandwidth", "bandwidth: 64KiB"), link("timeout", "timeout: true"),
-		link("slicer", "slicer: {size: 100B, delay: 100us}"), link("limit_data", "limit_data: 4KiB"), link("half_open", "half_open: true"),
-		link("down", "down: true"), link("reset", "reset: true"),
+		{name: "store.restart", possible: server, write: func(d *drawing) string {
+			return d.at() + ", store: {restart: true}"
+		}},
+		{name: "store.crash", possible: server, write: func(d *drawing) string {
+			return d.span() + ", store: {crash: true}"
+		}},
+		link("latency", "latency: 40ms, jitter: 30ms"), link("bandwidth", "bandwidth: 64KiB"),
+		link("timeout", "timeout: true"),
+		link("slicer", "slicer: {size: 100B, delay: 100us}"), link("limit_data", "limit_data: 4KiB"),
+		link("half_open", "half_open: true"), link("down", "down: true"), link("reset", "reset: true"),
 	}
 }

@@ -40,7 +40,8 @@ func written(t *testing.T, measured *Measured) string {
 // the scenario that it is about.
 func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "measured.json")
-	aim := Aim{Suite: SuiteDefault, Mutants: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"}, Seeds: 2}
+	aim := Aim{Suite: SuiteDefault, Mutants: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"},
+		Seeds: 2}
 	measured := measuredAt(t, path)
 	table, err := measured.Table(aim)
 	if err != nil {
@@ -74,7 +75,8 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	if table, err = measuredAt(t, path).Table(aim); err != nil {
 		t.Fatal(err)
 	}
-	if row := table.Mutants[0]; row.Caught != 1 || row.Seeds != 2 || meanSeconds(row.Runs) != 4.5 || table.Mutants[1].Seeds != 0 {
+	if row := table.Mutants[0]; row.Caught != 1 || row.Seeds != 2 || meanSeconds(row.Runs) != 4.5 ||
+		table.Mutants[1].Seeds != 0 {
 		t.Errorf("taken over: %+v", table.Mutants)
 	}
 	changed := strings.Replace(text, `"digest":"`+table.Mutants[0].Digest, `"digest":"of another`, 1)
@@ -95,7 +97,8 @@ func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := string(text)
-	for _, aim := range []Aim{{Suite: SuiteDefault, Scenarios: scaffold.Suite(), Seeds: 5}, {Suite: SuiteLibrary, Seeds: 20}} {
+	for _, aim := range []Aim{{Suite: SuiteDefault, Scenarios: scaffold.Suite(), Seeds: 5},
+		{Suite: SuiteLibrary, Seeds: 20}} {
 		table, err := measured.Table(aim)
 		if err != nil {
 			t.Fatal(err)
@@ -121,6 +124,7 @@ func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 		return
 	}
 	if kept != string(data) || want != string(text) {
-		t.Errorf("bugs or scenarios have changed, or there are new runs: go test ./internal/proof -run TestTheDocumentSaysWhatWasMeasured -update")
+		t.Errorf("bugs or scenarios have changed, or there are new runs: go test ./internal/proof -run " +
+			"TestTheDocumentSaysWhatWasMeasured -update")
 	}
 }

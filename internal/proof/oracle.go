@@ -44,7 +44,8 @@ func (c *Config) ProveOracle(ctx context.Context, first uint64, histories int) (
 		if err != nil {
 			o.Disagreements++
 			if len(o.Stories) < storiesLimit {
-				o.Stories = append(o.Stories, fmt.Sprintf("%v; again with: dlqbench prove oracle --first %d --histories 1", err, seed))
+				o.Stories = append(o.Stories, fmt.Sprintf("%v; again with: dlqbench prove oracle --first %d --histories 1",
+					err, seed))
 			}
 			c.say("%v", err)
 		}

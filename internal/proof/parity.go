@@ -93,14 +93,16 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 		return ParityCell{}, nil
 	}
 	rerun := "dlqbench run " + name + " --seed %d"
-	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun, cluster: on.Cluster})
+	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun,
+		cluster: on.Cluster})
 	switch {
 	case errors.Is(err, harness.ErrNoShareGroups), errors.Is(err, admin.ErrNoShareDLQ):
 		return ParityCell{}, nil
 	case err != nil:
 		return ParityCell{Why: []string{err.Error()}}, ctx.Err()
 	}
-	cell := ParityCell{Verdict: outcome.Verdict.Verdict, Why: outcome.Verdict.Reasons, Elapsed: outcome.Elapsed, SetUp: outcome.SetUp}
+	cell := ParityCell{Verdict: outcome.Verdict.Verdict, Why: outcome.Verdict.Reasons, Elapsed: outcome.Elapsed,
+		SetUp: outcome.SetUp}
 	cell.Load = scenario.Workload.WarmUp.D() + scenario.Workload.Duration.D()
 	if cell.Verdict == assertions.Pass {
 		c.discard(outcome)
@@ -117,7 +119,8 @@ func (c ParityCell) String() string {
 	case c.Verdict == "":
 		return "–"
 	}
-	text := fmt.Sprintf("%s, %.1f s (tax %.1f s, set-up %.1f s of it)", c.Verdict, c.Elapsed.Seconds(), (c.Elapsed - c.Load).Seconds(), c.SetUp.Seconds())
+	text := fmt.Sprintf("%s, %.1f s (tax %.1f s, set-up %.1f s of it)", c.Verdict, c.Elapsed.Seconds(),
+		(c.Elapsed - c.Load).Seconds(), c.SetUp.Seconds())
 	if c.Verdict != assertions.Pass {
 		text += ": " + strings.Join(c.Why, "; ")
 	}
@@ -128,10 +131,13 @@ func (c ParityCell) String() string {
 func (p *Parity) Page(command string) string {
 	return fmt.Sprintf(`# The same verdicts on every Kafka
 
-Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each cell: the verdict, the time of the whole run,
-its tax, which is what goes by besides the planned load (starting brokers and consumers, draining, restarting, auditing, judging, ending everything), and how much of that went by before
-the load began. What the harness costs a consumer while it runs is in [performance](performance.md). A dash stands where a scenario is about what only a real Kafka shows, or about
-what that one does not have (share groups came with 4.1, dead letters by the broker with 4.4); [where the embedded one differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
+Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each
+cell: the verdict, the time of the whole run, its tax, which is what goes by besides the planned load (starting
+brokers and consumers, draining, restarting, auditing, judging, ending everything), and how much of that went by
+before the load began. What the harness costs a consumer while it runs is in [performance](performance.md). A dash
+stands where a scenario is about what only a real Kafka shows, or about what that one does not have (share groups came
+with 4.1, dead letters by the broker with 4.4); [where the embedded one
+differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 
 %s`, command, p.Markdown())
 }

@@ -94,7 +94,8 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 	}
 	for _, entry := range faults.Catalogue() {
 		kind, _, _ := strings.Cut(entry.Name, ".")
-		isFault := slices.Contains([]string{faults.KindNetwork, faults.KindKafka, faults.KindBroker, faults.KindSubject, faults.KindDownstream, faults.KindStore}, kind)
+		isFault := slices.Contains([]string{faults.KindNetwork, faults.KindKafka, faults.KindBroker, faults.KindSubject,
+			faults.KindDownstream, faults.KindStore}, kind)
 		if isFault && (alone[entry.Name] == 0 || paired[entry.Name] == 0 && entry.Name != "network.slow_close") {
 			t.Errorf("%s comes up %d times alone and %d times in pairs", entry.Name, alone[entry.Name], paired[entry.Name])
 		}
@@ -103,7 +104,8 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 
 // A table must not hold with anything missed in it, nor when nothing was done.
 func TestWhatDoesNotHold(t *testing.T) {
-	caught := MutantRow{Mutant: "m", Invariant: "i", Anomaly: "a", Caught: 2, Seeds: 2, Named: map[string]int{"i: a": 2, "j: b": 1}}
+	caught := MutantRow{Mutant: "m", Invariant: "i", Anomaly: "a", Caught: 2, Seeds: 2,
+		Named: map[string]int{"i: a": 2, "j: b": 1}}
 	missed := caught
 	missed.Caught = 1
 	passed := ControlRow{Scenario: "s", Passed: 2, Seeds: 2}
@@ -112,24 +114,29 @@ func TestWhatDoesNotHold(t *testing.T) {
 		result Result
 		holds  bool
 	}{
-		"caught":                           {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{passed}}}, true},
-		"missed once":                      {Result{Completeness: &Completeness{Mutants: []MutantRow{missed}, Controls: []ControlRow{passed}}}, false},
-		"control accused":                  {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Controls: []ControlRow{accused}}}, false},
-		"a run failed":                     {Result{Completeness: &Completeness{Mutants: []MutantRow{caught}, Errors: []string{"x"}}}, false},
-		"no runs of a mutant":              {Result{Completeness: &Completeness{Mutants: []MutantRow{{Mutant: "m"}}}}, false},
-		"no mutants":                       {Result{Completeness: &Completeness{}}, false},
-		"sound":                            {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
-		"accused":                          {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
-		"too much inconclusive":            {Result{Soundness: &Soundness{Runs: 100, Passed: 94, Inconclusive: 6}}, false},
-		"few runs":                         {Result{Soundness: &Soundness{Runs: 40, Passed: 37, Inconclusive: 3}}, true},
-		"too much of few runs":             {Result{Soundness: &Soundness{Runs: 40, Passed: 36, Inconclusive: 4}}, false},
-		"half of hardly any":               {Result{Soundness: &Soundness{Runs: 4, Passed: 2, Inconclusive: 2}}, false},
-		"no runs":                          {Result{Soundness: &Soundness{}}, false},
-		"a stranger accused":               {Result{Strangers: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
-		"agreed":                           {Result{Oracle: &Oracle{Seeds: 5}}, true},
-		"disagreed":                        {Result{Oracle: &Oracle{Seeds: 5, Disagreements: 1}}, false},
-		"no histories":                     {Result{Oracle: &Oracle{}}, false},
-		"one of two":                       {Result{Oracle: &Oracle{Seeds: 5}, Soundness: &Soundness{Runs: 1, Accused: 1}}, false},
+		"caught": {Result{Completeness: &Completeness{Mutants: []MutantRow{caught},
+			Controls: []ControlRow{passed}}}, true},
+		"missed once": {Result{Completeness: &Completeness{Mutants: []MutantRow{missed},
+			Controls: []ControlRow{passed}}}, false},
+		"control accused": {Result{Completeness: &Completeness{Mutants: []MutantRow{caught},
+			Controls: []ControlRow{accused}}}, false},
+		"a run failed": {Result{Completeness: &Completeness{Mutants: []MutantRow{caught},
+			Errors: []string{"x"}}}, false},
+		"no runs of a mutant":   {Result{Completeness: &Completeness{Mutants: []MutantRow{{Mutant: "m"}}}}, false},
+		"no mutants":            {Result{Completeness: &Completeness{}}, false},
+		"sound":                 {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
+		"accused":               {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
+		"too much inconclusive": {Result{Soundness: &Soundness{Runs: 100, Passed: 94, Inconclusive: 6}}, false},
+		"few runs":              {Result{Soundness: &Soundness{Runs: 40, Passed: 37, Inconclusive: 3}}, true},
+		"too much of few runs":  {Result{Soundness: &Soundness{Runs: 40, Passed: 36, Inconclusive: 4}}, false},
+		"half of hardly any":    {Result{Soundness: &Soundness{Runs: 4, Passed: 2, Inconclusive: 2}}, false},
+		"no runs":               {Result{Soundness: &Soundness{}}, false},
+		"a stranger accused":    {Result{Strangers: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
+		"agreed":                {Result{Oracle: &Oracle{Seeds: 5}}, true},
+		"disagreed":             {Result{Oracle: &Oracle{Seeds: 5, Disagreements: 1}}, false},
+		"no histories":          {Result{Oracle: &Oracle{}}, false},
+		"one of two": {Result{Oracle: &Oracle{Seeds: 5}, Soundness: &Soundness{Runs: 1, Accused: 1}},
+			false},
 		"nine in ten of the default suite": {Result{Completeness: suiteOf(SuiteDefault, 9, 1)}, true},
 		"all but one of a few of it":       {Result{Completeness: suiteOf(SuiteDefault, 3, 1)}, true},
 		"two of three of it":               {Result{Completeness: suiteOf(SuiteDefault, 2, 1)}, false},
@@ -158,31 +165,36 @@ func TestTables(t *testing.T) {
 	result := Result{
 		Completeness: &Completeness{
 			Mutants: []MutantRow{
-				{Mutant: "eager", What: "it does not wait", Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Caught: 1, Seeds: 2,
-					Named:  map[string]int{"commit-after-dlq: commit-before-dlq": 1, "no-loss: lost": 2},
+				{Mutant: "eager", What: "it does not wait", Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Caught: 1,
+					Seeds: 2, Named: map[string]int{"commit-after-dlq: commit-before-dlq": 1, "no-loss: lost": 2},
 					Missed: []string{"dlqbench prove completeness --mutant eager --first 7 --seeds 1"}},
 			},
 			Controls: []ControlRow{{Scenario: "mix", Passed: 2, Seeds: 2}},
 		},
 		Soundness: &Soundness{
-			First: 10, Runs: 2, Passed: 1, Accused: 1, Modes: map[string]int{"key": 2}, Faults: map[string]int{"broker.kill": 2}, Judged: map[string]int{"no-loss": 2},
+			First: 10, Runs: 2, Passed: 1, Accused: 1, Modes: map[string]int{"key": 2}, Faults: map[string]int{"broker.kill": 2},
+			Judged:   map[string]int{"no-loss": 2},
 			Verdicts: map[string]map[assertions.Status]int{"key": {assertions.Pass: 1, assertions.Fail: 1}},
-			Alarms:   []Alarm{{Seed: 11, What: "key under broker.kill", Reasons: []string{"no-loss is violated"}, Rerun: "dlqbench prove soundness --first 11 --runs 1"}},
-			Open:     map[string]int{}, Skipped: map[string]int{"no PostgreSQL": 3},
+			Alarms: []Alarm{{Seed: 11, What: "key under broker.kill", Reasons: []string{"no-loss is violated"},
+				Rerun: "dlqbench prove soundness --first 11 --runs 1"}},
+			Open: map[string]int{}, Skipped: map[string]int{"no PostgreSQL": 3},
 		},
 		Oracle: &Oracle{
-			First: 1, Seeds: 3, Report: agreement.Report{Corrupted: map[string]int64{"lost": 2}}, Disagreements: 1, Stories: []string{"history 2: they differ"},
+			First: 1, Seeds: 3, Report: agreement.Report{Corrupted: map[string]int64{"lost": 2}}, Disagreements: 1,
+			Stories: []string{"history 2: they differ"},
 		},
 	}
 	text := result.Markdown()
 	for _, want := range []string{
-		"| completeness | 1 planted bugs in 2 runs; the correct consumer in 2 ", "50.0% (1 of 2) caught by name; the correct one passed 100%",
+		"| completeness | 1 planted bugs in 2 runs; the correct consumer in 2 ",
+		"50.0% (1 of 2) caught by name; the correct one passed 100%",
 		"1 false alarms (0 runs inconclusive, 3 more SKIPPED)", "- skipped, 3×: no PostgreSQL\n", "1 disagreements",
 		"| eager       | commit-after-dlq: commit-before-dlq | 1/2    | no-loss: lost 2/2 |",
 		"- missed, again with: dlqbench prove completeness --mutant eager --first 7 --seeds 1\n",
 		"- accused: key under broker.kill: no-loss is violated; again with: dlqbench prove soundness --first 11 --runs 1\n",
 		"| 2    | 1      | 0            | 1       |",
-		"## Soundness: the correct consumer, seeds 10 to 14\n", "| lost       | 2              |", "- history 2: they differ\n",
+		"## Soundness: the correct consumer, seeds 10 to 14\n", "| lost       | 2              |",
+		"- history 2: they differ\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the tables lack %q:\n%s", want, text)

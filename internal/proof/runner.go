@@ -62,8 +62,8 @@ func (c *Config) run(ctx context.Context, t trial) (*harness.Outcome, error) {
 	outcome, err := harness.Run(ctx, harness.Options{
 		Scenario: scenario, Source: source, Subject: t.subject, SubjectFile: t.subjectFile,
 		Seed: &t.seed, Out: filepath.Join(c.Dir, fmt.Sprintf("%s-seed-%d", t.name, t.seed)),
-		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, StoreCommands: t.service, Rerun: t.rerun, Cluster: t.cluster,
-		Version: c.Version, Log: c.Log,
+		Executable: c.Executable, ReferenceCommand: t.consume, ReplayCommand: t.replay, StoreCommands: t.service,
+		Rerun: t.rerun, Cluster: t.cluster, Version: c.Version, Log: c.Log,
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

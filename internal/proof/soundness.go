@@ -47,8 +47,8 @@ type Soundness struct {
 
 func newSoundness(first uint64) *Soundness {
 	return &Soundness{
-		First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{}, Skipped: map[string]int{},
-		Verdicts: map[string]map[assertions.Status]int{},
+		First: first, Modes: map[string]int{}, Faults: map[string]int{}, Judged: map[string]int{}, Open: map[string]int{},
+		Skipped: map[string]int{}, Verdicts: map[string]map[assertions.Status]int{},
 	}
 }
 
@@ -87,7 +87,8 @@ func (c *Config) sound(ctx context.Context, table *Soundness, seed uint64, mu *s
 	rerun := "dlqbench prove soundness --first %d --runs 1"
 	outcome, err := c.run(ctx, trial{name: "soundness", scenario: []byte(situation.Scenario), seed: seed, rerun: rerun})
 	c.count(ctx, table, sounded{
-		seed: seed, mode: situation.Mode, faults: situation.Faults, what: situation.String(), rerun: fmt.Sprintf(rerun, seed), outcome: outcome, err: err,
+		seed: seed, mode: situation.Mode, faults: situation.Faults, what: situation.String(), rerun: fmt.Sprintf(rerun, seed),
+		outcome: outcome, err: err,
 	}, mu)
 }
 
@@ -144,12 +145,14 @@ func (c *Config) count(ctx context.Context, table *Soundness, run sounded, mu *s
 	case assertions.Inconclusive:
 		table.Inconclusive++
 		table.Open[strings.Join(verdict.Reasons, "; ")]++
-		c.say("seed %d: INCONCLUSIVE: %s: %s; kept in %s", run.seed, run.what, strings.Join(verdict.Reasons, "; "), run.outcome.Dir)
+		c.say("seed %d: INCONCLUSIVE: %s: %s; kept in %s", run.seed, run.what, strings.Join(verdict.Reasons, "; "),
+			run.outcome.Dir)
 	case assertions.Fail, assertions.NotApplicable:
 		table.Accused++
 		alarm := Alarm{Seed: run.seed, What: run.what, Reasons: verdict.Reasons, Rerun: run.rerun, Dir: run.outcome.Dir}
 		table.Alarms = append(table.Alarms, alarm)
-		c.say("seed %d: ACCUSED: %s\n  %s\n  again: %s; kept in %s", run.seed, run.what, strings.Join(alarm.Reasons, "\n  "), alarm.Rerun, run.outcome.Dir)
+		c.say("seed %d: ACCUSED: %s\n  %s\n  again: %s; kept in %s", run.seed, run.what, strings.Join(alarm.Reasons, "\n  "),
+			alarm.Rerun, run.outcome.Dir)
 	}
 }
 

@@ -38,12 +38,14 @@ func TestStrangersMeetEverything(t *testing.T) {
 			t.Errorf("numbers %d and %d share consumer or scenario: %s, %s", i-1, i, one.stranger.File, one.scenario)
 		}
 	}
-	for _, name := range []string{"smoke", "consumer-kill", "hostile-payloads", "dlq-publish-failure", "static-membership"} {
+	for _, name := range []string{"smoke", "consumer-kill", "hostile-payloads", "dlq-publish-failure",
+		"static-membership"} {
 		if met[name] != len(strangers) {
 			t.Errorf("%s is met by %d of %d strangers", name, met[name], len(strangers))
 		}
 	}
-	for _, name := range []string{"transactions", "share-group", "store-lifecycle", "retry-topics", "spring-envelope", "hexkit-dlq", "pipestream-graph", "coordinator-reload"} {
+	for _, name := range []string{"transactions", "share-group", "store-lifecycle", "retry-topics", "spring-envelope",
+		"hexkit-dlq", "pipestream-graph", "coordinator-reload"} {
 		if met[name] > 0 {
 			t.Errorf("%s is met by %d strangers, none of which can show what it is about", name, met[name])
 		}
@@ -55,7 +57,8 @@ func TestStrangersMeetEverything(t *testing.T) {
 	// Letters that do not say where they came from can't be put back.
 	silent := scenarios.SubjectFile{Contract: scenarios.ContractSpec{DLQ: scenarios.DLQSpec{Envelope: scenarios.EnvelopeNone}}}
 	if replayable(&silent) || met["replay-round-trip"] != len(strangers) {
-		t.Errorf("replay-round-trip is met by %d of %d strangers, whose letters all say where they came from; by one without: %v",
+		t.Errorf(
+			"replay-round-trip is met by %d of %d strangers, whose letters all say where they came from; by one without: %v",
 			met["replay-round-trip"], len(strangers), replayable(&silent))
 	}
 }
@@ -76,13 +79,15 @@ func TestBuildsOfStrangers(t *testing.T) {
 		t.Errorf("built %q times (%v), not once", built, err)
 	}
 	var absent absentError
-	if err := b.build(context.Background(), stranger("sh", "-c", "echo no JDK; exit 77")); !errors.As(err, &absent) || !strings.HasSuffix(absent.what, "no JDK") {
+	if err := b.build(context.Background(), stranger("sh", "-c", "echo no JDK; exit 77")); !errors.As(err,
+		&absent) || !strings.HasSuffix(absent.what, "no JDK") {
 		t.Errorf("code 77 is told as %v", err)
 	}
 	if err := b.build(context.Background(), stranger("no-such-program")); !errors.As(err, &absent) {
 		t.Errorf("a program that is not there is told as %v", err)
 	}
-	if err := b.build(context.Background(), stranger("sh", "-c", "echo broken; exit 1")); err == nil || errors.As(err, &absent) {
+	if err := b.build(context.Background(), stranger("sh", "-c", "echo broken; exit 1")); err == nil ||
+		errors.As(err, &absent) {
 		t.Errorf("a build that fails is told as %v", err)
 	}
 }

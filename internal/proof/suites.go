@@ -84,7 +84,8 @@ func readTarget(name string, text []byte) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("encoding the scenario %s: %w", name, err)
 	}
-	return target{name: name, text: text, scenario: scenario, digest: fmt.Sprintf("%x", sha256.Sum256(meaning))[:digestLength]}, nil
+	return target{name: name, text: text, scenario: scenario,
+		digest: fmt.Sprintf("%x", sha256.Sum256(meaning))[:digestLength]}, nil
 }
 
 func aimedAt(mutant mutants.Mutant) (target, error) {

@@ -33,13 +33,15 @@ func suiteOf(suite string, always, once int) *Completeness {
 // The default suite names a bug with a seed if one of its scenarios does; the library's table is about one scenario.
 func TestTogether(t *testing.T) {
 	split := []*MutantRow{
-		{Runs: []SeedRun{{Seed: 1, Shown: true}, {Seed: 2}, {Seed: 3}}}, {Runs: []SeedRun{{Seed: 2, Shown: true}, {Seed: 3}, {Seed: 4}}},
+		{Runs: []SeedRun{{Seed: 1, Shown: true}, {Seed: 2}, {Seed: 3}}},
+		{Runs: []SeedRun{{Seed: 2, Shown: true}, {Seed: 3}, {Seed: 4}}},
 	}
 	if named, tried := together(split); named != 2 || tried != 3 { // seed 4 was run in one scenario only, and not named
 		t.Errorf("named with %d of %d seeds, want 2 of 3", named, tried)
 	}
 	text := (&Result{Completeness: suiteOf(SuiteDefault, 9, 1)}).Markdown()
-	for _, want := range []string{"| completeness, default | 10 planted bugs in 40 runs", "90.0% (9 of 10) named with 2 of 2 seeds", "| 1/2   | mix 1/2 "} {
+	for _, want := range []string{"| completeness, default | 10 planted bugs in 40 runs",
+		"90.0% (9 of 10) named with 2 of 2 seeds", "| 1/2   | mix 1/2 "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the tables lack %q:\n%s", want, text)
 		}
@@ -51,9 +53,13 @@ func TestApplies(t *testing.T) {
 		suite, mutant string
 		yes, no       []string
 	}{
-		{SuiteLibrary, "drop-on-term", []string{"smoke", "consumer-kill", "replay-round-trip"}, []string{"retry-topics", "share-group", "transactions", "store-lifecycle", "pipestream-graph", "spring-envelope", "min-isr-lost"}},
-		{SuiteLibrary, "replay-drops", []string{"replay-round-trip"}, []string{"smoke", "spring-envelope", "pipestream-replay"}},
-		{SuiteLibrary, "graph-replay-drops", []string{"pipestream-replay"}, []string{"pipestream-graph", "replay-round-trip"}},
+		{SuiteLibrary, "drop-on-term", []string{"smoke", "consumer-kill", "replay-round-trip"},
+			[]string{"retry-topics", "share-group", "transactions", "store-lifecycle", "pipestream-graph", "spring-envelope",
+				"min-isr-lost"}},
+		{SuiteLibrary, "replay-drops", []string{"replay-round-trip"},
+			[]string{"smoke", "spring-envelope", "pipestream-replay"}},
+		{SuiteLibrary, "graph-replay-drops", []string{"pipestream-replay"},
+			[]string{"pipestream-graph", "replay-round-trip"}},
 		{SuiteLibrary, "copy-not-counted", []string{"retry-topics"}, []string{"smoke"}},
 		{SuiteLibrary, "share-drop-on-term", []string{"share-group"}, []string{"share-redelivery", "smoke"}},
 		{SuiteLibrary, "store-archives-early", []string{"store-retention"}, []string{"store-lifecycle"}},
@@ -61,7 +67,8 @@ func TestApplies(t *testing.T) {
 		{SuiteLibrary, "store-republishes-twice", []string{"store-republish-crash"}, []string{"store-lifecycle"}},
 		{SuiteLibrary, "names-another-service", []string{"hexkit-shared-dlq"}, []string{"smoke"}},
 		{SuiteLibrary, "ends-as-if-all-were-well", []string{"dlq-refused-for-good"}, []string{"smoke", "dlq-long-outage"}},
-		{SuiteLibrary, "halts-where-it-promised-to-retry", []string{"dlq-long-outage"}, []string{"smoke", "dlq-refused-for-good"}},
+		{SuiteLibrary, "halts-where-it-promised-to-retry", []string{"dlq-long-outage"},
+			[]string{"smoke", "dlq-refused-for-good"}},
 		{SuiteLibrary, "time-of-1970", []string{"management-envelope"}, []string{"smoke", "management-store"}},
 		{SuiteDefault, "drop-on-term", scaffold.Suite(), nil},
 	} {
@@ -129,7 +136,8 @@ func TestHoldsLeavesOutUntriedBugs(t *testing.T) {
 			table.Untried = append(table.Untried, fmt.Sprint("untried", n))
 		}
 		if table.Holds() != c.holds {
-			t.Errorf("%s with %d bugs named, %d missed and %d untried: it holds: %v", c.suite, c.always, c.once, c.untried, !c.holds)
+			t.Errorf("%s with %d bugs named, %d missed and %d untried: it holds: %v", c.suite, c.always, c.once, c.untried,
+				!c.holds)
 		}
 		if _, all := table.named(); all != c.always+c.once+c.untried {
 			t.Errorf("%d bugs are counted, want %d", all, c.always+c.once+c.untried)

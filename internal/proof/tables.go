@@ -35,8 +35,8 @@ func (r *Result) Markdown() string {
 	}
 	if r.Soundness != nil {
 		fmt.Fprintf(&b, "\n## Soundness: the correct consumer, seeds %d to %d\n\n", r.Soundness.First, r.Soundness.last())
-		b.WriteString(r.Soundness.markdown("mode (ordering, retry, group protocol, instances; store: engine, retry, workers; "+
-			"graph: shape, group protocol, instances of each node)", "fault"))
+		b.WriteString(r.Soundness.markdown("mode (ordering, retry, group protocol, instances; store: engine, retry, "+
+			"workers; graph: shape, group protocol, instances of each node)", "fault"))
 	}
 	if r.Strangers != nil {
 		fmt.Fprintf(&b, "\n## Strangers: correct consumers that know nothing of dlqbench, runs %d to %d, of %d pairs\n\n",
@@ -67,19 +67,23 @@ func (r *Result) Summary() string {
 			name += ", " + c.Suite
 			result = fmt.Sprintf("%s named with %d of %d seeds", share(full, bugs), c.Wanted, c.Wanted)
 		}
-		rows = append(rows, []string{name, fmt.Sprintf("%d planted bugs in %d runs; the correct consumer in %d", bugs, runs, controls),
+		rows = append(rows, []string{name, fmt.Sprintf("%d planted bugs in %d runs; the correct consumer in %d", bugs, runs,
+			controls),
 			fmt.Sprintf("%s; the correct one passed %s", result, share(passed, controls))})
 	}
 	if s := r.Soundness; s != nil {
-		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
+		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d "+
+			"faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
 			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
 	}
 	if s := r.Strangers; s != nil {
-		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others in %d shipped scenarios", s.Runs, len(s.Modes), len(s.Faults)),
+		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others in %d shipped "+
+			"scenarios", s.Runs, len(s.Modes), len(s.Faults)),
 			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
 	}
 	if o := r.Oracle; o != nil {
-		rows = append(rows, []string{"oracle", fmt.Sprintf("%d generated histories, correct and scrambled, judged by both; %d minimal corruptions", comparedPerSeed*o.Seeds, o.corruptions()),
+		rows = append(rows, []string{"oracle", fmt.Sprintf("%d generated histories, correct and scrambled, judged by both; "+
+			"%d minimal corruptions", comparedPerSeed*o.Seeds, o.corruptions()),
 			fmt.Sprintf("%d disagreements", o.Disagreements)})
 	}
 	return table(rows)
@@ -129,7 +133,8 @@ func (c *Completeness) markdown() string {
 				also = append(also, fmt.Sprintf("%s %d/%d", name, m.Named[name], m.Seeds))
 			}
 		}
-		rows = append(rows, []string{m.Mutant, m.Invariant + ": " + m.Anomaly, fmt.Sprintf("%d/%d", m.Caught, m.Seeds), strings.Join(also, ", "), m.What})
+		rows = append(rows, []string{m.Mutant, m.Invariant + ": " + m.Anomaly, fmt.Sprintf("%d/%d", m.Caught, m.Seeds),
+			strings.Join(also, ", "), m.What})
 	}
 	b.WriteString(table(rows))
 	b.WriteString("\nThe correct consumer on the scenarios at which they are aimed:\n\n")
@@ -176,13 +181,15 @@ func (c *Completeness) suiteTables() string {
 		if len(by) == 0 {
 			missed = strings.Join(none, ", ")
 		}
-		rows = append(rows, []string{one.Mutant, one.Invariant + ": " + one.Anomaly, fmt.Sprintf("%d/%d", one.named, one.tried), strings.Join(by, ", "), missed, one.What})
+		rows = append(rows, []string{one.Mutant, one.Invariant + ": " + one.Anomaly,
+			fmt.Sprintf("%d/%d", one.named, one.tried), strings.Join(by, ", "), missed, one.What})
 	}
 	b.WriteString(table(rows))
 	fmt.Fprintf(&b, "\nThe correct consumer on these scenarios, %.0f s one after the other:\n\n", c.round())
 	rows = [][]string{{"scenario", "passed", "seconds"}}
 	for _, row := range c.Controls {
-		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds), fmt.Sprintf("%.1f", meanSeconds(row.Runs))})
+		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds),
+			fmt.Sprintf("%.1f", meanSeconds(row.Runs))})
 	}
 	b.WriteString(table(rows))
 	list(&b, "no scenario of the suite applies to ", c.Untried)
@@ -210,7 +217,8 @@ func (c *Completeness) counts() string {
 			}
 		}
 	}
-	text := fmt.Sprintf("Of %d planted bugs, %d were named at least once, and %d with each of %d seeds. Of %d pairs of a bug and a scenario that applies to it, %d were run, in %d runs.",
+	text := fmt.Sprintf("Of %d planted bugs, %d were named at least once, and %d with each of %d seeds. Of %d pairs of "+
+		"a bug and a scenario that applies to it, %d were run, in %d runs.",
 		all, once, full, c.Wanted, pairs, tried, runs)
 	if n := len(c.Untried); n > 0 {
 		text += fmt.Sprintf(" To %d bugs none applies.", n)

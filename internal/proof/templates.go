@@ -32,7 +32,8 @@ func (t template) kind() string { return strings.SplitAfter(t.name, ".")[0] }
 func (d *drawing) hides(one, other template) bool {
 	kind := template.kind
 	api := func(of template) string { return strings.Fields(of.name + " -")[1] }
-	if d.mode.batches() && (d.mode.instances == 1 || kind(one) == "network." || kind(one) == "downstream." || kind(one) == "broker." || api(one) == "Produce") {
+	if d.mode.batches() && (d.mode.instances == 1 || kind(one) == "network." || kind(one) == "downstream." ||
+		kind(one) == "broker." || api(one) == "Produce") {
 		return true
 	}
 	switch kind(one) {
@@ -42,14 +43,17 @@ func (d *drawing) hides(one, other template) bool {
 		stops := slices.Contains([]string{"network.down", "network.reset", "network.timeout", "network.half_open"}, one.name)
 		// Nor is there, while they don't come, a dead letter or a backoff that a signal could follow.
 		aimed := strings.HasSuffix(other.name, "first-dead-letter") || strings.HasSuffix(other.name, "backoff")
-		return one.name == "network.slow_close" || kind(other) == "downstream." || stops && (kind(other) == "network." || aimed)
+		return one.name == "network.slow_close" || kind(other) == "downstream." ||
+			stops && (kind(other) == "network." || aimed)
 	case "kafka.":
 		// A forged UNKNOWN_MEMBER_ID lets the only member join anew while the broker keeps the partitions for the old
 		// one: nobody fetches.
-		if d.mode.instances == 1 && strings.HasPrefix(one.name, "kafka.error") && strings.HasSuffix(one.name, "eartbeat") && kind(other) != "broker." {
+		if d.mode.instances == 1 && strings.HasPrefix(one.name, "kafka.error") &&
+			strings.HasSuffix(one.name, "eartbeat") && kind(other) != "broker." {
 			return true
 		}
-		return kind(other) == "kafka." && api(one) == api(other) || kind(other) == "downstream." && strings.HasSuffix(one.name, "eartbeat")
+		return kind(other) == "kafka." && api(one) == api(other) ||
+			kind(other) == "downstream." && strings.HasSuffix(one.name, "eartbeat")
 	case "subject.":
 		// While the only instance is away nobody does anything.
 		return kind(other) == "subject." || d.mode.instances == 1 && kind(other) != "broker."
@@ -229,17 +233,24 @@ func subjectTemplates() []template {
 	leaves := func(d *drawing) bool { return !d.static || d.mode.protocol != "consumer" }
 	return []template{
 		{name: "subject.signal KILL", write: signal("", one("signal: KILL, restart_after: 300ms"))},
-		{name: "subject.signal KILL first-dead-letter", write: signal("first-dead-letter", one("signal: KILL, restart_after: 300ms"))},
+		{name: "subject.signal KILL first-dead-letter",
+			write: signal("first-dead-letter", one("signal: KILL, restart_after: 300ms"))},
 		{name: "subject.signal TERM", write: signal("", one("signal: TERM, restart_after: 300ms"))},
 		{name: "subject.signal TERM backoff", write: signal("backoff", one("signal: TERM, restart_after: 300ms"))},
 		{name: "subject.signal STOP", write: func(d *drawing) string {
 			return fmt.Sprintf("%s, subject: {instance: %d, signal: STOP}", d.span(), d.instance())
 		}},
 		{name: "subject.restart", write: signal("", one("restart: true"))},
-		{name: "subject.restart all", possible: several, write: signal("", func(*drawing) string { return "subject: {all: true, every: 500ms, restart: true}" })},
+		{name: "subject.restart all", possible: several, write: signal("", func(*drawing) string {
+			return "subject: {all: true, every: 500ms, restart: true}"
+		})},
 		// The group must have time to take the new one in.
-		{name: "subject.scale_up", possible: leaves, write: func(*drawing) string { return "at: 300ms, for: 3500ms, subject: {scale_up: 1}" }},
-		{name: "subject.scale_down", possible: func(d *drawing) bool { return several(d) && leaves(d) }, write: func(d *drawing) string {
+		{name: "subject.scale_up", possible: leaves, write: func(*drawing) string {
+			return "at: 300ms, for: 3500ms, subject: {scale_up: 1}"
+		}},
+		{name: "subject.scale_down", possible: func(d *drawing) bool {
+			return several(d) && leaves(d)
+		}, write: func(d *drawing) string {
 			return d.span() + ", subject: {scale_down: 1}"
 		}},
 	}
@@ -247,7 +258,9 @@ func subjectTemplates() []template {
 
 func downstreamTemplates() []template {
 	downstream := func(name, text string) template {
-		return template{name: "downstream." + name, write: func(d *drawing) string { return fmt.Sprintf("%s, downstream: {%s}", d.span(), text) }}
+		return template{name: "downstream." + name, write: func(d *drawing) string {
+			return fmt.Sprintf("%s, downstream: {%s}", d.span(), text)
+		}}
 	}
 	return []template{
 		downstream("outage", "outage: true"),

@@ -46,9 +46,10 @@ type kind struct {
 // others: a package.json beside a pom.xml is more often a website's than a consumer's.
 func kinds() []kind {
 	return []kind{
-		{"go.mod", proposeGo}, {"pom.xml", proposeMaven}, {"build.gradle", proposeGradle}, {"build.gradle.kts", proposeGradle},
-		{"Cargo.toml", proposeCargo}, {"*.csproj", proposeDotnet}, {"pyproject.toml", proposePython}, {"requirements.txt", proposePython},
-		{"package.json", proposeNode},
+		{"go.mod", proposeGo}, {"pom.xml", proposeMaven}, {"build.gradle", proposeGradle},
+		{"build.gradle.kts", proposeGradle},
+		{"Cargo.toml", proposeCargo}, {"*.csproj", proposeDotnet}, {"pyproject.toml", proposePython},
+		{"requirements.txt", proposePython}, {"package.json", proposeNode},
 	}
 }
 
@@ -76,7 +77,8 @@ func Propose(files fs.FS, name string) Proposal {
 	}
 	if chosen == nil {
 		chosen = &Proposal{Command: []string{"./consumer"}}
-		chosen.note("no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or package.json was found: write how yours is built and started")
+		chosen.note("no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or " +
+			"package.json was found: write how yours is built and started")
 	}
 	chosen.Name = subjectName(chosen.Name, name)
 	chosen.Envelope, chosen.EnvelopeFrom = r.envelope(chosen.File)
@@ -86,8 +88,8 @@ func Propose(files fs.FS, name string) Proposal {
 // envelope finds the library that writes dead letters, by the name of its dependency in the build file.
 func (r repository) envelope(file string) (dialect, from string) {
 	for _, known := range []struct{ dependency, dialect string }{
-		{"spring-kafka", "spring"}, {"smallrye-reactive-messaging-kafka", "smallrye"}, {"quarkus-messaging-kafka", "smallrye"},
-		{"kafka-streams", "streams"}, {"ThreeDotsLabs/watermill", "watermill"},
+		{"spring-kafka", "spring"}, {"smallrye-reactive-messaging-kafka", "smallrye"},
+		{"quarkus-messaging-kafka", "smallrye"}, {"kafka-streams", "streams"}, {"ThreeDotsLabs/watermill", "watermill"},
 	} {
 		if file != "" && strings.Contains(r.read(file), known.dependency) {
 			return known.dialect, known.dependency + " in " + file
@@ -100,7 +102,9 @@ func (r repository) envelope(file string) (dialect, from string) {
 func (p *Proposal) note(sentence string) { p.Notes = append(p.Notes, oneLine(sentence)) }
 
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
 }
 
 var (
@@ -239,7 +243,8 @@ var assemblyName = regexp.MustCompile(`<AssemblyName>\s*([^<\s]+)\s*</AssemblyNa
 func proposeDotnet(r repository, file string) Proposal {
 	name := strings.TrimSuffix(path.Base(file), ".csproj")
 	p := Proposal{
-		Name: name, Build: []string{"dotnet", "publish", file, "-c", "Release", "-o", ".dlqbench/out", "--nologo", "-v", "quiet"},
+		Name: name, Build: []string{"dotnet", "publish", file, "-c", "Release", "-o", ".dlqbench/out", "--nologo", "-v",
+			"quiet"},
 		Setup: "actions/setup-dotnet@v4",
 	}
 	if assembly := assemblyName.FindStringSubmatch(r.read(file)); assembly != nil {

@@ -64,7 +64,8 @@ func proposeMaven(r repository, file string) Proposal {
 var gradleName = regexp.MustCompile(`rootProject\.name\s*=\s*["']([^"']+)["']`)
 
 // applicationPlugin matches what applies Gradle's application plugin, as Groovy and as Kotlin write it.
-var applicationPlugin = regexp.MustCompile(`(?m)id\s*\(?\s*["']application["']|^\s*application\s*$|apply plugin:\s*["']application["']`)
+var applicationPlugin = regexp.MustCompile(
+	`(?m)id\s*\(?\s*["']application["']|^\s*application\s*$|apply plugin:\s*["']application["']`)
 
 func proposeGradle(r repository, file string) Proposal {
 	p := Proposal{Setup: javaSetup, Name: r.name}
@@ -81,7 +82,8 @@ func proposeGradle(r repository, file string) Proposal {
 		p.note("one jar in build/libs/ is expected")
 	case applicationPlugin.MatchString(text):
 		// The start script ends with exec, so that signals reach Java.
-		p.Build, p.Command = []string{gradle, "-q", "installDist"}, []string{path.Join("build/install", p.Name, "bin", p.Name)}
+		p.Build, p.Command = []string{gradle, "-q", "installDist"},
+			[]string{path.Join("build/install", p.Name, "bin", p.Name)}
 	default:
 		p.Build, p.Command = []string{gradle, "-q", "assemble"}, anyJar("build/libs")
 		p.note("neither the application plugin nor Spring Boot was found: the jar must be one that java -jar can run")

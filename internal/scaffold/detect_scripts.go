@@ -40,7 +40,8 @@ func proposeNode(r repository, file string) Proposal {
 		build += " && " + manager + " run build"
 	}
 	p.Build = []string{"sh", "-c", build}
-	start, entry := strings.TrimSpace(described.Scripts["start"]), r.found("consumer.js", "src/consumer.js", "index.js", "src/index.js")
+	start, entry := strings.TrimSpace(described.Scripts["start"]), r.found("consumer.js", "src/consumer.js", "index.js",
+		"src/index.js")
 	switch {
 	case plainNode.MatchString(start):
 		p.Command = strings.Fields(start)
@@ -74,7 +75,8 @@ func proposePython(r repository, file string) Proposal {
 			p.Name = name[1]
 		}
 	}
-	tool, install := ".venv/bin/", "test -x .venv/bin/pip || python3 -m venv .venv; .venv/bin/pip install --quiet --disable-pip-version-check "
+	tool, install := ".venv/bin/",
+		"test -x .venv/bin/pip || python3 -m venv .venv; .venv/bin/pip install --quiet --disable-pip-version-check "
 	switch {
 	case r.has("uv.lock"):
 		install = "uv sync --frozen --quiet"

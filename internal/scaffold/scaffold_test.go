@@ -21,39 +21,55 @@ var update = flag.Bool("update", false, "write the golden files again")
 func repositories() map[string][]string {
 	return map[string][]string{
 		"nothing": {"README.md", "# Orders"},
-		"go":      {"go.mod", "module github.com/shop/orders/v2\n\ngo 1.26\n", "main.go", "package main\n", "orders_test.go", "package main\n"},
+		"go": {"go.mod", "module github.com/shop/orders/v2\n\ngo 1.26\n", "main.go", "package main\n", "orders_test.go",
+			"package main\n"},
 		"go-several": {
-			"go.mod", "module orders\n", "doc.go", "package orders\n", "cmd/api/main.go", "package main\n", "cmd/consumer/main.go", "package main\n",
+			"go.mod", "module orders\n", "doc.go", "package orders\n", "cmd/api/main.go", "package main\n",
+			"cmd/consumer/main.go", "package main\n",
 			"cmd/consumer/more.go", "package main\n", "internal/x.go", "package x\n", "package.json", "{}",
 		},
 		"go-library": {"go.mod", "module orders\n", "orders.go", "package orders\n"},
 		"maven": {"pom.xml", `<project><parent><version>9</version></parent><artifactId>orders</artifactId><version>1.2.0</version>
 <dependencies><dependency><artifactId>kafka-clients</artifactId><version>4.1.0</version></dependency></dependencies></project>`, "mvnw", "#!/bin/sh\n"},
 		"maven-properties": {"pom.xml", `<project><artifactId>orders</artifactId><version>${revision}</version></project>`},
-		"maven-named":      {"pom.xml", `<project xmlns="http://maven.apache.org/POM/4.0.0"><artifactId>orders</artifactId><version>1</version><build><finalName>app</finalName></build></project>`},
-		"maven-modules":    {"pom.xml", `<project><artifactId>shop</artifactId><version>1</version><modules><module>consumer</module><module>api</module></modules></project>`},
-		"maven-hostile":    {"pom.xml", "<project><artifactId>\n orders\n</artifactId><version> 1\n</version><modules><module>a\ncommand: [\"evil\"]</module></modules></project>"},
-		"maven-broken":     {"pom.xml", `<project><artifactId>`},
-		"gradle":           {"build.gradle", "plugins {\n  id 'application'\n}\n", "settings.gradle", "rootProject.name = 'orders'\n", "gradlew", "#!/bin/sh\n"},
-		"gradle-kotlin":    {"build.gradle.kts", "plugins {\n    application\n}\n", "settings.gradle.kts", "rootProject.name = \"orders\"\n"},
-		"gradle-spring":    {"build.gradle.kts", "plugins { id(\"org.springframework.boot\") version \"3.5.0\" }\n", "gradlew", ""},
-		"gradle-plain":     {"build.gradle", "plugins { id 'java' }\n"},
-		"node":             {"package.json", `{"name": "@shop/orders", "scripts": {"build": "tsc", "start": "node --enable-source-maps dist/index.js"}}`, "package-lock.json", "{}"},
-		"node-start":       {"package.json", `{"scripts": {"start": "NODE_ENV=x ts-node src/index.ts"}}`, "yarn.lock", ""},
-		"node-main":        {"package.json", `{"name": "orders", "main": "lib/worker.js"}`, "pnpm-lock.yaml", ""},
-		"node-file":        {"package.json", `{}`, "src/consumer.js", ""},
-		"node-broken":      {"package.json", `{`},
-		"python":           {"requirements.txt", "confluent-kafka\n", "consumer.py", ""},
-		"python-project":   {"pyproject.toml", "[build-system]\nrequires = [\"hatchling\"]\n\n[project]\nname = \"orders-consumer\"\n\n[project.scripts]\norders = \"orders.main:main\"\n\n[tool.ruff]\nname = \"no\"\n"},
-		"python-uv":        {"pyproject.toml", "[project]\nname = \"orders\"\n[project.scripts]\nconsume = \"orders:main\"\n", "uv.lock", "", "requirements.txt", "x\n"},
-		"python-poetry":    {"pyproject.toml", "[tool.poetry]\nname = 'orders'\n", "poetry.lock", ""},
-		"cargo":            {"Cargo.toml", "[package]\nname = \"orders\"\nversion = \"0.1.0\"\n\n[dependencies]\nname = \"x\"\n"},
-		"cargo-bin":        {"Cargo.toml", "[package]\nname = \"orders\"\n\n[[bin]]\nname = \"consume\"\npath = \"src/c.rs\"\n\n[[bin]]\nname = \"api\"\n"},
-		"cargo-workspace":  {"Cargo.toml", "[workspace]\nmembers = [\"a\"]\n"},
-		"dotnet":           {"Shop.Orders.csproj", "<Project><PropertyGroup></PropertyGroup></Project>"},
-		"dotnet-named":     {"Orders.csproj", "<Project><PropertyGroup><AssemblyName>consumer</AssemblyName></PropertyGroup></Project>", "Other.csproj", ""},
-		"maven-spring":     {"pom.xml", `<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency><artifactId>spring-kafka</artifactId></dependency></dependencies></project>`},
-		"hostile":          {"package.json", `{"name": "a\"; rm -rf {{.X}}\n#", "main": "x\"{{.Y}}: \\ # 'y'\u0000"}`},
+		"maven-named": {"pom.xml", "<project " +
+			"xmlns=\"http://maven.apache.org/POM/4.0.0\"><artifactId>orders</artifactId><version>1</version><build><finalName>app</finalName></build></project>"},
+		"maven-modules": {"pom.xml",
+			"<project><artifactId>shop</artifactId><version>1</version><modules><module>consumer</module><module>api</module></modules></project>"},
+		"maven-hostile": {"pom.xml", "<project><artifactId>\n orders\n</artifactId><version> " +
+			"1\n</version><modules><module>a\ncommand: [\"evil\"]</module></modules></project>"},
+		"maven-broken": {"pom.xml", `<project><artifactId>`},
+		"gradle": {"build.gradle", "plugins {\n  id 'application'\n}\n", "settings.gradle",
+			"rootProject.name = 'orders'\n", "gradlew", "#!/bin/sh\n"},
+		"gradle-kotlin": {"build.gradle.kts", "plugins {\n    application\n}\n", "settings.gradle.kts",
+			"rootProject.name = \"orders\"\n"},
+		"gradle-spring": {"build.gradle.kts", "plugins { id(\"org.springframework.boot\") version \"3.5.0\" }\n",
+			"gradlew", ""},
+		"gradle-plain": {"build.gradle", "plugins { id 'java' }\n"},
+		"node": {"package.json",
+			`{"name": "@shop/orders", "scripts": {"build": "tsc", "start": "node --enable-source-maps dist/index.js"}}`,
+			"package-lock.json", "{}"},
+		"node-start":  {"package.json", `{"scripts": {"start": "NODE_ENV=x ts-node src/index.ts"}}`, "yarn.lock", ""},
+		"node-main":   {"package.json", `{"name": "orders", "main": "lib/worker.js"}`, "pnpm-lock.yaml", ""},
+		"node-file":   {"package.json", `{}`, "src/consumer.js", ""},
+		"node-broken": {"package.json", `{`},
+		"python":      {"requirements.txt", "confluent-kafka\n", "consumer.py", ""},
+		"python-project": {"pyproject.toml", "[build-system]\nrequires = [\"hatchling\"]\n\n[project]\nname = " +
+			"\"orders-consumer\"\n\n[project.scripts]\norders = \"orders.main:main\"\n\n[tool.ruff]\nname = \"no\"\n"},
+		"python-uv": {"pyproject.toml", "[project]\nname = \"orders\"\n[project.scripts]\nconsume = \"orders:main\"\n",
+			"uv.lock", "", "requirements.txt", "x\n"},
+		"python-poetry": {"pyproject.toml", "[tool.poetry]\nname = 'orders'\n", "poetry.lock", ""},
+		"cargo": {"Cargo.toml",
+			"[package]\nname = \"orders\"\nversion = \"0.1.0\"\n\n[dependencies]\nname = \"x\"\n"},
+		"cargo-bin": {"Cargo.toml",
+			"[package]\nname = \"orders\"\n\n[[bin]]\nname = \"consume\"\npath = \"src/c.rs\"\n\n[[bin]]\nname = \"api\"\n"},
+		"cargo-workspace": {"Cargo.toml", "[workspace]\nmembers = [\"a\"]\n"},
+		"dotnet":          {"Shop.Orders.csproj", "<Project><PropertyGroup></PropertyGroup></Project>"},
+		"dotnet-named": {"Orders.csproj",
+			"<Project><PropertyGroup><AssemblyName>consumer</AssemblyName></PropertyGroup></Project>", "Other.csproj", ""},
+		"maven-spring": {"pom.xml",
+			"<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency><artifactId>spring-kafka</artifactId></dependency></dependencies></project>"},
+		"hostile": {"package.json", `{"name": "a\"; rm -rf {{.X}}\n#", "main": "x\"{{.Y}}: \\ # 'y'\u0000"}`},
 	}
 }
 
@@ -134,7 +150,8 @@ func checkRequired(t *testing.T, suite *gate.Suite, subject *scenarios.SubjectFi
 // What is ignored is added once, and what is there stays.
 func TestIgnore(t *testing.T) {
 	for _, test := range []struct{ before, after string }{
-		{"", "/.dlqbench/\n/gate/\n/runs/\n"}, {"bin\nruns", "bin\nruns\n/.dlqbench/\n/gate/\n"}, {"/runs/\ngate/\n.dlqbench\n", "/runs/\ngate/\n.dlqbench\n"},
+		{"", "/.dlqbench/\n/gate/\n/runs/\n"}, {"bin\nruns", "bin\nruns\n/.dlqbench/\n/gate/\n"},
+		{"/runs/\ngate/\n.dlqbench\n", "/runs/\ngate/\n.dlqbench\n"},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, ".gitignore")
@@ -188,14 +205,16 @@ func checkWorkflow(t *testing.T, path string) {
 		t.Fatalf("the workflow does not decode: %v", err)
 	}
 	steps := workflow.Jobs["gate"].Steps
-	if len(steps) < 2 || steps[len(steps)-1].Uses != "dlqbench/dlqbench@v1.2.3" || steps[len(steps)-1].With["config"] != gate.ConfigFile {
+	if len(steps) < 2 || steps[len(steps)-1].Uses != "dlqbench/dlqbench@v1.2.3" ||
+		steps[len(steps)-1].With["config"] != gate.ConfigFile {
 		t.Errorf("its steps are %+v", steps)
 	}
 }
 
 // The words that are proposed come back as they were, whatever is in them.
 func TestCommandsSurviveYAML(t *testing.T) {
-	proposal := Proposal{Name: "x", Build: []string{"sh", "-c", "a && b <c> 'd' \"e\" \\ # : é"}, Command: []string{"./x", "", "- y", "{{.WorkDir}}"}}
+	proposal := Proposal{Name: "x", Build: []string{"sh", "-c", "a && b <c> 'd' \"e\" \\ # : é"},
+		Command: []string{"./x", "", "- y", "{{.WorkDir}}"}}
 	written, err := Files(proposal, "dev")
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +223,8 @@ func TestCommandsSurviveYAML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(subject.Build, "|") != strings.Join(proposal.Build, "|") || strings.Join(subject.Command, "|") != strings.Join(proposal.Command, "|") {
+	if strings.Join(subject.Build, "|") != strings.Join(proposal.Build, "|") ||
+		strings.Join(subject.Command, "|") != strings.Join(proposal.Command, "|") {
 		t.Errorf("they come back as %q and %q", subject.Build, subject.Command)
 	}
 	if !strings.Contains(string(written[2].Text), "dlqbench/dlqbench@main\n") {
@@ -218,7 +238,8 @@ func TestWriteKeeps(t *testing.T) {
 	for _, test := range []struct {
 		force, written bool
 		before, after  string
-	}{{false, true, "", "new"}, {false, false, "a longer old one", "a longer old one"}, {true, true, "a longer old one", "new"}} {
+	}{{false, true, "", "new"}, {false, false, "a longer old one", "a longer old one"},
+		{true, true, "a longer old one", "new"}} {
 		if test.before != "" {
 			if err := os.WriteFile(path, []byte(test.before), 0o600); err != nil {
 				t.Fatal(err)
@@ -244,7 +265,8 @@ func TestWriteKeeps(t *testing.T) {
 
 func TestSubjectName(t *testing.T) {
 	for text, want := range map[string]string{
-		"Orders": "orders", "@shop/orders.v2": "shop-orders-v2", "": "consumer", "---": "consumer", "日本": "consumer", strings.Repeat("a", 63) + "-b": strings.Repeat("a", 63),
+		"Orders": "orders", "@shop/orders.v2": "shop-orders-v2", "": "consumer", "---": "consumer", "日本": "consumer",
+		strings.Repeat("a", 63) + "-b": strings.Repeat("a", 63),
 	} {
 		if got := subjectName(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)

@@ -38,13 +38,15 @@ func Files(proposal Proposal, version string) ([]File, error) {
 		Version string
 		Suite   []string
 	}{proposal, version, Suite()}
-	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine}).ParseFS(templates, "templates/*.tmpl")
+	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine}).ParseFS(templates,
+		"templates/*.tmpl")
 	if err != nil {
 		return nil, fmt.Errorf("reading the files to begin with: %w", err)
 	}
 	var files []File
 	for _, one := range []struct{ path, from string }{
-		{"dlqbench.yaml", "dlqbench.yaml.tmpl"}, {"subject.yaml", "subject.yaml.tmpl"}, {".github/workflows/dlqbench.yml", "workflow.yml.tmpl"},
+		{"dlqbench.yaml", "dlqbench.yaml.tmpl"}, {"subject.yaml", "subject.yaml.tmpl"},
+		{".github/workflows/dlqbench.yml", "workflow.yml.tmpl"},
 	} {
 		var text strings.Builder
 		if err := all.ExecuteTemplate(&text, one.from, values); err != nil {
@@ -61,7 +63,8 @@ func Files(proposal Proposal, version string) ([]File, error) {
 // at a crash, consumer-rolling-restart what is at a stop. smoke is the quickest, and comes first.
 func Suite() []string {
 	return []string{
-		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill", "consumer-rolling-restart",
+		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill",
+		"consumer-rolling-restart",
 	}
 }
 

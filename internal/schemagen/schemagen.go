@@ -49,7 +49,8 @@ func Generate(file File) ([]byte, error) {
 	}
 	reflected := reflector.Reflect(file.Of)
 	reflected.Title = file.Title
-	for name, quantity := range map[string]any{"Duration": units.Duration(0), "Rate": units.Rate(0), "Percent": units.Percent(0), "Size": units.Size(0)} {
+	for name, quantity := range map[string]any{"Duration": units.Duration(0), "Rate": units.Rate(0),
+		"Percent": units.Percent(0), "Size": units.Size(0)} {
 		reflected.Definitions[name] = quantitySchema(reflect.TypeOf(quantity))
 	}
 	if err := fill(reflected, file); err != nil {

@@ -41,7 +41,8 @@ func Mechanism(name, user, secret string) (sasl.Mechanism, error) {
 
 // FromEnvironment returns the client options that the variables of a subject ask for; lookup is os.LookupEnv.
 //
-//	DLQBENCH_SECURITY_PROTOCOL  PLAINTEXT (default), SASL_PLAINTEXT, SSL or SASL_SSL, the latter two with the system's certificate authorities
+//	DLQBENCH_SECURITY_PROTOCOL  PLAINTEXT (default), SASL_PLAINTEXT, SSL or SASL_SSL, the latter two with the system's
+//	                            certificate authorities
 //	DLQBENCH_SASL_MECHANISM     PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER
 //	DLQBENCH_SASL_USERNAME      for PLAIN and SCRAM
 //	DLQBENCH_SASL_PASSWORD      the password or, for OAUTHBEARER, the token
@@ -59,10 +60,12 @@ func FromEnvironment(lookup func(string) (string, bool)) ([]kgo.Opt, error) {
 		options = append(options, kgo.DialTLS())
 	case "SASL_PLAINTEXT":
 	default:
-		return nil, fmt.Errorf("reading DLQBENCH_SECURITY_PROTOCOL: %q is none; write PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL", protocol)
+		return nil, fmt.Errorf(
+			"reading DLQBENCH_SECURITY_PROTOCOL: %q is none; write PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL", protocol)
 	}
 	if strings.HasPrefix(protocol, "SASL_") {
-		mechanism, err := Mechanism(value("DLQBENCH_SASL_MECHANISM"), value("DLQBENCH_SASL_USERNAME"), value("DLQBENCH_SASL_PASSWORD"))
+		mechanism, err := Mechanism(value("DLQBENCH_SASL_MECHANISM"), value("DLQBENCH_SASL_USERNAME"),
+			value("DLQBENCH_SASL_PASSWORD"))
 		if err != nil {
 			return nil, fmt.Errorf("reading DLQBENCH_SASL_MECHANISM: %w", err)
 		}

@@ -59,11 +59,13 @@ func TestEnvironmentThatAsksForNothingKnown(t *testing.T) {
 		}
 	}
 	for _, protocol := range []string{"", "PLAINTEXT"} {
-		if options, err := FromEnvironment(lookup(map[string]string{"DLQBENCH_SECURITY_PROTOCOL": protocol})); len(options) > 0 || err != nil {
+		if options, err := FromEnvironment(lookup(map[string]string{"DLQBENCH_SECURITY_PROTOCOL": protocol})); len(options) >
+			0 || err != nil {
 			t.Errorf("%q: %d options, %v", protocol, len(options), err)
 		}
 	}
-	if options, err := FromEnvironment(lookup(map[string]string{"DLQBENCH_SECURITY_PROTOCOL": "SSL"})); len(options) != 1 || err != nil {
+	if options, err := FromEnvironment(lookup(map[string]string{"DLQBENCH_SECURITY_PROTOCOL": "SSL"})); len(options) !=
+		1 || err != nil {
 		t.Errorf("SSL: %d options, %v", len(options), err)
 	}
 }

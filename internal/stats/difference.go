@@ -256,7 +256,8 @@ type differenceJSON struct {
 // MarshalJSON writes a difference; a ratio or a noise that there is none of is null.
 func (d Difference) MarshalJSON() ([]byte, error) {
 	return json.Marshal(differenceJSON{
-		A: d.A, B: d.B, CountA: d.CountA, CountB: d.CountB, Shift: d.Shift, ShiftLow: d.ShiftLow, ShiftHigh: d.ShiftHigh, Level: d.Level,
+		A: d.A, B: d.B, CountA: d.CountA, CountB: d.CountB, Shift: d.Shift, ShiftLow: d.ShiftLow, ShiftHigh: d.ShiftHigh,
+		Level: d.Level,
 		Ratio: known(d.Ratio), Low: known(d.Low), High: known(d.High), Floor: known(d.Floor), Noise: known(d.Noise),
 		P: d.P, Adjusted: d.Adjusted, Needed: d.Needed, Real: d.Real,
 	})
@@ -269,7 +270,8 @@ func (d *Difference) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("reading a difference: %w", err)
 	}
 	*d = Difference{
-		A: in.A, B: in.B, CountA: in.CountA, CountB: in.CountB, Shift: in.Shift, ShiftLow: in.ShiftLow, ShiftHigh: in.ShiftHigh, Level: in.Level,
+		A: in.A, B: in.B, CountA: in.CountA, CountB: in.CountB, Shift: in.Shift, ShiftLow: in.ShiftLow,
+		ShiftHigh: in.ShiftHigh, Level: in.Level,
 		Ratio: value(in.Ratio), Low: value(in.Low), High: value(in.High), Floor: value(in.Floor), Noise: value(in.Noise),
 		P: in.P, Adjusted: in.Adjusted, Needed: in.Needed, Real: in.Real,
 	}

@@ -170,7 +170,8 @@ func TestCompareIsSymmetric(t *testing.T) {
 		}
 		a[0], b[0] = 0, 0 // then differences are compared
 		there, back = Compare(a, b), Compare(b, a)
-		if there.Real != back.Real || !near(there.Shift, -back.Shift) || !near(there.ShiftLow, -back.ShiftHigh) || !near(there.Floor, back.Floor) {
+		if there.Real != back.Real || !near(there.Shift, -back.Shift) ||
+			!near(there.ShiftLow, -back.ShiftHigh) || !near(there.Floor, back.Floor) {
 			t.Fatalf("there %+v, back %+v", there, back)
 		}
 	})
@@ -179,7 +180,8 @@ func TestCompareIsSymmetric(t *testing.T) {
 func TestCompareDoesNotMindTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawFigures(t, "a", 1), drawFigures(t, "b", 1)
-		if got, want := Compare(rapid.Permutation(a).Draw(t, "dealt a"), rapid.Permutation(b).Draw(t, "dealt b")), Compare(a, b); !same(got, want) {
+		if got, want := Compare(rapid.Permutation(a).Draw(t, "dealt a"), rapid.Permutation(b).Draw(t, "dealt b")),
+			Compare(a, b); !same(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 	})
@@ -216,7 +218,8 @@ func TestCompareHoldsTogether(t *testing.T) {
 			t.Fatalf("no probability: %+v", d)
 		case d.Real && (d.Needed > 0 || d.Adjusted > Alpha || max(d.Ratio, 1/d.Ratio) <= 1+d.Noise):
 			t.Fatalf("called one against its own rules: %+v", d)
-		case d.Real && deals(d.CountA, d.CountB) < 2/Alpha: // even if the sides were as far apart as can be, chance makes that too often
+		// even if the sides were as far apart as can be, chance makes that too often
+		case d.Real && deals(d.CountA, d.CountB) < 2/Alpha:
 			t.Fatalf("called one with too few repetitions: %+v", d)
 		}
 	})
@@ -250,7 +253,8 @@ func TestFalseAlarmsStayWithinTheBound(t *testing.T) {
 		}
 		most := int(trials*Alpha + 4*math.Sqrt(trials*Alpha*(1-Alpha)))
 		if small > most || alarms > small {
-			t.Errorf("%d repetitions: %d of %d have p ≤ %v, and %d are called different; at most %d may", size, small, trials, Alpha, alarms, most)
+			t.Errorf("%d repetitions: %d of %d have p ≤ %v, and %d are called different; at most %d may", size, small, trials,
+				Alpha, alarms, most)
 		}
 		if least := trials*level - 4*math.Sqrt(trials*level*(1-level)) - 1; float64(covered) < least {
 			t.Errorf("%d repetitions: the interval of %v holds the truth %d times of %d", size, level, covered, trials)
@@ -303,7 +307,8 @@ func TestARealShiftIsFound(t *testing.T) {
 
 // However far apart: too few repetitions can't show it, and it says how many could.
 func TestTooFewRepetitions(t *testing.T) {
-	tests := []struct{ a, b, needed int }{{1, 1, 4}, {2, 2, 4}, {3, 3, 4}, {1, 38, 4}, {1, 39, 0}, {4, 4, 0}, {3, 5, 0}, {0, 9, 4}}
+	tests := []struct{ a, b, needed int }{{1, 1, 4}, {2, 2, 4}, {3, 3, 4}, {1, 38, 4}, {1, 39, 0}, {4, 4, 0}, {3, 5, 0},
+		{0, 9, 4}}
 	for _, test := range tests {
 		a, b := make([]float64, test.a), make([]float64, test.b)
 		for i := range a {
@@ -363,7 +368,8 @@ func TestOneWildRepetition(t *testing.T) {
 	if d := Compare([]float64{10, 11, 10.5, 10.2, 10.8}, []float64{10.1, 10.9, 10.4, 10.6, 900}); d.Real || d.Ratio > 1.1 {
 		t.Errorf("made a difference: %+v", d)
 	}
-	if d := Compare([]float64{10, 11, 10.5, 10.2, 10.8}, []float64{15.1, 15.9, 15.4, 15.6, 900}); !d.Real || d.Ratio > 1.6 {
+	if d := Compare([]float64{10, 11, 10.5, 10.2, 10.8}, []float64{15.1, 15.9, 15.4, 15.6, 900}); !d.Real ||
+		d.Ratio > 1.6 {
 		t.Errorf("hid one: %+v", d)
 	}
 }

@@ -24,7 +24,8 @@ func Summarize(values []float64) Summary {
 		return Summary{}
 	}
 	return Summary{
-		Count: len(sorted), Median: at(sorted, 0.5), Q1: at(sorted, 0.25), Q3: at(sorted, 0.75), Min: sorted[0], Max: sorted[len(sorted)-1],
+		Count: len(sorted), Median: at(sorted, 0.5), Q1: at(sorted, 0.25), Q3: at(sorted, 0.75), Min: sorted[0],
+		Max: sorted[len(sorted)-1],
 	}
 }
 

@@ -41,10 +41,12 @@ func Own(vocabulary string) (Layout, error) {
 	return Layout{
 		Table: "dead_letter_queue", Audited: true, Words: words,
 		Columns: Columns{
-			ID: "id", Status: "status", Held: "held", LockedBy: "locked_by", LeaseUntil: "lease_until", Version: "version", Retries: "dlq_retry_count",
-			NextRetryAt: "next_retry_at", Strategy: "retry_strategy", Resolution: "resolution_strategy", SourceTopic: "source_topic",
-			SourcePartition: "source_partition", SourceOffset: "source_offset", LetterTopic: "letter_topic", LetterPartition: "letter_partition",
-			LetterOffset: "letter_offset", Payload: "original_value", EventID: "event_id",
+			ID: "id", Status: "status", Held: "held", LockedBy: "locked_by", LeaseUntil: "lease_until", Version: "version",
+			Retries:     "dlq_retry_count",
+			NextRetryAt: "next_retry_at", Strategy: "retry_strategy", Resolution: "resolution_strategy",
+			SourceTopic:     "source_topic",
+			SourcePartition: "source_partition", SourceOffset: "source_offset", LetterTopic: "letter_topic",
+			LetterPartition: "letter_partition", LetterOffset: "letter_offset", Payload: "original_value", EventID: "event_id",
 		},
 	}, nil
 }
@@ -58,10 +60,11 @@ func OwnMongo(vocabulary string) (Layout, error) {
 	return Layout{
 		Table: "dlq_messages", Audited: true, Words: words,
 		Columns: Columns{
-			ID: "_id", Status: "status", Held: "held", LockedBy: "lockedBy", LeaseUntil: "leaseUntil", Version: "version", Retries: "dlqRetryCount",
+			ID: "_id", Status: "status", Held: "held", LockedBy: "lockedBy", LeaseUntil: "leaseUntil", Version: "version",
+			Retries:     "dlqRetryCount",
 			NextRetryAt: "nextRetryAt", Strategy: "strategy", Resolution: "resolution.strategy", SourceTopic: "coordinate.topic",
-			SourcePartition: "coordinate.partition", SourceOffset: "coordinate.offset", LetterTopic: "letter.topic", LetterPartition: "letter.partition",
-			LetterOffset: "letter.offset", Payload: "raw.value", EventID: "messageId",
+			SourcePartition: "coordinate.partition", SourceOffset: "coordinate.offset", LetterTopic: "letter.topic",
+			LetterPartition: "letter.partition", LetterOffset: "letter.offset", Payload: "raw.value", EventID: "messageId",
 		},
 	}, nil
 }
@@ -73,16 +76,18 @@ func Words(vocabulary string) (map[string]history.StoreState, error) {
 	switch vocabulary {
 	case "", "lifecycle":
 		return map[string]history.StoreState{
-			"dlq_pending": history.StorePending, "dlq_processing": history.StoreProcessing, "dlq_resolved": history.StoreResolved,
-			"dlq_failed": history.StoreFailed, "dlq_manual": history.StoreManual, "dlq_archived": history.StoreArchived,
+			"dlq_pending": history.StorePending, "dlq_processing": history.StoreProcessing,
+			"dlq_resolved": history.StoreResolved,
+			"dlq_failed":   history.StoreFailed, "dlq_manual": history.StoreManual, "dlq_archived": history.StoreArchived,
 		}, nil
 	case "management":
 		return map[string]history.StoreState{
-			"pending": history.StorePending, "reprocessing": history.StoreProcessing, "resolved": history.StoreResolved, "discarded": history.StoreArchived,
-			"pending/failed": history.StoreFailed, "pending/manual": history.StoreManual,
+			"pending": history.StorePending, "reprocessing": history.StoreProcessing, "resolved": history.StoreResolved,
+			"discarded": history.StoreArchived, "pending/failed": history.StoreFailed, "pending/manual": history.StoreManual,
 		}, nil
 	}
-	return nil, fmt.Errorf("no vocabulary is called %q: there are lifecycle and management, or give the words themselves", vocabulary)
+	return nil, fmt.Errorf("no vocabulary is called %q: there are lifecycle and management, or give the words themselves",
+		vocabulary)
 }
 
 // state is what a status word stands for; known is false if nobody knows.
@@ -114,7 +119,8 @@ func (l *Layout) check(form *regexp.Regexp) error {
 func (c *Columns) list() []string {
 	return []string{
 		c.ID, c.Status, c.Held, c.LockedBy, c.LeaseUntil, c.Version, c.Retries, c.NextRetryAt, c.Strategy, c.Resolution,
-		c.SourceTopic, c.SourcePartition, c.SourceOffset, c.LetterTopic, c.LetterPartition, c.LetterOffset, c.Payload, c.EventID,
+		c.SourceTopic, c.SourcePartition, c.SourceOffset, c.LetterTopic, c.LetterPartition, c.LetterOffset, c.Payload,
+		c.EventID,
 	}
 }
 

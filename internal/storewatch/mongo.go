@@ -66,7 +66,8 @@ func connectMongo(address string, layout Layout) (*collection, func() error, err
 		defer cancel()
 		return client.Disconnect(ctx)
 	}
-	return &collection{messages: client.Database(name).Collection(layout.Table), layout: layout, rows: map[string]*row{}, told: map[string]*row{}}, end, nil
+	return &collection{messages: client.Database(name).Collection(layout.Table), layout: layout, rows: map[string]*row{},
+		told: map[string]*row{}}, end, nil
 }
 
 // field is what may be asked for as it is: a name, or names with dots.
@@ -143,7 +144,8 @@ func (c *collection) untold(now *row, kept []transition) (all []change) {
 		}
 		after.resolution = now.resolution
 		all = append(all, change{
-			id: now.id, at: one.At.UTC(), oldStatus: one.From, oldHeld: one.HeldFrom, status: one.To, held: one.HeldTo, now: &after,
+			id: now.id, at: one.At.UTC(), oldStatus: one.From, oldHeld: one.HeldFrom, status: one.To, held: one.HeldTo,
+			now: &after,
 		})
 		before = &after
 	}
@@ -183,7 +185,8 @@ func (c *collection) details(ctx context.Context, id string) (found *row, err er
 }
 
 // each calls see for each document that fits the filter, with those fields.
-func (c *collection) each(ctx context.Context, filter bson.D, columns Columns, see func(*row, bson.Raw) error) (err error) {
+func (c *collection) each(ctx context.Context, filter bson.D, columns Columns,
+	see func(*row, bson.Raw) error) (err error) {
 	fields := columns.list()
 	wanted := bson.D{}
 	for _, name := range fields {

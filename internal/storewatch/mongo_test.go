@@ -101,10 +101,12 @@ func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 	ids := history.NewIDs("run")
 	events := make(seen, 100)
 	watcher, err := Start(t.Context(), Config{
-		Address: address, Poll: 10 * time.Millisecond, IDs: ids, Records: 10, Topics: []history.Topic{{Name: "orders"}}, Clock: history.NewClock(), Sink: events, Log: zerolog.Nop(),
+		Address: address, Poll: 10 * time.Millisecond, IDs: ids, Records: 10, Topics: []history.Topic{{Name: "orders"}},
+		Clock: history.NewClock(), Sink: events, Log: zerolog.Nop(),
 		Layout: Layout{
 			Table: "parked", Words: map[string]history.StoreState{"NEW": history.StorePending, "DONE": history.StoreResolved},
-			Columns: Columns{ID: "_id", Status: "life.state", Retries: "tries", NextRetryAt: "life.due", SourceTopic: "from.topic", SourcePartition: "from.partition", SourceOffset: "from.offset", Payload: "body"},
+			Columns: Columns{ID: "_id", Status: "life.state", Retries: "tries", NextRetryAt: "life.due",
+				SourceTopic: "from.topic", SourcePartition: "from.partition", SourceOffset: "from.offset", Payload: "body"},
 		},
 	})
 	must(t, err)
@@ -112,20 +114,24 @@ func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 	due := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
 	made, err := letters.InsertOne(t.Context(), bson.D{
 		{Key: "life", Value: bson.D{{Key: "state", Value: "NEW"}, {Key: "due", Value: due}}}, {Key: "tries", Value: 2},
-		{Key: "from", Value: bson.D{{Key: "topic", Value: "orders"}, {Key: "partition", Value: 3}, {Key: "offset", Value: int64(42)}}},
+		{Key: "from", Value: bson.D{{Key: "topic", Value: "orders"}, {Key: "partition", Value: 3},
+			{Key: "offset", Value: int64(42)}}},
 		{Key: "body", Value: bson.D{{Key: "order", Value: "about " + ids.Token(7)}}},
 	})
 	must(t, err)
 	first := next(t, events)
-	if first.Text[:len("absent>pending")] != "absent>pending" || first.Record != 7 || first.N != 2 || first.Claim.Partition != 3 || first.Claim.Offset != 42 || !first.Flags.Has(history.Polled) {
+	if first.Text[:len("absent>pending")] != "absent>pending" || first.Record != 7 || first.N != 2 ||
+		first.Claim.Partition != 3 || first.Claim.Offset != 42 || !first.Flags.Has(history.Polled) {
 		t.Errorf("it came as %+v", first)
 	}
-	_, err = letters.UpdateByID(t.Context(), made.InsertedID, bson.D{{Key: "$set", Value: bson.D{{Key: "life.state", Value: "DONE"}}}})
+	_, err = letters.UpdateByID(t.Context(), made.InsertedID,
+		bson.D{{Key: "$set", Value: bson.D{{Key: "life.state", Value: "DONE"}}}})
 	must(t, err)
 	if second := next(t, events); second.Text[:len("pending>resolved")] != "pending>resolved" || second.Record != 7 {
 		t.Errorf("it was resolved as %+v", second)
 	}
-	_, err = letters.UpdateByID(t.Context(), made.InsertedID, bson.D{{Key: "$set", Value: bson.D{{Key: "life.state", Value: "ODD"}}}})
+	_, err = letters.UpdateByID(t.Context(), made.InsertedID,
+		bson.D{{Key: "$set", Value: bson.D{{Key: "life.state", Value: "ODD"}}}})
 	must(t, err)
 	if third := next(t, events); third.Text[:len("resolved>unknown")] != "resolved>unknown" {
 		t.Errorf("it got a word that nobody knows as %+v", third)

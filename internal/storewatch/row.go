@@ -44,9 +44,10 @@ type change struct {
 // scanned makes a row from the columns' values, in the order of Columns.list.
 func scanned(values []any) *row {
 	r := &row{
-		id: text(values[0]), status: text(values[1]), held: text(values[2]), lockedBy: text(values[3]), lease: moment(values[4]),
-		version: number(values[5]), retries: number(values[6]), next: moment(values[7]), strategy: text(values[8]), resolution: text(values[9]),
-		eventID: text(values[17]),
+		id: text(values[0]), status: text(values[1]), held: text(values[2]), lockedBy: text(values[3]),
+		lease:   moment(values[4]),
+		version: number(values[5]), retries: number(values[6]), next: moment(values[7]), strategy: text(values[8]),
+		resolution: text(values[9]), eventID: text(values[17]),
 	}
 	r.source = spot{text(values[10]), int32(number(values[11])), number(values[12])}
 	r.letter = spot{text(values[13]), int32(number(values[14])), number(values[15])}
@@ -114,7 +115,8 @@ func moment(value any) time.Time {
 		return time.UnixMicro(int64(v * 1e6)).UTC()
 	}
 	written := strings.TrimSpace(text(value))
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
+		"2006-01-02 15:04:05.999999999Z07:00"} {
 		if at, err := time.Parse(layout, written); err == nil {
 			return at.UTC()
 		}
@@ -124,7 +126,8 @@ func moment(value any) time.Time {
 
 // same reports whether nothing that is told of differs.
 func (r *row) same(other *row) bool {
-	return r.status == other.status && r.held == other.held && r.lockedBy == other.lockedBy && r.version == other.version && r.retries == other.retries &&
+	return r.status == other.status && r.held == other.held && r.lockedBy == other.lockedBy &&
+		r.version == other.version && r.retries == other.retries &&
 		r.next.Equal(other.next) && r.lease.Equal(other.lease)
 }
 
@@ -136,7 +139,8 @@ func compare(before, found map[string]*row) (all []change) {
 		case old == nil:
 			all = append(all, change{id: id, now: now, status: now.status, held: now.held, polled: true})
 		case !old.same(now):
-			all = append(all, change{id: id, now: now, status: now.status, held: now.held, oldStatus: old.status, oldHeld: old.held, polled: true})
+			all = append(all, change{id: id, now: now, status: now.status, held: now.held, oldStatus: old.status,
+				oldHeld: old.held, polled: true})
 		}
 	}
 	return append(all, gone(before, found)...)
@@ -147,7 +151,8 @@ func compare(before, found map[string]*row) (all []change) {
 func gone(before, found map[string]*row) (all []change) {
 	for _, id := range slices.Sorted(maps.Keys(before)) {
 		if old := before[id]; found[id] == nil {
-			all = append(all, change{id: id, now: &row{id: id, version: old.version, retries: old.retries}, oldStatus: old.status, oldHeld: old.held, polled: true})
+			all = append(all, change{id: id, now: &row{id: id, version: old.version, retries: old.retries},
+				oldStatus: old.status, oldHeld: old.held, polled: true})
 		}
 	}
 	return all

@@ -43,7 +43,8 @@ func connectSQL(address string, layout Layout) (*database, error) {
 		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
 		// Not read-only: with the last writer gone, SQLite may have to bring its log into the file before it can be
 		// read.
-		d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+		d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
+			"?_pragma=busy_timeout(5000)&_pragma=query_only(1)")
 	case "postgres", "postgresql":
 		d.postgres = true
 		d.db, err = sql.Open("pgx", address)
@@ -96,8 +97,8 @@ func (d *database) reread() string {
 }
 
 // audit columns, in the order in which they are asked for.
-const auditColumns = "seq, at, entry_id, old_status, old_held, new_status, new_held, new_locked_by, new_version, dlq_retry_count, " +
-	"next_retry_at, lease_until, resolution_strategy, retry_strategy"
+const auditColumns = "seq, at, entry_id, old_status, old_held, new_status, new_held, new_locked_by, new_version, " +
+	"dlq_retry_count, next_retry_at, lease_until, resolution_strategy, retry_strategy"
 
 // audited reads the audit table. In SQLite there is one writer at a time, so the sequence is the order of the commits.
 // In PostgreSQL a lower sequence may be committed later: what is read are the transactions that are over for everybody,
@@ -109,7 +110,8 @@ func (d *database) audited(ctx context.Context) ([]change, error) {
 		if err := d.db.QueryRowContext(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text").Scan(&xmin); err != nil {
 			return nil, err
 		}
-		ask = "SELECT " + auditColumns + " FROM dead_letter_audit WHERE transaction_id >= $1::text::xid8 AND transaction_id < $2::text::xid8 ORDER BY seq"
+		ask = "SELECT " + auditColumns +
+			" FROM dead_letter_audit WHERE transaction_id >= $1::text::xid8 AND transaction_id < $2::text::xid8 ORDER BY seq"
 		args = []any{d.reread(), xmin}
 	}
 	var all []change
@@ -123,8 +125,8 @@ func (d *database) audited(ctx context.Context) ([]change, error) {
 		one := change{
 			id: text(v[2]), at: moment(v[1]), oldStatus: text(v[3]), oldHeld: text(v[4]), status: text(v[5]), held: text(v[6]),
 			now: &row{
-				id: text(v[2]), status: text(v[5]), held: text(v[6]), lockedBy: text(v[7]), version: number(v[8]), retries: number(v[9]),
-				next: moment(v[10]), lease: moment(v[11]), resolution: text(v[12]), strategy: text(v[13]),
+				id: text(v[2]), status: text(v[5]), held: text(v[6]), lockedBy: text(v[7]), version: number(v[8]),
+				retries: number(v[9]), next: moment(v[10]), lease: moment(v[11]), resolution: text(v[12]), strategy: text(v[13]),
 			},
 		}
 		all = append(all, one)

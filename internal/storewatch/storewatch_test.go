@@ -60,7 +60,8 @@ func (e *events) texts(kind history.Kind) []string {
 
 func (e *events) await(t *testing.T, changes int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); len(e.of(history.KindStoreChange)) < changes; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); len(e.of(history.KindStoreChange)) < changes; time.Sleep(
+		time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %d changes: %v", changes, e.texts(history.KindStoreChange))
 		}
@@ -71,8 +72,8 @@ func watching(t *testing.T, address string, layout Layout) (*Watcher, *events) {
 	t.Helper()
 	sink := &events{}
 	w, err := Start(t.Context(), Config{
-		Address: address, Layout: layout, Poll: 2 * time.Millisecond, IDs: history.NewIDs(runID), Records: 10, Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop(),
-		Topics: []history.Topic{{Name: "in"}, {Name: "in.dlq"}},
+		Address: address, Layout: layout, Poll: 2 * time.Millisecond, IDs: history.NewIDs(runID), Records: 10,
+		Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop(), Topics: []history.Topic{{Name: "in"}, {Name: "in.dlq"}},
 		Worker: func(by string) int16 {
 			if by == "worker-3-1" {
 				return history.Worker(3)
@@ -108,7 +109,8 @@ func own(t *testing.T, vocabulary string) (store.Store, string) {
 
 func letter(offset int64, value string) store.Entry {
 	return store.Entry{
-		Source: store.Place{Topic: "in", Partition: 2, Offset: offset}, Letter: store.Place{Topic: "in.dlq", Partition: 1, Offset: offset + 100}, Dialect: "plain",
+		Source: store.Place{Topic: "in", Partition: 2, Offset: offset}, Letter: store.Place{Topic: "in.dlq", Partition: 1,
+			Offset: offset + 100}, Dialect: "plain",
 		Value: []byte(value), Strategy: store.Immediate, NextRetryAt: time.Now().Add(-time.Second),
 	}
 }
@@ -133,7 +135,8 @@ func TestEveryChangeIsSeen(t *testing.T) {
 			want := []string{
 				"1: absent>pending strategy=immediate_retry", "1: pending>processing by=worker-3-1 strategy=immediate_retry",
 				"1: processing>pending strategy=immediate_retry", "1: pending>processing by=other strategy=immediate_retry",
-				"1: processing>" + failed + " strategy=immediate_retry", "1: " + failed + ">archived strategy=immediate_retry hand=true",
+				"1: processing>" + failed + " strategy=immediate_retry", "1: " + failed +
+					">archived strategy=immediate_retry hand=true",
 				"1: archived>absent strategy=immediate_retry",
 			}
 			if got := sink.texts(history.KindStoreChange); !slices.Equal(got, want) {
@@ -180,7 +183,8 @@ func lived(t *testing.T, there store.Store, token string) (id string) {
 	}
 	list, _, err := there.List(ctx, store.Query{})
 	must(err)
-	must(there.Alter(ctx, list[0].ID, list[0].Version, store.Change{State: store.Archived, Resolution: &store.Resolution{How: "discard", By: "somebody"}}))
+	must(there.Alter(ctx, list[0].ID, list[0].Version,
+		store.Change{State: store.Archived, Resolution: &store.Resolution{How: "discard", By: "somebody"}}))
 	return list[0].ID
 }
 
@@ -237,16 +241,19 @@ func TestATableOfOnesOwn(t *testing.T) {
 	sink.await(t, 2)
 	do("UPDATE letters SET state = 'WAT'")
 	sink.await(t, 3)
-	do("INSERT INTO letters VALUES (2, 'OPEN', 0, ?)", "a record that the run does not have "+history.NewIDs(runID).Token(10))
+	do("INSERT INTO letters VALUES (2, 'OPEN', 0, ?)",
+		"a record that the run does not have "+history.NewIDs(runID).Token(10))
 	sink.await(t, 4)
 	do("DELETE FROM letters WHERE nr = 1")
 	sink.await(t, 5)
-	want := []string{"1: absent>pending", "1: pending>resolved", "1: resolved>unknown word=WAT", "2: absent>pending", "1: unknown>absent"}
+	want := []string{"1: absent>pending", "1: pending>resolved", "1: resolved>unknown word=WAT", "2: absent>pending",
+		"1: unknown>absent"}
 	if got := sink.texts(history.KindStoreChange); !slices.Equal(got, want) {
 		t.Errorf("the changes are %q, want %q", got, want)
 	}
 	for i, event := range sink.of(history.KindStoreChange) {
-		if record := int32(3); !event.Flags.Has(history.Polled) || event.Aux != history.None || i != 3 && event.Record != record || i == 3 && event.Record != history.None {
+		if record := int32(3); !event.Flags.Has(history.Polled) || event.Aux != history.None ||
+			i != 3 && event.Record != record || i == 3 && event.Record != history.None {
 			t.Errorf("change %d is %+v", i, event)
 		}
 	}
@@ -257,7 +264,8 @@ func TestATableOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	audited := sink.of(history.KindStoreAudited)
-	if got := sink.texts(history.KindStoreEntry); !slices.Equal(got, []string{"2: absent>pending"}) || len(audited) != 1 || audited[0].N != 1 {
+	if got := sink.texts(history.KindStoreEntry); !slices.Equal(got, []string{"2: absent>pending"}) ||
+		len(audited) != 1 || audited[0].N != 1 {
 		t.Errorf("the audit found %q and says %+v", got, audited)
 	}
 	if kept, open := w.Figures(); kept != 0 || open != 0 {
@@ -271,12 +279,14 @@ func TestWhatCantBeWatched(t *testing.T) {
 		address string
 		layout  Layout
 	}{
-		"no table":           {"sqlite:" + filepath.Join(t.TempDir(), "a.db"), missing},
-		"no such engine":     {"mysql://here", missing},
-		"no id":              {"sqlite:x", Layout{Table: "letters", Columns: Columns{Status: "status"}}},
-		"no name of a table": {"sqlite:x", Layout{Table: "letters; DROP TABLE letters", Columns: Columns{ID: "id", Status: "status"}}},
+		"no table":       {"sqlite:" + filepath.Join(t.TempDir(), "a.db"), missing},
+		"no such engine": {"mysql://here", missing},
+		"no id":          {"sqlite:x", Layout{Table: "letters", Columns: Columns{Status: "status"}}},
+		"no name of a table": {"sqlite:x",
+			Layout{Table: "letters; DROP TABLE letters", Columns: Columns{ID: "id", Status: "status"}}},
 	} {
-		w, err := Start(t.Context(), Config{Address: one.address, Layout: one.layout, Poll: time.Second, Clock: history.NewClock(), Sink: &events{}, IDs: history.NewIDs(runID)})
+		w, err := Start(t.Context(), Config{Address: one.address, Layout: one.layout, Poll: time.Second,
+			Clock: history.NewClock(), Sink: &events{}, IDs: history.NewIDs(runID)})
 		if err == nil {
 			t.Errorf("%s: it is watched", name)
 			_ = w.Close()
@@ -287,7 +297,8 @@ func TestWhatCantBeWatched(t *testing.T) {
 func TestValuesAsDatabasesGiveThem(t *testing.T) {
 	at := time.Date(2026, 2, 11, 12, 0, 7, 250_000_000, time.UTC)
 	for _, value := range []any{
-		at, "2026-02-11T12:00:07.250Z", "2026-02-11 12:00:07.25", []byte("2026-02-11 13:00:07.25+01:00"), at.UnixMilli(), float64(at.UnixMilli()) / 1000,
+		at, "2026-02-11T12:00:07.250Z", "2026-02-11 12:00:07.25", []byte("2026-02-11 13:00:07.25+01:00"), at.UnixMilli(),
+		float64(at.UnixMilli()) / 1000,
 	} {
 		if got := moment(value); !got.Equal(at) {
 			t.Errorf("%T %v is taken for %v", value, value, got)
@@ -298,7 +309,8 @@ func TestValuesAsDatabasesGiveThem(t *testing.T) {
 			t.Errorf("%v is taken for %v", value, got)
 		}
 	}
-	for value, want := range map[any]int64{int64(7): 7, int32(7): 7, "7": 7, 7.0: 7, nil: history.None, "x": history.None} {
+	for value, want := range map[any]int64{int64(7): 7, int32(7): 7, "7": 7, 7.0: 7, nil: history.None,
+		"x": history.None} {
 		if got := number(value); got != want {
 			t.Errorf("%v is taken for %d", value, got)
 		}
@@ -357,7 +369,8 @@ func TestTheOrderIsNotTheClocks(t *testing.T) {
 	layout, err := Own("")
 	must(t, err)
 	lived(t, there, history.NewIDs(runID).Token(7))
-	_, err = past(t, "sqlite", strings.TrimPrefix(address, "sqlite:")).ExecContext(t.Context(), "UPDATE dead_letter_audit SET at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || seq || ' hours')")
+	_, err = past(t, "sqlite", strings.TrimPrefix(address, "sqlite:")).ExecContext(t.Context(),
+		"UPDATE dead_letter_audit SET at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || seq || ' hours')")
 	must(t, err)
 	d, err := connectSQL(address, layout)
 	must(t, err)
@@ -424,7 +437,8 @@ func TestACrashHidesNothing(t *testing.T) {
 	ingest(2)
 	sink.await(t, 2)
 	must(t, server.Crash())
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(sink.texts(history.KindStoreWatch), " "), history.WatchLost); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(sink.texts(history.KindStoreWatch),
+		" "), history.WatchLost); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody noticed that the database is gone")
 		}
@@ -449,7 +463,11 @@ func TestACrashHidesNothing(t *testing.T) {
 func TestWhatIsTheSame(t *testing.T) {
 	at := time.Unix(1, 0)
 	for name, change := range map[string]func(*row){
-		"status": func(r *row) { r.status = "x" }, "held": func(r *row) { r.held = "x" }, "lock": func(r *row) { r.lockedBy = "x" }, "version": func(r *row) { r.version++ },
+		"status": func(r *row) {
+			r.status = "x"
+		}, "held": func(r *row) {
+			r.held = "x"
+		}, "lock": func(r *row) { r.lockedBy = "x" }, "version": func(r *row) { r.version++ },
 		"retries": func(r *row) { r.retries++ }, "due": func(r *row) { r.next = at }, "lease": func(r *row) { r.lease = at },
 	} {
 		before := row{id: "a"}

@@ -245,7 +245,8 @@ func (w *Watcher) tell(ctx context.Context, one *change) error {
 		return err
 	}
 	said := history.StoreChange{
-		From: history.StoreAbsent, To: history.StoreAbsent, By: one.now.lockedBy, Strategy: one.now.strategy, Next: w.run(one.now.next), Lease: w.run(one.now.lease),
+		From: history.StoreAbsent, To: history.StoreAbsent, By: one.now.lockedBy, Strategy: one.now.strategy,
+		Next: w.run(one.now.next), Lease: w.run(one.now.lease),
 	}
 	if one.oldStatus != "" {
 		said.From, _ = w.cfg.Layout.state(one.oldStatus, one.oldHeld)
@@ -293,7 +294,8 @@ func (w *Watcher) event(kind history.Kind, known *entry, now *row) history.Event
 	event.Topic, event.Partition, event.Offset = w.topic(known.letter.topic), known.letter.partition, known.letter.offset
 	if known.source.topic != "" {
 		event.Claim = history.Claim{
-			Present: true, Topic: w.topic(known.source.topic), Partition: known.source.partition, Offset: known.source.offset, Attempts: history.None,
+			Present: true, Topic: w.topic(known.source.topic), Partition: known.source.partition, Offset: known.source.offset,
+			Attempts: history.None,
 		}
 	}
 	return event
@@ -323,7 +325,8 @@ func (w *Watcher) meet(ctx context.Context, one *change) (*entry, error) {
 			return nil, err
 		}
 	}
-	known = &entry{record: history.None, letter: spot{"", history.None, history.None}, source: spot{"", history.None, history.None}, next: history.None}
+	known = &entry{record: history.None, letter: spot{"", history.None, history.None},
+		source: spot{"", history.None, history.None}, next: history.None}
 	if found != nil {
 		known.letter, known.source, known.record = found.letter, found.source, w.record(found)
 	}
@@ -364,7 +367,8 @@ func (w *Watcher) Audit(ctx context.Context) error {
 		}
 		state, understood := w.cfg.Layout.state(one.status, one.held)
 		said := history.StoreChange{
-			From: history.StoreAbsent, To: state, By: one.lockedBy, Strategy: one.strategy, Next: w.run(one.next), Lease: w.run(one.lease),
+			From: history.StoreAbsent, To: state, By: one.lockedBy, Strategy: one.strategy, Next: w.run(one.next),
+			Lease: w.run(one.lease),
 		}
 		if !understood {
 			said.Word = one.status

@@ -51,8 +51,9 @@ func scriptedWatcher(t *testing.T, db entries) (*Watcher, *events) {
 	must(t, err)
 	sink := &events{}
 	return &Watcher{
-		cfg: Config{Layout: layout, Poll: time.Second, IDs: history.NewIDs(runID), Records: 10, Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop()},
-		db:  db, known: map[string]*entry{},
+		cfg: Config{Layout: layout, Poll: time.Second, IDs: history.NewIDs(runID), Records: 10, Clock: history.NewClock(),
+			Sink: sink, Log: zerolog.Nop()},
+		db: db, known: map[string]*entry{},
 	}, sink
 }
 
@@ -104,7 +105,8 @@ func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 			told = append(told, event.Kind.String()+" "+event.Text)
 		}
 		const appeared = "store-change absent>pending"
-		if want := []string{"store-watch lost", appeared, appeared, appeared, "store-watch resumed"}; !slices.Equal(told, want) {
+		if want := []string{"store-watch lost", appeared, appeared, appeared, "store-watch resumed"}; !slices.Equal(told,
+			want) {
 			t.Errorf("told is %q", told)
 		}
 		for i, event := range sink.all[1:] {
@@ -124,7 +126,8 @@ func TestAnAuditLooksFirst(t *testing.T) {
 	for _, event := range sink.all {
 		told = append(told, event.Kind)
 	}
-	if !slices.Contains(told, history.KindStoreChange) || slices.Index(told, history.KindStoreChange) > slices.Index(told, history.KindStoreEntry) || told[len(told)-1] != history.KindStoreAudited {
+	if !slices.Contains(told, history.KindStoreChange) || slices.Index(told, history.KindStoreChange) > slices.Index(told,
+		history.KindStoreEntry) || told[len(told)-1] != history.KindStoreAudited {
 		t.Errorf("told is %v", told)
 	}
 }
@@ -133,7 +136,8 @@ func TestAnAuditLooksFirst(t *testing.T) {
 func TestWhatWaitsForAPerson(t *testing.T) {
 	w, _ := scriptedWatcher(t, &scripted{})
 	for i, state := range []history.StoreState{
-		history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual, history.StoreArchived, history.StoreAbsent, history.StoreUnknown,
+		history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual,
+		history.StoreArchived, history.StoreAbsent, history.StoreUnknown,
 	} {
 		w.known[string(state)] = &entry{record: int32(i), state: state}
 	}

@@ -90,7 +90,9 @@ func notStarted(launch Launch, err error) error {
 	}
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("there is no program %q in the PATH; if it is a file, write it with a slash (./%s), counted from %s", program, program, dir)
+		return fmt.Errorf(
+			"there is no program %q in the PATH; if it is a file, write it with a slash (./%s), counted from %s", program,
+			program, dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("running %q in %s: %w; is it built, and is its path right, counted from there?", whole, dir, err)
 	}

@@ -38,7 +38,8 @@ func playStandIn() {
 		os.Exit(125)
 	}
 	where := os.Getenv(whereVariable)
-	if err := errors.Join(os.WriteFile(where+".new", []byte(strconv.Itoa(inside.Process.Pid)), 0o600), os.Rename(where+".new", where)); err != nil {
+	if err := errors.Join(os.WriteFile(where+".new", []byte(strconv.Itoa(inside.Process.Pid)), 0o600),
+		os.Rename(where+".new", where)); err != nil {
 		os.Exit(125)
 	}
 	_ = inside.Wait()
@@ -145,7 +146,8 @@ func TestSignalsGoWhereTheWorkIsDone(t *testing.T) {
 func TestWhatRunsElsewhereIsKilled(t *testing.T) {
 	g, _, _ := standInGroup(t, "stubborn", func(cfg *Config) { cfg.Grace = 30 * time.Millisecond })
 	g.up(t, 0)
-	if exit, err := g.Stop(t.Context(), 0); err != nil || exit != (Exit{Code: -1, Signal: "KILL", Expected: true, Forced: true}) {
+	if exit, err := g.Stop(t.Context(), 0); err != nil ||
+		exit != (Exit{Code: -1, Signal: "KILL", Expected: true, Forced: true}) {
 		t.Errorf("it ended with %+v, %v", exit, err)
 	}
 }

@@ -57,13 +57,15 @@ func readLine(line []byte) reading {
 	if level == levelWarning {
 		return reading{reports: named, stated: true, code: code}
 	}
-	return reading{reports: named || namesException(line) || bytes.Contains(line, []byte("panicked at ")) || saysFailed(line), code: code}
+	return reading{reports: named || namesException(line) || bytes.Contains(line, []byte("panicked at ")) ||
+		saysFailed(line), code: code}
 }
 
 // namesException reports whether a line is what runtimes write when a program fails: a known beginning, or the name of
 // an exception with a message or nothing after it.
 func namesException(line []byte) bool {
-	for _, start := range []string{"panic: ", "fatal error: ", "fatal: ", "Traceback (most recent call last)", "Exception in thread "} {
+	for _, start := range []string{"panic: ", "fatal error: ", "fatal: ", "Traceback (most recent call last)",
+		"Exception in thread "} {
 		if bytes.HasPrefix(line, []byte(start)) {
 			return true
 		}
@@ -118,7 +120,9 @@ func saysNothing(rest []byte) bool {
 // or in the client's words. code is that of the only one, 0 if it has none.
 func kafkaError(line []byte) (code int16, named bool) {
 	var found codes
-	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r >= 0x80 || !isWordByte(byte(r)) || r == '.' || r == '-' }) {
+	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool {
+		return r >= 0x80 || !isWordByte(byte(r)) || r == '.' || r == '-'
+	}) {
 		if code, is := errorName(string(word)); is {
 			found.add(code)
 		}
@@ -153,9 +157,10 @@ func (c *codes) add(code int16) {
 // leader or waits for an answer: then its name does not tell of what.
 func anywhere(code int16) bool {
 	switch code {
-	case kerr.UnknownServerError.Code, kerr.UnknownTopicOrPartition.Code, kerr.LeaderNotAvailable.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code,
-		kerr.BrokerNotAvailable.Code, kerr.ReplicaNotAvailable.Code, kerr.NetworkException.Code, kerr.ListenerNotFound.Code, kerr.FencedLeaderEpoch.Code,
-		kerr.UnknownLeaderEpoch.Code, kerr.UnknownTopicID.Code:
+	case kerr.UnknownServerError.Code, kerr.UnknownTopicOrPartition.Code, kerr.LeaderNotAvailable.Code,
+		kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code,
+		kerr.BrokerNotAvailable.Code, kerr.ReplicaNotAvailable.Code, kerr.NetworkException.Code, kerr.ListenerNotFound.Code,
+		kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code, kerr.UnknownTopicID.Code:
 		return true
 	}
 	return false
@@ -166,13 +171,20 @@ func anywhere(code int16) bool {
 func kafkaWords() map[string]int16 {
 	replicas := kerr.NotEnoughReplicas.Code
 	return map[string]int16{
-		"kafka: Failed to pr":      0,                                                                                    // sarama (errors.go)
-		"Local: Message timed out": 0, "Local: Broker transport failure": 0, "Local: All broker connections are down": 0, // librdkafka (rd_kafka_err_descs)
-		"Local: Queue full": 0, "Local: Unknown topic": 0, "Local: Unknown partition": 0, "Local: Timed out": 0, "Local: Purged in ": 0,
-		"ot enough in-sync replicas": replicas, "insufficient number of in-sync replicas": replicas, "fewer in-sync replicas than required": replicas,
-		"Broker: Request timed out": 0, "Broker: Message size too large": kerr.MessageTooLarge.Code, "Broker: Not leader for partition": 0,
-		"Broker: Leader not available": 0, "Broker: Unknown topic or partition": 0, "Broker: Topic authorization failed": kerr.TopicAuthorizationFailed.Code,
-		"Broker: Broker not available": 0, "Broker: Policy violation": kerr.PolicyViolation.Code, "Broker: Disk error": kerr.KafkaStorageError.Code,
+		// sarama (errors.go)
+		"kafka: Failed to pr": 0,
+		// librdkafka (rd_kafka_err_descs)
+		"Local: Message timed out": 0, "Local: Broker transport failure": 0, "Local: All broker connections are down": 0,
+		"Local: Queue full": 0, "Local: Unknown topic": 0, "Local: Unknown partition": 0, "Local: Timed out": 0,
+		"Local: Purged in ":          0,
+		"ot enough in-sync replicas": replicas, "insufficient number of in-sync replicas": replicas,
+		"fewer in-sync replicas than required": replicas,
+		"Broker: Request timed out":            0, "Broker: Message size too large": kerr.MessageTooLarge.Code,
+		"Broker: Not leader for partition": 0,
+		"Broker: Leader not available":     0, "Broker: Unknown topic or partition": 0,
+		"Broker: Topic authorization failed": kerr.TopicAuthorizationFailed.Code,
+		"Broker: Broker not available":       0, "Broker: Policy violation": kerr.PolicyViolation.Code,
+		"Broker: Disk error":         kerr.KafkaStorageError.Code,
 		"Broker: Producer attempted": kerr.InvalidProducerEpoch.Code, "Broker: Replica not available": 0,
 		"Broker: Broker failed to validate record": kerr.InvalidRecord.Code,
 		"has passed since batch creation":          0, "not present in metadata after ": 0, // Java's TimeoutException
@@ -186,8 +198,10 @@ const lastErrorCode = 200
 // class (RequestTimedOutError), with its code, or of a client's own (_MSG_TIMED_OUT).
 func errorName(word string) (code int16, is bool) {
 	switch word {
-	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL",
-		"KafkaTimeoutError", "KafkaConnectionError", "KafkaStorageException", "Local_MsgTimedOut", "Local_Transport", "Local_AllBrokersDown":
+	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE",
+		"_PURGE_INFLIGHT", "_FATAL",
+		"KafkaTimeoutError", "KafkaConnectionError", "KafkaStorageException", "Local_MsgTimedOut", "Local_Transport",
+		"Local_AllBrokersDown":
 		return 0, true
 	}
 	class := strings.TrimSuffix(strings.TrimSuffix(word, "Exception"), "Error")

@@ -147,7 +147,8 @@ func New(cfg Config) (*Group, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &Group{
-		cfg: cfg, spawner: newSpawner(), guard: guard, registry: registry, sampling: cancel, slots: make([]slot, cfg.Instances),
+		cfg: cfg, spawner: newSpawner(), guard: guard, registry: registry, sampling: cancel,
+		slots: make([]slot, cfg.Instances),
 	}
 	g.watching.Go(func() { g.sampleProcesses(ctx) })
 	return g, nil
@@ -210,7 +211,8 @@ func (g *Group) Start(ctx context.Context, instance int) error {
 		return fmt.Errorf("starting instance %d of subject %s: the run is over", instance, g.cfg.Name)
 	}
 	if slot.process.alive() {
-		return fmt.Errorf("starting instance %d of subject %s: %w (pid %d)", instance, g.cfg.Name, errRunning, slot.process.pid)
+		return fmt.Errorf("starting instance %d of subject %s: %w (pid %d)", instance, g.cfg.Name, errRunning,
+			slot.process.pid)
 	}
 	process, err := g.startProcess(instance, slot.runs)
 	if err != nil {
@@ -245,7 +247,8 @@ func (g *Group) Exited(instance int) <-chan struct{} {
 func (g *Group) Signal(instance int, signal syscall.Signal) error {
 	process := g.process(instance)
 	if !process.alive() {
-		return fmt.Errorf("sending %s to instance %d of subject %s: %w", signalName(signal), instance, g.cfg.Name, ErrNotRunning)
+		return fmt.Errorf("sending %s to instance %d of subject %s: %w", signalName(signal), instance, g.cfg.Name,
+			ErrNotRunning)
 	}
 	return g.signal(process, signal)
 }
@@ -274,7 +277,8 @@ func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	case <-ctx.Done():
 	case <-grace.C:
 		process.forced.Store(true)
-		g.cfg.Log.Warn().Int("instance", instance).Stringer("waited", g.cfg.Grace).Msg("the instance did not end after TERM, killing it")
+		g.cfg.Log.Warn().Int("instance", instance).Stringer("waited", g.cfg.Grace).Msg(
+			"the instance did not end after TERM, killing it")
 	}
 	return g.kill(process)
 }

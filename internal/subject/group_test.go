@@ -125,7 +125,8 @@ func TestInstanceLivesAndEndsAsTold(t *testing.T) {
 		}
 		what := map[history.Kind]string{
 			history.KindInstanceStarting: "starting", history.KindInstanceReady: "ready",
-			history.KindInstanceSignal: "signal " + event.Text, history.KindInstanceExited: fmt.Sprintf("exited %d%s", event.Code, event.Text),
+			history.KindInstanceSignal: "signal " + event.Text, history.KindInstanceExited: fmt.Sprintf("exited %d%s",
+				event.Code, event.Text),
 		}[event.Kind]
 		story = append(story, fmt.Sprintf("%s run %d", what, event.Run))
 		if event.Instance != 0 || (event.Kind == history.KindInstanceExited) != event.Flags.Has(history.Expected) ||
@@ -148,7 +149,8 @@ func TestNothingToSignalIsAnError(t *testing.T) {
 	_, stopped := g.Stop(t.Context(), 0)
 	_, killed := g.Kill(t.Context(), 0)
 	for what, err := range map[string]error{
-		"stop": stopped, "kill": killed, "signal": g.Signal(0, syscall.SIGTERM), "pause": g.Pause(t.Context(), 0, true), "wait": g.WaitReady(t.Context(), 0),
+		"stop": stopped, "kill": killed, "signal": g.Signal(0, syscall.SIGTERM), "pause": g.Pause(t.Context(), 0, true),
+		"wait": g.WaitReady(t.Context(), 0),
 	} {
 		if !errors.Is(err, ErrNotRunning) {
 			t.Errorf("%s: %v", what, err)
@@ -169,7 +171,8 @@ func TestStubbornInstanceIsKilledAfterItsGrace(t *testing.T) {
 		t.Fatalf("stopped with %+v, %v", exit, err)
 	}
 	signals := sink.of(history.KindInstanceSignal)
-	if len(signals) != 2 || signals[0].Text != "TERM" || signals[1].Text != "KILL" || signals[1].Time-signals[0].Time < 30*time.Millisecond {
+	if len(signals) != 2 || signals[0].Text != "TERM" || signals[1].Text != "KILL" ||
+		signals[1].Time-signals[0].Time < 30*time.Millisecond {
 		t.Fatalf("signals: %+v", signals)
 	}
 }
@@ -206,7 +209,8 @@ func TestInstanceThatDiesAtOnceIsSeenAtOnce(t *testing.T) {
 	if len(exits) != 1 || exits[0].Code != 3 || exits[0].Flags.Has(history.Expected) {
 		t.Fatalf("exits: %+v", exits)
 	}
-	if errs := sink.of(history.KindSubjectError); len(errs) != 1 || errs[0].Text != "ERROR no route to broker" || errs[0].Instance != 0 {
+	if errs := sink.of(history.KindSubjectError); len(errs) != 1 ||
+		errs[0].Text != "ERROR no route to broker" || errs[0].Instance != 0 {
 		t.Fatalf("errors: %+v", errs)
 	}
 	if len(sink.of(history.KindInstanceReady)) != 0 {
@@ -227,7 +231,8 @@ func TestInstanceThatIsNeverReady(t *testing.T) {
 	if err := g.Start(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.WaitReady(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "not ready after 50ms (it was not seen to fetch") {
+	if err := g.WaitReady(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "not ready after 50ms (it was "+
+		"not seen to fetch") {
 		t.Fatalf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -341,7 +346,8 @@ func TestRestartReviveAndStopAll(t *testing.T) {
 	if g.Alive(0) || g.Alive(1) {
 		t.Fatal("something is still alive")
 	}
-	if starts, exits := len(sink.of(history.KindInstanceStarting)), len(sink.of(history.KindInstanceExited)); starts != 3 || exits != 3 {
+	if starts, exits := len(sink.of(history.KindInstanceStarting)),
+		len(sink.of(history.KindInstanceExited)); starts != 3 || exits != 3 {
 		t.Fatalf("%d starts and %d exits, want 3 of each", starts, exits)
 	}
 }
@@ -413,7 +419,8 @@ func TestEnvironmentFilesAndFolder(t *testing.T) {
 	g.up(t, 0)
 	log := g.log(t, 0)
 	for _, want := range []string{
-		"env OUTER_VALUE=kept\n", "env DLQBENCH_GROUP_ID=g1\n", "env DLQBENCH_RUN_ID=" + g.cfg.RunID + "\n", "env SAID_RUN=0\n", "dir " + g.cfg.LogDir + "\n",
+		"env OUTER_VALUE=kept\n", "env DLQBENCH_GROUP_ID=g1\n", "env DLQBENCH_RUN_ID=" + g.cfg.RunID + "\n",
+		"env SAID_RUN=0\n", "dir " + g.cfg.LogDir + "\n",
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("%q is missing", want)
@@ -449,7 +456,9 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 			return Launch{Command: []string{"true"}, Ready: Ready{URL: answering.URL}}, nil
 		}, "is answered already"},
 		"a bad template": {func(int, uint16) (Launch, error) { return Launch{}, errors.New("no field Foo") }, "no field Foo"},
-		"a file outside": {func(int, uint16) (Launch, error) { return Launch{Files: map[string]string{"../x": ""}}, nil }, "below the instance's work folder"},
+		"a file outside": {func(int, uint16) (Launch, error) {
+			return Launch{Files: map[string]string{"../x": ""}}, nil
+		}, "below the instance's work folder"},
 		"a file in the way": {func(int, uint16) (Launch, error) {
 			return Launch{WorkDir: "/dev/null", Files: map[string]string{"x": ""}}, nil
 		}, "making the folder"},
@@ -457,7 +466,8 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			g, sink := group(t, func(cfg *Config) { cfg.Render = test.render }, "obedient")
 			err := g.Start(t.Context(), 0)
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "instance 0 of subject tested") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "instance 0 of "+
+				"subject tested") {
 				t.Errorf("got %v, want it to say %q", err, test.want)
 			}
 			if g.Alive(0) || len(sink.of(history.KindInstanceStarting)) != 0 {
@@ -474,17 +484,20 @@ func TestBuild(t *testing.T) {
 		log, _ := os.ReadFile(filepath.Join(g.cfg.LogDir, "build.log"))
 		return string(log), err
 	}
-	if log, err := build(t, t.Context(), "sh", "-c", "echo compiling; echo warned >&2"); err != nil || log != "compiling\nwarned\n" {
+	if log, err := build(t, t.Context(), "sh", "-c", "echo compiling; echo warned >&2"); err != nil ||
+		log != "compiling\nwarned\n" {
 		t.Errorf("built with %q, %v", log, err)
 	}
 	if _, err := build(t, t.Context()); err != nil {
 		t.Errorf("nothing to build: %v", err)
 	}
 	_, err := build(t, t.Context(), "sh", "-c", "for i in $(seq 100); do echo line $i; done; exit 7")
-	if err == nil || !strings.Contains(err.Error(), "exit code 7") || !strings.Contains(err.Error(), "line 100") || strings.Contains(err.Error(), "line 50\n") {
+	if err == nil || !strings.Contains(err.Error(), "exit code 7") ||
+		!strings.Contains(err.Error(), "line 100") || strings.Contains(err.Error(), "line 50\n") {
 		t.Errorf("a failed build gives %v", err)
 	}
-	if _, err := build(t, t.Context(), "no-such-compiler"); err == nil || !strings.Contains(err.Error(), "no-such-compiler") {
+	if _, err := build(t, t.Context(), "no-such-compiler"); err == nil ||
+		!strings.Contains(err.Error(), "no-such-compiler") {
 		t.Errorf("a missing compiler gives %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -499,13 +512,16 @@ func TestRunTool(t *testing.T) {
 	tool := func(ctx context.Context, script string) (string, error) {
 		return g.RunTool(ctx, "replay", Launch{Command: []string{"sh", "-c", script}})
 	}
-	if last, err := tool(t.Context(), "echo replayed 3; echo $"+RunIDVariable); err != nil || last != "  replayed 3\n  "+g.cfg.RunID+"\n" {
+	if last, err := tool(t.Context(), "echo replayed 3; echo $"+RunIDVariable); err != nil || last != "  replayed 3\n  "+
+		g.cfg.RunID+"\n" {
 		t.Errorf("ran with %q, %v", last, err)
 	}
-	if _, err := tool(t.Context(), "echo no broker; exit 3"); err == nil || !strings.Contains(err.Error(), "no broker") || !strings.Contains(err.Error(), "exit code 3") {
+	if _, err := tool(t.Context(), "echo no broker; exit 3"); err == nil ||
+		!strings.Contains(err.Error(), "no broker") || !strings.Contains(err.Error(), "exit code 3") {
 		t.Errorf("a failed tool gives %v", err)
 	}
-	if log, err := os.ReadFile(filepath.Join(g.cfg.LogDir, "replay.log")); err != nil || string(log) != "replayed 3\n"+g.cfg.RunID+"\nno broker\n" {
+	if log, err := os.ReadFile(filepath.Join(g.cfg.LogDir, "replay.log")); err != nil || string(log) != "replayed 3\n"+
+		g.cfg.RunID+"\nno broker\n" {
 		t.Errorf("the log is %q, %v", log, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -540,7 +556,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 	<-g.Exited(0)
 	log := g.log(t, 0)
-	if len(log) > logLimit+100 || len(log) < logLimit || !strings.HasSuffix(log, "[dlqbench keeps no more than 50 MiB of this]\n") {
+	if len(log) > logLimit+100 || len(log) < logLimit || !strings.HasSuffix(log, "[dlqbench keeps no more than 50 MiB "+
+		"of this]\n") {
 		t.Errorf("52 MiB became %d bytes, ending in %q", len(log), log[len(log)-80:])
 	}
 	if last := g.process(0).out.lastLines(); !strings.Contains(last, "the last line") {

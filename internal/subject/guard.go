@@ -118,7 +118,8 @@ func startGuard(command []string, runID string) (*guard, error) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("starting the guard that ends the subject's processes (%q): %w", strings.Join(command, " "), err)
+		return nil, fmt.Errorf("starting the guard that ends the subject's processes (%q): %w",
+			strings.Join(command, " "), err)
 	}
 	g := &guard{cmd: cmd, pipe: pipe}
 	g.tell("run " + runID)

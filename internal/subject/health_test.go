@@ -44,7 +44,8 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Close() // it would refuse now
-	if got := fmt.Sprint(seen()); got != "[1 it answers 200 OK 0 it answers 500 Internal Server Error 1 it answers 204 No Content]" {
+	if got := fmt.Sprint(seen()); got !=
+		"[1 it answers 200 OK 0 it answers 500 Internal Server Error 1 it answers 204 No Content]" {
 		t.Errorf("seen was %v", got)
 	}
 	logs := sink.of(history.KindSubjectLog)

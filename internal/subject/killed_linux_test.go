@@ -106,11 +106,13 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	sweep("the same id, another start, another run")
 	write(registryFile{RunID: "another-run", Processes: []entry{{PID: pid, PGID: pid}}})
 	sweep("no start known")
-	write(registryFile{RunID: "another-run", Processes: []entry{{PID: 1, PGID: 1}, {PID: 0, PGID: 0}, {PID: -1, PGID: -1}}})
+	write(registryFile{RunID: "another-run", Processes: []entry{{PID: 1, PGID: 1}, {PID: 0, PGID: 0},
+		{PID: -1, PGID: -1}}})
 	sweep("the ids that mean everything")
 
 	self := os.Getpid()
-	write(registryFile{RunID: g.cfg.RunID, Owner: entry{PID: self, Start: startToken(self)}, Processes: []entry{{PID: pid, PGID: pid, Start: startToken(pid)}}})
+	write(registryFile{RunID: g.cfg.RunID, Owner: entry{PID: self, Start: startToken(self)},
+		Processes: []entry{{PID: pid, PGID: pid, Start: startToken(pid)}}})
 	if killed, err := Sweep(file); !errors.Is(err, ErrRunActive) || killed != nil {
 		t.Errorf("a run that goes on was swept: %v, %v", killed, err)
 	}

@@ -24,12 +24,13 @@ const (
 // levelWords returns the level of a word in lower case, levelUnstated for one that is no level.
 func levelWords(word string) level {
 	switch word {
-	case "error", "err", "erro", "eror", "e", "fail", "failure", "severe", "fatal", "fata", "ftl", "f", "panic", "pani", "pnc", "dpanic",
-		"critical", "crit", "alert", "alrt", "emergency", "emerg", "emrg":
+	case "error", "err", "erro", "eror", "e", "fail", "failure", "severe", "fatal", "fata", "ftl", "f", "panic", "pani",
+		"pnc", "dpanic", "critical", "crit", "alert", "alrt", "emergency", "emerg", "emrg":
 		return levelError
 	case "warning", "warn", "wrn", "w":
 		return levelWarning
-	case "notice", "note", "information", "informational", "info", "inf", "i", "log", "success", "config", "http", "verbose", "vrb", "v", "fine",
+	case "notice", "note", "information", "informational", "info", "inf", "i", "log", "success", "config", "http",
+		"verbose", "vrb", "v", "fine",
 		"finer", "finest", "debug", "debu", "dbg", "dbug", "d", "silly", "trace", "trac", "trc", "trce", "t":
 		return levelLesser
 	}
@@ -61,7 +62,8 @@ func levelOf(line []byte) level {
 
 // jsonFields are the names under which loggers write a level, without regard to case.
 type jsonFields struct {
-	Level     json.RawMessage `json:"level"`     // most; a number in pino and bunyan (10 to 60), Monolog (100 to 600) and GELF (0 to 7)
+	// most; a number in pino and bunyan (10 to 60), Monolog (100 to 600) and GELF (0 to 7)
+	Level     json.RawMessage `json:"level"`
 	LogLevel  json.RawMessage `json:"LogLevel"`  // .NET's console
 	Severity  json.RawMessage `json:"severity"`  // Google Cloud's, OpenTelemetry's older form, Elixir's LoggerJSON
 	LevelName json.RawMessage `json:"levelname"` // Python's
@@ -96,8 +98,8 @@ func jsonLevel(line []byte) level {
 		return levelUnstated
 	}
 	named := []json.RawMessage{
-		fields.Monolog, fields.LevelName, fields.OTel, fields.LogLevel, fields.Serilog, fields.Severity, fields.ECS, fields.Log.Level, fields.Short,
-		fields.Letter, fields.Level,
+		fields.Monolog, fields.LevelName, fields.OTel, fields.LogLevel, fields.Serilog, fields.Severity, fields.ECS,
+		fields.Log.Level, fields.Short, fields.Letter, fields.Level,
 	}
 	for _, raw := range named {
 		if found := jsonValue(raw, fields.GELF != ""); found != levelUnstated {

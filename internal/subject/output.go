@@ -31,7 +31,8 @@ const (
 type output struct {
 	file *os.File
 	left int64
-	// line is given every line, failure those that report an error, with the code that they are known by (see reading); both may be nil.
+	// line is given every line, failure those that report an error, with the code that they are known by (see reading);
+	// both may be nil.
 	line    func([]byte)
 	failure func(line []byte, code int16)
 	failed  error
@@ -91,7 +92,8 @@ func (o *output) keep(chunk []byte) {
 	}
 	if int64(len(chunk)) > o.left {
 		o.truncated = true
-		chunk = append(chunk[:max(o.left, 0):max(o.left, 0)], fmt.Sprintf("\n[dlqbench keeps no more than %d MiB of this]\n", logLimit>>20)...)
+		chunk = append(chunk[:max(o.left, 0):max(o.left, 0)], fmt.Sprintf("\n[dlqbench keeps no more than %d MiB of this]\n",
+			logLimit>>20)...)
 	}
 	err := o.times.note(logLimit - o.left)
 	if err == nil {

@@ -13,10 +13,12 @@ import (
 
 func TestSecretsIn(t *testing.T) {
 	got := secretsIn([]string{
-		"PATH=/usr/bin", "DB_PASSWORD=correct-horse", "API_TOKEN=abcdefgh", "PASSWORD=short", "DLQBENCH_STORE_URL=postgres://user:p%40ssword1@127.0.0.1/db",
+		"PATH=/usr/bin", "DB_PASSWORD=correct-horse", "API_TOKEN=abcdefgh", "PASSWORD=short",
+		"DLQBENCH_STORE_URL=postgres://user:p%40ssword1@127.0.0.1/db",
 		"PASSWORD_AGAIN=correct-horse", "KEY_COUNT=1000000",
 	})
-	if want := []string{"correct-horse", "p%40ssword1", "p@ssword1", "abcdefgh"}; fmt.Sprintf("%s", got) != fmt.Sprint(want) {
+	if want := []string{"correct-horse", "p%40ssword1", "p@ssword1", "abcdefgh"}; fmt.Sprintf("%s",
+		got) != fmt.Sprint(want) {
 		t.Errorf("secrets %s, want %s", got, want)
 	}
 }
@@ -24,9 +26,11 @@ func TestSecretsIn(t *testing.T) {
 // However the output is cut, what is passed on is the whole with its secrets replaced.
 func TestMaskProperty(t *testing.T) {
 	secrets := [][]byte{[]byte("abcabd"), []byte("aabaab"), []byte("abcabcd"), []byte("bcabcabca")}
-	all := secretsIn([]string{"A_SECRET=" + string(secrets[0]), "B_SECRET=" + string(secrets[1]), "C_SECRET=" + string(secrets[2]), "D_SECRET=" + string(secrets[3])})
+	all := secretsIn([]string{"A_SECRET=" + string(secrets[0]), "B_SECRET=" + string(secrets[1]),
+		"C_SECRET=" + string(secrets[2]), "D_SECRET=" + string(secrets[3])})
 	rapid.Check(t, func(t *rapid.T) {
-		pieces := rapid.SliceOfN(rapid.OneOf(rapid.StringMatching(`[abcd]{0,6}`), rapid.SampledFrom([]string{"abcabd", "aabaab", "abcabcd", "bcabcabca"})), 0, 12).Draw(t, "pieces")
+		pieces := rapid.SliceOfN(rapid.OneOf(rapid.StringMatching(`[abcd]{0,6}`),
+			rapid.SampledFrom([]string{"abcabd", "aabaab", "abcabcd", "bcabcabca"})), 0, 12).Draw(t, "pieces")
 		text := strings.Join(pieces, "")
 		m := newMask(all)
 		var out bytes.Buffer
@@ -41,7 +45,8 @@ func TestMaskProperty(t *testing.T) {
 				t.Fatalf("%q became %q, which has %s", text, out.String(), one)
 			}
 		}
-		if got := strings.ReplaceAll(out.String(), masked, ""); len(got) > len(text) || len(all) > 0 && !containsAny(text, all) && got != text {
+		if got := strings.ReplaceAll(out.String(), masked, ""); len(got) > len(text) ||
+			len(all) > 0 && !containsAny(text, all) && got != text {
 			t.Fatalf("%q became %q", text, out.String())
 		}
 	})

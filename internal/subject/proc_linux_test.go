@@ -71,7 +71,8 @@ func TestSampleNotesTheLongestDelay(t *testing.T) {
 
 func TestParseStatus(t *testing.T) {
 	const rest = " 1 4194304 100 200 0 0 250 50 30 20 20 0 4 0 987654 1234567 321 18446744073709551615"
-	want := status{state: 'S', parent: 7, group: 42, start: "987654", cpu: 3500 * time.Millisecond, rss: 321 * int64(os.Getpagesize())}
+	want := status{state: 'S', parent: 7, group: 42, start: "987654", cpu: 3500 * time.Millisecond,
+		rss: 321 * int64(os.Getpagesize())}
 	sleeping, dead := want, want
 	dead.state = 'Z'
 	for line, expected := range map[string]*status{

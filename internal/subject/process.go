@@ -59,7 +59,9 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 		return nil, err
 	}
 	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{})}
-	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte, code int16) { g.noteError(p, line, code) })
+	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte, code int16) {
+		g.noteError(p, line, code)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,8 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	}
 	g.cfg.Sink.Record(event)
 	if err := p.child.signal(signal); err != nil {
-		return fmt.Errorf("sending %s to instance %d of subject %s (pid %d): %w", signalName(signal), p.instance, g.cfg.Name, p.pid, err)
+		return fmt.Errorf("sending %s to instance %d of subject %s (pid %d): %w", signalName(signal), p.instance, g.cfg.Name,
+			p.pid, err)
 	}
 	if p.elsewhere != nil {
 		g.noteDelivery(p, g.cfg.Clock.Now()-event.Time)

@@ -39,10 +39,12 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 		p.ready.Do(func() { g.cfg.Sink.Record(p.event(history.KindInstanceReady, g.cfg.Clock.Now())) })
 		return nil
 	case <-p.done:
-		return fmt.Errorf("instance %d of subject %s ended with %v before it was ready; its last lines are:\n%sall of its output is in %s",
+		return fmt.Errorf(
+			"instance %d of subject %s ended with %v before it was ready; its last lines are:\n%sall of its output is in %s",
 			instance, g.cfg.Name, p.exit, p.out.lastLines(), g.logPath(instance))
 	case <-timer.C:
-		return fmt.Errorf("instance %d of subject %s was not ready after %v (%s); its last lines are:\n%sall of its output is in %s",
+		return fmt.Errorf(
+			"instance %d of subject %s was not ready after %v (%s); its last lines are:\n%sall of its output is in %s",
 			instance, g.cfg.Name, timeout, p.launch.Ready.waitsFor(), p.out.lastLines(), g.logPath(instance))
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for instance %d of subject %s to get ready: %w", instance, g.cfg.Name, context.Cause(ctx))
@@ -70,11 +72,11 @@ func (r Ready) free() error {
 	switch {
 	case r.Log != nil:
 	case r.Port > 0 && accepts(ctx, localAddress(r.Port)):
-		return fmt.Errorf("port %d, which is to show that it is ready, is in use already: end what listens there, or give it another port "+
-			"(several instances need a port each)", r.Port)
+		return fmt.Errorf("port %d, which is to show that it is ready, is in use already: end what listens there, or give "+
+			"it another port (several instances need a port each)", r.Port)
 	case r.Port == 0 && r.URL != "" && answers(ctx, r.URL):
-		return fmt.Errorf("%s, which is to show that it is ready, is answered already: end what listens there, or give it another address "+
-			"(several instances need one each)", r.URL)
+		return fmt.Errorf("%s, which is to show that it is ready, is answered already: end what listens there, or give it "+
+			"another address (several instances need one each)", r.URL)
 	}
 	return nil
 }

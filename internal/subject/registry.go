@@ -43,7 +43,8 @@ type registry struct {
 func newRegistry(path, runID string) (*registry, error) {
 	pid := os.Getpid()
 	r := &registry{path: path, content: registryFile{
-		RunID: runID, Owner: entry{Instance: -1, PID: pid, PGID: procgroup.Own(), Start: startToken(pid)}, Processes: []entry{},
+		RunID: runID, Owner: entry{Instance: -1, PID: pid, PGID: procgroup.Own(), Start: startToken(pid)},
+		Processes: []entry{},
 	}}
 	return r, r.write()
 }
@@ -58,7 +59,8 @@ func Claim(runDir, runID string) error {
 func (r *registry) add(instance, pid int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.content.Processes = append(r.content.Processes, entry{Instance: instance, PID: pid, PGID: pid, Start: startToken(pid)})
+	r.content.Processes = append(r.content.Processes, entry{Instance: instance, PID: pid, PGID: pid,
+		Start: startToken(pid)})
 	return r.write()
 }
 
@@ -110,7 +112,8 @@ func Sweep(file string) (killed []int, err error) {
 		err = json.Unmarshal(data, &content)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the registry of processes %s: %w (if no process of that run is left, remove the file)", file, err)
+		return nil, fmt.Errorf(
+			"reading the registry of processes %s: %w (if no process of that run is left, remove the file)", file, err)
 	}
 	if owner := content.Owner; owner.Start != "" && startToken(owner.PID) == owner.Start {
 		return nil, fmt.Errorf("ending the processes of run %s: %w (pid %d)", content.RunID, ErrRunActive, owner.PID)

@@ -129,7 +129,8 @@ const (
 // playHungry is a subject that uses memory and processor time before it is ready, and none after.
 func playHungry() {
 	memory := make([]byte, hungryMemory)
-	for usage := (syscall.Rusage{}); time.Duration(usage.Utime.Nano()) < hungryTime; _ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) {
+	for usage := (syscall.Rusage{}); time.Duration(usage.Utime.Nano()) < hungryTime; _ = syscall.Getrusage(
+		syscall.RUSAGE_SELF, &usage) {
 		for at := range memory {
 			memory[at]++
 		}
@@ -150,7 +151,8 @@ func playHarness() {
 		os.Exit(1)
 	}
 	for instance := range 2 {
-		if err := errors.Join(g.Start(context.Background(), instance), g.WaitReady(context.Background(), instance)); err != nil {
+		if err := errors.Join(g.Start(context.Background(), instance),
+			g.WaitReady(context.Background(), instance)); err != nil {
 			fmt.Println("FATAL", err)
 			os.Exit(1)
 		}
@@ -187,8 +189,8 @@ func (e *events) of(kind history.Kind) []history.Event {
 func config(dir string, sink history.Sink, roles map[int]string) Config {
 	executable, _ := os.Executable()
 	return Config{
-		Name: "tested", RunID: "run-" + strings.ReplaceAll(dir, "/", "-"), Instances: len(roles), LogDir: dir, RunDir: dir, Grace: 5 * time.Second,
-		GuardCommand: []string{"/usr/bin/env", roleVariable + "=guard", quickExit, executable},
+		Name: "tested", RunID: "run-" + strings.ReplaceAll(dir, "/", "-"), Instances: len(roles), LogDir: dir, RunDir: dir,
+		Grace: 5 * time.Second, GuardCommand: []string{"/usr/bin/env", roleVariable + "=guard", quickExit, executable},
 		Render: func(instance int, run uint16) (Launch, error) {
 			return Launch{
 				Command: []string{executable}, Dir: dir, Ready: Ready{Log: readyLine},

@@ -25,17 +25,20 @@ const (
 )
 
 var (
-	secretName = regexp.MustCompile(`(?i)pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key|access_?key|jaas`)
+	secretName = regexp.MustCompile(
+		"(?i)pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key|access_?key|jaas")
 	// secretPair is a name and its value, in any format that has one behind the other: YAML, JSON, properties, the
 	// options of an address.
-	secretPair = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|access)[._-]?key)[\w.-]*["']?[ \t]*[=:][ \t]*)` +
-		`("[^"\n]*"|'[^'\n]*'|[^\s,;&"'})]+)`)
+	secretPair = regexp.MustCompile(
+		`(?i)((?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|access)[._-]?key)[\w.-]*["']?[ \t]*[=:][ \t]*)` +
+			`("[^"\n]*"|'[^'\n]*'|[^\s,;&"'})]+)`)
 	// secretInAddress is the password of an address, whatever its scheme is and what is before that
 	// (jdbc:postgresql://); it may have a slash in it, or an @.
 	secretInAddress = regexp.MustCompile(`(://[^\s/:@"'<>]*:)([^\s/"'<>]+|[^@\s"'<>]+)@`)
 	// secretInHeader is what authorizes a request, in a header or where one is said.
-	secretInHeader = regexp.MustCompile(`(?i)(\bbearer[ \t]+|\bauthorization["']?[ \t]*[=:][ \t]*["']?(?:(?:bearer|basic|digest|token|apikey)[ \t]+)?)` +
-		`([\w.~+/=-]{6,})`)
+	secretInHeader = regexp.MustCompile(
+		`(?i)(\bbearer[ \t]+|\bauthorization["']?[ \t]*[=:][ \t]*["']?(?:(?:bearer|basic|digest|token|apikey)[ \t]+)?)` +
+			`([\w.~+/=-]{6,})`)
 )
 
 // secrets returns what must not be seen of what the process is given, longest first.
@@ -90,8 +93,8 @@ func isTemplate(value string) bool {
 	return strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "${")
 }
 
-// Redact returns the text of a file that says how the process is started or what is done to it, without the secrets that it is given and without what has the
-// form of one.
+// Redact returns the text of a file that says how the process is started or what is done to it, without the secrets
+// that it is given and without what has the form of one.
 func Redact(text []byte, given Launch) []byte {
 	for _, secret := range given.secrets() {
 		text = bytes.ReplaceAll(text, secret, []byte(maskedText))
@@ -100,7 +103,8 @@ func Redact(text []byte, given Launch) []byte {
 		text = form.ReplaceAllFunc(text, func(found []byte) []byte {
 			parts := form.FindSubmatch(found)
 			value := parts[2]
-			if isTemplate(strings.Trim(string(value), `"'`)) || len(value) > 0 && strings.ContainsRune("|>{[&!", rune(value[0])) {
+			if isTemplate(strings.Trim(string(value), `"'`)) ||
+				len(value) > 0 && strings.ContainsRune("|>{[&!", rune(value[0])) {
 				return found // no value, but what begins one in YAML
 			}
 			rest := found[len(parts[1])+len(value):]

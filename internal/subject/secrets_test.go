@@ -10,19 +10,25 @@ import (
 // canaries are secrets in every place and form in which a subject is given one.
 func canaries() (given Launch, secrets []string) {
 	given = Launch{
-		Command: []string{"run", "--password", "canary-flag", "--db=postgres://me:canary-arg@db/x", "-Dspring.kafka.jaas.password=canary-define"},
+		Command: []string{"run", "--password", "canary-flag", "--db=postgres://me:canary-arg@db/x",
+			"-Dspring.kafka.jaas.password=canary-define"},
 		Env: []string{
-			"DB_PASSWORD=canary-env", "JDBC_URL=jdbc:postgresql://me:canary-jdbc@db:5432/orders", "PARAMS=jdbc:mysql://db/orders?user=me&password=canary-param",
-			"MONGO=mongodb+srv://me:canary-mongo@cluster.example/db", "BROKER=amqp://me:canary%2Famqp@mq/vhost", "AT=redis://me:canary-a@b@cache:6379/0", "ADO=Server=db;Pwd=canary-ado;",
-			"UPSTREAM=Authorization: Bearer canary.bearer", "HEADERS={\"Authorization\": \"Basic Y2FuYXJ5OmJhc2lj\"}", "CURL=-H Authorization:canary-bare",
+			"DB_PASSWORD=canary-env", "JDBC_URL=jdbc:postgresql://me:canary-jdbc@db:5432/orders",
+			"PARAMS=jdbc:mysql://db/orders?user=me&password=canary-param",
+			"MONGO=mongodb+srv://me:canary-mongo@cluster.example/db", "BROKER=amqp://me:canary%2Famqp@mq/vhost",
+			"AT=redis://me:canary-a@b@cache:6379/0", "ADO=Server=db;Pwd=canary-ado;",
+			"UPSTREAM=Authorization: Bearer canary.bearer", "HEADERS={\"Authorization\": \"Basic Y2FuYXJ5OmJhc2lj\"}",
+			"CURL=-H Authorization:canary-bare",
 		},
 		Files: map[string]string{
-			"client.properties": "sasl.jaas.config=org.apache.kafka.PlainLoginModule required username=\"me\" password=\"canary-jaas\";\nssl.keystore.password=canary-store\n",
-			"config.json":       `{"url": "https://me:canary-json@host/", "apiKey": "canary-key"}`,
+			"client.properties": "sasl.jaas.config=org.apache.kafka.PlainLoginModule required username=\"me\" " +
+				"password=\"canary-jaas\";\nssl.keystore.password=canary-store\n",
+			"config.json": `{"url": "https://me:canary-json@host/", "apiKey": "canary-key"}`,
 		},
 	}
 	return given, []string{
-		"canary-flag", "canary-arg", "canary-define", "canary-env", "canary-jdbc", "canary-param", "canary-mongo", "canary%2Famqp", "canary/amqp", "canary-a@b", "canary-ado", "canary-jaas",
+		"canary-flag", "canary-arg", "canary-define", "canary-env", "canary-jdbc", "canary-param", "canary-mongo",
+		"canary%2Famqp", "canary/amqp", "canary-a@b", "canary-ado", "canary-jaas",
 		"canary-store", "canary-json", "canary-key", "canary.bearer", "Y2FuYXJ5OmJhc2lj", "canary-bare",
 	}
 }
@@ -52,14 +58,16 @@ func TestRedact(t *testing.T) {
 	for name, content := range given.Files {
 		text.WriteString("  " + name + ": |\n    " + strings.ReplaceAll(content, "\n", "\n    ") + "\n")
 	}
-	text.WriteString("  SHORT_PASSWORD: pw\n  ADDRESS: postgres://me:pw@db\n  FROM_RUN: {{.SASLPassword}}\n  PASSWORD: {{.SASLPassword}}\n  tokens: {max: 5}\n")
+	text.WriteString("  SHORT_PASSWORD: pw\n  ADDRESS: postgres://me:pw@db\n  FROM_RUN: {{.SASLPassword}}\n  PASSWORD: " +
+		"{{.SASLPassword}}\n  tokens: {max: 5}\n")
 	got := string(Redact([]byte(text.String()), given))
 	for _, one := range append(secrets, "pw") {
 		if strings.Contains(got, one) {
 			t.Errorf("%s is in\n%s", one, got)
 		}
 	}
-	for _, kept := range []string{"name: orders\n", "FROM_RUN: {{.SASLPassword}}\n", "PASSWORD: {{.SASLPassword}}\n", "tokens: {max: 5}\n", "ADDRESS: postgres://me:MASKED@db\n", `username="me"`} {
+	for _, kept := range []string{"name: orders\n", "FROM_RUN: {{.SASLPassword}}\n", "PASSWORD: {{.SASLPassword}}\n",
+		"tokens: {max: 5}\n", "ADDRESS: postgres://me:MASKED@db\n", `username="me"`} {
 		if !strings.Contains(got, kept) {
 			t.Errorf("%q is not in\n%s", kept, got)
 		}

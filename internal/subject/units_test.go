@@ -24,7 +24,8 @@ func TestReportsError(t *testing.T) {
 		{"zerolog", `{"level":"error","time":"2026-01-02T03:04:05Z","message":"writing the dead letter"}`, true},
 		{"zerolog fatal", `{"level":"fatal","message":"x"}`, true},
 		{"zerolog panic", `{"level":"panic","message":"x"}`, true},
-		{"zerolog info about an error", `{"level":"info","error":"ERROR java.lang.Exception: x","message":"retrying"}`, false},
+		{"zerolog info about an error", `{"level":"info","error":"ERROR java.lang.Exception: x","message":"retrying"}`,
+			false},
 		{"zerolog warning", `{"level":"warn","error":"connection refused","message":"attempt failed: x"}`, false},
 		{"zerolog console", "3:04PM ERR writing the dead letter error=\"NOT_ENOUGH_REPLICAS\"", true},
 		{"zerolog console info", "3:04PM INF ERR is a word", false},
@@ -33,7 +34,8 @@ func TestReportsError(t *testing.T) {
 		{"logrus", `time="2026-01-02" level=error msg="dead letter"`, true},
 		{"logrus info", `time="2026-01-02" level=info msg="ERROR: none"`, false},
 		{"logback", "03:04:05.678 [main] ERROR c.e.orders.Consumer - cannot write dead letter", true},
-		{"logback info", "03:04:05.678 [ERROR-handler-1] INFO c.e.orders.Consumer - handled java.lang.IllegalStateException: x", false},
+		{"logback info",
+			"03:04:05.678 [ERROR-handler-1] INFO c.e.orders.Consumer - handled java.lang.IllegalStateException: x", false},
 		{"logback warning", "03:04:05.678 [main] WARN c.e.Consumer - failed: Exception: x", false},
 		{"logback JSON", `{"@timestamp":"2026","message":"x","level":"ERROR","level_value":40000}`, true},
 		{"log4j", "[2026-01-02 03:04:05,678] ERROR [Producer clientId=p] x (org.apache.kafka)", true},
@@ -69,10 +71,14 @@ func TestReportsError(t *testing.T) {
 		{"librdkafka info", "%6|1735787045.678|GETSUBSCRIPTIONS|rdkafka#consumer-1| ERROR", false},
 		{"a topic's name", "2026/01/02 03:04:05 consuming ORDERS.ERROR and ERROR-QUEUE and ERROR_LOG", false},
 		{"plain text", "all is well", false},
-		{"Java's producer tries again", "04:05.678 WARN  o.a.k.c.producer.internals.Sender - [Producer clientId=p] Got error produce response with correlation id 7 on topic-partition dlq-0, retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS", true},
-		{"a warning with Java's class", `{"level":"WARN","message":"x: org.apache.kafka.common.errors.NotLeaderOrFollowerException: y"}`, true},
+		{"Java's producer tries again", "04:05.678 WARN  o.a.k.c.producer.internals.Sender - [Producer clientId=p] Got " +
+			"error produce response with correlation id 7 on topic-partition dlq-0, retrying (2147483646 attempts left). " +
+			"Error: NOT_ENOUGH_REPLICAS", true},
+		{"a warning with Java's class",
+			`{"level":"WARN","message":"x: org.apache.kafka.common.errors.NotLeaderOrFollowerException: y"}`, true},
 		{"librdkafka's warning", "%4|1735787045.678|PRODUCE|rdkafka#producer-1| dlq [0]: TOPIC_AUTHORIZATION_FAILED", true},
-		{"a warning of something else", "2026-01-02 WARN ORDER_STATE is missing, NOT_ENOUGH items, NOT_ENOUGH_REPLICAS_YET", false},
+		{"a warning of something else", "2026-01-02 WARN ORDER_STATE is missing, NOT_ENOUGH items, NOT_ENOUGH_REPLICAS_YET",
+			false},
 		{"a warning without Kafka", `{"level":"warn","message":"slow"}`, false},
 		{"a code at another level", "2026-01-02 INFO NOT_ENOUGH_REPLICAS is retried", false},
 		{"empty", "", false},
@@ -95,7 +101,9 @@ func FuzzReadLine(f *testing.F) {
 
 func TestCutText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		line := []byte(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "line"))
+		line := []byte(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string {
+			return string(b)
+		})).Draw(t, "line"))
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
 		text := cutText(line, limit)
 		if len(text) > limit || !utf8.ValidString(text) {
@@ -179,7 +187,8 @@ func TestLongLinesAreCut(t *testing.T) {
 }
 
 func TestReadGuarded(t *testing.T) {
-	groups, run, elsewhere := readGuarded(strings.NewReader("run r1\n+12\n+13\n+1\n+0\n+-1\n-12\nnonsense\n\n+99999999999999999999\n+14"))
+	groups, run, elsewhere := readGuarded(
+		strings.NewReader("run r1\n+12\n+13\n+1\n+0\n+-1\n-12\nnonsense\n\n+99999999999999999999\n+14"))
 	if fmt.Sprint(groups) != "map[13:true 14:true]" || run != "r1" || elsewhere {
 		t.Errorf("left are %v of run %q, elsewhere: %v", groups, run, elsewhere)
 	}

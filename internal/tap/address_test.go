@@ -66,7 +66,8 @@ func fill(v reflect.Value, index int) {
 
 // between are the APIs that brokers and controllers speak among themselves; no client of a subject gets their answers.
 func between(key int16) bool {
-	return slices.Contains([]int16{52, 53, 54, 59, 82, 87}, key) // Vote, Begin- and EndQuorumEpoch, FetchSnapshot, UpdateRaftVoter, ReadShareGroupStateSummary
+	// Vote, Begin- and EndQuorumEpoch, FetchSnapshot, UpdateRaftVoter, ReadShareGroupStateSummary
+	return slices.Contains([]int16{52, 53, 54, 59, 82, 87}, key)
 }
 
 // No answer of any API and version that kmsg knows carries an address past the tap, also in APIs that a later kmsg
@@ -108,7 +109,8 @@ func TestNoAddressLeaks(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"Produce", "Fetch", "Metadata", "FindCoordinator", "DescribeCluster", "DescribeQuorum", "ShareFetch", "ShareAcknowledge"} {
+	for _, name := range []string{"Produce", "Fetch", "Metadata", "FindCoordinator", "DescribeCluster", "DescribeQuorum",
+		"ShareFetch", "ShareAcknowledge"} {
 		if !carriers[name] {
 			t.Errorf("%s was not tried with an address", name)
 		}
@@ -147,7 +149,8 @@ func TestRewrittenAddresses(t *testing.T) {
 		found := kmsg.NewPtrFindCoordinatorResponse()
 		found.SetVersion(version)
 		found.NodeID, found.Host, found.Port = 99, "kafka", 9092
-		found.Coordinators = []kmsg.FindCoordinatorResponseCoordinator{{NodeID: 99, Host: "kafka", Port: 9092}, {NodeID: 5, Host: "kafka", Port: 9092}}
+		found.Coordinators = []kmsg.FindCoordinatorResponseCoordinator{{NodeID: 99, Host: "kafka", Port: 9092},
+			{NodeID: 5, Host: "kafka", Port: 9092}}
 		c.rewriteAddresses(found)
 		one, two := found.Coordinators[0], found.Coordinators[1]
 		if one.ErrorCode != codeCoordinatorNotAvailable || one.Host != "" || two.ErrorCode != 0 || two.Host != "127.0.0.1" {

@@ -12,7 +12,9 @@ import (
 func (c *conn) rewriteAddresses(response kmsg.Response) bool {
 	switch r := response.(type) {
 	case *kmsg.MetadataResponse:
-		r.Brokers = rewriteNodes(c, r.Brokers, func(b *kmsg.MetadataResponseBroker) endpoint { return endpoint{b.NodeID, &b.Host, &b.Port} })
+		r.Brokers = rewriteNodes(c, r.Brokers, func(b *kmsg.MetadataResponseBroker) endpoint {
+			return endpoint{b.NodeID, &b.Host, &b.Port}
+		})
 	case *kmsg.DescribeClusterResponse:
 		r.Brokers = rewriteNodes(c, r.Brokers, func(b *kmsg.DescribeClusterResponseBroker) endpoint {
 			return endpoint{b.NodeID, &b.Host, &b.Port}
@@ -22,9 +24,13 @@ func (c *conn) rewriteAddresses(response kmsg.Response) bool {
 	case *kmsg.DescribeQuorumResponse:
 		c.rewriteQuorum(r)
 	case *kmsg.ProduceResponse:
-		return rewriteEndpoints(c, &r.Brokers, func(b *kmsg.ProduceResponseBroker) endpoint { return endpoint{b.NodeID, &b.Host, &b.Port} })
+		return rewriteEndpoints(c, &r.Brokers, func(b *kmsg.ProduceResponseBroker) endpoint {
+			return endpoint{b.NodeID, &b.Host, &b.Port}
+		})
 	case *kmsg.FetchResponse:
-		return rewriteEndpoints(c, &r.Brokers, func(b *kmsg.FetchResponseBroker) endpoint { return endpoint{b.NodeID, &b.Host, &b.Port} })
+		return rewriteEndpoints(c, &r.Brokers, func(b *kmsg.FetchResponseBroker) endpoint {
+			return endpoint{b.NodeID, &b.Host, &b.Port}
+		})
 	case *kmsg.ShareFetchResponse:
 		return rewriteEndpoints(c, &r.NodeEndpoints, func(b *kmsg.ShareFetchResponseNodeEndpoint) endpoint {
 			return endpoint{b.NodeID, &b.Host, &b.Port}

@@ -55,7 +55,8 @@ func throttle(wait time.Duration) func(kmsg.Response) bool {
 // endsSession says whether an error code stands for a whole Fetch: the broker does not know the client's session, or
 // knows it otherwise.
 func endsSession(code int16) bool {
-	return code == codeFetchSessionIDNotFound || code == codeInvalidFetchSessionEpoch || code == codeFetchSessionTopicIDError
+	return code == codeFetchSessionIDNotFound || code == codeInvalidFetchSessionEpoch ||
+		code == codeFetchSessionTopicIDError
 }
 
 // refuseTopics refuses those topics of a Metadata that match; the answer names its brokers as ever.
@@ -81,7 +82,8 @@ func topicName(topic *kmsg.MetadataResponseTopic, nameOf func([16]byte) string) 
 
 // refuseFetch refuses those partitions of a Fetch that match, also those that the broker leaves out because nothing is
 // new in them (KIP-227).
-func (c *conn) refuseFetch(code int16, matches func(Partition) bool, asked map[partition]int64) func(kmsg.Response) bool {
+func (c *conn) refuseFetch(code int16, matches func(Partition) bool,
+	asked map[partition]int64) func(kmsg.Response) bool {
 	meant := func(name string, number int32) bool { return matches == nil || matches(Partition{name, number}) }
 	return func(response kmsg.Response) bool {
 		r, refused, answered := response.(*kmsg.FetchResponse), false, map[partition]bool{}

@@ -63,7 +63,8 @@ func TestOffsetsOfFetchedBatches(t *testing.T) {
 }
 
 func TestSequenceNumbersWrap(t *testing.T) {
-	for _, c := range [][3]int32{{0, 0, 0}, {5, 3, 8}, {math.MaxInt32, 0, math.MaxInt32}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 1, 3, 1}} {
+	for _, c := range [][3]int32{{0, 0, 0}, {5, 3, 8}, {math.MaxInt32, 0, math.MaxInt32}, {math.MaxInt32, 1, 0},
+		{math.MaxInt32 - 1, 3, 1}} {
 		if got := sequence(c[0], c[1]); got != c[2] {
 			t.Errorf("sequence(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
 		}
@@ -130,16 +131,18 @@ func TestWalkAgreesWithKmsg(t *testing.T) {
 		}
 		body := request.AppendTo(nil)
 		var got [][]byte
-		acks, err := walkProduce(body, request.Version, request.IsFlexible(), func(_ []byte, _ [16]byte, _ int32, data []byte) error {
-			got = append(got, data)
-			return nil
-		})
+		acks, err := walkProduce(body, request.Version, request.IsFlexible(),
+			func(_ []byte, _ [16]byte, _ int32, data []byte) error {
+				got = append(got, data)
+				return nil
+			})
 		if err != nil || acks != request.Acks || !slices.EqualFunc(got, want, bytes.Equal) {
 			t.Fatalf("acks %d, %v, %x; want %d, %x", acks, err, got, request.Acks, want)
 		}
 		if len(body) > 0 {
 			cut := rapid.IntRange(0, len(body)-1).Draw(t, "cut")
-			if _, err := walkProduce(body[:cut], request.Version, request.IsFlexible(), func([]byte, [16]byte, int32, []byte) error { return nil }); err == nil {
+			if _, err := walkProduce(body[:cut], request.Version, request.IsFlexible(),
+				func([]byte, [16]byte, int32, []byte) error { return nil }); err == nil {
 				t.Fatalf("cut at %d of %d and not noticed", cut, len(body))
 			}
 		}

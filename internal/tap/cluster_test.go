@@ -43,7 +43,8 @@ func TestProduceIsRecordedForEveryCodec(t *testing.T) {
 				record := &kgo.Record{Topic: "t.dlq", Partition: i % 3, Value: r.ids.Append([]byte(pad), i)}
 				switch i % 4 {
 				case 1:
-					record.Value, record.Headers = nil, []kgo.RecordHeader{{Key: "x"}, {Key: history.IDHeader, Value: []byte(r.ids.Token(i))}}
+					record.Value, record.Headers = nil,
+						[]kgo.RecordHeader{{Key: "x"}, {Key: history.IDHeader, Value: []byte(r.ids.Token(i))}}
 				case 2:
 					record.Key, record.Value = []byte(r.ids.Token(i)), []byte("no id here "+pad)
 				case 3:
@@ -54,7 +55,8 @@ func TestProduceIsRecordedForEveryCodec(t *testing.T) {
 			if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
-			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.input", Value: []byte(r.ids.Token(99))}).FirstErr(); err != nil {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.input", Value: []byte(r.ids.Token(99))}).
+				FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 			compareProduced(t, r, records)
@@ -67,7 +69,8 @@ func compareProduced(t *testing.T, r *rig, records []*kgo.Record) {
 	t.Helper()
 	requests, responses := r.log.of(history.KindProduceRequest), r.log.of(history.KindProduceResponse)
 	if len(requests) != len(records) || len(responses) != len(records) {
-		t.Fatalf("%d requests and %d responses for %d records; the input topic is not to be recorded", len(requests), len(responses), len(records))
+		t.Fatalf("%d requests and %d responses for %d records; the input topic is not to be recorded", len(requests),
+			len(responses), len(records))
 	}
 	ops := map[int64]history.Event{}
 	for _, e := range requests {
@@ -79,7 +82,9 @@ func compareProduced(t *testing.T, r *rig, records []*kgo.Record) {
 			t.Fatalf("response %+v belongs to %+v", e, asked)
 		}
 		delete(ops, e.Op)
-		i := slices.IndexFunc(records, func(rec *kgo.Record) bool { return rec.Partition == e.Partition && rec.Offset == e.Offset })
+		i := slices.IndexFunc(records, func(rec *kgo.Record) bool {
+			return rec.Partition == e.Partition && rec.Offset == e.Offset
+		})
 		if i < 0 {
 			t.Fatalf("no record was written where %+v says", e)
 		}
@@ -111,7 +116,8 @@ func TestProduceWithoutAcks(t *testing.T) {
 	c, r := cluster(t, 1, nil)
 	cl := client(t, r.open(t, 0), kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
 	for i := range int32(5) {
-		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.retry", Value: []byte(r.ids.Token(i))}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.retry", Value: []byte(r.ids.Token(i))}).
+			FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,10 +140,12 @@ func TestProduceWithoutAcks(t *testing.T) {
 func TestReplayerIsRecordedOnEveryTopic(t *testing.T) {
 	_, r := cluster(t, 1, nil)
 	cl := client(t, r.open(t, history.Replayer))
-	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.input", Value: []byte(r.ids.Token(7))}).FirstErr(); err != nil {
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.input", Value: []byte(r.ids.Token(7))}).
+		FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.log.of(history.KindProduceResponse); len(got) != 1 || got[0].Instance != history.Replayer || got[0].Record != 7 || got[0].Topic != input {
+	if got := r.log.of(history.KindProduceResponse); len(got) != 1 || got[0].Instance != history.Replayer ||
+		got[0].Record != 7 || got[0].Topic != input {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -227,7 +235,9 @@ func TestCommitsAreRecorded(t *testing.T) {
 			return
 		}
 		seen++
-		i := slices.IndexFunc(requests, func(e history.Event) bool { return e.Partition == o.Partition && e.Offset == o.At && e.Topic == input })
+		i := slices.IndexFunc(requests, func(e history.Event) bool {
+			return e.Partition == o.Partition && e.Offset == o.At && e.Topic == input
+		})
 		if i < 0 {
 			t.Fatalf("the commit of partition %d to %d was not recorded", o.Partition, o.At)
 		}
@@ -242,15 +252,16 @@ func TestCommitsAreRecorded(t *testing.T) {
 		}
 	})
 	if seen == 0 || len(requests) != seen || len(responses) != seen {
-		t.Errorf("%d partitions are committed; %d requests and %d responses were recorded", seen, len(requests), len(responses))
+		t.Errorf("%d partitions are committed; %d requests and %d responses were recorded", seen, len(requests),
+			len(responses))
 	}
 }
 
 func TestTransactions(t *testing.T) {
 	c, r := cluster(t, 1, nil)
 	direct(t, c.ListenAddrs(), r.ids, "t.input", 0, 4)
-	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(strings.Split(r.open(t, 0), ",")...), kgo.TransactionalID("tx"),
-		kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t.input"), kgo.FetchMaxWait(50_000_000))
+	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(strings.Split(r.open(t, 0), ",")...),
+		kgo.TransactionalID("tx"), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t.input"), kgo.FetchMaxWait(50_000_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,9 +278,12 @@ func TestTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindCommitRequest, history.KindCommitResponse} {
+	for _, kind := range []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindCommitRequest,
+		history.KindCommitResponse} {
 		events := r.log.of(kind)
-		if len(events) == 0 || slices.ContainsFunc(events, func(e history.Event) bool { return !e.Flags.Has(history.InTransaction) || e.Code != 0 }) {
+		if len(events) == 0 || slices.ContainsFunc(events, func(e history.Event) bool {
+			return !e.Flags.Has(history.InTransaction) || e.Code != 0
+		}) {
 			t.Errorf("kind %v: %+v", kind, events)
 		}
 	}
@@ -389,7 +403,8 @@ func reasons(t *testing.T, r *rig, name string) {
 		t.Errorf("2 partitions were given up by leaving; reasons: %v", why)
 	}
 	eagerly := name == "eager" || name == "sticky"
-	if eagerly && (why[whyRejoin] == 0 || why[whyRebalance] != 0) || !eagerly && (why[whyRejoin] != 0 || why[whyRebalance] == 0) {
+	if eagerly && (why[whyRejoin] == 0 || why[whyRebalance] != 0) ||
+		!eagerly && (why[whyRejoin] != 0 || why[whyRebalance] == 0) {
 		t.Errorf("reasons: %v", why)
 	}
 }

@@ -78,7 +78,8 @@ func (s *commitSeen) add(c *conn, at time.Duration, where partition, offset int6
 	c.tap.Sink.Record(s.event(c, history.KindCommitRequest, at, where, one))
 }
 
-func (s *commitSeen) event(c *conn, kind history.Kind, at time.Duration, where partition, one *committed) history.Event {
+func (s *commitSeen) event(c *conn, kind history.Kind, at time.Duration, where partition,
+	one *committed) history.Event {
 	e := c.event(kind, at)
 	e.Op, e.Topic, e.Partition, e.Offset = one.op, where.topic, where.number, one.offset
 	e.N, e.Flags, e.ProducerID, e.ProducerEpoch, e.Text = s.generation, s.flags, s.producer, s.epoch, one.metadata

@@ -278,9 +278,10 @@ func (c *conn) refuseUnreadable(h header, at time.Duration) {
 	e := c.event(history.KindUnreadable, at)
 	e.Code, e.N, e.Aux, e.Text = h.key, int32(h.version), int64(c.tap.apis.maxVersion(h.key)), apiName(h.key)
 	c.tap.Sink.Record(e)
-	c.log.Error().Str("api", apiName(h.key)).Int16("version", h.version).Int16("newest_read", c.tap.apis.maxVersion(h.key)).
-		Msg("a request of the subject was refused by closing its connection: dlqbench does not read this API, or not in this version, and did not offer it; " +
-			"have the client ask for versions (ApiVersions), or use a newer dlqbench")
+	c.log.Error().Str("api", apiName(h.key)).Int16("version", h.version).Int16("newest_read",
+		c.tap.apis.maxVersion(h.key)).
+		Msg("a request of the subject was refused by closing its connection: dlqbench does not read this API, or not in " +
+			"this version, and did not offer it; have the client ask for versions (ApiVersions), or use a newer dlqbench")
 }
 
 // clamp offers the client what the tap reads of what the broker offers, and tells once what is left out.
@@ -288,7 +289,8 @@ func (c *conn) clamp(versions *kmsg.ApiVersionsResponse) {
 	taken := c.tap.apis.clamp(versions)
 	if len(taken) > 0 {
 		c.tap.clamped.Do(func() {
-			c.log.Info().Strs("not_offered", taken).Msg("the brokers know more than dlqbench reads: the subject is not offered it")
+			c.log.Info().Strs("not_offered",
+				taken).Msg("the brokers know more than dlqbench reads: the subject is not offered it")
 		})
 	}
 }

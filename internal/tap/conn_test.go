@@ -63,8 +63,8 @@ func makeBatch(base int64, values ...string) []byte {
 		}
 	}
 	b := kmsg.RecordBatch{
-		FirstOffset: base, Magic: 2, LastOffsetDelta: int32(len(values) - 1), ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
-		NumRecords: int32(len(values)), Records: records,
+		FirstOffset: base, Magic: 2, LastOffsetDelta: int32(len(values) - 1), ProducerID: -1, ProducerEpoch: -1,
+		FirstSequence: -1, NumRecords: int32(len(values)), Records: records,
 	}
 	b.Length = int32(len(b.AppendTo(nil)) - batchPrefix)
 	return b.AppendTo(nil)
@@ -323,7 +323,8 @@ func TestWhatIsNotReadIsRefused(t *testing.T) {
 			for range 2 { // it comes back, as clients do
 				subject := dial(t, address)
 				kafka := b.next()
-				frame := []byte{0, 0, 0, 12, byte(one.key >> 8), byte(one.key), byte(one.version >> 8), byte(one.version), 0, 0, 0, 77, 1, 2, 3, 4}
+				frame := []byte{0, 0, 0, 12, byte(one.key >> 8), byte(one.key), byte(one.version >> 8), byte(one.version), 0, 0, 0,
+					77, 1, 2, 3, 4}
 				subject.send(frame)
 				if _, err := subject.tryReceive(patience); err == nil || strings.Contains(err.Error(), "timeout") {
 					t.Errorf("the client sees %v", err)
@@ -336,10 +337,12 @@ func TestWhatIsNotReadIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := r.log.of(history.KindUnreadable)
-			if len(events) != 1 || events[0].Code != one.key || events[0].N != int32(one.version) || events[0].Aux != one.newest || events[0].Text != one.api {
+			if len(events) != 1 || events[0].Code != one.key || events[0].N != int32(one.version) ||
+				events[0].Aux != one.newest || events[0].Text != one.api {
 				t.Errorf("recorded %+v", events)
 			}
-			if strings.Count(said.String(), "was refused by closing its connection") != 1 || !strings.Contains(said.String(), one.api) {
+			if strings.Count(said.String(), "was refused by closing its connection") != 1 ||
+				!strings.Contains(said.String(), one.api) {
 				t.Errorf("said %s", &said)
 			}
 		})
@@ -428,7 +431,8 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	subject.request(1, request)
 	kafka.receive()
 	answer := request.ResponseKind().(*kmsg.ApiVersionsResponse)
-	for _, api := range [][3]int16{{0, 0, 99}, {3, 0, 2}, {99, 0, 1}, {200, 0, 1}, {8, 90, 99}, {keyStreamsGroupHeartbeat, 0, 1}} {
+	for _, api := range [][3]int16{{0, 0, 99}, {3, 0, 2}, {99, 0, 1}, {200, 0, 1}, {8, 90, 99},
+		{keyStreamsGroupHeartbeat, 0, 1}} {
 		one := kmsg.NewApiVersionsResponseApiKey()
 		one.ApiKey, one.MinVersion, one.MaxVersion = api[0], api[1], api[2]
 		answer.ApiKeys = append(answer.ApiKeys, one)
@@ -436,7 +440,8 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	answer.FinalizedFeaturesEpoch = 7
 	kafka.respond(1, answer)
 	got := decodeAnswer(t, subject.receive(), 1, kmsg.NewPtrApiVersionsResponse(), 4)
-	if len(got.ApiKeys) != 2 || got.ApiKeys[0].MaxVersion != kmsg.NewPtrProduceRequest().MaxVersion() || got.ApiKeys[1].MaxVersion != 2 ||
+	if len(got.ApiKeys) != 2 || got.ApiKeys[0].MaxVersion != kmsg.NewPtrProduceRequest().MaxVersion() ||
+		got.ApiKeys[1].MaxVersion != 2 ||
 		got.FinalizedFeaturesEpoch != 7 {
 		t.Errorf("got %+v", got)
 	}
@@ -446,7 +451,8 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	old := kmsg.NewPtrApiVersionsResponse()
 	old.ErrorCode = codeUnsupportedVersion
 	kafka.respond(2, old)
-	if got := decodeAnswer(t, subject.receive(), 2, kmsg.NewPtrApiVersionsResponse(), 0); got.ErrorCode != codeUnsupportedVersion {
+	if got := decodeAnswer(t, subject.receive(), 2, kmsg.NewPtrApiVersionsResponse(), 0); got.ErrorCode !=
+		codeUnsupportedVersion {
 		t.Errorf("got %+v", got)
 	}
 	// A request newer than the tap is answered by it, as a broker would.
@@ -454,7 +460,8 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	frame[7] = 99
 	subject.send(frame)
 	newest := decodeAnswer(t, subject.receive(), 3, kmsg.NewPtrApiVersionsResponse(), 0)
-	if newest.ErrorCode != codeUnsupportedVersion || len(newest.ApiKeys) != 1 || newest.ApiKeys[0].MaxVersion != request.MaxVersion() {
+	if newest.ErrorCode != codeUnsupportedVersion || len(newest.ApiKeys) != 1 ||
+		newest.ApiKeys[0].MaxVersion != request.MaxVersion() {
 		t.Errorf("got %+v", newest)
 	}
 	kafka.silent(20 * time.Millisecond)
@@ -521,7 +528,8 @@ func TestSASLPasses(t *testing.T) {
 		"scram": kgo.SASL(scram.Auth{User: "u", Pass: "p"}.AsSha256Mechanism()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, r := cluster(t, 1, nil, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "p"), kfake.Superuser("SCRAM-SHA-256", "u", "p"))
+			_, r := cluster(t, 1, nil, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "p"),
+				kfake.Superuser("SCRAM-SHA-256", "u", "p"))
 			cl := client(t, r.open(t, 0), option)
 			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.dlq", Value: []byte("x")}).FirstErr(); err != nil {
 				t.Fatal(err)

@@ -119,16 +119,17 @@ func TestBombsCostLittle(t *testing.T) {
 		data  []byte
 		limit int
 	}{
-		"zstd says the limit":          {4, claim(maxInflated), maxInflated},
-		"zstd says 2 GiB":              {4, claim(2 << 30), maxInflated},
-		"zstd says 8 EiB":              {4, claim(8 << 60), maxInflated},
-		"snappy says 4 GiB":            {2, []byte("\xff\xff\xff\xff\x0f\x00"), maxInflated},
-		"a java snappy block of 2 GiB": {2, []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\x7f\xff\xff\xff\x00"), maxInflated},
-		"gzip":                         {1, gzipped(zeroed), 1 << 20},
-		"snappy":                       {2, s2.EncodeSnappy(nil, zeroed), 1 << 20},
-		"java snappy":                  {2, xerial(zeroed[:2<<20]), 1 << 20},
-		"lz4":                          {3, lz4ed(zeroed), 1 << 20},
-		"zstd":                         {4, zstded(zeroed), 1 << 20},
+		"zstd says the limit": {4, claim(maxInflated), maxInflated},
+		"zstd says 2 GiB":     {4, claim(2 << 30), maxInflated},
+		"zstd says 8 EiB":     {4, claim(8 << 60), maxInflated},
+		"snappy says 4 GiB":   {2, []byte("\xff\xff\xff\xff\x0f\x00"), maxInflated},
+		"a java snappy block of 2 GiB": {2, []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\x7f\xff\xff\xff\x00"),
+			maxInflated},
+		"gzip":        {1, gzipped(zeroed), 1 << 20},
+		"snappy":      {2, s2.EncodeSnappy(nil, zeroed), 1 << 20},
+		"java snappy": {2, xerial(zeroed[:2<<20]), 1 << 20},
+		"lz4":         {3, lz4ed(zeroed), 1 << 20},
+		"zstd":        {4, zstded(zeroed), 1 << 20},
 	} {
 		b, _, ok := nextBatch(packed(makeBatch(0, "a"), c.code, c.data))
 		inflate := kafkaio.Inflater{Limit: c.limit}
@@ -191,7 +192,9 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("the body begins at %d of %d", h.body, len(payload))
 		}
 		_, _ = h.responseHeader(payload)
-		_, _ = walkProduce(payload[h.body:], h.version, h.flexible, func([]byte, [16]byte, int32, []byte) error { return nil })
+		_, _ = walkProduce(payload[h.body:], h.version, h.flexible, func([]byte, [16]byte, int32, []byte) error {
+			return nil
+		})
 		if h.known {
 			// A hundred times and more is what lengths that lie cost; maxDecoded bounds it.
 			_, _ = decodeRequest(h, &frame{data: append(make([]byte, sizeLen), payload...)})

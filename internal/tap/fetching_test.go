@@ -128,7 +128,9 @@ func TestDelayedRequestsKeepOrderAndStamps(t *testing.T) {
 	subject.request(1, dead)
 	subject.request(2, done)
 	subject.request(3, dead)
-	eventually(t, "all are noted", func() bool { return len(r.log.of(history.KindProduceRequest, history.KindCommitRequest)) == 3 })
+	eventually(t, "all are noted", func() bool {
+		return len(r.log.of(history.KindProduceRequest, history.KindCommitRequest)) == 3
+	})
 	noted := r.clock.Now()
 	kafka.silent(20 * time.Millisecond)
 	close(healed)
@@ -154,7 +156,8 @@ func TestDelayedRequestsKeepOrderAndStamps(t *testing.T) {
 // What a client sent before it went away reaches the broker, held or not.
 func TestHeldRequestsOfAClientThatHasGone(t *testing.T) {
 	for _, acks := range []int16{-1, 0} {
-		_, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {DelayRequest: time.Hour, Healed: make(chan struct{})}})
+		_, s, subject, kafka := scripted(t,
+			map[int16]Action{keyProduce: {DelayRequest: time.Hour, Healed: make(chan struct{})}})
 		subject.request(1, produce(9, acks, map[string][]string{"t.dlq": {"a"}}))
 		subject.request(2, commit(8, 5))
 		_ = subject.Close()
@@ -184,7 +187,8 @@ func TestAClientThatGaveUpIsNotHungUpOn(t *testing.T) {
 }
 
 func TestHeldRequestsAreGivenBack(t *testing.T) {
-	for name, action := range map[string]Action{"delay": {DelayRequest: time.Hour}, "drop": {DropRequest: true}, "close": {Close: true}} {
+	for name, action := range map[string]Action{"delay": {DelayRequest: time.Hour}, "drop": {DropRequest: true},
+		"close": {Close: true}} {
 		for _, acks := range []int16{-1, 0} {
 			action.Healed = make(chan struct{})
 			r, s, subject, _ := scripted(t, map[int16]Action{keyProduce: action})

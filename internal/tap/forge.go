@@ -28,7 +28,8 @@ func forge(request kmsg.Request, code int16, matches matching) (forged kmsg.Resp
 }
 
 // split parts the topics of a request by whether their partitions match.
-func split[T, P any](topics []T, matches matching, open func(*T) (name string, id [16]byte, all *[]P), number func(*P) int32) (hit, kept []T) {
+func split[T, P any](topics []T, matches matching, open func(*T) (name string, id [16]byte, all *[]P),
+	number func(*P) int32) (hit, kept []T) {
 	for _, topic := range topics {
 		var in, out []P
 		name, id, all := open(&topic)
@@ -52,9 +53,10 @@ func split[T, P any](topics []T, matches matching, open func(*T) (name string, i
 }
 
 func forgeProduce(r *kmsg.ProduceRequest, code int16, matches matching) (kmsg.Response, kmsg.Request) {
-	hit, kept := split(r.Topics, matches, func(t *kmsg.ProduceRequestTopic) (string, [16]byte, *[]kmsg.ProduceRequestTopicPartition) {
-		return t.Topic, t.TopicID, &t.Partitions
-	}, func(p *kmsg.ProduceRequestTopicPartition) int32 { return p.Partition })
+	hit, kept := split(r.Topics, matches,
+		func(t *kmsg.ProduceRequestTopic) (string, [16]byte, *[]kmsg.ProduceRequestTopicPartition) {
+			return t.Topic, t.TopicID, &t.Partitions
+		}, func(p *kmsg.ProduceRequestTopicPartition) int32 { return p.Partition })
 	answer, rest := r.ResponseKind().(*kmsg.ProduceResponse), *r
 	for _, topic := range hit {
 		refused := kmsg.ProduceResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
@@ -70,14 +72,16 @@ func forgeProduce(r *kmsg.ProduceRequest, code int16, matches matching) (kmsg.Re
 }
 
 func forgeCommit(r *kmsg.OffsetCommitRequest, code int16, matches matching) (kmsg.Response, kmsg.Request) {
-	hit, kept := split(r.Topics, matches, func(t *kmsg.OffsetCommitRequestTopic) (string, [16]byte, *[]kmsg.OffsetCommitRequestTopicPartition) {
-		return t.Topic, t.TopicID, &t.Partitions
-	}, func(p *kmsg.OffsetCommitRequestTopicPartition) int32 { return p.Partition })
+	hit, kept := split(r.Topics, matches,
+		func(t *kmsg.OffsetCommitRequestTopic) (string, [16]byte, *[]kmsg.OffsetCommitRequestTopicPartition) {
+			return t.Topic, t.TopicID, &t.Partitions
+		}, func(p *kmsg.OffsetCommitRequestTopicPartition) int32 { return p.Partition })
 	answer, rest := r.ResponseKind().(*kmsg.OffsetCommitResponse), *r
 	for _, topic := range hit {
 		refused := kmsg.OffsetCommitResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
 		for _, p := range topic.Partitions {
-			refused.Partitions = append(refused.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			refused.Partitions = append(refused.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition,
+				ErrorCode: code})
 		}
 		answer.Topics = append(answer.Topics, refused)
 	}
@@ -86,14 +90,16 @@ func forgeCommit(r *kmsg.OffsetCommitRequest, code int16, matches matching) (kms
 }
 
 func forgeTxnCommit(r *kmsg.TxnOffsetCommitRequest, code int16, matches matching) (kmsg.Response, kmsg.Request) {
-	hit, kept := split(r.Topics, matches, func(t *kmsg.TxnOffsetCommitRequestTopic) (string, [16]byte, *[]kmsg.TxnOffsetCommitRequestTopicPartition) {
-		return t.Topic, t.TopicID, &t.Partitions
-	}, func(p *kmsg.TxnOffsetCommitRequestTopicPartition) int32 { return p.Partition })
+	hit, kept := split(r.Topics, matches,
+		func(t *kmsg.TxnOffsetCommitRequestTopic) (string, [16]byte, *[]kmsg.TxnOffsetCommitRequestTopicPartition) {
+			return t.Topic, t.TopicID, &t.Partitions
+		}, func(p *kmsg.TxnOffsetCommitRequestTopicPartition) int32 { return p.Partition })
 	answer, rest := r.ResponseKind().(*kmsg.TxnOffsetCommitResponse), *r
 	for _, topic := range hit {
 		refused := kmsg.TxnOffsetCommitResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
 		for _, p := range topic.Partitions {
-			refused.Partitions = append(refused.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			refused.Partitions = append(refused.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition,
+				ErrorCode: code})
 		}
 		answer.Topics = append(answer.Topics, refused)
 	}
@@ -117,7 +123,8 @@ func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response 
 	answer := r.ResponseKind().(*kmsg.FindCoordinatorResponse)
 	answer.ErrorCode, answer.NodeID, answer.Port = code, -1, -1
 	for _, key := range r.CoordinatorKeys {
-		answer.Coordinators = append(answer.Coordinators, kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: -1, Port: -1, ErrorCode: code})
+		answer.Coordinators = append(answer.Coordinators, kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: -1,
+			Port: -1, ErrorCode: code})
 	}
 	if r.Version >= 4 && len(r.CoordinatorKeys) == 0 {
 		return nil

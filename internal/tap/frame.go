@@ -55,7 +55,8 @@ func (f *frames) read(from *bufio.Reader) (*frame, error) {
 	}
 	size := int(int32(binary.BigEndian.Uint32(head)))
 	if size < 0 || size > maxFrame {
-		return nil, fmt.Errorf("a frame claims a size of %d bytes; the limit is %d: is the peer speaking Kafka?", size, maxFrame)
+		return nil, fmt.Errorf("a frame claims a size of %d bytes; the limit is %d: is the peer speaking Kafka?", size,
+			maxFrame)
 	}
 	fr := f.get(sizeLen + size)
 	if err := fr.fill(from, sizeLen+size); err != nil {

@@ -204,7 +204,8 @@ func (s *syncSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	var assignment kmsg.ConsumerMemberAssignment
 	if len(r.MemberAssignment) > 0 {
 		if err := assignment.ReadFrom(r.MemberAssignment); err != nil {
-			c.log.Error().Err(err).Str("group", s.id.group).Msg("an assignment can't be decoded: what the instance was given is not recorded")
+			c.log.Error().Err(err).Str("group", s.id.group).Msg(
+				"an assignment can't be decoded: what the instance was given is not recorded")
 			return
 		}
 	}

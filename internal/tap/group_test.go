@@ -147,7 +147,8 @@ func TestCooperativeMember(t *testing.T) {
 	k.expect("assignment", k.sync("m", 1, 0, 0, 1, 2), "+0.0@1, +0.1@1, +0.2@1")
 	k.expect("rejoin keeps what it says it owns", k.join("m", "cooperative-sticky", 2, 0, 0, 1), "-0.2@1 rejoin")
 	k.expect("less", k.sync("m", 2, 0, 1, 3), "-0.0@2 rebalance, +0.3@2")
-	k.expect("fenced instead of joined", k.join("m", "cooperative-sticky", 0, codeFencedInstanceID, 1, 3), "-0.1@2 fenced, -0.3@2 fenced")
+	k.expect("fenced instead of joined", k.join("m", "cooperative-sticky", 0, codeFencedInstanceID, 1, 3),
+		"-0.1@2 fenced, -0.3@2 fenced")
 }
 
 // joined returns how often the member has joined again.
@@ -323,7 +324,8 @@ func TestLateHeartbeatIsNoAssignment(t *testing.T) {
 func TestFetchSessions(t *testing.T) {
 	r, subject, kafka := pair(t, nil)
 	correlation := int32(0)
-	fetch := func(session, epoch int32, offsets map[int32]int64, forgotten []int32, answered int32, bases map[int32]int64) string {
+	fetch := func(session, epoch int32, offsets map[int32]int64, forgotten []int32, answered int32,
+		bases map[int32]int64) string {
 		t.Helper()
 		request := kmsg.NewPtrFetchRequest()
 		request.SetVersion(11)
@@ -371,7 +373,8 @@ func TestFetchSessions(t *testing.T) {
 		}
 	}
 	expect("begins", fetch(0, 0, map[int32]int64{0: 2, 1: 20}, nil, 7, map[int32]int64{0: 0}), "0: 2 to 3")
-	expect("only one is named", fetch(7, 1, map[int32]int64{0: 5}, nil, 7, map[int32]int64{0: 4, 1: 18}), "0: 5 to 7, 1: 20 to 21")
+	expect("only one is named", fetch(7, 1, map[int32]int64{0: 5}, nil, 7, map[int32]int64{0: 4, 1: 18}),
+		"0: 5 to 7, 1: 20 to 21")
 	expect("none is named", fetch(7, 2, nil, nil, 7, map[int32]int64{1: 18}), "1: 20 to 21")
 	expect("forgotten and back", fetch(7, 3, map[int32]int64{1: 30}, []int32{1}, 7, map[int32]int64{1: 28}), "1: 30 to 31")
 	expect("forgotten", fetch(7, 4, nil, []int32{1}, 7, map[int32]int64{1: 28}), "1: 28 to 31")
@@ -429,10 +432,12 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 		return request
 	}
 	for code, lost := range map[int16]bool{
-		codeCoordinatorNotAvailable: false, 16: false, 22: false, 27: false, codeUnknownMemberID: true, codeFencedInstanceID: true, codeFencedMemberEpoch: true,
+		codeCoordinatorNotAvailable: false, 16: false, 22: false, 27: false, codeUnknownMemberID: true,
+		codeFencedInstanceID: true, codeFencedMemberEpoch: true,
 	} {
 		for _, request := range []kmsg.Request{
-			group(kmsg.NewPtrSyncGroupRequest()), group(kmsg.NewPtrHeartbeatRequest()), group(kmsg.NewPtrConsumerGroupHeartbeatRequest()),
+			group(kmsg.NewPtrSyncGroupRequest()), group(kmsg.NewPtrHeartbeatRequest()),
+			group(kmsg.NewPtrConsumerGroupHeartbeatRequest()),
 		} {
 			for _, withheld := range []bool{false, true} {
 				actions := map[int16]Action{request.Key(): {Code: code}}

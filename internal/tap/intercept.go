@@ -254,8 +254,8 @@ func (a *Action) done() {
 // intercept asks the interceptor and prepares what it wants. It returns the frame to forward, nil when nothing is.
 func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	x := &Exchange{
-		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, Broker: c.node, APIKey: p.key, Version: p.version,
-		conn: c, frame: fr, header: p.header, request: request,
+		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, Broker: c.node, APIKey: p.key,
+		Version: p.version, conn: c, frame: fr, header: p.header, request: request,
 	}
 	x.fetch, _ = p.seen.(*fetchSeen)
 	p.action = c.tap.Interceptor.Intercept(x)
@@ -371,7 +371,8 @@ func decodeRequest(h header, fr *frame) (kmsg.Request, error) {
 	request := kmsg.RequestForKey(h.key)
 	request.SetVersion(h.version)
 	if h.key != keyProduce && len(payload) > maxDecoded {
-		return nil, fmt.Errorf("a %s request has %d bytes; the limit for what must be decoded is %d", apiName(h.key), len(payload), maxDecoded)
+		return nil, fmt.Errorf("a %s request has %d bytes; the limit for what must be decoded is %d", apiName(h.key),
+			len(payload), maxDecoded)
 	}
 	if err := request.ReadFrom(payload[h.body:]); err != nil {
 		return nil, fmt.Errorf("decoding a %s v%d request: %w", apiName(h.key), h.version, err)

@@ -88,7 +88,8 @@ func TestProduceIsRefused(t *testing.T) {
 		s.finished(t, EffectAnswered)
 		kafka.silent(10 * time.Millisecond)
 		events := r.log.of(history.KindProduceResponse)
-		if len(events) != 2 || events[1].Code != refused || events[1].Flags != history.Forged || events[1].Offset != history.None {
+		if len(events) != 2 || events[1].Code != refused || events[1].Flags != history.Forged ||
+			events[1].Offset != history.None {
 			t.Errorf("v%d: %+v", version, events)
 		}
 	}
@@ -135,7 +136,8 @@ func TestRefusedThroughAClient(t *testing.T) {
 	s := &script{actions: map[int16]Action{keyProduce: {Code: 10, Matches: onDLQ}}} // MESSAGE_TOO_LARGE: not retried
 	c, r := cluster(t, 1, func(config *Config) { config.Interceptor = s })
 	cl := client(t, r.open(t, 0), kgo.ProducerLinger(50*time.Millisecond))
-	results := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.dlq", Value: []byte("a")}, &kgo.Record{Topic: "t.retry", Value: []byte("b")})
+	results := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.dlq", Value: []byte("a")},
+		&kgo.Record{Topic: "t.retry", Value: []byte("b")})
 	for _, result := range results {
 		if (result.Record.Topic == "t.dlq") != (result.Err != nil) {
 			t.Errorf("%s: %v", result.Record.Topic, result.Err)
@@ -174,7 +176,8 @@ func TestRefusedWithoutAcksIsSwallowed(t *testing.T) {
 
 func TestCommitIsRefused(t *testing.T) {
 	second := func(p Partition) bool { return p.Topic == "t.input" && p.Number == 1 }
-	r, s, subject, kafka := scripted(t, map[int16]Action{keyOffsetCommit: {Code: 14, Matches: second}, keyTxnOffsetCommit: {Code: 14}})
+	r, s, subject, kafka := scripted(t, map[int16]Action{keyOffsetCommit: {Code: 14, Matches: second},
+		keyTxnOffsetCommit: {Code: 14}})
 	subject.request(1, commit(8, 10, 20))
 	rest := commit(8, 10)
 	if got := kafka.receive(); string(got) != string(requestFrame(1, rest)[4:]) {
@@ -200,7 +203,8 @@ func TestCommitIsRefused(t *testing.T) {
 	transactional.SetVersion(3)
 	transactional.Group = "g"
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
-	topic.Topic, topic.Partitions = "t.input", []kmsg.TxnOffsetCommitRequestTopicPartition{kmsg.NewTxnOffsetCommitRequestTopicPartition()}
+	topic.Topic, topic.Partitions = "t.input",
+		[]kmsg.TxnOffsetCommitRequestTopicPartition{kmsg.NewTxnOffsetCommitRequestTopicPartition()}
 	transactional.Topics = append(transactional.Topics, topic)
 	subject.request(2, transactional)
 	told := decodeAnswer(t, subject.receive(), 2, kmsg.NewPtrTxnOffsetCommitResponse(), 3)
@@ -212,7 +216,8 @@ func TestCommitIsRefused(t *testing.T) {
 
 // Requests with an error code for the whole are answered; those without one pass, and the action is given back.
 func TestOtherRequestsAreRefused(t *testing.T) {
-	r, s, subject, kafka := scripted(t, map[int16]Action{keyHeartbeat: {Code: codeUnknownMemberID}, 22: {Code: 14}, 2: {Code: 14}})
+	r, s, subject, kafka := scripted(t, map[int16]Action{keyHeartbeat: {Code: codeUnknownMemberID}, 22: {Code: 14},
+		2: {Code: 14}})
 	beat := kmsg.NewPtrHeartbeatRequest()
 	beat.SetVersion(4)
 	beat.Group, beat.MemberID = "g", "m-1"
@@ -221,7 +226,8 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	p.assign(p.admit(memberID{"g", "m-1"}, 1), 1, []partition{{input, 3}})
 	p.mu.Unlock()
 	subject.request(1, beat)
-	if got := decodeAnswer(t, subject.receive(), 1, kmsg.NewPtrHeartbeatResponse(), 4); got.ErrorCode != codeUnknownMemberID {
+	if got := decodeAnswer(t, subject.receive(), 1, kmsg.NewPtrHeartbeatResponse(), 4); got.ErrorCode !=
+		codeUnknownMemberID {
 		t.Errorf("the client was told %+v", got)
 	}
 	if lost := r.log.of(history.KindRevoked); len(lost) != 1 || lost[0].Text != whyFenced || lost[0].Partition != 3 {
@@ -230,7 +236,8 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	pid := kmsg.NewPtrInitProducerIDRequest()
 	pid.SetVersion(4)
 	subject.request(2, pid)
-	if got := decodeAnswer(t, subject.receive(), 2, kmsg.NewPtrInitProducerIDResponse(), 4); got.ErrorCode != 14 || got.ProducerID != -1 {
+	if got := decodeAnswer(t, subject.receive(), 2, kmsg.NewPtrInitProducerIDResponse(), 4); got.ErrorCode !=
+		14 || got.ProducerID != -1 {
 		t.Errorf("the client was told %+v", got)
 	}
 	list := kmsg.NewPtrListOffsetsRequest()
@@ -452,7 +459,8 @@ func TestNoSuccessIsForged(t *testing.T) {
 	for _, c := range []struct {
 		key, version int16
 		can          bool
-	}{{keyFindCoordinator, 3, true}, {keyFindCoordinator, 4, false}, {keyFetch, 6, false}, {keyFetch, 7, true}, {24, 3, false}, {24, 4, true}, {9, 1, false}, {9, 2, true}} {
+	}{{keyFindCoordinator, 3, true}, {keyFindCoordinator, 4, false}, {keyFetch, 6, false}, {keyFetch, 7, true},
+		{24, 3, false}, {24, 4, true}, {9, 1, false}, {9, 2, true}} {
 		request := kmsg.RequestForKey(c.key)
 		request.SetVersion(c.version)
 		forged, rest := forge(request, 14, nil)
@@ -471,7 +479,8 @@ func TestPartitionsOfOneTopicAreMerged(t *testing.T) {
 	forged, rest := forge(request, refused, func(_ string, _ [16]byte, number int32) bool { return number == 1 })
 	answer := acknowledge(rest.(*kmsg.ProduceRequest), 9)
 	merge(answer, forged)
-	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 2 || answer.Topics[0].Partitions[1].ErrorCode != refused ||
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 2 ||
+		answer.Topics[0].Partitions[1].ErrorCode != refused ||
 		answer.Topics[0].Partitions[1].Partition != 1 || answer.Topics[0].Partitions[0].BaseOffset != 9 {
 		t.Errorf("the answer is %+v", answer)
 	}

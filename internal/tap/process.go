@@ -28,8 +28,8 @@ type process struct {
 func newProcess(t *Tap, instance int, run uint16) *process {
 	return &process{
 		tap: t, instance: instance, run: run, fetching: make(chan struct{}),
-		members: map[memberID]*member{}, leaves: map[memberID]int{}, sessions: map[session]*fetchSession{}, asking: map[partition]*conn{},
-		refused: map[[2]int16]bool{},
+		members: map[memberID]*member{}, leaves: map[memberID]int{}, sessions: map[session]*fetchSession{},
+		asking: map[partition]*conn{}, refused: map[[2]int16]bool{},
 	}
 }
 

@@ -82,12 +82,14 @@ func (c *conn) observesProduce(topic int16) bool {
 		return false
 	}
 	role := c.tap.Topics[topic].Role
-	return role != "" && role != history.RoleInput || c.instance.number == history.Replayer || history.OfStore(int16(c.instance.number))
+	return role != "" && role != history.RoleInput || c.instance.number == history.Replayer ||
+		history.OfStore(int16(c.instance.number))
 }
 
 // walkProduce gives every partition's records to each. It checks the whole structure, so that a request that passed it
 // can be decoded without needing more memory than it is worth.
-func walkProduce(body []byte, version int16, flexible bool, each func(name []byte, id [16]byte, number int32, data []byte) error) (acks int16, err error) {
+func walkProduce(body []byte, version int16, flexible bool, each func(name []byte, id [16]byte, number int32,
+	data []byte) error) (acks int16, err error) {
 	w := wire{rest: body}
 	if version >= 3 {
 		w.text(flexible) // transactional id
@@ -200,7 +202,8 @@ func hash(data []byte) uint64 {
 }
 
 // emit writes one event per record of the partition, completed by more.
-func (s *produceSeen) emit(c *conn, kind history.Kind, at time.Duration, p *producedPartition, more func(e *history.Event, index int)) {
+func (s *produceSeen) emit(c *conn, kind history.Kind, at time.Duration, p *producedPartition,
+	more func(e *history.Event, index int)) {
 	for i := range p.records {
 		r := &p.records[i]
 		e := c.event(kind, at)
@@ -213,7 +216,9 @@ func (s *produceSeen) emit(c *conn, kind history.Kind, at time.Duration, p *prod
 }
 
 func (s *produceSeen) forge(c *conn, forged kmsg.Response) {
-	s.each(c, forged.(*kmsg.ProduceResponse), func(p *producedPartition, _ *kmsg.ProduceResponseTopicPartition) { p.forged = true })
+	s.each(c, forged.(*kmsg.ProduceResponse), func(p *producedPartition, _ *kmsg.ProduceResponseTopicPartition) {
+		p.forged = true
+	})
 }
 
 func (s *produceSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
@@ -232,7 +237,8 @@ func (s *produceSeen) answered(c *conn, response kmsg.Response, at time.Duration
 }
 
 // each pairs the answers of a response with what was seen.
-func (s *produceSeen) each(c *conn, response *kmsg.ProduceResponse, pair func(*producedPartition, *kmsg.ProduceResponseTopicPartition)) {
+func (s *produceSeen) each(c *conn, response *kmsg.ProduceResponse,
+	pair func(*producedPartition, *kmsg.ProduceResponseTopicPartition)) {
 	for i := range response.Topics {
 		topic := &response.Topics[i]
 		index := c.topicOf(topic.Topic, topic.TopicID)

@@ -120,7 +120,8 @@ func (r *rig) open(t testing.TB, instance int) string {
 func cluster(t testing.TB, brokers int, adapt func(*Config), options ...kfake.Opt) (*kfake.Cluster, *rig) {
 	t.Helper()
 	options = append(options, kfake.NumBrokers(brokers),
-		kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "50", "group.initial.rebalance.delay.ms": "0"}))
+		kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "50",
+			"group.initial.rebalance.delay.ms": "0"}))
 	for _, topic := range runTopics() {
 		options = append(options, kfake.SeedTopics(int32(topic.Partitions), topic.Name))
 	}

@@ -159,13 +159,15 @@ func (s *shareSeen) acknowledged(c *conn, at time.Duration, where partition, cod
 }
 
 // acquired notes the records that are handed to the client, a range for each delivery count.
-func acquired(c *conn, at time.Duration, where partition, p *kmsg.ShareFetchResponseTopicPartition, flags history.Flags) {
+func acquired(c *conn, at time.Duration, where partition, p *kmsg.ShareFetchResponseTopicPartition,
+	flags history.Flags) {
 	if where.topic == history.None || p.ErrorCode != 0 || flags.Has(history.Withheld) || flags.Has(history.Forged) {
 		return
 	}
 	for _, batch := range p.AcquiredRecords {
 		e := c.event(history.KindShareAcquired, at)
-		e.Topic, e.Partition, e.Offset, e.Aux, e.N = where.topic, where.number, batch.FirstOffset, batch.LastOffset, int32(batch.DeliveryCount)
+		e.Topic, e.Partition, e.Offset, e.Aux, e.N = where.topic, where.number, batch.FirstOffset, batch.LastOffset,
+			int32(batch.DeliveryCount)
 		c.tap.Sink.Record(e)
 	}
 }

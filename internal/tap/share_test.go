@@ -37,7 +37,8 @@ func shareWords(events []history.Event) string {
 }
 
 func (l *eventLog) shares() []history.Event {
-	return l.of(history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse, history.KindShareSessionEnd)
+	return l.of(history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse,
+		history.KindShareSessionEnd)
 }
 
 // shareTalk is a talk whose topic ids are known, and whose news are those of share groups.
@@ -149,32 +150,42 @@ func TestShareFetch(t *testing.T) {
 	default:
 		t.Error("a process that asks for records of a share group is not ready")
 	}
-	k.expect("acquired, with delivery counts", k.exchange(k.fetch(1, k.id), k.fetched(k.id, 0, 0, [3]int64{5, 9, 1}, [3]int64{10, 10, 3})),
+	k.expect("acquired, with delivery counts",
+		k.exchange(k.fetch(1, k.id), k.fetched(k.id, 0, 0, [3]int64{5, 9, 1}, [3]int64{10, 10, 3})),
 		"0.3[10-10]×3, 0.3[5-9]×1")
-	k.expect("acknowledged with the next fetch", k.exchange(k.fetch(2, k.id, ackBatch{5, 7, []int8{1}}), k.fetched(k.id, 0, 0, [3]int64{11, 11, 1})),
+	k.expect("acknowledged with the next fetch", k.exchange(k.fetch(2, k.id, ackBatch{5, 7, []int8{1}}),
+		k.fetched(k.id, 0, 0, [3]int64{11, 11, 1})),
 		"0.3[11-11]×1, 0.3[5-7] as 1: 0, 0.3[5-7] as 1?")
 	k.expect("an error of the fetch is none of the acknowledgement",
-		k.exchange(k.fetch(3, k.id, ackBatch{8, 8, []int8{2}}), k.fetched(k.id, 6, 0, [3]int64{12, 12, 1})), "0.3[8-8] as 2: 0, 0.3[8-8] as 2?")
+		k.exchange(k.fetch(3, k.id, ackBatch{8, 8, []int8{2}}), k.fetched(k.id, 6, 0, [3]int64{12, 12, 1})),
+		"0.3[8-8] as 2: 0, 0.3[8-8] as 2?")
 	k.expect("an error of the acknowledgement is none of the fetch",
 		k.exchange(k.fetch(4, k.id, ackBatch{9, 9, []int8{3}}), k.fetched(k.id, 0, 121, [3]int64{13, 13, 1})),
 		"0.3[13-13]×1, 0.3[9-9] as 3: 121, 0.3[9-9] as 3?")
-	k.expect("another's topic", k.exchange(k.fetch(5, k.foreign, ackBatch{1, 1, []int8{1}}), k.fetched(k.foreign, 0, 0, [3]int64{0, 0, 1})), "")
+	k.expect("another's topic", k.exchange(k.fetch(5, k.foreign, ackBatch{1, 1, []int8{1}}),
+		k.fetched(k.foreign, 0, 0, [3]int64{0, 0, 1})), "")
 	refused := k.fetched(k.id, 0, 0)
 	refused.ErrorCode, refused.Topics = 122, nil
-	k.expect("refused as a whole", k.exchange(k.fetch(6, k.id, ackBatch{10, 10, []int8{1}}), refused), "0.3[10-10] as 1: 122, 0.3[10-10] as 1?")
+	k.expect("refused as a whole", k.exchange(k.fetch(6, k.id, ackBatch{10, 10, []int8{1}}), refused),
+		"0.3[10-10] as 1: 122, 0.3[10-10] as 1?")
 }
 
 func TestShareAcknowledge(t *testing.T) {
 	k := newShareTalk(t)
-	k.expect("a type for each offset", k.exchange(k.acknowledge(1, ackBatch{20, 25, []int8{1, 1, 2, 0, 3, 3}}), k.acknowledged(0, 0)),
-		"0.3[20-21] as 1: 0, 0.3[20-21] as 1?, 0.3[22-22] as 2: 0, 0.3[22-22] as 2?, 0.3[23-23] as 0: 0, 0.3[23-23] as 0?, 0.3[24-25] as 3: 0, 0.3[24-25] as 3?")
-	k.expect("refused for the partition", k.exchange(k.acknowledge(2, ackBatch{26, 30, []int8{1}}), k.acknowledged(0, 121)),
+	k.expect("a type for each offset", k.exchange(k.acknowledge(1, ackBatch{20, 25, []int8{1, 1, 2, 0, 3, 3}}),
+		k.acknowledged(0, 0)),
+		"0.3[20-21] as 1: 0, 0.3[20-21] as 1?, 0.3[22-22] as 2: 0, 0.3[22-22] as 2?, 0.3[23-23] as 0: 0, 0.3[23-23] as 0?, "+
+			"0.3[24-25] as 3: 0, 0.3[24-25] as 3?")
+	k.expect("refused for the partition", k.exchange(k.acknowledge(2, ackBatch{26, 30, []int8{1}}),
+		k.acknowledged(0, 121)),
 		"0.3[26-30] as 1: 121, 0.3[26-30] as 1?")
 	k.expect("refused as a whole", k.exchange(k.acknowledge(3, ackBatch{31, 31, []int8{2}}), k.acknowledged(122, 0)),
 		"0.3[31-31] as 2: 122, 0.3[31-31] as 2?")
-	k.expect("malformed batches", k.exchange(k.acknowledge(4, ackBatch{40, 41, []int8{1, 1, 1, 2}}, ackBatch{50, 49, []int8{1}}, ackBatch{60, 61, nil}),
-		k.acknowledged(0, 42)), "0.3[40-41] as 1: 42, 0.3[40-41] as 1?")
-	k.expect("the session is closed", k.exchange(k.acknowledge(finalShareEpoch, ackBatch{32, 32, []int8{1}}), k.acknowledged(0, 0)),
+	k.expect("malformed batches",
+		k.exchange(k.acknowledge(4, ackBatch{40, 41, []int8{1, 1, 1, 2}}, ackBatch{50, 49, []int8{1}}, ackBatch{60, 61, nil}),
+			k.acknowledged(0, 42)), "0.3[40-41] as 1: 42, 0.3[40-41] as 1?")
+	k.expect("the session is closed", k.exchange(k.acknowledge(finalShareEpoch, ackBatch{32, 32, []int8{1}}),
+		k.acknowledged(0, 0)),
 		"0.3[32-32] as 1: 0, 0.3[32-32] as 1?, end at 1")
 }
 
@@ -187,7 +198,8 @@ func TestShareAcknowledgeOperations(t *testing.T) {
 		t.Fatalf("%d requests and %d answers, want 3 and 3", len(asked), len(answered))
 	}
 	for i := range asked {
-		if asked[i].Op == 0 || asked[i].Op != answered[i].Op || asked[i].Offset != answered[i].Offset || answered[i].Time < asked[i].Time {
+		if asked[i].Op == 0 || asked[i].Op != answered[i].Op || asked[i].Offset != answered[i].Offset ||
+			answered[i].Time < asked[i].Time {
 			t.Errorf("answer %+v does not belong to %+v", answered[i], asked[i])
 		}
 		if i > 0 && asked[i].Op == asked[i-1].Op {
@@ -314,7 +326,8 @@ func expectShareStory(t *testing.T, r *rig, records int) {
 		t.Errorf("%d offsets were acquired, want %d", len(counts), records)
 	}
 	for at := range counts {
-		if !slices.Equal(counts[at], []int32{1, 2}) || !slices.Equal(how[at], []int32{history.AckRelease, history.AckAccept}) {
+		if !slices.Equal(counts[at], []int32{1, 2}) ||
+			!slices.Equal(how[at], []int32{history.AckRelease, history.AckAccept}) {
 			t.Errorf("partition %d offset %d: delivery counts %v, acknowledged as %v", at.partition, at.at, counts[at], how[at])
 		}
 	}

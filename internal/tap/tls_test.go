@@ -101,7 +101,8 @@ func TestSubjectSpeaksPlaintextToATLSCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, broker := range metadata.Brokers {
-		if address := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))); slices.Contains(c.ListenAddrs(), address) {
+		if address := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))); slices.Contains(c.ListenAddrs(),
+			address) {
 			t.Errorf("the subject was given the broker's own address %s", address)
 		}
 	}
@@ -130,7 +131,9 @@ func TestBrokersCertificateIsVerified(t *testing.T) {
 				}
 				_ = p.Close()
 			}
-			eventually(t, "the log tells why", func() bool { return strings.Contains(said.String(), "certificate is not accepted") })
+			eventually(t, "the log tells why", func() bool {
+				return strings.Contains(said.String(), "certificate is not accepted")
+			})
 		})
 	}
 }
@@ -196,10 +199,12 @@ func TestReauthenticationPasses(t *testing.T) {
 		handshakes.Add(1)
 		return nil, nil, false
 	})
-	cl := client(t, r.open(t, 0), kgo.SASL(scram.Auth{User: "app", Pass: "pass"}.AsSha256Mechanism()), kgo.WithHooks(connectCounter{&connections}))
+	cl := client(t, r.open(t, 0), kgo.SASL(scram.Auth{User: "app", Pass: "pass"}.AsSha256Mechanism()),
+		kgo.WithHooks(connectCounter{&connections}))
 	deadline := time.Now().Add(patience)
 	for handshakes.Load() <= connections.Load() && time.Now().Before(deadline) {
-		if err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: "t.input", Value: []byte("x")}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: "t.input", Value: []byte("x")}).
+			FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Millisecond)

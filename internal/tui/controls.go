@@ -24,9 +24,10 @@ func (m *model) controls() []control {
 		return nil
 	}
 	return []control{
-		{"b", "break", ActionBreak}, {"h", "heal", ActionHeal}, {"H", "heal ALL", ActionHealAll}, {"k", "kill", ActionKill}, {"p", "pause", ActionPause},
-		{"t", "restart", ActionRestart}, {"s", "scale", ActionScale}, {"r", "replay", ActionReplay}, {"n", "notice", ActionNotice},
-		{"d", "decision", ActionNote}, {"q", "stop and judge", ActionStop},
+		{"b", "break", ActionBreak}, {"h", "heal", ActionHeal}, {"H", "heal ALL", ActionHealAll}, {"k", "kill", ActionKill},
+		{"p", "pause", ActionPause},
+		{"t", "restart", ActionRestart}, {"s", "scale", ActionScale}, {"r", "replay", ActionReplay},
+		{"n", "notice", ActionNotice}, {"d", "decision", ActionNote}, {"q", "stop and judge", ActionStop},
 	}
 }
 
@@ -89,7 +90,8 @@ func (m *model) chooseFault() dialog {
 				return &Action{Name: ActionBreak, Fault: one.Name, Values: named}, nil
 			}}
 			for _, parameter := range one.Parameters {
-				form.fields = append(form.fields, field{label: parameter.Name, value: parameter.Value, hint: parameter.Hint, choices: parameter.Choices})
+				form.fields = append(form.fields, field{label: parameter.Name, value: parameter.Value, hint: parameter.Hint,
+					choices: parameter.Choices})
 			}
 			return form
 		}
@@ -101,14 +103,16 @@ func (m *model) chooseFault() dialog {
 func (m *model) chooseHeal() dialog {
 	list := &choice{title: "Heal what?", empty: "nothing is broken"}
 	for _, fault := range m.state.Faults {
-		list.items = append(list.items, item{label: fault.Name, detail: fault.What, action: &Action{Name: ActionHeal, Fault: fault.ID}})
+		list.items = append(list.items,
+			item{label: fault.Name, detail: fault.What, action: &Action{Name: ActionHeal, Fault: fault.ID}})
 	}
 	return list
 }
 
 // chooseInstance lists the subject's instances; pausing a paused one lets it go on.
 func (m *model) chooseInstance(action string) dialog {
-	list := &choice{title: strings.ToUpper(action[:1]) + action[1:] + " which instance?", empty: "no instance was started yet"}
+	list := &choice{title: strings.ToUpper(action[:1]) + action[1:] + " which instance?",
+		empty: "no instance was started yet"}
 	for _, one := range m.live.Instances {
 		if one.Kind != "instance" {
 			continue
@@ -144,5 +148,6 @@ func (m *model) askCount() dialog {
 
 // ask is a form with one field.
 func ask(title, label, hint string, submit func(text string) (*Action, error)) dialog {
-	return &form{title: title, fields: []field{{label: label, hint: hint}}, submit: func(values []string) (*Action, error) { return submit(values[0]) }}
+	return &form{title: title, fields: []field{{label: label, hint: hint}},
+		submit: func(values []string) (*Action, error) { return submit(values[0]) }}
 }

@@ -200,7 +200,9 @@ func (f *form) lines(look look, width, height int) []string {
 		if len(one.choices) > 0 {
 			hint = strings.TrimSpace("←→ " + strings.Join(one.choices, " ") + "  " + hint)
 		}
-		lines = append(lines, mark+pad(reports.Visible(one.label, 40), 24)+look.strong(reports.Visible(one.value, 200)+cursor)+"  "+look.faint(reports.Visible(hint, 200)))
+		lines = append(lines,
+			mark+pad(reports.Visible(one.label, 40), 24)+look.strong(reports.Visible(one.value, 200)+cursor)+"  "+
+				look.faint(reports.Visible(hint, 200)))
 	}
 	if f.wrong != "" {
 		return append(lines, look.bad("  "+reports.Visible(f.wrong, 300)))

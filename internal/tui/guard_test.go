@@ -41,7 +41,8 @@ func TestGuard(t *testing.T) {
 		if view := g.View(); !view.AltScreen || view.Content != "" {
 			t.Errorf("%s: after that it draws %+v", name, view)
 		}
-		if !errors.Is(g.err, tea.ErrProgramPanic) || !strings.Contains(g.err.Error(), name) || !strings.Contains(g.err.Error(), "guard_test.go") {
+		if !errors.Is(g.err, tea.ErrProgramPanic) || !strings.Contains(g.err.Error(), name) ||
+			!strings.Contains(g.err.Error(), "guard_test.go") {
 			t.Errorf("%s: it says %v", name, g.err)
 		}
 	}

@@ -44,7 +44,8 @@ type model struct {
 }
 
 func newModel(mail *mailbox, acting *acting, options Options) *model {
-	return &model{mail: mail, acting: acting, drill: options.Drill, interrupt: options.Interrupt, look: look{color: options.Color}, now: time.Now}
+	return &model{mail: mail, acting: acting, drill: options.Drill, interrupt: options.Interrupt,
+		look: look{color: options.Color}, now: time.Now}
 }
 
 // tick is when it is looked at what there is to show.
@@ -170,7 +171,8 @@ func (c *course) add(s *reports.Snapshot) {
 		points *[]float64
 		value  float64
 	}{
-		{&c.sent, s.SentRate}, {&c.processed, s.ProcessedRate}, {&c.lag, float64(s.Lag)}, {&c.retrying, float64(s.RetriesInFlight)},
+		{&c.sent, s.SentRate}, {&c.processed, s.ProcessedRate}, {&c.lag, float64(s.Lag)},
+		{&c.retrying, float64(s.RetriesInFlight)},
 		{&c.p99, s.Latency.Success.P99.Seconds()}, {&c.deadLetters, s.DeadLetterRate},
 	} {
 		*one.points = append(*one.points, one.value)

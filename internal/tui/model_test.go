@@ -43,33 +43,43 @@ func at(second int) reports.Snapshot {
 	now := time.Duration(second) * time.Second
 	wave := 1 + math.Sin(float64(second)/3)/4
 	s := reports.Snapshot{
-		Scenario: "checkout", RunID: "20260211-120000-checkout-1a2b3c", Seed: 42, Subject: "reference", Now: now + 4*time.Second,
-		Phase: "fault", Elapsed: now, Total: time.Minute, SentRate: 2000 * wave, ProcessedRate: 1874 * wave, AttemptRate: 2100, DeadLetterRate: 3.3,
+		Scenario: "checkout", RunID: "20260211-120000-checkout-1a2b3c", Seed: 42, Subject: "reference",
+		Now:   now + 4*time.Second,
+		Phase: "fault", Elapsed: now, Total: time.Minute, SentRate: 2000 * wave, ProcessedRate: 1874 * wave,
+		AttemptRate: 2100, DeadLetterRate: 3.3,
 		Totals: reports.Totals{Sent: 40_120, Acknowledged: 40_100, Processed: 38_012, Attempts: 41_000, DeadLetters: 1033},
 		Lag:    int64(100 * second), DeadLetters: 1033, RetriesInFlight: 12, Rebalances: 2, FaultsInjected: 3,
 		Latency: reports.LiveLatency{
-			Window:       5 * time.Second,
-			Success:      reports.LiveLatencies{Count: 9500, P50: 4200 * time.Microsecond, P99: 87 * time.Millisecond, Max: 1300 * time.Millisecond},
-			FirstAttempt: reports.LiveLatencies{Count: 9800, P50: 812 * time.Microsecond, P99: 9 * time.Millisecond, Max: 125 * time.Second},
+			Window: 5 * time.Second,
+			Success: reports.LiveLatencies{Count: 9500, P50: 4200 * time.Microsecond, P99: 87 * time.Millisecond,
+				Max: 1300 * time.Millisecond},
+			FirstAttempt: reports.LiveLatencies{Count: 9800, P50: 812 * time.Microsecond, P99: 9 * time.Millisecond,
+				Max: 125 * time.Second},
 		},
 		Instances: []reports.InstanceState{
-			{Kind: "instance", Name: "instance 0", Status: reports.InstanceRunning, Since: 3 * time.Second, Partitions: 4, FetchRate: 1900, AttemptRate: 2100},
-			{Kind: "instance", Number: 1, Name: "instance 1", Status: reports.InstanceKilled, Since: now, Errors: 7, LastError: "it hurts"},
+			{Kind: "instance", Name: "instance 0", Status: reports.InstanceRunning, Since: 3 * time.Second, Partitions: 4,
+				FetchRate: 1900, AttemptRate: 2100},
+			{Kind: "instance", Number: 1, Name: "instance 1", Status: reports.InstanceKilled, Since: now, Errors: 7,
+				LastError: "it hurts"},
 			{Kind: "worker", Name: "worker 0", Status: reports.InstancePaused, Since: now},
 		},
-		Store: &reports.StoreFigures{Changes: 90, ByState: map[history.StoreState]int64{history.StorePending: 12, history.StoreResolved: 30}},
+		Store: &reports.StoreFigures{Changes: 90, ByState: map[history.StoreState]int64{history.StorePending: 12,
+			history.StoreResolved: 30}},
 		ActiveFaults: []reports.FaultState{
 			{Name: "dlq-refuses", Kind: "kafka", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS", Since: 10 * time.Second},
 			{Name: "hostile\x1b[2J\n漢字", Kind: "network", What: "a name that moves the cursor \x1b[H", Since: 12 * time.Second},
 		},
 		Events: []reports.LiveEvent{
-			{Sequence: 1, At: 0, Kind: reports.EventPhase, Text: "warm-up"}, {Sequence: 2, At: 3 * time.Second, Kind: reports.EventInstance, Text: "instance 0 is ready"},
-			{Sequence: 3, At: 14 * time.Second, Kind: reports.EventFault, Text: "dlq-refuses: Produce to dlq answered NOT_ENOUGH_REPLICAS"},
+			{Sequence: 1, At: 0, Kind: reports.EventPhase, Text: "warm-up"},
+			{Sequence: 2, At: 3 * time.Second, Kind: reports.EventInstance, Text: "instance 0 is ready"},
+			{Sequence: 3, At: 14 * time.Second, Kind: reports.EventFault,
+				Text: "dlq-refuses: Produce to dlq answered NOT_ENOUGH_REPLICAS"},
 			{Sequence: 4, At: 20 * time.Second, Kind: reports.EventInstance, Text: "instance 1 ended: signal KILL"},
 		},
 	}
 	for i := range 6 {
-		s.Partitions = append(s.Partitions, reports.PartitionState{Topic: "in", Partition: int32(i), Lag: int64(i * i * 10), Instance: 0})
+		s.Partitions = append(s.Partitions, reports.PartitionState{Topic: "in", Partition: int32(i), Lag: int64(i * i * 10),
+			Instance: 0})
 	}
 	return s
 }
@@ -86,7 +96,8 @@ func (p *played) State() State { return p.state }
 func (p *played) Breakable() []Breakable {
 	return []Breakable{
 		{Name: "network.latency", Summary: "answers come late", Parameters: []Parameter{
-			{Name: "network.link", Value: "brokers", Choices: []string{"brokers", "downstream", "dlq"}}, {Name: "network.latency", Value: "250ms", Hint: "such as 250ms"},
+			{Name: "network.link", Value: "brokers", Choices: []string{"brokers", "downstream", "dlq"}},
+			{Name: "network.latency", Value: "250ms", Hint: "such as 250ms"},
 			{Name: "for", Hint: "empty: until it is healed"},
 		}},
 		{Name: "broker.kill", Summary: "a broker is killed", Refused: "there is one broker only"},
@@ -122,16 +133,20 @@ func shown(width, height int, drill *played) *model {
 func running() *played {
 	return &played{state: State{
 		Stage: "open", At: 30 * time.Second, Until: 5 * time.Minute,
-		May:    []string{ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionScale, ActionNotice, ActionNote, ActionStop},
-		Faults: []Fault{{ID: "3", Name: "dlq-refuses", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS", Note: "not noticed yet", Since: 10 * time.Second}},
-		Log:    []Line{{At: 10 * time.Second, Kind: "break", Text: "the injector: dlq-refuses"}, {At: 12 * time.Second, Kind: "note", Text: "Ada: we wait"}},
+		May: []string{ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionScale,
+			ActionNotice, ActionNote, ActionStop},
+		Faults: []Fault{{ID: "3", Name: "dlq-refuses", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS",
+			Note: "not noticed yet", Since: 10 * time.Second}},
+		Log: []Line{{At: 10 * time.Second, Kind: "break", Text: "the injector: dlq-refuses"},
+			{At: 12 * time.Second, Kind: "note", Text: "Ada: we wait"}},
 	}}
 }
 
 // press presses keys one after another and carries out what they ask for; a key of more than one letter is named.
 func press(t *testing.T, m *model, keys ...string) {
 	t.Helper()
-	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace}
+	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown,
+		"left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace}
 	for _, key := range keys {
 		message := tea.KeyPressMsg{Text: key, Code: []rune(key)[0]}
 		if code, is := named[key]; is {
@@ -195,12 +210,14 @@ func TestScreenFits(t *testing.T) {
 		var drill *played
 		if rapid.Bool().Draw(rt, "drill") {
 			drill = running()
-			drill.state.Log = append(drill.state.Log, Line{Kind: rapid.String().Draw(rt, "kind"), Text: rapid.String().Draw(rt, "text")})
+			drill.state.Log = append(drill.state.Log,
+				Line{Kind: rapid.String().Draw(rt, "kind"), Text: rapid.String().Draw(rt, "text")})
 		}
 		m := shown(rapid.IntRange(0, 200).Draw(rt, "width"), rapid.IntRange(0, 60).Draw(rt, "height"), drill)
 		m.mail.log([]byte(rapid.String().Draw(rt, "logged")+"\n"), nil)
 		m.Update(tick{})
-		keys := rapid.SliceOfN(rapid.SampledFrom([]string{"b", "k", "s", "n", "d", "?", "enter", "esc", "down", "up", "right", "backspace", "漢", " "}), 0, 6).Draw(rt, "keys")
+		keys := rapid.SliceOfN(rapid.SampledFrom([]string{"b", "k", "s", "n", "d", "?", "enter", "esc", "down", "up", "right",
+			"backspace", "漢", " "}), 0, 6).Draw(rt, "keys")
 		press(t, m, keys...)
 		lines := strings.Split(m.View().Content, "\n")
 		if len(lines) > max(m.height, 1) {
@@ -223,22 +240,29 @@ func TestKeys(t *testing.T) {
 		keys []string
 		want []Action
 	}{
-		"break with other values": {[]string{"b", "enter", "right", "down", "backspace", "backspace", "s", "down", "9", "s", "enter"}, []Action{{
-			Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "downstream", "network.latency": "250s", "for": "9s"},
+		"break with other values": {[]string{"b", "enter", "right", "down", "backspace", "backspace", "s", "down", "9", "s",
+			"enter"}, []Action{{
+			Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "downstream",
+				"network.latency": "250s", "for": "9s"},
 		}}},
-		"break, searched":             {[]string{"b", "o", "u", "t", "a", "g", "enter", "enter"}, []Action{{Name: ActionBreak, Fault: "downstream.outage", Values: map[string]string{}}}},
-		"break what can't be":         {[]string{"b", "down", "enter", "enter"}, nil},
-		"break, and leave":            {[]string{"b", "enter", "esc", "enter"}, nil},
-		"choices go round":            {[]string{"b", "enter", "left", "enter"}, []Action{{Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "dlq", "network.latency": "250ms", "for": ""}}}},
-		"heal":                        {[]string{"h", "enter"}, []Action{{Name: ActionHeal, Fault: "3"}}},
-		"heal all":                    {[]string{"H"}, []Action{{Name: ActionHealAll}}},
-		"kill the second":             {[]string{"k", "1", "enter"}, []Action{{Name: ActionKill, Instance: 1}}},
-		"pause":                       {[]string{"p", "enter"}, []Action{{Name: ActionPause}}},
-		"scale":                       {[]string{"s", "x", "enter", "backspace", "3", "enter"}, []Action{{Name: ActionScale, Count: 3}}},
-		"replay is not allowed":       {[]string{"r"}, nil},
-		"restart is not allowed":      {[]string{"t"}, nil},
-		"notice without words":        {[]string{"n", "enter"}, []Action{{Name: ActionNotice}}},
-		"decision, with blanks":       {[]string{"d", "h", "i", " ", "q", "enter"}, []Action{{Name: ActionNote, Text: "hi q"}}},
+		"break, searched": {[]string{"b", "o", "u", "t", "a", "g", "enter", "enter"},
+			[]Action{{Name: ActionBreak, Fault: "downstream.outage", Values: map[string]string{}}}},
+		"break what can't be": {[]string{"b", "down", "enter", "enter"}, nil},
+		"break, and leave":    {[]string{"b", "enter", "esc", "enter"}, nil},
+		"choices go round": {[]string{"b", "enter", "left", "enter"},
+			[]Action{{Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "dlq",
+				"network.latency": "250ms", "for": ""}}}},
+		"heal":            {[]string{"h", "enter"}, []Action{{Name: ActionHeal, Fault: "3"}}},
+		"heal all":        {[]string{"H"}, []Action{{Name: ActionHealAll}}},
+		"kill the second": {[]string{"k", "1", "enter"}, []Action{{Name: ActionKill, Instance: 1}}},
+		"pause":           {[]string{"p", "enter"}, []Action{{Name: ActionPause}}},
+		"scale": {[]string{"s", "x", "enter", "backspace", "3", "enter"},
+			[]Action{{Name: ActionScale, Count: 3}}},
+		"replay is not allowed":  {[]string{"r"}, nil},
+		"restart is not allowed": {[]string{"t"}, nil},
+		"notice without words":   {[]string{"n", "enter"}, []Action{{Name: ActionNotice}}},
+		"decision, with blanks": {[]string{"d", "h", "i", " ", "q", "enter"},
+			[]Action{{Name: ActionNote, Text: "hi q"}}},
 		"stop is asked about":         {[]string{"q", "enter"}, nil},
 		"stop":                        {[]string{"q", "down", "enter"}, []Action{{Name: ActionStop}}},
 		"what is no key does nothing": {[]string{"z", "enter", "left"}, nil},
@@ -342,9 +366,12 @@ func TestScroll(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for want, got := range map[string]string{
-		"–": brief(0), "812µs": brief(812 * time.Microsecond), "4.2ms": brief(4200 * time.Microsecond), "87ms": brief(87 * time.Millisecond), "1.3s": brief(1300 * time.Millisecond),
-		"2:05": brief(125 * time.Second), "1:02:03": clock(3723 * time.Second), "-0:04": clock(-4 * time.Second), "1,234,567": count(1234567), "-1,234": count(-1234), "123": count(123), "-123": count(-123), "3.3/s": rate(3.3), "0/s": rate(0),
-		"12/s": rate(12.4), "▁▄█ ": spark([]float64{9, 1, 4, 8, 0}, 4), "": spark(nil, 5), "   ": spark([]float64{0, 0, 0}, 9),
+		"–": brief(0), "812µs": brief(812 * time.Microsecond), "4.2ms": brief(4200 * time.Microsecond),
+		"87ms": brief(87 * time.Millisecond), "1.3s": brief(1300 * time.Millisecond),
+		"2:05": brief(125 * time.Second), "1:02:03": clock(3723 * time.Second), "-0:04": clock(-4 * time.Second),
+		"1,234,567": count(1234567), "-1,234": count(-1234), "123": count(123), "-123": count(-123), "3.3/s": rate(3.3),
+		"0/s": rate(0), "12/s": rate(12.4), "▁▄█ ": spark([]float64{9, 1, 4, 8, 0}, 4), "": spark(nil, 5),
+		"   ": spark([]float64{0, 0, 0}, 9),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -57,7 +57,8 @@ func Open(options Options) *Screen {
 		profile = colorprofile.Detect(options.Out, os.Environ())
 	}
 	model := &guard{Model: newModel(s.mail, s.acting, options)}
-	s.program = tea.NewProgram(model, tea.WithInput(options.In), tea.WithOutput(options.Out), tea.WithColorProfile(profile), tea.WithoutSignalHandler())
+	s.program = tea.NewProgram(model, tea.WithInput(options.In), tea.WithOutput(options.Out),
+		tea.WithColorProfile(profile), tea.WithoutSignalHandler())
 	go func() {
 		defer close(s.ended)
 		if _, err := s.program.Run(); err != nil && !errors.Is(err, tea.ErrProgramKilled) {
@@ -109,7 +110,8 @@ func (s *Screen) Err() error {
 	case <-s.ended:
 		return s.err
 	default:
-		return errors.New("showing the run in the terminal: the terminal takes nothing any more, and could not be put back as it was (the command reset does that)")
+		return errors.New("showing the run in the terminal: the terminal takes nothing any more, and could not be put back " +
+			"as it was (the command reset does that)")
 	}
 }
 

@@ -85,7 +85,8 @@ func TestLogsWait(t *testing.T) {
 // A terminal that takes nothing any more holds up nobody.
 func TestTerminalThatStops(t *testing.T) {
 	if underRace {
-		t.Skip("Program.Kill, the last resort for such a terminal, closes the file that its reader (muesli/cancelreader 0.2.2) reads: the detector tells of that race, which is the library's")
+		t.Skip("Program.Kill, the last resort for such a terminal, closes the file that its reader (muesli/cancelreader " +
+			"0.2.2) reads: the detector tells of that race, which is the library's")
 	}
 	screen, _ := opened(t, running())
 	done := make(chan struct{})
@@ -139,7 +140,8 @@ func TestViewThatPanics(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	// What was written to the terminal is lost when its other end is closed before it is read.
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(shown.String(), "?1049l") && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(shown.String(), "?1049l") &&
+		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	out.Close()

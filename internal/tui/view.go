@@ -102,7 +102,8 @@ type section struct {
 func (m *model) body(room int) []string {
 	const events = 3 // the least that the log should have
 	sections := []section{
-		{m.drawing(), 2}, {m.figures(), 0}, {m.courses(), 3}, {m.latency(), 2}, {m.faults(), 1}, {m.instances(), 1}, {m.lags(), 4}, {m.store(), 4},
+		{m.drawing(), 2}, {m.figures(), 0}, {m.courses(), 3}, {m.latency(), 2}, {m.faults(), 1}, {m.instances(), 1},
+		{m.lags(), 4}, {m.store(), 4},
 	}
 	if len(sections[0].lines)+len(sections[2].lines)+events <= room && len(sections[0].lines) > 0 {
 		sections[0].priority, sections[1].lines = 0, nil // the drawing and the courses have it all
@@ -131,7 +132,8 @@ func (m *model) figures() []string {
 	s := &m.live
 	return []string{
 		fmt.Sprintf("sent %s  processed %s  lag %s", rate(s.SentRate), rate(s.ProcessedRate), m.lagText(s.Lag)),
-		fmt.Sprintf("retrying %s  dead letters %s  p99 %s", count(s.RetriesInFlight), count(s.DeadLetters), brief(s.Latency.Success.P99)),
+		fmt.Sprintf("retrying %s  dead letters %s  p99 %s", count(s.RetriesInFlight), count(s.DeadLetters),
+			brief(s.Latency.Success.P99)),
 	}
 }
 
@@ -154,18 +156,21 @@ func (m *model) courses() []string {
 	return []string{
 		row("sent", rate(s.SentRate), m.course.sent), row("processed", rate(s.ProcessedRate), m.course.processed),
 		row("lag", count(s.Lag), m.course.lag), row("retrying", count(s.RetriesInFlight), m.course.retrying),
-		row("dead letters", rate(s.DeadLetterRate), m.course.deadLetters), row("p99", brief(s.Latency.Success.P99), m.course.p99),
+		row("dead letters", rate(s.DeadLetterRate), m.course.deadLetters),
+		row("p99", brief(s.Latency.Success.P99), m.course.p99),
 	}
 }
 
 // latency is a table of two rows.
 func (m *model) latency() []string {
 	row := func(name string, l reports.LiveLatencies) string {
-		return pad(name, 16) + right(brief(l.P50), 9) + right(brief(l.P99), 9) + right(brief(l.Max), 9) + right(count(l.Count), 11)
+		return pad(name, 16) + right(brief(l.P50), 9) + right(brief(l.P99), 9) + right(brief(l.Max),
+			9) + right(count(l.Count), 11)
 	}
 	l := m.live.Latency
 	return []string{
-		m.look.faint(pad("last "+brief(l.Window), 16) + right("p50", 9) + right("p99", 9) + right("max", 9) + right("records", 11)),
+		m.look.faint(pad("last "+brief(l.Window), 16) + right("p50", 9) + right("p99", 9) + right("max",
+			9) + right("records", 11)),
 		row("success", l.Success), row("first attempt", l.FirstAttempt),
 	}
 }
@@ -180,13 +185,16 @@ func (m *model) faults() []string {
 		return lines
 	}
 	for _, fault := range m.state.Faults {
-		lines = append(lines, m.fault(fault.Name, fault.What, strings.TrimSpace(fmt.Sprintf("for %s %s", clock(m.state.At-fault.Since), fault.Note))))
+		lines = append(lines,
+			m.fault(fault.Name, fault.What,
+				strings.TrimSpace(fmt.Sprintf("for %s %s", clock(m.state.At-fault.Since), fault.Note))))
 	}
 	return lines
 }
 
 func (m *model) fault(name, what, how string) string {
-	return m.look.bad("✖ "+pad(reports.Visible(name, 30), 24)) + " " + reports.Visible(what, 100) + m.look.faint("  "+reports.Visible(how, 80))
+	return m.look.bad("✖ "+pad(reports.Visible(name, 30), 24)) + " " +
+		reports.Visible(what, 100) + m.look.faint("  "+reports.Visible(how, 80))
 }
 
 // instances is a table of the processes.
@@ -194,7 +202,8 @@ func (m *model) instances() []string {
 	if len(m.live.Instances) == 0 {
 		return nil
 	}
-	lines := []string{m.look.faint(pad("process", 14) + pad("state", 10) + right("since", 8) + right("parts", 7) + right("fetched", 10) + right("attempts", 10) + right("errors", 8))}
+	lines := []string{m.look.faint(pad("process", 14) + pad("state", 10) + right("since", 8) + right("parts",
+		7) + right("fetched", 10) + right("attempts", 10) + right("errors", 8))}
 	for _, one := range m.live.Instances {
 		errors := right(count(one.Errors), 8)
 		if one.Errors > 0 {
@@ -204,7 +213,8 @@ func (m *model) instances() []string {
 		if one.Node != "" {
 			name = reports.Visible(one.Node, 20) + " " + fmt.Sprint(one.Number)
 		}
-		lines = append(lines, pad(name, 14)+m.status(one.Status, pad(string(one.Status), 10))+right(clock(m.live.Now-one.Since), 8)+
+		lines = append(lines, pad(name, 14)+m.status(one.Status, pad(string(one.Status), 10))+right(
+			clock(m.live.Now-one.Since), 8)+
 			right(fmt.Sprint(one.Partitions), 7)+right(rate(one.FetchRate), 10)+right(rate(one.AttemptRate), 10)+errors)
 	}
 	return lines
@@ -231,7 +241,8 @@ func (m *model) lags() []string {
 	for _, one := range m.live.Partitions {
 		points, largest = append(points, float64(one.Lag)), max(largest, one.Lag)
 	}
-	return []string{pad("by partition", 14) + right("most "+count(largest), 12) + "  " + m.look.line(spark(points, m.width-30))}
+	return []string{pad("by partition", 14) + right("most "+count(largest), 12) + "  " +
+		m.look.line(spark(points, m.width-30))}
 }
 
 // store is the dead-letter store in a line.
@@ -272,7 +283,8 @@ func (m *model) events(room int) []string {
 		}
 	} else {
 		for _, event := range m.live.Events {
-			add(event.At-(m.live.Now-m.live.Elapsed), string(event.Kind), event.Text) // from the load's beginning, as in the head
+			// from the load's beginning, as in the head
+			add(event.At-(m.live.Now-m.live.Elapsed), string(event.Kind), event.Text)
 		}
 	}
 	for _, line := range m.logs {
@@ -325,7 +337,8 @@ func (m *model) wrapped(words []string) []string {
 }
 
 func (m *model) helpLines() []string {
-	lines := []string{m.look.heading("Keys", m.width), "  ↑ ↓      older and newer events", "  ?        this, and back", "  Ctrl-C   end now: heal, seal and judge; a second time: at once"}
+	lines := []string{m.look.heading("Keys", m.width), "  ↑ ↓      older and newer events", "  ?        this, and back",
+		"  Ctrl-C   end now: heal, seal and judge; a second time: at once"}
 	for _, control := range m.controls() {
 		line := "  " + pad(control.key, 8) + " " + control.word
 		if !m.may(control.action) {

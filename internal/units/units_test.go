@@ -22,10 +22,14 @@ func TestWrittenQuantities(t *testing.T) {
 		into quantity
 		want any
 	}{
-		{"250ms", new(Duration), Duration(250 * time.Millisecond)}, {"1m30s", new(Duration), Duration(90 * time.Second)}, {"0", new(Duration), Duration(0)},
-		{"2000/s", new(Rate), Rate(2000)}, {"120/m", new(Rate), Rate(2)}, {"3600/h", new(Rate), Rate(1)}, {"0.5/s", new(Rate), Rate(0.5)},
-		{"2%", new(Percent), Percent(0.02)}, {"0%", new(Percent), Percent(0)}, {"100%", new(Percent), Percent(1)}, {"12.5%", new(Percent), Percent(0.125)},
-		{"512B", new(Size), Size(512)}, {"64KiB", new(Size), Size(64 << 10)}, {"1MiB", new(Size), Size(1 << 20)}, {"77", new(Size), Size(77)},
+		{"250ms", new(Duration), Duration(250 * time.Millisecond)}, {"1m30s", new(Duration), Duration(90 * time.Second)},
+		{"0", new(Duration), Duration(0)},
+		{"2000/s", new(Rate), Rate(2000)}, {"120/m", new(Rate), Rate(2)}, {"3600/h", new(Rate), Rate(1)},
+		{"0.5/s", new(Rate), Rate(0.5)},
+		{"2%", new(Percent), Percent(0.02)}, {"0%", new(Percent), Percent(0)}, {"100%", new(Percent), Percent(1)},
+		{"12.5%", new(Percent), Percent(0.125)},
+		{"512B", new(Size), Size(512)}, {"64KiB", new(Size), Size(64 << 10)}, {"1MiB", new(Size), Size(1 << 20)},
+		{"77", new(Size), Size(77)},
 	} {
 		if err := one.into.UnmarshalText([]byte(one.text)); err != nil {
 			t.Errorf("%s: %v", one.text, err)
@@ -108,9 +112,12 @@ func TestPatternsAllowNothingElse(t *testing.T) {
 	for _, one := range []struct {
 		into   quantity
 		schema *jsonschema.Schema
-	}{{new(Duration), Duration(0).JSONSchema()}, {new(Rate), Rate(0).JSONSchema()}, {new(Percent), Percent(0).JSONSchema()}, {new(Size), Size(0).JSONSchema().OneOf[0]}} {
+	}{{new(Duration), Duration(0).JSONSchema()}, {new(Rate), Rate(0).JSONSchema()},
+		{new(Percent), Percent(0).JSONSchema()}, {new(Size), Size(0).JSONSchema().OneOf[0]}} {
 		rapid.Check(t, func(t *rapid.T) {
-			text := rapid.StringMatching(one.schema.Pattern).Filter(func(text string) bool { return len(text) < 8 }).Draw(t, "text")
+			text := rapid.StringMatching(one.schema.Pattern).Filter(func(text string) bool {
+				return len(text) < 8
+			}).Draw(t, "text")
 			err := one.into.UnmarshalText([]byte(text))
 			if _, isPercent := one.into.(*Percent); err != nil && !isPercent {
 				t.Fatalf("%q is allowed but not read: %v", text, err)

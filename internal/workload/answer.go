@@ -122,9 +122,11 @@ func dress(text, kind string) (string, error) {
 		long := text + ": " + strings.Repeat("at stock.Client.reserve(Client.java:42); ", longText/40)
 		return long[:longText], nil
 	case "hostile":
-		return text + "\r\nx-retry-attempt: 99\r\n\r\n\x00\"';-- \\ <script>alert(1)</script> {{.}} ${jndi:ldap://127.0.0.1/x} \u2028 \x1b[31m", nil
+		return text + "\r\nx-retry-attempt: 99\r\n\r\n\x00\"';-- \\ <script>alert(1)</script> {{.}} " +
+			"${jndi:ldap://127.0.0.1/x} \u2028 \x1b[31m", nil
 	case "outage":
 		return text + ": the circuit breaker is open, the service is down for maintenance", nil
 	}
-	return "", fmt.Errorf("preparing the stub's answers: %q is not a kind of error text: plain, non-ascii, long, hostile or outage", kind)
+	return "", fmt.Errorf(
+		"preparing the stub's answers: %q is not a kind of error text: plain, non-ascii, long, hostile or outage", kind)
 }

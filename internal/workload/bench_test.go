@@ -29,8 +29,10 @@ func BenchmarkOracle(b *testing.B) {
 	}
 	defer oracle.Close()
 	body := newBuilder(ids, 1, "t", 0).build(0, &plan.Record{Size: 256}, time.Now()).Value
-	request := fmt.Appendf(nil, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
-		"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	request := fmt.Appendf(nil,
+		"POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
+			"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 	post(b, oracle.Addr(0), request)
 }
 
@@ -55,8 +57,10 @@ func BenchmarkNetHTTP(b *testing.B) {
 	serving.Go(func() { _ = server.Serve(listener) })
 	defer serving.Wait()
 	defer server.Close()
-	request := fmt.Appendf(nil, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
-		"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: 256\r\n\r\n%s", bytes.Repeat([]byte("x"), 256))
+	request := fmt.Appendf(nil,
+		"POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
+			"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: 256\r\n\r\n%s",
+		bytes.Repeat([]byte("x"), 256))
 	post(b, listener.Addr().String(), request)
 }
 

@@ -71,7 +71,8 @@ func TestNamedHeaders(t *testing.T) {
 // A header is the record's own though the workload was told of it by name.
 func TestNamedHeadersAreOriginal(t *testing.T) {
 	keep := OriginalHeaders(1, named("type", "x"))
-	for name, want := range map[string]bool{"type": true, "trace-1": true, "dlqbench-id": true, "types": false, "trace-2": false, "exc_msg": false} {
+	for name, want := range map[string]bool{"type": true, "trace-1": true, "dlqbench-id": true, "types": false,
+		"trace-2": false, "exc_msg": false} {
 		if keep(name) != want {
 			t.Errorf("%q: original = %v, want %v", name, !want, want)
 		}

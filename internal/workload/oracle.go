@@ -201,7 +201,8 @@ func (o *Oracle) accept(instance int, listener net.Listener) {
 
 // tag says whose connection it is: the process that the instance, counted from 0, has now.
 func (o *Oracle) tag(conn net.Conn, instance int) *attemptConn {
-	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(o.cfg.First + instance), run: uint16(o.instances[instance].run.Load())}
+	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(o.cfg.First + instance),
+		run: uint16(o.instances[instance].run.Load())}
 }
 
 // track notes an open connection, unless the oracle is being closed: then it closes the connection and reports false.

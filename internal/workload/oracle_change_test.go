@@ -51,7 +51,8 @@ func (b *bed) inBackground(ctx context.Context, record int32) <-chan int {
 
 func TestOracleAnswersAsRulesSay(t *testing.T) {
 	for outcome, want := range map[history.Outcome]int{
-		history.OutcomeTransient: 503, history.OutcomePermanent: 400, history.OutcomeLogical: 422, history.OutcomeReset: 0, history.OutcomeSuccess: 200,
+		history.OutcomeTransient: 503, history.OutcomePermanent: 400, history.OutcomeLogical: 422, history.OutcomeReset: 0,
+		history.OutcomeSuccess: 200,
 	} {
 		t.Run(outcome.String(), func(t *testing.T) {
 			b := newBed(t, &plan.Plan{Records: []plan.Record{{}, {Outcome: history.OutcomeExhausted}}})
@@ -72,7 +73,8 @@ func TestOracleAnswersAsRulesSay(t *testing.T) {
 }
 
 func TestOracleRulesUseUpNoPlannedFailure(t *testing.T) {
-	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 1}, {Outcome: history.OutcomeReset, Failures: 1}}})
+	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 1},
+		{Outcome: history.OutcomeReset, Failures: 1}}})
 	end := b.Answer(always(history.OutcomeTransient))
 	during := append(b.statuses(0, 3), b.statuses(1, 1)...)
 	end()
@@ -112,14 +114,16 @@ func TestOracleFirstRuleThatWantsToAnswers(t *testing.T) {
 }
 
 func TestOracleRateLimitTellsTheFaultsWait(t *testing.T) {
-	b := newBed(t, &plan.Plan{RetryAfter: 7 * time.Second, Records: []plan.Record{{Outcome: history.OutcomeRateLimited, Failures: 1}}})
+	b := newBed(t, &plan.Plan{RetryAfter: 7 * time.Second,
+		Records: []plan.Record{{Outcome: history.OutcomeRateLimited, Failures: 1}}})
 	end := b.Answer(func(int32, int32) (history.Outcome, time.Duration) {
 		return history.OutcomeRateLimited, 1500 * time.Millisecond
 	})
 	for _, want := range []string{"2", "7"} {
 		status, header, _, err := b.attempt(0, 0)
 		noted := b.lastEnd()
-		if err != nil || status != 429 || header.Get("Retry-After") != want || fmt.Sprint(noted.Aux/int64(time.Second)) != want || noted.Code != 429 {
+		if err != nil || status != 429 || header.Get("Retry-After") != want ||
+			fmt.Sprint(noted.Aux/int64(time.Second)) != want || noted.Code != 429 {
 			t.Errorf("answered %d with %q, %v, noted %d ns; want %s s", status, header.Get("Retry-After"), err, noted.Aux, want)
 		}
 		end()
@@ -193,7 +197,8 @@ func TestOracleNotesThatTheClientWentWhileItWaited(t *testing.T) {
 			giveUp()
 			<-status
 			await(t, "the attempt to end", func() bool { return b.InFlight() == 0 })
-			if noted := b.lastEnd(); noted.Outcome != history.OutcomeTimeout || noted.Code != 0 || noted.Flags != history.ClientGone {
+			if noted := b.lastEnd(); noted.Outcome != history.OutcomeTimeout || noted.Code != 0 ||
+				noted.Flags != history.ClientGone {
 				t.Errorf("noted as %+v", noted)
 			}
 			end()
@@ -212,7 +217,8 @@ func TestOracleHangLetsGoWithoutAnAnswerWhenItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen, b.ids.Token(0))
+	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
+		b.ids.Token(0))
 	await(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
 	conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
 	if n, err := conn.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -297,7 +303,8 @@ func TestOracleSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 	}
 	defer conn.Close()
 	request := func(record int32) string {
-		return fmt.Sprintf("POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen, b.ids.Token(record))
+		return fmt.Sprintf("POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
+			b.ids.Token(record))
 	}
 	io.WriteString(conn, request(0))
 	await(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })

@@ -32,9 +32,11 @@ import (
 // onItsWay makes a message into a document on its way to a node.
 func onItsWay(id, node string, message []byte) []byte {
 	stream := &pipestream.PipeStream{
-		StreamId: id, CurrentNodeId: node, Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: message}},
+		StreamId: id, CurrentNodeId: node,
+		Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: message}},
 	}
-	value, _ := proto.MarshalOptions{Deterministic: true}.Marshal(stream) // it fails for text that is no UTF-8, and there is none
+	// it fails for text that is no UTF-8, and there is none
+	value, _ := proto.MarshalOptions{Deterministic: true}.Marshal(stream)
 	return value
 }
 
@@ -112,7 +114,8 @@ func (c rpcCall) wait(ctx context.Context, limit time.Duration) waited {
 func (c rpcCall) over() bool { return c.ctx.Err() != nil }
 
 // ProcessData answers one attempt and notes its start and its end.
-func (s rpcServer) ProcessData(ctx context.Context, request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
+func (s rpcServer) ProcessData(ctx context.Context,
+	request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
 	o := s.oracle
 	event := history.New(history.KindAttemptStart, o.cfg.Clock.Now())
 	caller, _ := peer.FromContext(ctx)

@@ -31,8 +31,8 @@ func newModule(t *testing.T, records ...plan.Record) *module {
 	t.Helper()
 	m := &module{t: t, ids: history.NewIDs("run"), sink: &events{}}
 	oracle, err := NewOracle(OracleConfig{
-		Plan: &plan.Plan{Records: records}, IDs: m.ids, Instances: 2, First: 3, GRPC: true, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: m.sink,
-		Topics: []history.Topic{{Name: "input.parse"}},
+		Plan: &plan.Plan{Records: records}, IDs: m.ids, Instances: 2, First: 3, GRPC: true, Ops: &atomic.Int64{},
+		Clock: history.NewClock(), Sink: m.sink, Topics: []history.Topic{{Name: "input.parse"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,28 +45,34 @@ func newModule(t *testing.T, records ...plan.Record) *module {
 // call processes the record once, on a connection of its own.
 func (m *module) call(ctx context.Context, instance int, record int32) (*pipestream.ProcessDataResponse, error) {
 	m.t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+m.Addr(instance), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+m.Addr(instance),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	defer conn.Close()
 	return pipestream.NewPipeStepProcessorClient(conn).ProcessData(ctx, &pipestream.ProcessDataRequest{
-		Document: &pipestream.Document{}, Metadata: &pipestream.StreamMetadata{StreamId: m.ids.Token(record), Topic: "input.parse", Partition: 2, Offset: 7},
+		Document: &pipestream.Document{}, Metadata: &pipestream.StreamMetadata{StreamId: m.ids.Token(record),
+			Topic: "input.parse", Partition: 2, Offset: 7},
 	})
 }
 
 func TestModulesAnswerAsPlanned(t *testing.T) {
-	m := newModule(t, plan.Record{Outcome: history.OutcomeSuccess}, plan.Record{Outcome: history.OutcomeLogical}, plan.Record{Outcome: history.OutcomePermanent},
-		plan.Record{Outcome: history.OutcomeRateLimited, Failures: 1}, plan.Record{Outcome: history.OutcomeTransient, Failures: 2}, plan.Record{Outcome: history.OutcomeReset, Failures: 1})
+	m := newModule(t, plan.Record{Outcome: history.OutcomeSuccess}, plan.Record{Outcome: history.OutcomeLogical},
+		plan.Record{Outcome: history.OutcomePermanent},
+		plan.Record{Outcome: history.OutcomeRateLimited, Failures: 1}, plan.Record{Outcome: history.OutcomeTransient,
+			Failures: 2}, plan.Record{Outcome: history.OutcomeReset, Failures: 1})
 	for _, c := range []struct {
 		record  int32
 		code    codes.Code
 		success bool
 		outcome history.Outcome
 	}{
-		{0, codes.OK, true, history.OutcomeSuccess}, {1, codes.OK, false, history.OutcomeLogical}, {2, codes.InvalidArgument, false, history.OutcomePermanent},
+		{0, codes.OK, true, history.OutcomeSuccess}, {1, codes.OK, false, history.OutcomeLogical},
+		{2, codes.InvalidArgument, false, history.OutcomePermanent},
 		{3, codes.ResourceExhausted, false, history.OutcomeRateLimited}, {3, codes.OK, true, history.OutcomeSuccess},
-		{4, codes.Unavailable, false, history.OutcomeTransient}, {4, codes.Aborted, false, history.OutcomeTransient}, {4, codes.OK, true, history.OutcomeSuccess},
+		{4, codes.Unavailable, false, history.OutcomeTransient}, {4, codes.Aborted, false, history.OutcomeTransient},
+		{4, codes.OK, true, history.OutcomeSuccess},
 		{5, codes.Unavailable, false, history.OutcomeReset}, {5, codes.OK, true, history.OutcomeSuccess},
 	} {
 		response, err := m.call(t.Context(), 4, c.record)
@@ -78,7 +84,8 @@ func TestModulesAnswerAsPlanned(t *testing.T) {
 		}
 		ends := m.sink.of(history.KindAttemptEnd)
 		last := ends[len(ends)-1]
-		if last.Outcome != c.outcome || last.Record != c.record || last.Instance != 4 || last.Topic != 0 || last.Partition != 2 || last.Offset != 7 || last.Aux != 0 {
+		if last.Outcome != c.outcome || last.Record != c.record || last.Instance != 4 || last.Topic != 0 ||
+			last.Partition != 2 || last.Offset != 7 || last.Aux != 0 {
 			t.Errorf("record %d: noted %+v", c.record, last)
 		}
 	}
@@ -116,7 +123,8 @@ func TestAModuleThatHangsAnswersNothing(t *testing.T) {
 		t.Errorf("a hanging call ended with %v", err)
 	}
 	await(t, "the end of the attempt", func() bool { return len(m.sink.of(history.KindAttemptEnd)) == 1 })
-	if end := m.sink.of(history.KindAttemptEnd)[0]; end.Outcome != history.OutcomeTimeout || !end.Flags.Has(history.ClientGone) || end.Code != 0 {
+	if end := m.sink.of(history.KindAttemptEnd)[0]; end.Outcome != history.OutcomeTimeout ||
+		!end.Flags.Has(history.ClientGone) || end.Code != 0 {
 		t.Errorf("noted %+v", end)
 	}
 	if _, err := m.call(t.Context(), 3, 0); err != nil {
@@ -183,7 +191,8 @@ func TestADocumentOnItsWayCarriesItsID(t *testing.T) {
 	if err := proto.Unmarshal(value, stream); err != nil {
 		t.Fatal(err)
 	}
-	if seq, found := ids.Find(value); !found || seq != 7 || stream.GetCurrentNodeId() != "parse" || string(stream.GetDocument().GetInline()) != `{"seq":7}` {
+	if seq, found := ids.Find(value); !found || seq != 7 || stream.GetCurrentNodeId() != "parse" ||
+		string(stream.GetDocument().GetInline()) != `{"seq":7}` {
 		t.Errorf("id %d (%t) in %v", seq, found, stream)
 	}
 }

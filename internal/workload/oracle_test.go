@@ -53,7 +53,8 @@ func (b *bed) attempt(instance int, record int32) (status int, header http.Heade
 
 func (b *bed) post(ctx context.Context, instance int, value string) (int, http.Header, string, error) {
 	b.t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.Addr(instance)+"/v1/attempt", strings.NewReader(value))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.Addr(instance)+"/v1/attempt",
+		strings.NewReader(value))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -95,12 +96,15 @@ func TestOracleAnswersAsPlanned(t *testing.T) {
 		{"logical", plan.Record{Outcome: history.OutcomeLogical}, false, []int{422, 422}},
 		{"exhausted", plan.Record{Outcome: history.OutcomeExhausted}, false, []int{503, 503, 503, 503}},
 		{"reset", plan.Record{Outcome: history.OutcomeReset, Failures: 2}, false, []int{0, 0, 200}},
-		{"exhausted, to be healed, not replayed", plan.Record{Outcome: history.OutcomeExhausted, Healed: true}, false, []int{503}},
+		{"exhausted, to be healed, not replayed", plan.Record{Outcome: history.OutcomeExhausted, Healed: true}, false,
+			[]int{503}},
 		{"exhausted, healed", plan.Record{Outcome: history.OutcomeExhausted, Healed: true}, true, []int{200}},
 		{"exhausted, not healed", plan.Record{Outcome: history.OutcomeExhausted}, true, []int{503}},
-		{"exhausted, fails again", plan.Record{Outcome: history.OutcomeExhausted, Healed: true, FailsAgain: true}, true, []int{503, 503}},
+		{"exhausted, fails again", plan.Record{Outcome: history.OutcomeExhausted, Healed: true, FailsAgain: true}, true,
+			[]int{503, 503}},
 		{"permanent, healed", plan.Record{Outcome: history.OutcomePermanent, Healed: true}, true, []int{200}},
-		{"permanent, fails again", plan.Record{Outcome: history.OutcomePermanent, Healed: true, FailsAgain: true}, true, []int{400}},
+		{"permanent, fails again", plan.Record{Outcome: history.OutcomePermanent, Healed: true, FailsAgain: true}, true,
+			[]int{400}},
 	}
 	p := &plan.Plan{}
 	for _, test := range tests {
@@ -141,7 +145,8 @@ func TestOracleNotesEveryAttempt(t *testing.T) {
 			t.Errorf("attempt %d: start %+v, end %+v", i+1, start, end)
 		}
 	}
-	if ends[0].Outcome != history.OutcomeTransient || ends[0].Code != 503 || ends[1].Outcome != history.OutcomeSuccess || ends[1].Code != 200 {
+	if ends[0].Outcome != history.OutcomeTransient || ends[0].Code != 503 ||
+		ends[1].Outcome != history.OutcomeSuccess || ends[1].Code != 200 {
 		t.Errorf("the answers are noted as %+v", ends)
 	}
 	want := OracleCounts{Attempts: 2, Successes: 1, Failures: 1, Retries: 1}
@@ -195,7 +200,8 @@ func TestOracleErrorTextsAreValidJSON(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewOracle(OracleConfig{Plan: &plan.Plan{ErrorText: "rude"}}); err == nil || !strings.Contains(err.Error(), `"rude"`) {
+	if _, err := NewOracle(OracleConfig{Plan: &plan.Plan{ErrorText: "rude"}}); err == nil ||
+		!strings.Contains(err.Error(), `"rude"`) {
 		t.Errorf("an unknown kind of error text gives %v", err)
 	}
 }
@@ -204,11 +210,13 @@ func TestOracleTellsHowLongToWait(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		time.Second: "1", 1500 * time.Millisecond: "2", 200 * time.Millisecond: "1", 0: "0", 3 * time.Second: "3",
 	} {
-		b := newBed(t, &plan.Plan{RetryAfter: wait, Records: []plan.Record{{Outcome: history.OutcomeRateLimited, Failures: 1}}})
+		b := newBed(t, &plan.Plan{RetryAfter: wait,
+			Records: []plan.Record{{Outcome: history.OutcomeRateLimited, Failures: 1}}})
 		_, header, _, err := b.attempt(0, 0)
 		ends := b.sink.of(history.KindAttemptEnd)
 		if err != nil || header.Get("Retry-After") != want || fmt.Sprint(ends[0].Aux/int64(time.Second)) != want {
-			t.Errorf("a wait of %v is told as %q and noted as %d ns, want %s s", wait, header.Get("Retry-After"), ends[0].Aux, want)
+			t.Errorf("a wait of %v is told as %q and noted as %d ns, want %s s", wait, header.Get("Retry-After"),
+				ends[0].Aux, want)
 		}
 	}
 }
@@ -220,12 +228,14 @@ func TestOracleResetIsATrueReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen, b.ids.Token(0))
+	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
+		b.ids.Token(0))
 	n, err := conn.Read(make([]byte, 100))
 	if n != 0 || !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("read %d bytes, %v; want a connection reset", n, err)
 	}
-	if end := b.sink.of(history.KindAttemptEnd)[0]; end.Outcome != history.OutcomeReset || end.Code != 0 || end.Flags != 0 {
+	if end := b.sink.of(history.KindAttemptEnd)[0]; end.Outcome != history.OutcomeReset || end.Code != 0 ||
+		end.Flags != 0 {
 		t.Fatalf("noted as %+v", end)
 	}
 }
@@ -311,7 +321,8 @@ func TestOracleRefusesWhatIsNoAttempt(t *testing.T) {
 		t.Errorf("%d attempts were noted", got)
 	}
 	for what, body := range map[string]string{
-		"no id": "{}", "empty": "", "another run's id": history.NewIDs("other").Token(0), "an id beyond the plan": b.ids.Token(1),
+		"no id": "{}", "empty": "", "another run's id": history.NewIDs("other").Token(0),
+		"an id beyond the plan": b.ids.Token(1),
 	} {
 		if status, _ := get(http.MethodPost, "/v1/attempt", body); status != 404 {
 			t.Errorf("%s is answered %d, want 404", what, status)

@@ -30,7 +30,8 @@ const LateAfter = 10 * time.Millisecond
 
 // pace calls send(i) for i from 0 to count-1, each as soon as the clock shows base+at(i), in this order and never two
 // at once; at must not decrease. send must not block. It returns when the last one was sent, or with ctx's error.
-func pace(ctx context.Context, clock history.Clock, base time.Duration, count int, at func(int) time.Duration, send func(int)) error {
+func pace(ctx context.Context, clock history.Clock, base time.Duration, count int, at func(int) time.Duration,
+	send func(int)) error {
 	p := &pacer{clock: clock, base: base, count: count, at: at, send: send}
 	var group sync.WaitGroup
 	for i := range wakers {

@@ -89,7 +89,9 @@ func TestPaceEndsWithItsContext(t *testing.T) {
 		stop := errors.New("stopped")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		sent := 0
-		err := pace(ctx, history.NewClock(), 0, 1000, func(i int) time.Duration { return time.Duration(i) * time.Second }, func(i int) {
+		err := pace(ctx, history.NewClock(), 0, 1000, func(i int) time.Duration {
+			return time.Duration(i) * time.Second
+		}, func(i int) {
 			sent++
 			if i == 5 {
 				cancel(stop)

@@ -84,7 +84,9 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		// Brokers go and come back on purpose here; the client's defaults would look for the new leader for seconds.
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.AlwaysRetryEOF(), // or a broker that goes before its first answer on a connection fails its records for good
-		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(50*time.Millisecond<<min(tries, 4), 500*time.Millisecond) }),
+		kgo.RetryBackoffFn(func(tries int) time.Duration {
+			return min(50*time.Millisecond<<min(tries, 4), 500*time.Millisecond)
+		}),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the workload's producer: %w", err)
@@ -113,14 +115,17 @@ func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 func (p *Producer) Extend(ctx context.Context) {
 	due := p.cfg.Plan.Due()
 	spare := p.cfg.Plan.Records[due:]
-	_ = pace(ctx, p.cfg.Clock, p.base, len(spare), func(i int) time.Duration { return spare[i].At }, func(i int) { p.send(due + i) })
+	_ = pace(ctx, p.cfg.Clock, p.base, len(spare), func(i int) time.Duration {
+		return spare[i].At
+	}, func(i int) { p.send(due + i) })
 }
 
 // Flush waits until every record handed over was acknowledged or given up.
 func (p *Producer) Flush(ctx context.Context) error {
 	if err := p.client.Flush(ctx); err != nil {
 		sent, acked, failed, _ := p.Counts()
-		return fmt.Errorf("waiting for the workload's last acknowledgements: %d of %d records are open: %w", sent-acked-failed, sent, err)
+		return fmt.Errorf("waiting for the workload's last acknowledgements: %d of %d records are open: %w",
+			sent-acked-failed, sent, err)
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func evenPlan(count int, gap time.Duration) *plan.Plan {
 func newTestProducer(t testing.TB, bootstrap []string, p *plan.Plan, sink history.Sink, clock history.Clock) *Producer {
 	t.Helper()
 	producer, err := NewProducer(ProducerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers(bootstrap...)}, Inputs: []Input{{"orders", 3}}, Plan: p, IDs: history.NewIDs("run"), Headers: 1, Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(bootstrap...)}, Inputs: []Input{{"orders", 3}}, Plan: p, IDs: history.NewIDs("run"),
+		Headers: 1, Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +114,8 @@ func TestProducerSendsOddValues(t *testing.T) {
 		p.Records = append(p.Records, record)
 	}
 	producer, err := NewProducer(ProducerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Inputs: []Input{{Topic: "orders"}}, Plan: p, IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Inputs: []Input{{Topic: "orders"}}, Plan: p,
+		IDs: history.NewIDs("run"), Headers: 100, Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -129,10 +131,12 @@ func TestProducerSendsOddValues(t *testing.T) {
 	for _, ack := range sink.of(history.KindAcked) {
 		record, send := found[fmt.Sprint(ack.Partition, "/", ack.Offset)], sink.of(history.KindSend)[ack.Record]
 		planned := p.Records[ack.Record]
-		if record == nil || send.ValueHash != HashBytes(record.Value) || len(record.Value) != int(planned.Size) || (record.Value == nil) != planned.Tombstone {
+		if record == nil || send.ValueHash != HashBytes(record.Value) ||
+			len(record.Value) != int(planned.Size) || (record.Value == nil) != planned.Tombstone {
 			t.Fatalf("record %d (%+v) is not in the topic as it was sent: %+v", ack.Record, planned, send)
 		}
-		if send.Flags.Has(history.Tombstone) != planned.Tombstone || send.Flags.Has(history.Garbage) != planned.Garbage || send.ValueHash == 0 != planned.Tombstone {
+		if send.Flags.Has(history.Tombstone) != planned.Tombstone ||
+			send.Flags.Has(history.Garbage) != planned.Garbage || send.ValueHash == 0 != planned.Tombstone {
 			t.Fatalf("the send of record %d (%+v) says %+v", ack.Record, planned, send)
 		}
 	}
@@ -140,7 +144,8 @@ func TestProducerSendsOddValues(t *testing.T) {
 
 func readTopic(t *testing.T, bootstrap []string, count int) map[string]*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumeTopics("orders"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,8 +268,8 @@ func TestProducerDealsToSeveralTopics(t *testing.T) {
 	const count = 41
 	sink, clock := &events{}, history.NewClock()
 	producer, err := NewProducer(ProducerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Inputs: []Input{{"orders", 3}, {"billing", 5}}, Plan: evenPlan(count, time.Millisecond),
-		IDs: history.NewIDs("run"), Clock: clock, Sink: sink,
+		Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Inputs: []Input{{"orders", 3}, {"billing", 5}},
+		Plan: evenPlan(count, time.Millisecond), IDs: history.NewIDs("run"), Clock: clock, Sink: sink,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +284,8 @@ func TestProducerDealsToSeveralTopics(t *testing.T) {
 			t.Fatalf("%d events of kind %s", len(seen), kind)
 		}
 		for _, event := range seen {
-			if want := []int16{3, 5}[event.Record%2]; event.Topic != want || event.Partition != event.Record%4 || event.Code != 0 {
+			if want := []int16{3, 5}[event.Record%2]; event.Topic != want || event.Partition != event.Record%4 ||
+				event.Code != 0 {
 				t.Errorf("record %d went to topic %d, partition %d", event.Record, event.Topic, event.Partition)
 			}
 		}

@@ -181,7 +181,8 @@ func AsWritten(value []byte) []byte {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.DisallowUnknownFields()
-	if decoder.Decode(&fields) != nil || decoder.More() || fields.ID == nil || fields.Seq == nil || fields.SentAt == nil || fields.Pad == nil {
+	if decoder.Decode(&fields) != nil || decoder.More() || fields.ID == nil || fields.Seq == nil ||
+		fields.SentAt == nil || fields.Pad == nil {
 		return value
 	}
 	text, err := json.Marshal(fields)

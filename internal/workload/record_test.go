@@ -21,7 +21,8 @@ import (
 func TestAsWritten(t *testing.T) {
 	ids := history.NewIDs("run")
 	for _, key := range []int32{history.None, 7} {
-		value := newBuilder(ids, 1, "orders", 2).build(5, &plan.Record{Key: key, Size: 400}, time.Unix(1_700_000_000, 5)).Value
+		value := newBuilder(ids, 1, "orders", 2).build(5, &plan.Record{Key: key, Size: 400},
+			time.Unix(1_700_000_000, 5)).Value
 		var fields map[string]any
 		if err := json.Unmarshal(value, &fields); err != nil {
 			t.Fatal(err)
@@ -30,7 +31,8 @@ func TestAsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spaced := bytes.ReplaceAll(bytes.ReplaceAll(value, []byte(`":`), []byte(`": `)), []byte(`,"`), []byte(`, "`)) // as Python's json.dumps does
+		// as Python's json.dumps does
+		spaced := bytes.ReplaceAll(bytes.ReplaceAll(value, []byte(`":`), []byte(`": `)), []byte(`,"`), []byte(`, "`))
 		for _, form := range [][]byte{value, sorted, spaced} {
 			if got := AsWritten(form); !bytes.Equal(got, value) {
 				t.Errorf("%s\nbecame %s\nwant   %s", form, got, value)
@@ -38,7 +40,8 @@ func TestAsWritten(t *testing.T) {
 		}
 		for _, other := range [][]byte{
 			nil, {}, []byte("\xff"), []byte("{}"), append(slices.Clone(value), '!'), append(slices.Clone(spaced), spaced...),
-			bytes.Replace(spaced, []byte(`"seq"`), []byte(`"sequence"`), 1), bytes.Replace(spaced, []byte(`"id"`), []byte(`"more": 1, "id"`), 1),
+			bytes.Replace(spaced, []byte(`"seq"`), []byte(`"sequence"`), 1),
+			bytes.Replace(spaced, []byte(`"id"`), []byte(`"more": 1, "id"`), 1),
 		} {
 			if got := AsWritten(other); !bytes.Equal(got, other) || (got == nil) != (other == nil) {
 				t.Errorf("%q became %q", other, got)
@@ -118,7 +121,8 @@ func TestGarbageIsNoMessage(t *testing.T) {
 		again := newBuilder(ids, seed, "orders", 1).build(seq, &planned, time.Unix(2, 0))
 		next := newBuilder(ids, seed, "orders", 1).build(seq^1, &planned, time.Unix(1, 0))
 		other := newBuilder(ids, seed+1, "orders", 1).build(seq, &planned, time.Unix(1, 0))
-		if !bytes.Equal(again.Value, record.Value) || bytes.Equal(next.Value, record.Value) || bytes.Equal(other.Value, record.Value) {
+		if !bytes.Equal(again.Value, record.Value) || bytes.Equal(next.Value, record.Value) ||
+			bytes.Equal(other.Value, record.Value) {
 			t.Fatal("garbage does not follow from seed and number")
 		}
 	})
@@ -127,7 +131,8 @@ func TestGarbageIsNoMessage(t *testing.T) {
 func TestTombstoneHasNoValue(t *testing.T) {
 	ids := history.NewIDs("run")
 	record := newBuilder(ids, 1, "orders", 1).build(7, &plan.Record{Key: 3, Tombstone: true}, time.Unix(1, 0))
-	if found, ok := ids.Find(record.Headers[0].Value); record.Value != nil || string(record.Key) != "key-000003" || !ok || found != 7 || len(record.Headers) != 2 {
+	if found, ok := ids.Find(record.Headers[0].Value); record.Value != nil ||
+		string(record.Key) != "key-000003" || !ok || found != 7 || len(record.Headers) != 2 {
 		t.Fatalf("value %q, key %q, headers %v", record.Value, record.Key, record.Headers)
 	}
 }

@@ -43,7 +43,8 @@ func (r *Report) count(id string, err error) (fatal error) {
 	case err == nil:
 		r.Done++
 		return nil
-	case errors.Is(err, store.ErrLocked), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrNotFound), errors.As(err, &illegal), errors.Is(err, store.ErrUnknownStatus):
+	case errors.Is(err, store.ErrLocked), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrNotFound),
+		errors.As(err, &illegal), errors.Is(err, store.ErrUnknownStatus):
 		r.Skipped++
 		r.tell(id, err)
 		return nil
@@ -111,7 +112,8 @@ func Decide(ctx context.Context, there store.Store, query store.Query, decision 
 			return fmt.Errorf("asking the store for the time: %w", err)
 		}
 		err = there.Alter(ctx, entry.ID, entry.Version, store.Change{
-			State: decision.State, Resolution: &store.Resolution{At: now, How: how, By: decision.By, Notes: decision.Notes}, Notes: decision.Notes,
+			State: decision.State, Resolution: &store.Resolution{At: now, How: how, By: decision.By, Notes: decision.Notes},
+			Notes: decision.Notes,
 		})
 		return report.count(entry.ID, Explain(ctx, there, entry.ID, err))
 	})
@@ -144,13 +146,16 @@ func Explain(ctx context.Context, there store.Reader, id string, err error) erro
 	case getErr != nil:
 		return err
 	case entry.LockedBy != "":
-		return fmt.Errorf("%w: %s has it since %s, until %s unless it is renewed; try again when it is done", store.ErrLocked, entry.LockedBy, moment(entry.LockedAt), moment(entry.LeaseUntil))
+		return fmt.Errorf("%w: %s has it since %s, until %s unless it is renewed; try again when it is done", store.ErrLocked,
+			entry.LockedBy, moment(entry.LockedAt), moment(entry.LeaseUntil))
 	}
-	return fmt.Errorf("%w: it is %s since %s; look at it again (dlqbench dlq show %s)", store.ErrStale, entry.State, moment(entry.UpdatedAt), id)
+	return fmt.Errorf("%w: it is %s since %s; look at it again (dlqbench dlq show %s)", store.ErrStale, entry.State,
+		moment(entry.UpdatedAt), id)
 }
 
 // Purge removes the entries of the query, those that are locked excepted.
-func Purge(ctx context.Context, there store.Store, query store.Query, dryRun bool, onEntry func(store.Entry)) (Report, error) {
+func Purge(ctx context.Context, there store.Store, query store.Query, dryRun bool,
+	onEntry func(store.Entry)) (Report, error) {
 	var (
 		report Report
 		ids    []string

@@ -32,7 +32,8 @@ func NewFilter() Filter {
 
 // Narrow reports whether the filter leaves anything out.
 func (f Filter) Narrow() bool {
-	return len(f.IDs)+len(f.ErrorTypes)+len(f.Patterns)+len(f.Statuses) > 0 || f.Source != "" || f.Start != "" || f.End != "" || f.MaxAge > 0 ||
+	return len(f.IDs)+len(f.ErrorTypes)+len(f.Patterns)+len(f.Statuses) > 0 || f.Source != "" ||
+		f.Start != "" || f.End != "" || f.MaxAge > 0 ||
 		f.MinRetries >= 0 || f.MaxRetries >= 0 || f.Priority >= 0
 }
 
@@ -93,7 +94,8 @@ func (f Filter) period(query *store.Query, now time.Time) (err error) {
 		query.CreatedFrom = youngest
 	}
 	if !query.CreatedTo.IsZero() && !query.CreatedFrom.Before(query.CreatedTo) {
-		return fmt.Errorf("from %s to %s: the end isn't after the start", query.CreatedFrom.Format(time.RFC3339), query.CreatedTo.Format(time.RFC3339))
+		return fmt.Errorf("from %s to %s: the end isn't after the start", query.CreatedFrom.Format(time.RFC3339),
+			query.CreatedTo.Format(time.RFC3339))
 	}
 	return nil
 }

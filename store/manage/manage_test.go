@@ -37,8 +37,10 @@ func newStore(t *testing.T, count int, change func(i int, entry *store.Entry)) s
 	entries, due := make([]store.Entry, count), time.Now().Add(time.Hour)
 	for i := range entries {
 		entries[i] = store.Entry{
-			Source: store.Place{Topic: "orders", Offset: int64(i)}, Letter: store.Place{Topic: "orders.dlq", Offset: int64(i)}, Dialect: "plain",
-			Key: fmt.Appendf(nil, "k%d", i%5), Value: fmt.Appendf(nil, `{"id":"o%d"}`, i), Error: store.Failure{Message: "timeout", Type: "TIMEOUT_ERROR"},
+			Source: store.Place{Topic: "orders", Offset: int64(i)}, Letter: store.Place{Topic: "orders.dlq", Offset: int64(i)},
+			Dialect: "plain",
+			Key:     fmt.Appendf(nil, "k%d", i%5), Value: fmt.Appendf(nil, `{"id":"o%d"}`, i),
+			Error:       store.Failure{Message: "timeout", Type: "TIMEOUT_ERROR"},
 			NextRetryAt: due,
 		}
 		if change != nil {
@@ -66,14 +68,16 @@ func all(t *testing.T, there store.Store, states ...store.State) (entries []stor
 func TestFiltersAreRead(t *testing.T) {
 	now := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
 	filter := NewFilter()
-	filter.ErrorTypes, filter.Patterns, filter.Source, filter.Statuses = []string{"NetworkError"}, []string{"payment.*"}, "payments", []string{"dlq_pending", "discarded", "reprocessing", "failed"}
+	filter.ErrorTypes, filter.Patterns, filter.Source, filter.Statuses = []string{"NetworkError"}, []string{"payment.*"},
+		"payments", []string{"dlq_pending", "discarded", "reprocessing", "failed"}
 	filter.Start, filter.End, filter.MaxAge = "2026-02-01", "2026-02-11T11:00:00Z", 24*time.Hour
 	filter.MinRetries, filter.MaxRetries, filter.Priority, filter.OrderBy, filter.Direction = 1, 5, 2, "priority", "desc"
 	query, err := filter.Query(now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(query.States) != "[pending archived processing failed]" || *query.MinRetries != 1 || *query.MaxRetries != 5 || *query.MinPriority != 2 || !query.Descending ||
+	if fmt.Sprint(query.States) != "[pending archived processing failed]" || *query.MinRetries != 1 ||
+		*query.MaxRetries != 5 || *query.MinPriority != 2 || !query.Descending ||
 		query.OrderBy != "priority" || query.Service != "payments" || query.IDs != nil {
 		t.Errorf("query %+v", query)
 	}
@@ -104,7 +108,8 @@ func TestFiltersAreRead(t *testing.T) {
 // Of two bounds the later one counts, whichever it is.
 func TestTheYoungerBoundCounts(t *testing.T) {
 	now := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
-	for age, want := range map[time.Duration]time.Time{time.Hour: now.Add(-time.Hour), 48 * time.Hour: now.Add(-12 * time.Hour)} {
+	for age, want := range map[time.Duration]time.Time{time.Hour: now.Add(-time.Hour),
+		48 * time.Hour: now.Add(-12 * time.Hour)} {
 		filter := NewFilter()
 		filter.Start, filter.MaxAge = "2026-02-11", age
 		if query, err := filter.Query(now); err != nil || !query.CreatedFrom.Equal(want) {
@@ -162,7 +167,8 @@ func TestDecisionsAreKept(t *testing.T) {
 		if err != nil || len(locked) != 0 {
 			t.Fatal(locked, err)
 		}
-		if err := there.Alter(t.Context(), ids[3].ID, ids[3].Version, store.Change{State: store.Processing, Worker: "somebody", Lease: time.Minute}); err != nil {
+		if err := there.Alter(t.Context(), ids[3].ID, ids[3].Version,
+			store.Change{State: store.Processing, Worker: "somebody", Lease: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		decision := Decision{State: state, By: "anna", Notes: "paid by hand", DryRun: true}
@@ -172,11 +178,13 @@ func TestDecisionsAreKept(t *testing.T) {
 		}
 		decision.DryRun = false
 		report, err = Decide(t.Context(), there, store.Query{}, decision)
-		if err != nil || report.Selected != 4 || report.Done != 3 || report.Skipped != 1 || !strings.Contains(report.Failures[0], "somebody has it since") {
+		if err != nil || report.Selected != 4 || report.Done != 3 || report.Skipped != 1 ||
+			!strings.Contains(report.Failures[0], "somebody has it since") {
 			t.Errorf("%+v, %v", report, err)
 		}
 		for _, entry := range all(t, there, state) {
-			if entry.Resolution.How != how || entry.Resolution.By != "anna" || entry.Resolution.Notes != "paid by hand" || entry.Resolution.At.IsZero() {
+			if entry.Resolution.How != how || entry.Resolution.By != "anna" ||
+				entry.Resolution.Notes != "paid by hand" || entry.Resolution.At.IsZero() {
 				t.Errorf("%+v", entry.Resolution)
 			}
 		}
@@ -187,7 +195,9 @@ func TestDecisionsAreKept(t *testing.T) {
 }
 
 func TestEditsReplaceTheValue(t *testing.T) {
-	there := newStore(t, 2, func(_ int, entry *store.Entry) { entry.Value = []byte(`{"pattern":"payment.created","amount":-1}`) })
+	there := newStore(t, 2, func(_ int, entry *store.Entry) {
+		entry.Value = []byte(`{"pattern":"payment.created","amount":-1}`)
+	})
 	entries := all(t, there)
 	if err := Edit(t.Context(), there, entries[0], []byte(`{"amount":1}`), "sign"); err != nil {
 		t.Fatal(err)
@@ -196,16 +206,21 @@ func TestEditsReplaceTheValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(after.Value) != `{"amount":1}` || after.State != store.Pending || after.Pattern != "payment.created" || !after.NextRetryAt.Equal(entries[0].NextRetryAt) || !strings.Contains(string(after.OriginalEvent), `"amount":1`) {
+	if string(after.Value) != `{"amount":1}` || after.State != store.Pending ||
+		after.Pattern != "payment.created" || !after.NextRetryAt.Equal(entries[0].NextRetryAt) ||
+		!strings.Contains(string(after.OriginalEvent), `"amount":1`) {
 		t.Errorf("%+v %s", after, after.OriginalEvent)
 	}
-	if err := Edit(t.Context(), there, entries[0], []byte(`x`), ""); !errors.Is(err, store.ErrStale) || !strings.Contains(err.Error(), "look at it again") {
+	if err := Edit(t.Context(), there, entries[0], []byte(`x`), ""); !errors.Is(err, store.ErrStale) ||
+		!strings.Contains(err.Error(), "look at it again") {
 		t.Errorf("an edit of what was changed: %v", err)
 	}
-	if err := there.Alter(t.Context(), entries[1].ID, entries[1].Version, store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}); err != nil {
+	if err := there.Alter(t.Context(), entries[1].ID, entries[1].Version,
+		store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Edit(t.Context(), there, entries[1], []byte(`x`), ""); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), "node-2 has it since") {
+	if err := Edit(t.Context(), there, entries[1], []byte(`x`), ""); !errors.Is(err, store.ErrLocked) ||
+		!strings.Contains(err.Error(), "node-2 has it since") {
 		t.Errorf("an edit of what is locked: %v", err)
 	}
 }
@@ -214,7 +229,10 @@ func TestEachEndsAtTheLimit(t *testing.T) {
 	there := newStore(t, 5, nil)
 	for limit, want := range []int{5, 1, 2, 3, 4, 5, 5} {
 		seen := 0
-		if err := Each(t.Context(), there, store.Query{}, limit, func(store.Entry) error { seen++; return nil }); err != nil || seen != want {
+		if err := Each(t.Context(), there, store.Query{}, limit, func(store.Entry) error {
+			seen++
+			return nil
+		}); err != nil || seen != want {
 			t.Errorf("limit %d: %d entries, %v", limit, seen, err)
 		}
 	}
@@ -223,7 +241,8 @@ func TestEachEndsAtTheLimit(t *testing.T) {
 func TestPurgesRemove(t *testing.T) {
 	there := newStore(t, 1200, nil)
 	entries := all(t, there)
-	if err := there.Alter(t.Context(), entries[7].ID, entries[7].Version, store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}); err != nil {
+	if err := there.Alter(t.Context(), entries[7].ID, entries[7].Version,
+		store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	report, err := Purge(t.Context(), there, store.Query{}, true, nil)
@@ -239,17 +258,26 @@ func TestPurgesRemove(t *testing.T) {
 func TestEntriesAreShown(t *testing.T) {
 	at := time.Date(2026, 2, 11, 12, 0, 7, 123e6, time.UTC)
 	entry := store.Entry{
-		ID: "0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77", Version: 4, Source: store.Place{Topic: "orders", Partition: 2, Offset: 77}, Letter: store.Place{Topic: "orders.dlq", Partition: 2, Offset: 5},
-		Dialect: "plain", EventID: "msg_1707658080_abc123", SubscriberID: "s", Pattern: "payment.created", Key: []byte("k"), Value: []byte("{\n  \"amount\": 99.99\n}\n\x1b[31m"),
-		Headers: []store.Header{{Key: "trace", Value: []byte{0xff, 0xfe}}}, OriginalEvent: json.RawMessage(`{"amount":99.99}`),
-		Error:        store.Failure{Message: "External API timeout\r\nafter 5000ms \x1b[31m", Type: "TIMEOUT_ERROR", Code: "E1", Stack: "Error: timeout\n  at processPayment", Context: json.RawMessage(`{"a":1}`)},
-		RetryHistory: []store.Attempt{{At: at, Worker: "worker_node_2", Strategy: store.Immediate, Result: "failed", Error: "again", Took: 12 * time.Millisecond}},
-		RetryCount:   3, MaxRetries: 3, DLQRetryCount: 1, FirstFailedAt: at, LastFailedAt: at, State: store.Processing, Strategy: store.Immediate, NextRetryAt: at, Priority: 1,
-		LockedBy: "worker_node_2", LockedAt: at, LeaseUntil: at.Add(time.Minute), Service: "payment-service", Tags: []string{"payment"},
-		Resolution: store.Resolution{At: at, How: "manual_resolution", By: "anna", Notes: "paid"}, CreatedAt: at, UpdatedAt: at,
+		ID: "0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77", Version: 4, Source: store.Place{Topic: "orders", Partition: 2,
+			Offset: 77}, Letter: store.Place{Topic: "orders.dlq", Partition: 2, Offset: 5},
+		Dialect: "plain", EventID: "msg_1707658080_abc123", SubscriberID: "s", Pattern: "payment.created", Key: []byte("k"),
+		Value:         []byte("{\n  \"amount\": 99.99\n}\n\x1b[31m"),
+		Headers:       []store.Header{{Key: "trace", Value: []byte{0xff, 0xfe}}},
+		OriginalEvent: json.RawMessage(`{"amount":99.99}`),
+		Error: store.Failure{Message: "External API timeout\r\nafter 5000ms \x1b[31m", Type: "TIMEOUT_ERROR",
+			Code: "E1", Stack: "Error: timeout\n  at processPayment", Context: json.RawMessage(`{"a":1}`)},
+		RetryHistory: []store.Attempt{{At: at, Worker: "worker_node_2", Strategy: store.Immediate, Result: "failed",
+			Error: "again", Took: 12 * time.Millisecond}},
+		RetryCount: 3, MaxRetries: 3, DLQRetryCount: 1, FirstFailedAt: at, LastFailedAt: at, State: store.Processing,
+		Strategy: store.Immediate, NextRetryAt: at, Priority: 1,
+		LockedBy: "worker_node_2", LockedAt: at, LeaseUntil: at.Add(time.Minute), Service: "payment-service",
+		Tags:       []string{"payment"},
+		Resolution: store.Resolution{At: at, How: "manual_resolution", By: "anna", Notes: "paid"}, CreatedAt: at,
+		UpdatedAt: at,
 	}
 	var out strings.Builder
-	if err := Table(&out, []store.Entry{entry, {ID: "x", State: "odd", Error: store.Failure{Message: strings.Repeat("é", 100)}}}); err != nil {
+	if err := Table(&out,
+		[]store.Entry{entry, {ID: "x", State: "odd", Error: store.Failure{Message: strings.Repeat("é", 100)}}}); err != nil {
 		t.Fatal(err)
 	}
 	out.WriteString("---\n")
@@ -283,13 +311,16 @@ func TestEntriesAreShown(t *testing.T) {
 // Whoever looks at an entry finds what it died of, whatever its retries failed with since.
 func TestTheFirstErrorIsShown(t *testing.T) {
 	entry := store.Entry{Error: store.Failure{
-		Message: "answered 429", Type: "rate_limited", Context: json.RawMessage(`{"firstError":{"message":"timed out","type":"NetworkError","code":"E1","stackTrace":"at payment.ts:42"}}`),
+		Message: "answered 429", Type: "rate_limited",
+		Context: json.RawMessage(
+			`{"firstError":{"message":"timed out","type":"NetworkError","code":"E1","stackTrace":"at payment.ts:42"}}`),
 	}}
 	var out strings.Builder
 	if err := Show(&out, entry); err != nil {
 		t.Fatal(err)
 	}
-	for _, wanted := range []string{"first error   NetworkError E1\n", "first reason  timed out\n", "error         rate_limited\n", "reason        answered 429\n", "stack\n  at payment.ts:42\n"} {
+	for _, wanted := range []string{"first error   NetworkError E1\n", "first reason  timed out\n",
+		"error         rate_limited\n", "reason        answered 429\n", "stack\n  at payment.ts:42\n"} {
 		if !strings.Contains(out.String(), wanted) {
 			t.Errorf("it doesn't show %q:\n%s", wanted, out.String())
 		}
@@ -308,7 +339,8 @@ func TestUnknownStatusesAreShownAndLeftAlone(t *testing.T) {
 	if _, err := there.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := there.Ingest(t.Context(), []store.Entry{{Source: store.Place{Topic: "orders"}, Dialect: "plain", NextRetryAt: time.Now()}}); err != nil {
+	if _, err := there.Ingest(t.Context(),
+		[]store.Entry{{Source: store.Place{Topic: "orders"}, Dialect: "plain", NextRetryAt: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}
 	table, err := sql.Open("sqlite", path)

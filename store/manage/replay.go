@@ -222,7 +222,8 @@ func (x *run) replay(ctx context.Context, entries []store.Entry) error {
 		more, err := x.Publisher.Publish(publishing, outgoing)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("publishing a batch of %d dead letters (they stay locked; the same command finds out whether they were published, and goes on): %w", len(outgoing), err)
+			return fmt.Errorf("publishing a batch of %d dead letters (they stay locked; the same command finds out whether "+
+				"they were published, and goes on): %w", len(outgoing), err)
 		}
 		for id, err := range more {
 			refused[id] = err
@@ -255,7 +256,8 @@ func (x *run) take(ctx context.Context, entries []store.Entry) (batch []taken, f
 			return nil
 		}
 		name := x.lockName(entry.State)
-		err := x.Store.Alter(ctx, entry.ID, entry.Version, store.Change{State: store.Processing, Worker: name, Lease: replayLease})
+		err := x.Store.Alter(ctx, entry.ID, entry.Version, store.Change{State: store.Processing, Worker: name,
+			Lease: replayLease})
 		if err != nil {
 			err = Explain(ctx, x.Store, entry.ID, err)
 		}
@@ -296,7 +298,8 @@ func (x *run) release(ctx context.Context, one taken, why error) error {
 		if err != nil {
 			return fmt.Errorf("asking the store for the time: %w", err)
 		}
-		change.Attempt = &store.Attempt{At: now, Worker: one.lock.Worker, Strategy: store.ByHand, Result: worker.FailedAgain, Error: why.Error()}
+		change.Attempt = &store.Attempt{At: now, Worker: one.lock.Worker, Strategy: store.ByHand, Result: worker.FailedAgain,
+			Error: why.Error()}
 	}
 	err := x.Store.Settle(ctx, one.lock, change)
 	switch {

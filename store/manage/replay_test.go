@@ -67,7 +67,9 @@ func onceEach(t *testing.T, values map[string]int, count int) {
 }
 
 func newReplay(there store.Store, publisher Publisher) Replay {
-	return Replay{Store: there, Publisher: publisher, Query: store.Query{States: []store.State{store.Pending, store.Manual}}, Name: "default", By: "anna", BatchSize: 10, Concurrency: 3}
+	return Replay{Store: there, Publisher: publisher,
+		Query: store.Query{States: []store.State{store.Pending, store.Manual}}, Name: "default", By: "anna", BatchSize: 10,
+		Concurrency: 3}
 }
 
 func TestReplaysPublishAndResolve(t *testing.T) {
@@ -77,12 +79,14 @@ func TestReplaysPublishAndResolve(t *testing.T) {
 	var last, of int64
 	replay.Progress = func(done, all int64) { last, of = done, all }
 	report, err := replay.Run(t.Context())
-	if err != nil || report.Selected != 35 || report.Done != 35 || report.Failed+report.Skipped+report.Recalled != 0 || last != 35 || of != 35 {
+	if err != nil || report.Selected != 35 || report.Done != 35 ||
+		report.Failed+report.Skipped+report.Recalled != 0 || last != 35 || of != 35 {
 		t.Errorf("%+v, %v, %d of %d", report, err, last, of)
 	}
 	onceEach(t, written(t, cluster, "orders"), 35)
 	for _, entry := range all(t, there, store.Resolved) {
-		if entry.Resolution.How != store.ManualRetry || entry.Resolution.By != "anna" || len(entry.RetryHistory) != 1 || entry.DLQRetryCount != 0 {
+		if entry.Resolution.How != store.ManualRetry || entry.Resolution.By != "anna" ||
+			len(entry.RetryHistory) != 1 || entry.DLQRetryCount != 0 {
 			t.Errorf("%+v", entry)
 		}
 	}
@@ -115,7 +119,8 @@ func TestLocksOfOthersAreLeftAlone(t *testing.T) {
 	there := newStore(t, 3, nil)
 	for i, name := range []string{"worker-1-1", "replay:other:pending", "replay:default:pending"} {
 		one := all(t, there, store.Pending)[0]
-		if err := there.Alter(t.Context(), one.ID, one.Version, store.Change{State: store.Processing, Worker: name, Lease: time.Hour}); err != nil {
+		if err := there.Alter(t.Context(), one.ID, one.Version, store.Change{State: store.Processing, Worker: name,
+			Lease: time.Hour}); err != nil {
 			t.Fatal(i, err)
 		}
 	}
@@ -236,7 +241,8 @@ func TestRefusedEntriesStayWhatTheyWere(t *testing.T) {
 		t.Errorf("%d values", len(values))
 	}
 	for i, entry := range all(t, there, store.Pending) {
-		if !entry.NextRetryAt.Equal(before[i].NextRetryAt) || entry.LockedBy != "" || len(entry.RetryHistory) != 1 || entry.RetryHistory[0].Result != worker.FailedAgain || entry.DLQRetryCount != 0 {
+		if !entry.NextRetryAt.Equal(before[i].NextRetryAt) || entry.LockedBy != "" ||
+			len(entry.RetryHistory) != 1 || entry.RetryHistory[0].Result != worker.FailedAgain || entry.DLQRetryCount != 0 {
 			t.Errorf("%+v", entry)
 		}
 	}
@@ -259,7 +265,8 @@ func TestWhatABrokerRefusesHoldsUpNobody(t *testing.T) {
 	})
 	for _, entry := range all(t, there) {
 		lock := store.Lock{ID: entry.ID, Worker: "w", Version: entry.Version + 1}
-		if err := there.Alter(t.Context(), entry.ID, entry.Version, store.Change{State: store.Processing, Worker: "w", Lease: time.Minute}); err != nil {
+		if err := there.Alter(t.Context(), entry.ID, entry.Version, store.Change{State: store.Processing, Worker: "w",
+			Lease: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		if err := there.Settle(t.Context(), lock, store.Change{State: store.Manual}); err != nil {
@@ -271,10 +278,12 @@ func TestWhatABrokerRefusesHoldsUpNobody(t *testing.T) {
 	if err != nil || report.Done != 3 || report.Failed != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if values := written(t, cluster, "orders"); len(values) != 3 || values[`{"id":"o0"}`] != 1 || values[`{"id":"o1"}`] != 1 || values[`{"id":"o3"}`] != 1 {
+	if values := written(t, cluster, "orders"); len(values) != 3 || values[`{"id":"o0"}`] != 1 ||
+		values[`{"id":"o1"}`] != 1 || values[`{"id":"o3"}`] != 1 {
 		t.Errorf("written %v", values)
 	}
-	if left := all(t, there, store.Manual); len(left) != 1 || left[0].Source.Topic != "orders.dlq" || len(left[0].RetryHistory) != 1 {
+	if left := all(t, there, store.Manual); len(left) != 1 || left[0].Source.Topic != "orders.dlq" ||
+		len(left[0].RetryHistory) != 1 {
 		t.Errorf("left are %+v", left)
 	}
 	noted, err := publisher.Recall(t.Context())
@@ -430,7 +439,8 @@ func TestAReplayThatIsKilledAtAnyStepGoesOn(t *testing.T) {
 func TestAReplayThatIsKilledInItsTransactionGoesOn(t *testing.T) {
 	t.Parallel()
 	const count = 7
-	for _, key := range []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn} {
+	for _, key := range []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit,
+		kmsg.EndTxn} {
 		for nth := 1; nth <= 2; nth++ {
 			if key == kmsg.InitProducerID && nth > 1 {
 				continue
@@ -553,7 +563,9 @@ func TestBatchesAreNoted(t *testing.T) {
 func TestReplaysThatCanNotWorkAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Replay){
 		"no batch": func(r *Replay) { r.BatchSize = 0 }, "batch": func(r *Replay) { r.BatchSize = MaxBatch + 1 },
-		"concurrency": func(r *Replay) { r.Concurrency = 0 }, "no name": func(r *Replay) { r.Name = "" }, "name": func(r *Replay) { r.Name = "a:b" },
+		"concurrency": func(r *Replay) {
+			r.Concurrency = 0
+		}, "no name": func(r *Replay) { r.Name = "" }, "name": func(r *Replay) { r.Name = "a:b" },
 	} {
 		replay := newReplay(nil, nil)
 		change(&replay)

@@ -100,25 +100,32 @@ type Header struct {
 // NewView returns what is shown of an entry.
 func NewView(entry store.Entry) View {
 	view := View{
-		ID: entry.ID, EventID: entry.EventID, SubscriberID: entry.SubscriberID, Pattern: entry.Pattern, OriginalEvent: entry.OriginalEvent,
-		Error:        Failure{entry.Error.Message, entry.Error.Type, entry.Error.Code, entry.Error.Stack, entry.Error.Context},
-		RetryHistory: []Attempt{}, RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount,
-		Status: string(entry.State), Strategy: string(entry.Strategy), NextRetryAt: known(entry.NextRetryAt), Priority: entry.Priority, Tags: entry.Tags, Service: entry.Service,
+		ID: entry.ID, EventID: entry.EventID, SubscriberID: entry.SubscriberID, Pattern: entry.Pattern,
+		OriginalEvent: entry.OriginalEvent,
+		Error: Failure{entry.Error.Message, entry.Error.Type, entry.Error.Code, entry.Error.Stack,
+			entry.Error.Context},
+		RetryHistory: []Attempt{}, RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries,
+		DLQRetryCount: entry.DLQRetryCount,
+		Status:        string(entry.State), Strategy: string(entry.Strategy), NextRetryAt: known(entry.NextRetryAt),
+		Priority: entry.Priority, Tags: entry.Tags, Service: entry.Service,
 		LockedBy: entry.LockedBy, LockedAt: known(entry.LockedAt), LeaseUntil: known(entry.LeaseUntil),
-		Dialect: entry.Dialect, Record: Record{Place: Place(entry.Source), Key: entry.Key, Value: entry.Value}, Letter: Place(entry.Letter),
-		FirstFailedAt: known(entry.FirstFailedAt), LastFailedAt: known(entry.LastFailedAt), CreatedAt: entry.CreatedAt, UpdatedAt: entry.UpdatedAt, Version: entry.Version,
+		Dialect: entry.Dialect, Record: Record{Place: Place(entry.Source), Key: entry.Key, Value: entry.Value},
+		Letter:        Place(entry.Letter),
+		FirstFailedAt: known(entry.FirstFailedAt), LastFailedAt: known(entry.LastFailedAt), CreatedAt: entry.CreatedAt,
+		UpdatedAt: entry.UpdatedAt, Version: entry.Version,
 	}
 	for _, header := range entry.Headers {
 		view.Record.Headers = append(view.Record.Headers, Header(header))
 	}
 	for _, attempt := range entry.RetryHistory {
 		view.RetryHistory = append(view.RetryHistory, Attempt{
-			Timestamp: attempt.At, WorkerID: attempt.Worker, Strategy: string(attempt.Strategy), Result: attempt.Result, Error: attempt.Error,
-			Milliseconds: float64(attempt.Took) / float64(time.Millisecond),
+			Timestamp: attempt.At, WorkerID: attempt.Worker, Strategy: string(attempt.Strategy), Result: attempt.Result,
+			Error: attempt.Error, Milliseconds: float64(attempt.Took) / float64(time.Millisecond),
 		})
 	}
 	if entry.Resolution.How != "" {
-		view.Resolution = &Resolution{known(entry.Resolution.At), entry.Resolution.How, entry.Resolution.By, entry.Resolution.Notes}
+		view.Resolution = &Resolution{known(entry.Resolution.At), entry.Resolution.How, entry.Resolution.By,
+			entry.Resolution.Notes}
 	}
 	return view
 }
@@ -148,7 +155,9 @@ func Table(w io.Writer, entries []store.Entry) error {
 	if err := table.Flush(); err != nil || unknown == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d with a status that is no word of this store's vocabulary: left alone until somebody sets it right in the table\n", unknown)
+	_, err := fmt.Fprintf(w,
+		"%d with a status that is no word of this store's vocabulary: left alone until somebody sets it right in the table\n",
+		unknown)
 	return err
 }
 
@@ -203,10 +212,12 @@ func Show(w io.Writer, entry store.Entry) error {
 	row("strategy", string(entry.Strategy))
 	row("next retry", moment(entry.NextRetryAt))
 	if entry.LockedBy != "" {
-		row("locked", fmt.Sprintf("by %s since %s, until %s", entry.LockedBy, moment(entry.LockedAt), moment(entry.LeaseUntil)))
+		row("locked", fmt.Sprintf("by %s since %s, until %s", entry.LockedBy, moment(entry.LockedAt),
+			moment(entry.LeaseUntil)))
 	}
 	if entry.Resolution.How != "" {
-		row("resolution", strings.TrimSpace(fmt.Sprintf("%s by %s, %s  %s", entry.Resolution.How, Line(entry.Resolution.By, 80), moment(entry.Resolution.At), entry.Resolution.Notes)))
+		row("resolution", strings.TrimSpace(fmt.Sprintf("%s by %s, %s  %s", entry.Resolution.How,
+			Line(entry.Resolution.By, 80), moment(entry.Resolution.At), entry.Resolution.Notes)))
 	}
 	row("created", moment(entry.CreatedAt))
 	row("updated", moment(entry.UpdatedAt))
@@ -215,7 +226,8 @@ func Show(w io.Writer, entry store.Entry) error {
 		row("header "+Line(header.Key, 60), bytesText(header.Value))
 	}
 	for _, attempt := range entry.RetryHistory {
-		row("retry "+moment(attempt.At), fmt.Sprintf("%s by %s (%s, %s) %s", attempt.Result, attempt.Worker, attempt.Strategy, attempt.Took.Round(time.Millisecond), attempt.Error))
+		row("retry "+moment(attempt.At), fmt.Sprintf("%s by %s (%s, %s) %s", attempt.Result, attempt.Worker, attempt.Strategy,
+			attempt.Took.Round(time.Millisecond), attempt.Error))
 	}
 	if err := table.Flush(); err != nil {
 		return err

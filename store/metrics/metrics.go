@@ -86,7 +86,8 @@ func New(source Source, options Options) *Metrics {
 }
 
 func (m *Metrics) makeCounters() {
-	m.ingested = prometheus.NewCounter(prometheus.CounterOpts{Name: "dlq_ingested_total", Help: "Dead letters that came into the store."})
+	m.ingested = prometheus.NewCounter(prometheus.CounterOpts{Name: "dlq_ingested_total",
+		Help: "Dead letters that came into the store."})
 	m.resolved = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dlq_resolved_total", Help: "Dead letters that this process resolved, by how.",
 	}, []string{"resolution"})
@@ -128,9 +129,12 @@ func (m *Metrics) describe() {
 	m.up = prometheus.NewDesc("dlq_store_up", "Whether the store answered (1) or not (0).", nil, nil)
 	m.backlog = prometheus.NewDesc("dlq_backlog", "Dead letters that are pending.", nil, nil)
 	m.entries = prometheus.NewDesc("dlq_entries", "Dead letters in the store, by state.", []string{"state"}, nil)
-	m.errorTypes = prometheus.NewDesc("dlq_error_types", fmt.Sprintf("Dead letters in the store, by error type: the %d most frequent, and the others together.", MaxErrorTypes), []string{"error_type"}, nil)
-	m.resolutions = prometheus.NewDesc("dlq_resolutions", "Resolved dead letters in the store, by how they were.", []string{"resolution"}, nil)
-	m.oldest = prometheus.NewDesc("dlq_oldest_pending_timestamp_seconds", "When the oldest pending dead letter was created.", nil, nil)
+	m.errorTypes = prometheus.NewDesc("dlq_error_types", fmt.Sprintf("Dead letters in the store, by error type: the %d "+
+		"most frequent, and the others together.", MaxErrorTypes), []string{"error_type"}, nil)
+	m.resolutions = prometheus.NewDesc("dlq_resolutions", "Resolved dead letters in the store, by how they were.",
+		[]string{"resolution"}, nil)
+	m.oldest = prometheus.NewDesc("dlq_oldest_pending_timestamp_seconds",
+		"When the oldest pending dead letter was created.", nil, nil)
 }
 
 // Handler shows the metrics.

@@ -29,17 +29,21 @@ func TestCounters(t *testing.T) {
 	m := New(nil, Options{})
 	before := promtest.Series(t, m.Registry())
 	promtest.Compare(t, before, map[string]float64{
-		"dlq_ingested_total": 0, "dlq_resolved_total resolution=automatic_retry": 0, "dlq_replays_total result=failed strategy=scheduled_retry": 0,
+		"dlq_ingested_total": 0, "dlq_resolved_total resolution=automatic_retry": 0,
+		"dlq_replays_total result=failed strategy=scheduled_retry": 0,
 	})
 	m.Ingested(make([]store.Entry, 5), 3)
 	m.Ingested(make([]store.Entry, 5), 0)
 	entry := store.Entry{CreatedAt: time.Unix(1000, 0)}
 	settle := func(state store.State, result string, strategy store.Strategy, end *store.Resolution) {
-		m.Settled(entry, store.Change{State: state, Attempt: &store.Attempt{Result: result, Strategy: strategy}, Resolution: end})
+		m.Settled(entry, store.Change{State: state, Attempt: &store.Attempt{Result: result, Strategy: strategy},
+			Resolution: end})
 	}
-	settle(store.Resolved, "succeeded", store.Immediate, &store.Resolution{How: store.AutomaticRetry, At: time.Unix(1030, 0)})
+	settle(store.Resolved, "succeeded", store.Immediate,
+		&store.Resolution{How: store.AutomaticRetry, At: time.Unix(1030, 0)})
 	settle(store.Resolved, "succeeded", store.Immediate, &store.Resolution{How: store.ManualRetry, At: time.Unix(1002, 0)})
-	settle(store.Resolved, "succeeded", "of their own", &store.Resolution{How: "magic", At: time.Unix(990, 0)}) // a clock that is behind: 0 s
+	// a clock that is behind: 0 s
+	settle(store.Resolved, "succeeded", "of their own", &store.Resolution{How: "magic", At: time.Unix(990, 0)})
 	settle(store.Pending, "failed", store.Scheduled, nil)
 	settle(store.Failed, "failed", store.Scheduled, nil)
 	m.Settled(entry, store.Change{State: store.Pending}) // put off: no attempt
@@ -67,9 +71,12 @@ func TestGauges(t *testing.T) {
 		Oldest:      time.UnixMilli(1500),
 	}}
 	promtest.Compare(t, promtest.Series(t, New(source, Options{}).Registry()), map[string]float64{
-		"dlq_store_up": 1, "dlq_backlog": 12, "dlq_entries state=failed": 2, "dlq_entries state=resolved": 0, "dlq_entries state=unknown": 5,
-		"dlq_error_types error_type=TIMEOUT_ERROR": 9, "dlq_error_types error_type=none": 2, "dlq_error_types error_type=�bad": 1,
-		"dlq_resolutions resolution=automatic_retry": 7, "dlq_resolutions resolution=other": 3, "dlq_oldest_pending_timestamp_seconds": 1.5,
+		"dlq_store_up": 1, "dlq_backlog": 12, "dlq_entries state=failed": 2, "dlq_entries state=resolved": 0,
+		"dlq_entries state=unknown":                5,
+		"dlq_error_types error_type=TIMEOUT_ERROR": 9, "dlq_error_types error_type=none": 2,
+		"dlq_error_types error_type=�bad":            1,
+		"dlq_resolutions resolution=automatic_retry": 7, "dlq_resolutions resolution=other": 3,
+		"dlq_oldest_pending_timestamp_seconds": 1.5,
 	})
 }
 

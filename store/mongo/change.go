@@ -35,7 +35,8 @@ func (s *Store) operators(u update) bson.D {
 		set = append(set, bson.E{Key: "lockedBy", Value: cut(u.worker, 255)}, bson.E{Key: "lockedAt", Value: u.now},
 			bson.E{Key: "leaseUntil", Value: millis(u.now.Add(u.lease))})
 	} else {
-		set = append(set, bson.E{Key: "lockedBy", Value: nil}, bson.E{Key: "lockedAt", Value: nil}, bson.E{Key: "leaseUntil", Value: nil})
+		set = append(set, bson.E{Key: "lockedBy", Value: nil}, bson.E{Key: "lockedAt", Value: nil},
+			bson.E{Key: "leaseUntil", Value: nil})
 	}
 	if !u.keepNext {
 		set = append(set, bson.E{Key: "nextRetryAt", Value: writeTime(u.next)})
@@ -103,8 +104,8 @@ func (u update) ended() ended {
 		resolution.Notes = u.change.Notes
 	}
 	return ended{
-		Timestamp: writeTime(resolution.At), Strategy: resolution.How, ResolvedBy: cut(resolution.By, 255), Notes: store.EncodeText(resolution.Notes),
-		InDLQMillis: millis(resolution.At).Sub(millis(u.created)).Milliseconds(),
+		Timestamp: writeTime(resolution.At), Strategy: resolution.How, ResolvedBy: cut(resolution.By, 255),
+		Notes: store.EncodeText(resolution.Notes), InDLQMillis: millis(resolution.At).Sub(millis(u.created)).Milliseconds(),
 	}
 }
 

@@ -128,14 +128,19 @@ func (s *Store) write(entry store.Entry) document {
 	status, held := s.words.Write(entry.State)
 	written := document{
 		ID: entry.ID, Version: entry.Version, MessageID: cut(entry.EventID, 255), SubscriberID: cut(entry.SubscriberID, 255),
-		Pattern: store.EncodeText(entry.Pattern), Dialect: entry.Dialect, Coordinate: writePlace(entry.Source), Letter: writePlace(entry.Letter),
-		RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount, Status: status, Held: held,
-		FirstFailedAt: writeTime(entry.FirstFailedAt), LastFailedAt: writeTime(entry.LastFailedAt), NextRetryAt: writeTime(entry.NextRetryAt),
-		Strategy: cut(string(entry.Strategy), 50), CreatedAt: millis(entry.CreatedAt), UpdatedAt: millis(entry.UpdatedAt),
-		ErrorReason: store.EncodeText(entry.Error.Message), ErrorStack: store.EncodeText(entry.Error.Stack), ErrorType: cut(entry.Error.Type, 100),
+		Pattern: store.EncodeText(entry.Pattern), Dialect: entry.Dialect, Coordinate: writePlace(entry.Source),
+		Letter:     writePlace(entry.Letter),
+		RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount, Status: status,
+		Held:          held,
+		FirstFailedAt: writeTime(entry.FirstFailedAt), LastFailedAt: writeTime(entry.LastFailedAt),
+		NextRetryAt: writeTime(entry.NextRetryAt),
+		Strategy:    cut(string(entry.Strategy), 50), CreatedAt: millis(entry.CreatedAt), UpdatedAt: millis(entry.UpdatedAt),
+		ErrorReason: store.EncodeText(entry.Error.Message), ErrorStack: store.EncodeText(entry.Error.Stack),
+		ErrorType: cut(entry.Error.Type, 100),
 		ErrorCode: cut(entry.Error.Code, 100), ErrorContext: store.EncodeText(string(entry.Error.Context)),
 		Metadata: metadata{
-			Source: store.EncodeText(entry.Service), Priority: entry.Priority, Tags: encodeTexts(entry.Tags), SystemState: systemState(entry.Error.Context),
+			Source: store.EncodeText(entry.Service), Priority: entry.Priority, Tags: encodeTexts(entry.Tags),
+			SystemState: systemState(entry.Error.Context),
 		},
 		Raw:            raw{Key: entry.Key, Value: entry.Value, Headers: []header{}},
 		ReplayAttempts: []attempt{},
@@ -151,7 +156,8 @@ func (s *Store) write(entry store.Entry) document {
 		written.Resolution = &ended{Notes: store.EncodeText(entry.Resolution.Notes)}
 	}
 	if s.audit {
-		written.Transitions = []transition{{Version: entry.Version, To: status, HeldTo: held, At: written.UpdatedAt, Strategy: written.Strategy, NextRetryAt: written.NextRetryAt}}
+		written.Transitions = []transition{{Version: entry.Version, To: status, HeldTo: held, At: written.UpdatedAt,
+			Strategy: written.Strategy, NextRetryAt: written.NextRetryAt}}
 	}
 	return written
 }
@@ -159,7 +165,8 @@ func (s *Store) write(entry store.Entry) document {
 // writeEvent returns the original message as BSON, or as a text where BSON has none that is the same; neither where the
 // bytes beside it say it all and it is long.
 func writeEvent(entry store.Entry) (message any, text string) {
-	if len(entry.OriginalEvent) > maxNativeBytes && bytes.Equal(entry.OriginalEvent, store.OriginalEvent(entry.Value, entry.Pattern, entry.EventID)) {
+	if len(entry.OriginalEvent) > maxNativeBytes &&
+		bytes.Equal(entry.OriginalEvent, store.OriginalEvent(entry.Value, entry.Pattern, entry.EventID)) {
 		return nil, ""
 	}
 	message, err := native(entry.OriginalEvent)
@@ -202,8 +209,8 @@ func fit(written document) (document, error) {
 	}
 	encoded, err := bson.Marshal(written)
 	if err != nil {
-		return document{}, fmt.Errorf("writing the dead letter of %s/%d@%d as a document: %w", written.Coordinate.Topic, written.Coordinate.Partition,
-			written.Coordinate.Offset, err)
+		return document{}, fmt.Errorf("writing the dead letter of %s/%d@%d as a document: %w", written.Coordinate.Topic,
+			written.Coordinate.Partition, written.Coordinate.Offset, err)
 	}
 	excess := len(encoded) - (maxDocumentBytes - roomForChanges)
 	if excess <= 0 {
@@ -214,14 +221,16 @@ func fit(written document) (document, error) {
 		written.ErrorStack = strings.ToValidUTF8(written.ErrorStack[:keep], "") + mark
 		return written, nil
 	}
-	return document{}, fmt.Errorf("the dead letter of %s/%d@%d needs %d bytes, and MongoDB's documents have %d: keep such records in another store",
+	return document{}, fmt.Errorf(
+		"the dead letter of %s/%d@%d needs %d bytes, and MongoDB's documents have %d: keep such records in another store",
 		written.Coordinate.Topic, written.Coordinate.Partition, written.Coordinate.Offset, len(encoded), maxDocumentBytes)
 }
 
 // roughBytes is about what the parts need that may be long; the message is there a second time as BSON, in which a
 // number of one digit needs eight bytes.
 func (d document) roughBytes() int {
-	bytes := len(d.Raw.Key) + 4*len(d.Raw.Value) + len(d.OriginalJSON) + len(d.ErrorReason) + len(d.ErrorStack) + 2*len(d.ErrorContext)
+	bytes := len(d.Raw.Key) + 4*len(d.Raw.Value) + len(d.OriginalJSON) + len(d.ErrorReason) + len(d.ErrorStack) + 2*len(
+		d.ErrorContext)
 	for _, h := range d.Raw.Headers {
 		bytes += len(h.Key) + len(h.Value)
 	}
@@ -244,14 +253,16 @@ func (s *Store) read(d document) (store.Entry, error) {
 	state, _ := s.words.Read(d.Status, d.Held)
 	entry := store.Entry{
 		ID: d.ID, Version: d.Version, Source: readPlace(d.Coordinate), Letter: readPlace(d.Letter), Dialect: d.Dialect,
-		EventID: store.DecodeText(d.MessageID), SubscriberID: store.DecodeText(d.SubscriberID), Pattern: store.DecodeText(d.Pattern),
-		Key: d.Raw.Key, Value: d.Raw.Value, OriginalEvent: event,
+		EventID: store.DecodeText(d.MessageID), SubscriberID: store.DecodeText(d.SubscriberID),
+		Pattern: store.DecodeText(d.Pattern), Key: d.Raw.Key, Value: d.Raw.Value, OriginalEvent: event,
 		Error: store.Failure{
-			Message: store.DecodeText(d.ErrorReason), Type: store.DecodeText(d.ErrorType), Code: store.DecodeText(d.ErrorCode), Stack: store.DecodeText(d.ErrorStack),
+			Message: store.DecodeText(d.ErrorReason), Type: store.DecodeText(d.ErrorType), Code: store.DecodeText(d.ErrorCode),
+			Stack: store.DecodeText(d.ErrorStack),
 		},
 		RetryCount: d.RetryCount, MaxRetries: d.MaxRetries, DLQRetryCount: d.DLQRetryCount,
 		FirstFailedAt: readTime(d.FirstFailedAt), LastFailedAt: readTime(d.LastFailedAt),
-		State: state, Strategy: store.Strategy(d.Strategy), NextRetryAt: readTime(d.NextRetryAt), Priority: d.Metadata.Priority,
+		State: state, Strategy: store.Strategy(d.Strategy), NextRetryAt: readTime(d.NextRetryAt),
+		Priority: d.Metadata.Priority,
 		LockedAt: readTime(d.LockedAt), LeaseUntil: readTime(d.LeaseUntil), Service: store.DecodeText(d.Metadata.Source),
 		CreatedAt: d.CreatedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(),
 	}
@@ -272,7 +283,8 @@ func (s *Store) read(d document) (store.Entry, error) {
 	}
 	if d.Resolution != nil {
 		entry.Resolution = store.Resolution{
-			At: readTime(d.Resolution.Timestamp), How: d.Resolution.Strategy, By: store.DecodeText(d.Resolution.ResolvedBy), Notes: store.DecodeText(d.Resolution.Notes),
+			At: readTime(d.Resolution.Timestamp), How: d.Resolution.Strategy, By: store.DecodeText(d.Resolution.ResolvedBy),
+			Notes: store.DecodeText(d.Resolution.Notes),
 		}
 	}
 	return entry, nil

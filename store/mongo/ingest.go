@@ -81,7 +81,8 @@ func (s *Store) sameSources(ctx context.Context, named map[string]place) error {
 	for id := range named {
 		ids = append(ids, id)
 	}
-	cursor, err := s.messages.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetProjection(bson.D{{Key: "coordinate", Value: 1}}))
+	cursor, err := s.messages.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}},
+		options.Find().SetProjection(bson.D{{Key: "coordinate", Value: 1}}))
 	if err != nil {
 		return explain("looking for dead letters with the same id", err)
 	}
@@ -91,8 +92,8 @@ func (s *Store) sameSources(ctx context.Context, named map[string]place) error {
 	}
 	for _, other := range found {
 		if other.Coordinate != named[other.ID] {
-			return fmt.Errorf("adding dead letters: the id %s is that of the letter from %s/%d@%d already: leave it empty", other.ID,
-				other.Coordinate.Topic, other.Coordinate.Partition, other.Coordinate.Offset)
+			return fmt.Errorf("adding dead letters: the id %s is that of the letter from %s/%d@%d already: leave it empty",
+				other.ID, other.Coordinate.Topic, other.Coordinate.Partition, other.Coordinate.Offset)
 		}
 	}
 	return nil

@@ -91,7 +91,8 @@ func nativeNumber(number json.Number) (any, error) {
 	if whole, err := number.Int64(); err == nil && strconv.FormatInt(whole, 10) == number.String() {
 		return whole, nil
 	}
-	if fraction, err := number.Float64(); err == nil && strings.Contains(number.String(), ".") && plainNumber(fraction) == number.String() {
+	if fraction, err := number.Float64(); err == nil && strings.Contains(number.String(), ".") &&
+		plainNumber(fraction) == number.String() {
 		return fraction, nil
 	}
 	return nil, errNotNative

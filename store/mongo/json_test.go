@@ -32,7 +32,8 @@ func stored(t interface{ Fatal(args ...any) }, value any) any {
 // anyJSON is any JSON: its texts, numbers, names and nesting.
 func anyJSON(depth int) *rapid.Generator[string] {
 	scalar := rapid.OneOf(
-		rapid.Just("null"), rapid.Just("true"), rapid.Just("1.0"), rapid.Just("1e3"), rapid.Just("-0"), rapid.Just("12345678901234567890"), rapid.Just("0.1"),
+		rapid.Just("null"), rapid.Just("true"), rapid.Just("1.0"), rapid.Just("1e3"), rapid.Just("-0"),
+		rapid.Just("12345678901234567890"), rapid.Just("0.1"),
 		rapid.Map(rapid.Int64(), func(n int64) string { return mustJSON(n) }),
 		rapid.Map(rapid.Float64Range(-1e9, 1e9), func(n float64) string { return mustJSON(n) }),
 		rapid.Map(rapid.String(), func(s string) string { return mustJSON(s) }),
@@ -49,7 +50,9 @@ func anyJSON(depth int) *rapid.Generator[string] {
 		}
 		return "{" + strings.Join(parts, ",") + "}"
 	})
-	array := rapid.Map(rapid.SliceOfN(inner, 0, 4), func(parts []string) string { return "[" + strings.Join(parts, ", ") + "]" })
+	array := rapid.Map(rapid.SliceOfN(inner, 0, 4), func(parts []string) string {
+		return "[" + strings.Join(parts, ", ") + "]"
+	})
 	return rapid.OneOf(scalar, object, array)
 }
 
@@ -106,7 +109,8 @@ func compact(t interface{ Fatal(args ...any) }, text []byte) string {
 
 func TestWhatIsNotNative(t *testing.T) {
 	for _, text := range []string{
-		`{"a":1,"a":2}`, `{"":1}`, `{"$oid":"507f1f77bcf86cd799439011"}`, `{"a.b":1}`, `[[1]]`, `{"a":[[]]}`, `1.0`, `1e3`, `-0`, `12345678901234567890`, `{} {}`, ``, `{"a"`,
+		`{"a":1,"a":2}`, `{"":1}`, `{"$oid":"507f1f77bcf86cd799439011"}`, `{"a.b":1}`, `[[1]]`, `{"a":[[]]}`, `1.0`, `1e3`,
+		`-0`, `12345678901234567890`, `{} {}`, ``, `{"a"`,
 	} {
 		if value, err := native(json.RawMessage(text)); !errors.Is(err, errNotNative) {
 			t.Errorf("%s became %v (%v)", text, value, err)
@@ -114,7 +118,8 @@ func TestWhatIsNotNative(t *testing.T) {
 	}
 	// The document of "Dead Letter Queue Lifecycle".
 	value, err := native(json.RawMessage(`{"userId": "user_123", "action": "process_payment", "amount": 99.99}`))
-	want := bson.D{{Key: "userId", Value: "user_123"}, {Key: "action", Value: "process_payment"}, {Key: "amount", Value: 99.99}}
+	want := bson.D{{Key: "userId", Value: "user_123"}, {Key: "action", Value: "process_payment"},
+		{Key: "amount", Value: 99.99}}
 	if err != nil || !reflect.DeepEqual(value, want) {
 		t.Errorf("got %v (%v)", value, err)
 	}
@@ -126,7 +131,8 @@ func TestExtendedValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := plain(bson.D{{Key: "id", Value: id}, {Key: "n", Value: math.NaN()}, {Key: "at", Value: bson.NewDateTimeFromTime(time.UnixMilli(0))}, {Key: "i", Value: int32(5)}})
+	got, err := plain(bson.D{{Key: "id", Value: id}, {Key: "n", Value: math.NaN()},
+		{Key: "at", Value: bson.NewDateTimeFromTime(time.UnixMilli(0))}, {Key: "i", Value: int32(5)}})
 	want := `{"id":{"$oid":"507f1f77bcf86cd799439011"},"n":{"$numberDouble":"NaN"},"at":{"$date":"1970-01-01T00:00:00Z"},"i":5}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s (%v), not %s", got, err, want)
@@ -142,9 +148,11 @@ func TestTheDocumentsFields(t *testing.T) {
 	s := &Store{words: words}
 	at := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
 	encoded, err := bson.Marshal(s.write(store.Entry{
-		ID: "a", EventID: "msg_1707658080_abc123", State: store.Pending, OriginalEvent: json.RawMessage(`{"userId":"user_123"}`), Service: "payment-service", Priority: 1,
-		Tags:         []string{"payment", "critical"},
-		Error:        store.Failure{Message: "External API timeout", Stack: "Error: timeout", Type: "TIMEOUT_ERROR", Context: json.RawMessage(`{"systemState":{"cpuUsage":0.75}}`)},
+		ID: "a", EventID: "msg_1707658080_abc123", State: store.Pending,
+		OriginalEvent: json.RawMessage(`{"userId":"user_123"}`), Service: "payment-service", Priority: 1,
+		Tags: []string{"payment", "critical"},
+		Error: store.Failure{Message: "External API timeout", Stack: "Error: timeout", Type: "TIMEOUT_ERROR",
+			Context: json.RawMessage(`{"systemState":{"cpuUsage":0.75}}`)},
 		RetryHistory: []store.Attempt{{At: at, Worker: "worker_node_2", Strategy: store.Immediate, Result: "failed"}},
 		RetryCount:   3, DLQRetryCount: 2, FirstFailedAt: at, LastFailedAt: at, NextRetryAt: at, CreatedAt: at, UpdatedAt: at,
 	}))
@@ -152,9 +160,12 @@ func TestTheDocumentsFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]any{
-		"messageId": "msg_1707658080_abc123", "originalMessage.userId": "user_123", "errorReason": "External API timeout", "errorStack": "Error: timeout",
-		"errorType": "TIMEOUT_ERROR", "retryCount": int32(3), "dlqRetryCount": int32(2), "firstFailedAt": at, "lastFailedAt": at, "status": "dlq_pending",
-		"lockedBy": nil, "lockedAt": nil, "nextRetryAt": at, "metadata.source": "payment-service", "metadata.priority": int32(1), "metadata.tags.0": "payment",
+		"messageId": "msg_1707658080_abc123", "originalMessage.userId": "user_123", "errorReason": "External API timeout",
+		"errorStack": "Error: timeout",
+		"errorType":  "TIMEOUT_ERROR", "retryCount": int32(3), "dlqRetryCount": int32(2), "firstFailedAt": at,
+		"lastFailedAt": at, "status": "dlq_pending",
+		"lockedBy": nil, "lockedAt": nil, "nextRetryAt": at, "metadata.source": "payment-service",
+		"metadata.priority": int32(1), "metadata.tags.0": "payment",
 		"metadata.systemState.cpuUsage": 0.75, "replayAttempts.0.timestamp": at, "replayAttempts.0.workerId": "worker_node_2",
 		"replayAttempts.0.strategy": "immediate_retry", "replayAttempts.0.result": "failed", "createdAt": at, "updatedAt": at,
 	} {
@@ -178,14 +189,16 @@ func TestTheDocumentsFields(t *testing.T) {
 
 // A stack that MongoDB's documents have no room for is cut; a record is not.
 func TestFit(t *testing.T) {
-	long := store.Entry{Value: make([]byte, 10<<20), OriginalEvent: json.RawMessage(`{}`), Error: store.Failure{Stack: strings.Repeat("é", 4<<20)}}
+	long := store.Entry{Value: make([]byte, 10<<20), OriginalEvent: json.RawMessage(`{}`),
+		Error: store.Failure{Stack: strings.Repeat("é", 4<<20)}}
 	s := &Store{}
 	fitted, err := fit(s.write(long))
 	if err != nil {
 		t.Fatal(err)
 	}
 	encoded, err := bson.Marshal(fitted)
-	if err != nil || len(encoded) > maxDocumentBytes-roomForChanges || len(fitted.ErrorStack) < 4<<20 || !strings.Contains(fitted.ErrorStack, "cut") {
+	if err != nil || len(encoded) > maxDocumentBytes-roomForChanges || len(fitted.ErrorStack) < 4<<20 ||
+		!strings.Contains(fitted.ErrorStack, "cut") {
 		t.Errorf("%d bytes, a stack of %d (%v)", len(encoded), len(fitted.ErrorStack), err)
 	}
 	long.Value = make([]byte, 17<<20)

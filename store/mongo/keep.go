@@ -82,7 +82,8 @@ func (s *Store) Alter(ctx context.Context, id string, version int64, change stor
 		change: change, created: entry.CreatedAt, event: edited(entry, change),
 	}
 	altered.schedule()
-	filter := append(bson.D{{Key: "_id", Value: entry.ID}, {Key: "version", Value: version}, {Key: "lockedBy", Value: nil}}, s.inState(entry.State)...)
+	filter := append(bson.D{{Key: "_id", Value: entry.ID}, {Key: "version", Value: version},
+		{Key: "lockedBy", Value: nil}}, s.inState(entry.State)...)
 	err = s.compareAndSet(ctx, filter, s.operators(altered), doing)
 	if errors.Is(err, store.ErrLockLost) {
 		return fmt.Errorf("%s: %w", doing, s.whatHappened(ctx, id))
@@ -113,7 +114,8 @@ func (s *Store) Remove(ctx context.Context, ids []string) (int, error) {
 		if transition.To != store.Gone {
 			continue
 		}
-		filter := append(bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: store.ReadIDs(ids)}}}, {Key: "lockedBy", Value: nil}}, s.inState(transition.From)...)
+		filter := append(bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: store.ReadIDs(ids)}}},
+			{Key: "lockedBy", Value: nil}}, s.inState(transition.From)...)
 		result, err := s.messages.DeleteMany(ctx, filter)
 		if err != nil {
 			return removed, explain("removing dead letters", err)

@@ -97,7 +97,8 @@ func beyond(keys []string, last store.Cursor, descending bool) bson.D {
 	var equal bson.D
 	for _, key := range keys {
 		value := valueIn(last, key)
-		alternatives = append(alternatives, append(slices.Clone(equal), bson.E{Key: key, Value: bson.D{{Key: operator, Value: value}}}))
+		alternatives = append(alternatives,
+			append(slices.Clone(equal), bson.E{Key: key, Value: bson.D{{Key: operator, Value: value}}}))
 		equal = append(equal, bson.E{Key: key, Value: value})
 	}
 	return bson.D{{Key: "$or", Value: alternatives}}

@@ -29,7 +29,9 @@ func foundFields() bson.D { return bson.D{{Key: "_id", Value: 1}, {Key: "version
 // find the same ones.
 func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
 	if worker == "" || lease <= 0 || limit < 1 {
-		return nil, fmt.Errorf("claiming dead letters: a worker's name, a lease and a limit above 0 are needed, got %q, %s, %d", worker, lease, limit)
+		return nil, fmt.Errorf(
+			"claiming dead letters: a worker's name, a lease and a limit above 0 are needed, got %q, %s, %d", worker,
+			lease, limit)
 	}
 	if err := s.check(ctx); err != nil {
 		return nil, err
@@ -68,7 +70,8 @@ func sorted(claimed []store.Entry) []store.Entry {
 
 // dueFilter is the document's query for pending entries, by the server's clock.
 func (s *Store) dueFilter(now time.Time) bson.D {
-	return append(s.inState(store.Pending), bson.E{Key: "nextRetryAt", Value: bson.D{{Key: "$lte", Value: now}}}, bson.E{Key: "lockedBy", Value: nil})
+	return append(s.inState(store.Pending), bson.E{Key: "nextRetryAt", Value: bson.D{{Key: "$lte", Value: now}}},
+		bson.E{Key: "lockedBy", Value: nil})
 }
 
 // inState selects the entries in a state; one that nothing holds may also lack the field that says so.
@@ -88,7 +91,8 @@ func (s *Store) due(ctx context.Context, now time.Time, limit int) ([]found, err
 }
 
 func (s *Store) find(ctx context.Context, filter, order bson.D, limit int) ([]found, error) {
-	cursor, err := s.messages.Find(ctx, filter, options.Find().SetSort(order).SetLimit(int64(limit)).SetProjection(foundFields()))
+	cursor, err := s.messages.Find(ctx, filter, options.Find().SetSort(order).SetLimit(int64(limit)).SetProjection(
+		foundFields()))
 	if err != nil {
 		return nil, explain("looking for dead letters", err)
 	}
@@ -97,11 +101,15 @@ func (s *Store) find(ctx context.Context, filter, order bson.D, limit int) ([]fo
 }
 
 // lock is the compare-and-set: true if this worker has the entry now.
-func (s *Store) lock(ctx context.Context, candidate found, worker string, now time.Time, lease time.Duration) (store.Entry, bool, error) {
-	filter := append(bson.D{{Key: "_id", Value: candidate.ID}, {Key: "version", Value: candidate.Version}}, s.dueFilter(now)...)
-	taken := update{now: now, from: store.Pending, to: store.Processing, version: candidate.Version + 1, worker: worker, lease: lease, keepNext: true}
+func (s *Store) lock(ctx context.Context, candidate found, worker string, now time.Time,
+	lease time.Duration) (store.Entry, bool, error) {
+	filter := append(bson.D{{Key: "_id", Value: candidate.ID}, {Key: "version", Value: candidate.Version}},
+		s.dueFilter(now)...)
+	taken := update{now: now, from: store.Pending, to: store.Processing, version: candidate.Version + 1, worker: worker,
+		lease: lease, keepNext: true}
 	var locked document
-	err := s.messages.FindOneAndUpdate(ctx, filter, s.operators(taken), options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&locked)
+	err := s.messages.FindOneAndUpdate(ctx, filter, s.operators(taken),
+		options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&locked)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return store.Entry{}, false, nil
 	}
@@ -114,7 +122,8 @@ func (s *Store) lock(ctx context.Context, candidate found, worker string, now ti
 
 // held selects an entry by a worker's lock.
 func (s *Store) held(lock store.Lock) bson.D {
-	return append(bson.D{{Key: "_id", Value: lock.ID}, {Key: "version", Value: lock.Version}, {Key: "lockedBy", Value: cut(lock.Worker, 255)}},
+	return append(bson.D{{Key: "_id", Value: lock.ID}, {Key: "version", Value: lock.Version},
+		{Key: "lockedBy", Value: cut(lock.Worker, 255)}},
 		s.inState(store.Processing)...)
 }
 

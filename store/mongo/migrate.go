@@ -123,7 +123,8 @@ func (s *Store) settleWords(ctx context.Context, has done) error {
 	if err != nil {
 		return err
 	}
-	return s.note(ctx, vocabularyName, bson.D{{Key: "words", Value: words.Name()}, {Key: "audit", Value: s.audit}, {Key: "begunAt", Value: now}, {Key: "endedAt", Value: now}})
+	return s.note(ctx, vocabularyName, bson.D{{Key: "words", Value: words.Name()}, {Key: "audit", Value: s.audit},
+		{Key: "begunAt", Value: now}, {Key: "endedAt", Value: now}})
 }
 
 func (s *Store) agree(has string) error {
@@ -164,7 +165,8 @@ func (s *Store) check(ctx context.Context) error {
 		case !begun:
 			return fmt.Errorf("%w: %s is missing: migrate it (dlqbench dlq migrate)", store.ErrNotMigrated, name)
 		case found.EndedAt == nil:
-			return fmt.Errorf("%w: %s was begun at %s and not ended: migrate it again (dlqbench dlq migrate)", store.ErrNotMigrated, name, found.BegunAt.UTC().Format(time.RFC3339))
+			return fmt.Errorf("%w: %s was begun at %s and not ended: migrate it again (dlqbench dlq migrate)",
+				store.ErrNotMigrated, name, found.BegunAt.UTC().Format(time.RFC3339))
 		}
 	}
 	if err := s.agree(known[vocabularyName].Words); err != nil {
@@ -186,7 +188,9 @@ func newer(known map[string]done, names []string) error {
 	}
 	for name := range known {
 		if !ours[name] {
-			return fmt.Errorf("%w: the database is newer than this program, which doesn't know its migration %s: use a newer dlqbench", store.ErrNotMigrated, name)
+			return fmt.Errorf(
+				"%w: the database is newer than this program, which doesn't know its migration %s: use a newer dlqbench",
+				store.ErrNotMigrated, name)
 		}
 	}
 	return nil

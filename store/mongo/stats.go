@@ -21,7 +21,8 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := s.check(ctx); err != nil {
 		return store.Stats{}, err
 	}
-	stats := store.Stats{ByState: map[store.State]int64{}, ByErrorType: map[string]int64{}, Resolutions: map[string]int64{}}
+	stats := store.Stats{ByState: map[store.State]int64{}, ByErrorType: map[string]int64{},
+		Resolutions: map[string]int64{}}
 	if err := s.countStates(ctx, stats.ByState); err != nil {
 		return stats, err
 	}
@@ -99,7 +100,8 @@ func (s *Store) addResolutions(ctx context.Context, stats *store.Stats) error {
 
 func (s *Store) oldest(ctx context.Context) (time.Time, error) {
 	cursor, err := s.messages.Find(ctx, s.inState(store.Pending),
-		options.Find().SetSort(bson.D{{Key: "createdAt", Value: 1}}).SetLimit(1).SetProjection(bson.D{{Key: "createdAt", Value: 1}}))
+		options.Find().SetSort(bson.D{{Key: "createdAt", Value: 1}}).SetLimit(1).SetProjection(
+			bson.D{{Key: "createdAt", Value: 1}}))
 	if err != nil {
 		return time.Time{}, explain("looking for the oldest dead letter", err)
 	}

@@ -66,7 +66,8 @@ func Open(ctx context.Context, url string, opts store.Options) (*Store, error) {
 		clock: opts.Clock, audit: opts.Audit, asked: opts.Vocabulary, settling: make(chan struct{}, 1),
 	}
 	if err := client.Ping(ctx, nil); err != nil {
-		return nil, errors.Join(fmt.Errorf("asking MongoDB at %s whether it is there: %w", strings.Join(address.Hosts, ", "), err), opened.Close())
+		return nil, errors.Join(fmt.Errorf("asking MongoDB at %s whether it is there: %w", strings.Join(address.Hosts, ", "),
+			err), opened.Close())
 	}
 	return opened, nil
 }
@@ -121,7 +122,9 @@ func explain(doing string, err error) error {
 		return nil
 	}
 	var answered mongo.ServerError
-	full := errors.As(err, &answered) && (answered.HasErrorCode(outOfDiskSpace) || answered.HasErrorCode(overQuota) && strings.Contains(err.Error(), "space quota"))
+	full := errors.As(err, &answered) &&
+		(answered.HasErrorCode(outOfDiskSpace) || answered.HasErrorCode(overQuota) && strings.Contains(err.Error(),
+			"space quota"))
 	if full || strings.Contains(err.Error(), "database or disk is full") { // FerretDB says it in SQLite's words only
 		return fmt.Errorf("%s: %w: %w", doing, store.ErrFull, err)
 	}

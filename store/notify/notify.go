@@ -86,7 +86,8 @@ type Webhook struct {
 func New(options Options) (*Webhook, error) {
 	address, err := url.Parse(options.URL)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return nil, errors.New("configuring the webhook: its URL must be http://… or https://… (it is not shown here: it may hold a secret)")
+		return nil, errors.New(
+			"configuring the webhook: its URL must be http://… or https://… (it is not shown here: it may hold a secret)")
 	}
 	options = withDefaults(options)
 	ctx, stop := context.WithCancel(context.Background())
@@ -168,8 +169,10 @@ func messageOf(entry store.Entry, why string) Message {
 	text := []rune(entry.Error.Message)
 	return Message{
 		Why: why, At: time.Now().UTC(), ID: entry.ID, EventID: entry.EventID, Pattern: entry.Pattern, Service: entry.Service,
-		Topic: entry.Source.Topic, Partition: entry.Source.Partition, Offset: entry.Source.Offset, ErrorType: entry.Error.Type,
-		ErrorMessage: string(text[:min(len(text), longestError)]), Priority: entry.Priority, DLQRetryCount: entry.DLQRetryCount, CreatedAt: entry.CreatedAt,
+		Topic: entry.Source.Topic, Partition: entry.Source.Partition, Offset: entry.Source.Offset,
+		ErrorType:    entry.Error.Type,
+		ErrorMessage: string(text[:min(len(text), longestError)]), Priority: entry.Priority,
+		DLQRetryCount: entry.DLQRetryCount, CreatedAt: entry.CreatedAt,
 	}
 }
 
@@ -253,7 +256,8 @@ func (w *Webhook) post(ctx context.Context, body []byte) (retry bool, asked time
 		return false, 0, nil
 	}
 	err = fmt.Errorf("the webhook answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
-	retry = response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
+	retry = response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests ||
+		response.StatusCode == http.StatusRequestTimeout
 	return retry, min(retryAfter(response), w.options.LongestDelay), err
 }
 

@@ -68,7 +68,8 @@ func broken() (*http.Response, error) { return nil, errors.New("connection reset
 
 func entry(id string) store.Entry {
 	return store.Entry{
-		ID: id, Service: "payment-service", Source: store.Place{Topic: "orders", Partition: 3, Offset: 42}, DLQRetryCount: 4, Value: []byte("confidential"),
+		ID: id, Service: "payment-service", Source: store.Place{Topic: "orders", Partition: 3, Offset: 42}, DLQRetryCount: 4,
+		Value: []byte("confidential"),
 		Error: store.Failure{Type: "TIMEOUT_ERROR", Message: strings.Repeat("é", 2000), Stack: "at confidential"},
 	}
 }
@@ -94,14 +95,15 @@ func closeNow(t *testing.T, webhook *Webhook) {
 // shorter than the receiver asks for.
 func TestRetriesWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &receiver{answers: []func() (*http.Response, error){status(503, ""), broken, status(429, "7"), status(500, ""), status(502, "")}}
+		r := &receiver{answers: []func() (*http.Response, error){status(503, ""), broken, status(429, "7"), status(500, ""),
+			status(502, "")}}
 		webhook := start(t, Options{Transport: r, FirstDelay: time.Second, LongestDelay: 8 * time.Second})
 		if err := webhook.Notify(t.Context(), entry("a"), "failed"); err != nil {
 			t.Fatal(err)
 		}
 		closeNow(t, webhook)
-		bounds := [][2]time.Duration{{500 * time.Millisecond, time.Second}, {time.Second, 2 * time.Second}, {7 * time.Second, 7 * time.Second},
-			{4 * time.Second, 8 * time.Second}, {4 * time.Second, 8 * time.Second}}
+		bounds := [][2]time.Duration{{500 * time.Millisecond, time.Second}, {time.Second, 2 * time.Second},
+			{7 * time.Second, 7 * time.Second}, {4 * time.Second, 8 * time.Second}, {4 * time.Second, 8 * time.Second}}
 		if len(r.asked) != 6 {
 			t.Fatalf("asked %d times, not 6", len(r.asked))
 		}
@@ -131,12 +133,15 @@ func TestGivesUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
 				r := &receiver{answers: test.answers}
-				webhook := start(t, Options{Transport: r, Attempts: 3, Failed: func(id string, err error) { told = append(told, id+": "+err.Error()) }})
+				webhook := start(t, Options{Transport: r, Attempts: 3, Failed: func(id string, err error) {
+					told = append(told, id+": "+err.Error())
+				}})
 				if err := webhook.Notify(t.Context(), entry("a"), "failed"); err != nil {
 					t.Fatal(err)
 				}
 				closeNow(t, webhook)
-				if len(r.asked) != test.asked || len(told) != 1 || !strings.Contains(told[0], test.says) || strings.Contains(told[0], secret) {
+				if len(r.asked) != test.asked || len(told) != 1 || !strings.Contains(told[0], test.says) ||
+					strings.Contains(told[0], secret) {
 					t.Errorf("asked %d times, told %q", len(r.asked), told)
 				}
 				if _, _, failed := webhook.Counts(); failed != 1 {
@@ -151,7 +156,10 @@ func TestGivesUp(t *testing.T) {
 func TestNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		r := &receiver{answers: []func() (*http.Response, error){func() (*http.Response, error) { <-release; return status(200, "")() }}}
+		r := &receiver{answers: []func() (*http.Response, error){func() (*http.Response, error) {
+			<-release
+			return status(200, "")()
+		}}}
 		webhook := start(t, Options{Transport: r, Queue: 2, Timeout: time.Hour})
 		begun := time.Now()
 		var errs []error
@@ -210,7 +218,8 @@ func TestSettledNotifiesOfCriticalFailures(t *testing.T) {
 			t.Fatalf("%d notifications", len(r.bodies))
 		}
 		for i, why := range []string{"failed", "manual"} {
-			if got := r.bodies[i]; got.Why != why || got.ID != why || got.DLQRetryCount != 5 || got.ErrorType != "Last" || got.Topic != "orders" || got.Offset != 42 {
+			if got := r.bodies[i]; got.Why != why || got.ID != why || got.DLQRetryCount != 5 ||
+				got.ErrorType != "Last" || got.Topic != "orders" || got.Offset != 42 {
 				t.Errorf("got %+v", got)
 			}
 		}
@@ -238,13 +247,15 @@ func TestPostsJSON(t *testing.T) {
 	}
 	closeNow(t, webhook)
 	posted := <-got
-	if !strings.HasPrefix(posted, `POST /hook application/json {"why":"failed"`) || strings.Contains(posted, "confidential") || strings.Count(posted, "é") != longestError {
+	if !strings.HasPrefix(posted, `POST /hook application/json {"why":"failed"`) ||
+		strings.Contains(posted, "confidential") || strings.Count(posted, "é") != longestError {
 		t.Errorf("posted %s", posted)
 	}
 }
 
 func TestAddressIsNeverShown(t *testing.T) {
-	for _, address := range []string{"", "ftp://h/" + secret, "://" + secret, "https:///" + secret, "http://h/%zz" + secret} {
+	for _, address := range []string{"", "ftp://h/" + secret, "://" + secret, "https:///" + secret,
+		"http://h/%zz" + secret} {
 		webhook, err := New(Options{URL: address})
 		if err == nil {
 			closeNow(t, webhook)

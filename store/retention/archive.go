@@ -102,7 +102,9 @@ func (w *writable) look() error {
 	}
 	versions := map[string]int64{}
 	for _, name := range files {
-		err := eachKey(filepath.Join(w.folder, name), func(id string, version int64) { versions[id] = max(versions[id], version) })
+		err := eachKey(filepath.Join(w.folder, name), func(id string, version int64) {
+			versions[id] = max(versions[id], version)
+		})
 		if err != nil {
 			return fmt.Errorf("reading which entries are in the archive (nothing is removed while that isn't known): %w", err)
 		}
@@ -170,7 +172,8 @@ func (w *writable) begin(at time.Time) error {
 	}
 	sum := xxhash.New()
 	w.part = &part{file: file, name: name, sum: sum, rows: parquet.NewGenericWriter[row](io.MultiWriter(file, sum),
-		parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(groupEntries), parquet.CreatedBy("dlqbench dead-letter archive", "1", ""))}
+		parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(groupEntries),
+		parquet.CreatedBy("dlqbench dead-letter archive", "1", ""))}
 	return nil
 }
 

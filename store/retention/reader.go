@@ -145,7 +145,8 @@ func Restore(ctx context.Context, one Archived, db store.Store) error {
 		return fmt.Errorf("restoring %s: %w", one.ID, err)
 	}
 	entry := one.Entry
-	entry.State, entry.Version, entry.UpdatedAt, entry.Resolution = store.Failed, one.Version+1, now, store.Resolution{Notes: "restored from " + one.File}
+	entry.State, entry.Version, entry.UpdatedAt, entry.Resolution = store.Failed, one.Version+1, now,
+		store.Resolution{Notes: "restored from " + one.File}
 	fresh, err := db.Ingest(ctx, []store.Entry{entry})
 	if err != nil {
 		return fmt.Errorf("restoring %s: %w", one.ID, err)
@@ -155,7 +156,8 @@ func Restore(ctx context.Context, one Archived, db store.Store) error {
 	}
 	switch there, err := db.Get(ctx, one.ID); {
 	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("restoring %s: %w: another entry is of %s/%d@%d", one.ID, ErrInStore, entry.Source.Topic, entry.Source.Partition, entry.Source.Offset)
+		return fmt.Errorf("restoring %s: %w: another entry is of %s/%d@%d", one.ID, ErrInStore, entry.Source.Topic,
+			entry.Source.Partition, entry.Source.Offset)
 	case err != nil:
 		return fmt.Errorf("restoring %s: %w", one.ID, err)
 	default:
@@ -222,7 +224,8 @@ func intact(file *os.File) (int64, error) {
 		return 0, fmt.Errorf("reading the archive file %s: %w", file.Name(), err)
 	}
 	if want := "-" + fmt.Sprintf(sumFormat, sum.Sum64()) + fileSuffix; !strings.HasSuffix(file.Name(), want) {
-		return 0, fmt.Errorf("reading the archive file %s: it is damaged, or was renamed: its content has the sum "+sumFormat, file.Name(), sum.Sum64())
+		return 0, fmt.Errorf("reading the archive file %s: it is damaged, or was renamed: its content has the sum "+sumFormat,
+			file.Name(), sum.Sum64())
 	}
 	return size, nil
 }

@@ -1,7 +1,9 @@
 // Package retention owns how long dead letters are kept: the table of "Dead Letter Queue Lifecycle", and the Parquet
 // archive that outlives the store. It knows stores by their interface; of Kafka and of workers it knows nothing.
 //
-//	resolved ──30 days──▶ gone      failed ──90 days──▶ archive file, archived      archived ──1 year──▶ archive file unless it is in one, gone
+//	resolved ──30 days──▶ gone
+//	failed ──90 days──▶ archive file, archived
+//	archived ──1 year──▶ archive file unless it is in one, gone
 //
 // # Why a crash neither loses nor doubles
 //
@@ -128,7 +130,8 @@ type run struct {
 
 func (r *run) due(state store.State, kept time.Duration) store.Query {
 	return store.Query{
-		States: []store.State{state}, UpdatedBefore: r.policy.cutoff(r.report.At, kept), OrderBy: "updatedAt", Limit: r.policy.Batch,
+		States: []store.State{state}, UpdatedBefore: r.policy.cutoff(r.report.At, kept), OrderBy: "updatedAt",
+		Limit: r.policy.Batch,
 	}
 }
 
@@ -137,7 +140,8 @@ func (r *run) preview(ctx context.Context) error {
 		state store.State
 		kept  time.Duration
 		count *int
-	}{{store.Resolved, r.policy.Resolved, &r.report.Deleted}, {store.Failed, r.policy.Failed, &r.report.Filed}, {store.Archived, r.policy.Archived, &r.report.Removed}} {
+	}{{store.Resolved, r.policy.Resolved, &r.report.Deleted}, {store.Failed, r.policy.Failed, &r.report.Filed},
+		{store.Archived, r.policy.Archived, &r.report.Removed}} {
 		n, err := r.db.Count(ctx, r.due(one.state, one.kept))
 		if err != nil {
 			return fmt.Errorf("counting what retention is due for: %w", err)
@@ -190,7 +194,8 @@ type filed struct {
 }
 
 // sweep makes sure that each due entry is in a file that is complete and on the disk before it is finished with.
-func (r *run) sweep(ctx context.Context, query store.Query, has func(store.Entry) bool, finish func(context.Context, []filed) error) error {
+func (r *run) sweep(ctx context.Context, query store.Query, has func(store.Entry) bool,
+	finish func(context.Context, []filed) error) error {
 	var waiting []filed
 	for last := false; !last; {
 		page, after, err := r.db.List(ctx, query)
@@ -237,7 +242,8 @@ func (r *run) mark(ctx context.Context, entries []filed) error {
 		switch {
 		case err == nil:
 			r.report.Filed++
-		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrLocked), errors.Is(err, store.ErrNotFound), errors.As(err, &illegal):
+		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrLocked), errors.Is(err, store.ErrNotFound),
+			errors.As(err, &illegal):
 			r.report.Unchanged++
 		default:
 			return err

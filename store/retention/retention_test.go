@@ -60,8 +60,10 @@ func must(t *testing.T, err error) {
 // letter is one that is due at once.
 func letter(n int) store.Entry {
 	return store.Entry{
-		ID: fmt.Sprintf("507f1f77-bcf8-4cd7-9943-%012d", n), Source: store.Place{Topic: "orders", Offset: int64(n)}, Dialect: "plain",
-		Value: fmt.Appendf(nil, `{"n": %d}`, n), NextRetryAt: begin().Add(-time.Hour), Error: store.Failure{Type: "TIMEOUT_ERROR", Message: "timed out"},
+		ID: fmt.Sprintf("507f1f77-bcf8-4cd7-9943-%012d", n), Source: store.Place{Topic: "orders", Offset: int64(n)},
+		Dialect: "plain",
+		Value:   fmt.Appendf(nil, `{"n": %d}`, n), NextRetryAt: begin().Add(-time.Hour),
+		Error: store.Failure{Type: "TIMEOUT_ERROR", Message: "timed out"},
 	}
 }
 
@@ -86,7 +88,8 @@ func reach(t *testing.T, db store.Store, n int, state store.State) string {
 	case store.Processing:
 	case store.Archived:
 		must(t, db.Settle(ctx, lock, store.Change{State: store.Manual}))
-		must(t, db.Alter(ctx, entry.ID, lock.Version+1, store.Change{State: store.Archived, Resolution: &store.Resolution{How: store.Discard, By: "ann"}}))
+		must(t, db.Alter(ctx, entry.ID, lock.Version+1,
+			store.Change{State: store.Archived, Resolution: &store.Resolution{How: store.Discard, By: "ann"}}))
 	default:
 		must(t, db.Settle(ctx, lock, store.Change{State: state}))
 	}
@@ -138,7 +141,8 @@ func TestTheDocumentsTable(t *testing.T) {
 			db, c := newStore(t)
 			policy := policyIn(t)
 			policy.Scale = scale
-			for i, state := range []store.State{store.Resolved, store.Failed, store.Manual, store.Archived, store.Processing, store.Pending} {
+			for i, state := range []store.State{store.Resolved, store.Failed, store.Manual, store.Archived, store.Processing,
+				store.Pending} {
 				reach(t, db, i+1, state)
 			}
 			passed := time.Duration(0)
@@ -210,7 +214,8 @@ func TestReports(t *testing.T) {
 
 	policy.DryRun = false
 	got := apply(t, db, policy)
-	names := regexp.MustCompile(`^archive-20270318-000001-[0-9a-f]{16}\.parquet archive-20270318-000002-[0-9a-f]{16}\.parquet$`)
+	names := regexp.MustCompile(
+		`^archive-20270318-000001-[0-9a-f]{16}\.parquet archive-20270318-000002-[0-9a-f]{16}\.parquet$`)
 	if !names.MatchString(strings.Join(got.Files, " ")) {
 		t.Errorf("the files are %v", got.Files)
 	}
@@ -314,7 +319,8 @@ func TestEntriesInUseAreLeftAlone(t *testing.T) {
 	}
 	entry, err := db.Get(t.Context(), id)
 	must(t, err)
-	must(t, db.Settle(t.Context(), store.Lock{ID: id, Worker: "ann", Version: entry.Version}, store.Change{State: store.Failed, Failure: &store.Failure{Message: "again"}}))
+	must(t, db.Settle(t.Context(), store.Lock{ID: id, Worker: "ann", Version: entry.Version},
+		store.Change{State: store.Failed, Failure: &store.Failure{Message: "again"}}))
 	c.advance(91 * day)
 	if got := apply(t, db, policy); got.Filed != 1 || got.Unchanged != 0 {
 		t.Errorf("the next run says %+v", got)
@@ -363,7 +369,8 @@ func TestADamagedArchive(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(file, damage(data), 0o600))
 			c.advance(366 * day)
-			if report, err := Run(t.Context(), db, policy); err == nil || !strings.Contains(err.Error(), "archive") || report.Removed != 0 {
+			if report, err := Run(t.Context(), db, policy); err == nil ||
+				!strings.Contains(err.Error(), "archive") || report.Removed != 0 {
 				t.Errorf("%+v, %v", report, err)
 			}
 			if got := kept(t, db); got != "archived:1" {
@@ -384,7 +391,8 @@ func TestRestore(t *testing.T) {
 	archive := OpenArchive(policy.Folder)
 	archived, err := archive.Get(t.Context(), id)
 	must(t, err)
-	if err := Restore(t.Context(), archived, db); !errors.Is(err, ErrInStore) || !strings.Contains(err.Error(), "it is archived") {
+	if err := Restore(t.Context(), archived, db); !errors.Is(err, ErrInStore) ||
+		!strings.Contains(err.Error(), "it is archived") {
 		t.Errorf("restoring what is there: %v", err)
 	}
 	if _, err := archive.Get(t.Context(), letter(9).ID); !errors.Is(err, ErrNotArchived) {
@@ -397,14 +405,17 @@ func TestRestore(t *testing.T) {
 	must(t, Restore(t.Context(), archived, db))
 	restored, err := db.Get(t.Context(), id)
 	must(t, err)
-	if restored.State != store.Failed || !restored.NextRetryAt.IsZero() || restored.LockedBy != "" || string(restored.Value) != string(failed.Value) || restored.DLQRetryCount != failed.DLQRetryCount ||
-		!restored.CreatedAt.Equal(failed.CreatedAt) || !restored.UpdatedAt.Equal(c.now()) || restored.Source != failed.Source {
+	if restored.State != store.Failed || !restored.NextRetryAt.IsZero() || restored.LockedBy != "" ||
+		string(restored.Value) != string(failed.Value) || restored.DLQRetryCount != failed.DLQRetryCount ||
+		!restored.CreatedAt.Equal(failed.CreatedAt) || !restored.UpdatedAt.Equal(c.now()) ||
+		restored.Source != failed.Source {
 		t.Errorf("restored %+v", restored)
 	}
 	if claimed, err := db.Claim(t.Context(), "w", time.Minute, 10); err != nil || len(claimed) != 0 {
 		t.Errorf("a restored entry was tried of its own accord: %v (%v)", claimed, err)
 	}
-	if err := Restore(t.Context(), archived, db); !errors.Is(err, ErrInStore) || !strings.Contains(err.Error(), "it is failed") {
+	if err := Restore(t.Context(), archived, db); !errors.Is(err, ErrInStore) ||
+		!strings.Contains(err.Error(), "it is failed") {
 		t.Errorf("restoring again: %v", err)
 	}
 	if again, err := db.Get(t.Context(), id); err != nil || again.Version != restored.Version {
@@ -434,7 +445,9 @@ func TestARestoreThatWasKilled(t *testing.T) {
 		must(t, err)
 		claimed, err := db.Claim(t.Context(), "w", time.Minute, 10)
 		if must(t, err); recovered > 0 || len(claimed) > 0 {
-			t.Errorf("after a restore that was killed after %d changes, %d locks were recovered and a worker was given %d entries", steps, recovered, len(claimed))
+			t.Errorf(
+				"after a restore that was killed after %d changes, %d locks were recovered and a worker was given %d entries",
+				steps, recovered, len(claimed))
 		}
 		if err := Restore(t.Context(), archived, db); finished != errors.Is(err, ErrInStore) || !finished && err != nil {
 			t.Errorf("restored again after %d changes: %v", steps, err)
@@ -473,7 +486,8 @@ func (m meddling) List(ctx context.Context, query store.Query) (page []store.Ent
 	page, after, err = m.Store.List(ctx, query)
 	for _, entry := range page {
 		if entry.State == store.Failed {
-			err = errors.Join(err, m.Alter(ctx, entry.ID, entry.Version, store.Change{State: store.Failed, Value: []byte("edited")}))
+			err = errors.Join(err,
+				m.Alter(ctx, entry.ID, entry.Version, store.Change{State: store.Failed, Value: []byte("edited")}))
 		}
 	}
 	return page, after, err
@@ -487,7 +501,8 @@ func TestWhatIsEditedMeanwhileIsNotArchived(t *testing.T) {
 	if got := apply(t, meddling{db}, policyIn(t)); got.Filed != 0 || got.Unchanged != 1 {
 		t.Errorf("%+v", got)
 	}
-	if entry, err := db.Get(t.Context(), id); err != nil || entry.State != store.Failed || string(entry.Value) != "edited" {
+	if entry, err := db.Get(t.Context(), id); err != nil || entry.State != store.Failed ||
+		string(entry.Value) != "edited" {
 		t.Errorf("it is %s: %s (%v)", entry.State, entry.Value, err)
 	}
 }
@@ -507,20 +522,24 @@ func TestARestoredEntryIsArchivedAgain(t *testing.T) {
 	must(t, Restore(t.Context(), archived, db))
 	restored, err := db.Get(t.Context(), id)
 	must(t, err)
-	if restored.Version <= archived.Version || restored.Resolution != (store.Resolution{Notes: "restored from " + archived.File}) {
+	if restored.Version <= archived.Version ||
+		restored.Resolution != (store.Resolution{Notes: "restored from " + archived.File}) {
 		t.Errorf("restored at version %d, archived at %d; %+v", restored.Version, archived.Version, restored.Resolution)
 	}
-	must(t, db.Alter(t.Context(), id, restored.Version, store.Change{State: store.Failed, Value: []byte(`{"n": "mended"}`)}))
+	must(t, db.Alter(t.Context(), id, restored.Version,
+		store.Change{State: store.Failed, Value: []byte(`{"n": "mended"}`)}))
 	c.advance(91 * day)
 	if got := apply(t, db, policy); got.Filed != 1 || len(got.Files) != 1 {
 		t.Errorf("%+v", got)
 	}
 	c.advance(366 * day)
 	apply(t, db, policy)
-	if again, err := OpenArchive(policy.Folder).Get(t.Context(), id); err != nil || string(again.Value) != `{"n": "mended"}` {
+	if again, err := OpenArchive(policy.Folder).Get(t.Context(), id); err != nil ||
+		string(again.Value) != `{"n": "mended"}` {
 		t.Errorf("archived again: %s, %v", again.Value, err)
 	}
-	if all, err := OpenArchive(policy.Folder).Select(t.Context(), store.Query{}); err != nil || len(all) != 1 || string(all[0].Value) != `{"n": "mended"}` {
+	if all, err := OpenArchive(policy.Folder).Select(t.Context(), store.Query{}); err != nil ||
+		len(all) != 1 || string(all[0].Value) != `{"n": "mended"}` {
 		t.Errorf("selected %+v, %v", all, err)
 	}
 }
@@ -584,7 +603,8 @@ func TestSelect(t *testing.T) {
 	if len(down) != 2 || down[0].ID != ids[2] || down[1].ID != ids[0] {
 		t.Errorf("selected %d, the other way", len(down))
 	}
-	if none, err := archive.Select(t.Context(), store.Query{States: []store.State{store.Resolved}}); err != nil || len(none) != 0 {
+	if none, err := archive.Select(t.Context(), store.Query{States: []store.State{store.Resolved}}); err != nil || len(
+		none) != 0 {
 		t.Errorf("selected %d of no such state, %v", len(none), err)
 	}
 }

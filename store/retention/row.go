@@ -70,19 +70,25 @@ func rowOf(e store.Entry, at time.Time) row {
 	written := row{
 		ID: e.ID, Version: e.Version, ArchivedAt: at, State: text(string(e.State)),
 		SourceTopic: text(e.Source.Topic), SourcePartition: e.Source.Partition, SourceOffset: e.Source.Offset,
-		LetterTopic: text(e.Letter.Topic), LetterPartition: e.Letter.Partition, LetterOffset: e.Letter.Offset, Dialect: text(e.Dialect),
-		EventID: text(e.EventID), SubscriberID: text(e.SubscriberID), Pattern: text(e.Pattern), Key: present(e.Key), Value: present(e.Value),
-		OriginalEvent: text(string(e.OriginalEvent)), ErrorMessage: text(e.Error.Message), ErrorType: text(e.Error.Type), ErrorCode: text(e.Error.Code),
-		ErrorStack: text(e.Error.Stack), ErrorContext: text(string(e.Error.Context)), RetryCount: e.RetryCount, MaxRetries: e.MaxRetries,
-		DLQRetryCount: e.DLQRetryCount, FirstFailedAt: e.FirstFailedAt, LastFailedAt: e.LastFailedAt, Strategy: text(string(e.Strategy)), Priority: e.Priority,
-		Service: text(e.Service), ResolvedAt: e.Resolution.At, Resolution: text(e.Resolution.How), ResolvedBy: text(e.Resolution.By),
-		Notes: text(e.Resolution.Notes), CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt,
+		LetterTopic: text(e.Letter.Topic), LetterPartition: e.Letter.Partition, LetterOffset: e.Letter.Offset,
+		Dialect: text(e.Dialect),
+		EventID: text(e.EventID), SubscriberID: text(e.SubscriberID), Pattern: text(e.Pattern), Key: present(e.Key),
+		Value:         present(e.Value),
+		OriginalEvent: text(string(e.OriginalEvent)), ErrorMessage: text(e.Error.Message), ErrorType: text(e.Error.Type),
+		ErrorCode:  text(e.Error.Code),
+		ErrorStack: text(e.Error.Stack), ErrorContext: text(string(e.Error.Context)), RetryCount: e.RetryCount,
+		MaxRetries:    e.MaxRetries,
+		DLQRetryCount: e.DLQRetryCount, FirstFailedAt: e.FirstFailedAt, LastFailedAt: e.LastFailedAt,
+		Strategy: text(string(e.Strategy)), Priority: e.Priority,
+		Service: text(e.Service), ResolvedAt: e.Resolution.At, Resolution: text(e.Resolution.How),
+		ResolvedBy: text(e.Resolution.By), Notes: text(e.Resolution.Notes), CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt,
 	}
 	for _, h := range e.Headers {
 		written.Headers = append(written.Headers, field{text(h.Key), present(h.Value)})
 	}
 	for _, a := range e.RetryHistory {
-		written.RetryHistory = append(written.RetryHistory, attempt{a.At, text(a.Worker), text(string(a.Strategy)), text(a.Result), text(a.Error), int64(a.Took)})
+		written.RetryHistory = append(written.RetryHistory, attempt{a.At, text(a.Worker), text(string(a.Strategy)),
+			text(a.Result), text(a.Error), int64(a.Took)})
 	}
 	for _, tag := range e.Tags {
 		written.Tags = append(written.Tags, text(tag))
@@ -94,24 +100,29 @@ func (r row) entry() store.Entry {
 	text := store.DecodeText
 	e := store.Entry{
 		ID: r.ID, Version: r.Version, State: store.State(text(r.State)),
-		Source: store.Place{Topic: text(r.SourceTopic), Partition: r.SourcePartition, Offset: r.SourceOffset},
-		Letter: store.Place{Topic: text(r.LetterTopic), Partition: r.LetterPartition, Offset: r.LetterOffset}, Dialect: text(r.Dialect),
-		EventID: text(r.EventID), SubscriberID: text(r.SubscriberID), Pattern: text(r.Pattern), Key: absent(r.Key), Value: absent(r.Value),
-		OriginalEvent: document(r.OriginalEvent),
+		Source:  store.Place{Topic: text(r.SourceTopic), Partition: r.SourcePartition, Offset: r.SourceOffset},
+		Letter:  store.Place{Topic: text(r.LetterTopic), Partition: r.LetterPartition, Offset: r.LetterOffset},
+		Dialect: text(r.Dialect),
+		EventID: text(r.EventID), SubscriberID: text(r.SubscriberID), Pattern: text(r.Pattern), Key: absent(r.Key),
+		Value: absent(r.Value), OriginalEvent: document(r.OriginalEvent),
 		Error: store.Failure{
-			Message: text(r.ErrorMessage), Type: text(r.ErrorType), Code: text(r.ErrorCode), Stack: text(r.ErrorStack), Context: document(r.ErrorContext),
+			Message: text(r.ErrorMessage), Type: text(r.ErrorType), Code: text(r.ErrorCode), Stack: text(r.ErrorStack),
+			Context: document(r.ErrorContext),
 		},
-		RetryCount: r.RetryCount, MaxRetries: r.MaxRetries, DLQRetryCount: r.DLQRetryCount, FirstFailedAt: r.FirstFailedAt.UTC(), LastFailedAt: r.LastFailedAt.UTC(),
+		RetryCount: r.RetryCount, MaxRetries: r.MaxRetries, DLQRetryCount: r.DLQRetryCount,
+		FirstFailedAt: r.FirstFailedAt.UTC(), LastFailedAt: r.LastFailedAt.UTC(),
 		Strategy: store.Strategy(text(r.Strategy)), Priority: r.Priority, Service: text(r.Service),
-		Resolution: store.Resolution{At: r.ResolvedAt.UTC(), How: text(r.Resolution), By: text(r.ResolvedBy), Notes: text(r.Notes)},
-		CreatedAt:  r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Resolution: store.Resolution{At: r.ResolvedAt.UTC(), How: text(r.Resolution), By: text(r.ResolvedBy),
+			Notes: text(r.Notes)},
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	for _, h := range r.Headers {
 		e.Headers = append(e.Headers, store.Header{Key: text(h.Key), Value: absent(h.Value)})
 	}
 	for _, a := range r.RetryHistory {
 		e.RetryHistory = append(e.RetryHistory, store.Attempt{
-			At: a.At.UTC(), Worker: text(a.Worker), Strategy: store.Strategy(text(a.Strategy)), Result: text(a.Result), Error: text(a.Error), Took: time.Duration(a.TookNanos),
+			At: a.At.UTC(), Worker: text(a.Worker), Strategy: store.Strategy(text(a.Strategy)), Result: text(a.Result),
+			Error: text(a.Error), Took: time.Duration(a.TookNanos),
 		})
 	}
 	for _, tag := range r.Tags {

@@ -18,27 +18,37 @@ import (
 func anyEntry() *rapid.Generator[store.Entry] {
 	return rapid.Custom(func(t *rapid.T) store.Entry {
 		text := func(name string) string {
-			return rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }), rapid.Just("\x00\xff\U0010F0FF")).Draw(t, name)
+			return rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string {
+				return string(b)
+			}), rapid.Just("\x00\xff\U0010F0FF")).Draw(t, name)
 		}
 		bytes := func(name string) []byte {
 			return rapid.OneOf(rapid.Just[[]byte](nil), rapid.Just([]byte{}), rapid.SliceOfN(rapid.Byte(), 1, 40)).Draw(t, name)
 		}
 		moment := func(name string) time.Time {
-			return rapid.OneOf(rapid.Just(time.Time{}), rapid.Map(rapid.Int64Range(1, 4e12), func(ms int64) time.Time { return time.UnixMilli(ms).UTC() })).Draw(t, name)
+			return rapid.OneOf(rapid.Just(time.Time{}), rapid.Map(rapid.Int64Range(1, 4e12), func(ms int64) time.Time {
+				return time.UnixMilli(ms).UTC()
+			})).Draw(t, name)
 		}
 		place := func() store.Place {
-			return store.Place{Topic: text("topic"), Partition: rapid.Int32().Draw(t, "partition"), Offset: rapid.Int64().Draw(t, "offset")}
+			return store.Place{Topic: text("topic"), Partition: rapid.Int32().Draw(t, "partition"),
+				Offset: rapid.Int64().Draw(t, "offset")}
 		}
 		number := rapid.IntRange(-1<<31, 1<<31-1)
 		e := store.Entry{
-			ID: rapid.StringMatching(`[0-9a-f]{8}`).Draw(t, "id"), Version: rapid.Int64Min(1).Draw(t, "version"), Source: place(), Letter: place(), Dialect: text("dialect"),
-			EventID: text("event"), SubscriberID: text("subscriber"), Pattern: text("pattern"), Key: bytes("key"), Value: bytes("value"),
+			ID: rapid.StringMatching(`[0-9a-f]{8}`).Draw(t, "id"), Version: rapid.Int64Min(1).Draw(t, "version"),
+			Source: place(), Letter: place(), Dialect: text("dialect"),
+			EventID: text("event"), SubscriberID: text("subscriber"), Pattern: text("pattern"), Key: bytes("key"),
+			Value:         bytes("value"),
 			OriginalEvent: json.RawMessage(`{"payload":"` + rapid.StringMatching(`[a-zé]{0,9}`).Draw(t, "payload") + `"}`),
 			Error:         store.Failure{Message: text("message"), Type: text("type"), Code: text("code"), Stack: text("stack")},
-			RetryCount:    number.Draw(t, "retries"), MaxRetries: number.Draw(t, "max"), DLQRetryCount: number.Draw(t, "dlq"), Priority: number.Draw(t, "priority"),
-			FirstFailedAt: moment("first"), LastFailedAt: moment("last"), State: store.State(text("state")), Strategy: store.Strategy(text("strategy")), Service: text("service"),
+			RetryCount:    number.Draw(t, "retries"), MaxRetries: number.Draw(t, "max"), DLQRetryCount: number.Draw(t, "dlq"),
+			Priority:      number.Draw(t, "priority"),
+			FirstFailedAt: moment("first"), LastFailedAt: moment("last"), State: store.State(text("state")),
+			Strategy: store.Strategy(text("strategy")), Service: text("service"),
 			Resolution: store.Resolution{At: moment("at"), How: text("how"), By: text("by"), Notes: text("notes")},
-			CreatedAt:  time.UnixMilli(rapid.Int64Range(1, 4e12).Draw(t, "created")).UTC(), UpdatedAt: time.UnixMilli(rapid.Int64Range(1, 4e12).Draw(t, "updated")).UTC(),
+			CreatedAt:  time.UnixMilli(rapid.Int64Range(1, 4e12).Draw(t, "created")).UTC(),
+			UpdatedAt:  time.UnixMilli(rapid.Int64Range(1, 4e12).Draw(t, "updated")).UTC(),
 		}
 		if rapid.Bool().Draw(t, "context") {
 			e.Error.Context = json.RawMessage(`{"timeoutMs":5000}`)
@@ -47,7 +57,8 @@ func anyEntry() *rapid.Generator[store.Entry] {
 			e.Headers = append(e.Headers, store.Header{Key: text("header"), Value: bytes("header value")})
 			e.Tags = append(e.Tags, text("tag"))
 			e.RetryHistory = append(e.RetryHistory, store.Attempt{
-				At: time.UnixMilli(rapid.Int64Range(1, 4e12).Draw(t, "tried")).UTC(), Worker: text("worker"), Strategy: store.Immediate, Result: "failed",
+				At: time.UnixMilli(rapid.Int64Range(1, 4e12).Draw(t, "tried")).UTC(), Worker: text("worker"),
+				Strategy: store.Immediate, Result: "failed",
 				Error: text("error"), Took: time.Duration(rapid.Int64Min(0).Draw(t, "took")),
 			})
 		}
@@ -141,7 +152,8 @@ func TestKeepAppliesThePolicyNowAndThen(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if len(db.asked) != 3 || reports != 3 || db.asked[2].Sub(begun) != 2*time.Hour || time.Since(begun) != 150*time.Minute {
+		if len(db.asked) != 3 || reports != 3 || db.asked[2].Sub(begun) != 2*time.Hour ||
+			time.Since(begun) != 150*time.Minute {
 			t.Errorf("asked at %v, %d reports, ended after %s", db.asked, reports, time.Since(begun))
 		}
 	})

@@ -95,7 +95,8 @@ func TestAuditIsReadWhole(t *testing.T) {
 				}
 				// Each changes its own entry and then one that all share, holding the rows for a while.
 				for _, offset := range []int{n, 0} {
-					if _, err := tx.ExecContext(t.Context(), "UPDATE dead_letter_queue SET version = version + 1 WHERE source_offset = $1", offset); err != nil {
+					if _, err := tx.ExecContext(t.Context(),
+						"UPDATE dead_letter_queue SET version = version + 1 WHERE source_offset = $1", offset); err != nil {
 						t.Error(err)
 					}
 					if _, err := tx.ExecContext(t.Context(), "SELECT pg_sleep($1)", float64((n+round)%3)/1000); err != nil {
@@ -117,7 +118,8 @@ func TestAuditIsReadWhole(t *testing.T) {
 			last = true
 		default:
 		}
-		for _, row := range p.rows(t, fmt.Sprintf(`SELECT seq, entry_id, new_version, pg_current_snapshot()::text FROM dead_letter_audit
+		for _, row := range p.rows(t,
+			fmt.Sprintf(`SELECT seq, entry_id, new_version, pg_current_snapshot()::text FROM dead_letter_audit
 			WHERE transaction_id >= pg_snapshot_xmin('%[1]s') AND NOT pg_visible_in_snapshot(transaction_id, '%[1]s') ORDER BY seq`, snapshot)) {
 			snapshot = row[3]
 			version, err := strconv.Atoi(row[2])
@@ -130,7 +132,8 @@ func TestAuditIsReadWhole(t *testing.T) {
 			seen[row[0]], versions[row[1]] = true, version
 		}
 	}
-	if all := p.rows(t, "SELECT count(*) FROM dead_letter_audit")[0][0]; all != strconv.Itoa(len(seen)) || len(seen) != entries+2*entries*rounds {
+	if all := p.rows(t, "SELECT count(*) FROM dead_letter_audit")[0][0]; all != strconv.Itoa(len(seen)) ||
+		len(seen) != entries+2*entries*rounds {
 		t.Errorf("read %d of %s rows", len(seen), all)
 	}
 }

@@ -34,7 +34,8 @@ func (db *DB) Settle(ctx context.Context, lock store.Lock, change store.Change) 
 		return fmt.Errorf("settling %s: %w", lock.ID, err)
 	}
 	processing, _ := vocabulary.Write(store.Processing)
-	s.add(" WHERE id = ? AND locked_by = ? AND version = ? AND "+unsearchedStatus+" = ?", id, text(lock.Worker, 255), lock.Version, processing)
+	s.add(" WHERE id = ? AND locked_by = ? AND version = ? AND "+unsearchedStatus+" = ?", id, text(lock.Worker, 255),
+		lock.Version, processing)
 	changed, err := db.exec(ctx, s)
 	if err != nil {
 		return refused("settling "+lock.ID, err)
@@ -67,7 +68,8 @@ func (db *DB) Alter(ctx context.Context, id string, version int64, change store.
 		return fmt.Errorf("changing %s: %w", id, err)
 	}
 	status, held := vocabulary.Write(entry.State)
-	s.add(" WHERE id = ? AND version = ? AND locked_by IS NULL AND "+unsearchedStatus+" = ? AND held = ?", entry.ID, version, status, held)
+	s.add(" WHERE id = ? AND version = ? AND locked_by IS NULL AND "+unsearchedStatus+" = ? AND held = ?", entry.ID,
+		version, status, held)
 	changed, err := db.exec(ctx, s)
 	if err != nil {
 		return refused("changing "+id, err)
@@ -88,7 +90,8 @@ func (db *DB) Alter(ctx context.Context, id string, version int64, change store.
 // update is the statement that makes a change, but for the condition.
 func (db *DB) update(from store.State, change store.Change, vocabulary store.Vocabulary) (*statement, error) {
 	status, held := vocabulary.Write(change.State)
-	s := db.statement("UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}", status, held)
+	s := db.statement("UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}",
+		status, held)
 	if change.State == store.Processing {
 		s.add(", locked_by = ?, locked_at = {now}, lease_until = {after}", text(change.Worker, 255), change.Lease)
 	} else {
@@ -103,14 +106,17 @@ func (db *DB) update(from store.State, change store.Change, vocabulary store.Voc
 	}
 	if change.Attempt != nil {
 		one := attemptsJSON([]store.Attempt{*change.Attempt})
-		s.add(", retry_history = "+db.engine.appended[0]+"?"+db.engine.appended[1], strings.TrimSuffix(strings.TrimPrefix(one, "["), "]"))
+		s.add(", retry_history = "+db.engine.appended[0]+"?"+db.engine.appended[1],
+			strings.TrimSuffix(strings.TrimPrefix(one, "["), "]"))
 	}
 	if err := resolved(s, change); err != nil {
 		return nil, err
 	}
 	if failure := change.Failure; failure != nil {
-		s.add(", last_failed_at = {now}, error_message = ?, error_type = ?, error_code = ?, error_stack_trace = ?, error_context = ?",
-			orNull(text(failure.Message, 0)), orNull(text(failure.Type, 100)), orNull(text(failure.Code, 100)), orNull(text(failure.Stack, 0)), document(failure.Context))
+		s.add(", last_failed_at = {now}, error_message = ?, error_type = ?, error_code = ?, error_stack_trace = ?, "+
+			"error_context = ?",
+			orNull(text(failure.Message, 0)), orNull(text(failure.Type, 100)), orNull(text(failure.Code, 100)),
+			orNull(text(failure.Stack, 0)), document(failure.Context))
 	}
 	if change.Value != nil {
 		s.add(", original_value = ?", change.Value)
@@ -183,7 +189,8 @@ func (db *DB) Remove(ctx context.Context, ids []string) (removed int, err error)
 			// The source coordinate goes with the entry.
 			gone := s.text.String()
 			s.text.Reset()
-			s.text.WriteString("WITH gone AS (" + gone + " RETURNING id) DELETE FROM dead_letter_source USING gone WHERE entry_id = gone.id")
+			s.text.WriteString("WITH gone AS (" + gone +
+				" RETURNING id) DELETE FROM dead_letter_source USING gone WHERE entry_id = gone.id")
 		}
 		changed, err := db.exec(ctx, s)
 		if err != nil {

@@ -16,7 +16,8 @@ import (
 // condition when it is looked at again.
 func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
 	if worker == "" || lease <= 0 || limit < 1 {
-		return nil, fmt.Errorf("claiming dead letters: a worker (%q), a lease (%s) and a limit (%d) of at least 1 are needed", worker, lease, limit)
+		return nil, fmt.Errorf("claiming dead letters: a worker (%q), a lease (%s) and a limit (%d) of at least 1 are needed",
+			worker, lease, limit)
 	}
 	vocabulary, err := db.ready(ctx)
 	if err != nil {
@@ -24,9 +25,11 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 	}
 	pending, none := vocabulary.Write(store.Pending)
 	processing, held := vocabulary.Write(store.Processing)
-	const due = ` FROM dead_letter_queue WHERE status = ? AND held = ? AND locked_by IS NULL AND next_retry_at IS NOT NULL AND next_retry_at <= {now}
+	const due = ` FROM dead_letter_queue WHERE status = ? AND held = ? AND locked_by IS NULL
+		AND next_retry_at IS NOT NULL AND next_retry_at <= {now}
 		ORDER BY priority DESC, created_at, id LIMIT ?`
-	const lock = "UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}, locked_by = ?, locked_at = {now}, lease_until = {after}"
+	const lock = "UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}, " +
+		"locked_by = ?, locked_at = {now}, lease_until = {after}"
 	s := db.statement("")
 	if db.engine.numbered {
 		// Materialized: a plan that looked for the rows twice would skip those it locked itself, and lock more than the
@@ -54,7 +57,8 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 }
 
 // entries reads what a statement returns.
-func entries(ctx context.Context, on querier, s *statement, vocabulary store.Vocabulary) (all []store.Entry, err error) {
+func entries(ctx context.Context, on querier, s *statement,
+	vocabulary store.Vocabulary) (all []store.Entry, err error) {
 	rows, err := on.QueryContext(ctx, s.text.String(), s.args...)
 	if err != nil {
 		return nil, err
@@ -79,7 +83,8 @@ func (db *DB) Renew(ctx context.Context, lock store.Lock, lease time.Duration) e
 	if err != nil {
 		return err
 	}
-	s := db.statement("UPDATE dead_letter_queue SET lease_until = {after} WHERE id = ? AND locked_by = ? AND version = ?", lease, id, text(lock.Worker, 255), lock.Version)
+	s := db.statement("UPDATE dead_letter_queue SET lease_until = {after} WHERE id = ? AND locked_by = ? AND version = ?",
+		lease, id, text(lock.Worker, 255), lock.Version)
 	changed, err := db.exec(ctx, s)
 	if err != nil {
 		return refused("renewing a lease", err)
@@ -103,7 +108,8 @@ func (db *DB) lockLost(ctx context.Context, lock store.Lock) error {
 	if entry.LockedBy != "" {
 		holder = entry.LockedBy
 	}
-	return fmt.Errorf("%w: %s had %s at version %d; it is %s at version %d now, and %s has it", store.ErrLockLost, lock.Worker, lock.ID, lock.Version, entry.State, entry.Version, holder)
+	return fmt.Errorf("%w: %s had %s at version %d; it is %s at version %d now, and %s has it", store.ErrLockLost,
+		lock.Worker, lock.ID, lock.Version, entry.State, entry.Version, holder)
 }
 
 // Recover implements store.Locker.
@@ -114,8 +120,9 @@ func (db *DB) Recover(ctx context.Context) (int, error) {
 	}
 	processing, _ := vocabulary.Write(store.Processing)
 	pending, held := vocabulary.Write(store.Pending)
-	s := db.statement(`UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}, next_retry_at = {now},
-		locked_by = NULL, locked_at = NULL, lease_until = NULL WHERE status = ? AND (lease_until IS NULL OR lease_until <= {now})`, pending, held, processing)
+	s := db.statement(`UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now},
+		next_retry_at = {now}, locked_by = NULL, locked_at = NULL, lease_until = NULL
+		WHERE status = ? AND (lease_until IS NULL OR lease_until <= {now})`, pending, held, processing)
 	changed, err := db.exec(ctx, s)
 	return int(changed), refused("recovering dead letters whose lease is over", err)
 }

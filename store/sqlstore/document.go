@@ -32,8 +32,10 @@ func attemptsJSON(all []store.Attempt) string {
 	rows := make([]attemptRow, len(all))
 	for i, attempt := range all {
 		rows[i] = attemptRow{
-			Timestamp: attempt.At.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano), Duration: float64(attempt.Took.Microseconds()) / 1000,
-			Worker: store.EncodeText(attempt.Worker), Strategy: store.Strategy(store.EncodeText(string(attempt.Strategy))), Result: store.EncodeText(attempt.Result),
+			Timestamp: attempt.At.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano),
+			Duration:  float64(attempt.Took.Microseconds()) / 1000,
+			Worker:    store.EncodeText(attempt.Worker), Strategy: store.Strategy(store.EncodeText(string(attempt.Strategy))),
+			Result: store.EncodeText(attempt.Result),
 		}
 		if attempt.Error != "" {
 			rows[i].Error = &attemptError{store.EncodeText(attempt.Error)}

@@ -58,7 +58,8 @@ func completed(entries []store.Entry, now time.Time) ([]store.Entry, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b store.Entry) int {
-		return cmp.Or(cmp.Compare(a.Source.Topic, b.Source.Topic), cmp.Compare(a.Source.Partition, b.Source.Partition), cmp.Compare(a.Source.Offset, b.Source.Offset))
+		return cmp.Or(cmp.Compare(a.Source.Topic, b.Source.Topic), cmp.Compare(a.Source.Partition, b.Source.Partition),
+			cmp.Compare(a.Source.Offset, b.Source.Offset))
 	})
 	return all, nil
 }
@@ -102,7 +103,8 @@ func (db *DB) ingestPostgres(ctx context.Context, entries []store.Entry, rows []
 				var batch pgx.Batch
 				for i, row := range rows {
 					source := entries[i].Source
-					batch.Queue(insert, append([]any{text(source.Topic, 0), source.Partition, source.Offset, entries[i].ID}, row...)...).
+					batch.Queue(insert, append([]any{text(source.Topic, 0), source.Partition, source.Offset, entries[i].ID},
+						row...)...).
 						Exec(func(tag pgconn.CommandTag) error { fresh += int(tag.RowsAffected()); return nil })
 				}
 				return tx.SendBatch(ctx, &batch).Close()

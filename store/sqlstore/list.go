@@ -19,7 +19,8 @@ func (db *DB) Get(ctx context.Context, id string) (store.Entry, error) {
 	if err != nil {
 		return store.Entry{}, err
 	}
-	found, err := entries(ctx, db.read, db.statement("SELECT "+columns+" FROM dead_letter_queue WHERE id = ?", parsed), vocabulary)
+	found, err := entries(ctx, db.read, db.statement("SELECT "+columns+" FROM dead_letter_queue WHERE id = ?", parsed),
+		vocabulary)
 	if err != nil {
 		return store.Entry{}, refused("reading "+id, err)
 	}
@@ -56,7 +57,8 @@ func (db *DB) List(ctx context.Context, query store.Query) (page []store.Entry, 
 }
 
 // listing is the statement of a page, which asks for one entry more than the page has.
-func (db *DB) listing(query store.Query, vocabulary store.Vocabulary, crowded map[string]bool) (*statement, int, error) {
+func (db *DB) listing(query store.Query, vocabulary store.Vocabulary,
+	crowded map[string]bool) (*statement, int, error) {
 	limit, err := query.PageSize()
 	if err != nil {
 		return nil, 0, err
@@ -124,7 +126,8 @@ func (s *statement) filter(query store.Query, vocabulary store.Vocabulary) {
 	for _, bound := range []struct {
 		condition string
 		at        time.Time
-	}{{" AND created_at >= ?", query.CreatedFrom}, {" AND created_at < ?", query.CreatedTo}, {" AND updated_at < ?", query.UpdatedBefore}} {
+	}{{" AND created_at >= ?", query.CreatedFrom}, {" AND created_at < ?", query.CreatedTo},
+		{" AND updated_at < ?", query.UpdatedBefore}} {
 		if !bound.at.IsZero() {
 			s.add(bound.condition, bound.at)
 		}
@@ -132,7 +135,8 @@ func (s *statement) filter(query store.Query, vocabulary store.Vocabulary) {
 	for _, bound := range []struct {
 		condition string
 		value     *int
-	}{{" AND dlq_retry_count >= ?", query.MinRetries}, {" AND dlq_retry_count <= ?", query.MaxRetries}, {" AND priority >= ?", query.MinPriority}} {
+	}{{" AND dlq_retry_count >= ?", query.MinRetries}, {" AND dlq_retry_count <= ?", query.MaxRetries},
+		{" AND priority >= ?", query.MinPriority}} {
 		if bound.value != nil {
 			s.add(bound.condition, *bound.value)
 		}
@@ -167,14 +171,18 @@ func searches(query store.Query, vocabulary store.Vocabulary) (all []search) {
 		}})
 	}
 	if n := len(query.Patterns); n > 0 {
-		all = append(all, search{patternColumn, false, func(s *statement) { s.anyOf(n, func(i int) { s.pattern(query.Patterns[i]) }) }})
+		all = append(all, search{patternColumn, false, func(s *statement) {
+			s.anyOf(n, func(i int) { s.pattern(query.Patterns[i]) })
+		}})
 	}
 	for _, one := range []struct {
 		column, value string
 		ordered       bool
 	}{{"event_id", query.EventID, false}, {"subscriber_id", query.SubscriberID, byAge}} {
 		if one.value != "" {
-			all = append(all, search{one.column, one.ordered, func(s *statement) { s.add(" AND "+s.searched(one.column)+" = ?", text(one.value, 255)) }})
+			all = append(all, search{one.column, one.ordered, func(s *statement) {
+				s.add(" AND "+s.searched(one.column)+" = ?", text(one.value, 255))
+			}})
 		}
 	}
 	return all

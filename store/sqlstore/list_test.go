@@ -55,7 +55,8 @@ func TestListsUseTheIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 			used := slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {
-				return strings.Contains(line, q.Uses) && (isSQLite && strings.Contains(line, "USING INDEX") || !isSQLite && strings.Contains(line, "Index"))
+				return strings.Contains(line, q.Uses) && (isSQLite && strings.Contains(line, "USING INDEX") ||
+					!isSQLite && strings.Contains(line, "Index"))
 			})
 			if !used || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("%s: %s", name, plan)
@@ -71,9 +72,11 @@ func TestPagesOfASubscriber(t *testing.T) {
 	p := newPlace(t, "sqlite:"+file, "sqlite", file)
 	db := p.migrated(t, store.Options{})
 	filled(t, db, p.db, 2000, time.Unix(1_700_000_000, 0))
-	for _, query := range []store.Query{{SubscriberID: "subscriber-7"}, {SubscriberID: "subscriber-7", Descending: true}, {SubscriberID: "nobody"}} {
+	for _, query := range []store.Query{{SubscriberID: "subscriber-7"}, {SubscriberID: "subscriber-7", Descending: true},
+		{SubscriberID: "nobody"}} {
 		plan, err := db.Explain(t.Context(), query)
-		if err != nil || !strings.Contains(plan, "SEARCH dead_letter_queue USING INDEX dead_letter_queue_subscriber_id_idx") || strings.Contains(plan, "ORDER BY") {
+		if err != nil || !strings.Contains(plan,
+			"SEARCH dead_letter_queue USING INDEX dead_letter_queue_subscriber_id_idx") || strings.Contains(plan, "ORDER BY") {
 			t.Errorf("%+v: %s (%v)", query, plan, err)
 		}
 	}
@@ -99,9 +102,12 @@ func TestCrowdedFilters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, query := range map[string]store.Query{"pattern": {Patterns: []string{"payment.*"}}, "subscriber": {SubscriberID: "crm", OrderBy: "updatedAt"}, "state": {States: []store.State{store.Pending}, OrderBy: "priority"}} {
+	for name, query := range map[string]store.Query{"pattern": {Patterns: []string{"payment.*"}},
+		"subscriber": {SubscriberID: "crm", OrderBy: "updatedAt"}, "state": {States: []store.State{store.Pending},
+			OrderBy: "priority"}} {
 		plan, err := db.Explain(t.Context(), query)
-		if err != nil || strings.Contains(plan, "ORDER BY") && !strings.Contains(plan, "LAST") || !strings.Contains(plan, "SCAN") {
+		if err != nil || strings.Contains(plan, "ORDER BY") && !strings.Contains(plan, "LAST") ||
+			!strings.Contains(plan, "SCAN") {
 			t.Errorf("%s: %s (%v)", name, plan, err)
 		}
 		n, err := db.Count(t.Context(), query)
@@ -113,9 +119,11 @@ func TestCrowdedFilters(t *testing.T) {
 			t.Fatalf("%s: a page of %d (%v)", name, len(page), err)
 		}
 		for i, entry := range page {
-			fits := strings.HasPrefix(entry.Pattern, "payment.") && name == "pattern" || entry.SubscriberID == "crm" && name == "subscriber" || name == "state"
+			fits := strings.HasPrefix(entry.Pattern, "payment.") && name == "pattern" ||
+				entry.SubscriberID == "crm" && name == "subscriber" || name == "state"
 			if !fits || i > 0 && query.OrderBy == "" && entry.CreatedAt.Before(page[i-1].CreatedAt) {
-				t.Errorf("%s: entry %d has pattern %s, subscriber %s, created %s", name, i, entry.Pattern, entry.SubscriberID, entry.CreatedAt)
+				t.Errorf("%s: entry %d has pattern %s, subscriber %s, created %s", name, i, entry.Pattern, entry.SubscriberID,
+					entry.CreatedAt)
 			}
 		}
 	}

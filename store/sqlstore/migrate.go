@@ -53,7 +53,8 @@ func migrations(engine string) ([]migration, error) {
 	return all, nil
 }
 
-const bookkeeping = `CREATE TABLE IF NOT EXISTS dead_letter_migration (version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at TEXT NOT NULL);
+const bookkeeping = `CREATE TABLE IF NOT EXISTS dead_letter_migration (
+	version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS dead_letter_setting (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
 
 // Migrate makes the migrations that the database lacks, in order, each in a transaction of its own in which nobody else
@@ -122,7 +123,8 @@ func (db *DB) prepare(ctx context.Context, tx *sql.Tx, all []migration) error {
 	if err != nil {
 		return err
 	}
-	s := db.statement("INSERT INTO dead_letter_setting (name, value) VALUES ('vocabulary', ?) ON CONFLICT DO NOTHING", vocabulary.Name())
+	s := db.statement("INSERT INTO dead_letter_setting (name, value) VALUES ('vocabulary', ?) ON CONFLICT DO NOTHING",
+		vocabulary.Name())
 	_, err = tx.ExecContext(ctx, s.text.String(), s.args...)
 	return err
 }
@@ -137,9 +139,11 @@ func (db *DB) apply(ctx context.Context, tx *sql.Tx, one migration) (bool, error
 		return false, nil
 	}
 	if _, err := tx.ExecContext(ctx, one.text); err != nil {
-		return false, fmt.Errorf("%w: %w (if a table exists already, this migration was begun by hand or by another tool: remove what it made, or restore the database, then migrate again)", store.ErrNotMigrated, err)
+		return false, fmt.Errorf("%w: %w (if a table exists already, this migration was begun by hand or by another tool: "+
+			"remove what it made, or restore the database, then migrate again)", store.ErrNotMigrated, err)
 	}
-	s := db.statement("INSERT INTO dead_letter_migration (version, name, checksum, applied_at) VALUES (?, ?, ?, CAST(", one.version, one.name, one.checksum)
+	s := db.statement("INSERT INTO dead_letter_migration (version, name, checksum, applied_at) VALUES (?, ?, ?, CAST(",
+		one.version, one.name, one.checksum)
 	s.add("{now} AS TEXT))")
 	if _, err := tx.ExecContext(ctx, s.text.String(), s.args...); err != nil {
 		return false, err

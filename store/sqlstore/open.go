@@ -67,7 +67,9 @@ func SQLite(ctx context.Context, address string, options store.Options) (*DB, er
 	if path == "" || path == ":memory:" {
 		return nil, errors.New("opening a dead-letter store: sqlite: needs the path of a file (sqlite:dead-letters.db)")
 	}
-	pragmas := fmt.Sprintf("_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-32000)", busyTimeout.Milliseconds())
+	pragmas := fmt.Sprintf(
+		"_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-32000)",
+		busyTimeout.Milliseconds())
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + pragmas
 	if parameters != "" {
 		name += "&" + parameters
@@ -87,7 +89,8 @@ func SQLite(ctx context.Context, address string, options store.Options) (*DB, er
 	db.read.SetMaxOpenConns(sqliteReaders)
 	db.read.SetMaxIdleConns(sqliteReaders)
 	if err := db.write.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the dead-letter store %s: %w (does the folder exist, and is the file an SQLite database that may be written to?)", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("opening the dead-letter store %s: %w (does the folder exist, and is the file "+
+			"an SQLite database that may be written to?)", path, err), db.Close())
 	}
 	return db, nil
 }

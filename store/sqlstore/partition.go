@@ -62,8 +62,9 @@ func (db *DB) partition(ctx context.Context, month time.Time) error {
 	}
 	if !there {
 		err = db.locked(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s PARTITION OF dead_letter_queue FOR VALUES FROM ('%s') TO ('%s')",
-				name, month.Format(time.DateOnly), month.AddDate(0, 1, 0).Format(time.DateOnly)))
+			_, err := tx.ExecContext(ctx,
+				fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s PARTITION OF dead_letter_queue FOR VALUES FROM ('%s') TO ('%s')",
+					name, month.Format(time.DateOnly), month.AddDate(0, 1, 0).Format(time.DateOnly)))
 			return err
 		})
 		if err != nil {

@@ -37,7 +37,9 @@ func recognise(known []migration, applied map[int]migration) error {
 		}
 		seen++
 		if there.checksum != one.checksum {
-			return fmt.Errorf("%w: it was migrated with another %s than this program has: use the program that made it, or restore the database", store.ErrNotMigrated, one.name)
+			return fmt.Errorf(
+				"%w: it was migrated with another %s than this program has: use the program that made it, or restore the database",
+				store.ErrNotMigrated, one.name)
 		}
 	}
 	if seen == len(applied) {
@@ -49,7 +51,9 @@ func recognise(known []migration, applied map[int]migration) error {
 			newest = one
 		}
 	}
-	return fmt.Errorf("%w: the database is newer than this program, which doesn't know its migration %s: use a newer dlqbench", store.ErrNotMigrated, newest.name)
+	return fmt.Errorf(
+		"%w: the database is newer than this program, which doesn't know its migration %s: use a newer dlqbench",
+		store.ErrNotMigrated, newest.name)
 }
 
 // ready returns the vocabulary of a database whose schema is what this program expects.
@@ -101,7 +105,8 @@ func (db *DB) complete(ctx context.Context, all []migration) error {
 		if !missing(err) {
 			return refused("looking at the schema", err)
 		}
-		return fmt.Errorf("%w: it is half migrated, for all its migrations are marked as made but: %w; restore the database, or make by hand what is missing", store.ErrNotMigrated, err)
+		return fmt.Errorf("%w: it is half migrated, for all its migrations are marked as made but: %w; restore the "+
+			"database, or make by hand what is missing", store.ErrNotMigrated, err)
 	}
 	return nil
 }
@@ -122,13 +127,15 @@ func (db *DB) spoken(ctx context.Context) (store.Vocabulary, error) {
 	var name string
 	err := db.read.QueryRowContext(ctx, "SELECT value FROM dead_letter_setting WHERE name = 'vocabulary'").Scan(&name)
 	if errors.Is(err, sql.ErrNoRows) {
-		return store.Vocabulary{}, fmt.Errorf("%w: the database doesn't say which status words it speaks: migrate it (dlqbench dlq migrate)", store.ErrNotMigrated)
+		return store.Vocabulary{}, fmt.Errorf("%w: the database doesn't say which status words it speaks: migrate it "+
+			"(dlqbench dlq migrate)", store.ErrNotMigrated)
 	}
 	if err != nil {
 		return store.Vocabulary{}, refused("looking at the schema", err)
 	}
 	if db.options.Vocabulary != "" && db.options.Vocabulary != name {
-		return store.Vocabulary{}, fmt.Errorf("the store speaks the vocabulary %s, not %s: open it as what it is", name, db.options.Vocabulary)
+		return store.Vocabulary{}, fmt.Errorf("the store speaks the vocabulary %s, not %s: open it as what it is", name,
+			db.options.Vocabulary)
 	}
 	return store.NamedVocabulary(name)
 }

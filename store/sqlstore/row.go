@@ -7,16 +7,19 @@ import (
 )
 
 // columns are those of an entry, in the order in which row writes and scan reads them.
-const columns = `id, event_id, subscriber_id, original_event, error_message, error_type, error_code, error_stack_trace, error_context,
-	retry_history, retry_count, max_retries, status, resolution_timestamp, resolution_strategy, resolved_by, resolution_notes, created_at, updated_at,
-	version, held, source_topic, source_partition, source_offset, letter_topic, letter_partition, letter_offset, dialect,
-	original_key, original_value, original_headers, first_failed_at, last_failed_at, dlq_retry_count, retry_strategy, next_retry_at, priority,
-	locked_by, locked_at, lease_until, service, tags`
+const columns = `id, event_id, subscriber_id, original_event, error_message, error_type, error_code,
+	error_stack_trace, error_context, retry_history, retry_count, max_retries, status,
+	resolution_timestamp, resolution_strategy, resolved_by, resolution_notes, created_at, updated_at,
+	version, held, source_topic, source_partition, source_offset, letter_topic, letter_partition,
+	letter_offset, dialect, original_key, original_value, original_headers, first_failed_at,
+	last_failed_at, dlq_retry_count, retry_strategy, next_retry_at, priority, locked_by, locked_at,
+	lease_until, service, tags`
 
 // columnCount and placeholders go with columns.
 const (
 	columnCount  = 42
-	placeholders = `?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`
+	placeholders = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " +
+		"?, ?, ?, ?, ?, ?, ?, ?, ?"
 )
 
 // row is what the columns of a complete entry hold.
@@ -25,15 +28,18 @@ func (db *DB) row(entry store.Entry, vocabulary store.Vocabulary) []any {
 	status, held := vocabulary.Write(entry.State)
 	return []any{
 		entry.ID, orNull(text(entry.EventID, 255)), orNull(text(entry.SubscriberID, 255)), string(entry.OriginalEvent),
-		orNull(text(entry.Error.Message, 0)), orNull(text(entry.Error.Type, 100)), orNull(text(entry.Error.Code, 100)), orNull(text(entry.Error.Stack, 0)),
+		orNull(text(entry.Error.Message, 0)), orNull(text(entry.Error.Type, 100)), orNull(text(entry.Error.Code, 100)),
+		orNull(text(entry.Error.Stack, 0)),
 		document(entry.Error.Context), attemptsJSON(entry.RetryHistory), entry.RetryCount, entry.MaxRetries,
-		status, moment(entry.Resolution.At), orNull(entry.Resolution.How), orNull(text(entry.Resolution.By, 255)), orNull(text(entry.Resolution.Notes, 0)),
-		moment(entry.CreatedAt), moment(entry.UpdatedAt),
+		status, moment(entry.Resolution.At), orNull(entry.Resolution.How), orNull(text(entry.Resolution.By, 255)),
+		orNull(text(entry.Resolution.Notes, 0)), moment(entry.CreatedAt), moment(entry.UpdatedAt),
 		entry.Version, held, text(entry.Source.Topic, 0), entry.Source.Partition, entry.Source.Offset,
 		text(entry.Letter.Topic, 0), entry.Letter.Partition, entry.Letter.Offset, text(entry.Dialect, 0),
-		bytesOrNull(entry.Key), bytesOrNull(entry.Value), headersJSON(entry.Headers), moment(entry.FirstFailedAt), moment(entry.LastFailedAt),
+		bytesOrNull(entry.Key), bytesOrNull(entry.Value), headersJSON(entry.Headers), moment(entry.FirstFailedAt),
+		moment(entry.LastFailedAt),
 		entry.DLQRetryCount, text(string(entry.Strategy), 50), moment(entry.NextRetryAt), entry.Priority,
-		orNull(text(entry.LockedBy, 255)), moment(entry.LockedAt), moment(entry.LeaseUntil), text(entry.Service, 0), tagsJSON(entry.Tags),
+		orNull(text(entry.LockedBy, 255)), moment(entry.LockedAt), moment(entry.LeaseUntil), text(entry.Service, 0),
+		tagsJSON(entry.Tags),
 	}
 }
 
@@ -48,8 +54,8 @@ func scan(row scanner, vocabulary store.Vocabulary) (store.Entry, error) {
 	nullable := func(to *string) nullText { return nullText{to} }
 	err := row.Scan(&e.ID, nullable(&e.EventID), nullable(&e.SubscriberID), &event,
 		nullable(&e.Error.Message), nullable(&e.Error.Type), nullable(&e.Error.Code), nullable(&e.Error.Stack), &context,
-		&history, &e.RetryCount, &e.MaxRetries, &status, moment{&e.Resolution.At}, nullable(&e.Resolution.How), nullable(&e.Resolution.By),
-		nullable(&e.Resolution.Notes), moment{&e.CreatedAt}, moment{&e.UpdatedAt},
+		&history, &e.RetryCount, &e.MaxRetries, &status, moment{&e.Resolution.At}, nullable(&e.Resolution.How),
+		nullable(&e.Resolution.By), nullable(&e.Resolution.Notes), moment{&e.CreatedAt}, moment{&e.UpdatedAt},
 		&e.Version, &held, nullable(&e.Source.Topic), &e.Source.Partition, &e.Source.Offset,
 		nullable(&e.Letter.Topic), &e.Letter.Partition, &e.Letter.Offset, nullable(&e.Dialect),
 		nullBytes{&e.Key}, nullBytes{&e.Value}, &headers, moment{&e.FirstFailedAt}, moment{&e.LastFailedAt},

@@ -163,10 +163,14 @@ func TestSchemasThatAreNotWhatTheyShouldBe(t *testing.T) {
 		says     string
 		migrates bool
 	}{
-		"a migration is missing":       {"DROP TABLE dead_letter_audit; DELETE FROM dead_letter_migration WHERE version = 2; DROP_TRIGGERS", "lacks 0002_dead_letter_audit", true},
-		"the mark of one is missing":   {"DELETE FROM dead_letter_migration WHERE version = 2", "lacks 0002_dead_letter_audit", false},
-		"made by a newer program":      {"INSERT INTO dead_letter_migration VALUES (9, '0009_later', 'x', 'now')", "doesn't know its migration 0009_later", false},
-		"made by another program":      {"UPDATE dead_letter_migration SET checksum = 'x' WHERE version = 1", "another 0001_dead_letter_queue", false},
+		"a migration is missing": {"DROP TABLE dead_letter_audit; DELETE FROM dead_letter_migration WHERE version = " +
+			"2; DROP_TRIGGERS", "lacks 0002_dead_letter_audit", true},
+		"the mark of one is missing": {"DELETE FROM dead_letter_migration WHERE version = 2",
+			"lacks 0002_dead_letter_audit", false},
+		"made by a newer program": {"INSERT INTO dead_letter_migration VALUES (9, '0009_later', 'x', 'now')",
+			"doesn't know its migration 0009_later", false},
+		"made by another program": {"UPDATE dead_letter_migration SET checksum = 'x' WHERE version = 1",
+			"another 0001_dead_letter_queue", false},
 		"a column is missing":          {"ALTER TABLE dead_letter_queue DROP COLUMN service", "half migrated", false},
 		"the table is missing":         {"DROP TABLE dead_letter_queue", "half migrated", false},
 		"it doesn't say how it speaks": {"DELETE FROM dead_letter_setting", "status words", true},
@@ -195,7 +199,8 @@ func TestSchemasThatAreNotWhatTheyShouldBe(t *testing.T) {
 
 func dropTriggers(p place) string {
 	if strings.HasPrefix(p.address, "sqlite:") {
-		return "DROP TRIGGER dead_letter_queue_audit_insert; DROP TRIGGER dead_letter_queue_audit_update; DROP TRIGGER dead_letter_queue_audit_delete"
+		return "DROP TRIGGER dead_letter_queue_audit_insert; DROP TRIGGER dead_letter_queue_audit_update; DROP TRIGGER " +
+			"dead_letter_queue_audit_delete"
 	}
 	return "DROP TRIGGER dead_letter_queue_audit ON dead_letter_queue; DROP FUNCTION dead_letter_queue_audit()"
 }
@@ -207,7 +212,8 @@ func TestHalfAMigrationIsNoMigration(t *testing.T) {
 		// The table is there, its triggers and its mark are not.
 		p.exec(t, "CREATE INDEX dead_letter_audit_entry_id_idx ON dead_letter_queue (event_id)")
 		_, err := p.open(t, store.Options{Audit: true}).Migrate(t.Context())
-		if !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "0002_dead_letter_audit, of which nothing was kept") {
+		if !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "0002_dead_letter_audit, of which "+
+			"nothing was kept") {
 			t.Errorf("migrating: %v", err)
 		}
 		if err := tableThere(t, p, "dead_letter_audit"); err == nil {
@@ -286,7 +292,8 @@ func TestUnknownStatus(t *testing.T) {
 		}
 		p.exec(t, "UPDATE dead_letter_queue SET status = 'on_holiday' WHERE source_offset = 1")
 		page, _, err := db.List(t.Context(), store.Query{States: []store.State{"on_holiday"}})
-		if err != nil || len(page) != 1 || page[0].State != "on_holiday" || !errors.Is(page[0].Problem(), store.ErrUnknownStatus) {
+		if err != nil || len(page) != 1 || page[0].State != "on_holiday" ||
+			!errors.Is(page[0].Problem(), store.ErrUnknownStatus) {
 			t.Fatalf("listed: %v (%v)", page, err)
 		}
 		id := page[0].ID

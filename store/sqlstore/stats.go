@@ -23,20 +23,23 @@ func (db *DB) Count(ctx context.Context, query store.Query) (int64, error) {
 
 // Stats implements store.Reader.
 func (db *DB) Stats(ctx context.Context) (store.Stats, error) {
-	stats := store.Stats{ByState: map[store.State]int64{}, ByErrorType: map[string]int64{}, Resolutions: map[string]int64{}}
+	stats := store.Stats{ByState: map[store.State]int64{}, ByErrorType: map[string]int64{},
+		Resolutions: map[string]int64{}}
 	vocabulary, err := db.ready(ctx)
 	if err != nil {
 		return stats, err
 	}
 	err = errors.Join(
-		db.counted(ctx, "SELECT status, held, count(*) FROM dead_letter_queue GROUP BY status, held", func(status, held string, n int64) {
-			// An unknown word counts under itself.
-			state, _ := vocabulary.Read(status, held)
-			stats.ByState[state] += n
-		}),
-		db.counted(ctx, "SELECT error_type, '', count(*) FROM dead_letter_queue GROUP BY error_type", func(kind, _ string, n int64) {
-			stats.ByErrorType[kind] += n
-		}))
+		db.counted(ctx, "SELECT status, held, count(*) FROM dead_letter_queue GROUP BY status, held",
+			func(status, held string, n int64) {
+				// An unknown word counts under itself.
+				state, _ := vocabulary.Read(status, held)
+				stats.ByState[state] += n
+			}),
+		db.counted(ctx, "SELECT error_type, '', count(*) FROM dead_letter_queue GROUP BY error_type",
+			func(kind, _ string, n int64) {
+				stats.ByErrorType[kind] += n
+			}))
 	if err != nil {
 		return stats, refused("counting dead letters", err)
 	}
@@ -68,7 +71,8 @@ func (db *DB) counted(ctx context.Context, text string, add func(a, b string, n 
 // resolutions counts the resolved by how, and means their time in the store.
 func (db *DB) resolutions(ctx context.Context, vocabulary store.Vocabulary, stats *store.Stats) (err error) {
 	status, _ := vocabulary.Write(store.Resolved)
-	s := db.statement("SELECT resolution_strategy, count(*), COALESCE(sum("+db.engine.seconds+"), 0) FROM dead_letter_queue WHERE status = ? GROUP BY resolution_strategy", status)
+	s := db.statement("SELECT resolution_strategy, count(*), COALESCE(sum("+db.engine.seconds+
+		"), 0) FROM dead_letter_queue WHERE status = ? GROUP BY resolution_strategy", status)
 	rows, err := db.read.QueryContext(ctx, s.text.String(), s.args...)
 	if err != nil {
 		return err

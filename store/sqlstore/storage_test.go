@@ -97,9 +97,12 @@ func TestFullServer(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
 	db := p.migrated(t, store.Options{})
-	p.exec(t, `CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`)
-	p.exec(t, `CREATE TRIGGER no_room BEFORE INSERT ON dead_letter_queue FOR EACH ROW WHEN (NEW.source_offset = 3) EXECUTE FUNCTION no_room()`)
-	if fresh, err := db.Ingest(t.Context(), []store.Entry{due(1), due(2), due(3)}); !errors.Is(err, store.ErrFull) || fresh != 0 {
+	p.exec(t, "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend "+
+		"file: No space left on device' USING ERRCODE = '53100'; END $$")
+	p.exec(t, "CREATE TRIGGER no_room BEFORE INSERT ON dead_letter_queue FOR EACH ROW WHEN (NEW.source_offset = 3) "+
+		"EXECUTE FUNCTION no_room()")
+	if fresh, err := db.Ingest(t.Context(), []store.Entry{due(1), due(2), due(3)}); !errors.Is(err,
+		store.ErrFull) || fresh != 0 {
 		t.Errorf("%d were kept: %v", fresh, err)
 	}
 	if n, err := db.Count(t.Context(), store.Query{}); n != 0 || err != nil {
@@ -164,7 +167,8 @@ func TestTwoProgramsOneFile(t *testing.T) {
 	file := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	p := place{address: file}
 	const entries = 200
-	if _, err := p.migrated(t, store.Options{}).Ingest(t.Context(), storetest.Typicals(0, entries, time.Now().Add(-time.Hour))); err != nil {
+	if _, err := p.migrated(t, store.Options{}).Ingest(t.Context(),
+		storetest.Typicals(0, entries, time.Now().Add(-time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -210,7 +214,8 @@ func TestPartitions(t *testing.T) {
 	db := p.migrated(t, store.Options{Clock: func() time.Time { return now }})
 	partitions := func() string {
 		var names []string
-		for _, row := range p.rows(t, "SELECT substr(relname, 19) FROM pg_class JOIN pg_inherits ON inhrelid = oid WHERE inhparent = 'dead_letter_queue'::regclass ORDER BY 1") {
+		for _, row := range p.rows(t, "SELECT substr(relname, 19) FROM pg_class JOIN pg_inherits ON inhrelid = oid WHERE "+
+			"inhparent = 'dead_letter_queue'::regclass ORDER BY 1") {
 			names = append(names, row[0])
 		}
 		return strings.Join(names, " ")
@@ -236,7 +241,8 @@ func TestPartitions(t *testing.T) {
 	if fresh, err := db.Ingest(t.Context(), []store.Entry{again}); err != nil || fresh != 0 {
 		t.Errorf("one source in two months: %d new (%v)", fresh, err)
 	}
-	if got := p.rows(t, "SELECT tableoid::regclass, source_offset FROM dead_letter_queue ORDER BY 2"); fmt.Sprint(got) != "[[dead_letter_queue_2024_02 1] [dead_letter_queue_2026_12 3]]" {
+	if got := p.rows(t, "SELECT tableoid::regclass, source_offset FROM dead_letter_queue ORDER BY 2"); fmt.Sprint(got) !=
+		"[[dead_letter_queue_2024_02 1] [dead_letter_queue_2026_12 3]]" {
 		t.Errorf("the entries are in %v", got)
 	}
 }
@@ -255,14 +261,16 @@ func TestTheManagementSchema(t *testing.T) {
 	for _, column := range strings.Split(document, ",") {
 		want = append(want, strings.TrimSpace(column))
 	}
-	for _, row := range p.rows(t, "SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'dead_letter_queue'::regclass AND attnum > 0 ORDER BY attnum LIMIT 19") {
+	for _, row := range p.rows(t, "SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute WHERE "+
+		"attrelid = 'dead_letter_queue'::regclass AND attnum > 0 ORDER BY attnum LIMIT 19") {
 		got = append(got, row[0])
 	}
 	if strings.Join(got, ", ") != strings.Join(want, ", ") {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for name, on := range map[string]string{
-		"event_id": "(event_id)", "subscriber_id": "(subscriber_id)", "status": "(status)", "error_type": "(error_type)", "created_at": "(created_at)",
+		"event_id": "(event_id)", "subscriber_id": "(subscriber_id)", "status": "(status)", "error_type": "(error_type)",
+		"created_at": "(created_at)",
 		"updated_at": "(updated_at)", "original_event_pattern": "((original_event ->> 'pattern'::text)",
 	} {
 		rows := p.rows(t, "SELECT indexdef FROM pg_indexes WHERE indexname = 'dead_letter_queue_"+name+"_idx'")

@@ -40,10 +40,13 @@ func (s suite) alter(t *testing.T) {
 	now := c.now()
 	manual := reach(t, db, 1, store.Manual)
 	// Manual replay: taken by hand, and settled like any other.
-	must(t, db.Alter(t.Context(), manual.ID, manual.Version, store.Change{State: store.Processing, Worker: "alice", Lease: time.Minute}))
+	must(t, db.Alter(t.Context(), manual.ID, manual.Version, store.Change{State: store.Processing, Worker: "alice",
+		Lease: time.Minute}))
 	taken := get(t, db, manual.ID)
-	if taken.State != store.Processing || taken.LockedBy != "alice" || !taken.LeaseUntil.Equal(now.Add(time.Minute)) || taken.Version != manual.Version+1 {
-		t.Errorf("taken by hand: %s by %q until %s at version %d", taken.State, taken.LockedBy, taken.LeaseUntil, taken.Version)
+	if taken.State != store.Processing || taken.LockedBy != "alice" ||
+		!taken.LeaseUntil.Equal(now.Add(time.Minute)) || taken.Version != manual.Version+1 {
+		t.Errorf("taken by hand: %s by %q until %s at version %d", taken.State, taken.LockedBy, taken.LeaseUntil,
+			taken.Version)
 	}
 	must(t, db.Settle(t.Context(), store.Lock{ID: manual.ID, Worker: "alice", Version: manual.Version + 1},
 		store.Change{State: store.Resolved, Resolution: &store.Resolution{How: store.ManualRetry, By: "alice"}}))
@@ -52,24 +55,34 @@ func (s suite) alter(t *testing.T) {
 	}
 	// Replay scheduled.
 	pending := reach(t, db, 2, store.Pending)
-	must(t, db.Alter(t.Context(), pending.ID, 1, store.Change{State: store.Pending, RetryIn: time.Hour, Strategy: store.Scheduled}))
+	must(t, db.Alter(t.Context(), pending.ID, 1, store.Change{State: store.Pending, RetryIn: time.Hour,
+		Strategy: store.Scheduled}))
 	if got := get(t, db, pending.ID); !got.NextRetryAt.Equal(now.Add(time.Hour)) || got.Strategy != store.Scheduled {
 		t.Errorf("scheduled for %s by %s", got.NextRetryAt, got.Strategy)
 	}
 	// An edit leaves alone what it doesn't name.
-	must(t, db.Alter(t.Context(), pending.ID, 2, store.Change{State: store.Pending, Value: []byte(`{"pattern":"fixed","n":1}`), Priority: number(9), Notes: "fixed"}))
+	must(t, db.Alter(t.Context(), pending.ID, 2,
+		store.Change{State: store.Pending, Value: []byte(`{"pattern":"fixed","n":1}`), Priority: number(9), Notes: "fixed"}))
 	got := get(t, db, pending.ID)
-	if string(got.Value) != `{"pattern":"fixed","n":1}` || got.Pattern != "fixed" || got.Priority != 9 || got.Resolution.Notes != "fixed" ||
-		!got.NextRetryAt.Equal(now.Add(time.Hour)) || got.Version != 3 || !sameJSON(got.OriginalEvent, json.RawMessage(`{"pattern":"fixed","n":1}`)) {
-		t.Errorf("edited: %s %s %d %q due %s version %d %s", got.Value, got.Pattern, got.Priority, got.Resolution.Notes, got.NextRetryAt, got.Version, got.OriginalEvent)
+	if string(got.Value) != `{"pattern":"fixed","n":1}` || got.Pattern != "fixed" || got.Priority != 9 ||
+		got.Resolution.Notes != "fixed" ||
+		!got.NextRetryAt.Equal(now.Add(time.Hour)) || got.Version != 3 ||
+		!sameJSON(got.OriginalEvent, json.RawMessage(`{"pattern":"fixed","n":1}`)) {
+		t.Errorf("edited: %s %s %d %q due %s version %d %s", got.Value, got.Pattern, got.Priority, got.Resolution.Notes,
+			got.NextRetryAt, got.Version, got.OriginalEvent)
 	}
 	// Resolved and discarded by hand.
-	must(t, db.Alter(t.Context(), pending.ID, 3, store.Change{State: store.Resolved, Resolution: &store.Resolution{How: store.ManualResolution, By: "bob", Notes: "paid by phone"}}))
-	if got := get(t, db, pending.ID); got.State != store.Resolved || got.Resolution != (store.Resolution{At: now, How: store.ManualResolution, By: "bob", Notes: "paid by phone"}) || !got.NextRetryAt.IsZero() {
+	must(t, db.Alter(t.Context(), pending.ID, 3,
+		store.Change{State: store.Resolved, Resolution: &store.Resolution{How: store.ManualResolution, By: "bob",
+			Notes: "paid by phone"}}))
+	if got := get(t, db, pending.ID); got.State != store.Resolved ||
+		got.Resolution != (store.Resolution{At: now, How: store.ManualResolution, By: "bob",
+			Notes: "paid by phone"}) || !got.NextRetryAt.IsZero() {
 		t.Errorf("resolved by hand: %s %+v due %s", got.State, got.Resolution, got.NextRetryAt)
 	}
 	failed := reach(t, db, 3, store.Failed)
-	must(t, db.Alter(t.Context(), failed.ID, failed.Version, store.Change{State: store.Archived, Resolution: &store.Resolution{How: store.Discard, By: "bob"}}))
+	must(t, db.Alter(t.Context(), failed.ID, failed.Version,
+		store.Change{State: store.Archived, Resolution: &store.Resolution{How: store.Discard, By: "bob"}}))
 	if got := get(t, db, failed.ID); got.State != store.Archived || got.Resolution.How != store.Discard {
 		t.Errorf("discarded: %s %+v", got.State, got.Resolution)
 	}
@@ -79,12 +92,14 @@ func (s suite) refusedEdits(t *testing.T) {
 	db, _ := s.clocked(t)
 	pending := reach(t, db, 1, store.Pending)
 	must(t, db.Alter(t.Context(), pending.ID, 1, store.Change{State: store.Pending, Priority: number(1)}))
-	if err := db.Alter(t.Context(), pending.ID, 1, store.Change{State: store.Pending, Priority: number(2)}); !errors.Is(err, store.ErrStale) {
+	if err := db.Alter(t.Context(), pending.ID, 1, store.Change{State: store.Pending, Priority: number(2)}); !errors.Is(
+		err, store.ErrStale) {
 		t.Errorf("an edit of what was read before another edit: %v", err)
 	}
 	locked := reach(t, db, 2, store.Processing)
 	for _, state := range []store.State{store.Pending, store.Archived, store.Resolved, store.Processing} {
-		if err := db.Alter(t.Context(), locked.ID, locked.Version, store.Change{State: state}); !errors.Is(err, store.ErrLocked) {
+		if err := db.Alter(t.Context(), locked.ID, locked.Version, store.Change{State: state}); !errors.Is(err,
+			store.ErrLocked) {
 			t.Errorf("an edit to %s while a worker has the entry: %v", state, err)
 		}
 	}
@@ -128,7 +143,9 @@ func (s suite) illegal(t *testing.T) {
 			if to == store.Processing {
 				change.Worker, change.Lease = "w", time.Minute
 			}
-			legal := to != store.Gone && slices.ContainsFunc(store.Transitions(), func(tr store.Transition) bool { return tr.From == from && tr.To == to })
+			legal := to != store.Gone && slices.ContainsFunc(store.Transitions(), func(tr store.Transition) bool {
+				return tr.From == from && tr.To == to
+			})
 			var err error
 			if from == store.Processing {
 				change.Worker, change.Lease = "", 0
@@ -157,13 +174,17 @@ func (s suite) illegal(t *testing.T) {
 func (s suite) putBack(t *testing.T) {
 	db, c := s.clocked(t)
 	kept := letter(1)
-	kept.ID, kept.State, kept.Version, kept.NextRetryAt, kept.DLQRetryCount = newID(), store.Failed, 7, start().Add(-time.Hour), 3
+	kept.ID, kept.State, kept.Version, kept.NextRetryAt, kept.DLQRetryCount = newID(), store.Failed, 7,
+		start().Add(-time.Hour), 3
 	kept.LockedBy, kept.LeaseUntil = "w", start().Add(-time.Minute)
 	kept.Resolution = store.Resolution{How: store.Discard, By: "bob", At: start(), Notes: "restored"}
 	ingest(t, db, kept)
 	got := get(t, db, kept.ID)
-	if got.State != store.Failed || got.Version != 7 || !got.NextRetryAt.IsZero() || got.DLQRetryCount != 3 || got.LockedBy != "" || !got.LeaseUntil.IsZero() || got.Resolution != (store.Resolution{Notes: "restored"}) {
-		t.Errorf("put back: %s at version %d, due %s, %d retries, locked by %q until %s, %+v", got.State, got.Version, got.NextRetryAt, got.DLQRetryCount, got.LockedBy, got.LeaseUntil, got.Resolution)
+	if got.State != store.Failed || got.Version != 7 || !got.NextRetryAt.IsZero() ||
+		got.DLQRetryCount != 3 || got.LockedBy != "" || !got.LeaseUntil.IsZero() ||
+		got.Resolution != (store.Resolution{Notes: "restored"}) {
+		t.Errorf("put back: %s at version %d, due %s, %d retries, locked by %q until %s, %+v", got.State, got.Version,
+			got.NextRetryAt, got.DLQRetryCount, got.LockedBy, got.LeaseUntil, got.Resolution)
 	}
 	c.advance(24 * time.Hour)
 	recovered, err := db.Recover(t.Context())
@@ -175,7 +196,8 @@ func (s suite) putBack(t *testing.T) {
 		t.Errorf("put back again: %d fresh, %v", fresh, err)
 	}
 	equal(t, get(t, db, kept.ID), got)
-	for i, state := range []store.State{store.Processing, store.Resolved, store.Manual, store.Archived, store.Gone, "nonsense"} {
+	for i, state := range []store.State{store.Processing, store.Resolved, store.Manual, store.Archived, store.Gone,
+		"nonsense"} {
 		entry := letter(10 + i)
 		entry.State = state
 		var illegal *store.IllegalTransition
@@ -188,7 +210,8 @@ func (s suite) putBack(t *testing.T) {
 func (s suite) remove(t *testing.T) {
 	db, _ := s.clocked(t)
 	var ids []string
-	for i, state := range []store.State{store.Processing, store.Pending, store.Resolved, store.Failed, store.Manual, store.Archived} {
+	for i, state := range []store.State{store.Processing, store.Pending, store.Resolved, store.Failed, store.Manual,
+		store.Archived} {
 		ids = append(ids, reach(t, db, i, state).ID)
 	}
 	removed, err := db.Remove(t.Context(), append(ids, newID(), "no id", ids[1]))

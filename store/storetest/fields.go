@@ -15,19 +15,24 @@ import (
 func whole() store.Entry {
 	at := start()
 	return store.Entry{
-		ID: newID(), Source: store.Place{Topic: "orders", Partition: 7, Offset: 1 << 40}, Letter: store.Place{Topic: "orders.dlq", Partition: 3, Offset: 9},
+		ID: newID(), Source: store.Place{Topic: "orders", Partition: 7, Offset: 1 << 40},
+		Letter:  store.Place{Topic: "orders.dlq", Partition: 3, Offset: 9},
 		Dialect: "spring", EventID: "evt-1", SubscriberID: "billing", Pattern: "payment.created",
 		Key: []byte("k\x00\xff"), Value: []byte(`{"pattern": "payment.created", "amount": 99.99}`),
-		Headers:       []store.Header{{Key: "trace", Value: []byte("a")}, {Key: "trace", Value: []byte{0, 0xff}}, {Key: "", Value: nil}, {Key: "empty", Value: []byte{}}},
+		Headers: []store.Header{{Key: "trace", Value: []byte("a")}, {Key: "trace", Value: []byte{0, 0xff}},
+			{Key: "", Value: nil}, {Key: "empty", Value: []byte{}}},
 		OriginalEvent: json.RawMessage(`{"pattern": "payment.created", "amount": 99.99}`),
-		Error:         store.Failure{Message: "timed out", Type: "NetworkError", Code: "CONNECTION_TIMEOUT", Stack: "Error\n\tat x", Context: json.RawMessage(`{"timeoutMs": 5000}`)},
+		Error: store.Failure{Message: "timed out", Type: "NetworkError", Code: "CONNECTION_TIMEOUT",
+			Stack: "Error\n\tat x", Context: json.RawMessage(`{"timeoutMs": 5000}`)},
 		RetryHistory: []store.Attempt{
-			{At: at, Worker: "w1", Strategy: store.Immediate, Result: "failed", Error: "no \"way\"", Took: 1500 * time.Microsecond},
+			{At: at, Worker: "w1", Strategy: store.Immediate, Result: "failed", Error: "no \"way\"",
+				Took: 1500 * time.Microsecond},
 			{At: at.Add(time.Second), Worker: "w2", Strategy: store.Scheduled, Result: "succeeded", Took: time.Second},
 		},
-		RetryCount: 3, MaxRetries: 4, DLQRetryCount: 2, FirstFailedAt: at.Add(-time.Hour), LastFailedAt: at.Add(-time.Minute + 7*time.Millisecond),
-		Strategy: store.Conditional, NextRetryAt: at.Add(time.Minute), Priority: -5, Service: "payment-service", Tags: []string{"payment", "critical"},
-		CreatedAt: at, UpdatedAt: at.Add(time.Millisecond),
+		RetryCount: 3, MaxRetries: 4, DLQRetryCount: 2, FirstFailedAt: at.Add(-time.Hour),
+		LastFailedAt: at.Add(-time.Minute + 7*time.Millisecond),
+		Strategy:     store.Conditional, NextRetryAt: at.Add(time.Minute), Priority: -5, Service: "payment-service",
+		Tags: []string{"payment", "critical"}, CreatedAt: at, UpdatedAt: at.Add(time.Millisecond),
 	}
 }
 
@@ -67,10 +72,16 @@ func (s suite) awkward(t *testing.T) {
 		"JSON with NUL and a lone surrogate": func(e *store.Entry) {
 			e.Value = []byte(`{"a":"x\u0000y","b":"\ud800","c":"\ud834\udd1e","d":"\\u0000"}`)
 		},
-		"JSON nested very deep":       func(e *store.Entry) { e.Value = []byte(strings.Repeat("[", 9000) + strings.Repeat("]", 9000)) },
+		"JSON nested very deep": func(e *store.Entry) {
+			e.Value = []byte(strings.Repeat("[", 9000) + strings.Repeat("]", 9000))
+		},
 		"JSON with an endless number": func(e *store.Entry) { e.Value = []byte(`{"n":1e999999}`) },
-		"JSON with a huge pattern":    func(e *store.Entry) { e.Value = []byte(`{"pattern":"` + strings.Repeat("p", 20000) + `"}`) },
-		"quotes and escapes":          func(e *store.Entry) { e.Error.Message = `'; DROP TABLE dead_letter_queue; -- \ " ? $1 {now}` },
+		"JSON with a huge pattern": func(e *store.Entry) {
+			e.Value = []byte(`{"pattern":"` + strings.Repeat("p", 20000) + `"}`)
+		},
+		"quotes and escapes": func(e *store.Entry) {
+			e.Error.Message = `'; DROP TABLE dead_letter_queue; -- \ " ? $1 {now}`
+		},
 		"a value that looks like SQL": func(e *store.Entry) { e.Value = []byte(`{"q":"? $1 {now} '"}`) },
 	}
 	n := 0
@@ -85,8 +96,10 @@ func (s suite) awkward(t *testing.T) {
 			if !json.Valid(got.OriginalEvent) {
 				t.Errorf("the original event is no JSON: %.100q", got.OriginalEvent)
 			}
-			if (got.Value == nil) != (entry.Value == nil) || !bytes.Equal(got.Value, entry.Value) || (got.Key == nil) != (entry.Key == nil) {
-				t.Errorf("key or value: got %.40q (nil: %t), want %.40q (nil: %t)", got.Value, got.Value == nil, entry.Value, entry.Value == nil)
+			if (got.Value == nil) != (entry.Value == nil) || !bytes.Equal(got.Value, entry.Value) ||
+				(got.Key == nil) != (entry.Key == nil) {
+				t.Errorf("key or value: got %.40q (nil: %t), want %.40q (nil: %t)", got.Value, got.Value == nil, entry.Value,
+					entry.Value == nil)
 			}
 			want := entry
 			want.State, want.Version, want.OriginalEvent, want.UpdatedAt = store.Pending, 1, got.OriginalEvent, entry.CreatedAt
@@ -98,9 +111,12 @@ func (s suite) awkward(t *testing.T) {
 func (s suite) filledIn(t *testing.T) {
 	db, c := s.clocked(t)
 	c.advance(time.Hour)
-	ingest(t, db, store.Entry{Letter: store.Place{Topic: "dlq", Partition: 2, Offset: 5}, Value: []byte("not JSON \xff"), Pattern: "a.b", EventID: "e1"},
-		store.Entry{Letter: store.Place{Topic: "dlq", Partition: 2, Offset: 6}, Source: store.Place{Topic: strings.Repeat("x", 5000)},
-			EventID: strings.Repeat("é", 300), Error: store.Failure{Type: strings.Repeat("T", 200)}, Value: []byte(`{"pattern":"c.d"}`)})
+	ingest(t, db, store.Entry{Letter: store.Place{Topic: "dlq", Partition: 2, Offset: 5}, Value: []byte("not JSON \xff"),
+		Pattern: "a.b", EventID: "e1"},
+		store.Entry{Letter: store.Place{Topic: "dlq", Partition: 2, Offset: 6},
+			Source:  store.Place{Topic: strings.Repeat("x", 5000)},
+			EventID: strings.Repeat("é", 300), Error: store.Failure{Type: strings.Repeat("T", 200)},
+			Value: []byte(`{"pattern":"c.d"}`)})
 	page := list(t, db, store.Query{})
 	if len(page) != 2 {
 		t.Fatalf("%d entries", len(page))
@@ -109,7 +125,8 @@ func (s suite) filledIn(t *testing.T) {
 		if entry.Source != entry.Letter || entry.Source.Offset != int64(5+i) {
 			t.Errorf("a letter that doesn't say where its record was has its own place as source, not %v", entry.Source)
 		}
-		if entry.ID == "" || !entry.CreatedAt.Equal(start().Add(time.Hour)) || !entry.UpdatedAt.Equal(entry.CreatedAt) || entry.State != store.Pending {
+		if entry.ID == "" || !entry.CreatedAt.Equal(start().Add(time.Hour)) ||
+			!entry.UpdatedAt.Equal(entry.CreatedAt) || entry.State != store.Pending {
 			t.Errorf("filled in: id %q, created %s, updated %s, %s", entry.ID, entry.CreatedAt, entry.UpdatedAt, entry.State)
 		}
 	}

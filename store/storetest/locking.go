@@ -22,8 +22,10 @@ func (s suite) claimOrder(t *testing.T) {
 		t.Errorf("claimed %q, want the highest priority first, then the oldest: 2 5 3", offsets(first))
 	}
 	for _, entry := range first {
-		if entry.State != store.Processing || entry.LockedBy != "w1" || entry.Version != 2 || !entry.LockedAt.Equal(start()) || !entry.LeaseUntil.Equal(start().Add(time.Minute)) {
-			t.Errorf("a claimed entry is %s, locked by %q at version %d from %s until %s", entry.State, entry.LockedBy, entry.Version, entry.LockedAt, entry.LeaseUntil)
+		if entry.State != store.Processing || entry.LockedBy != "w1" || entry.Version != 2 ||
+			!entry.LockedAt.Equal(start()) || !entry.LeaseUntil.Equal(start().Add(time.Minute)) {
+			t.Errorf("a claimed entry is %s, locked by %q at version %d from %s until %s", entry.State, entry.LockedBy,
+				entry.Version, entry.LockedAt, entry.LeaseUntil)
 		}
 		equal(t, get(t, db, entry.ID), entry)
 	}
@@ -58,14 +60,17 @@ func (s suite) leases(t *testing.T) {
 	}
 	recovered(0)
 	must(t, db.Renew(t.Context(), lockOf(claimed[0]), time.Minute))
-	if renewed := get(t, db, claimed[0].ID); renewed.Version != claimed[0].Version || !renewed.LeaseUntil.Equal(start().Add(119*time.Second)) {
+	if renewed := get(t, db, claimed[0].ID); renewed.Version != claimed[0].Version ||
+		!renewed.LeaseUntil.Equal(start().Add(119*time.Second)) {
 		t.Errorf("renewed: version %d, until %s", renewed.Version, renewed.LeaseUntil)
 	}
 	c.advance(time.Second)
 	recovered(1)
 	back := get(t, db, claimed[1].ID)
-	if back.State != store.Pending || back.LockedBy != "" || !back.LeaseUntil.IsZero() || !back.NextRetryAt.Equal(c.now()) || back.DLQRetryCount != 0 || back.Version != 3 {
-		t.Errorf("recovered: %s, locked by %q, due %s, %d retries, version %d", back.State, back.LockedBy, back.NextRetryAt, back.DLQRetryCount, back.Version)
+	if back.State != store.Pending || back.LockedBy != "" || !back.LeaseUntil.IsZero() ||
+		!back.NextRetryAt.Equal(c.now()) || back.DLQRetryCount != 0 || back.Version != 3 {
+		t.Errorf("recovered: %s, locked by %q, due %s, %d retries, version %d", back.State, back.LockedBy, back.NextRetryAt,
+			back.DLQRetryCount, back.Version)
 	}
 	stale := lockOf(claimed[1])
 	for name, use := range map[string]func() error{
@@ -95,10 +100,12 @@ func (s suite) leases(t *testing.T) {
 	// A lease that is over, while nobody else has had the entry, still lets its worker say what became of it.
 	c.advance(time.Hour)
 	must(t, db.Settle(t.Context(), lockOf(again[0]), store.Change{State: store.Resolved}))
-	if err := db.Settle(t.Context(), lockOf(again[0]), store.Change{State: store.Resolved}); !errors.Is(err, store.ErrLockLost) {
+	if err := db.Settle(t.Context(), lockOf(again[0]), store.Change{State: store.Resolved}); !errors.Is(err,
+		store.ErrLockLost) {
 		t.Errorf("settled twice: %v", err)
 	}
-	if err := db.Renew(t.Context(), store.Lock{ID: newID(), Worker: "w", Version: 1}, time.Minute); !errors.Is(err, store.ErrLockLost) {
+	if err := db.Renew(t.Context(), store.Lock{ID: newID(), Worker: "w", Version: 1}, time.Minute); !errors.Is(err,
+		store.ErrLockLost) {
 		t.Errorf("renewed a lock of nothing: %v", err)
 	}
 }
@@ -109,10 +116,12 @@ func (s suite) settle(t *testing.T) {
 	claimed := claim(t, db, "w1", 5)
 	c.advance(10 * time.Second)
 	now := c.now()
-	attempt := store.Attempt{At: now, Worker: "w1", Strategy: store.Immediate, Result: "failed", Error: "still\x00down", Took: 3 * time.Millisecond}
+	attempt := store.Attempt{At: now, Worker: "w1", Strategy: store.Immediate, Result: "failed", Error: "still\x00down",
+		Took: 3 * time.Millisecond}
 	failure := store.Failure{Message: "again", Type: "TIMEOUT_ERROR", Code: "T1", Stack: "s", Context: []byte(`{"a":1}`)}
 	changes := []store.Change{
-		{State: store.Pending, Strategy: store.Immediate, RetryIn: 5 * time.Minute, Retried: true, Attempt: &attempt, Failure: &failure},
+		{State: store.Pending, Strategy: store.Immediate, RetryIn: 5 * time.Minute, Retried: true, Attempt: &attempt,
+			Failure: &failure},
 		{State: store.Pending, RetryAt: now.Add(7 * time.Hour), Strategy: store.Scheduled},
 		{State: store.Resolved, Attempt: &store.Attempt{At: now, Worker: "w1", Result: "succeeded"}},
 		{State: store.Failed, Retried: true, Attempt: &attempt},
@@ -121,15 +130,18 @@ func (s suite) settle(t *testing.T) {
 	for i, change := range changes {
 		must(t, db.Settle(t.Context(), lockOf(claimed[i]), change))
 		want := claimed[i]
-		want.State, want.Version, want.UpdatedAt, want.LockedBy, want.LockedAt, want.LeaseUntil = change.State, 3, now, "", time.Time{}, time.Time{}
+		want.State, want.Version, want.UpdatedAt, want.LockedBy, want.LockedAt, want.LeaseUntil = change.State, 3, now, "",
+			time.Time{}, time.Time{}
 		want.NextRetryAt, want.Strategy = time.Time{}, change.Strategy
 		switch i {
 		case 0:
-			want.NextRetryAt, want.DLQRetryCount, want.RetryHistory, want.Error, want.LastFailedAt = now.Add(5*time.Minute), 1, []store.Attempt{attempt}, failure, now
+			want.NextRetryAt, want.DLQRetryCount, want.RetryHistory, want.Error, want.LastFailedAt = now.Add(5*time.Minute), 1,
+				[]store.Attempt{attempt}, failure, now
 		case 1:
 			want.NextRetryAt = now.Add(7 * time.Hour)
 		case 2:
-			want.RetryHistory, want.Resolution = []store.Attempt{*change.Attempt}, store.Resolution{At: now, How: store.AutomaticRetry}
+			want.RetryHistory, want.Resolution = []store.Attempt{*change.Attempt},
+				store.Resolution{At: now, How: store.AutomaticRetry}
 		case 3:
 			want.DLQRetryCount, want.RetryHistory = 1, []store.Attempt{attempt}
 		case 4:
@@ -144,8 +156,10 @@ func (s suite) settle(t *testing.T) {
 	}
 	must(t, db.Settle(t.Context(), lockOf(next[0]), store.Change{State: store.Pending, Retried: true, Attempt: &attempt}))
 	twice := get(t, db, next[0].ID)
-	if twice.DLQRetryCount != 2 || len(twice.RetryHistory) != 2 || !twice.NextRetryAt.IsZero() || twice.Strategy != store.Immediate {
-		t.Errorf("after two retries: count %d, %d in the history, due %s, %s", twice.DLQRetryCount, len(twice.RetryHistory), twice.NextRetryAt, twice.Strategy)
+	if twice.DLQRetryCount != 2 || len(twice.RetryHistory) != 2 || !twice.NextRetryAt.IsZero() ||
+		twice.Strategy != store.Immediate {
+		t.Errorf("after two retries: count %d, %d in the history, due %s, %s", twice.DLQRetryCount, len(twice.RetryHistory),
+			twice.NextRetryAt, twice.Strategy)
 	}
 }
 
@@ -206,7 +220,8 @@ func (s suite) race(t *testing.T) {
 	}
 	for _, entry := range list(t, db, store.Query{}) {
 		if entry.DLQRetryCount != cycles-1 || entry.Version != 1+2*cycles {
-			t.Errorf("an entry has %d retries and version %d, want %d and %d", entry.DLQRetryCount, entry.Version, cycles-1, 1+2*cycles)
+			t.Errorf("an entry has %d retries and version %d, want %d and %d", entry.DLQRetryCount, entry.Version, cycles-1,
+				1+2*cycles)
 		}
 	}
 }

@@ -26,8 +26,8 @@ func (s suite) anyLife(t *testing.T) {
 		}
 		m := &model{t: t, db: db, clock: c, offset: &offset, entries: map[string]*modelEntry{}}
 		r.Repeat(map[string]func(*rapid.T){
-			"ingest": m.ingest, "claim": m.claim, "settle": m.settle, "renew": m.renew, "alter": m.alter, "recover": m.recover, "remove": m.remove, "wait": m.wait,
-			"": m.compare,
+			"ingest": m.ingest, "claim": m.claim, "settle": m.settle, "renew": m.renew, "alter": m.alter, "recover": m.recover,
+			"remove": m.remove, "wait": m.wait, "": m.compare,
 		})
 	})
 }
@@ -91,7 +91,8 @@ type modelEntry struct {
 }
 
 func (e *modelEntry) String() string {
-	return fmt.Sprintf("%s v%d p%d r%d next %s lease %s by %q", e.state, e.version, e.priority, e.retries, e.next.UTC(), e.leased.UTC(), e.worker)
+	return fmt.Sprintf("%s v%d p%d r%d next %s lease %s by %q", e.state, e.version, e.priority, e.retries, e.next.UTC(),
+		e.leased.UTC(), e.worker)
 }
 
 func (m *model) sorted() []*modelEntry {
@@ -119,11 +120,13 @@ func (m *model) ingest(r *rapid.T) {
 	if fresh, err := m.db.Ingest(m.t.Context(), []store.Entry{entry}); err != nil || fresh != 1 {
 		r.Fatalf("ingested %d: %v", fresh, err)
 	}
-	m.entries[entry.ID] = &modelEntry{id: entry.ID, state: store.Pending, version: 1, priority: entry.Priority, created: entry.CreatedAt, next: entry.NextRetryAt}
+	m.entries[entry.ID] = &modelEntry{id: entry.ID, state: store.Pending, version: 1, priority: entry.Priority,
+		created: entry.CreatedAt, next: entry.NextRetryAt}
 }
 
 func (m *model) claim(r *rapid.T) {
-	limit, lease := rapid.IntRange(1, 3).Draw(r, "limit"), time.Duration(rapid.IntRange(1, 90).Draw(r, "lease"))*time.Second
+	limit, lease := rapid.IntRange(1, 3).Draw(r, "limit"),
+		time.Duration(rapid.IntRange(1, 90).Draw(r, "lease"))*time.Second
 	worker := rapid.SampledFrom([]string{"w1", "w2"}).Draw(r, "worker")
 	now := m.clock.now()
 	var due []*modelEntry
@@ -197,7 +200,8 @@ func (m *model) settle(r *rapid.T) {
 
 // change is one to any state.
 func (m *model) change(r *rapid.T) store.Change {
-	change := store.Change{State: rapid.SampledFrom(store.States()).Draw(r, "state"), Retried: rapid.Bool().Draw(r, "retried")}
+	change := store.Change{State: rapid.SampledFrom(store.States()).Draw(r, "state"),
+		Retried: rapid.Bool().Draw(r, "retried")}
 	switch rapid.IntRange(0, 2).Draw(r, "when") {
 	case 1:
 		change.RetryIn = time.Duration(rapid.IntRange(1, 100).Draw(r, "in")) * time.Second
@@ -273,7 +277,8 @@ func (m *model) recover(r *rapid.T) {
 	for _, entry := range m.entries {
 		if entry.state == store.Processing && !entry.leased.After(m.clock.now()) {
 			want++
-			entry.state, entry.worker, entry.leased, entry.next, entry.version = store.Pending, "", time.Time{}, m.clock.now(), entry.version+1
+			entry.state, entry.worker, entry.leased, entry.next, entry.version = store.Pending, "", time.Time{}, m.clock.now(),
+				entry.version+1
 		}
 	}
 	if n, err := m.db.Recover(m.t.Context()); err != nil || n != want {

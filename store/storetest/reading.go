@@ -19,7 +19,8 @@ func (s suite) mixed(t *testing.T) store.Store {
 		all[i].Error.Type = []string{"TIMEOUT_ERROR", "RATE_LIMIT_ERROR", ""}[i%3]
 		all[i].DLQRetryCount, all[i].Priority = i%5, i%4
 		all[i].Service = []string{"billing", "shipping"}[i%2]
-		all[i].NextRetryAt, all[i].EventID, all[i].SubscriberID = time.Time{}, fmt.Sprintf("evt-%d", i), []string{"crm", "erp", ""}[i%3]
+		all[i].NextRetryAt, all[i].EventID, all[i].SubscriberID = time.Time{}, fmt.Sprintf("evt-%d", i),
+			[]string{"crm", "erp", ""}[i%3]
 		if i >= 9 {
 			all[i].NextRetryAt, all[i].Priority = start(), 100-i
 		}
@@ -53,15 +54,17 @@ func (s suite) filters(t *testing.T) {
 		"subscriber":        {store.Query{SubscriberID: "erp"}, "1 4 7 10"},
 		"created from":      {store.Query{CreatedFrom: start().Add(9 * time.Second)}, "9 10 11"},
 		"created to":        {store.Query{CreatedTo: start().Add(2 * time.Second)}, "0 1"},
-		"created between":   {store.Query{CreatedFrom: start().Add(3 * time.Second), CreatedTo: start().Add(5 * time.Second)}, "3 4"},
-		"updated before":    {store.Query{UpdatedBefore: start().Add(30 * time.Minute)}, "0 1 2 3 4 5 6 7 8"},
-		"min retries":       {store.Query{MinRetries: number(4)}, "4 9"},
-		"max retries":       {store.Query{MaxRetries: number(0)}, "0 5 10"},
-		"retries between":   {store.Query{MinRetries: number(1), MaxRetries: number(2)}, "1 2 6 7 11"},
-		"min priority":      {store.Query{MinPriority: number(3)}, "3 7 9 10 11"},
-		"ids":               {store.Query{IDs: []string{all[3].ID, all[5].ID, newID(), "no id"}}, "3 5"},
-		"no ids":            {store.Query{IDs: []string{"no id"}}, ""},
-		"several together":  {store.Query{States: []store.State{store.Pending}, ErrorTypes: []string{"TIMEOUT_ERROR"}, Service: "billing", MaxRetries: number(1)}, "0 6"},
+		"created between": {store.Query{CreatedFrom: start().Add(3 * time.Second), CreatedTo: start().Add(5 * time.Second)},
+			"3 4"},
+		"updated before":  {store.Query{UpdatedBefore: start().Add(30 * time.Minute)}, "0 1 2 3 4 5 6 7 8"},
+		"min retries":     {store.Query{MinRetries: number(4)}, "4 9"},
+		"max retries":     {store.Query{MaxRetries: number(0)}, "0 5 10"},
+		"retries between": {store.Query{MinRetries: number(1), MaxRetries: number(2)}, "1 2 6 7 11"},
+		"min priority":    {store.Query{MinPriority: number(3)}, "3 7 9 10 11"},
+		"ids":             {store.Query{IDs: []string{all[3].ID, all[5].ID, newID(), "no id"}}, "3 5"},
+		"no ids":          {store.Query{IDs: []string{"no id"}}, ""},
+		"several together": {store.Query{States: []store.State{store.Pending}, ErrorTypes: []string{"TIMEOUT_ERROR"},
+			Service: "billing", MaxRetries: number(1)}, "0 6"},
 		"nothing fits both": {store.Query{States: []store.State{store.Failed}, Service: "shipping"}, ""},
 		"limited":           {store.Query{Limit: 2}, "0 1"},
 		"the other way":     {store.Query{Limit: 2, Descending: true}, "11 10"},
@@ -83,7 +86,8 @@ func (s suite) filters(t *testing.T) {
 			sameAsFits(t, db, c.query)
 		})
 	}
-	for name, query := range map[string]store.Query{"order": {OrderBy: "colour"}, "limit": {Limit: 1001}, "negative limit": {Limit: -1}, "cursor": {After: "!"}} {
+	for name, query := range map[string]store.Query{"order": {OrderBy: "colour"}, "limit": {Limit: 1001},
+		"negative limit": {Limit: -1}, "cursor": {After: "!"}} {
 		if _, _, err := db.List(t.Context(), query); err == nil {
 			t.Errorf("a list with a wrong %s was given", name)
 		}
@@ -106,7 +110,8 @@ func sameAsFits(t *testing.T, db store.Store, query store.Query) {
 
 func (s suite) patterns(t *testing.T) {
 	db := s.open(t, store.Options{})
-	names := []string{"payment.created", "payment.failed", "payments.created", "order.created", "pay%ment_1", "Payment.created", "a[b]?c", "", "payment", "日本.created", "x-1"}
+	names := []string{"payment.created", "payment.failed", "payments.created", "order.created", "pay%ment_1",
+		"Payment.created", "a[b]?c", "", "payment", "日本.created", "x-1"}
 	all := letters(len(names))
 	for i := range all {
 		all[i].Pattern = names[i]
@@ -190,14 +195,16 @@ func (s suite) stats(t *testing.T) {
 		c.advance(took)
 		claimed := claim(t, db, "w", 1)
 		how := []string{store.AutomaticRetry, store.ManualRetry}[i]
-		must(t, db.Settle(t.Context(), lockOf(claimed[0]), store.Change{State: store.Resolved, Resolution: &store.Resolution{How: how}}))
+		must(t, db.Settle(t.Context(), lockOf(claimed[0]),
+			store.Change{State: store.Resolved, Resolution: &store.Resolution{How: how}}))
 	}
 	claimed := claim(t, db, "w", 2)
 	must(t, db.Settle(t.Context(), lockOf(claimed[0]), store.Change{State: store.Manual}))
 	stats, err := db.Stats(t.Context())
 	must(t, err)
 	got := fmt.Sprint(stats.ByState, stats.ByErrorType, stats.Resolutions, stats.MeanInDLQ, stats.Oldest.UTC())
-	want := fmt.Sprint(map[store.State]int64{store.Resolved: 2, store.Manual: 1, store.Processing: 1, store.Pending: 2}, map[string]int64{"A": 3, "B": 3},
+	want := fmt.Sprint(map[store.State]int64{store.Resolved: 2, store.Manual: 1, store.Processing: 1, store.Pending: 2},
+		map[string]int64{"A": 3, "B": 3},
 		// The first was created at 0 s and resolved at 10 s, the second at 1 s and 30 s.
 		map[string]int64{store.AutomaticRetry: 1, store.ManualRetry: 1}, 19500*time.Millisecond, start().Add(4*time.Second))
 	if got != want {

@@ -83,8 +83,10 @@ func (s suite) clocked(t *testing.T) (store.Store, *clock) {
 // letter is the n-th of a topic's letters, due at the start.
 func letter(n int) store.Entry {
 	return store.Entry{
-		Source: store.Place{Topic: "orders", Partition: 1, Offset: int64(n)}, Letter: store.Place{Topic: "orders.dlq", Partition: 0, Offset: int64(100 + n)},
-		Dialect: "plain", Value: fmt.Appendf(nil, `{"n":%d}`, n), NextRetryAt: start(), CreatedAt: start().Add(time.Duration(n) * time.Second),
+		Source:  store.Place{Topic: "orders", Partition: 1, Offset: int64(n)},
+		Letter:  store.Place{Topic: "orders.dlq", Partition: 0, Offset: int64(100 + n)},
+		Dialect: "plain", Value: fmt.Appendf(nil, `{"n":%d}`, n), NextRetryAt: start(),
+		CreatedAt: start().Add(time.Duration(n) * time.Second),
 	}
 }
 
@@ -148,7 +150,8 @@ func must(t *testing.T, err error) {
 // equal compares entries; JSON by what it says.
 func equal(t *testing.T, got, want store.Entry) {
 	t.Helper()
-	for _, pair := range [][2]*json.RawMessage{{&got.OriginalEvent, &want.OriginalEvent}, {&got.Error.Context, &want.Error.Context}} {
+	for _, pair := range [][2]*json.RawMessage{{&got.OriginalEvent, &want.OriginalEvent},
+		{&got.Error.Context, &want.Error.Context}} {
 		if !sameJSON(*pair[0], *pair[1]) {
 			t.Errorf("got JSON %.300s, want %.300s", *pair[0], *pair[1])
 		}
@@ -157,7 +160,8 @@ func equal(t *testing.T, got, want store.Entry) {
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
 	for i := range g.NumField() {
 		if !reflect.DeepEqual(g.Field(i).Interface(), w.Field(i).Interface()) {
-			t.Errorf("%s: got %.300q, want %.300q", g.Type().Field(i).Name, fmt.Sprint(g.Field(i).Interface()), fmt.Sprint(w.Field(i).Interface()))
+			t.Errorf("%s: got %.300q, want %.300q", g.Type().Field(i).Name, fmt.Sprint(g.Field(i).Interface()),
+				fmt.Sprint(w.Field(i).Interface()))
 		}
 	}
 }

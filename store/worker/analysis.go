@@ -90,15 +90,22 @@ func classify(text string) Class {
 		class   Class
 		phrases []string
 	}{
-		{RateLimited, []string{" rate limit", " ratelimit", " too many requests ", " quota ", " throttl", " resource exhausted "}},
-		{Outage, []string{" circuit ", " circuitbreaker ", " breaker open ", " outage ", " out of memory ", " outofmemory", " maintenance ", " pool exhausted ", " too many connections ",
+		{RateLimited, []string{" rate limit", " ratelimit", " too many requests ", " quota ", " throttl",
+			" resource exhausted "}},
+		{Outage, []string{" circuit ", " circuitbreaker ", " breaker open ", " outage ", " out of memory ", " outofmemory",
+			" maintenance ", " pool exhausted ", " too many connections ",
 			" no connections available ", " downstream down ", " disk full ", " no space left ", " system error "}},
-		{Permanent, []string{" validation ", " invalid ", " unauthorized ", " unauthorised ", " authorization ", " authentication ", " forbidden ", " permission ", " access denied ",
-			" not found ", " notfound ", " does not exist ", " no such ", " business ", " rule violation ", " malformed ", " deserialization ", " serialization ", " parse ", " parsing ",
+		{Permanent, []string{" validation ", " invalid ", " unauthorized ", " unauthorised ", " authorization ",
+			" authentication ", " forbidden ", " permission ", " access denied ",
+			" not found ", " notfound ", " does not exist ", " no such ", " business ", " rule violation ", " malformed ",
+			" deserialization ", " serialization ", " parse ", " parsing ",
 			" syntax ", " schema ", " illegal argument ", " bad request ", " unprocessable ", " conflict "}},
-		{Transient, []string{" timeout ", " timeouts ", " timed out ", " time out ", " deadline exceeded ", " no answer in time ", " unavailable ", " unavailability ", " overloaded ", " network ",
-			" connection ", " connect ", " econnrefused ", " econnreset ", " etimedout ", " ehostunreach ", " broken pipe ", " reset by peer ", " unexpected eof ", " bad gateway ",
-			" gateway ", " internal server error ", " try again ", " temporary ", " temporarily ", " transient ", " aborted ", " deadlock "}},
+		{Transient, []string{" timeout ", " timeouts ", " timed out ", " time out ", " deadline exceeded ",
+			" no answer in time ", " unavailable ", " unavailability ", " overloaded ", " network ",
+			" connection ", " connect ", " econnrefused ", " econnreset ", " etimedout ", " ehostunreach ", " broken pipe ",
+			" reset by peer ", " unexpected eof ", " bad gateway ",
+			" gateway ", " internal server error ", " try again ", " temporary ", " temporarily ", " transient ", " aborted ",
+			" deadlock "}},
 	} {
 		for _, phrase := range rule.phrases {
 			if strings.Contains(text, phrase) {

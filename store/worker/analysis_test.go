@@ -13,7 +13,8 @@ func TestErrorsAreClassified(t *testing.T) {
 		want    Class
 	}{
 		// The examples of both documents.
-		{store.Failure{Message: "Failed to connect to payment service: Connection timed out", Type: "NetworkError", Code: "CONNECTION_TIMEOUT"}, Transient},
+		{store.Failure{Message: "Failed to connect to payment service: Connection timed out", Type: "NetworkError",
+			Code: "CONNECTION_TIMEOUT"}, Transient},
 		{store.Failure{Message: "External API timeout after 5000ms", Type: "TIMEOUT_ERROR"}, Transient},
 		{store.Failure{Type: "RATE_LIMIT_ERROR"}, RateLimited},
 		{store.Failure{Type: "ServiceUnavailableError"}, Transient},
@@ -75,7 +76,8 @@ func TestErrorsAreClassified(t *testing.T) {
 
 func TestClassesHaveStrategies(t *testing.T) {
 	for class, want := range map[Class]store.Strategy{
-		Transient: store.Immediate, RateLimited: store.Scheduled, Outage: store.Conditional, Permanent: store.ByHand, Unknown: store.ByHand,
+		Transient: store.Immediate, RateLimited: store.Scheduled, Outage: store.Conditional, Permanent: store.ByHand,
+		Unknown: store.ByHand,
 	} {
 		if got := class.Strategy(); got != want {
 			t.Errorf("%s: %s, want %s", class, got, want)

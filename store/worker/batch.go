@@ -156,7 +156,8 @@ func (b *batch) handle(ctx context.Context, each *hold) {
 	}
 	step := b.Strategies.Before(each.entry, b.now(), b.unmet)
 	if step.Instead != nil {
-		b.Logger.Info().Str("worker", b.name).Str("entry", each.lock.ID).Str("strategy", string(step.Strategy)).Str("to", string(step.Instead.State)).Str("why", step.Why).
+		b.Logger.Info().Str("worker", b.name).Str("entry", each.lock.ID).Str("strategy", string(step.Strategy)).Str("to",
+			string(step.Instead.State)).Str("why", step.Why).
 			Msg("the dead letter is not tried now")
 		b.conclude(each, *step.Instead, nil)
 		return
@@ -181,7 +182,8 @@ func (b *batch) giveBack(each *hold) {
 // somebody else may have the entry by now.
 func (b *batch) try(each *hold, strategy store.Strategy) {
 	if !each.isOurs() {
-		b.Logger.Error().Str("worker", b.name).Str("entry", each.lock.ID).Msg("the lock's lease was over before the retry began; the dead letter is left to its recovery")
+		b.Logger.Error().Str("worker", b.name).Str("entry", each.lock.ID).Msg(
+			"the lock's lease was over before the retry began; the dead letter is left to its recovery")
 		return
 	}
 	began := b.now()
@@ -208,19 +210,23 @@ func retryError(err error) *RetryError {
 func (b *batch) conclude(each *hold, change store.Change, tried error) {
 	err := b.settle(b.settling, each, change)
 	if err == nil {
-		b.Logger.Debug().AnErr("reason", tried).Str("worker", b.name).Str("entry", each.lock.ID).Str("to", string(change.State)).Msg("the dead letter is settled")
+		b.Logger.Debug().AnErr("reason", tried).Str("worker", b.name).Str("entry", each.lock.ID).Str("to",
+			string(change.State)).Msg("the dead letter is settled")
 		if b.Observer != nil {
 			b.Observer.Settled(each.entry, change)
 		}
 		return
 	}
-	event := b.Logger.Error().Err(err).Str("worker", b.name).Str("entry", each.lock.ID).Str("source", fmt.Sprintf("%s-%d@%d", each.entry.Source.Topic, each.entry.Source.Partition, each.entry.Source.Offset))
+	event := b.Logger.Error().Err(err).Str("worker", b.name).Str("entry", each.lock.ID).Str("source",
+		fmt.Sprintf("%s-%d@%d", each.entry.Source.Topic, each.entry.Source.Partition, each.entry.Source.Offset))
 	switch {
 	case change.Attempt == nil:
 		event.Msg("the dead letter was not tried and could not be given back; it is recovered when its lease is over")
 	case change.State == store.Resolved:
-		event.Msg("the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)")
+		event.Msg(
+			"the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)")
 	default:
-		event.Msg("the retry failed, and its result could not be written: the dead letter will be tried again, without counting this retry")
+		event.Msg("the retry failed, and its result could not be written: the dead letter will be tried again, without " +
+			"counting this retry")
 	}
 }

@@ -76,7 +76,8 @@ func letter(partition int32, i int, reason string) *kgo.Record {
 		Value:   fmt.Appendf(nil, `{"id":"p%d-%d"}`, partition, i),
 		Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}},
 	}
-	sealed := deadletter.Plain{}.Seal(record, deadletter.Failure{Reason: reason, Attempts: 3, Topic: sourceTopic, Partition: partition, Offset: int64(i), Time: time.Now()})
+	sealed := deadletter.Plain{}.Seal(record, deadletter.Failure{Reason: reason, Attempts: 3, Topic: sourceTopic,
+		Partition: partition, Offset: int64(i), Time: time.Now()})
 	sealed.Topic, sealed.Partition = dlqTopic, partition
 	return sealed
 }
@@ -90,8 +91,8 @@ func (b *bench) produce(letters ...*kgo.Record) {
 
 func (b *bench) routerConfig() RouterConfig {
 	return RouterConfig{
-		Bootstrap: b.cluster.ListenAddrs(), Topics: []string{dlqTopic}, Group: "router", ClientID: "router", BatchSize: DefaultBatch,
-		Store: b.store, Strategies: DefaultStrategies(), Logger: zerolog.New(b.log),
+		Bootstrap: b.cluster.ListenAddrs(), Topics: []string{dlqTopic}, Group: "router", ClientID: "router",
+		BatchSize: DefaultBatch, Store: b.store, Strategies: DefaultStrategies(), Logger: zerolog.New(b.log),
 	}
 }
 

@@ -59,7 +59,8 @@ type Settings struct {
 // DefaultSettings returns those of "Dead Letter Queue Lifecycle": three workers that look every 30 s and take ten
 // entries.
 func DefaultSettings() Settings {
-	return Settings{Workers: 3, PollInterval: 30 * time.Second, BatchSize: 10, Concurrency: 5, Lease: 5 * time.Minute, Grace: 5 * time.Second}
+	return Settings{Workers: 3, PollInterval: 30 * time.Second, BatchSize: 10, Concurrency: 5, Lease: 5 * time.Minute,
+		Grace: 5 * time.Second}
 }
 
 func (s Settings) validate() error {
@@ -138,9 +139,13 @@ func poolName() string {
 // judge them.
 func Declares() []string {
 	return []string{
-		"router: at least once out of Kafka, exactly once into the store: an offset is committed after its entry is durable, and the store keeps one entry per source coordinate",
-		"worker: at least once: one that dies, or loses its store, between a retry and the entry's new status leaves an entry that is tried again",
-		"worker: a lock lasts as long as its lease; a worker that stalls for longer than that loses its entry to another, which may try it while the first still does",
-		"republish: resolved means that the broker has acknowledged the record; if it fails again it is a new dead letter with retries of its own",
+		"router: at least once out of Kafka, exactly once into the store: an offset is committed after its entry is " +
+			"durable, and the store keeps one entry per source coordinate",
+		"worker: at least once: one that dies, or loses its store, between a retry and the entry's new status leaves an " +
+			"entry that is tried again",
+		"worker: a lock lasts as long as its lease; a worker that stalls for longer than that loses its entry to another, " +
+			"which may try it while the first still does",
+		"republish: resolved means that the broker has acknowledged the record; if it fails again it is a new dead letter " +
+			"with retries of its own",
 	}
 }

@@ -4,8 +4,9 @@
 //
 //	dead-letter topics ──Router──▶ store.Ingest (durable) ──▶ offsets committed
 //	                       └ Analyse: class ──▶ strategy, first due time
-//	store.Claim ──▶ Worker ──Strategies.Before──▶ try | postpone | person        heartbeat: store.Renew while anything is held
-//	                  └─try──▶ Retrier (Call | Republish) ──Strategies.After──▶ store.Settle: resolved | pending | failed | manual
+//	store.Claim ──▶ Worker ──Strategies.Before──▶ try | postpone | person      heartbeat: store.Renew while it holds any
+//	                  └─try──▶ Retrier (Call | Republish) ──Strategies.After──▶ store.Settle
+//	                                                                             resolved | pending | failed | manual
 //
 // Both sides err on at-least-once, see Declares. Times that a strategy names are nominal: a Clock with a scale shortens
 // all of them alike.

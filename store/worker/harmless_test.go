@@ -50,5 +50,7 @@ func TestARouterStopsAtABatchThatIsTooLarge(t *testing.T) {
 		}
 	}
 	b.route(b.routerConfig())
-	b.eventually("the others are stored", func() bool { return b.count() == 2 && b.committed(0) == 1 && b.committed(1) == 1 })
+	b.eventually("the others are stored", func() bool {
+		return b.count() == 2 && b.committed(0) == 1 && b.committed(1) == 1
+	})
 }

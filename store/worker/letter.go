@@ -51,11 +51,13 @@ type FirstError struct {
 // no object stays as it is.
 func keepFirst(before store.Failure) json.RawMessage {
 	fields := map[string]json.RawMessage{}
-	if len(before.Context) > 0 && json.Unmarshal(before.Context, &fields) != nil || fields == nil || fields["firstError"] != nil {
+	if len(before.Context) > 0 && json.Unmarshal(before.Context, &fields) != nil || fields == nil ||
+		fields["firstError"] != nil {
 		return before.Context
 	}
 	// Strings always encode; what isn't UTF-8 is replaced.
-	fields["firstError"], _ = json.Marshal(FirstError{Message: before.Message, Type: before.Type, Code: before.Code, StackTrace: before.Stack[:min(len(before.Stack), maxFirstStack)]})
+	fields["firstError"], _ = json.Marshal(FirstError{Message: before.Message, Type: before.Type, Code: before.Code,
+		StackTrace: before.Stack[:min(len(before.Stack), maxFirstStack)]})
 	kept, err := json.Marshal(fields)
 	if err != nil {
 		return before.Context
@@ -99,8 +101,10 @@ func describe(entry *store.Entry, failure deadletter.Failure, more LetterContext
 	}
 	// Strings, and JSON that was decoded, always encode; what isn't UTF-8 is replaced.
 	encoded, _ := json.Marshal(more)
-	entry.Error = store.Failure{Message: failure.Reason, Type: failure.Class, Code: failure.Code, Stack: failure.Stack, Context: encoded}
-	entry.EventID, entry.Pattern, entry.Service, entry.SubscriberID = failure.EventID, failure.EventType, failure.Service, failure.Instance
+	entry.Error = store.Failure{Message: failure.Reason, Type: failure.Class, Code: failure.Code, Stack: failure.Stack,
+		Context: encoded}
+	entry.EventID, entry.Pattern, entry.Service, entry.SubscriberID = failure.EventID, failure.EventType, failure.Service,
+		failure.Instance
 	if entry.SubscriberID == "" {
 		entry.SubscriberID = failure.Group
 	}

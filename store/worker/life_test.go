@@ -79,11 +79,13 @@ func throughLife(b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Store: b.store, Retrier: call, Strategies: fast(), Settings: fastSettings(), Logger: zerolog.New(b.log)}
+	config := Config{Store: b.store, Retrier: call, Strategies: fast(), Settings: fastSettings(),
+		Logger: zerolog.New(b.log)}
 	b.background(func(ctx context.Context) error { return Run(ctx, config) })
 	b.eventually("all are resolved", func() bool { return b.count(store.Resolved) == 20 })
 	for _, entry := range b.entries(store.Query{}) {
-		if entry.Resolution.How != store.AutomaticRetry || entry.LockedBy != "" || entry.DLQRetryCount != 2 || len(entry.RetryHistory) != 2 {
+		if entry.Resolution.How != store.AutomaticRetry || entry.LockedBy != "" || entry.DLQRetryCount != 2 ||
+			len(entry.RetryHistory) != 2 {
 			t.Errorf("entry %+v", entry)
 		}
 	}

@@ -52,7 +52,8 @@ func (h Health) Unmet() string {
 			note(false, "the %s usage is unknown", usage.name)
 			continue
 		}
-		note(*usage.of >= 0 && *usage.of < usage.limit, "the %s usage is %.0f %%, not below %.0f %%", usage.name, 100**usage.of, 100*usage.limit)
+		note(*usage.of >= 0 && *usage.of < usage.limit, "the %s usage is %.0f %%, not below %.0f %%", usage.name,
+			100**usage.of, 100*usage.limit)
 	}
 	if h.DBConnections == nil {
 		note(false, "the number of database connections is unknown")
@@ -83,7 +84,8 @@ func NewProbe(address string) (*Probe, error) {
 	}
 	// A client of its own, without kept connections: nothing is left behind, and a server that was restarted is found
 	// at once.
-	return &Probe{url: address, client: &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
+	return &Probe{url: address,
+		client: &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
 }
 
 // Unmet asks and says which conditions aren't met; "" if all are.

@@ -44,8 +44,10 @@ func ProducerOptions(bootstrap []string, connection ...kgo.Opt) []kgo.Opt {
 	connection = append([]kgo.Opt{kgo.SeedBrokers(bootstrap...), kgo.ClientID("dlqbench-dlq")}, connection...)
 	return slices.Concat(connection, kafkaio.Writing(connection), []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-		kgo.UnknownTopicRetries(2), kgo.RecordDeliveryTimeout(deliveryTimeout), kgo.ProduceRequestTimeout(1500 * time.Millisecond),
-		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.UnknownTopicRetries(2), kgo.RecordDeliveryTimeout(deliveryTimeout),
+		kgo.ProduceRequestTimeout(1500 * time.Millisecond),
+		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.MetadataMaxAge(2 * time.Second),
+		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 			return func(record *kgo.Record, partitions int) int { return int(max(record.Partition, 0)) % partitions }
 		})),
@@ -93,8 +95,10 @@ func (r *Republish) produce(ctx context.Context, record *kgo.Record) error {
 func ProduceError(topic string, err error) *RetryError {
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return &RetryError{Class: Permanent, Err: fmt.Errorf("republishing: there is no topic %s on these brokers; make it, or give another target (--to): %w", topic, err)}
-	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge), errors.Is(err, kerr.TopicAuthorizationFailed),
+		return &RetryError{Class: Permanent, Err: fmt.Errorf("republishing: there is no topic %s on these brokers; make "+
+			"it, or give another target (--to): %w", topic, err)}
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge),
+		errors.Is(err, kerr.TopicAuthorizationFailed),
 		errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord):
 		return &RetryError{Class: Permanent, Err: fmt.Errorf("republishing to %s: %w", topic, err)}
 	}

@@ -36,7 +36,9 @@ func TestCallsAreTheReferenceConsumers(t *testing.T) {
 	} {
 		url := downstream(t, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			if r.URL.Path != "/v1/attempt" || string(body) != string(entry.Value) || r.Header.Get("X-Kafka-Topic") != sourceTopic || r.Header.Get("X-Kafka-Partition") != "3" || r.Header.Get("X-Kafka-Offset") != "77" {
+			if r.URL.Path != "/v1/attempt" || string(body) != string(entry.Value) ||
+				r.Header.Get("X-Kafka-Topic") != sourceTopic || r.Header.Get("X-Kafka-Partition") != "3" ||
+				r.Header.Get("X-Kafka-Offset") != "77" {
 				t.Errorf("%s %v %q", r.URL, r.Header, body)
 			}
 			w.Header().Set("Retry-After", "7")
@@ -101,13 +103,15 @@ func TestRepublishingWaitsForTheAcknowledgement(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testDeadline)
 	defer cancel()
 	got := reader.PollRecords(ctx, 1).Records()
-	if len(got) != 1 || got[0].Partition != 2 || string(got[0].Key) != "k5" || string(got[0].Value) != `{"id":"p2-5"}` || len(got[0].Headers) != 1 || got[0].Headers[0].Key != "trace" {
+	if len(got) != 1 || got[0].Partition != 2 || string(got[0].Key) != "k5" ||
+		string(got[0].Value) != `{"id":"p2-5"}` || len(got[0].Headers) != 1 || got[0].Headers[0].Key != "trace" {
 		t.Fatalf("%+v", got)
 	}
 	gone := entry
 	gone.Error.Context = []byte(`{"replayTopic":"gone"}`)
 	failed := retryError(republish.Retry(t.Context(), gone))
-	if failed == nil || failed.Class != Permanent || !strings.Contains(failed.Error(), "there is no topic gone on these brokers; make it") {
+	if failed == nil || failed.Class != Permanent || !strings.Contains(failed.Error(), "there is no topic gone on these "+
+		"brokers; make it") {
 		t.Errorf("a topic that is gone: %v", failed)
 	}
 	raw := store.Entry{Source: store.Place{Topic: dlqTopic}, Letter: store.Place{Topic: dlqTopic}, Dialect: "raw"}
@@ -133,9 +137,11 @@ func TestRepublishingEndsWithItsContext(t *testing.T) {
 	if failed == nil || failed.Class != Transient || !strings.Contains(failed.Error(), "may have been written") {
 		t.Errorf("%v", failed)
 	}
-	for err, class := range map[error]Class{kerr.MessageTooLarge: Permanent, kerr.TopicAuthorizationFailed: Permanent, kerr.NotEnoughReplicas: Transient, errors.New("x"): Transient} {
+	for err, class := range map[error]Class{kerr.MessageTooLarge: Permanent, kerr.TopicAuthorizationFailed: Permanent,
+		kerr.NotEnoughReplicas: Transient, errors.New("x"): Transient} {
 		refusing := producerFunc(func(record *kgo.Record, promise func(*kgo.Record, error)) { promise(record, err) })
-		if failed := retryError((&Republish{Producer: refusing, To: "orders"}).Retry(t.Context(), store.Entry{})); failed.Class != class {
+		if failed := retryError((&Republish{Producer: refusing, To: "orders"}).Retry(t.Context(),
+			store.Entry{})); failed.Class != class {
 			t.Errorf("%v: %s", err, failed.Class)
 		}
 	}
@@ -143,18 +149,27 @@ func TestRepublishingEndsWithItsContext(t *testing.T) {
 
 func TestProbesTellTheConditions(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"circuitBreaker":"CLOSED","cpuUsage":0.79,"memoryUsage":0.84,"dbConnectionsAvailable":1}`:  "",
-		`{"circuitBreaker":"closed","cpuUsage":0,"memoryUsage":0,"dbConnectionsAvailable":8,"x":1}`:  "",
-		`{"circuitBreaker":"OPEN","cpuUsage":0.5,"memoryUsage":0.5,"dbConnectionsAvailable":1}`:      "the circuit breaker is OPEN",
-		`{"circuitBreaker":"HALF_OPEN","cpuUsage":0.5,"memoryUsage":0.5,"dbConnectionsAvailable":1}`: "the circuit breaker is HALF_OPEN",
-		`{"circuitBreaker":"CLOSED","cpuUsage":0.8,"memoryUsage":0.5,"dbConnectionsAvailable":1}`:    "the CPU usage is 80 %, not below 80 %",
-		`{"circuitBreaker":"CLOSED","cpuUsage":0.5,"memoryUsage":0.85,"dbConnectionsAvailable":1}`:   "the memory usage is 85 %, not below 85 %",
-		`{"circuitBreaker":"CLOSED","cpuUsage":0.5,"memoryUsage":0.5,"dbConnectionsAvailable":0}`:    "no database connection is available",
-		`{"circuitBreaker":"OPEN","cpuUsage":0.5,"memoryUsage":0.5}`:                                 "the circuit breaker is OPEN, the number of database connections is unknown",
-		`{}`: "the state of the circuit breaker is unknown, the CPU usage is unknown, the memory usage is unknown, the number of database connections is unknown",
+		`{"circuitBreaker":"CLOSED","cpuUsage":0.79,"memoryUsage":0.84,"dbConnectionsAvailable":1}`: "",
+		`{"circuitBreaker":"closed","cpuUsage":0,"memoryUsage":0,"dbConnectionsAvailable":8,"x":1}`: "",
+		`{"circuitBreaker":"OPEN","cpuUsage":0.5,"memoryUsage":0.5,"dbConnectionsAvailable":1}`: "the circuit breaker " +
+			"is OPEN",
+		`{"circuitBreaker":"HALF_OPEN","cpuUsage":0.5,"memoryUsage":0.5,"dbConnectionsAvailable":1}`: "the circuit breaker " +
+			"is HALF_OPEN",
+		`{"circuitBreaker":"CLOSED","cpuUsage":0.8,"memoryUsage":0.5,"dbConnectionsAvailable":1}`: "the CPU usage is 80 " +
+			"%, not below 80 %",
+		`{"circuitBreaker":"CLOSED","cpuUsage":0.5,"memoryUsage":0.85,"dbConnectionsAvailable":1}`: "the memory usage is " +
+			"85 %, not below 85 %",
+		`{"circuitBreaker":"CLOSED","cpuUsage":0.5,"memoryUsage":0.5,"dbConnectionsAvailable":0}`: "no database " +
+			"connection is available",
+		`{"circuitBreaker":"OPEN","cpuUsage":0.5,"memoryUsage":0.5}`: "the circuit breaker " +
+			"is OPEN, the number of database connections is unknown",
+		`{}`: "the state of the circuit breaker is unknown, the CPU usage is unknown, the memory usage is unknown, the " +
+			"number of database connections is unknown",
 		`no`: "reading the health probe's answer: invalid character 'o' in literal null (expecting 'u')",
 	} {
-		probe, err := NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		probe, err := NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, answer)
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +181,9 @@ func TestProbesTellTheConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ill, err := NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	ill, err := NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

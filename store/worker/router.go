@@ -88,7 +88,8 @@ func Route(ctx context.Context, config RouterConfig) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	r := &router{RouterConfig: config, owned: map[topicPartition]int{}, size: config.BatchSize, trouble: trouble{log: config.Logger}}
+	r := &router{RouterConfig: config, owned: map[topicPartition]int{}, size: config.BatchSize,
+		trouble: trouble{log: config.Logger}}
 	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
 	defer disconnect()
 	client, err := kgo.NewClient(r.options(connected)...)
@@ -100,7 +101,8 @@ func Route(ctx context.Context, config RouterConfig) error {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	if err := client.LeaveGroupContext(leaving); err != nil {
-		config.Logger.Warn().Err(err).Str("group", config.Group).Msg("the group was not left in order; it notices by the session timeout")
+		config.Logger.Warn().Err(err).Str("group", config.Group).Msg(
+			"the group was not left in order; it notices by the session timeout")
 	}
 	disconnect() // nothing more is wanted of the brokers: the client needn't wait for their goodbyes
 	client.CloseAllowingRebalance()
@@ -112,9 +114,12 @@ func (r *router) options(connected context.Context) []kgo.Opt {
 		kgo.WithContext(connected), kgo.SeedBrokers(r.Bootstrap...), kgo.ClientID(r.ClientID),
 		kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topics...), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(routerPoll), kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond), kgo.RebalanceTimeout(10 * time.Second),
-		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RequestTimeoutOverhead(5 * time.Second),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(routerPoll),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond),
+		kgo.RebalanceTimeout(10 * time.Second),
+		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.OnPartitionsAssigned(r.assigned), kgo.OnPartitionsRevoked(r.gone), kgo.OnPartitionsLost(r.gone),
 		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
 	}, r.Options)
@@ -153,7 +158,8 @@ func (r *router) assigned(_ context.Context, _ *kgo.Client, partitions map[strin
 	}
 	if !r.ready && len(r.owned) > 0 {
 		r.ready = true
-		r.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("group", r.Group).Strs("topics", r.Topics).Int("partitions", len(r.owned)).
+		r.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("group", r.Group).Strs("topics",
+			r.Topics).Int("partitions", len(r.owned)).
 			Float64("time_scale", r.Strategies.Clock.scale()).Msg("the router reads dead letters")
 		r.Logger.Info().Strs("declares", Declares()).Msg("what is promised, and what is not")
 	}
@@ -178,12 +184,15 @@ func (r *router) run(ctx context.Context) {
 		for _, failed := range failures {
 			var large *kgo.ErrDecompressTooLarge
 			if errors.As(failed.Err, &large) {
-				r.Logger.Error().Str("topic", large.Topic).Int32("partition", large.Partition).Int64("offset", large.Offset).Int64("next", large.NextOffset).Msg(
-					"a batch decompresses to more than is safe: the partition is not read further; set the group's offset to next, and start the router again")
+				r.Logger.Error().Str("topic", large.Topic).Int32("partition", large.Partition).Int64("offset", large.Offset).Int64(
+					"next", large.NextOffset).Msg(
+					"a batch decompresses to more than is safe: the partition is not read further; set the group's offset to next, " +
+						"and start the router again")
 				continue
 			}
 			if !errors.Is(failed.Err, context.DeadlineExceeded) && !errors.Is(failed.Err, context.Canceled) {
-				r.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg("fetching dead letters failed; it is tried again")
+				r.Logger.Warn().Err(failed.Err).Str("topic", failed.Topic).Int32("partition", failed.Partition).Msg(
+					"fetching dead letters failed; it is tried again")
 			}
 		}
 		// Rebalances wait since the poll, so this is the assignment that the letters were fetched in.
@@ -236,9 +245,11 @@ func (r *router) store(ctx context.Context, letters []*kgo.Record) (int, error) 
 func (r *router) refused(batch []*kgo.Record, err error) {
 	first := batch[0]
 	if len(batch) == 1 {
-		err = fmt.Errorf("storing the dead letter at %s-%d@%d (%d bytes): %w", first.Topic, first.Partition, first.Offset, len(first.Value), err)
+		err = fmt.Errorf("storing the dead letter at %s-%d@%d (%d bytes): %w", first.Topic, first.Partition, first.Offset,
+			len(first.Value), err)
 	} else {
-		err = fmt.Errorf("storing %d dead letters from %s-%d@%d on: %w", len(batch), first.Topic, first.Partition, first.Offset, err)
+		err = fmt.Errorf("storing %d dead letters from %s-%d@%d on: %w", len(batch), first.Topic, first.Partition,
+			first.Offset, err)
 	}
 	message := "the store does not take dead letters; nothing is committed, and it goes on"
 	if errors.Is(err, store.ErrFull) {
@@ -313,11 +324,14 @@ func (r *router) commit(ctx context.Context, letters []*kgo.Record, fetched map[
 	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
 	defer cancel()
 	var failed error
-	r.client.CommitOffsetsSync(committing, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+	r.client.CommitOffsetsSync(committing, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest,
+		response *kmsg.OffsetCommitResponse, err error) {
 		failed = commitError(response, err)
 	})
-	if failed != nil { // the next commit covers it; until then a restart delivers the letters again, and the store leaves them out
-		r.Logger.Warn().Err(failed).Str("group", r.Group).Msg("the offsets of stored dead letters were not committed; they are committed with the next ones")
+	// the next commit covers it; until then a restart delivers the letters again, and the store leaves them out
+	if failed != nil {
+		r.Logger.Warn().Err(failed).Str("group",
+			r.Group).Msg("the offsets of stored dead letters were not committed; they are committed with the next ones")
 	}
 }
 

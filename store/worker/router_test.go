@@ -78,8 +78,10 @@ func TestDuplicatesAndDisorderMakeOneEntryEach(t *testing.T) {
 			t.Errorf("%v is there twice", entry.Source)
 		}
 		seen[entry.Source] = true
-		if entry.Source.Topic != sourceTopic || entry.Letter.Topic != dlqTopic || entry.Dialect != deadletter.PlainName || entry.Error.Message != "timeout" ||
-			entry.RetryCount != 3 || string(entry.Headers[0].Value) != "t" || len(entry.Headers) != 1 || entry.Strategy != store.Immediate {
+		if entry.Source.Topic != sourceTopic || entry.Letter.Topic != dlqTopic ||
+			entry.Dialect != deadletter.PlainName || entry.Error.Message != "timeout" ||
+			entry.RetryCount != 3 || string(entry.Headers[0].Value) != "t" || len(entry.Headers) != 1 ||
+			entry.Strategy != store.Immediate {
 			t.Errorf("entry %+v", entry)
 		}
 	}
@@ -96,7 +98,8 @@ func TestLettersThatComeAgainAreLeftOut(t *testing.T) {
 	for i := range 50 {
 		b.produce(letter(0, i, "timeout"))
 	}
-	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.GroupAuthorizationFailed,
+		Count: -1})
 	stop := b.route(b.routerConfig())
 	b.eventually("all are stored", func() bool { return b.count() == 50 })
 	b.eventually("the commit is refused", func() bool { return b.log.Has("were not committed") })
@@ -127,7 +130,8 @@ func TestNothingIsCommittedWhileTheStoreRefuses(t *testing.T) {
 	if at, n := b.committed(0), b.count(); at != 0 || n != 0 {
 		t.Errorf("committed %d, stored %d", at, n)
 	}
-	if !b.log.Has(`"level":"error"`) || !b.log.Has("nothing is committed, and it goes on") || !b.log.Has("connection reset by peer") {
+	if !b.log.Has(`"level":"error"`) || !b.log.Has("nothing is committed, and it goes on") ||
+		!b.log.Has("connection reset by peer") {
 		t.Error("the trouble is not in the log")
 	}
 	there.set(nil)
@@ -167,13 +171,17 @@ func TestPartitionsMoveAwayFromARouterThatWaits(t *testing.T) {
 	stop := b.route(waiting)
 	b.eventually("the first one waits", func() bool { return there.times() > 2 })
 	b.route(b.routerConfig())
-	b.eventually("the other one has stored a partition", func() bool { return b.count() == 50 && b.committed(0)+b.committed(1) == 50 })
+	b.eventually("the other one has stored a partition", func() bool {
+		return b.count() == 50 && b.committed(0)+b.committed(1) == 50
+	})
 	for i := range 20 {
 		b.produce(letter(int32(i%2), 100+i, "timeout"))
 	}
 	b.eventually("and what came after", func() bool { return b.committed(0)+b.committed(1) == 60 })
 	there.set(nil)
-	b.eventually("both are stored and committed", func() bool { return b.count() == 120 && b.committed(0) == 60 && b.committed(1) == 60 })
+	b.eventually("both are stored and committed", func() bool {
+		return b.count() == 120 && b.committed(0) == 60 && b.committed(1) == 60
+	})
 	stop()
 	if b.committed(0) != 60 || b.committed(1) != 60 {
 		t.Errorf("committed %d and %d", b.committed(0), b.committed(1))
@@ -213,7 +221,9 @@ func TestALetterThatCanNotBeStoredIsNamedAndNotPassed(t *testing.T) {
 		b.produce(letter(0, i, "timeout"))
 	}
 	b.route(config)
-	b.eventually("what comes before it is stored and committed", func() bool { return b.committed(0) == 23 && b.count() == 23 })
+	b.eventually("what comes before it is stored and committed", func() bool {
+		return b.committed(0) == 23 && b.count() == 23
+	})
 	b.eventually("it is named", func() bool { return b.log.Has("storing the dead letter at orders.dlq-0@23") })
 	if at, n := b.committed(0), b.count(); at != 23 || n != 23 {
 		t.Errorf("committed %d, stored %d", at, n)
@@ -251,23 +261,28 @@ func TestWhatNoDialectOpensIsKeptRaw(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	letters := []*kgo.Record{
-		{Topic: dlqTopic, Key: []byte{0xff, 0}, Value: []byte{0xde, 0xad, 0}, Headers: []kgo.RecordHeader{{Key: "trace", Value: nil}, {Key: "trace", Value: []byte{0xff}}}},
+		{Topic: dlqTopic, Key: []byte{0xff, 0}, Value: []byte{0xde, 0xad, 0},
+			Headers: []kgo.RecordHeader{{Key: "trace", Value: nil}, {Key: "trace", Value: []byte{0xff}}}},
 		{Topic: dlqTopic},
-		{Topic: dlqTopic, Value: []byte(`{"id":7,"source":"not an object","metadata":{"priority":3,"tags":["a"],"source":"payments"}}`)},
+		{Topic: dlqTopic, Value: []byte(
+			`{"id":7,"source":"not an object","metadata":{"priority":3,"tags":["a"],"source":"payments"}}`)},
 	}
 	b.produce(letters...)
 	b.route(b.routerConfig())
 	b.eventually("all are stored and committed", func() bool { return b.committed(0) == 3 && b.count() == 3 })
 	for _, entry := range b.entries(store.Query{}) {
 		want := letters[entry.Letter.Offset]
-		if entry.Dialect != deadletter.RawName || entry.Source != entry.Letter || string(entry.Value) != string(want.Value) || string(entry.Key) != string(want.Key) ||
-			len(entry.Headers) != len(want.Headers) || entry.Strategy != store.ByHand || (entry.Value == nil) != (want.Value == nil) {
+		if entry.Dialect != deadletter.RawName || entry.Source != entry.Letter ||
+			string(entry.Value) != string(want.Value) || string(entry.Key) != string(want.Key) ||
+			len(entry.Headers) != len(want.Headers) || entry.Strategy != store.ByHand ||
+			(entry.Value == nil) != (want.Value == nil) {
 			t.Errorf("entry %+v", entry)
 		}
 		if _, err := Prepare(entry); !errors.Is(err, errNoTarget) {
 			t.Errorf("a replay of a raw letter: %v", err)
 		}
-		if entry.Letter.Offset == 2 && (entry.EventID != "7" || entry.Priority != 3 || entry.Service != "payments" || len(entry.Tags) != 1) {
+		if entry.Letter.Offset == 2 && (entry.EventID != "7" || entry.Priority != 3 || entry.Service != "payments" ||
+			len(entry.Tags) != 1) {
 			t.Errorf("entry %+v", entry)
 		}
 	}
@@ -291,7 +306,8 @@ func TestDialectsThatAreNamedAreHeld(t *testing.T) {
 			}
 		case 1: // it doesn't say where it came from, but to which topic it goes
 			record, err := Prepare(entry)
-			if entry.Dialect != deadletter.PlainName || entry.Source != entry.Letter || err != nil || record.Topic != sourceTopic || !strings.Contains(string(entry.Error.Context), `"missing":["offset","epoch"]`) {
+			if entry.Dialect != deadletter.PlainName || entry.Source != entry.Letter || err != nil ||
+				record.Topic != sourceTopic || !strings.Contains(string(entry.Error.Context), `"missing":["offset","epoch"]`) {
 				t.Errorf("entry %+v, context %s, replay %v %v", entry, entry.Error.Context, record, err)
 			}
 		case 2:
@@ -307,14 +323,19 @@ func TestDialectsThatAreNamedAreHeld(t *testing.T) {
 func TestReplaysGoWhereTheDialectSays(t *testing.T) {
 	t.Parallel()
 	hexkit := deadletter.Hexkit{}
-	record := &kgo.Record{Topic: "users", Partition: 1, Offset: 9, Key: []byte("k"), Value: []byte(`{"name":"x"}`), Headers: []kgo.RecordHeader{
-		{Key: "type", Value: []byte("user.created")}, {Key: "correlation_id", Value: []byte("c")}, {Key: "event_id", Value: []byte("0198f3c2-8d1e-4b7a-9c55-0f3c2a9d1e77")},
-	}}
-	sealed := hexkit.Seal(record, deadletter.Failure{Reason: "boom", Class: "TimeoutError", Topic: "users", Partition: 1, Offset: 9, Attempts: 3, Service: "mailer"})
+	record := &kgo.Record{Topic: "users", Partition: 1, Offset: 9, Key: []byte("k"), Value: []byte(`{"name":"x"}`),
+		Headers: []kgo.RecordHeader{
+			{Key: "type", Value: []byte("user.created")}, {Key: "correlation_id", Value: []byte("c")},
+			{Key: "event_id", Value: []byte("0198f3c2-8d1e-4b7a-9c55-0f3c2a9d1e77")},
+		}}
+	sealed := hexkit.Seal(record, deadletter.Failure{Reason: "boom", Class: "TimeoutError", Topic: "users", Partition: 1,
+		Offset: 9, Attempts: 3, Service: "mailer"})
 	sealed.Topic, sealed.Partition, sealed.Offset = "dlq", 0, 4
 	name, opener := deadletter.Detect(sealed)
 	entry := newEntry(sealed, name, opener)
-	if entry.Dialect != deadletter.HexkitName || entry.Service != "mailer" || entry.Pattern != "user.created" || Analyse(entry.Error) != Transient || entry.Source != (store.Place{Topic: "dlq", Offset: 4}) {
+	if entry.Dialect != deadletter.HexkitName || entry.Service != "mailer" ||
+		entry.Pattern != "user.created" || Analyse(entry.Error) != Transient ||
+		entry.Source != (store.Place{Topic: "dlq", Offset: 4}) {
 		t.Errorf("entry %+v", entry)
 	}
 	first, err := Prepare(entry)
@@ -334,7 +355,8 @@ func TestMonstrousLettersAreStored(t *testing.T) {
 	b := newBench(t, 1)
 	stack := strings.Repeat("at stock.Client.reserve(Client.java:42)\n", 10<<20/40)
 	one := letter(0, 0, "timeout \xff\xfe")
-	one.Headers = append(one.Headers, kgo.RecordHeader{Key: "stack", Value: []byte(stack)}, kgo.RecordHeader{Key: "source-topic", Value: []byte(sourceTopic)})
+	one.Headers = append(one.Headers, kgo.RecordHeader{Key: "stack", Value: []byte(stack)},
+		kgo.RecordHeader{Key: "source-topic", Value: []byte(sourceTopic)})
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ProducerBatchMaxBytes(16<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +388,8 @@ func TestRoutersThatCanNotWorkAreRefused(t *testing.T) {
 		"dialect":    func(c *RouterConfig) { c.Dialect = "plane" },
 		"hours":      func(c *RouterConfig) { c.Strategies.OffPeak.Zone = nil },
 	} {
-		config := RouterConfig{Bootstrap: []string{"127.0.0.1:1"}, Topics: []string{"dlq"}, Group: "g", Store: there, BatchSize: 1, Strategies: DefaultStrategies()}
+		config := RouterConfig{Bootstrap: []string{"127.0.0.1:1"}, Topics: []string{"dlq"}, Group: "g", Store: there,
+			BatchSize: 1, Strategies: DefaultStrategies()}
 		change(&config)
 		var wrong *ConfigError
 		if err := Route(t.Context(), config); !errors.As(err, &wrong) {

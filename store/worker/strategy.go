@@ -161,7 +161,8 @@ func (s Strategies) Before(entry store.Entry, now time.Time, unmet func() string
 	}
 	switch strategy {
 	case store.ByHand:
-		return Step{strategy, &store.Change{State: store.Manual, Strategy: strategy}, fmt.Sprintf("a person is needed: the error is %s", Analyse(entry.Error))}
+		return Step{strategy, &store.Change{State: store.Manual, Strategy: strategy},
+			fmt.Sprintf("a person is needed: the error is %s", Analyse(entry.Error))}
 	case store.Scheduled:
 		if !s.OffPeak.Within(s.Clock.Calendar(now)) {
 			return postponed(s.due(strategy, entry.DLQRetryCount, now), "it is not an off-peak hour")
@@ -183,7 +184,8 @@ func (s Strategies) After(entry store.Entry, attempt store.Attempt, failed *Retr
 	change := store.Change{Strategy: attempt.Strategy, Retried: true, Attempt: &attempt}
 	if failed == nil {
 		attempt.Result = Succeeded
-		change.State, change.Resolution = store.Resolved, &store.Resolution{How: store.AutomaticRetry, By: attempt.Worker, At: now}
+		change.State, change.Resolution = store.Resolved, &store.Resolution{How: store.AutomaticRetry, By: attempt.Worker,
+			At: now}
 		return change
 	}
 	attempt.Result, attempt.Error = FailedAgain, failed.Error()

@@ -60,13 +60,15 @@ func TestOffPeakHours(t *testing.T) {
 }
 
 func TestOffPeakHoursOfAnyZone(t *testing.T) {
-	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo", "Africa/Casablanca"}
+	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia",
+		"America/Sao_Paulo", "Africa/Casablanca"}
 	rapid.Check(t, func(t *rapid.T) {
 		location, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(t, "zone"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		off := OffPeak{Hours: rapid.SliceOfNDistinct(rapid.IntRange(0, 23), 1, 5, rapid.ID[int]).Draw(t, "hours"), Zone: location}
+		off := OffPeak{Hours: rapid.SliceOfNDistinct(rapid.IntRange(0, 23), 1, 5, rapid.ID[int]).Draw(t, "hours"),
+			Zone: location}
 		after := time.Unix(rapid.Int64Range(1_000_000_000, 2_000_000_000).Draw(t, "after"), 0)
 		next := off.Next(after)
 		local := next.In(location)
@@ -105,7 +107,8 @@ func TestScaledTime(t *testing.T) {
 		t.Errorf("over midnight the time of day goes on by %s", got)
 	}
 	origin := instant(t, "2026-02-11T01:00:00Z")
-	if got := (Clock{Scale: 10, Origin: origin}).Calendar(origin.Add(time.Minute)); !got.Equal(origin.Add(10 * time.Minute)) {
+	if got := (Clock{Scale: 10, Origin: origin}).Calendar(origin.Add(time.Minute)); !got.Equal(
+		origin.Add(10 * time.Minute)) {
 		t.Errorf("a minute after the origin it is %s", got)
 	}
 	for scale, wrong := range map[float64]bool{0: false, 1: false, 600: false, 0.5: true, -1: true, 1e7: true} {
@@ -153,17 +156,21 @@ func TestWhatIsDoneWithDueEntries(t *testing.T) {
 		state  store.State // "" = it is tried
 		at     string
 	}{
-		"immediate":                         {store.Entry{Strategy: store.Immediate}, noon, false, "", "", ""},
-		"not analysed, transient":           {store.Entry{Error: store.Failure{Message: "timeout"}}, noon, false, "", "", ""},
-		"not analysed, unknown":             {store.Entry{}, noon, false, "", store.Manual, ""},
-		"by hand":                           {store.Entry{Strategy: store.ByHand}, noon, false, "", store.Manual, ""},
-		"scheduled at night":                {store.Entry{Strategy: store.Scheduled}, night, false, "", "", ""},
-		"scheduled at noon":                 {store.Entry{Strategy: store.Scheduled}, noon, false, "", store.Pending, "2026-02-12T02:00:00Z"},
-		"not analysed, rate limited":        {store.Entry{Error: store.Failure{Code: "429"}}, noon, false, "", store.Pending, "2026-02-12T02:00:00Z"},
-		"conditional, all well":             {store.Entry{Strategy: store.Conditional}, noon, true, "", "", ""},
-		"conditional, not well":             {store.Entry{Strategy: store.Conditional}, noon, true, "the circuit breaker is OPEN", store.Pending, "2026-02-11T12:01:00Z"},
-		"conditional, nobody can tell":      {store.Entry{Strategy: store.Conditional}, noon, false, "", "", ""},
-		"immediate, although all is unwell": {store.Entry{Strategy: store.Immediate}, noon, true, "the circuit breaker is OPEN", "", ""},
+		"immediate":               {store.Entry{Strategy: store.Immediate}, noon, false, "", "", ""},
+		"not analysed, transient": {store.Entry{Error: store.Failure{Message: "timeout"}}, noon, false, "", "", ""},
+		"not analysed, unknown":   {store.Entry{}, noon, false, "", store.Manual, ""},
+		"by hand":                 {store.Entry{Strategy: store.ByHand}, noon, false, "", store.Manual, ""},
+		"scheduled at night":      {store.Entry{Strategy: store.Scheduled}, night, false, "", "", ""},
+		"scheduled at noon": {store.Entry{Strategy: store.Scheduled}, noon, false, "", store.Pending,
+			"2026-02-12T02:00:00Z"},
+		"not analysed, rate limited": {store.Entry{Error: store.Failure{Code: "429"}}, noon, false, "", store.Pending,
+			"2026-02-12T02:00:00Z"},
+		"conditional, all well": {store.Entry{Strategy: store.Conditional}, noon, true, "", "", ""},
+		"conditional, not well": {store.Entry{Strategy: store.Conditional}, noon, true,
+			"the circuit breaker is OPEN", store.Pending, "2026-02-11T12:01:00Z"},
+		"conditional, nobody can tell": {store.Entry{Strategy: store.Conditional}, noon, false, "", "", ""},
+		"immediate, although all is unwell": {store.Entry{Strategy: store.Immediate}, noon, true,
+			"the circuit breaker is OPEN", "", ""},
 	} {
 		strategies := DefaultStrategies()
 		strategies.Probed = one.probed
@@ -195,21 +202,28 @@ func TestWhatBecomesOfTriedEntries(t *testing.T) {
 		next     store.Strategy
 		wait     time.Duration
 	}{
-		"success":                 {store.Immediate, 0, nil, false, store.Resolved, store.Immediate, 0},
-		"success at last":         {store.Immediate, 4, nil, false, store.Resolved, store.Immediate, 0},
-		"first failure":           {store.Immediate, 0, failed(Transient), false, store.Pending, store.Immediate, 5 * time.Minute},
-		"second":                  {store.Immediate, 1, failed(Transient), false, store.Pending, store.Immediate, 15 * time.Minute},
-		"third":                   {store.Immediate, 2, failed(Transient), false, store.Pending, store.Immediate, 30 * time.Minute},
-		"fourth":                  {store.Immediate, 3, failed(Transient), false, store.Pending, store.Immediate, time.Hour},
-		"fifth":                   {store.Immediate, 4, failed(Transient), false, store.Failed, store.Immediate, 0},
-		"sixth":                   {store.Immediate, 5, failed(Transient), false, store.Failed, store.Immediate, 0},
-		"fifth, permanent":        {store.Immediate, 4, failed(Permanent), false, store.Failed, store.Immediate, 0},
-		"permanent":               {store.Immediate, 0, failed(Permanent), false, store.Manual, store.ByHand, 0},
-		"now rate limited":        {store.Immediate, 0, failed(RateLimited), false, store.Pending, store.Scheduled, 14 * time.Hour},
-		"unknown":                 {store.Immediate, 0, failed(Unknown), false, store.Pending, store.Immediate, 5 * time.Minute},
-		"outage, probed":          {store.Immediate, 1, failed(Outage), true, store.Pending, store.Conditional, time.Minute},
-		"outage, nobody can tell": {store.Immediate, 1, failed(Outage), false, store.Pending, store.Conditional, 15 * time.Minute},
-		"asked to wait":           {store.Immediate, 0, &RetryError{Class: Transient, RetryAfter: time.Hour, Err: errors.New("x")}, false, store.Pending, store.Immediate, time.Hour},
+		"success":         {store.Immediate, 0, nil, false, store.Resolved, store.Immediate, 0},
+		"success at last": {store.Immediate, 4, nil, false, store.Resolved, store.Immediate, 0},
+		"first failure": {store.Immediate, 0, failed(Transient), false, store.Pending, store.Immediate,
+			5 * time.Minute},
+		"second": {store.Immediate, 1, failed(Transient), false, store.Pending, store.Immediate,
+			15 * time.Minute},
+		"third": {store.Immediate, 2, failed(Transient), false, store.Pending, store.Immediate,
+			30 * time.Minute},
+		"fourth":           {store.Immediate, 3, failed(Transient), false, store.Pending, store.Immediate, time.Hour},
+		"fifth":            {store.Immediate, 4, failed(Transient), false, store.Failed, store.Immediate, 0},
+		"sixth":            {store.Immediate, 5, failed(Transient), false, store.Failed, store.Immediate, 0},
+		"fifth, permanent": {store.Immediate, 4, failed(Permanent), false, store.Failed, store.Immediate, 0},
+		"permanent":        {store.Immediate, 0, failed(Permanent), false, store.Manual, store.ByHand, 0},
+		"now rate limited": {store.Immediate, 0, failed(RateLimited), false, store.Pending, store.Scheduled,
+			14 * time.Hour},
+		"unknown": {store.Immediate, 0, failed(Unknown), false, store.Pending, store.Immediate,
+			5 * time.Minute},
+		"outage, probed": {store.Immediate, 1, failed(Outage), true, store.Pending, store.Conditional, time.Minute},
+		"outage, nobody can tell": {store.Immediate, 1, failed(Outage), false, store.Pending, store.Conditional,
+			15 * time.Minute},
+		"asked to wait": {store.Immediate, 0, &RetryError{Class: Transient, RetryAfter: time.Hour,
+			Err: errors.New("x")}, false, store.Pending, store.Immediate, time.Hour},
 	} {
 		strategies := DefaultStrategies()
 		strategies.Probed = one.probed
@@ -222,7 +236,8 @@ func TestWhatBecomesOfTriedEntries(t *testing.T) {
 		if change.State != one.state || change.Strategy != one.next || !change.RetryAt.Equal(due) || !change.Retried {
 			t.Errorf("%s: %+v, want %s by %s at %s", name, change, one.state, one.next, due)
 		}
-		if one.failed == nil != (change.Attempt.Result == Succeeded) || one.failed == nil != (change.Resolution != nil) || one.failed == nil != (change.Failure == nil) {
+		if one.failed == nil != (change.Attempt.Result == Succeeded) ||
+			one.failed == nil != (change.Resolution != nil) || one.failed == nil != (change.Failure == nil) {
 			t.Errorf("%s: attempt %+v, resolution %+v, failure %+v", name, change.Attempt, change.Resolution, change.Failure)
 		}
 	}
@@ -238,7 +253,8 @@ func TestRetriesEnd(t *testing.T) {
 		now := time.Unix(1_770_000_000, 0)
 		for tries := 1; ; tries++ {
 			class := rapid.SampledFrom([]Class{Transient, RateLimited, Outage, Unknown}).Draw(t, "class")
-			change := strategies.After(entry, store.Attempt{At: now, Strategy: entry.Strategy}, &RetryError{Class: class, Err: errors.New("x")}, now)
+			change := strategies.After(entry, store.Attempt{At: now, Strategy: entry.Strategy},
+				&RetryError{Class: class, Err: errors.New("x")}, now)
 			if change.State == store.Failed {
 				if tries != strategies.MaxRetries {
 					t.Fatalf("failed after %d of %d retries", tries, strategies.MaxRetries)

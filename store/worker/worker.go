@@ -52,7 +52,8 @@ func Run(ctx context.Context, config Config) error {
 // readyLine returns a function that says once that the pool works: the store has answered.
 func readyLine(config Config) func() {
 	return sync.OnceFunc(func() {
-		config.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("name", config.Name).Int("workers", config.Settings.Workers).
+		config.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("name", config.Name).Int("workers",
+			config.Settings.Workers).
 			Float64("time_scale", config.Strategies.Clock.scale()).Msg("the workers look for dead letters that are due")
 		config.Logger.Info().Strs("declares", Declares()).Msg("what is promised, and what is not")
 	})
@@ -104,7 +105,8 @@ func (m *member) round(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("recovering the locks of dead workers: %w", err)
 	}
 	if recovered > 0 {
-		m.Logger.Warn().Str("worker", m.name).Int("entries", recovered).Msg("locks whose lease was over are recovered; their entries are tried again")
+		m.Logger.Warn().Str("worker", m.name).Int("entries", recovered).Msg(
+			"locks whose lease was over are recovered; their entries are tried again")
 	}
 	at := moment{local: m.Clock(), clock: m.Clock}
 	if at.store, err = m.Store.Now(asking); err != nil {

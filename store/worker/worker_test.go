@@ -49,14 +49,16 @@ func (f *fakeStore) operation(name string) (func(*error), error) {
 	}, nil
 }
 
-func (f *fakeStore) Claim(_ context.Context, worker string, lease time.Duration, limit int) (claimed []store.Entry, err error) {
+func (f *fakeStore) Claim(_ context.Context, worker string, lease time.Duration,
+	limit int) (claimed []store.Entry, err error) {
 	end, err := f.operation("claim")
 	if err != nil {
 		return nil, err
 	}
 	defer end(&err)
 	for _, entry := range f.entries {
-		if len(claimed) < limit && entry.State == store.Pending && !entry.NextRetryAt.IsZero() && !entry.NextRetryAt.After(time.Now()) {
+		if len(claimed) < limit && entry.State == store.Pending && !entry.NextRetryAt.IsZero() &&
+			!entry.NextRetryAt.After(time.Now()) {
 			entry.State, entry.LockedBy, entry.LeaseUntil = store.Processing, worker, time.Now().Add(lease)
 			entry.Version++
 			claimed = append(claimed, *entry)
@@ -67,7 +69,8 @@ func (f *fakeStore) Claim(_ context.Context, worker string, lease time.Duration,
 
 func (f *fakeStore) locked(lock store.Lock) (*store.Entry, error) {
 	for _, entry := range f.entries {
-		if entry.ID == lock.ID && entry.LockedBy == lock.Worker && entry.Version == lock.Version && entry.State == store.Processing {
+		if entry.ID == lock.ID && entry.LockedBy == lock.Worker && entry.Version == lock.Version &&
+			entry.State == store.Processing {
 			return entry, nil
 		}
 	}
@@ -177,7 +180,8 @@ func (f *fakeStore) states() map[store.State]int {
 func fakeEntries(strategy store.Strategy, due ...time.Duration) *fakeStore {
 	f := &fakeStore{}
 	for i, in := range due {
-		f.entries = append(f.entries, &store.Entry{ID: fmt.Sprintf("e%d", i), Version: 1, State: store.Pending, Strategy: strategy, NextRetryAt: time.Now().Add(in)})
+		f.entries = append(f.entries, &store.Entry{ID: fmt.Sprintf("e%d", i), Version: 1, State: store.Pending,
+			Strategy: strategy, NextRetryAt: time.Now().Add(in)})
 	}
 	return f
 }
@@ -191,7 +195,8 @@ func (r retrierFunc) Retry(ctx context.Context, entry store.Entry) error { retur
 func oneWorker(t *testing.T, there Store, retry retrierFunc, change func(*Config)) (log *kafkatest.Log, stop func()) {
 	t.Helper()
 	log = &kafkatest.Log{}
-	config := Config{Store: there, Retrier: retry, Strategies: DefaultStrategies(), Settings: DefaultSettings(), Logger: zerolog.New(log), Name: "w"}
+	config := Config{Store: there, Retrier: retry, Strategies: DefaultStrategies(), Settings: DefaultSettings(),
+		Logger: zerolog.New(log), Name: "w"}
 	config.Settings.Workers = 1
 	if change != nil {
 		change(&config)
@@ -237,7 +242,10 @@ func TestWholeBatchesAreFollowedAtOnce(t *testing.T) {
 		there := fakeEntries(store.Immediate, make([]time.Duration, 25)...)
 		began := time.Now()
 		last := began
-		_, stop := oneWorker(t, there, func(context.Context, store.Entry) error { last = time.Now(); return nil }, func(c *Config) { c.Settings.Concurrency = 1 })
+		_, stop := oneWorker(t, there, func(context.Context, store.Entry) error {
+			last = time.Now()
+			return nil
+		}, func(c *Config) { c.Settings.Concurrency = 1 })
 		time.Sleep(10 * time.Minute)
 		stop()
 		if there.states()[store.Resolved] != 25 || last != began {
@@ -272,10 +280,14 @@ func TestLocksOfDeadWorkersAreRecovered(t *testing.T) {
 		_, _ = there.Claim(t.Context(), "dead", 5*time.Minute, 1)
 		began := time.Now()
 		var tried time.Duration
-		log, stop := oneWorker(t, there, func(context.Context, store.Entry) error { tried = time.Since(began); return nil }, nil)
+		log, stop := oneWorker(t, there, func(context.Context, store.Entry) error {
+			tried = time.Since(began)
+			return nil
+		}, nil)
 		time.Sleep(20 * time.Minute)
 		stop()
-		if there.states()[store.Resolved] != 1 || tried < 5*time.Minute || tried > 6*time.Minute || !log.Has("are recovered") {
+		if there.states()[store.Resolved] != 1 || tried < 5*time.Minute || tried > 6*time.Minute ||
+			!log.Has("are recovered") {
 			t.Errorf("tried after %s: %v\n%s", tried, there.states(), log)
 		}
 		if there.entries[0].DLQRetryCount != 1 {
@@ -295,10 +307,14 @@ func TestWhatMayBeSomebodyElsesIsNotBegun(t *testing.T) {
 			return nil
 		})
 		tries := 0
-		log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error { tries++; return sleep(ctx, 6*time.Minute) }, func(c *Config) { c.Settings.Concurrency = 1 })
+		log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error {
+			tries++
+			return sleep(ctx, 6*time.Minute)
+		}, func(c *Config) { c.Settings.Concurrency = 1 })
 		time.Sleep(time.Hour)
 		stop()
-		if tries != 1 || there.states()[store.Resolved] != 1 || there.states()[store.Processing] != 2 || !log.Has("the lock's lease was over before the retry began") {
+		if tries != 1 || there.states()[store.Resolved] != 1 || there.states()[store.Processing] != 2 ||
+			!log.Has("the lock's lease was over before the retry began") {
 			t.Errorf("%d tries, %v\n%s", tries, there.states(), log)
 		}
 	})
@@ -326,8 +342,12 @@ func TestALeaseIsNotCountedFromALateAnswer(t *testing.T) {
 					return nil
 				})
 				tries := 0
-				log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error { tries++; return sleep(ctx, first) }, func(c *Config) {
-					c.Settings.Concurrency, c.Settings.Lease = 1, map[string]time.Duration{"claim": 10 * time.Second, "renew": 12 * time.Second}[operation]
+				log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error {
+					tries++
+					return sleep(ctx, first)
+				}, func(c *Config) {
+					c.Settings.Concurrency, c.Settings.Lease = 1, map[string]time.Duration{"claim": 10 * time.Second,
+						"renew": 12 * time.Second}[operation]
 				})
 				time.Sleep(time.Hour)
 				stop()
@@ -356,7 +376,8 @@ func TestALockLostWhileItIsTriedIsSurfaced(t *testing.T) {
 		if !ended {
 			t.Error("the retry goes on although the lock is lost")
 		}
-		if len(there.settled) != 0 || !log.Has(`"level":"error"`) || !log.Has("the retry succeeded, but its result could not be written") {
+		if len(there.settled) != 0 || !log.Has(`"level":"error"`) || !log.Has("the retry succeeded, but its result could "+
+			"not be written") {
 			t.Errorf("settled %v\n%s", there.settled, log)
 		}
 	})
@@ -371,7 +392,8 @@ func TestAStoreThatIsDownIsAskedWithPauses(t *testing.T) {
 		if asked := there.count("recover"); asked < 100 || asked > 130 {
 			t.Errorf("asked %d times in ten minutes", asked)
 		}
-		if !log.Has(`"level":"error","error":"recovering the locks of dead workers: connection refused"`) || log.Has("ready") {
+		if !log.Has(`"level":"error","error":"recovering the locks of dead workers: connection refused"`) ||
+			log.Has("ready") {
 			t.Errorf("the log says:\n%s", log)
 		}
 		there.setFault(nil)
@@ -444,7 +466,8 @@ func TestOnlyWhatIsHeldIsRenewed(t *testing.T) {
 		}, func(c *Config) { c.Settings.Concurrency = 1 })
 		time.Sleep(20 * time.Minute)
 		stop()
-		if renewed := there.count("renew"); there.states()[store.Resolved] != 2 || renewed != 5 { // every 100 s for nine minutes
+		// every 100 s for nine minutes
+		if renewed := there.count("renew"); there.states()[store.Resolved] != 2 || renewed != 5 {
 			t.Errorf("%v after %d renewals", there.states(), renewed)
 		}
 	})
@@ -455,7 +478,9 @@ func TestTheScheduleIsTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there := fakeEntries(store.Immediate, 0)
 		began := time.Now()
-		_, stop := oneWorker(t, there, func(context.Context, store.Entry) error { return errors.New("down") }, func(c *Config) {
+		_, stop := oneWorker(t, there, func(context.Context, store.Entry) error {
+			return errors.New("down")
+		}, func(c *Config) {
 			c.Clock = func() time.Time { return time.Now().Add(3 * time.Hour) }
 		})
 		time.Sleep(time.Minute)
@@ -486,7 +511,9 @@ func TestALockLostWhileTheStoreIsAwayIsNoLostAnswer(t *testing.T) {
 				return errors.New("connection reset")
 			})
 			seen := &observed{}
-			log, stop := oneWorker(t, there, func(context.Context, store.Entry) error { return result }, func(c *Config) { c.Observer = seen })
+			log, stop := oneWorker(t, there, func(context.Context, store.Entry) error {
+				return result
+			}, func(c *Config) { c.Observer = seen })
 			time.Sleep(2 * time.Minute)
 			stop()
 			if len(there.settled) != 0 || seen.settled != 0 || !log.Has("could not be written") {
@@ -519,7 +546,8 @@ func TestStoppingGivesBackWhatWasNotBegun(t *testing.T) {
 			t.Fatalf("%d tries, %v", tries, states)
 		}
 		for _, entry := range there.entries {
-			if entry.State == store.Pending && (entry.DLQRetryCount != 0 || !entry.NextRetryAt.Equal(due) || len(entry.RetryHistory) != 0) {
+			if entry.State == store.Pending && (entry.DLQRetryCount != 0 || !entry.NextRetryAt.Equal(due) ||
+				len(entry.RetryHistory) != 0) {
 				t.Errorf("given back as %+v", entry)
 			}
 		}
@@ -558,7 +586,8 @@ func TestStoppingWhileTheStoreIsDownIsBounded(t *testing.T) {
 		if took := time.Since(began); took > DefaultSettings().Grace+time.Second {
 			t.Errorf("the stop took %s", took)
 		}
-		if !log.Has("the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)") {
+		if !log.Has(
+			"the retry succeeded, but its result could not be written: the dead letter will be tried again (at least once)") {
 			t.Errorf("the log says:\n%s", log)
 		}
 	})
@@ -570,7 +599,10 @@ func TestConditionsAreAwaited(t *testing.T) {
 		began := time.Now()
 		asked := 0
 		var tried []time.Duration
-		log, stop := oneWorker(t, there, func(context.Context, store.Entry) error { tried = append(tried, time.Since(began)); return nil }, func(c *Config) {
+		log, stop := oneWorker(t, there, func(context.Context, store.Entry) error {
+			tried = append(tried, time.Since(began))
+			return nil
+		}, func(c *Config) {
 			c.Settings.Concurrency = 1
 			c.Strategies.Probed = true
 			c.Unmet = func(context.Context) string {
@@ -583,7 +615,8 @@ func TestConditionsAreAwaited(t *testing.T) {
 		})
 		time.Sleep(30 * time.Minute)
 		stop()
-		if len(tried) != 2 || tried[0] < 10*time.Minute || tried[1] > 12*time.Minute || !log.Has("the circuit breaker is OPEN") {
+		if len(tried) != 2 || tried[0] < 10*time.Minute || tried[1] > 12*time.Minute || !log.Has("the circuit breaker "+
+			"is OPEN") {
 			t.Errorf("tried at %v\n%s", tried, log)
 		}
 		// Each batch asks once, each minute has one.
@@ -682,7 +715,8 @@ func TestPoolsThatCanNotWorkAreRefused(t *testing.T) {
 		"scale":       func(c *Config) { c.Strategies.Clock.Scale = 0.1 },
 		"blind probe": func(c *Config) { c.Strategies.Probed = true },
 	} {
-		config := Config{Store: &fakeStore{}, Retrier: retrierFunc(nil), Strategies: DefaultStrategies(), Settings: DefaultSettings()}
+		config := Config{Store: &fakeStore{}, Retrier: retrierFunc(nil), Strategies: DefaultStrategies(),
+			Settings: DefaultSettings()}
 		change(&config)
 		var wrong *ConfigError
 		if err := Run(t.Context(), config); !errors.As(err, &wrong) {

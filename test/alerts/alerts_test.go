@@ -128,7 +128,8 @@ func (w *world) scrape(appender storage.Appender, from process) {
 	}
 	var samples model.Vector
 	for _, family := range families {
-		some, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(w.now.UnixNano())}, []*dto.MetricFamily{family}...)
+		some, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(w.now.UnixNano())},
+			[]*dto.MetricFamily{family}...)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -261,12 +262,13 @@ func TestRates(t *testing.T) {
 	w := newWorld(t, "dlqbench")
 	w.pass(30*time.Minute, func(ps []process, stats *store.Stats) {
 		flow(30, 15)(ps, stats)
-		ps[0].Settled(store.Entry{}, store.Change{State: store.Pending, Attempt: &store.Attempt{Result: "failed", Strategy: store.Scheduled}})
+		ps[0].Settled(store.Entry{},
+			store.Change{State: store.Pending, Attempt: &store.Attempt{Result: "failed", Strategy: store.Scheduled}})
 		stats.ByErrorType = map[string]int64{"TIMEOUT_ERROR": 5}
 	})
 	for query, want := range map[string]float64{
-		"dlq_ingestion_rate": 2, "dlq_resolution_rate": 0.5, "dlq_replay_success_rate": 15.0 / 16, "dlq_time_in_dlq_seconds:avg1h": 90,
-		"sum(dlq_error_types)": 5, "dlq_store_up": 1,
+		"dlq_ingestion_rate": 2, "dlq_resolution_rate": 0.5, "dlq_replay_success_rate": 15.0 / 16,
+		"dlq_time_in_dlq_seconds:avg1h": 90, "sum(dlq_error_types)": 5, "dlq_store_up": 1,
 	} {
 		if got, there := w.value(query); !there || got < want*0.98 || got > want*1.02 {
 			t.Errorf("%s is %g (there: %t), not %g", query, got, there, want)

@@ -58,7 +58,8 @@ func dashboard(t *testing.T) (queries []query, variables []string) {
 	}
 	for _, variable := range file.Templating.List {
 		variables = append(variables, variable.Name)
-		if found := regexp.MustCompile(`^label_values\((.*), [a-z]+\)$`).FindStringSubmatch(variable.Definition); found != nil {
+		if found := regexp.MustCompile(`^label_values\((.*), [a-z]+\)$`).FindStringSubmatch(
+			variable.Definition); found != nil {
 			queries = append(queries, query{"the variable " + variable.Name, found[1]})
 		}
 	}
@@ -94,7 +95,8 @@ func scraped(t *testing.T, families map[string]*dto.MetricFamily) (db *tsdb.DB, 
 		now = now.Add(5 * time.Second)
 		appender := db.Appender(t.Context())
 		for _, family := range families {
-			samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(now.UnixNano())}, family)
+			samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(now.UnixNano())},
+				family)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,14 +157,16 @@ func TestDashboard(t *testing.T) {
 		result.Close()
 	}
 	for name := range families {
-		if !asked[name] && !slices.Contains([]string{"dlqbench_build_info", "dlqbench_run_start_timestamp_seconds", "dlqbench_load_elapsed_seconds", "dlqbench_load_planned_seconds", "dlqbench_store_changes_total"}, name) {
+		if !asked[name] && !slices.Contains([]string{"dlqbench_build_info", "dlqbench_run_start_timestamp_seconds",
+			"dlqbench_load_elapsed_seconds", "dlqbench_load_planned_seconds", "dlqbench_store_changes_total"}, name) {
 			t.Errorf("%s is shown nowhere", name)
 		}
 	}
 }
 
 // checkSelector checks that a selector asks for a metric that there is, by labels that it has.
-func checkSelector(t *testing.T, families map[string]*dto.MetricFamily, from query, selector *parser.VectorSelector, asked map[string]bool) {
+func checkSelector(t *testing.T, families map[string]*dto.MetricFamily, from query, selector *parser.VectorSelector,
+	asked map[string]bool) {
 	t.Helper()
 	name := selector.Name
 	if base := strings.TrimSuffix(name, "_bucket"); families[base] != nil {
@@ -178,7 +182,9 @@ func checkSelector(t *testing.T, families map[string]*dto.MetricFamily, from que
 		if matcher.Name == model.MetricNameLabel {
 			continue
 		}
-		if !slices.ContainsFunc(family.GetMetric()[0].GetLabel(), func(label *dto.LabelPair) bool { return label.GetName() == matcher.Name }) {
+		if !slices.ContainsFunc(family.GetMetric()[0].GetLabel(), func(label *dto.LabelPair) bool {
+			return label.GetName() == matcher.Name
+		}) {
 			t.Errorf("%s: %s has no label %s", from.where, name, matcher.Name)
 		}
 	}

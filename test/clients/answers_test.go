@@ -37,7 +37,8 @@ func (r *rig) wire(t *testing.T, broker int) *wireClient {
 // answer sends a request of its version and returns the answer's payload and what it decodes to.
 func (w *wireClient) answer(request kmsg.Request) ([]byte, kmsg.Response) {
 	w.t.Helper()
-	if _, err := w.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("wire")).AppendRequest(nil, request, 1)); err != nil {
+	if _, err := w.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("wire")).AppendRequest(nil, request, 1)); err !=
+		nil {
 		w.t.Fatal(err)
 	}
 	payload, err := w.receive()
@@ -80,7 +81,8 @@ func (r *rig) askedForAddresses(id [16]byte) []kmsg.Request {
 	metadata := kmsg.NewPtrMetadataRequest()
 	group, several := kmsg.NewPtrFindCoordinatorRequest(), kmsg.NewPtrFindCoordinatorRequest()
 	group.CoordinatorKey, group.CoordinatorKeys = r.group, []string{r.group}
-	several.CoordinatorType, several.CoordinatorKey, several.CoordinatorKeys = 1, "one", []string{"one", "two", "three", "four"}
+	several.CoordinatorType, several.CoordinatorKey, several.CoordinatorKeys = 1, "one",
+		[]string{"one", "two", "three", "four"}
 	quorum := kmsg.NewPtrDescribeQuorumRequest()
 	of := kmsg.NewDescribeQuorumRequestTopic()
 	of.Topic, of.Partitions = "__cluster_metadata", append(of.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
@@ -189,7 +191,8 @@ func TestWhatCannotBeDecoded(t *testing.T) {
 		}
 	}
 	for what, at := range map[string][2]int16{
-		"an API that nobody knows": {900, 0}, "a Fetch of the future": {kmsg.Fetch.Int16(), 99}, "an API of brokers among themselves": {6, 7},
+		"an API that nobody knows": {900, 0}, "a Fetch of the future": {kmsg.Fetch.Int16(), 99},
+		"an API of brokers among themselves": {6, 7},
 	} {
 		w := r.wire(t, 1)
 		payload := binary.BigEndian.AppendUint16(nil, uint16(at[0]))

@@ -41,7 +41,8 @@ func needKafka(t *testing.T) kafka {
 		t.Skipf("SKIPPED: there is no Java to test with: %v", err)
 	}
 	if _, err := exec.LookPath("javac"); err != nil {
-		t.Skip("SKIPPED: there is no javac on the PATH; the brokers' metrics reporter and the Java client are compiled with it")
+		t.Skip(
+			"SKIPPED: there is no javac on the PATH; the brokers' metrics reporter and the Java client are compiled with it")
 	}
 	return kafka{installed}
 }

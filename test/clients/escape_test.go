@@ -145,7 +145,8 @@ func (w *watch) expectNone(t *testing.T) {
 	defer w.mu.Unlock()
 	const fewest = 20
 	if w.failed != nil || w.looks < fewest || w.through < nodes {
-		t.Errorf("the list of connections was read %d times (%v) and had up to %d connections of the client with the tap: that proves nothing",
+		t.Errorf("the list of connections was read %d times (%v) and had up to %d connections of the client with the tap: "+
+			"that proves nothing",
 			w.looks, w.failed, w.through)
 	}
 	for what := range w.escaped {

@@ -95,7 +95,8 @@ func attempt(ctx context.Context, records []*kgo.Record) (letters []*kgo.Record,
 }
 
 // transact writes the dead letters and the offsets in one transaction and ends it.
-func transact(ctx context.Context, session *kgo.GroupTransactSession, letters []*kgo.Record, how kgo.TransactionEndTry) (committed bool, err error) {
+func transact(ctx context.Context, session *kgo.GroupTransactSession, letters []*kgo.Record,
+	how kgo.TransactionEndTry) (committed bool, err error) {
 	if err := session.Begin(); err != nil {
 		return false, err
 	}
@@ -162,7 +163,8 @@ func (r *rig) workload(t *testing.T, from, to int) {
 	for i := int32(from); i < int32(to); i++ {
 		value := []byte(r.ids.Token(i))
 		e := r.event(history.KindSend)
-		e.Record, e.Topic, e.Partition, e.Outcome, e.ValueHash, e.Aux = i, 0, i%partitions, outcomeOf(i), xxhash.Sum64(value), int64(e.Time)
+		e.Record, e.Topic, e.Partition, e.Outcome, e.ValueHash, e.Aux = i, 0, i%partitions, outcomeOf(i), xxhash.Sum64(value),
+			int64(e.Time)
 		r.events.Record(e)
 		stored, err := client.ProduceSync(ctx, &kgo.Record{Topic: r.input, Partition: i % partitions, Value: value}).First()
 		if err != nil {
@@ -188,7 +190,8 @@ func (r *rig) audit(t *testing.T) {
 		r.events.Record(start)
 		ends := r.each(t, topic, kgo.ReadCommitted(), func(record *kgo.Record, id int32) {
 			e := r.event(history.KindAuditRecord)
-			e.Topic, e.Partition, e.Offset, e.Record, e.ValueHash = int16(index), record.Partition, record.Offset, id, xxhash.Sum64(record.Value)
+			e.Topic, e.Partition, e.Offset, e.Record, e.ValueHash = int16(index), record.Partition, record.Offset, id,
+				xxhash.Sum64(record.Value)
 			r.events.Record(e)
 		})
 		for p := range int32(partitions) {
@@ -209,8 +212,8 @@ func judged() []string {
 
 func (r *rig) header(n int) history.Header {
 	return history.Header{
-		Format: history.FormatVersion, RunID: r.group, Scenario: "exactly-once", Instances: 1, Group: r.group, Records: n, Topics: r.topics(),
-		Contract: history.Contract{
+		Format: history.FormatVersion, RunID: r.group, Scenario: "exactly-once", Instances: 1, Group: r.group, Records: n,
+		Topics: r.topics(), Contract: history.Contract{
 			MaxAttempts: 1, Counter: history.CounterMemory, Permanent: []history.Outcome{history.OutcomePermanent},
 			Ordering: history.OrderingNone, Retry: history.RetryInPlace, Envelope: "plain", OnFailure: history.OnFailureRetry,
 		},
@@ -309,7 +312,8 @@ func (r *rig) expectTransactions(t *testing.T) {
 			t.Errorf("a %s is not seen to be in a transaction: %+v", e.Kind, e)
 		}
 	}
-	t.Logf("%d transactions committed, %d aborted, the last in epoch %d; spoken: %s", commits, aborts, last.ProducerEpoch, r.spoken)
+	t.Logf("%d transactions committed, %d aborted, the last in epoch %d; spoken: %s", commits, aborts, last.ProducerEpoch,
+		r.spoken)
 }
 
 // expectAbortedLetters: dead letters of aborted transactions are in the topic, and do not count.

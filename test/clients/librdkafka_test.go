@@ -16,7 +16,9 @@ func needLibrdkafka(t *testing.T) string {
 		python = "python3"
 	}
 	if output, err := exec.Command(python, "-c", "import confluent_kafka").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: %s has no confluent-kafka (pip install confluent-kafka; DLQBENCH_PYTHON names another Python): %v\n%s", python, err, output)
+		t.Skipf(
+			"SKIPPED: %s has no confluent-kafka (pip install confluent-kafka; DLQBENCH_PYTHON names another Python): %v\n%s",
+			python, err, output)
 	}
 	return python
 }
@@ -29,7 +31,8 @@ func TestLibrdkafka(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := c.newRig(t)
 			r.askForMetrics(t)
-			r.exercise(t, exec.Command(python, filepath.Join("testdata", "client.py"), r.bootstrap, r.input, r.output, r.group, strconv.Itoa(records), mode))
+			r.exercise(t, exec.Command(python, filepath.Join("testdata", "client.py"), r.bootstrap, r.input, r.output, r.group,
+				strconv.Itoa(records), mode))
 			r.expectGroup(t)
 			r.expectHarmlessTelemetry(t)
 		})

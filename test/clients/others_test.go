@@ -36,7 +36,8 @@ func TestOtherClients(t *testing.T) {
 	for name, command := range map[string]func(*testing.T, *rig) *exec.Cmd{
 		"aiokafka": func(t *testing.T, r *rig) *exec.Cmd {
 			dir := installed(t, "aiokafka", "../venv.sh")
-			return exec.Command(filepath.Join(dir, ".venv", "bin", "python"), append([]string{filepath.Join("testdata", "aio.py")}, r.arguments()...)...)
+			return exec.Command(filepath.Join(dir, ".venv", "bin", "python"),
+				append([]string{filepath.Join("testdata", "aio.py")}, r.arguments()...)...)
 		},
 		"sarama": func(t *testing.T, r *rig) *exec.Cmd {
 			source, err := filepath.Abs(filepath.Join("testdata", "sarama", "main.go"))
@@ -44,7 +45,8 @@ func TestOtherClients(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := filepath.Join(t.TempDir(), "sarama")
-			if output, err := exec.Command("go", "build", "-C", filepath.Join(strangers, "sarama"), "-o", program, source).CombinedOutput(); err != nil {
+			if output, err := exec.Command("go", "build", "-C", filepath.Join(strangers, "sarama"), "-o", program,
+				source).CombinedOutput(); err != nil {
 				t.Skipf("SKIPPED: sarama can not be built: %v\n%s", err, output)
 			}
 			return exec.Command(program, r.arguments()...)

@@ -92,7 +92,9 @@ func (s *spoken) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var words []string
-	for _, at := range slices.SortedFunc(maps.Keys(s.times), func(a, b [2]int16) int { return slices.Compare(a[:], b[:]) }) {
+	for _, at := range slices.SortedFunc(maps.Keys(s.times), func(a, b [2]int16) int {
+		return slices.Compare(a[:], b[:])
+	}) {
 		words = append(words, fmt.Sprintf("%s v%d ×%d", kmsg.NameForKey(at[0]), at[1], s.times[at]))
 	}
 	return strings.Join(words, ", ")
@@ -163,7 +165,8 @@ func (c *cluster) newRig(t *testing.T) *rig {
 
 func (r *rig) topics() []history.Topic {
 	return []history.Topic{
-		{Name: r.input, Role: history.RoleInput, Partitions: partitions}, {Name: r.output, Role: history.RoleDLQ, Partitions: partitions},
+		{Name: r.input, Role: history.RoleInput, Partitions: partitions},
+		{Name: r.output, Role: history.RoleDLQ, Partitions: partitions},
 	}
 }
 
@@ -404,7 +407,8 @@ func (r *rig) read(t *testing.T, topic string, isolation kgo.IsolationLevel) map
 }
 
 // each gives every record of the topic with its id to take, and returns the ends up to which it read.
-func (r *rig) each(t *testing.T, topic string, isolation kgo.IsolationLevel, take func(record *kgo.Record, id int32)) map[int32]int64 {
+func (r *rig) each(t *testing.T, topic string, isolation kgo.IsolationLevel,
+	take func(record *kgo.Record, id int32)) map[int32]int64 {
 	t.Helper()
 	ctx := within(t)
 	offsets, err := r.admin.ListEndOffsets(ctx, topic)
@@ -418,7 +422,8 @@ func (r *rig) each(t *testing.T, topic string, isolation kgo.IsolationLevel, tak
 	left := maps.Clone(ends)
 	maps.DeleteFunc(left, func(_ int32, end int64) bool { return end == 0 })
 	// Control records are handed out too, so that an end is seen that is one.
-	reader := r.direct(t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords())
+	reader := r.direct(t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords())
 	for len(left) > 0 {
 		fetches := reader.PollFetches(ctx)
 		if ctx.Err() != nil {

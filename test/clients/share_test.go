@@ -18,10 +18,12 @@ func (r *rig) beginEarly(t *testing.T) {
 	const key = "share.auto.offset.reset"
 	// What was handed out with an answer that was lost comes back when its lock runs out: 15 s is the least that
 	// brokers allow, 30 s the default.
-	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group, map[string]string{key: "earliest", "share.record.lock.duration.ms": "15000"})
+	r.configure(t, kmsg.ConfigResourceTypeGroupConfig, r.group,
+		map[string]string{key: "earliest", "share.record.lock.duration.ms": "15000"})
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	resource := kmsg.NewDescribeConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, r.group, []string{key}
+	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, r.group,
+		[]string{key}
 	request.Resources = append(request.Resources, resource)
 	for _, b := range r.running.Brokers() {
 		eventually(t, fmt.Sprintf("broker %d knows where the share group begins", b.Number), func() bool {
@@ -29,11 +31,12 @@ func (r *rig) beginEarly(t *testing.T) {
 			if err != nil {
 				t.Fatalf("asking broker %d: %v", b.Number, err)
 			}
-			return slices.ContainsFunc(response.(*kmsg.DescribeConfigsResponse).Resources, func(d kmsg.DescribeConfigsResponseResource) bool {
-				return slices.ContainsFunc(d.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool {
-					return c.Name == key && c.Value != nil && *c.Value == "earliest"
+			return slices.ContainsFunc(response.(*kmsg.DescribeConfigsResponse).Resources,
+				func(d kmsg.DescribeConfigsResponseResource) bool {
+					return slices.ContainsFunc(d.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool {
+						return c.Name == key && c.Value != nil && *c.Value == "earliest"
+					})
 				})
-			})
 		})
 	}
 }
@@ -84,7 +87,8 @@ func (r *rig) showUnfinished(t *testing.T) {
 	stories := r.shareStories()
 	for where, story := range stories {
 		if !slices.Contains(story.acks, history.AckAccept) && !slices.Contains(story.acks, history.AckReject) {
-			t.Logf("not finished: partition %d offset %d, delivery counts %v, acknowledged as %v", where.partition, where.offset, story.counts, story.acks)
+			t.Logf("not finished: partition %d offset %d, delivery counts %v, acknowledged as %v", where.partition, where.offset,
+				story.counts, story.acks)
 		}
 	}
 	t.Logf("%d offsets were handed out at all, of %d; spoken: %s", len(stories), records, r.spoken)
@@ -94,7 +98,8 @@ func (r *rig) showUnfinished(t *testing.T) {
 		last[e.Partition] = e
 	}
 	for partition, e := range last {
-		t.Logf("partition %d: the last acknowledgement, of offset %d, was answered %d at %s", partition, e.Offset, e.Code, e.Time)
+		t.Logf("partition %d: the last acknowledgement, of offset %d, was answered %d at %s", partition, e.Offset, e.Code,
+			e.Time)
 	}
 	handed := map[int32]history.Event{}
 	for _, e := range r.events.of(history.KindShareAcquired) {
@@ -119,7 +124,8 @@ func (r *rig) expectShareGroup(t *testing.T) {
 		}
 		for i := 1; i < len(story.counts); i++ {
 			if story.counts[i] < story.counts[i-1] {
-				t.Errorf("partition %d offset %d: delivery counts %v, acknowledged as %v", where.partition, where.offset, story.counts, story.acks)
+				t.Errorf("partition %d offset %d: delivery counts %v, acknowledged as %v", where.partition, where.offset,
+					story.counts, story.acks)
 			}
 			again++
 		}
@@ -136,7 +142,8 @@ func (r *rig) expectShareGroup(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d offsets acquired; %d accepted, %d released, %d rejected; %d deliveries after the first, %d after the last word",
+	t.Logf(
+		"%d offsets acquired; %d accepted, %d released, %d rejected; %d deliveries after the first, %d after the last word",
 		len(stories), accepted, released, rejected, again, after)
 	if len(stories) != records || accepted == 0 || released == 0 || rejected == 0 || again == 0 {
 		t.Errorf("%d offsets of a share group were seen, want %d; or no acknowledgement of some kind", len(stories), records)

@@ -21,14 +21,16 @@ import (
 // A member of a share group may lose a partition for good by a bug of franz-go v1.22.2, without anything lost on the
 // way:
 //
-//   - It has records of a partition in hand, and the partition's leader goes to another broker and back. The broker has forgotten by then to whom it
-//     gave them, and refuses the ShareAcknowledge for the partition with UNKNOWN_TOPIC_OR_PARTITION; or it has handed some of them out again, and
-//     refuses the second acknowledgement with INVALID_RECORD_STATE.
-//   - Only for NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH does a broker say who leads. For other errors Kafka's CurrentLeader has the default of its
-//     fields, which is 0 and not -1 as in a Fetch: leader 0, epoch 0.
-//   - franz-go takes that for a leader, whatever the error (shareAck in consumer_share.go), and asks broker 0 for the partition from now on, and nobody
-//     else. A broker 0, where there is one, would say who leads. Ours are 1, 2 and 3.
-//   - Each later Metadata names the leader that franz-go has already heard of, so it changes nothing. Only another leader or epoch does.
+//   - It has records of a partition in hand, and the partition's leader goes to another broker and back. The broker has
+//     forgotten by then to whom it gave them, and refuses the ShareAcknowledge for the partition with
+//     UNKNOWN_TOPIC_OR_PARTITION; or it has handed some of them out again, and refuses the second acknowledgement with
+//     INVALID_RECORD_STATE.
+//   - Only for NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH does a broker say who leads. For other errors Kafka's
+//     CurrentLeader has the default of its fields, which is 0 and not -1 as in a Fetch: leader 0, epoch 0.
+//   - franz-go takes that for a leader, whatever the error (shareAck in consumer_share.go), and asks broker 0 for the
+//     partition from now on, and nobody else. A broker 0, where there is one, would say who leads. Ours are 1, 2 and 3.
+//   - Each later Metadata names the leader that franz-go has already heard of, so it changes nothing. Only another
+//     leader or epoch does.
 //
 // So the situation is told from what the client says, and the partition gets yet another leader. All that is asked of
 // the tap and of the client is asked as ever: it is the same member, and it must get and acknowledge every record.
@@ -60,7 +62,8 @@ type asked struct {
 }
 
 func newAsked(now func() time.Duration) *asked {
-	return &asked{now: now, sessions: map[int32]map[int32]bool{}, last: map[int32]time.Duration{}, lookups: map[int32]int{}}
+	return &asked{now: now, sessions: map[int32]map[int32]bool{}, last: map[int32]time.Duration{},
+		lookups: map[int32]int{}}
 }
 
 // note takes a request. The topic that a ShareFetch asks for is the input: members ask for no other.
@@ -148,7 +151,8 @@ func (a *asked) String() string {
 				brokers = append(brokers, broker)
 			}
 		}
-		fmt.Fprintf(&all, "partition %d: in the sessions of brokers %v, last asked for %s ago, %d look-ups of its leader since; ",
+		fmt.Fprintf(&all,
+			"partition %d: in the sessions of brokers %v, last asked for %s ago, %d look-ups of its leader since; ",
 			p, brokers, (a.now() - a.last[p]).Round(time.Millisecond), a.lookups[p])
 	}
 	fmt.Fprintf(&all, "last write %s ago", (a.now() - a.wrote).Round(time.Millisecond))
@@ -175,8 +179,9 @@ func (r *rig) free(t *testing.T) {
 	t.Helper()
 	if found := r.stranded(); len(found) > 0 {
 		r.freed++
-		t.Logf("KNOWN BUG OF THE CLIENT, for the %d. time: franz-go asks no broker for partitions %v since an acknowledgement was refused that names no leader: "+
-			"it waits for them at a broker 0. Their leaders move once more", r.freed, found)
+		t.Logf("KNOWN BUG OF THE CLIENT, for the %d. time: franz-go asks no broker for partitions %v since an "+
+			"acknowledgement was refused that names no leader: it waits for them at a broker 0. Their leaders move once more",
+			r.freed, found)
 		r.moveLeaders(t, r.placed+1)
 		r.asked.afresh()
 	}
@@ -192,7 +197,8 @@ func TestAskedOfNobody(t *testing.T) {
 			topic.Partitions = append(topic.Partitions, kmsg.ShareFetchRequestTopicPartition{Partition: p})
 		}
 		without.Partitions = forgotten
-		request.Topics, request.ForgottenTopicsData = append(request.Topics, topic), append(request.ForgottenTopicsData, without)
+		request.Topics, request.ForgottenTopicsData = append(request.Topics, topic),
+			append(request.ForgottenTopicsData, without)
 		x := tap.NewExchange(0, 0, request)
 		x.Broker = broker
 		return func(a *asked) { a.note(x) }
@@ -207,11 +213,14 @@ func TestAskedOfNobody(t *testing.T) {
 		steps []step
 		want  []int32
 	}{
-		"a forgotten partition":                       {[]step{both, dropped, look, look, look, wait}, []int32{0}},
-		"the broker is stopped":                       {[]step{both, stop, look, look, look, wait}, []int32{0, 1}},
-		"a new session without it":                    {[]step{both, fetch(3, 0, []int32{1}, nil), look, look, look, wait}, []int32{0}},
-		"it is asked of another broker":               {[]step{both, dropped, fetch(1, 0, []int32{0}, nil), look, look, look, wait}, nil},
-		"another broker was asked before":             {[]step{both, fetch(1, 0, []int32{0}, nil), dropped, look, look, look, wait}, nil},
+		"a forgotten partition": {[]step{both, dropped, look, look, look, wait}, []int32{0}},
+		"the broker is stopped": {[]step{both, stop, look, look, look, wait}, []int32{0, 1}},
+		"a new session without it": {[]step{both, fetch(3, 0, []int32{1}, nil), look, look, look, wait},
+			[]int32{0}},
+		"it is asked of another broker": {[]step{both, dropped, fetch(1, 0, []int32{0}, nil), look, look, look,
+			wait}, nil},
+		"another broker was asked before": {[]step{both, fetch(1, 0, []int32{0}, nil), dropped, look, look, look,
+			wait}, nil},
 		"the session goes on, and nothing is fetched": {[]step{both, look, look, look, wait}, nil},
 		"the client has not looked for the leader":    {[]step{both, dropped, look, look, wait}, nil},
 		"it happened just now":                        {[]step{wait, both, dropped, look, look, look}, nil},
@@ -251,13 +260,16 @@ func (r *rig) strand(ctx context.Context, t *testing.T, client *kgo.Client) {
 	before := r.spoken.count(kmsg.Metadata.Int16())
 	eventually(t, "the client has heard who leads now", func() bool {
 		client.ForceMetadataRefresh()
-		return r.spoken.count(kmsg.Metadata.Int16()) >= before+lookups // it asks again only when it has taken the answer before
+		// it asks again only when it has taken the answer before
+		return r.spoken.count(kmsg.Metadata.Int16()) >= before+lookups
 	})
 	inHand.Ack(kgo.AckAccept)
 	if err := client.FlushAcks(ctx); err != nil {
 		t.Fatalf("acknowledging: %v", err)
 	}
-	if !slices.ContainsFunc(r.events.of(history.KindShareAckResponse), func(e history.Event) bool { return e.Partition == 0 && leaderless(e.Code) }) {
+	if !slices.ContainsFunc(r.events.of(history.KindShareAckResponse), func(e history.Event) bool {
+		return e.Partition == 0 && leaderless(e.Code)
+	}) {
 		t.Fatal("no acknowledgement was refused, so this shows nothing")
 	}
 }

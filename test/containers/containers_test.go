@@ -156,15 +156,18 @@ func TestNothingOutlivesAKilledRun(t *testing.T) {
 func TestWhatKeepsContainersFromStarting(t *testing.T) {
 	r := newRig(t)
 	r.write("subject.yaml", "name: contained\nkind: container\nimage: localhost:1/nothing:0\n")
-	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "smoke"); code != 3 || !strings.Contains(output, "there is no image localhost:1/nothing:0") {
+	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "smoke"); code != 3 ||
+		!strings.Contains(output, "there is no image localhost:1/nothing:0") {
 		t.Errorf("without an image: exit code %d:\n%s", code, output)
 	}
 	r.write("subject.yaml", "name: contained\nkind: container\nimage: "+image+"\ncommand: [/nothing]\n")
-	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "smoke"); code != 3 || !strings.Contains(output, "/nothing") {
+	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "smoke"); code != 3 ||
+		!strings.Contains(output, "/nothing") {
 		t.Errorf("with a command that is not there: exit code %d:\n%s", code, output)
 	}
 	t.Setenv("DOCKER_HOST", "unix:///nowhere.sock")
-	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "smoke"); code != 3 || !strings.Contains(output, "no container engine answers at unix:///nowhere.sock") {
+	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "smoke"); code != 3 ||
+		!strings.Contains(output, "no container engine answers at unix:///nowhere.sock") {
 		t.Errorf("without an engine: exit code %d:\n%s", code, output)
 	}
 }

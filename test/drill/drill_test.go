@@ -70,7 +70,9 @@ func start(t *testing.T, dir, program string, arguments ...string) *going {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
-	g := &going{T: t, dir: dir, program: program, command: exec.CommandContext(ctx, program, append([]string{"drill", "crew.yaml", "--addr", "127.0.0.1:0"}, arguments...)...)}
+	g := &going{T: t, dir: dir, program: program,
+		command: exec.CommandContext(ctx, program, append([]string{"drill", "crew.yaml", "--addr", "127.0.0.1:0"},
+			arguments...)...)}
 	g.command.Dir = dir
 	printed, err := g.command.StderrPipe()
 	if err != nil {
@@ -109,7 +111,8 @@ func start(t *testing.T, dir, program string, arguments ...string) *going {
 // do asks for an action as any program may.
 func (g *going) do(action, order string) (status int, said string) {
 	g.Helper()
-	request, err := http.NewRequestWithContext(g.Context(), http.MethodPost, g.address+"do/"+action, strings.NewReader(order))
+	request, err := http.NewRequestWithContext(g.Context(), http.MethodPost, g.address+"do/"+action,
+		strings.NewReader(order))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -205,14 +208,16 @@ func breakByHand(t *testing.T, dir, program string, cluster ...string) {
 	g.must("break", `{"by": "Ada", "spec": {"broker": {"broker": 2, "kill": true}}}`)
 	g.must("break", `{"by": "Ada", "spec": {"broker": {"broker": 3, "kill": true}}}`)
 	g.must("notice", `{"by": "Bob", "text": "nothing is written any more"}`)
-	if out, err := exec.CommandContext(t.Context(), "sh", "-c", g.heal).CombinedOutput(); err != nil || !strings.Contains(string(out), "Everything is healed") {
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", g.heal).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "Everything is healed") {
 		t.Fatalf("%s: %v\n%s", g.heal, err, out)
 	}
 	g.must("break", `{"spec": {"kafka": {"api": "Produce", "client_id": "nobody", "error": "NOT_ENOUGH_REPLICAS"}}}`)
 	g.must("stop", `{}`)
 	g.wait()
 	debrief := g.file("debrief.md")
-	for _, words := range []string{"**pass**", "broker-2-kill: broker 2 killed", "of 4 noticed", "What did nothing", "stopped by"} {
+	for _, words := range []string{"**pass**", "broker-2-kill: broker 2 killed", "of 4 noticed", "What did nothing",
+		"stopped by"} {
 		if !strings.Contains(debrief, words) {
 			t.Errorf("the debrief does not have %q:\n%s", words, debrief)
 		}
@@ -247,7 +252,8 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	kafka, err := process.Start(ctx, process.Options{Brokers: 3, Dir: filepath.Join(dir, "kafka"), Kafka: installed, Log: zerolog.Nop()})
+	kafka, err := process.Start(ctx, process.Options{Brokers: 3, Dir: filepath.Join(dir, "kafka"), Kafka: installed,
+		Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,9 +262,11 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 
 	g := start(t, dir, program, external...)
 	for action, order := range map[string]string{
-		"break": `{"spec": {"network": {"link": "downstream", "latency": "100ms"}}}`, "kill": `{"instance": 0}`, "scale": `{"instances": 3}`,
+		"break": `{"spec": {"network": {"link": "downstream", "latency": "100ms"}}}`, "kill": `{"instance": 0}`,
+		"scale": `{"instances": 3}`,
 	} {
-		if status, said := g.do(action, order); status != http.StatusForbidden || !strings.Contains(said, "--i-own-this-cluster") {
+		if status, said := g.do(action, order); status != http.StatusForbidden ||
+			!strings.Contains(said, "--i-own-this-cluster") {
 			t.Errorf("%s on another's cluster: %d %s", action, status, said)
 		}
 	}
@@ -269,7 +277,8 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 	g = start(t, dir, program, append(external, "--i-own-this-cluster")...)
 	g.must("break", `{"spec": {"network": {"link": "brokers", "latency": "100ms"}}}`)
 	g.must("break", `{"spec": {"kafka": {"api": "Produce", "topic": "dlq", "error": "NOT_ENOUGH_REPLICAS"}}}`)
-	if status, said := g.do("break", `{"spec": {"broker": {"broker": 1, "kill": true}}}`); status != http.StatusConflict || !strings.Contains(said, "dlqbench.broker.kill") {
+	if status, said := g.do("break", `{"spec": {"broker": {"broker": 1, "kill": true}}}`); status !=
+		http.StatusConflict || !strings.Contains(said, "dlqbench.broker.kill") {
 		t.Errorf("killing a broker without a command for it: %d %s", status, said)
 	}
 	g.must("heal-all", `{}`)

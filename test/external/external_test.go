@@ -70,9 +70,11 @@ func authority(t *testing.T) (ca []byte, server []byte) {
 		return key
 	}
 	caKey, key := newKey(), newKey()
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	rootDER := issue(root, root, caKey, caKey)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "broker"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	leafDER := issue(leaf, root, key, caKey)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -104,9 +106,10 @@ func newRig(t *testing.T) *rig {
 	defer cancel()
 	kafka, err := process.Start(ctx, process.Options{
 		Brokers: 3, Dir: filepath.Join(dir, "kafka"), Kafka: installed, Log: zerolog.Nop(), Settings: map[string]string{
-			"listener.security.protocol.map":                  "CLIENTS:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-			"listener.name.clients.sasl.enabled.mechanisms":   "PLAIN",
-			"listener.name.clients.plain.sasl.jaas.config":    `org.apache.kafka.common.security.plain.PlainLoginModule required user_owner="owner-secret" user_bench="` + secret + `";`,
+			"listener.security.protocol.map":                "CLIENTS:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+			"listener.name.clients.sasl.enabled.mechanisms": "PLAIN",
+			"listener.name.clients.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule " +
+				"required user_owner=\"owner-secret\" user_bench=\"" + secret + `";`,
 			"listener.name.clients.ssl.keystore.type":         "PEM",
 			"listener.name.clients.ssl.keystore.location":     filepath.Join(dir, "server.pem"),
 			"authorizer.class.name":                           "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -122,7 +125,9 @@ func newRig(t *testing.T) *rig {
 	for _, broker := range kafka.Brokers() {
 		addresses = append(addresses, broker.Address)
 	}
-	text := "bootstrap.servers=" + strings.Join(addresses, ",") + "\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=bench\nssl.ca.location=" + filepath.Join(dir, "ca.pem") + "\n"
+	text := "bootstrap.servers=" + strings.Join(addresses, ",") +
+		"\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=bench\nssl.ca.location=" +
+		filepath.Join(dir, "ca.pem") + "\n"
 	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +155,8 @@ func (r *rig) own(ctx context.Context, addresses []string, ca []byte) {
 		kadm.NewACLs().Topics("20").Operations(kadm.OpCreate, kadm.OpDescribe, kadm.OpRead, kadm.OpWrite, kadm.OpDelete),
 		kadm.NewACLs().Groups("20").Operations(kadm.OpDescribe, kadm.OpRead, kadm.OpDelete),
 	} {
-		results, err := r.owner.CreateACLs(ctx, builder.ResourcePatternType(kadm.ACLPatternPrefixed).Allow("User:bench").AllowHosts())
+		results, err := r.owner.CreateACLs(ctx, builder.ResourcePatternType(kadm.ACLPatternPrefixed).Allow("User:bench").
+			AllowHosts())
 		if err != nil || len(results) == 0 || results[0].Err != nil {
 			r.Fatalf("giving rights: %+v, %v", results, err)
 		}
@@ -216,7 +222,8 @@ func (r *rig) quiet(printed string) {
 
 func TestAClusterOfOnesOwn(t *testing.T) {
 	r := newRig(t)
-	run := []string{"run", "dlq-publish-failure", "consumer-kill", "replay-round-trip", "--quiet", "--cluster", "external", "--kafka-config", r.config, "--out", r.out}
+	run := []string{"run", "dlq-publish-failure", "consumer-kill", "replay-round-trip", "--quiet", "--cluster", "external",
+		"--kafka-config", r.config, "--out", r.out}
 
 	code, output := r.dlqbench("wrong", run...)
 	if code != 3 || !strings.Contains(output, `user "bench"`) {
@@ -232,7 +239,8 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 	if err != nil || len(headers) == 0 {
 		t.Fatalf("histories: %v, %v", headers, err)
 	}
-	header, err := os.ReadFile(slices.Max(headers)) // the run with the wrong password has one too, and never saw the cluster
+	// the run with the wrong password has one too, and never saw the cluster
+	header, err := os.ReadFile(slices.Max(headers))
 	if err != nil || !bytes.Contains(header, []byte(`"external, SASL_SSL, PLAIN, 3 brokers"`)) {
 		t.Errorf("the history does not say what Kafka it was (%v):\n%s", err, header)
 	}
@@ -240,7 +248,8 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 		t.Errorf("on the cluster there still are %v", left)
 	}
 
-	code, output = r.dlqbench(secret, "run", "broker-loss", "--cluster", "external", "--kafka-config", r.config, "--out", r.out)
+	code, output = r.dlqbench(secret, "run", "broker-loss", "--cluster", "external", "--kafka-config", r.config,
+		"--out", r.out)
 	if code != 2 || !strings.Contains(output, "dlqbench.broker.") {
 		t.Errorf("a fault that stops brokers: exit code %d:\n%s", code, output)
 	}
@@ -249,7 +258,8 @@ func TestAClusterOfOnesOwn(t *testing.T) {
 // What a run that was killed outright has left on the cluster is removed by cleaning.
 func TestWhatAKilledRunLeft(t *testing.T) {
 	r := newRig(t)
-	killed := r.command(secret, "run", "consumer-kill", "--quiet", "--cluster", "external", "--kafka-config", r.config, "--out", r.out)
+	killed := r.command(secret, "run", "consumer-kill", "--quiet", "--cluster", "external", "--kafka-config", r.config,
+		"--out", r.out)
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +278,8 @@ func TestWhatAKilledRunLeft(t *testing.T) {
 	if !ours() {
 		t.Fatal("the killed run has left nothing, so there is nothing to show")
 	}
-	if code, output := r.dlqbench(secret, "clean", "--out", r.out); code == 0 || !strings.Contains(output, "--kafka-config") {
+	if code, output := r.dlqbench(secret, "clean", "--out", r.out); code == 0 ||
+		!strings.Contains(output, "--kafka-config") {
 		t.Errorf("cleaning without the cluster: exit code %d:\n%s", code, output)
 	}
 	code, output := r.dlqbench(secret, "clean", "--out", r.out, "--kafka-config", r.config)

@@ -64,10 +64,12 @@ func TestARunOnMongoDB(t *testing.T) {
 
 // TestWithoutAServer: without a MongoDB the run says so, and that it is not the subject's fault.
 func TestWithoutAServer(t *testing.T) {
-	run := exec.CommandContext(t.Context(), program(t), "run", filepath.Join("testdata", "store-mongodb.yaml"), "--out", t.TempDir())
+	run := exec.CommandContext(t.Context(), program(t), "run", filepath.Join("testdata", "store-mongodb.yaml"), "--out",
+		t.TempDir())
 	run.Env = append(os.Environ(), "DLQBENCH_MONGODB_URL=")
 	said, err := run.CombinedOutput()
-	if run.ProcessState.ExitCode() != 3 || !strings.Contains(string(said), "no MongoDB") || !strings.Contains(string(said), "DLQBENCH_MONGODB_URL") {
+	if run.ProcessState.ExitCode() != 3 || !strings.Contains(string(said), "no MongoDB") ||
+		!strings.Contains(string(said), "DLQBENCH_MONGODB_URL") {
 		t.Errorf("exit code %d (%v): %s", run.ProcessState.ExitCode(), err, said)
 	}
 }

@@ -111,9 +111,11 @@ func migrated(t *testing.T, address string, opts store.Options) *mongo.Store {
 // letter is a dead letter that is due.
 func letter(offset int64) store.Entry {
 	return store.Entry{
-		Source: store.Place{Topic: "orders", Offset: offset}, Letter: store.Place{Topic: "orders.dlq", Offset: offset}, Dialect: "plain",
+		Source: store.Place{Topic: "orders", Offset: offset}, Letter: store.Place{Topic: "orders.dlq", Offset: offset},
+		Dialect: "plain",
 		EventID: fmt.Sprint("msg_", offset), Value: []byte(`{"amount": 99.99}`), Service: "payment-service",
-		Error: store.Failure{Message: "External API timeout after 5000ms", Type: "TIMEOUT_ERROR"}, NextRetryAt: time.Unix(1, 0),
+		Error:       store.Failure{Message: "External API timeout after 5000ms", Type: "TIMEOUT_ERROR"},
+		NextRetryAt: time.Unix(1, 0),
 	}
 }
 
@@ -202,7 +204,8 @@ func TestWithoutTheGateALockHasSeveralWinners(t *testing.T) {
 	}()
 	messages := client.Database("bare").Collection("dlq_messages")
 	for round := range 100 {
-		if _, err := messages.InsertOne(t.Context(), bson.D{{Key: "_id", Value: round}, {Key: "lockedBy", Value: nil}}); err != nil {
+		if _, err := messages.InsertOne(t.Context(),
+			bson.D{{Key: "_id", Value: round}, {Key: "lockedBy", Value: nil}}); err != nil {
 			t.Fatal(err)
 		}
 		if winners(t.Context(), messages, round) > 1 {
@@ -219,7 +222,8 @@ func winners(ctx context.Context, messages *driver.Collection, id int) int64 {
 	for worker := range 8 {
 		all.Go(func() {
 			filter := bson.D{{Key: "_id", Value: id}, {Key: "lockedBy", Value: nil}}
-			if messages.FindOneAndUpdate(ctx, filter, bson.D{{Key: "$set", Value: bson.D{{Key: "lockedBy", Value: worker}}}}).Err() == nil {
+			if messages.FindOneAndUpdate(ctx, filter, bson.D{{Key: "$set", Value: bson.D{{Key: "lockedBy", Value: worker}}}}).
+				Err() == nil {
 				won.Add(1)
 			}
 		})

@@ -74,8 +74,10 @@ func TestTransitionsTellEveryChange(t *testing.T) {
 		lock = claim(time.Minute)
 		must(t, db.Renew(ctx, lock, time.Hour))
 		must(t, db.Settle(ctx, lock, store.Change{State: store.Failed, Retried: true}))
-		must(t, db.Alter(ctx, lock.ID, lock.Version+1, store.Change{State: store.Processing, Worker: "ann", Lease: time.Minute}))
-		must(t, db.Settle(ctx, store.Lock{ID: lock.ID, Worker: "ann", Version: lock.Version + 2}, store.Change{State: store.Resolved, Resolution: &store.Resolution{How: store.ManualRetry}}))
+		must(t, db.Alter(ctx, lock.ID, lock.Version+1, store.Change{State: store.Processing, Worker: "ann",
+			Lease: time.Minute}))
+		must(t, db.Settle(ctx, store.Lock{ID: lock.ID, Worker: "ann", Version: lock.Version + 2},
+			store.Change{State: store.Resolved, Resolution: &store.Resolution{How: store.ManualRetry}}))
 
 		var document struct {
 			Version     int64
@@ -90,13 +92,15 @@ func TestTransitionsTellEveryChange(t *testing.T) {
 		must(t, collection(t, address, "dlq_messages").FindOne(ctx, bson.D{{Key: "_id", Value: lock.ID}}).Decode(&document))
 		var told []string
 		for i, one := range document.Transitions {
-			told = append(told, fmt.Sprintf("%d %s>%s %s %t %t", one.Version, one.From, one.To, one.Worker, one.Retried, one.LeaseUntil != nil))
+			told = append(told, fmt.Sprintf("%d %s>%s %s %t %t", one.Version, one.From, one.To, one.Worker, one.Retried,
+				one.LeaseUntil != nil))
 			if i > 0 && one.At.Before(document.Transitions[i-1].At) {
 				t.Errorf("change %d was before the one before", one.Version)
 			}
 		}
 		want := []string{
-			"1 >dlq_pending  false false", "2 dlq_pending>dlq_processing worker_node_2 false true", "3 dlq_processing>dlq_pending  false false",
+			"1 >dlq_pending  false false", "2 dlq_pending>dlq_processing worker_node_2 false true",
+			"3 dlq_processing>dlq_pending  false false",
 			"4 dlq_pending>dlq_processing worker_node_2 false true", "5 dlq_processing>dlq_failed  true false",
 			"6 dlq_failed>dlq_processing ann false true", "7 dlq_processing>dlq_resolved  false false",
 		}
@@ -115,10 +119,12 @@ func TestHalfMigrated(t *testing.T) {
 		if _, err := db.Ingest(ctx, []store.Entry{letter(1)}); !errors.Is(err, store.ErrNotMigrated) {
 			t.Errorf("before the migration: %v", err)
 		}
-		begun := bson.D{{Key: "_id", Value: "0001_dlq_messages"}, {Key: "begunAt", Value: time.Now()}, {Key: "endedAt", Value: nil}}
+		begun := bson.D{{Key: "_id", Value: "0001_dlq_messages"}, {Key: "begunAt", Value: time.Now()},
+			{Key: "endedAt", Value: nil}}
 		_, err := collection(t, address, "dlq_migrations").InsertOne(ctx, begun)
 		must(t, err)
-		if _, _, err := db.List(ctx, store.Query{}); !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "not ended") {
+		if _, _, err := db.List(ctx, store.Query{}); !errors.Is(err, store.ErrNotMigrated) ||
+			!strings.Contains(err.Error(), "not ended") {
 			t.Errorf("half way: %v", err)
 		}
 		made, err := db.Migrate(ctx)
@@ -132,10 +138,12 @@ func TestHalfMigrated(t *testing.T) {
 		if _, err := other.Count(ctx, store.Query{}); err == nil || !strings.Contains(err.Error(), "lifecycle") {
 			t.Errorf("opened with another vocabulary: %v", err)
 		}
-		newer := bson.D{{Key: "_id", Value: "0099_later"}, {Key: "begunAt", Value: time.Now()}, {Key: "endedAt", Value: time.Now()}}
+		newer := bson.D{{Key: "_id", Value: "0099_later"}, {Key: "begunAt", Value: time.Now()},
+			{Key: "endedAt", Value: time.Now()}}
 		_, err = collection(t, address, "dlq_migrations").InsertOne(ctx, newer)
 		must(t, err)
-		if _, err := opened(t, address, store.Options{}).Count(ctx, store.Query{}); !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "0099_later") {
+		if _, err := opened(t, address, store.Options{}).Count(ctx, store.Query{}); !errors.Is(err,
+			store.ErrNotMigrated) || !strings.Contains(err.Error(), "0099_later") {
 			t.Errorf("a newer schema: %v", err)
 		}
 	})
@@ -149,7 +157,8 @@ func TestUnknownStatus(t *testing.T) {
 		ctx := t.Context()
 		_, err := db.Ingest(ctx, []store.Entry{letter(1)})
 		must(t, err)
-		_, err = collection(t, address, "dlq_messages").UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: "dlq_weird"}}}})
+		_, err = collection(t, address, "dlq_messages").UpdateMany(ctx, bson.D{},
+			bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: "dlq_weird"}}}})
 		must(t, err)
 		page, _, err := db.List(ctx, store.Query{})
 		if must(t, err); len(page) != 1 || !errors.Is(page[0].Problem(), store.ErrUnknownStatus) {
@@ -158,7 +167,8 @@ func TestUnknownStatus(t *testing.T) {
 		if claimed, err := db.Claim(ctx, "w", time.Minute, 10); err != nil || len(claimed) != 0 {
 			t.Errorf("claimed %v (%v)", claimed, err)
 		}
-		if err := db.Alter(ctx, page[0].ID, page[0].Version, store.Change{State: store.Resolved}); !errors.Is(err, store.ErrUnknownStatus) {
+		if err := db.Alter(ctx, page[0].ID, page[0].Version, store.Change{State: store.Resolved}); !errors.Is(err,
+			store.ErrUnknownStatus) {
 			t.Errorf("changed: %v", err)
 		}
 		if removed, err := db.Remove(ctx, []string{page[0].ID}); err != nil || removed != 0 {
@@ -177,7 +187,8 @@ func TestNowIsTheServers(t *testing.T) {
 		db := migrated(t, address, store.Options{})
 		var before, after struct{ LocalTime time.Time }
 		hello := func(into any) {
-			must(t, collection(t, address, "x").Database().RunCommand(t.Context(), bson.D{{Key: "hello", Value: 1}}).Decode(into))
+			must(t, collection(t, address, "x").Database().RunCommand(t.Context(), bson.D{{Key: "hello", Value: 1}}).
+				Decode(into))
 		}
 		hello(&before)
 		now, err := db.Now(t.Context())

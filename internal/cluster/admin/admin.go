@@ -109,7 +109,9 @@ func (a *Admin) WaitBrokers(ctx context.Context, numbers ...int32) error {
 				return fmt.Sprintf("broker %d does not answer: %v", number, err)
 			}
 			for _, other := range numbers {
-				if !slices.ContainsFunc(metadata.Brokers, func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == a.id(other) }) {
+				if !slices.ContainsFunc(metadata.Brokers, func(b kmsg.MetadataResponseBroker) bool {
+					return b.NodeID == a.id(other)
+				}) {
 					return fmt.Sprintf("broker %d does not know broker %d", number, other)
 				}
 			}
@@ -163,7 +165,8 @@ func (a *Admin) partitionsOf(ctx context.Context, number int32, names []string) 
 		}
 		for _, p := range topic.Partitions {
 			partitions = append(partitions, Partition{
-				Topic: name, Partition: p.Partition, Leader: a.number(p.Leader), Replicas: mapped(p.Replicas, a.number), ISR: mapped(p.ISR, a.number),
+				Topic: name, Partition: p.Partition, Leader: a.number(p.Leader), Replicas: mapped(p.Replicas, a.number),
+				ISR: mapped(p.ISR, a.number),
 			})
 		}
 	}

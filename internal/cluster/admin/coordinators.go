@@ -83,7 +83,8 @@ func (a *Admin) coordinator(ctx context.Context, kind int8, key string) (int32, 
 	}
 	node, err := response.NodeID, refusal(response.ErrorCode, response.ErrorMessage)
 	if len(response.Coordinators) == 1 {
-		node, err = response.Coordinators[0].NodeID, refusal(response.Coordinators[0].ErrorCode, response.Coordinators[0].ErrorMessage)
+		node, err = response.Coordinators[0].NodeID,
+			refusal(response.Coordinators[0].ErrorCode, response.Coordinators[0].ErrorMessage)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("looking for the coordinator of %s: %w", key, err)
@@ -108,7 +109,8 @@ func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int
 	case at.Leader == 0:
 		return 0, 0, errors.New("it has none now: the brokers that hold it are down")
 	case to == 0:
-		return 0, 0, fmt.Errorf("no broker but %d may coordinate it: the others are down or behind, or hold a topic alone", at.Leader)
+		return 0, 0, fmt.Errorf("no broker but %d may coordinate it: the others are down or behind, or hold a topic alone",
+			at.Leader)
 	}
 	assignments := map[partitionID][]int32{at.id(): rotated(at.Replicas, to)}
 	if err := a.reassign(ctx, assignments); err != nil {
@@ -160,7 +162,8 @@ func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) erro
 		if len(response.Groups) == 1 {
 			code = response.Groups[0].ErrorCode
 		}
-		if err := refusal(code, nil); isRefusal(err, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator, kerr.CoordinatorNotAvailable) {
+		if err := refusal(code, nil); isRefusal(err, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator,
+			kerr.CoordinatorNotAvailable) {
 			return err.Error()
 		}
 		return ""

@@ -201,17 +201,22 @@ func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) 
 	}
 	for _, topic := range response.Topics {
 		for _, partition := range topic.Partitions {
-			if err := refusal(partition.ErrorCode, partition.ErrorMessage); err != nil && !isRefusal(err, kerr.ElectionNotNeeded) {
-				return fmt.Errorf("electing the preferred leader of partition %d of topic %s: %w", partition.Partition, topic.Topic, err)
+			if err := refusal(partition.ErrorCode, partition.ErrorMessage); err != nil &&
+				!isRefusal(err, kerr.ElectionNotNeeded) {
+				return fmt.Errorf("electing the preferred leader of partition %d of topic %s: %w", partition.Partition,
+					topic.Topic, err)
 			}
 		}
 	}
-	return a.waitFor(ctx, "leaders to be elected", assignments, func(p Partition, replicas []int32) bool { return p.Leader == replicas[0] })
+	return a.waitFor(ctx, "leaders to be elected", assignments, func(p Partition, replicas []int32) bool {
+		return p.Leader == replicas[0]
+	})
 }
 
 // waitFor waits until partitions are as they should be by the account of every broker that is up. One that does not
 // answer (it stands still, and was not missed yet) can't mislead a client either.
-func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32, good func(Partition, []int32) bool) error {
+func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32,
+	good func(Partition, []int32) bool) error {
 	names := slices.Sorted(maps.Keys(byTopic(assignments)))
 	return wait(ctx, what, func(ctx context.Context) string {
 		up, err := a.metadata(ctx, 0, []string{})
@@ -225,7 +230,8 @@ func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partit
 			}
 			for _, p := range partitions {
 				if replicas := assignments[p.id()]; replicas != nil && !good(p, replicas) {
-					return fmt.Sprintf("partition %d of topic %s is led by broker %d and lies on %v, and belongs on %v", p.Partition, p.Topic, p.Leader, p.Replicas, replicas)
+					return fmt.Sprintf("partition %d of topic %s is led by broker %d and lies on %v, and belongs on %v", p.Partition,
+						p.Topic, p.Leader, p.Replicas, replicas)
 				}
 			}
 		}

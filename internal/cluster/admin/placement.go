@@ -45,10 +45,12 @@ func place(topic cluster.Topic, shared []int32) [][]int32 {
 // validate refuses what can't be placed.
 func validate(topic cluster.Topic, brokers []int32) error {
 	if topic.Partitions < 1 || topic.Partitions > maxPartitions {
-		return fmt.Errorf("creating topic %s: %d partitions were asked for: 1 to %d are possible", topic.Name, topic.Partitions, maxPartitions)
+		return fmt.Errorf("creating topic %s: %d partitions were asked for: 1 to %d are possible", topic.Name,
+			topic.Partitions, maxPartitions)
 	}
 	if topic.Broker != 0 && !slices.Contains(brokers, topic.Broker) {
-		return fmt.Errorf("creating topic %s: it is to lie on broker %d: the cluster has brokers 1 to %d", topic.Name, topic.Broker, len(brokers))
+		return fmt.Errorf("creating topic %s: it is to lie on broker %d: the cluster has brokers 1 to %d", topic.Name,
+			topic.Broker, len(brokers))
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func TestPlacementHolds(t *testing.T) {
 		topics := map[string]cluster.Topic{}
 		for _, name := range []string{"a", "b", "c"} {
 			topics[name] = cluster.Topic{
-				Name: name, Partitions: rapid.IntRange(1, 12).Draw(t, "partitions"), Broker: rapid.Int32Range(0, int32(len(brokers))).Draw(t, "broker"),
+				Name: name, Partitions: rapid.IntRange(1, 12).Draw(t, "partitions"),
+				Broker: rapid.Int32Range(0, int32(len(brokers))).Draw(t, "broker"),
 			}
 		}
 		free := shared(brokers, topics)
@@ -87,7 +88,8 @@ func TestValidate(t *testing.T) {
 	}{
 		{cluster.Topic{Name: "x", Partitions: 1, Broker: 2}, ""},
 		{cluster.Topic{Name: "x"}, "creating topic x: 0 partitions were asked for: 1 to 1000 are possible"},
-		{cluster.Topic{Name: "x", Partitions: 1, Broker: 3}, "creating topic x: it is to lie on broker 3: the cluster has brokers 1 to 2"},
+		{cluster.Topic{Name: "x", Partitions: 1, Broker: 3},
+			"creating topic x: it is to lie on broker 3: the cluster has brokers 1 to 2"},
 	} {
 		err := validate(one.topic, []int32{1, 2})
 		if one.want == "" && err != nil || one.want != "" && (err == nil || err.Error() != one.want) {
@@ -99,7 +101,8 @@ func TestValidate(t *testing.T) {
 // The numbers are Java's: Utils.abs("…".hashCode()) % partitions.
 func TestGroupPartition(t *testing.T) {
 	for group, abs := range map[string]int{
-		"": 0, "group": 98629247, "orders": 1008770331, "dlqbench-smoke-1": 2072448403, "polygenelubricants": 0, "größe": 98762257, "\U0001F600": 1772899,
+		"": 0, "group": 98629247, "orders": 1008770331, "dlqbench-smoke-1": 2072448403, "polygenelubricants": 0,
+		"größe": 98762257, "\U0001F600": 1772899,
 	} {
 		if got := groupPartition(group, 50); got != abs%50 {
 			t.Errorf("%q is kept in partition %d, want %d", group, got, abs%50)
@@ -134,7 +137,8 @@ func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		err := wait(t.Context(), "rain", func(context.Context) string { asked++; return "it is dry" })
-		if err == nil || !strings.Contains(err.Error(), "waiting for rain: it is dry") || !errors.Is(err, context.DeadlineExceeded) || asked < 2 {
+		if err == nil || !strings.Contains(err.Error(), "waiting for rain: it is dry") ||
+			!errors.Is(err, context.DeadlineExceeded) || asked < 2 {
 			t.Errorf("after %d questions: %v", asked, err)
 		}
 		asked = 0
@@ -151,7 +155,8 @@ func TestWait(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	why := "because"
-	if err := refusal(kerr.PolicyViolation.Code, &why); !isRefusal(err, kerr.PolicyViolation) || !strings.HasSuffix(err.Error(), ": because") {
+	if err := refusal(kerr.PolicyViolation.Code, &why); !isRefusal(err, kerr.PolicyViolation) ||
+		!strings.HasSuffix(err.Error(), ": because") {
 		t.Errorf("it says %v", err)
 	}
 	if err := refusal(0, nil); err != nil {

@@ -39,7 +39,8 @@ var ErrNoShareDLQ = errors.New("its broker can't write the dead letters of share
 // records' keys and values if they are to be copied. It returns when every one of the brokers knows: one that leads a
 // partition and has not heard of it lets the group begin behind what is there, and those records would never be
 // delivered.
-func BeginShareGroup(ctx context.Context, client *kgo.Client, group, dlq string, copies bool, brokers []cluster.Broker) error {
+func BeginShareGroup(ctx context.Context, client *kgo.Client, group, dlq string, copies bool,
+	brokers []cluster.Broker) error {
 	settings := map[string]string{shareReset: "earliest"}
 	if dlq != "" {
 		settings[shareDLQ], settings[shareCopies] = dlq, fmt.Sprint(copies)
@@ -49,7 +50,8 @@ func BeginShareGroup(ctx context.Context, client *kgo.Client, group, dlq string,
 	}
 	for _, broker := range brokers {
 		if err := awaitSettings(ctx, client.Broker(int(broker.ID)), group, settings); err != nil {
-			return fmt.Errorf("waiting until broker %d knows %s of share group %s: %w", broker.Number, named(settings), group, err)
+			return fmt.Errorf("waiting until broker %d knows %s of share group %s: %w", broker.Number, named(settings),
+				group, err)
 		}
 	}
 	return nil
@@ -74,15 +76,18 @@ func ForgetShareGroup(ctx context.Context, client *kgo.Client, group string) err
 // CanDeadLetter tells whether the brokers write dead letters of share groups to a topic of this name.
 func CanDeadLetter(ctx context.Context, client *kgo.Client, dlq string, brokers []cluster.Broker) error {
 	for _, broker := range brokers {
-		settings, err := describe(ctx, client.Broker(int(broker.ID)), kmsg.ConfigResourceTypeBroker, fmt.Sprint(broker.ID), []string{shareDLQPrefix})
+		settings, err := describe(ctx, client.Broker(int(broker.ID)), kmsg.ConfigResourceTypeBroker, fmt.Sprint(broker.ID),
+			[]string{shareDLQPrefix})
 		if err != nil {
 			return fmt.Errorf("asking broker %d for %s: %w", broker.Number, shareDLQPrefix, err)
 		}
 		switch prefix, known := settings[shareDLQPrefix]; {
 		case !known:
-			return fmt.Errorf("broker %d: %w, and the contract says dlq.written_by: broker: run it on Apache Kafka 4.4 or later", broker.Number, ErrNoShareDLQ)
+			return fmt.Errorf("broker %d: %w, and the contract says dlq.written_by: broker: run it on Apache Kafka 4.4 or later",
+				broker.Number, ErrNoShareDLQ)
 		case !strings.HasPrefix(dlq, prefix):
-			return fmt.Errorf("broker %d: %w to %s, as its %s is %q: set that to \"\"", broker.Number, ErrNoShareDLQ, dlq, shareDLQPrefix, prefix)
+			return fmt.Errorf("broker %d: %w to %s, as its %s is %q: set that to \"\"", broker.Number, ErrNoShareDLQ, dlq,
+				shareDLQPrefix, prefix)
 		}
 	}
 	return nil
@@ -92,7 +97,8 @@ func named(settings map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(settings)), ", ")
 }
 
-func alterGroup(ctx context.Context, client *kgo.Client, group string, op kmsg.IncrementalAlterConfigOp, settings map[string]string) error {
+func alterGroup(ctx context.Context, client *kgo.Client, group string, op kmsg.IncrementalAlterConfigOp,
+	settings map[string]string) error {
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
 	for name, value := range settings {
@@ -118,7 +124,8 @@ func alterGroup(ctx context.Context, client *kgo.Client, group string, op kmsg.I
 }
 
 // describe returns settings of a group or a broker by their names, all of them where none are named.
-func describe(ctx context.Context, to kmsg.Requestor, kind kmsg.ConfigResourceType, of string, names []string) (map[string]string, error) {
+func describe(ctx context.Context, to kmsg.Requestor, kind kmsg.ConfigResourceType, of string,
+	names []string) (map[string]string, error) {
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kind, of, names
 	request := kmsg.NewPtrDescribeConfigsRequest()

@@ -41,7 +41,8 @@ func InternalTopics(shareGroups bool) []cluster.Topic {
 			"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600",
 		}},
 		{Name: transactionsTopic, Partitions: TransactionsPartitions, Configs: map[string]string{
-			"cleanup.policy": "compact", "compression.type": "uncompressed", "segment.bytes": "104857600", "unclean.leader.election.enable": "false",
+			"cleanup.policy": "compact", "compression.type": "uncompressed", "segment.bytes": "104857600",
+			"unclean.leader.election.enable": "false",
 		}},
 	}
 	if shareGroups {
@@ -83,7 +84,8 @@ func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 }
 
 // create creates topics and returns those that were there.
-func (a *Admin) create(ctx context.Context, topics []cluster.Topic, free []int32) (existing []cluster.Topic, err error) {
+func (a *Admin) create(ctx context.Context, topics []cluster.Topic,
+	free []int32) (existing []cluster.Topic, err error) {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = int32(settleLimit.Milliseconds())
 	byName := map[string]cluster.Topic{}

@@ -24,7 +24,8 @@ import (
 // never counted with the clients' when a broker is broken.
 func (k *Kafka) openAdmin() error {
 	k.dialer = &dialer{open: map[net.Conn]struct{}{}}
-	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.Dialer(k.dialer.dial), kgo.MetadataMaxAge(time.Hour), kgo.RetryTimeout(answerLimit))...)
+	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.Dialer(k.dialer.dial), kgo.MetadataMaxAge(time.Hour),
+		kgo.RetryTimeout(answerLimit))...)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}

@@ -59,7 +59,8 @@ func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]in
 
 // takeDown ends a container. What the broker has to do is looked up before, when it can still be asked, and compared
 // after.
-func (k *Kafka) takeDown(ctx context.Context, id int32, ended string, end func(context.Context, *node) error) (map[string]int, error) {
+func (k *Kafka) takeDown(ctx context.Context, id int32, ended string,
+	end func(context.Context, *node) error) (map[string]int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n, err := k.findAlive(ctx, id)

@@ -41,7 +41,8 @@ func composeFile(t *testing.T) map[string]composeService {
 // it started is there.
 func TestCompose(t *testing.T) {
 	services := composeFile(t)
-	want := map[string]string{"broker-1": "kafka", "broker-2": "kafka", "broker-3": "kafka", "postgres": "stores", "mongo": "stores", "dlqbench": "bench"}
+	want := map[string]string{"broker-1": "kafka", "broker-2": "kafka", "broker-3": "kafka", "postgres": "stores",
+		"mongo": "stores", "dlqbench": "bench"}
 	if got := slices.Sorted(maps.Keys(services)); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 		t.Fatalf("services %v", got)
 	}
@@ -76,8 +77,10 @@ func TestComposeSettings(t *testing.T) {
 			}
 		}
 		for _, name := range []string{
-			"CLUSTER_ID", "KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS",
-			"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "KAFKA_CONTROLLER_LISTENER_NAMES", "KAFKA_INTER_BROKER_LISTENER_NAME", "KAFKA_LOG_DIRS",
+			"CLUSTER_ID", "KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_LISTENERS",
+			"KAFKA_ADVERTISED_LISTENERS",
+			"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "KAFKA_CONTROLLER_LISTENER_NAMES", "KAFKA_INTER_BROKER_LISTENER_NAME",
+			"KAFKA_LOG_DIRS",
 		} {
 			if service.Environment[name] == "" {
 				t.Errorf("%s has no %s", alias(number), name)
@@ -133,11 +136,13 @@ func TestDockerfile(t *testing.T) {
 	const image = "dlqbench-test/dlqbench:prebuilt"
 	run("go", "build", "-C", topLevel, "-o", filepath.Join(dir, "dist", "image", "dlqbench"), "./cmd/dlqbench")
 	run("docker", "build", "-q", "--target", "prebuilt", "-t", image, dir)
-	if user := run("docker", "image", "inspect", "-f", "{{.Config.User}}", image); strings.TrimSpace(user) != "65532:65532" {
+	if user := run("docker", "image", "inspect", "-f", "{{.Config.User}}", image); strings.TrimSpace(user) !=
+		"65532:65532" {
 		t.Errorf("it runs as %s", user)
 	}
 	// The embedded Kafka needs the network of the container and the folder of runs, and nothing else.
-	if out := run("docker", "run", "--rm", "--network", "none", image, "list"); !strings.Contains(out, "dlq-publish-failure") {
+	if out := run("docker", "run", "--rm", "--network", "none", image, "list"); !strings.Contains(out,
+		"dlq-publish-failure") {
 		t.Errorf("it says %s", out)
 	}
 }

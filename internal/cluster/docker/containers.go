@@ -65,7 +65,8 @@ func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) 
 // several versions.
 func portTaken(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "port is already allocated") || strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
+	return strings.Contains(text, "port is already allocated") ||
+		strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
 }
 
 const (
@@ -103,7 +104,8 @@ func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcon
 			NetworkAliases: map[string][]string{k.network.Name: {alias(n.number)}},
 			ExposedPorts:   []string{published},
 			HostConfigModifier: func(host *container.HostConfig) {
-				host.PortBindings = network.PortMap{network.MustParsePort(published): {{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(n.port)}}}
+				host.PortBindings = network.PortMap{network.MustParsePort(published): {{HostIP: netip.MustParseAddr(loopback),
+					HostPort: strconv.Itoa(n.port)}}}
 			},
 		},
 		Started: true,
@@ -148,13 +150,15 @@ func (k *Kafka) died(ctx context.Context, n *node) error {
 func (k *Kafka) tail(ctx context.Context, n *node) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	logs, err := k.engine.ContainerLogs(ctx, n.container.ID, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(tailRead)})
+	logs, err := k.engine.ContainerLogs(ctx, n.container.ID, client.ContainerLogsOptions{ShowStdout: true,
+		ShowStderr: true, Tail: strconv.Itoa(tailRead)})
 	if err != nil {
 		return ""
 	}
 	defer logs.Close()
 	var both bytes.Buffer
-	if _, err := stdcopy.StdCopy(&both, &both, logs); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && both.Len() == 0 {
+	if _, err := stdcopy.StdCopy(&both, &both, logs); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
+		both.Len() == 0 {
 		return ""
 	}
 	var lines []string

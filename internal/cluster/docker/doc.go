@@ -2,7 +2,8 @@
 // every setting given, and stops, kills, pauses and starts them through the engine. It knows nothing of scenarios,
 // faults or histories: who breaks a broker, and why, is its caller's business.
 //
-//	Options ──▶ engine (local, or a sentence that says what to do) ──▶ image ──▶ network, one per run ──▶ a container per broker
+//	Options ──▶ engine (local, or a sentence that says what to do) ──▶ image ──▶ network, one per run ──▶ a container per
+//	    broker
 //
 // Brokers talk to each other and to their controllers inside the run's network, and to clients at a port of 127.0.0.1
 // that is chosen before they start, so it stays the same when a container is stopped and started. Everything carries

@@ -29,7 +29,8 @@ const testImage = "dlqbench-test/kafka:4.4.0"
 func needEngine(t *testing.T) {
 	t.Helper()
 	if os.Getenv("DLQBENCH_DOCKER_TESTS") != "1" {
-		t.Skip("skipped: needs a container engine; .ci/docker.sh starts one, builds the image and sets DLQBENCH_DOCKER_TESTS=1")
+		t.Skip(
+			"skipped: needs a container engine; .ci/docker.sh starts one, builds the image and sets DLQBENCH_DOCKER_TESTS=1")
 	}
 }
 
@@ -38,7 +39,8 @@ func testOptions(t *testing.T, brokers int) Options {
 	if image == "" {
 		image = testImage
 	}
-	return Options{Brokers: brokers, Image: image, RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid()), Log: zerolog.New(zerolog.NewTestWriter(t))}
+	return Options{Brokers: brokers, Image: image, RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"),
+		os.Getpid()), Log: zerolog.New(zerolog.NewTestWriter(t))}
 }
 
 // startTest starts a cluster, or skips.
@@ -103,7 +105,8 @@ func leftovers(t *testing.T, runID string) (names []string) {
 func testClient(t *testing.T, k *Kafka, topic string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(slices.Concat(k.ClientOptions(), []kgo.Opt{
-		kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MetadataMinAge(100 * time.Millisecond),
 	}, options)...)
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +155,8 @@ func read(t *testing.T, c *kgo.Client, count int) map[string]int {
 func TestOneBroker(t *testing.T) {
 	k := startTest(t, 1)
 	ctx := testContext(t)
-	if err := k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 2}, {Name: "dlq", Partitions: 1, Broker: 1, Configs: map[string]string{"max.message.bytes": "2000"}}}); err != nil {
+	if err := k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 2},
+		{Name: "dlq", Partitions: 1, Broker: 1, Configs: map[string]string{"max.message.bytes": "2000"}}}); err != nil {
 		t.Fatal(err)
 	}
 	brokers := k.Brokers()
@@ -174,7 +178,8 @@ func TestOneBroker(t *testing.T) {
 	if err := k.PauseBroker(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.PauseBroker(ctx, 1); err == nil || !strings.Contains(err.Error(), "pausing broker 1: it is paused already") {
+	if err := k.PauseBroker(ctx, 1); err == nil ||
+		!strings.Contains(err.Error(), "pausing broker 1: it is paused already") {
 		t.Errorf("pausing it again: %v", err)
 	}
 	written := make(chan error, 1)
@@ -195,7 +200,8 @@ func TestOneBroker(t *testing.T) {
 		t.Errorf("what was held: %v", err)
 	}
 
-	for says, end := range map[string]func(context.Context, int32) (map[string]int, error){cluster.ChangeClosed: k.StopBroker, cluster.ChangeReset: k.KillBroker} {
+	for says, end := range map[string]func(context.Context,
+		int32) (map[string]int, error){cluster.ChangeClosed: k.StopBroker, cluster.ChangeReset: k.KillBroker} {
 		changed, err := end(ctx, 1)
 		if err != nil || changed[cluster.ChangeLeaderless] != 3 || changed[says] < 1 || len(changed) != 2 {
 			t.Errorf("taking it down changed %v, %v; want 3 partitions without a leader and %s", changed, err, says)
@@ -240,10 +246,12 @@ func heldBack(t *testing.T, k *Kafka) int {
 func TestThreeBrokers(t *testing.T) {
 	k := startTest(t, 3)
 	ctx := testContext(t)
-	if err := k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 4}, {Name: "dlq", Partitions: 2, Broker: 3}}); err != nil {
+	if err := k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 4},
+		{Name: "dlq", Partitions: 2, Broker: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := ledBy(t, k, 1), map[string]int32{"input-0": 1, "input-1": 2, "input-2": 1, "input-3": 2, "dlq-0": 3, "dlq-1": 3}; !maps.Equal(got, want) {
+	if got, want := ledBy(t, k, 1), map[string]int32{"input-0": 1, "input-1": 2, "input-2": 1, "input-3": 2, "dlq-0": 3,
+		"dlq-1": 3}; !maps.Equal(got, want) {
 		t.Fatalf("leaders %v, want %v", got, want)
 	}
 	c := testClient(t, k, "input", kgo.ConsumerGroup("group"))
@@ -255,7 +263,8 @@ func TestThreeBrokers(t *testing.T) {
 	}
 
 	changed, err := k.StopBroker(ctx, 1)
-	if err != nil || changed[cluster.ChangeMoved] != 2 || changed[cluster.ChangeLeaderless] != 0 || changed[cluster.ChangeClosed] < 1 {
+	if err != nil || changed[cluster.ChangeMoved] != 2 || changed[cluster.ChangeLeaderless] != 0 ||
+		changed[cluster.ChangeClosed] < 1 {
 		t.Errorf("stopping broker 1 changed %v, %v", changed, err)
 	}
 	write(t, c, "stopped", 4)
@@ -266,7 +275,8 @@ func TestThreeBrokers(t *testing.T) {
 		t.Errorf("after its start broker 1 does not lead what it led: %v", got)
 	}
 	changed, err = k.KillBroker(ctx, 2)
-	if err != nil || changed[cluster.ChangeMoved]+changed[cluster.ChangeLeaderless] != 2 || changed[cluster.ChangeReset] < 1 {
+	if err != nil || changed[cluster.ChangeMoved]+changed[cluster.ChangeLeaderless] != 2 ||
+		changed[cluster.ChangeReset] < 1 {
 		t.Errorf("killing broker 2 changed %v, %v", changed, err)
 	}
 	write(t, c, "killed", 4)
@@ -333,7 +343,8 @@ func TestSweep(t *testing.T) {
 		t.Errorf("the run has %v, want a container and a network", left)
 	}
 	removed, err := engine.Sweep(testContext(t), k.options.RunID)
-	if err != nil || len(removed) != 2 || removed[0] != "container dlqbench-"+k.options.RunID+"-broker-1" || !strings.HasPrefix(removed[1], "network ") {
+	if err != nil || len(removed) != 2 || removed[0] != "container dlqbench-"+k.options.RunID+"-broker-1" ||
+		!strings.HasPrefix(removed[1], "network ") {
 		t.Errorf("removed %v, %v", removed, err)
 	}
 }
@@ -347,7 +358,8 @@ func TestBrokerDiesAtStart(t *testing.T) {
 	if err == nil {
 		t.Fatal("it started")
 	}
-	for _, part := range []string{"starting Kafka in containers: broker 1 ended with exit code ", "its last lines:\n", "num.io.threads"} {
+	for _, part := range []string{"starting Kafka in containers: broker 1 ended with exit code ", "its last lines:\n",
+		"num.io.threads"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is missing in: %v", part, err)
 		}
@@ -362,7 +374,8 @@ func TestMissingImage(t *testing.T) {
 	options := testOptions(t, 1)
 	options.Image = "localhost:1/nothing:0"
 	_, err := Start(testContext(t), options)
-	if err == nil || !strings.Contains(err.Error(), "there is no image localhost:1/nothing:0, and it can't be pulled (") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(),
+		"there is no image localhost:1/nothing:0, and it can't be pulled (") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("it says: %v", err)
 	}
 	if errors.Is(err, engine.ErrNoEngine) {

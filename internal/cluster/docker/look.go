@@ -31,7 +31,8 @@ func (k *Kafka) waitReady(ctx context.Context, nodes []*node) error {
 			}
 		}
 		if err := sleep(ctx, pollEvery); err != nil {
-			return fmt.Errorf("waiting until the brokers answer at %s (%w); the containers run: if dlqbench is in a container itself, it must share the host's network: %w",
+			return fmt.Errorf("waiting until the brokers answer at %s (%w); the containers run: if dlqbench is in a container "+
+				"itself, it must share the host's network: %w",
 				loopback, last, err)
 		}
 	}

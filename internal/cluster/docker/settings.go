@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		voters = append(voters, fmt.Sprintf("%d@%s:%d", id+1, alias(int32(id+1)), controllerPort))
 	}
 	replicas, inSync := strconv.Itoa(min(3, brokers)), strconv.Itoa(minInSync(brokers))
-	return map[string]string{
+	set := map[string]string{
 		"CLUSTER_ID":                           clusterID,
 		"KAFKA_NODE_ID":                        strconv.Itoa(int(number)),
 		"KAFKA_PROCESS_ROLES":                  "broker,controller",
@@ -34,8 +35,10 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_CONTROLLER_LISTENER_NAMES":      "CONTROLLER",
 		"KAFKA_INTER_BROKER_LISTENER_NAME":     "INTERNAL",
 		"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"KAFKA_LISTENERS":                      fmt.Sprintf("CLIENT://:%d,INTERNAL://:%d,CONTROLLER://:%d", clientPort, internalPort, controllerPort),
-		"KAFKA_ADVERTISED_LISTENERS":           fmt.Sprintf("CLIENT://%s:%d,INTERNAL://%s:%d", loopback, hostPort, alias(number), internalPort),
+		"KAFKA_LISTENERS": fmt.Sprintf("CLIENT://:%d,INTERNAL://:%d,CONTROLLER://:%d", clientPort,
+			internalPort, controllerPort),
+		"KAFKA_ADVERTISED_LISTENERS": fmt.Sprintf("CLIENT://%s:%d,INTERNAL://%s:%d", loopback, hostPort,
+			alias(number), internalPort),
 		// Elections among controllers on one machine need no second, and a killed broker's leaders move when its
 		// session is over.
 		"KAFKA_CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS":     "500",
@@ -43,18 +46,19 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_CONTROLLER_QUORUM_FETCH_TIMEOUT_MS":        "2000",
 		"KAFKA_BROKER_SESSION_TIMEOUT_MS":                 "4000",
 		"KAFKA_BROKER_HEARTBEAT_INTERVAL_MS":              "500",
-		"KAFKA_LOG_DIRS":                                  "/tmp/kraft-combined-logs", // the image's own choice, which its user may write
-		"KAFKA_DEFAULT_REPLICATION_FACTOR":                replicas,
-		"KAFKA_MIN_INSYNC_REPLICAS":                       inSync,
-		"KAFKA_UNCLEAN_LEADER_ELECTION_ENABLE":            "false",
-		"KAFKA_AUTO_LEADER_REBALANCE_ENABLE":              "false", // leaders move when a fault says so
-		"KAFKA_AUTO_CREATE_TOPICS_ENABLE":                 "false", // a client that gets a name wrong shall see it
-		"KAFKA_LOG_RETENTION_MS":                          "-1",
-		"KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS":              strconv.Itoa(admin.OffsetsPartitions),
-		"KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR":          replicas,
-		"KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS":      strconv.Itoa(admin.TransactionsPartitions),
-		"KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR":  replicas,
-		"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR":             inSync,
+		// the image's own choice, which its user may write
+		"KAFKA_LOG_DIRS":                                 "/tmp/kraft-combined-logs",
+		"KAFKA_DEFAULT_REPLICATION_FACTOR":               replicas,
+		"KAFKA_MIN_INSYNC_REPLICAS":                      inSync,
+		"KAFKA_UNCLEAN_LEADER_ELECTION_ENABLE":           "false",
+		"KAFKA_AUTO_LEADER_REBALANCE_ENABLE":             "false", // leaders move when a fault says so
+		"KAFKA_AUTO_CREATE_TOPICS_ENABLE":                "false", // a client that gets a name wrong shall see it
+		"KAFKA_LOG_RETENTION_MS":                         "-1",
+		"KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS":             strconv.Itoa(admin.OffsetsPartitions),
+		"KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR":         replicas,
+		"KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS":     strconv.Itoa(admin.TransactionsPartitions),
+		"KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": replicas,
+		"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR":            inSync,
 		// Share groups (KIP-932), where the version has them.
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS":     strconv.Itoa(admin.ShareStatePartitions),
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": replicas,
@@ -78,7 +82,14 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 		"KAFKA_GROUP_SHARE_RECORD_LOCK_DURATION_MS":      "15000",
 		"KAFKA_GROUP_COORDINATOR_REBALANCE_PROTOCOLS":    "classic,consumer",
 		"KAFKA_ERRORS_DEADLETTERQUEUE_TOPIC_NAME_PREFIX": "", // a run's topics begin with its id (KIP-1191)
-		// Small: several brokers share a machine with what is measured.
+	}
+	maps.Copy(set, small())
+	return set
+}
+
+// small are the settings of a broker that shares a machine with others and with what is measured.
+func small() map[string]string {
+	return map[string]string{
 		"KAFKA_NUM_NETWORK_THREADS":               "1",
 		"KAFKA_NUM_IO_THREADS":                    "2",
 		"KAFKA_NUM_RECOVERY_THREADS_PER_DATA_DIR": "1",

@@ -42,7 +42,8 @@ func TestSettings(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	for brokers, want := range map[int][2]string{1: {"1", "1"}, 2: {"2", "1"}, 3: {"3", "2"}, 9: {"3", "2"}} {
 		environment := settings(brokers, 1, "id", 20000)
-		for _, name := range []string{"KAFKA_DEFAULT_REPLICATION_FACTOR", "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR", "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR"} {
+		for _, name := range []string{"KAFKA_DEFAULT_REPLICATION_FACTOR", "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR",
+			"KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR"} {
 			if environment[name] != want[0] {
 				t.Errorf("%d brokers: %s=%s, want %s", brokers, name, environment[name], want[0])
 			}
@@ -61,13 +62,15 @@ func TestReplicas(t *testing.T) {
 // A topic that fewer than three brokers hold may be written with one of them.
 func TestTolerant(t *testing.T) {
 	k := &Kafka{nodes: make([]*node, 3), reserved: map[int32]bool{}}
-	input, dlq := cluster.Topic{Name: "input", Partitions: 1}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3, Configs: map[string]string{"a": "b"}}
+	input, dlq := cluster.Topic{Name: "input", Partitions: 1}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3,
+		Configs: map[string]string{"a": "b"}}
 	if got := k.tolerant([]cluster.Topic{input}); got[0].Configs != nil {
 		t.Errorf("on three brokers: %v", got)
 	}
 	k.reserved[3] = true
 	got := k.tolerant([]cluster.Topic{input, dlq})
-	if got[0].Configs["min.insync.replicas"] != "1" || got[1].Configs["min.insync.replicas"] != "1" || got[1].Configs["a"] != "b" || len(dlq.Configs) != 1 {
+	if got[0].Configs["min.insync.replicas"] != "1" || got[1].Configs["min.insync.replicas"] != "1" ||
+		got[1].Configs["a"] != "b" || len(dlq.Configs) != 1 {
 		t.Errorf("with one reserved: %v", got)
 	}
 	input.Configs = map[string]string{"min.insync.replicas": "2"}

@@ -23,7 +23,8 @@ func TestNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // it accepts and never answers
-	const advice = ": install or start Docker (or set DOCKER_HOST to an engine that runs), or do without containers: --cluster process or embedded, subjects of kind process"
+	const advice = ": install or start Docker (or set DOCKER_HOST to an engine that runs), or do without containers: " +
+		"--cluster process or embedded, subjects of kind process"
 	missing, silent := "unix://"+filepath.Join(t.TempDir(), "none.sock"), "tcp://"+listener.Addr().String()
 	for name, test := range map[string]struct{ host, where string }{
 		"socket missing": {missing, missing},
@@ -35,7 +36,8 @@ func TestNoEngine(t *testing.T) {
 			t.Setenv("DOCKER_HOST", test.host)
 			begun := time.Now()
 			_, err := Start(t.Context(), Options{Brokers: 1, RunID: "run", Log: zerolog.Nop()})
-			if want := "starting Kafka in containers: no container engine answers at " + test.where + advice; !errors.Is(err, engine.ErrNoEngine) || err.Error() != want {
+			if want := "starting Kafka in containers: no container engine answers at " + test.where + advice; !errors.Is(err,
+				engine.ErrNoEngine) || err.Error() != want {
 				t.Errorf("it says %v, want %s", err, want)
 			}
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
@@ -69,8 +71,9 @@ func TestBadOptions(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	for image, want := range map[string]string{
-		"apache/kafka:4.4.0": "docker, apache/kafka:4.4.0, 3 brokers", "registry.example.org:5000/team/kafka:1": "docker, team/kafka:1, 3 brokers",
-		"localhost/kafka:1": "docker, kafka:1, 3 brokers", "kafka": "docker, kafka, 3 brokers",
+		"apache/kafka:4.4.0":                     "docker, apache/kafka:4.4.0, 3 brokers",
+		"registry.example.org:5000/team/kafka:1": "docker, team/kafka:1, 3 brokers",
+		"localhost/kafka:1":                      "docker, kafka:1, 3 brokers", "kafka": "docker, kafka, 3 brokers",
 	} {
 		k := &Kafka{options: Options{Image: image}, nodes: make([]*node, 3)}
 		if got := k.Describe(); got != want {
@@ -101,9 +104,12 @@ func TestFreePort(t *testing.T) {
 // Somebody else's port is told apart from other failures, in the words of several engines.
 func TestPortTaken(t *testing.T) {
 	for text, want := range map[string]bool{
-		"driver failed programming external connectivity on endpoint x: Bind for 127.0.0.1:20000 failed: port is already allocated":             true,
-		"driver failed programming external connectivity: Error starting userland proxy: listen tcp4 127.0.0.1:1: bind: address already in use": true,
-		"Ports are not available: exposing port TCP": false, "ports are not available: exposing port TCP 127.0.0.1:1": true, "no such image": false,
+		"driver failed programming external connectivity on endpoint x: Bind for 127.0.0.1:20000 failed: port is already " +
+			"allocated": true,
+		"driver failed programming external connectivity: Error starting userland proxy: listen tcp4 127.0.0.1:1: bind: " +
+			"address already in use": true,
+		"Ports are not available: exposing port TCP": false, "ports are not available: exposing port TCP 127.0.0.1:1": true,
+		"no such image": false,
 	} {
 		if got := portTaken(errors.New(text)); got != want {
 			t.Errorf("%q: %v", text, got)
@@ -124,7 +130,8 @@ func TestSocketTable(t *testing.T) {
 		t.Errorf("read %+v, want 3 open connections, and 3 with something unread", table)
 	}
 	var other socketTable
-	other.read(strings.NewReader("  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:2384 00000000:0000 0A 00000000:00000000\nnonsense\n 1: x y z\n 2: 0100007F:zz 0:0 01 0:0\n 3: 0100007F:2384 0:0 01 0:x\n"))
+	other.read(strings.NewReader("  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:2384 " +
+		"00000000:0000 0A 00000000:00000000\nnonsense\n 1: x y z\n 2: 0100007F:zz 0:0 01 0:0\n 3: 0100007F:2384 0:0 01 0:x\n"))
 	if other.isBroker() || other.open != 0 {
 		t.Errorf("somebody who listens on one of the ports is taken for a broker: %+v", other)
 	}
@@ -138,7 +145,8 @@ func TestRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if err := refuses(ctx, listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "still accepts connections") {
+	if err := refuses(ctx, listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "still accepts "+
+		"connections") {
 		t.Errorf("a listener: %v", err)
 	}
 	listener.Close()

@@ -62,7 +62,8 @@ func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]
 	if reset {
 		end = cluster.ChangeReset
 	}
-	return counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id), cluster.ChangeCoordinators: coordinators}), nil
+	return counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id),
+		cluster.ChangeCoordinators: coordinators}), nil
 }
 
 // counted leaves out what did not happen.
@@ -186,7 +187,8 @@ func (e *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int
 	case code != 0:
 		return 0, 0, errors.New("every broker is stopped")
 	case len(may) < 2:
-		return 0, 0, fmt.Errorf("no broker but %d may coordinate groups: the others are stopped, or hold the DLQ topic alone", from)
+		return 0, 0, fmt.Errorf("no broker but %d may coordinate groups: the others are stopped, or hold the DLQ topic alone",
+			from)
 	}
 	to = may[(slices.Index(may, from)+1)%len(may)]
 	e.frozen(func() {
@@ -238,7 +240,8 @@ func (e *Kafka) settleLeaders() (moved int) {
 				continue
 			}
 			if err := e.kafka.MoveTopicPartition(name, partition, belongs); err != nil {
-				e.log.Error().Err(err).Str("topic", name).Int32("partition", partition).Int32("broker", belongs).Msg("moving a leader")
+				e.log.Error().Err(err).Str("topic", name).Int32("partition", partition).Int32("broker",
+					belongs).Msg("moving a leader")
 				continue
 			}
 			moved++
@@ -275,7 +278,8 @@ func (e *Kafka) settleCoordinators() (moved int) {
 		}
 		e.kafka.RehashCoordinators()
 	}
-	e.log.Warn().Int("groups", len(e.layout.coordinators)).Msg("embedded Kafka: some group coordinators are on stopped brokers")
+	e.log.Warn().Int("groups", len(e.layout.coordinators)).Msg(
+		"embedded Kafka: some group coordinators are on stopped brokers")
 	return 0
 }
 

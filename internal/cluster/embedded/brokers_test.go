@@ -24,8 +24,12 @@ func TestHowConnectionsEnd(t *testing.T) {
 		says string
 		want error
 	}{
-		"stop": {func(e *Kafka) (map[string]int, error) { return e.StopBroker(t.Context(), 1) }, cluster.ChangeClosed, io.EOF},
-		"kill": {func(e *Kafka) (map[string]int, error) { return e.KillBroker(t.Context(), 1) }, cluster.ChangeReset, syscall.ECONNRESET},
+		"stop": {func(e *Kafka) (map[string]int, error) {
+			return e.StopBroker(t.Context(), 1)
+		}, cluster.ChangeClosed, io.EOF},
+		"kill": {func(e *Kafka) (map[string]int, error) {
+			return e.KillBroker(t.Context(), 1)
+		}, cluster.ChangeReset, syscall.ECONNRESET},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
@@ -44,7 +48,8 @@ func TestHowConnectionsEnd(t *testing.T) {
 		})
 	}
 	e := start(t, 3, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
-	if changed, err := e.KillBroker(t.Context(), 2); err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeLeaderless: 2}) {
+	if changed, err := e.KillBroker(t.Context(), 2); err != nil ||
+		!maps.Equal(changed, map[string]int{cluster.ChangeLeaderless: 2}) {
 		t.Errorf("what only one broker holds: %v, %v", changed, err)
 	}
 	if changed, err := e.StopBroker(t.Context(), 3); err != nil || len(changed) > 0 {
@@ -90,12 +95,14 @@ func TestPausedBrokerStandsStill(t *testing.T) {
 	if err := e.PauseBroker(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.PauseBroker(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "pausing broker 1: it is paused already") {
+	if err := e.PauseBroker(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "pausing broker 1: it is "+
+		"paused already") {
 		t.Errorf("pausing it again: %v", err)
 	}
 	fresh := dialRaw(t, address)
 	for _, conn := range []net.Conn{old, fresh} {
-		if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 7)); err != nil {
+		if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 7)); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +223,8 @@ func TestLeadersMoveAndReturn(t *testing.T) {
 	if err := e.StartBroker(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := e.ReturnLeaders(t.Context(), 1); err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 3}) {
+	if changed, err := e.ReturnLeaders(t.Context(), 1); err != nil ||
+		!maps.Equal(changed, map[string]int{cluster.ChangeMoved: 3}) {
 		t.Errorf("returning them changed %v, %v", changed, err)
 	}
 	if one, two, three := led(); one != 3 || two != 3 || three != 0 {
@@ -262,7 +270,8 @@ func TestCoordinatorMoves(t *testing.T) {
 	if _, err := e.StopBroker(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.MoveCoordinator(t.Context(), "group"); err == nil || !strings.Contains(err.Error(), "no broker but 3 may coordinate") {
+	if _, _, err := e.MoveCoordinator(t.Context(), "group"); err == nil ||
+		!strings.Contains(err.Error(), "no broker but 3 may coordinate") {
 		t.Errorf("with one broker that may: %v", err)
 	}
 }

@@ -220,7 +220,8 @@ func decodeRequest(key, version int16, body []byte) kmsg.Request {
 
 // Write is called by kfake once per answer, with the whole frame.
 func (c *brokerConn) Write(frame []byte) (int, error) {
-	c.gate.hold(heldAnswers, c.gone) // on a connection that is gone the answer can't be written, as it can't be to a client that is
+	// on a connection that is gone the answer can't be written, as it can't be to a client that is
+	c.gate.hold(heldAnswers, c.gone)
 	if len(frame) >= 8 {
 		answer, found := c.take(int32(binary.BigEndian.Uint32(frame[4:])))
 		switch {

@@ -97,12 +97,15 @@ func TestFollowIsIndifferentToCuts(t *testing.T) {
 		}
 		for i, answer := range c.pending {
 			if answer.correlation != want[i] || answer.key != int16(keys[want[i]]) {
-				t.Fatalf("noted request %d with key %d, want %d with key %d", answer.correlation, answer.key, want[i], keys[want[i]])
+				t.Fatalf("noted request %d with key %d, want %d with key %d", answer.correlation, answer.key, want[i],
+					keys[want[i]])
 			}
-			if answer.key == int16(kmsg.FindCoordinator) && answer.request.GetVersion() <= 3 && answer.request.(*kmsg.FindCoordinatorRequest).CoordinatorKey != "group" {
+			if answer.key == int16(kmsg.FindCoordinator) && answer.request.GetVersion() <= 3 &&
+				answer.request.(*kmsg.FindCoordinatorRequest).CoordinatorKey != "group" {
 				t.Fatalf("the key asked for is lost")
 			}
-			if waits := answer.key == int16(kmsg.JoinGroup) || answer.key == int16(kmsg.SyncGroup); waits != (answer.parked != nil) {
+			if waits := answer.key == int16(kmsg.JoinGroup) ||
+				answer.key == int16(kmsg.SyncGroup); waits != (answer.parked != nil) {
 				t.Fatalf("request with key %d: parked %v", answer.key, answer.parked)
 			}
 		}

@@ -22,7 +22,9 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	case *kmsg.MetadataResponse:
 		e.editMetadata(response)
 	case *kmsg.DescribeClusterResponse:
-		response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.DescribeClusterResponseBroker) bool { return !e.layout.alive[b.NodeID] })
+		response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.DescribeClusterResponseBroker) bool {
+			return !e.layout.alive[b.NodeID]
+		})
 		response.ControllerID = e.controllerID(response.ControllerID)
 	case *kmsg.FindCoordinatorResponse:
 		e.editCoordinators(request.(*kmsg.FindCoordinatorRequest), response)
@@ -75,7 +77,9 @@ func (e *Kafka) controllerID(id int32) int32 {
 // editMetadata leaves out stopped brokers, and tells leaders, replicas, in-sync and offline ones as they are. In
 // passing it learns of topics that clients created, so that their leaders move as well when a broker stops.
 func (e *Kafka) editMetadata(response *kmsg.MetadataResponse) {
-	response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.MetadataResponseBroker) bool { return !e.layout.alive[b.NodeID] })
+	response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.MetadataResponseBroker) bool {
+		return !e.layout.alive[b.NodeID]
+	})
 	response.ControllerID = e.controllerID(response.ControllerID)
 	for i := range response.Topics {
 		topic := &response.Topics[i]

@@ -61,7 +61,8 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
 	}
 	e := &Kafka{
-		log: options.Log, gates: map[int32]*gate{}, layout: newLayout(options.Brokers), parked: newParkedRequests(), stop: make(chan struct{}),
+		log: options.Log, gates: map[int32]*gate{}, layout: newLayout(options.Brokers), parked: newParkedRequests(),
+		stop: make(chan struct{}),
 	}
 	// kfake numbers nodes from 0 and makes the last one the controller. Node 0 is removed while there is nothing on it.
 	kafka, err := kfake.NewCluster(

@@ -31,7 +31,8 @@ const patience = 60 * time.Second
 
 func start(t *testing.T, brokers int, topics ...cluster.Topic) *Kafka {
 	t.Helper()
-	e, err := Start(testContext(t), Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))})
+	e, err := Start(testContext(t),
+		Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,8 @@ func metadata(t *testing.T, c *kgo.Client, broker int32) *kmsg.MetadataResponse 
 	return response.(*kmsg.MetadataResponse)
 }
 
-func partition(t *testing.T, response *kmsg.MetadataResponse, topic string, partition int32) kmsg.MetadataResponseTopicPartition {
+func partition(t *testing.T, response *kmsg.MetadataResponse, topic string,
+	partition int32) kmsg.MetadataResponseTopicPartition {
 	t.Helper()
 	for _, tp := range response.Topics {
 		if tp.Topic == nil || *tp.Topic != topic {
@@ -114,7 +116,8 @@ func TestBrokersAreNumberedFromOne(t *testing.T) {
 				t.Errorf("metadata lists brokers %s, want %s", brokerIDs(got), want)
 			}
 			for _, listed := range got.Brokers {
-				if want := e.Brokers()[listed.NodeID-1].Address; net.JoinHostPort(listed.Host, strconv.Itoa(int(listed.Port))) != want {
+				if want := e.Brokers()[listed.NodeID-1].Address; net.JoinHostPort(listed.Host,
+					strconv.Itoa(int(listed.Port))) != want {
 					t.Errorf("broker %d is listed at %s:%d, want %s", listed.NodeID, listed.Host, listed.Port, want)
 				}
 			}
@@ -142,9 +145,13 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 			return err
 		}},
 		{"no directory", func() error { _, err := Start(ctx, Options{Brokers: 1}); return err }},
-		{"TOPIC_ALREADY_EXISTS", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 1}}) }},
+		{"TOPIC_ALREADY_EXISTS", func() error {
+			return e.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 1}})
+		}},
 		{"0 partitions", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "other"}}) }},
-		{"lie on broker 3", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "other", Partitions: 1, Broker: 3}}) }},
+		{"lie on broker 3", func() error {
+			return e.CreateTopics(ctx, []cluster.Topic{{Name: "other", Partitions: 1, Broker: 3}})
+		}},
 		{"brokers 1 to 2", func() error { return stop(e)(ctx, 3) }},
 		{"starting broker 1: it is running", func() error { return e.StartBroker(ctx, 1) }},
 		{"stopping broker 1: it is stopped already", func() error { return errors.Join(stop(e)(ctx, 1), stop(e)(ctx, 1)) }},
@@ -183,10 +190,12 @@ func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
 	for p := range int32(6) {
 		was, is := partition(t, before, "input", p), partition(t, during, "input", p)
 		if was.Leader == 2 && (is.Leader != 3 || is.LeaderEpoch <= was.LeaderEpoch) {
-			t.Errorf("partition %d: led by %d in epoch %d, want broker 3 and an epoch after %d", p, is.Leader, is.LeaderEpoch, was.LeaderEpoch)
+			t.Errorf("partition %d: led by %d in epoch %d, want broker 3 and an epoch after %d", p, is.Leader, is.LeaderEpoch,
+				was.LeaderEpoch)
 		}
 		if was.Leader != 2 && (is.Leader != was.Leader || is.LeaderEpoch != was.LeaderEpoch) {
-			t.Errorf("partition %d was not led by broker 2 but went from %d/%d to %d/%d", p, was.Leader, was.LeaderEpoch, is.Leader, is.LeaderEpoch)
+			t.Errorf("partition %d was not led by broker 2 but went from %d/%d to %d/%d", p, was.Leader, was.LeaderEpoch,
+				is.Leader, is.LeaderEpoch)
 		}
 		if fmt.Sprint(is.OfflineReplicas) != "[2]" || len(is.ISR) != 2 || len(is.Replicas) != 3 {
 			t.Errorf("partition %d: replicas %v, in sync %v, offline %v", p, is.Replicas, is.ISR, is.OfflineReplicas)
@@ -219,7 +228,8 @@ type writer struct {
 
 func startWriter(t *testing.T, e *Kafka, topic string, partitions int) *writer {
 	t.Helper()
-	w := &writer{client: client(t, e, kgo.RequiredAcks(kgo.AllISRAcks())), stop: make(chan struct{}), acked: map[int32]int{}, acks: make(chan struct{}, 1)}
+	w := &writer{client: client(t, e, kgo.RequiredAcks(kgo.AllISRAcks())), stop: make(chan struct{}),
+		acked: map[int32]int{}, acks: make(chan struct{}, 1)}
 	w.wg.Go(func() {
 		for n := 0; ; n++ {
 			for p := range int32(partitions) {
@@ -319,7 +329,8 @@ func verify(t *testing.T, e *Kafka, topic string, acked map[int32]int) {
 	}
 	ends.Each(func(end kadm.ListedOffset) {
 		if end.Offset != int64(acked[end.Partition]) {
-			t.Errorf("partition %d ends at %d, but %d records were acknowledged", end.Partition, end.Offset, acked[end.Partition])
+			t.Errorf("partition %d ends at %d, but %d records were acknowledged", end.Partition, end.Offset,
+				acked[end.Partition])
 		}
 	})
 }
@@ -600,8 +611,10 @@ func TestLastEpochEndsWithTheLog(t *testing.T) {
 		asked.Partition, asked.CurrentLeaderEpoch, asked.LeaderEpoch = 1, after.LeaderEpoch, before.LeaderEpoch
 		request := kmsg.NewPtrOffsetForLeaderEpochRequest()
 		request.ReplicaID = -1
-		request.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "input", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{asked}}}
-		response := dialRaw(t, e.Brokers()[after.Leader-1].Address).request(t, request, version).(*kmsg.OffsetForLeaderEpochResponse)
+		request.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "input",
+			Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{asked}}}
+		response := dialRaw(t, e.Brokers()[after.Leader-1].Address).request(t, request,
+			version).(*kmsg.OffsetForLeaderEpochResponse)
 		got := response.Topics[0].Partitions[0]
 		if got.ErrorCode != 0 || got.LeaderEpoch != before.LeaderEpoch || got.EndOffset != int64(acked[1]) {
 			t.Errorf("version %d: error code %d, epoch %d ends at %d; want epoch %d to end at %d",

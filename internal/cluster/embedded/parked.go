@@ -14,18 +14,20 @@ import (
 // did not get. kfake differs, and then the others wait for the rebalance timeout, which is 5 minutes for librdkafka and
 // the Java client:
 //
-//  1. It begins the session only if the member still has a connection to answer on. The sequence that shows it: a new member sends JoinGroup, is
-//     killed, the last of the others joins; the dead one is in the new generation, maybe as its leader, and nothing ever expels it.
-//     Mended in brokerConn.Read: kfake hears that a connection has ended, or that its broker was stopped, when what is parked on it is answered.
-//  2. It lets sessions run out while their members wait: a follower in SyncGroup for a slow leader, a member of the last generation in JoinGroup.
-//     It removes them and never answers. Mended in keeper.go, which heartbeats for them; for the dead ones too, as Kafka does not tell them apart,
-//     and because of 3.
-//  3. It takes a member that is removed while in SyncGroup for one that waited in JoinGroup, and does not count one that goes from SyncGroup to
-//     JoinGroup (removeMember and updateMemberAndRebalance of its groups.go: nJoining), so that in the next rebalance one JoinGroup is always
-//     missing. The sequences: a consumer that waits in SyncGroup is closed and sends LeaveGroup on another connection; its connection breaks and
-//     it joins again with what it owns by now, or, if it is static, as a new process.
-//     Mended in brokerConn.awaitTurn: what such a member sends on another connection is passed on when its SyncGroup is answered. That takes as
-//     long as the leader takes, or, if that died, as its session; in Kafka, too, the next generation would have to wait for it.
+//  1. It begins the session only if the member still has a connection to answer on. The sequence that shows it: a new
+//     member sends JoinGroup, is killed, the last of the others joins; the dead one is in the new generation, maybe as
+//     its leader, and nothing ever expels it. Mended in brokerConn.Read: kfake hears that a connection has ended, or
+//     that its broker was stopped, when what is parked on it is answered.
+//  2. It lets sessions run out while their members wait: a follower in SyncGroup for a slow leader, a member of the
+//     last generation in JoinGroup. It removes them and never answers. Mended in keeper.go, which heartbeats for them;
+//     for the dead ones too, as Kafka does not tell them apart, and because of 3.
+//  3. It takes a member that is removed while in SyncGroup for one that waited in JoinGroup, and does not count one
+//     that goes from SyncGroup to JoinGroup (removeMember and updateMemberAndRebalance of its groups.go: nJoining), so
+//     that in the next rebalance one JoinGroup is always missing. The sequences: a consumer that waits in SyncGroup is
+//     closed and sends LeaveGroup on another connection; its connection breaks and it joins again with what it owns by
+//     now, or, if it is static, as a new process. Mended in brokerConn.awaitTurn: what such a member sends on another
+//     connection is passed on when its SyncGroup is answered. That takes as long as the leader takes, or, if that died,
+//     as its session; in Kafka, too, the next generation would have to wait for it.
 
 // parked is a request of a member: a JoinGroup or SyncGroup that is not answered yet, or a LeaveGroup on its way in.
 type parked struct {

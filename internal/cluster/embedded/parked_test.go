@@ -71,7 +71,8 @@ func (m *member) elsewhere(t *testing.T) *member {
 func (m *member) join() *kmsg.JoinGroupRequest {
 	request := kmsg.NewPtrJoinGroupRequest()
 	request.Version, request.Group, request.MemberID, request.InstanceID = 9, "group", m.id, m.instance
-	request.SessionTimeoutMillis, request.RebalanceTimeoutMillis = int32(m.session.Milliseconds()), int32(testRebalanceTimeout.Milliseconds())
+	request.SessionTimeoutMillis, request.RebalanceTimeoutMillis = int32(m.session.Milliseconds()),
+		int32(testRebalanceTimeout.Milliseconds())
 	request.ProtocolType = "consumer"
 	request.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte(m.owns)}}
 	return request
@@ -110,7 +111,8 @@ func (m *member) joined(t *testing.T) []string {
 // sync is the request of a leader that gives each of the assigned a part, or of a follower when there are none.
 func (m *member) sync(assigned ...*member) *kmsg.SyncGroupRequest {
 	request := kmsg.NewPtrSyncGroupRequest()
-	request.Version, request.Group, request.MemberID, request.InstanceID, request.Generation = 5, "group", m.id, m.instance, m.generation
+	request.Version, request.Group, request.MemberID, request.InstanceID, request.Generation = 5, "group", m.id,
+		m.instance, m.generation
 	for _, a := range assigned {
 		request.GroupAssignment = append(request.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{
 			MemberID: a.id, MemberAssignment: []byte("part of " + a.id),
@@ -173,14 +175,16 @@ func (m *member) heartbeatFor(t *testing.T, long time.Duration, want error) {
 // leave returns when LeaveGroup is answered.
 func (m *member) leave(t *testing.T) {
 	t.Helper()
-	if response := m.request(t, m.leaving(), 5).(*kmsg.LeaveGroupResponse); response.ErrorCode != 0 || response.Members[0].ErrorCode != 0 {
+	if response := m.request(t, m.leaving(), 5).(*kmsg.LeaveGroupResponse); response.ErrorCode != 0 ||
+		response.Members[0].ErrorCode != 0 {
 		t.Fatalf("leaving: %v", response)
 	}
 }
 
 func (m *member) leaving() *kmsg.LeaveGroupRequest {
 	request := kmsg.NewPtrLeaveGroupRequest()
-	request.Version, request.Group, request.Members = 5, "group", []kmsg.LeaveGroupRequestMember{{MemberID: m.id, InstanceID: m.instance}}
+	request.Version, request.Group, request.Members = 5, "group",
+		[]kmsg.LeaveGroupRequestMember{{MemberID: m.id, InstanceID: m.instance}}
 	return request
 }
 
@@ -346,7 +350,8 @@ func longInSyncGroup(t *testing.T) {
 	follower.parkSync(t)
 	leader.heartbeatFor(t, 3*mortal/2, nil)
 	leader.request(t, leader.sync(leader, follower), 5)
-	if response := follower.synced(t); response.ErrorCode != 0 || string(response.MemberAssignment) != "part of "+follower.id {
+	if response := follower.synced(t); response.ErrorCode != 0 || string(response.MemberAssignment) != "part of "+
+		follower.id {
 		t.Errorf("the follower got %q, error code %d", response.MemberAssignment, response.ErrorCode)
 	}
 	if err := follower.heartbeat(t); err != nil {

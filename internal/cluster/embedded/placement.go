@@ -34,7 +34,8 @@ type layout struct {
 type coordinator struct{ home, now int32 }
 
 func newLayout(brokers int) layout {
-	l := layout{alive: map[int32]bool{}, demoted: map[int32]bool{}, topics: map[string]*topicTable{}, coordinators: map[string]coordinator{}}
+	l := layout{alive: map[int32]bool{}, demoted: map[int32]bool{}, topics: map[string]*topicTable{},
+		coordinators: map[string]coordinator{}}
 	for id := range int32(brokers) {
 		l.alive[id+1] = true
 	}

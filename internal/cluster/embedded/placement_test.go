@@ -51,7 +51,9 @@ func TestPlacement(t *testing.T) {
 				if l.alive[replicas[0]] && leader != replicas[0] {
 					t.Fatalf("%s-%d is led by %d, its home %d is alive", name, p, leader, replicas[0])
 				}
-				if slices.ContainsFunc(replicas, func(id int32) bool { return l.alive[id] }) != l.alive[leader] || !slices.Contains(replicas, leader) {
+				if slices.ContainsFunc(replicas, func(id int32) bool {
+					return l.alive[id]
+				}) != l.alive[leader] || !slices.Contains(replicas, leader) {
 					t.Fatalf("%s-%d is led by %d of %v, alive: %v", name, p, leader, replicas, l.alive)
 				}
 			}

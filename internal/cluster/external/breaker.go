@@ -51,13 +51,16 @@ func (k *Kafka) CanBreak(action string) error { return k.config.CanBreak(action)
 // CanBreak says whether a fault can be carried out; it needs no connection.
 func (c Config) CanBreak(action string) error {
 	commands := map[string]string{
-		"stop": c.Commands.Stop, "kill": c.Commands.Kill, "start": c.Commands.Start, "pause": c.Commands.Pause, "resume": c.Commands.Resume,
+		"stop": c.Commands.Stop, "kill": c.Commands.Kill, "start": c.Commands.Start, "pause": c.Commands.Pause,
+		"resume": c.Commands.Resume,
 	}
 	needed, known := map[string][]string{
 		"stop": {"stop", "start"}, "kill": {"kill", "start"}, "restart": {"stop", "start"}, "pause": {"pause", "resume"},
 	}[action]
 	if !known {
-		return fmt.Errorf("%w: %s is not done to a cluster that others use too; take a scenario without it, or another kind of cluster", ErrNotConfigured, action)
+		return fmt.Errorf(
+			"%w: %s is not done to a cluster that others use too; take a scenario without it, or another kind of cluster",
+			ErrNotConfigured, action)
 	}
 	var missing []string
 	for _, name := range needed {
@@ -68,8 +71,10 @@ func (c Config) CanBreak(action string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: to %s one, configure the command for %s as dlqbench.broker.%s in the settings file, such as `systemctl --host kafka{{id}} %s kafka` ({{broker}}: its number from 1, {{id}}: its node id)",
-		ErrNotConfigured, action, strings.Join(missing, " and for "), strings.Join(missing, " and dlqbench.broker."), missing[0])
+	return fmt.Errorf("%w: to %s one, configure the command for %s as dlqbench.broker.%s in the settings file, such as "+
+		"`systemctl --host kafka{{id}} %s kafka` ({{broker}}: its number from 1, {{id}}: its node id)",
+		ErrNotConfigured, action, strings.Join(missing, " and for "), strings.Join(missing, " and dlqbench.broker."),
+		missing[0])
 }
 
 // StopBroker runs the command for it and returns once the broker answers nobody any more, with what it was to the run
@@ -90,7 +95,9 @@ func (k *Kafka) takeDown(ctx context.Context, number int32, action, command stri
 		err = k.run(ctx, action, command, broker)
 	}
 	if err == nil {
-		err = k.confirm(ctx, "it still answers at "+broker.Address, func(ctx context.Context) bool { return !k.answers(ctx, broker, stepLimit) })
+		err = k.confirm(ctx, "it still answers at "+broker.Address, func(ctx context.Context) bool {
+			return !k.answers(ctx, broker, stepLimit)
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("breaking broker %d (%s): %w", number, action, err)
@@ -105,7 +112,9 @@ func (k *Kafka) StartBroker(ctx context.Context, number int32) error {
 		err = k.run(ctx, "start", k.config.Commands.Start, broker)
 	}
 	if err == nil {
-		err = k.confirm(ctx, "it does not answer at "+broker.Address, func(ctx context.Context) bool { return k.answers(ctx, broker, stepLimit) })
+		err = k.confirm(ctx, "it does not answer at "+broker.Address, func(ctx context.Context) bool {
+			return k.answers(ctx, broker, stepLimit)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("starting broker %d: %w", number, err)
@@ -121,7 +130,9 @@ func (k *Kafka) PauseBroker(ctx context.Context, number int32) error {
 		err = k.run(ctx, "pause", k.config.Commands.Pause, broker)
 	}
 	if err == nil {
-		err = k.confirm(ctx, "it still answers at "+broker.Address, func(ctx context.Context) bool { return !k.answers(ctx, broker, stillLimit) })
+		err = k.confirm(ctx, "it still answers at "+broker.Address, func(ctx context.Context) bool {
+			return !k.answers(ctx, broker, stillLimit)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("pausing broker %d: %w", number, err)
@@ -147,7 +158,9 @@ func (k *Kafka) ResumeBroker(ctx context.Context, number int32) (changed map[str
 	}
 	err = k.run(ctx, "resume", k.config.Commands.Resume, broker)
 	if err == nil {
-		err = k.confirm(ctx, "it does not answer at "+broker.Address, func(ctx context.Context) bool { return k.answers(ctx, broker, stepLimit) })
+		err = k.confirm(ctx, "it does not answer at "+broker.Address, func(ctx context.Context) bool {
+			return k.answers(ctx, broker, stepLimit)
+		})
 	}
 	if err != nil {
 		return changed, fmt.Errorf("resuming broker %d: %w", number, err)
@@ -164,7 +177,8 @@ func (k *Kafka) forgetBreakage(number int32) {
 
 // beginBreaking finds a broker that is up and what it is to the run. A broker that is down already would make a fault
 // that does nothing.
-func (k *Kafka) beginBreaking(ctx context.Context, number int32, action string) (broker cluster.Broker, before *breakage, err error) {
+func (k *Kafka) beginBreaking(ctx context.Context, number int32,
+	action string) (broker cluster.Broker, before *breakage, err error) {
 	if err := k.CanBreak(action); err != nil {
 		return broker, nil, err
 	}
@@ -271,7 +285,8 @@ func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context
 		select {
 		case <-time.After(confirmPause):
 		case <-ctx.Done():
-			return fmt.Errorf("the command has run, but %s after %s: does it do that to the right broker?", otherwise, confirmLimit)
+			return fmt.Errorf("the command has run, but %s after %s: does it do that to the right broker?", otherwise,
+				confirmLimit)
 		}
 	}
 }
@@ -290,7 +305,8 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 		return fmt.Errorf("keeping the output of the command for %s: %w", action, err)
 	}
 	defer func() { _, _ = output.Close(), os.Remove(output.Name()) }()
-	line := strings.NewReplacer("{{broker}}", strconv.Itoa(int(broker.Number)), "{{id}}", strconv.Itoa(int(broker.ID))).Replace(command)
+	line := strings.NewReplacer("{{broker}}", strconv.Itoa(int(broker.Number)), "{{id}}", strconv.Itoa(int(broker.ID))).
+		Replace(command)
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

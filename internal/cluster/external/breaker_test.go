@@ -29,8 +29,10 @@ func TestCanBreak(t *testing.T) {
 		action   string
 		says     []string
 	}{
-		"stop": {all, "stop", nil}, "kill": {all, "kill", nil}, "restart": {all, "restart", nil}, "pause": {all, "pause", nil},
-		"nothing configured":    {BrokerCommands{}, "kill", []string{"to kill one", "dlqbench.broker.kill and dlqbench.broker.start", "{{id}}"}},
+		"stop": {all, "stop", nil}, "kill": {all, "kill", nil}, "restart": {all, "restart", nil},
+		"pause": {all, "pause", nil},
+		"nothing configured": {BrokerCommands{}, "kill",
+			[]string{"to kill one", "dlqbench.broker.kill and dlqbench.broker.start", "{{id}}"}},
 		"no way back":           {BrokerCommands{Pause: "x"}, "pause", []string{"dlqbench.broker.resume"}},
 		"restart needs stop":    {BrokerCommands{Kill: "x", Start: "y"}, "restart", []string{"dlqbench.broker.stop"}},
 		"leaders are not moved": {all, "move_leaders", []string{"move_leaders is not done"}},
@@ -109,11 +111,12 @@ func breakable(t *testing.T) (*Kafka, string) {
 	dir := t.TempDir()
 	config := plainConfig(start(t, 3, gated(dir)))
 	config.Commands = BrokerCommands{
-		Kill: "touch " + dir + "/down-{{id}}; echo {{broker}} > " + dir + "/number", Stop: "touch " + dir + "/down-{{id}}", Start: "rm " + dir + "/down-{{id}}",
-		Pause: "touch " + dir + "/still-{{id}}", Resume: "rm " + dir + "/still-{{id}}",
+		Kill: "touch " + dir + "/down-{{id}}; echo {{broker}} > " + dir + "/number", Stop: "touch " + dir + "/down-{{id}}",
+		Start: "rm " + dir + "/down-{{id}}", Pause: "touch " + dir + "/still-{{id}}", Resume: "rm " + dir + "/still-{{id}}",
 	}
 	k := connect(t, config, Options{})
-	if err := k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".input", Partitions: 12}, {Name: prefix + ".dlq", Partitions: 1, Broker: 1}}); err != nil {
+	if err := k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".input", Partitions: 12},
+		{Name: prefix + ".dlq", Partitions: 1, Broker: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return k, dir
@@ -248,7 +251,8 @@ func TestCommandsGetNoCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(text); strings.Contains(got, EnvPassword) || strings.Contains(got, EnvToken) || !strings.Contains(got, "KUBECONFIG=kept") {
+	if got := string(text); strings.Contains(got, EnvPassword) || strings.Contains(got, EnvToken) ||
+		!strings.Contains(got, "KUBECONFIG=kept") {
 		t.Errorf("the environment of a command:\n%s", got)
 	}
 }

@@ -39,7 +39,8 @@ func TestBadDays(t *testing.T) {
 		c.NotBefore, c.NotAfter = time.Now().Add(8*time.Hour), time.Now().Add(9*time.Hour)
 	}
 	elsewhere := func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"kafka.example.org"} }
-	users := []kfake.Opt{kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "app", "right"), kfake.Superuser("PLAIN", "app", "right")}
+	users := []kfake.Opt{kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "app", "right"),
+		kfake.Superuser("PLAIN", "app", "right")}
 	for name, day := range map[string]struct {
 		cluster []kfake.Opt
 		tls     TLS
@@ -52,7 +53,8 @@ func TestBadDays(t *testing.T) {
 			is:      ErrProtocol, says: []string{"speaks TLS", "security.protocol is PLAINTEXT", "set it to SSL"},
 		},
 		"plaintext and SASL to a TLS port": {
-			cluster: append(users, kfake.TLS(good.server(t))), sasl: SASL{Mechanism: "PLAIN", Username: "app", Password: NewSecret("right")},
+			cluster: append(users, kfake.TLS(good.server(t))), sasl: SASL{Mechanism: "PLAIN", Username: "app",
+				Password: NewSecret("right")},
 			is: ErrProtocol, says: []string{"set it to SASL_SSL"},
 		},
 		"TLS to a plaintext port": {
@@ -63,10 +65,12 @@ func TestBadDays(t *testing.T) {
 			is: ErrCertificate, says: []string{"not signed by a trusted authority", "CN=our authority", "ssl.ca.location"},
 		},
 		"an expired certificate": {
-			cluster: []kfake.Opt{kfake.TLS(ours.sign(expired).server(t))}, tls: secure(ours), is: ErrCertificate, says: []string{"expired on"},
+			cluster: []kfake.Opt{kfake.TLS(ours.sign(expired).server(t))}, tls: secure(ours), is: ErrCertificate,
+			says: []string{"expired on"},
 		},
 		"a certificate of tomorrow": {
-			cluster: []kfake.Opt{kfake.TLS(ours.sign(early).server(t))}, tls: secure(ours), is: ErrCertificate, says: []string{"valid only from", "clock"},
+			cluster: []kfake.Opt{kfake.TLS(ours.sign(early).server(t))}, tls: secure(ours), is: ErrCertificate,
+			says: []string{"valid only from", "clock"},
 		},
 		"a certificate for another host": {
 			cluster: []kfake.Opt{kfake.TLS(ours.sign(elsewhere).server(t))}, tls: secure(ours),
@@ -85,7 +89,8 @@ func TestBadDays(t *testing.T) {
 			is: ErrCertificate, says: []string{"own certificate expired on"},
 		},
 		"no authentication": {
-			cluster: users, is: ErrAuthentication, says: []string{"requires authentication", "SASL_PLAINTEXT", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"},
+			cluster: users, is: ErrAuthentication, says: []string{"requires authentication", "SASL_PLAINTEXT",
+				"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"},
 		},
 		"a wrong PLAIN password": {
 			cluster: users, sasl: SASL{Mechanism: "PLAIN", Username: "app", Password: NewSecret("hunter2")},
@@ -275,17 +280,21 @@ func TestSecretsAreNowhere(t *testing.T) {
 	ours := newAuthority(t, "our authority")
 	own := ours.sign(nil)
 	secrets := []string{password, own.key, strings.Split(own.key, "\n")[1]}
-	c := start(t, 2, kfake.TLS(ours.sign(nil).wanting(t, ours)), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "app", password))
+	c := start(t, 2, kfake.TLS(ours.sign(nil).wanting(t, ours)), kfake.EnableSASL(),
+		kfake.Superuser("SCRAM-SHA-512", "app", password))
 	dir := t.TempDir()
-	for name, text := range map[string]string{"ca.pem": ours.pem(), "own.pem": own.certificate, "own.key": own.key, "password": password} {
+	for name, text := range map[string]string{"ca.pem": ours.pem(), "own.pem": own.certificate, "own.key": own.key,
+		"password": password} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	settings := fmt.Sprintf("bootstrap.servers=%s\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"+
-		"sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username=\"app\" password=\"%s\";\n"+
+		"sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username=\"app\" "+
+		"password=\"%s\";\n"+
 		"ssl.ca.location=%s/ca.pem\nssl.certificate.location=%[3]s/own.pem\nssl.key.location=%[3]s/own.key\n"+
-		"dlqbench.broker.kill=cat %[3]s/password; exit 3\ndlqbench.broker.start=true\n", strings.Join(c.ListenAddrs(), ","), password, dir)
+		"dlqbench.broker.kill=cat %[3]s/password; exit 3\ndlqbench.broker.start=true\n", strings.Join(c.ListenAddrs(), ","),
+		password, dir)
 	config, notes, err := Load(write(t, "client.properties", settings), nothing, Overrides{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
@@ -303,11 +312,13 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 	_, killed := k.KillBroker(within(t), 1)
 	want(t, killed, "exit status 3", hidden)
-	log.Info().Interface("config", config).Any("sasl", config.SASL).Stringer("password", config.SASL.Password).Msg(fmt.Sprint(config))
+	log.Info().Interface("config", config).Any("sasl", config.SASL).Stringer("password", config.SASL.Password).Msg(
+		fmt.Sprint(config))
 	wrong := config
 	wrong.SASL.Username = "nobody"
 	_, refused := Connect(within(t), wrong, Options{Log: log})
-	_, bad, badErr := Load(write(t, "bad.properties", settings+"sasl.mechanism=GSSAPI\nsasl.password= "+password+" \n"+password+"\n"+password+"==\nssl.foo="+password+"\nfoo="+password+"\n"), nothing, Overrides{})
+	_, bad, badErr := Load(write(t, "bad.properties", settings+"sasl.mechanism=GSSAPI\nsasl.password= "+password+" \n"+
+		password+"\n"+password+"==\nssl.foo="+password+"\nfoo="+password+"\n"), nothing, Overrides{})
 	want(t, badErr, "ssl.foo")
 	encoded, err := json.Marshal(config)
 	if err != nil {
@@ -315,10 +326,16 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 	type wrapped struct{ inner Config }
 	for what, text := range map[string]string{
-		"log": written.String(), "ledger": string(noted), "description": k.Describe(), "notes": fmt.Sprint(notes, bad), "json": string(encoded),
-		"%v": fmt.Sprintf("%v %v", config, &config), "%+v": fmt.Sprintf("%+v %+v", config, wrapped{config}), "%#v": fmt.Sprintf("%#v %#v", config, wrapped{config}),
-		"%s %q %x %d": fmt.Sprintf("%s %q %x %d %x", config.SASL.Password, config.SASL.Password, config.SASL.Password, config.SASL.Password, any(config.SASL.Password)),
-		"errors":      fmt.Sprint(killed, refused, badErr), "text": func() string { text, _ := config.SASL.Password.MarshalText(); return string(text) }(),
+		"log": written.String(), "ledger": string(noted), "description": k.Describe(), "notes": fmt.Sprint(notes, bad),
+		"json": string(encoded),
+		"%v":   fmt.Sprintf("%v %v", config, &config), "%+v": fmt.Sprintf("%+v %+v", config, wrapped{config}),
+		"%#v": fmt.Sprintf("%#v %#v", config, wrapped{config}),
+		"%s %q %x %d": fmt.Sprintf("%s %q %x %d %x", config.SASL.Password, config.SASL.Password, config.SASL.Password,
+			config.SASL.Password, any(config.SASL.Password)),
+		"errors": fmt.Sprint(killed, refused, badErr), "text": func() string {
+			text, _ := config.SASL.Password.MarshalText()
+			return string(text)
+		}(),
 	} {
 		for _, secret := range secrets {
 			if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {

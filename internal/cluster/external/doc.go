@@ -5,8 +5,8 @@
 // of scenarios, faults or histories.
 //
 //	properties file ─┐
-//	environment ─────┼─▶ Load ─▶ Config ─▶ Connect ─▶ Kafka ─▶ CreateTopics (ledger) ─▶ … ─▶ Close (removes what the ledger has)
-//	flags ───────────┘                                                          killed ─▶ Sweep (removes it in a later run)
+//	environment ─────┼─▶ Load ─▶ Config ─▶ Connect ─▶ Kafka ─▶ CreateTopics (ledger) ─▶ … ─▶ Close (removes them)
+//	flags ───────────┘                                                          killed ─▶ Sweep (by a later run)
 //
 // Secrets are held as Secret, which no way of printing shows.
 package external

@@ -171,7 +171,8 @@ func (k *Kafka) tryAll(ctx context.Context) error {
 			defer func() { <-places }()
 			p, err := k.config.reach(ctx, broker.Address)
 			if err != nil {
-				errs[i] = fmt.Errorf("the cluster says that its broker %d is at %s (its advertised.listeners), but: %w", broker.ID, broker.Address, err)
+				errs[i] = fmt.Errorf("the cluster says that its broker %d is at %s (its advertised.listeners), but: %w", broker.ID,
+					broker.Address, err)
 				return
 			}
 			p.close()

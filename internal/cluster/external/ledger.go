@@ -44,11 +44,15 @@ func readLedger(path string) (*ledger, error) {
 		return nil, fmt.Errorf("reading what an earlier run left on the cluster: %s: %w", path, err)
 	}
 	if l.Format != ledgerFormat || l.Prefix == "" {
-		return nil, fmt.Errorf("reading what an earlier run left on the cluster: %s is not in format %d: it belongs to another version of dlqbench", path, ledgerFormat)
+		return nil, fmt.Errorf(
+			"reading what an earlier run left on the cluster: %s is not in format %d: it belongs to another version of dlqbench",
+			path, ledgerFormat)
 	}
 	for name := range l.Topics {
 		if !under(l.Prefix, name) { // somebody has edited it
-			return nil, fmt.Errorf("reading what an earlier run left on the cluster: %s names topic %s, which is not under the prefix %s: %w", path, name, l.Prefix, ErrForeign)
+			return nil, fmt.Errorf(
+				"reading what an earlier run left on the cluster: %s names topic %s, which is not under the prefix %s: %w", path,
+				name, l.Prefix, ErrForeign)
 		}
 	}
 	return l, nil

@@ -217,7 +217,8 @@ func (s *settings) unread() {
 // in the right way.
 func shown(key string) string {
 	plain := strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
-	if plain && (strings.Contains(key, ".") || strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == "" && len(key) <= longestWord) {
+	if plain && (strings.Contains(key, ".") ||
+		strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == "" && len(key) <= longestWord) {
 		return key
 	}
 	return "this key"
@@ -234,11 +235,15 @@ func refusal(key string) string {
 	case strings.HasPrefix(key, "sasl.kerberos."):
 		return key + " is not supported: no mechanism but " + strings.Join(security.Mechanisms(), ", ") + " is"
 	case key == "ssl.key.password":
-		return key + " is not supported: take the password off with `openssl pkey -in client.key -out client-plain.key`, and keep that file to yourself"
+		return key + " is not supported: take the password off with `openssl pkey -in client.key -out client-plain.key`, " +
+			"and keep that file to yourself"
 	case key == "enable.ssl.certificate.verification":
-		return key + " is not supported: brokers' certificates are always verified; give the authority that signed them with ssl.ca.location"
+		return key + " is not supported: brokers' certificates are always verified; give the authority that signed them " +
+			"with ssl.ca.location"
 	case strings.HasPrefix(key, "dlqbench."):
-		return key + " is not known; there are dlqbench.broker.kill, .stop, .start, .pause and .resume, and dlqbench.ssl.server.name"
+		return key +
+			" is not known; there are dlqbench.broker.kill, .stop, .start, .pause and .resume, and dlqbench.ssl.server.name"
 	}
-	return key + " is not supported, and a setting about security is not left aside: take the line out if the cluster can be reached without it"
+	return key + " is not supported, and a setting about security is not left aside: take the line out if the cluster " +
+		"can be reached without it"
 }

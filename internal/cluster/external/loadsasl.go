@@ -20,8 +20,8 @@ func (s *settings) sasl(wanted bool) SASL {
 	s.jaas(&result)
 	if !wanted {
 		if key := cmp.Or(mechanismKey, usernameKey, s.present("sasl.password"), s.present("sasl.jaas.config")); key != "" {
-			s.problem(key+" is set, but security.protocol has no authentication: set it to SASL_SSL or SASL_PLAINTEXT, as the cluster's "+
-				"listener has it", key)
+			s.problem(key+" is set, but security.protocol has no authentication: set it to SASL_SSL or SASL_PLAINTEXT, as the "+
+				"cluster's listener has it", key)
 		}
 		return SASL{}
 	}
@@ -42,9 +42,11 @@ func (s *settings) checkSASL(sasl SASL) {
 	mechanismKeys := []string{"sasl.mechanism", "sasl.mechanisms", "security.protocol"}
 	switch {
 	case sasl.Mechanism == "":
-		s.problem("security.protocol asks for authentication, but sasl.mechanism is not set: it must be one of "+strings.Join(security.Mechanisms(), ", "), mechanismKeys...)
+		s.problem("security.protocol asks for authentication, but sasl.mechanism is not set: it must be one of "+
+			strings.Join(security.Mechanisms(), ", "), mechanismKeys...)
 	case !knows(sasl.Mechanism):
-		s.problem(fmt.Sprintf("sasl.mechanism is %q: it must be one of %s", sasl.Mechanism, strings.Join(security.Mechanisms(), ", ")), mechanismKeys...)
+		s.problem(fmt.Sprintf("sasl.mechanism is %q: it must be one of %s", sasl.Mechanism,
+			strings.Join(security.Mechanisms(), ", ")), mechanismKeys...)
 	case sasl.Mechanism == MechanismOAuthBearer:
 		if sasl.Token.Empty() {
 			s.problem(MechanismOAuthBearer+" needs a token: put it into "+EnvToken, mechanismKeys...)
@@ -85,17 +87,20 @@ func (s *settings) jaas(to *SASL) {
 	}[module[strings.LastIndex(module, ".")+1:]]
 	switch {
 	case fits == nil:
-		s.problem(fmt.Sprintf("%s names %s: PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule are supported", key, module), key)
+		s.problem(fmt.Sprintf("%s names %s: PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule are supported", key,
+			module), key)
 		return
 	case knows(to.Mechanism) && !contains(fits, to.Mechanism):
-		s.problem(fmt.Sprintf("%s names %s, which is for %s, but sasl.mechanism is %s", key, module, strings.Join(fits, " and "), to.Mechanism), key)
+		s.problem(fmt.Sprintf("%s names %s, which is for %s, but sasl.mechanism is %s", key, module,
+			strings.Join(fits, " and "), to.Mechanism), key)
 		return
 	}
 	if fits[0] != MechanismOAuthBearer {
 		to.Username, to.Password = cmp.Or(to.Username, options["username"]), firstSecret(to.Password, options["password"])
 		return
 	}
-	if token := cmp.Or(options["oauth.access.token"], unsecured(options["unsecuredLoginStringClaim_sub"], time.Now())); token != "" {
+	if token := cmp.Or(options["oauth.access.token"], unsecured(options["unsecuredLoginStringClaim_sub"],
+		time.Now())); token != "" {
 		to.Token = NewSecret(token)
 	}
 }
@@ -122,7 +127,8 @@ func unsecured(principal string, now time.Time) string {
 	if principal == "" {
 		return ""
 	}
-	claims, _ := json.Marshal(map[string]any{"sub": principal, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}) // strings and numbers
+	// strings and numbers
+	claims, _ := json.Marshal(map[string]any{"sub": principal, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()})
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(claims) + "."
 }

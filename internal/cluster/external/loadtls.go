@@ -20,7 +20,8 @@ func (s *settings) tls(wanted bool) TLS {
 	certificate, key, ownKey := s.identity()
 	if !wanted {
 		if key := cmp.Or(caKey, ownKey, serverKey); key != "" {
-			s.problem(key+" is set, but security.protocol says that connections are not encrypted: set it to SSL or SASL_SSL, as the cluster's listener has it", key)
+			s.problem(key+" is set, but security.protocol says that connections are not encrypted: set it to SSL or SASL_SSL, "+
+				"as the cluster's listener has it", key)
 		}
 		return TLS{}
 	}
@@ -32,7 +33,8 @@ func (s *settings) tls(wanted bool) TLS {
 		return result
 	}
 	if _, err := tls.X509KeyPair([]byte(certificate), []byte(key.Reveal())); err != nil {
-		s.problem(ownKey+": the client's certificate and its private key are no pair in PEM form: "+keyTrouble(certificate, key, err), ownKey)
+		s.problem(ownKey+": the client's certificate and its private key are no pair in PEM form: "+keyTrouble(certificate,
+			key, err), ownKey)
 	}
 	return result
 }
@@ -116,10 +118,12 @@ func (s *settings) storeType(key string) (readable bool) {
 // howToConvert says how to come from one of Java's stores to PEM.
 func howToConvert(key string) string {
 	if strings.HasPrefix(key, "ssl.keystore") {
-		return "Convert it with `keytool -importkeystore -srckeystore STORE -destkeystore client.p12 -deststoretype PKCS12` (not needed for a PKCS12 store) and " +
-			"`openssl pkcs12 -in client.p12 -nodes -out client.pem`, then set ssl.keystore.location to client.pem and ssl.keystore.type to PEM"
+		return "Convert it with `keytool -importkeystore -srckeystore STORE -destkeystore client.p12 -deststoretype " +
+			"PKCS12` (not needed for a PKCS12 store) and `openssl pkcs12 -in client.p12 -nodes -out client.pem`, then set " +
+			"ssl.keystore.location to client.pem and ssl.keystore.type to PEM"
 	}
-	return "Convert it with `keytool -list -rfc -keystore STORE > ca.pem`, then set ssl.ca.location to ca.pem (or ssl.truststore.location, with ssl.truststore.type=PEM)"
+	return "Convert it with `keytool -list -rfc -keystore STORE > ca.pem`, then set ssl.ca.location to ca.pem (or " +
+		"ssl.truststore.location, with ssl.truststore.type=PEM)"
 }
 
 // file reads a file of certificates or keys in PEM form. Relative paths are relative to the working directory, as they

@@ -122,19 +122,24 @@ func (p *probe) handshakeTrouble(ctx context.Context, err error, host string) er
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
 		return p.alertTrouble(err)
 	case p.config.speaksPlain(ctx, p.address):
-		return fmt.Errorf("%w: the broker at %s speaks Kafka without TLS on this port, but security.protocol is %s: use the TLS listener's port, or set security.protocol to %s",
-			ErrProtocol, p.address, p.config.protocol(), strings.ReplaceAll(strings.ReplaceAll(p.config.protocol(), "SASL_SSL", "SASL_PLAINTEXT"), "SSL", "PLAINTEXT"))
+		return fmt.Errorf("%w: the broker at %s speaks Kafka without TLS on this port, but security.protocol is %s: use "+
+			"the TLS listener's port, or set security.protocol to %s",
+			ErrProtocol, p.address, p.config.protocol(),
+			strings.ReplaceAll(strings.ReplaceAll(p.config.protocol(), "SASL_SSL", "SASL_PLAINTEXT"), "SSL", "PLAINTEXT"))
 	}
-	return fmt.Errorf("%w: no TLS handshake with %s (%w): is this the port of a TLS listener?", ErrProtocol, p.address, err)
+	return fmt.Errorf("%w: no TLS handshake with %s (%w): is this the port of a TLS listener?", ErrProtocol,
+		p.address, err)
 }
 
 // alertTrouble explains that the broker broke the handshake off, which is nearly always about the client's certificate.
 func (p *probe) alertTrouble(err error) error {
 	if p.config.TLS.Certificate == "" {
-		return fmt.Errorf("%w: the broker at %s broke the TLS handshake off (%w): it may want a certificate of its clients; set ssl.certificate.location and ssl.key.location",
+		return fmt.Errorf("%w: the broker at %s broke the TLS handshake off (%w): it may want a certificate of its "+
+			"clients; set ssl.certificate.location and ssl.key.location",
 			ErrCertificate, p.address, err)
 	}
-	return fmt.Errorf("%w: the broker at %s does not accept dlqbench's own certificate (%w): is it signed by an authority that the cluster trusts, and not expired?",
+	return fmt.Errorf("%w: the broker at %s does not accept dlqbench's own certificate (%w): is it signed by an "+
+		"authority that the cluster trusts, and not expired?",
 		ErrCertificate, p.address, err)
 }
 
@@ -178,17 +183,20 @@ func (p *probe) versions(ctx context.Context) error {
 		if strings.Contains(err.Error(), "remote error: tls:") {
 			return p.alertTrouble(err)
 		}
-		return fmt.Errorf("%w: %s answers a TLS handshake but not Kafka's first request (%w): is this the port of a broker?", ErrProtocol, p.address, err)
+		return fmt.Errorf("%w: %s answers a TLS handshake but not Kafka's first request (%w): is this the port of a broker?",
+			ErrProtocol, p.address, err)
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() { // a TLS listener breaks off at the first bytes that are none of TLS
-		return fmt.Errorf("%w: %s accepts connections, but does not answer within %s: is it a broker, and is it well?", ErrUnreachable, p.address, stepLimit)
+		return fmt.Errorf("%w: %s accepts connections, but does not answer within %s: is it a broker, and is it well?",
+			ErrUnreachable, p.address, stepLimit)
 	}
 	if speaksTLS(ctx, p.address) {
-		return fmt.Errorf("%w: %s speaks TLS, but security.protocol is %s: set it to %s", ErrProtocol, p.address, p.config.protocol(),
-			strings.Replace(p.config.protocol(), "PLAINTEXT", "SSL", 1))
+		return fmt.Errorf("%w: %s speaks TLS, but security.protocol is %s: set it to %s", ErrProtocol, p.address,
+			p.config.protocol(), strings.Replace(p.config.protocol(), "PLAINTEXT", "SSL", 1))
 	}
-	return fmt.Errorf("%w: %s does not answer Kafka's first request (%w): is this the port of a broker?", ErrProtocol, p.address, err)
+	return fmt.Errorf("%w: %s does not answer Kafka's first request (%w): is this the port of a broker?", ErrProtocol,
+		p.address, err)
 }
 
 // ask sends a request and reads its answer.
@@ -231,7 +239,8 @@ func (p *probe) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 		return response, nil
 	case p.config.SASL.Mechanism == "":
 		if offered := p.config.offered(ctx, p.address); len(offered) > 0 {
-			return nil, fmt.Errorf("%w: the broker at %s requires authentication, and security.protocol is %s: set it to SASL_%s, and sasl.mechanism to one that it offers (%s)",
+			return nil, fmt.Errorf("%w: the broker at %s requires authentication, and security.protocol is %s: set it to "+
+				"SASL_%s, and sasl.mechanism to one that it offers (%s)",
 				ErrAuthentication, p.address, p.config.protocol(), p.config.protocol(), strings.Join(offered, ", "))
 		}
 	}

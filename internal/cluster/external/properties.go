@@ -13,11 +13,13 @@ func (s *settings) read(text string) {
 	for _, line := range logicalLines(text) {
 		key, value, ok := property(line.text)
 		if !ok { // nothing of it is shown, as it may be a part of a secret
-			s.problems = append(s.problems, finding{line.number, "this is no property: key=value is needed (a backslash begins an escape: write it twice; at the end of a line it says that the next one belongs to it)"})
+			s.problems = append(s.problems, finding{line.number, "this is no property: key=value is needed (a backslash " +
+				"begins an escape: write it twice; at the end of a line it says that the next one belongs to it)"})
 			continue
 		}
 		if earlier, twice := s.given[key]; twice {
-			s.notes = append(s.notes, finding{line.number, fmt.Sprintf("%s is given in line %d already: this one counts", shown(key), earlier.line)})
+			s.notes = append(s.notes,
+				finding{line.number, fmt.Sprintf("%s is given in line %d already: this one counts", shown(key), earlier.line)})
 		}
 		s.given[key] = entry{value: value, line: line.number}
 	}

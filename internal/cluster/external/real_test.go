@@ -45,7 +45,8 @@ func secured(t *testing.T, ours *authority) (address string) {
 	settings := filepath.Join(dir, "server.properties")
 	for path, text := range map[string]string{
 		filepath.Join(dir, "server.pem"): server.key + server.certificate, filepath.Join(dir, "ca.pem"): ours.pem(),
-		settings: strings.NewReplacer("DIR", dir, "ADDRESS", address, "CONTROLLER_AT", closedPort(t)).Replace(`process.roles=broker,controller
+		settings: strings.NewReplacer("DIR", dir, "ADDRESS", address, "CONTROLLER_AT",
+			closedPort(t)).Replace(`process.roles=broker,controller
 node.id=101
 controller.quorum.voters=101@CONTROLLER_AT
 listeners=SASL_SSL://ADDRESS,CONTROLLER://CONTROLLER_AT
@@ -75,8 +76,10 @@ group.initial.rebalance.delay.ms=0
 		}
 	}
 	java := []string{"-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", installed.ClassPath()}
-	format := exec.Command("java", append(java, "kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", settings,
-		"--add-scram", "SCRAM-SHA-512=[name=owner,password=owner-secret]", "--add-scram", "SCRAM-SHA-512=[name=app,password=app-secret]")...)
+	format := exec.Command("java", append(java, "kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c",
+		settings,
+		"--add-scram", "SCRAM-SHA-512=[name=owner,password=owner-secret]", "--add-scram",
+		"SCRAM-SHA-512=[name=app,password=app-secret]")...)
 	if output, err := format.CombinedOutput(); err != nil {
 		t.Fatalf("formatting: %v\n%s", err, output)
 	}
@@ -123,8 +126,10 @@ func TestRealBroker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*realLimit)
 	defer cancel()
 	var owner *Kafka
-	for err := errors.New("not tried"); err != nil; { // the credentials are replayed from the log a moment after the port is open
-		if owner, err = Connect(ctx, scramConfig(address, ours, "owner", "owner-secret"), Options{}); err != nil && ctx.Err() != nil {
+	// the credentials are replayed from the log a moment after the port is open
+	for err := errors.New("not tried"); err != nil; {
+		if owner, err = Connect(ctx, scramConfig(address, ours, "owner", "owner-secret"), Options{}); err !=
+			nil && ctx.Err() != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,12 +144,20 @@ func TestRealBroker(t *testing.T) {
 		says  string
 	}{
 		"wrong SCRAM password": {func(c *Config) { c.SASL.Password = NewSecret("hunter2") }, ErrAuthentication, `user "app"`},
-		"wrong PLAIN password": {func(c *Config) { c.SASL.Mechanism, c.SASL.Password = MechanismPlain, NewSecret("hunter2") }, ErrAuthentication, `user "app"`},
-		"bad token":            {func(c *Config) { c.SASL = SASL{Mechanism: MechanismOAuthBearer, Token: NewSecret("hunter2")} }, ErrAuthentication, EnvToken},
-		"other mechanism":      {func(c *Config) { c.SASL.Mechanism = MechanismScramSHA256 }, ErrAuthentication, "SCRAM-SHA-512"},
-		"no authentication":    {func(c *Config) { c.SASL = SASL{} }, ErrAuthentication, "requires authentication"},
-		"no TLS":               {func(c *Config) { c.TLS = TLS{} }, ErrProtocol, "speaks TLS"},
-		"unknown authority":    {func(c *Config) { c.TLS.CA = newAuthority(t, "stranger").pem() }, ErrCertificate, "ssl.ca.location"},
+		"wrong PLAIN password": {func(c *Config) {
+			c.SASL.Mechanism, c.SASL.Password = MechanismPlain, NewSecret("hunter2")
+		}, ErrAuthentication, `user "app"`},
+		"bad token": {func(c *Config) {
+			c.SASL = SASL{Mechanism: MechanismOAuthBearer, Token: NewSecret("hunter2")}
+		}, ErrAuthentication, EnvToken},
+		"other mechanism": {func(c *Config) {
+			c.SASL.Mechanism = MechanismScramSHA256
+		}, ErrAuthentication, "SCRAM-SHA-512"},
+		"no authentication": {func(c *Config) { c.SASL = SASL{} }, ErrAuthentication, "requires authentication"},
+		"no TLS":            {func(c *Config) { c.TLS = TLS{} }, ErrProtocol, "speaks TLS"},
+		"unknown authority": {func(c *Config) {
+			c.TLS.CA = newAuthority(t, "stranger").pem()
+		}, ErrCertificate, "ssl.ca.location"},
 	} {
 		config := good
 		one.adapt(&config)
@@ -154,7 +167,8 @@ func TestRealBroker(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, in := range []SASL{{Mechanism: MechanismPlain, Username: "app", Password: NewSecret("app-secret")}, {Mechanism: MechanismOAuthBearer, Token: NewSecret(unsecured("app", time.Now()))}} {
+	for _, in := range []SASL{{Mechanism: MechanismPlain, Username: "app", Password: NewSecret("app-secret")},
+		{Mechanism: MechanismOAuthBearer, Token: NewSecret(unsecured("app", time.Now()))}} {
 		config := good
 		config.SASL = in
 		connect(t, config, Options{})
@@ -171,7 +185,8 @@ func TestRealBroker(t *testing.T) {
 		kadm.NewACLs().Topics("20").Operations(kadm.OpCreate, kadm.OpDescribe, kadm.OpRead, kadm.OpWrite, kadm.OpDelete),
 		kadm.NewACLs().Groups("20").Operations(kadm.OpDescribe, kadm.OpRead, kadm.OpDelete),
 	} {
-		results, err := owner.admin.CreateACLs(ctx, builder.ResourcePatternType(kadm.ACLPatternPrefixed).Allow("User:app").AllowHosts())
+		results, err := owner.admin.CreateACLs(ctx, builder.ResourcePatternType(kadm.ACLPatternPrefixed).Allow("User:app").
+			AllowHosts())
 		if err != nil || len(results) == 0 || results[0].Err != nil {
 			t.Fatalf("%+v, %v", results, err)
 		}
@@ -210,16 +225,21 @@ func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 	t.Helper()
 	var op atomic.Int64
 	front := tap.New(tap.Config{
-		Clock: history.NewClock(), Sink: unrecorded{}, NextOp: func() int64 { return op.Add(1) }, IDs: history.NewIDs(prefix), Topics: []history.Topic{{Name: prefix + ".input", Partitions: 6}},
-		Upstreams: []tap.Upstream{{NodeID: 101, Dial: k.Brokers()[0].Address, TLS: k.UpstreamTLS(k.Brokers()[0])}}, Log: zerolog.Nop(), TopicIDs: k.TopicIDs,
+		Clock: history.NewClock(), Sink: unrecorded{}, NextOp: func() int64 {
+			return op.Add(1)
+		}, IDs: history.NewIDs(prefix), Topics: []history.Topic{{Name: prefix + ".input", Partitions: 6}},
+		Upstreams: []tap.Upstream{{NodeID: 101, Dial: k.Brokers()[0].Address, TLS: k.UpstreamTLS(k.Brokers()[0])}},
+		Log:       zerolog.Nop(), TopicIDs: k.TopicIDs,
 	})
 	defer front.Close()
 	bootstrap, err := front.Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(prefix), kgo.ConsumeTopics(prefix+".input"),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SASL(scram.Auth{User: "app", Pass: "app-secret"}.AsSha512Mechanism()), kgo.InstanceID("stays"))
+	subject, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(prefix),
+		kgo.ConsumeTopics(prefix+".input"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SASL(scram.Auth{User: "app", Pass: "app-secret"}.AsSha512Mechanism()), kgo.InstanceID("stays"))
 	if err != nil {
 		t.Fatal(err)
 	}

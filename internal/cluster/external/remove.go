@@ -61,7 +61,8 @@ func Sweep(ctx context.Context, config Config, ledgerPath string) (removed []str
 	}
 	defer k.client.Close()
 	if k.id != ledger.Cluster {
-		return nil, fmt.Errorf("removing what run %s left on its cluster: %w: it ran on cluster %q, and this one is %q", ledger.Prefix, ErrForeign, ledger.Cluster, k.id)
+		return nil, fmt.Errorf("removing what run %s left on its cluster: %w: it ran on cluster %q, and this one is %q",
+			ledger.Prefix, ErrForeign, ledger.Cluster, k.id)
 	}
 	k.ledger = ledger
 	if removed, err = k.removeAll(ctx); err != nil {
@@ -109,7 +110,8 @@ func (k *Kafka) removeTopics(ctx context.Context) (removed []string, err error) 
 		}
 	}
 	if len(others) > 0 {
-		k.options.Log.Warn().Strs("topics", others).Msg("topics under the run's prefix that dlqbench did not create stay on the cluster: the subject or somebody else made them")
+		k.options.Log.Warn().Strs("topics", others).Msg("topics under the run's prefix that dlqbench did not create stay " +
+			"on the cluster: the subject or somebody else made them")
 	}
 	for name := range k.ledger.Topics {
 		if !slices.Contains(doomed, name) { // is gone, or never came to be
@@ -159,7 +161,8 @@ func (k *Kafka) removeGroups(ctx context.Context) (removed []string, err error) 
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("looking for the run's groups: %w", err) // some broker did not answer; those that others named are removed
+		// some broker did not answer; those that others named are removed
+		err = fmt.Errorf("looking for the run's groups: %w", err)
 	}
 	errs := []error{err}
 	for _, group := range groups {

@@ -108,7 +108,8 @@ func (o owner) create(t testing.TB, name string) {
 
 func runTopics() []cluster.Topic {
 	return []cluster.Topic{
-		{Name: prefix + ".input", Partitions: 6}, {Name: prefix + ".input.dlq", Partitions: 2, Configs: map[string]string{"max.message.bytes": "2000"}},
+		{Name: prefix + ".input", Partitions: 6},
+		{Name: prefix + ".input.dlq", Partitions: 2, Configs: map[string]string{"max.message.bytes": "2000"}},
 	}
 }
 

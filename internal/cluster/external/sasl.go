@@ -49,7 +49,8 @@ func (p *probe) authenticate(ctx context.Context) error {
 			return nil // the broker has proved that it knows the password too, where the mechanism asks for that
 		}
 	}
-	return fmt.Errorf("%w: %s with the broker at %s: %s; %s", ErrAuthentication, mechanism.Name(), p.address, p.config.redact(err.Error()), p.advice())
+	return fmt.Errorf("%w: %s with the broker at %s: %s; %s", ErrAuthentication, mechanism.Name(), p.address,
+		p.config.redact(err.Error()), p.advice())
 }
 
 func (p *probe) shakeHands(mechanism string) error {
@@ -63,13 +64,15 @@ func (p *probe) shakeHands(mechanism string) error {
 	case 0:
 		return nil
 	case codeUnsupportedMechanism:
-		return fmt.Errorf("%w: the broker at %s does not take %s; it takes %s: set sasl.mechanism", ErrAuthentication, p.address, mechanism,
-			strings.Join(response.SupportedMechanisms, ", "))
+		return fmt.Errorf("%w: the broker at %s does not take %s; it takes %s: set sasl.mechanism", ErrAuthentication,
+			p.address, mechanism, strings.Join(response.SupportedMechanisms, ", "))
 	case codeIllegalSASLState:
-		return fmt.Errorf("%w: the broker at %s wants no authentication on this port, but security.protocol is %s: set it to %s, or use the port of the SASL listener",
+		return fmt.Errorf("%w: the broker at %s wants no authentication on this port, but security.protocol is %s: set it "+
+			"to %s, or use the port of the SASL listener",
 			ErrProtocol, p.address, p.config.protocol(), strings.TrimPrefix(p.config.protocol(), "SASL_"))
 	}
-	return fmt.Errorf("%w: the broker at %s answers the SASL handshake with %s", ErrAuthentication, p.address, codeName(response.ErrorCode))
+	return fmt.Errorf("%w: the broker at %s answers the SASL handshake with %s", ErrAuthentication, p.address,
+		codeName(response.ErrorCode))
 }
 
 // token sends one message of the mechanism and returns the broker's.
@@ -79,7 +82,8 @@ func (p *probe) token(message []byte) ([]byte, error) {
 	err := p.ask(request, response)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return nil, fmt.Errorf("%w: the broker at %s closed the connection when it was told %s: %s", ErrAuthentication, p.address, p.who(), p.advice())
+		return nil, fmt.Errorf("%w: the broker at %s closed the connection when it was told %s: %s", ErrAuthentication,
+			p.address, p.who(), p.advice())
 	case err != nil:
 		return nil, fmt.Errorf("%w: the broker at %s does not finish the authentication (%w)", ErrUnreachable, p.address, err)
 	case response.ErrorCode != 0:
@@ -87,7 +91,8 @@ func (p *probe) token(message []byte) ([]byte, error) {
 		if response.ErrorMessage != nil && *response.ErrorMessage != "" {
 			said = fmt.Sprintf(" (%s)", p.config.redact(*response.ErrorMessage))
 		}
-		return nil, fmt.Errorf("%w: the broker at %s does not accept %s%s: %s", ErrAuthentication, p.address, p.who(), said, p.advice())
+		return nil, fmt.Errorf("%w: the broker at %s does not accept %s%s: %s", ErrAuthentication, p.address, p.who(), said,
+			p.advice())
 	}
 	return response.SASLAuthBytes, nil
 }

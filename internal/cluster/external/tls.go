@@ -65,7 +65,8 @@ func (t TLS) ownCertificate(now time.Time) error {
 	case now.After(leaf.NotAfter):
 		return fmt.Errorf("%w: dlqbench's own certificate expired on %s: get a new one", ErrCertificate, day(leaf.NotAfter))
 	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("%w: dlqbench's own certificate is valid only from %s on: is this machine's clock right?", ErrCertificate, day(leaf.NotBefore))
+		return fmt.Errorf("%w: dlqbench's own certificate is valid only from %s on: is this machine's clock right?",
+			ErrCertificate, day(leaf.NotBefore))
 	}
 	return nil
 }
@@ -81,17 +82,21 @@ func explainTLS(err error, host string) error {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Errorf("%w: it is not signed by a trusted authority (its issuer is %q): give that authority's certificate with ssl.ca.location",
+		return fmt.Errorf("%w: it is not signed by a trusted authority (its issuer is %q): give that authority's "+
+			"certificate with ssl.ca.location",
 			ErrCertificate, authority.Cert.Issuer.String())
 	case errors.As(err, &name):
-		return fmt.Errorf("%w: it is not for %q but for %s: use one of those names in bootstrap.servers (or in the broker's advertised.listeners), or set dlqbench.ssl.server.name",
+		return fmt.Errorf("%w: it is not for %q but for %s: use one of those names in bootstrap.servers (or in the "+
+			"broker's advertised.listeners), or set dlqbench.ssl.server.name",
 			ErrCertificate, host, namesOf(name.Certificate))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		leaf := invalid.Cert
 		if time.Now().Before(leaf.NotBefore) {
-			return fmt.Errorf("%w: the certificate of %q is valid only from %s on: is this machine's clock right?", ErrCertificate, leaf.Subject.String(), day(leaf.NotBefore))
+			return fmt.Errorf("%w: the certificate of %q is valid only from %s on: is this machine's clock right?",
+				ErrCertificate, leaf.Subject.String(), day(leaf.NotBefore))
 		}
-		return fmt.Errorf("%w: the certificate of %q expired on %s: the cluster needs a new one (or this machine's clock is wrong)",
+		return fmt.Errorf(
+			"%w: the certificate of %q expired on %s: the cluster needs a new one (or this machine's clock is wrong)",
 			ErrCertificate, leaf.Subject.String(), day(leaf.NotAfter))
 	}
 	return fmt.Errorf("%w: %w", ErrCertificate, err)

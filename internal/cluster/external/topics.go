@@ -44,7 +44,8 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	if len(topics) == 0 {
 		return nil
 	}
-	for _, step := range []func(context.Context, []cluster.Topic) error{k.mayCreate, k.tryCreating, k.create, k.awaitLeaders} {
+	for _, step := range []func(context.Context, []cluster.Topic) error{k.mayCreate, k.tryCreating, k.create,
+		k.awaitLeaders} {
 		if err := step(ctx, topics); err != nil {
 			return fmt.Errorf("creating topics: %w", err)
 		}
@@ -61,10 +62,12 @@ func (k *Kafka) mayCreate(ctx context.Context, topics []cluster.Topic) error {
 		names = append(names, topic.Name)
 		switch _, noBroker := k.byNumber(topic.Broker); {
 		case !under(k.config.Prefix, topic.Name):
-			errs = append(errs, fmt.Errorf("topic %s: %w: on a cluster that others use too, every topic of a run must begin with its id (%s): let the subject take its topics from what it is given",
+			errs = append(errs, fmt.Errorf("topic %s: %w: on a cluster that others use too, every topic of a run must begin "+
+				"with its id (%s): let the subject take its topics from what it is given",
 				topic.Name, ErrForeign, k.config.Prefix))
 		case topic.Partitions < 1:
-			errs = append(errs, fmt.Errorf("topic %s: %d partitions were asked for: 1 or more are possible", topic.Name, topic.Partitions))
+			errs = append(errs, fmt.Errorf("topic %s: %d partitions were asked for: 1 or more are possible", topic.Name,
+				topic.Partitions))
 		case topic.Broker != 0 && noBroker != nil:
 			errs = append(errs, fmt.Errorf("topic %s is to lie on broker %d: %w", topic.Name, topic.Broker, noBroker))
 		}
@@ -80,9 +83,11 @@ func (k *Kafka) mayCreate(ctx context.Context, topics []cluster.Topic) error {
 		switch topic.ErrorCode {
 		case kerr.UnknownTopicOrPartition.Code:
 		case 0, kerr.LeaderNotAvailable.Code:
-			errs = append(errs, fmt.Errorf("topic %s: %w: it exists already, and nothing that exists is touched", *topic.Topic, ErrForeign))
+			errs = append(errs, fmt.Errorf("topic %s: %w: it exists already, and nothing that exists is touched", *topic.Topic,
+				ErrForeign))
 		default:
-			errs = append(errs, fmt.Errorf("topic %s: %w", *topic.Topic, explainTopic(topic.ErrorCode, "", "DESCRIBE on the topic")))
+			errs = append(errs, fmt.Errorf("topic %s: %w", *topic.Topic,
+				explainTopic(topic.ErrorCode, "", "DESCRIBE on the topic")))
 		}
 	}
 	return errors.Join(errs...)
@@ -120,7 +125,8 @@ func (k *Kafka) tryCreating(ctx context.Context, topics []cluster.Topic) error {
 		if at < 0 {
 			continue
 		}
-		err := explainTopic(answer.ErrorCode, text(answer.ErrorMessage), "CREATE on topics with the run's prefix, or on the cluster")
+		err := explainTopic(answer.ErrorCode, text(answer.ErrorMessage),
+			"CREATE on topics with the run's prefix, or on the cluster")
 		if err == nil {
 			err = k.takesRecords(topics[at], answer.Configs)
 		}
@@ -143,7 +149,8 @@ func (k *Kafka) takesRecords(topic cluster.Topic, configs []kmsg.CreateTopicsRes
 		}
 		limit, err := strconv.Atoi(*config.Value)
 		if err == nil && k.options.LargestRecord+recordOverhead > limit {
-			return fmt.Errorf("%w: it takes messages of up to %d bytes (%s), and the largest record of the scenario has %d: make the scenario's records smaller, or raise the cluster's message.max.bytes",
+			return fmt.Errorf("%w: it takes messages of up to %d bytes (%s), and the largest record of the scenario has %d: "+
+				"make the scenario's records smaller, or raise the cluster's message.max.bytes",
 				ErrLimit, limit, configMaxMessage, k.options.LargestRecord)
 		}
 	}
@@ -164,7 +171,8 @@ func (k *Kafka) create(ctx context.Context, topics []cluster.Topic) error {
 	}
 	var errs []error
 	for _, answer := range answers {
-		err := explainTopic(answer.ErrorCode, text(answer.ErrorMessage), "CREATE on topics with the run's prefix, or on the cluster")
+		err := explainTopic(answer.ErrorCode, text(answer.ErrorMessage),
+			"CREATE on topics with the run's prefix, or on the cluster")
 		switch {
 		case err == nil:
 			k.ledger.Topics[answer.Topic] = topicID(answer.TopicID)
@@ -185,7 +193,8 @@ func (k *Kafka) note() error {
 	return k.ledger.write()
 }
 
-func (k *Kafka) sendCreate(ctx context.Context, topics []cluster.Topic, only bool) ([]kmsg.CreateTopicsResponseTopic, error) {
+func (k *Kafka) sendCreate(ctx context.Context, topics []cluster.Topic,
+	only bool) ([]kmsg.CreateTopicsResponseTopic, error) {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = int32(createLimit.Milliseconds() / 2)
 	request.ValidateOnly = only
@@ -211,7 +220,8 @@ func (k *Kafka) createRequest(topic cluster.Topic, all []cluster.Topic) kmsg.Cre
 			request.ReplicaAssignment = append(request.ReplicaAssignment, assignment)
 		}
 	} else {
-		request.NumPartitions, request.ReplicationFactor = int32(topic.Partitions), int16(min(replicationFactor, len(k.brokers)))
+		request.NumPartitions, request.ReplicationFactor = int32(topic.Partitions),
+			int16(min(replicationFactor, len(k.brokers)))
 	}
 	for name, value := range configs {
 		request.Configs = append(request.Configs, createConfig(name, value))
@@ -285,7 +295,8 @@ func (k *Kafka) awaitLeaders(ctx context.Context, topics []cluster.Topic) error 
 			select {
 			case <-time.After(leaderPause):
 			case <-ctx.Done():
-				return fmt.Errorf("waiting until broker %d knows the leaders of all partitions: %s: %w", broker.ID, missing, errors.Join(ctx.Err(), err))
+				return fmt.Errorf("waiting until broker %d knows the leaders of all partitions: %s: %w", broker.ID, missing,
+					errors.Join(ctx.Err(), err))
 			}
 		}
 	}
@@ -316,8 +327,9 @@ func (k *Kafka) warnOfReserved(ctx context.Context, topics []cluster.Topic) {
 			continue
 		}
 		if node, err := k.coordinator(ctx, k.config.Prefix); err == nil && node == k.brokers[topic.Broker-1].ID {
-			k.options.Log.Warn().Msgf("the coordinator of the run's group is on broker %d, which is meant for topic %s alone: a fault on it will hit commits too; "+
-				"another run has another group, and likely another coordinator", topic.Broker, topic.Name)
+			k.options.Log.Warn().Msgf("the coordinator of the run's group is on broker %d, which is meant for topic %s alone: "+
+				"a fault on it will hit commits too; another run has another group, and likely another coordinator", topic.Broker,
+				topic.Name)
 		}
 	}
 }
@@ -348,7 +360,8 @@ func explainTopic(code int16, said, needed string) error {
 	case kerr.InvalidReplicationFactor.Code:
 		return fmt.Errorf("%w: the replication factor is not possible there%s", ErrLimit, said)
 	case kerr.ThrottlingQuotaExceeded.Code:
-		return fmt.Errorf("%w: the quota for creating partitions (controller_mutation_rate) is used up%s: try again later, or with fewer partitions", ErrLimit, said)
+		return fmt.Errorf("%w: the quota for creating partitions (controller_mutation_rate) is used up%s: try again later, "+
+			"or with fewer partitions", ErrLimit, said)
 	case kerr.InvalidConfig.Code:
 		return fmt.Errorf("%w: a setting of the topic is not possible there%s", ErrLimit, said)
 	}

@@ -30,13 +30,17 @@ func TestTopicsThatAreRefused(t *testing.T) {
 		is      error
 		says    []string
 	}{
-		"not under the prefix":    {topics: []cluster.Topic{{Name: "orders", Partitions: 1}}, is: ErrForeign, says: []string{"orders", "must begin with its id"}},
+		"not under the prefix": {topics: []cluster.Topic{{Name: "orders", Partitions: 1}}, is: ErrForeign,
+			says: []string{"orders", "must begin with its id"}},
 		"a prefix of another run": {topics: []cluster.Topic{{Name: prefix + "4.input", Partitions: 1}}, is: ErrForeign},
-		"exists already":          {topics: []cluster.Topic{{Name: prefix + ".old", Partitions: 1}}, is: ErrForeign, says: []string{"exists already"}},
-		"no such broker":          {topics: []cluster.Topic{{Name: name, Partitions: 1, Broker: 4}}, says: []string{"no broker 4", "1 to 3"}},
-		"no partitions":           {topics: []cluster.Topic{{Name: name}}, says: []string{"0 partitions"}},
+		"exists already": {topics: []cluster.Topic{{Name: prefix + ".old", Partitions: 1}}, is: ErrForeign,
+			says: []string{"exists already"}},
+		"no such broker": {topics: []cluster.Topic{{Name: name, Partitions: 1, Broker: 4}},
+			says: []string{"no broker 4", "1 to 3"}},
+		"no partitions": {topics: []cluster.Topic{{Name: name}}, says: []string{"0 partitions"}},
 		"too large records": {
-			topics: []cluster.Topic{{Name: name, Partitions: 1}}, largest: 1 << 20, is: ErrLimit, says: []string{"max.message.bytes", "up to 1048588 bytes", "has 1048576"},
+			topics: []cluster.Topic{{Name: name, Partitions: 1}}, largest: 1 << 20, is: ErrLimit,
+			says: []string{"max.message.bytes", "up to 1048588 bytes", "has 1048576"},
 			answer: func(topic *kmsg.CreateTopicsResponseTopic) {
 				limit := kmsg.NewCreateTopicsResponseTopicConfig()
 				limit.Name, limit.Value = "max.message.bytes", kmsg.StringPtr("1048588")
@@ -44,7 +48,8 @@ func TestTopicsThatAreRefused(t *testing.T) {
 			},
 		},
 		"a policy": {
-			topics: []cluster.Topic{{Name: name, Partitions: 600}}, is: ErrForbidden, says: []string{"with 600 partitions", "create.topic.policy", "at most 100"},
+			topics: []cluster.Topic{{Name: name, Partitions: 600}}, is: ErrForbidden,
+			says: []string{"with 600 partitions", "create.topic.policy", "at most 100"},
 			answer: func(topic *kmsg.CreateTopicsResponseTopic) {
 				topic.ErrorCode, topic.ErrorMessage = 44, kmsg.StringPtr("at most 100 partitions.")
 			},
@@ -141,13 +146,15 @@ func TestReservedBroker(t *testing.T) {
 func TestACLs(t *testing.T) {
 	allow := func(resource kmsg.ACLResourceType, operations ...kmsg.ACLOperation) (all []kfake.ACL) {
 		for _, operation := range operations {
-			all = append(all, kfake.ACL{Resource: resource, Name: "20260102-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: operation, Allow: true})
+			all = append(all, kfake.ACL{Resource: resource, Name: "20260102-", Pattern: kmsg.ACLResourcePatternTypePrefixed,
+				Operation: operation, Allow: true})
 		}
 		return all
 	}
 	const topic, group = kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup
 	all := slices.Concat(
-		allow(topic, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribe, kmsg.ACLOperationDelete), allow(group, kmsg.ACLOperationDescribe, kmsg.ACLOperationRead, kmsg.ACLOperationDelete),
+		allow(topic, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribe, kmsg.ACLOperationDelete),
+		allow(group, kmsg.ACLOperationDescribe, kmsg.ACLOperationRead, kmsg.ACLOperationDelete),
 	)
 	without := func(missing kfake.ACL) []kfake.ACL {
 		return slices.DeleteFunc(slices.Clone(all), func(acl kfake.ACL) bool { return acl == missing })
@@ -156,14 +163,18 @@ func TestACLs(t *testing.T) {
 		acls           []kfake.ACL
 		create, closed string
 	}{
-		"all":               {acls: all},
-		"no create":         {acls: without(allow(topic, kmsg.ACLOperationCreate)[0]), create: "needs CREATE on topics with the run's prefix"},
-		"no delete":         {acls: without(allow(topic, kmsg.ACLOperationDelete)[0]), closed: "needs DELETE on topics with the run's prefix"},
-		"no delete, groups": {acls: without(allow(group, kmsg.ACLOperationDelete)[0]), closed: "needs DELETE on groups with the run's prefix"},
-		"nothing":           {create: "needs DESCRIBE on the topic"},
+		"all": {acls: all},
+		"no create": {acls: without(allow(topic, kmsg.ACLOperationCreate)[0]),
+			create: "needs CREATE on topics with the run's prefix"},
+		"no delete": {acls: without(allow(topic, kmsg.ACLOperationDelete)[0]),
+			closed: "needs DELETE on topics with the run's prefix"},
+		"no delete, groups": {acls: without(allow(group, kmsg.ACLOperationDelete)[0]),
+			closed: "needs DELETE on groups with the run's prefix"},
+		"nothing": {create: "needs DESCRIBE on the topic"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := start(t, 1, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-256", "owner", "pass"), kfake.User("SCRAM-SHA-256", "app", "right", one.acls...))
+			c := start(t, 1, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-256", "owner", "pass"),
+				kfake.User("SCRAM-SHA-256", "app", "right", one.acls...))
 			config := plainConfig(c)
 			config.SASL = SASL{Mechanism: MechanismScramSHA256, Username: "app", Password: NewSecret("right")}
 			ledger := filepath.Join(t.TempDir(), "external.json")
@@ -210,8 +221,11 @@ func leaveGroup(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt
 func join(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	joined := make(chan struct{}, 10)
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(prefix + ".input"),
-		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { joined <- struct{}{} })}, options...)...)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(prefix + ".input"),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
+			joined <- struct{}{}
+		})}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +321,8 @@ func TestSweep(t *testing.T) {
 	if want := []string{"topic " + prefix + ".input", "group " + prefix}; !slices.Equal(removed, want) {
 		t.Errorf("removed %q, want %q", removed, want)
 	}
-	if got, want := owner.names(t), []string{prefix + ".input-changelog", prefix + ".input.dlq", "orders"}; !slices.Equal(got, want) {
+	if got, want := owner.names(t), []string{prefix + ".input-changelog", prefix + ".input.dlq", "orders"}; !slices.Equal(
+		got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 	if _, err := os.Stat(ledger); !os.IsNotExist(err) {
@@ -361,7 +376,8 @@ func TestOthersTopicsUnderThePrefixAreNamed(t *testing.T) {
 	if err := k.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := owner.names(t); !slices.Equal(got, []string{prefix + ".changelog"}) || !strings.Contains(said.String(), prefix+".changelog") {
+	if got := owner.names(t); !slices.Equal(got, []string{prefix + ".changelog"}) ||
+		!strings.Contains(said.String(), prefix+".changelog") {
 		t.Errorf("there are %q, and the log says %q", got, said.String())
 	}
 }
@@ -453,14 +469,16 @@ func TestShareGroupsAreRemoved(t *testing.T) {
 // shares makes a share group with one member, which leaves it when the test ends.
 func shares(t testing.TB, c *kfake.Cluster, group string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ShareGroup(group), kgo.ConsumeTopics(prefix+".input"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ShareGroup(group),
+		kgo.ConsumeTopics(prefix+".input"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
 	polling, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
-	if err := client.ProduceSync(within(t), &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).FirstErr(); err != nil {
+	if err := client.ProduceSync(within(t), &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).
+		FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	if client.PollFetches(polling).NumRecords() == 0 {
@@ -473,7 +491,8 @@ func (o owner) reset(t testing.TB, group string) string {
 	t.Helper()
 	const shareReset = "share.auto.offset.reset"
 	resource := kmsg.NewDescribeConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, group, []string{shareReset}
+	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeGroupConfig, group,
+		[]string{shareReset}
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	request.Resources = append(request.Resources, resource)
 	response, err := request.RequestWith(within(t), o.kafka)

@@ -120,7 +120,8 @@ func removeUnfinished(cache string, version Version) error {
 func Find(cache string, version Version) (*Installation, error) {
 	installed, err := open(cache, version)
 	if errors.Is(err, ErrCorrupt) {
-		return nil, fmt.Errorf("opening Apache Kafka %s in %s: %w; install it again with `dlqbench kafka install --version %s --force`",
+		return nil, fmt.Errorf(
+			"opening Apache Kafka %s in %s: %w; install it again with `dlqbench kafka install --version %s --force`",
 			version, filepath.Join(cache, version.String()), err, version)
 	}
 	if err != nil {
@@ -133,7 +134,8 @@ func open(cache string, version Version) (*Installation, error) {
 	dir := filepath.Join(cache, version.String())
 	manifest, err := readManifest(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: run `dlqbench kafka install --version %s`, or set KAFKA_HOME to an unpacked release", ErrNotInstalled, version)
+		return nil, fmt.Errorf("%w: run `dlqbench kafka install --version %s`, or set KAFKA_HOME to an unpacked release",
+			ErrNotInstalled, version)
 	}
 	if err != nil {
 		return nil, err
@@ -206,7 +208,8 @@ func FromHome(cache, home string) (*Installation, error) {
 	libs := filepath.Join(home, libsDir)
 	version, err := versionOf(libs)
 	if err != nil {
-		return nil, fmt.Errorf("opening the Kafka at KAFKA_HOME=%s: %w; set it to the folder of an unpacked release", home, err)
+		return nil, fmt.Errorf("opening the Kafka at KAFKA_HOME=%s: %w; set it to the folder of an unpacked release",
+			home, err)
 	}
 	names, err := jarNames(libs)
 	if err != nil {

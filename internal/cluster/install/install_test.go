@@ -14,15 +14,19 @@ import (
 func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]string{
 		"4.1.0": "", "4.0.0": "", "3.9.1": "", "4.1.12": "", "4.2.2": "", "4.4.0": "",
-		"4.1": "write it whole", "": "write it whole", "4.1.0-rc1": "write it whole", "4.1.0\n": "write it whole", "../4.1.0": "write it whole",
-		"3.8.0": "is not supported", "4.5.0": "choose one of 3.9.x and 4.0.x to 4.4.x", "5.0.0": "is not supported", "9999.1.0": "write it whole",
+		"4.1": "write it whole", "": "write it whole", "4.1.0-rc1": "write it whole", "4.1.0\n": "write it whole",
+		"../4.1.0": "write it whole",
+		"3.8.0":    "is not supported", "4.5.0": "choose one of 3.9.x and 4.0.x to 4.4.x", "5.0.0": "is not supported",
+		"9999.1.0": "write it whole",
 	} {
 		version, err := ParseVersion(text)
-		if want == "" && (err != nil || version.String() != text) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || version.String() != text) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q is read as %v, %v, want %q", text, version, err, want)
 		}
 	}
-	if old, fresh := (Version{3, 9, 1}), (Version{4, 0, 0}); old.MinJava() != 11 || fresh.MinJava() != 17 || old.AtLeast(4, 0) || !fresh.AtLeast(3, 9) {
+	if old, fresh := (Version{3, 9, 1}), (Version{4, 0, 0}); old.MinJava() != 11 || fresh.MinJava() != 17 ||
+		old.AtLeast(4, 0) || !fresh.AtLeast(3, 9) {
 		t.Error("versions are not in order, or need another Java")
 	}
 }
@@ -58,7 +62,8 @@ func TestFindJava(t *testing.T) {
 	} {
 		program(t, "java", one.script)
 		java, err := FindJava(t.Context(), 17)
-		if one.want == "" && (err != nil || java.Major < 17 || !strings.HasPrefix(java.Build, fmt.Sprintf("java%d-", java.Major))) {
+		if one.want == "" &&
+			(err != nil || java.Major < 17 || !strings.HasPrefix(java.Build, fmt.Sprintf("java%d-", java.Major))) {
 			t.Errorf("%s: %v, %v", one.script, java, err)
 		}
 		if one.want != "" && (!errors.Is(err, ErrNoJava) || !strings.Contains(err.Error(), one.want)) {
@@ -66,11 +71,13 @@ func TestFindJava(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := FindJava(t.Context(), 17); !errors.Is(err, ErrNoJava) || !strings.Contains(err.Error(), "there is no java in the PATH and JAVA_HOME is not set") {
+	if _, err := FindJava(t.Context(), 17); !errors.Is(err, ErrNoJava) ||
+		!strings.Contains(err.Error(), "there is no java in the PATH and JAVA_HOME is not set") {
 		t.Errorf("without any: %v", err)
 	}
 	t.Setenv("JAVA_HOME", "/nowhere")
-	if _, err := FindJava(t.Context(), 17); !errors.Is(err, ErrNoJava) || !strings.Contains(err.Error(), "JAVA_HOME is /nowhere, but there is no bin/java in it") {
+	if _, err := FindJava(t.Context(), 17); !errors.Is(err, ErrNoJava) ||
+		!strings.Contains(err.Error(), "JAVA_HOME is /nowhere, but there is no bin/java in it") {
 		t.Errorf("with a wrong JAVA_HOME: %v", err)
 	}
 }
@@ -94,7 +101,8 @@ func maven(t *testing.T, script string) (cache string, runs func() int) {
 func TestInstall(t *testing.T) {
 	cache, runs := maven(t, fakeMaven)
 	version := Version{4, 1, 0}
-	if _, err := Find(cache, version); !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "run `dlqbench kafka install --version 4.1.0`") {
+	if _, err := Find(cache, version); !errors.Is(err, ErrNotInstalled) ||
+		!strings.Contains(err.Error(), "run `dlqbench kafka install --version 4.1.0`") {
 		t.Errorf("before: %v", err)
 	}
 	left := filepath.Join(cache, unfinished(version)+"1")
@@ -111,7 +119,8 @@ func TestInstall(t *testing.T) {
 		t.Error("what an installation that was killed left is still there")
 	}
 	installed, err := Find(cache, version)
-	if err != nil || !strings.HasSuffix(installed.ClassPath(), "kafka-clients-4.1.0.jar"+string(os.PathListSeparator)+filepath.Join(installed.Dir, "libs", "kafka_2.13-4.1.0.jar")) {
+	if err != nil || !strings.HasSuffix(installed.ClassPath(),
+		"kafka-clients-4.1.0.jar"+string(os.PathListSeparator)+filepath.Join(installed.Dir, "libs", "kafka_2.13-4.1.0.jar")) {
 		t.Errorf("finding it: %v, %v", installed, err)
 	}
 	// Another jar in the folder is not run.
@@ -133,11 +142,15 @@ func TestInstall(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	version := Version{4, 1, 0}
 	for what, damage := range map[string]func(libs string) error{
-		"kafka-clients-4.1.0.jar is missing": func(libs string) error { return os.Remove(filepath.Join(libs, "kafka-clients-4.1.0.jar")) },
+		"kafka-clients-4.1.0.jar is missing": func(libs string) error {
+			return os.Remove(filepath.Join(libs, "kafka-clients-4.1.0.jar"))
+		},
 		"kafka-clients-4.1.0.jar has other content": func(libs string) error {
 			return os.WriteFile(filepath.Join(libs, "kafka-clients-4.1.0.jar"), []byte("CLIENTS\n"), 0o644)
 		},
-		"kafka-clients-4.1.0.jar has 3 bytes instead of 8": func(libs string) error { return os.Truncate(filepath.Join(libs, "kafka-clients-4.1.0.jar"), 3) },
+		"kafka-clients-4.1.0.jar has 3 bytes instead of 8": func(libs string) error {
+			return os.Truncate(filepath.Join(libs, "kafka-clients-4.1.0.jar"), 3)
+		},
 		"manifest.json can't be read": func(libs string) error {
 			return os.WriteFile(filepath.Join(libs, "..", manifestFile), []byte("{"), 0o644)
 		},
@@ -157,7 +170,8 @@ func TestDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Find(cache, version)
-		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "dlqbench kafka install --version 4.1.0 --force") {
+		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), what) ||
+			!strings.Contains(err.Error(), "dlqbench kafka install --version 4.1.0 --force") {
 			t.Errorf("%s: it says %v", what, err)
 		}
 		if listed, err := List(cache); err != nil || len(listed) != 1 || !errors.Is(listed[0].Problem, ErrCorrupt) {
@@ -171,13 +185,18 @@ func TestDamaged(t *testing.T) {
 
 func TestMavenFails(t *testing.T) {
 	for _, one := range []struct{ script, want string }{
-		{`echo '[ERROR] Failed: Could not find artifact org.apache.kafka:kafka_2.13:jar:4.1.0 in central'; exit 1`, "Maven finds no Apache Kafka 4.1.0: is there such a release?"},
-		{`echo '[INFO] x'; echo '[ERROR] No space left on device'; exit 1`, "resolving the jars with Maven (exit status 1): No space left on device"},
+		{"echo '[ERROR] Failed: Could not find artifact org.apache.kafka:kafka_2.13:jar:4.1.0 in central'; exit 1",
+			"Maven finds no Apache Kafka 4.1.0: is there such a release?"},
+		{"echo '[INFO] x'; echo '[ERROR] No space left on device'; exit 1",
+			"resolving the jars with Maven (exit status 1): No space left on device"},
 		{`echo 'java not found'; exit 127`, `resolving the jars with Maven (exit status 127): "java not found"`},
-		{`for arg; do case $arg in -DoutputDirectory=*) /bin/mkdir -p "${arg#*=}";; esac; done`, "no Kafka 4.1.0 is among them"},
+		{"for arg; do case $arg in -DoutputDirectory=*) /bin/mkdir -p \"${arg#*=}\";; esac; done",
+			"no Kafka 4.1.0 is among them"},
 	} {
 		cache, _ := maven(t, one.script)
-		if _, err := Install(t.Context(), cache, Version{4, 1, 0}, false); err == nil || !strings.Contains(err.Error(), "installing Apache Kafka 4.1.0: "+one.want) && !strings.Contains(err.Error(), one.want) {
+		if _, err := Install(t.Context(), cache, Version{4, 1, 0}, false); err == nil ||
+			!strings.Contains(err.Error(), "installing Apache Kafka 4.1.0: "+one.want) &&
+				!strings.Contains(err.Error(), one.want) {
 			t.Errorf("it says %v, want %q", err, one.want)
 		}
 		if left, _ := filepath.Glob(filepath.Join(cache, ".*")); len(left) > 0 {
@@ -185,7 +204,8 @@ func TestMavenFails(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Install(t.Context(), t.TempDir(), Version{4, 1, 0}, false); !errors.Is(err, ErrNoMaven) || !strings.Contains(err.Error(), "install Maven, or unpack a release") {
+	if _, err := Install(t.Context(), t.TempDir(), Version{4, 1, 0}, false); !errors.Is(err, ErrNoMaven) ||
+		!strings.Contains(err.Error(), "install Maven, or unpack a release") {
 		t.Errorf("without Maven: %v", err)
 	}
 }
@@ -213,7 +233,8 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := Lock(ctx, path); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for another process") {
+	if _, err := Lock(ctx, path); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "waiting for another process") {
 		t.Errorf("while it is held: %v", err)
 	}
 	release()
@@ -226,14 +247,16 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 
 func TestHome(t *testing.T) {
 	home, cache := t.TempDir(), t.TempDir()
-	if _, err := FromHome(cache, home); err == nil || !strings.Contains(err.Error(), "set it to the folder of an unpacked release") {
+	if _, err := FromHome(cache, home); err == nil || !strings.Contains(err.Error(), "set it to the folder of an "+
+		"unpacked release") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	libs := filepath.Join(home, "libs")
 	if err := os.Mkdir(libs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FromHome(cache, home); err == nil || !strings.Contains(err.Error(), "there is no kafka_2.13-*.jar in "+libs) {
+	if _, err := FromHome(cache, home); err == nil ||
+		!strings.Contains(err.Error(), "there is no kafka_2.13-*.jar in "+libs) {
 		t.Errorf("without jars: %v", err)
 	}
 	for _, name := range []string{"kafka_2.13-3.9.1.jar", "a.jar", "kafka_2.13-3.9.1.jar.asc"} {
@@ -242,7 +265,8 @@ func TestHome(t *testing.T) {
 		}
 	}
 	installed, err := FromHome(cache, home)
-	if err != nil || installed.Version != (Version{3, 9, 1}) || len(installed.Jars) != 2 || filepath.Dir(installed.Derived) != cache {
+	if err != nil || installed.Version != (Version{3, 9, 1}) || len(installed.Jars) != 2 ||
+		filepath.Dir(installed.Derived) != cache {
 		t.Fatalf("it is %+v, %v", installed, err)
 	}
 	t.Setenv("KAFKA_HOME", home)

@@ -47,14 +47,17 @@ func FindJava(ctx context.Context, atLeast int) (Java, error) {
 	}
 	if err != nil {
 		// Without a Java, macOS has a /usr/bin/java that says so and fails.
-		return Java{}, fmt.Errorf("%w: %s -version failed: %w: %q; install Java %d or newer, or set JAVA_HOME to it", ErrNoJava, command, err, firstLine(said), atLeast)
+		return Java{}, fmt.Errorf("%w: %s -version failed: %w: %q; install Java %d or newer, or set JAVA_HOME to it",
+			ErrNoJava, command, err, firstLine(said), atLeast)
 	}
 	java := Java{Command: command, Major: javaMajor(string(said)), Build: javaBuild(command, said)}
 	switch {
 	case java.Major == 0:
-		return Java{}, fmt.Errorf("%w: %s -version says %q, which names no version; set JAVA_HOME to a Java %d or newer", ErrNoJava, command, firstLine(said), atLeast)
+		return Java{}, fmt.Errorf("%w: %s -version says %q, which names no version; set JAVA_HOME to a Java %d or newer",
+			ErrNoJava, command, firstLine(said), atLeast)
 	case java.Major < atLeast:
-		return Java{}, fmt.Errorf("%w: %s is Java %d, and Java %d or newer is needed; install one, or set JAVA_HOME to it", ErrNoJava, source, java.Major, atLeast)
+		return Java{}, fmt.Errorf("%w: %s is Java %d, and Java %d or newer is needed; install one, or set JAVA_HOME to it",
+			ErrNoJava, source, java.Major, atLeast)
 	}
 	return java, nil
 }
@@ -64,13 +67,15 @@ func javaCommand() (command, source string, err error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		command = filepath.Join(home, "bin", "java")
 		if _, err := os.Stat(command); err != nil {
-			return "", "", fmt.Errorf("%w: JAVA_HOME is %s, but there is no bin/java in it; set it to an installed Java, or unset it", ErrNoJava, home)
+			return "", "", fmt.Errorf(
+				"%w: JAVA_HOME is %s, but there is no bin/java in it; set it to an installed Java, or unset it", ErrNoJava, home)
 		}
 		return command, "JAVA_HOME, " + home + ",", nil
 	}
 	command, err = exec.LookPath("java")
 	if err != nil {
-		return "", "", fmt.Errorf("%w: there is no java in the PATH and JAVA_HOME is not set; install Java 17 or newer", ErrNoJava)
+		return "", "", fmt.Errorf("%w: there is no java in the PATH and JAVA_HOME is not set; install Java 17 or newer",
+			ErrNoJava)
 	}
 	return command, "the java in the PATH, " + command + ",", nil
 }

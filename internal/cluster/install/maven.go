@@ -27,7 +27,9 @@ const mavenLimit = 15 * time.Minute
 // 2, before to reload4j. The tools beside the core are not needed, and not every release has them in the repository.
 func pom(version Version) string {
 	dependency := func(group, artifact, version string) string {
-		return fmt.Sprintf("    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n", group, artifact, version)
+		return fmt.Sprintf(
+			"    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n", group,
+			artifact, version)
 	}
 	logs := dependency("org.slf4j", "slf4j-reload4j", "1.7.36")
 	if version.AtLeast(4, 0) {
@@ -50,7 +52,9 @@ func pom(version Version) string {
 func resolve(ctx context.Context, version Version, dir string) error {
 	maven, err := exec.LookPath("mvn")
 	if err != nil {
-		return fmt.Errorf("%w: there is no mvn in the PATH; install Maven, or unpack a release of Apache Kafka and set KAFKA_HOME to it", ErrNoMaven)
+		return fmt.Errorf(
+			"%w: there is no mvn in the PATH; install Maven, or unpack a release of Apache Kafka and set KAFKA_HOME to it",
+			ErrNoMaven)
 	}
 	file := filepath.Join(dir, "pom.xml")
 	if err := os.WriteFile(file, []byte(pom(version)), 0o644); err != nil {

@@ -429,8 +429,8 @@ func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int
 
 // exercise writes and reads a record, so that a broker has loaded what that takes.
 func (k *Kafka) exercise(ctx context.Context, topic string) error {
-	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic),
+		kgo.ConsumerGroup(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	if err != nil {
 		return err
 	}

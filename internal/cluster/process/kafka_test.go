@@ -57,7 +57,8 @@ func running(t testing.TB, brokers int) *Kafka {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	k, err := Start(ctx, Options{Brokers: brokers, Dir: filepath.Join(t.TempDir(), "my run 50% done"), Kafka: kafka, Log: logger(t)})
+	k, err := Start(ctx, Options{Brokers: brokers, Dir: filepath.Join(t.TempDir(), "my run 50% done"), Kafka: kafka,
+		Log: logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func running(t testing.TB, brokers int) *Kafka {
 // client returns a client of the cluster, as others have it.
 func client(t testing.TB, k *Kafka, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append(append(k.ClientOptions(), options...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))...)
+	c, err := kgo.NewClient(append(append(k.ClientOptions(), options...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,8 @@ func write(t testing.TB, c *kgo.Client, topic string, partitions int32) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for p := range partitions {
-		if err := c.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: p, Value: []byte("record")}).FirstErr(); err != nil {
+		if err := c.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: p, Value: []byte("record")}).
+			FirstErr(); err != nil {
 			t.Fatalf("writing to partition %d of %s: %v", p, topic, err)
 		}
 	}
@@ -164,14 +167,16 @@ func TestThreeBrokersBreak(t *testing.T) {
 	}
 
 	changed, err := k.KillBroker(t.Context(), 1)
-	atLeast(t, "killing", changed, err, map[string]int{cluster.ChangeLeaderless: 2, cluster.ChangeReset: connected[cluster.ChangeReset]})
+	atLeast(t, "killing", changed, err,
+		map[string]int{cluster.ChangeLeaderless: 2, cluster.ChangeReset: connected[cluster.ChangeReset]})
 	took("killed")
 	write(t, c, "input", 6) // once the others have taken over
 	took("writable again")
 	if led := leaders(t, k, "input"); slices.Contains(led, 1) || slices.Contains(led, 0) {
 		t.Errorf("then the leaders are %v", led)
 	}
-	if _, err := k.KillBroker(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "killing broker 1: it is stopped already") {
+	if _, err := k.KillBroker(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "killing broker 1: it is "+
+		"stopped already") {
 		t.Errorf("killing again: %v", err)
 	}
 	before := k.Brokers()
@@ -186,7 +191,8 @@ func TestThreeBrokersBreak(t *testing.T) {
 
 	changed, err = k.StopBroker(t.Context(), 2)
 	took("stopped")
-	atLeast(t, "stopping", changed, err, map[string]int{cluster.ChangeMoved: 2, cluster.ChangeClosed: connected[cluster.ChangeClosed]})
+	atLeast(t, "stopping", changed, err,
+		map[string]int{cluster.ChangeMoved: 2, cluster.ChangeClosed: connected[cluster.ChangeClosed]})
 	if changed[cluster.ChangeLeaderless] != 0 {
 		t.Errorf("stopped in order it left partitions without a leader: %v", changed)
 	}
@@ -243,12 +249,14 @@ func TestPauseAndMoves(t *testing.T) {
 	write(t, c, "dlq", 2)
 
 	changed, err := k.MoveLeaders(t.Context(), 1)
-	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 2}) || !slices.Equal(leaders(t, k, "input"), []int32{2, 2, 2, 2}) {
+	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 2}) ||
+		!slices.Equal(leaders(t, k, "input"), []int32{2, 2, 2, 2}) {
 		t.Errorf("moving: %v, %v, %v", changed, err, leaders(t, k, "input"))
 	}
 	write(t, c, "input", 4)
 	changed, err = k.ReturnLeaders(t.Context(), 1)
-	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 2}) || !slices.Equal(leaders(t, k, "input"), []int32{1, 2, 1, 2}) {
+	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 2}) ||
+		!slices.Equal(leaders(t, k, "input"), []int32{1, 2, 1, 2}) {
 		t.Errorf("moving back: %v, %v, %v", changed, err, leaders(t, k, "input"))
 	}
 	if changed, err := k.MoveLeaders(t.Context(), 3); err != nil || len(changed) > 0 {
@@ -277,9 +285,11 @@ func TestPauseAndMoves(t *testing.T) {
 	write(t, c, "input", 4) // nobody else is concerned
 	held := make(chan error, 1)
 	go func() {
-		held <- c.ProduceSync(context.WithoutCancel(t.Context()), &kgo.Record{Topic: "dlq", Value: []byte("record")}).FirstErr()
+		held <- c.ProduceSync(context.WithoutCancel(t.Context()), &kgo.Record{Topic: "dlq", Value: []byte("record")}).
+			FirstErr()
 	}()
-	for deadline := time.Now().Add(10 * time.Second); runtime.GOOS == "linux" && time.Now().Before(deadline); time.Sleep(poll) {
+	for deadline := time.Now().Add(10 * time.Second); runtime.GOOS == "linux" &&
+		time.Now().Before(deadline); time.Sleep(poll) {
 		if _, unread := connections(k.config.nodes[2].clients); unread > 0 {
 			break
 		}
@@ -355,7 +365,8 @@ func TestOneBroker(t *testing.T) {
 		}
 		write(t, c, "input", 2)
 	}
-	if _, _, err := k.MoveCoordinator(t.Context(), "group"); err == nil || !strings.Contains(err.Error(), "no broker but 1 may coordinate it") {
+	if _, _, err := k.MoveCoordinator(t.Context(), "group"); err == nil ||
+		!strings.Contains(err.Error(), "no broker but 1 may coordinate it") {
 		t.Errorf("moving a coordinator: %v", err)
 	}
 	if _, err := k.MoveLeaders(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "it is the only one") {
@@ -370,7 +381,8 @@ func TestDiesAtStart(t *testing.T) {
 	_, err := Start(t.Context(), Options{
 		Brokers: 1, Dir: t.TempDir(), Kafka: kafka, Log: logger(t), Settings: map[string]string{"num.io.threads": "none"},
 	})
-	if err == nil || !strings.Contains(err.Error(), "broker 1 ended by itself (exit status 1)") || !strings.Contains(err.Error(), "num.io.threads") {
+	if err == nil || !strings.Contains(err.Error(), "broker 1 ended by itself (exit status 1)") ||
+		!strings.Contains(err.Error(), "num.io.threads") {
 		t.Errorf("it says %v", err)
 	}
 	if now := countJava(t); now > began {
@@ -429,7 +441,8 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if err := k.StartBroker(t.Context(), 1); !errors.Is(err, errPortInUse) || !strings.Contains(err.Error(), "another program listens on "+k.Brokers()[0].Address) {
+	if err := k.StartBroker(t.Context(), 1); !errors.Is(err, errPortInUse) ||
+		!strings.Contains(err.Error(), "another program listens on "+k.Brokers()[0].Address) {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -442,7 +455,8 @@ func TestInterruptedStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	starter := &noting{onStart: cancel}
-	if _, err := Start(ctx, Options{Brokers: 3, Dir: t.TempDir(), Kafka: kafka, Starter: starter, Log: zerolog.Nop()}); !errors.Is(err, context.Canceled) {
+	if _, err := Start(ctx, Options{Brokers: 3, Dir: t.TempDir(), Kafka: kafka, Starter: starter,
+		Log: zerolog.Nop()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("it says %v", err)
 	}
 	if len(starter.pids) != 3 || starter.ended.Load() != 3 {

@@ -167,7 +167,8 @@ func uuid() (string, error) {
 func (n *node) arguments(c *config) []string {
 	option, _, _ := logging(c.version)
 	args := []string{
-		"-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
+		"-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
 		"-XX:ErrorFile=" + filepath.Join(logsDir, filepath.Base(n.log)+".crash"),
 		// The libraries that Kafka unpacks would stay there when it is killed.
 		"-Djava.io.tmpdir=" + filepath.Join(n.dir, tmpDir), option,

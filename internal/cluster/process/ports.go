@@ -39,7 +39,8 @@ func freePorts(count int) ([]int, error) {
 		ports = append(ports, port)
 	}
 	if len(ports) < count {
-		return nil, fmt.Errorf("looking for %d free ports between %d and %d of 127.0.0.1: only %d were found", count, firstPort, lastPort, len(ports))
+		return nil, fmt.Errorf("looking for %d free ports between %d and %d of 127.0.0.1: only %d were found", count,
+			firstPort, lastPort, len(ports))
 	}
 	return ports, nil
 }

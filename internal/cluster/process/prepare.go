@@ -79,7 +79,8 @@ func prepare(ctx context.Context, options Options) (*config, error) {
 			return nil, fmt.Errorf("formatting storage: %w", err)
 		}
 	}
-	options.Log.Info().Str("version", kafka.Version.String()).Msg("making an archive of class data, once, so that brokers start quickly")
+	options.Log.Info().Str("version", kafka.Version.String()).Msg(
+		"making an archive of class data, once, so that brokers start quickly")
 	if err := c.archiveClasses(ctx, work, archive, options); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
@@ -121,7 +122,8 @@ func (c *config) format(ctx context.Context, work, keep string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", c.kafka.ClassPath(), "kafka.tools.StorageTool", "format", "-t", id, "-c", settings}
+	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", c.kafka.ClassPath(),
+		"kafka.tools.StorageTool", "format", "-t", id, "-c", settings}
 	if sharePreview(c.version) {
 		args = append(args, "--feature", "share.version=1")
 	}

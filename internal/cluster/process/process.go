@@ -109,7 +109,9 @@ func start(ctx context.Context, options Options) (*Kafka, error) {
 		return nil, err
 	}
 	if strings.Contains(options.Dir, ",") {
-		return nil, fmt.Errorf("its directory %s has a comma in its path, which Kafka takes for the end of it (log.dirs); choose another", options.Dir)
+		return nil, fmt.Errorf(
+			"its directory %s has a comma in its path, which Kafka takes for the end of it (log.dirs); choose another",
+			options.Dir)
 	}
 	c, err := prepare(ctx, options)
 	if err != nil {
@@ -130,7 +132,8 @@ func start(ctx context.Context, options Options) (*Kafka, error) {
 
 // launch starts a cluster on fresh ports, once.
 func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err error) {
-	c.brokers, c.dir, c.extra, c.nodes = options.Brokers, options.Dir, options.Settings, makeNodes(options.Brokers, options.Dir)
+	c.brokers, c.dir, c.extra, c.nodes = options.Brokers, options.Dir, options.Settings,
+		makeNodes(options.Brokers, options.Dir)
 	if c.clusterID, err = uuid(); err != nil {
 		return nil, err
 	}
@@ -155,7 +158,8 @@ func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err erro
 
 // open lays, starts and awaits the nodes.
 func (k *Kafka) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the brokers were not ready after %s; their logs are in %s", startLimit, filepath.Join(k.config.dir, logsDir)))
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the brokers were not ready after %s; their "+
+		"logs are in %s", startLimit, filepath.Join(k.config.dir, logsDir)))
 	defer cancel()
 	ctx, release := k.during(ctx)
 	defer release()
@@ -287,7 +291,9 @@ func (k *Kafka) confirmOurs(ctx context.Context, n *node) error {
 func patience() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.ClientID("dlqbench"), kgo.DialTimeout(dialLimit), kgo.RequestRetries(3), kgo.RetryTimeout(5 * time.Second),
-		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
+		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.RetryBackoffFn(func(int) time.Duration {
+			return 50 * time.Millisecond
+		}),
 	}
 }
 

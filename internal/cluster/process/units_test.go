@@ -38,7 +38,8 @@ func layout(brokers int, version install.Version) string {
 
 func TestSettings(t *testing.T) {
 	for name, text := range map[string]string{
-		"one-4.1": layout(1, install.Version{Major: 4, Minor: 1}), "two-4.0": layout(2, install.Version{Major: 4, Minor: 0}), "three-3.9": layout(3, install.Version{Major: 3, Minor: 9}),
+		"one-4.1": layout(1, install.Version{Major: 4, Minor: 1}), "two-4.0": layout(2, install.Version{Major: 4, Minor: 0}),
+		"three-3.9": layout(3, install.Version{Major: 3, Minor: 9}),
 	} {
 		file := filepath.Join("testdata", name+".properties")
 		if *update {
@@ -67,14 +68,16 @@ func TestFormatted(t *testing.T) {
 	if err := os.WriteFile(java, []byte(storageTool), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint", ""} {
+	for _, file := range []string{"bootstrap.checkpoint",
+		"__cluster_metadata-0/00000000000000000000-0000000000.checkpoint", ""} {
 		t.Setenv("WRITES", file)
 		c := &config{kafka: &install.Installation{}, java: install.Java{Command: java}, starter: direct{}, clusterID: "abc"}
 		work, keep := t.TempDir(), filepath.Join(t.TempDir(), formattedDir)
 		c.dir = work
 		err := c.format(t.Context(), work, keep)
 		if file == "" {
-			if err == nil || !strings.Contains(err.Error(), "StorageTool wrote nothing but meta.properties") || c.load(keep, "") {
+			if err == nil || !strings.Contains(err.Error(), "StorageTool wrote nothing but meta.properties") ||
+				c.load(keep, "") {
 				t.Errorf("nothing was written: %v", err)
 			}
 			continue
@@ -115,7 +118,8 @@ func TestNodes(t *testing.T) {
 				mixed++
 			}
 		}
-		if count != brokers || controllers%2 == 0 || brokers > 1 && controllers-1 <= controllers/2 || mixed < min(brokers, controllers-1) {
+		if count != brokers || controllers%2 == 0 || brokers > 1 && controllers-1 <= controllers/2 ||
+			mixed < min(brokers, controllers-1) {
 			t.Errorf("%d brokers are %d nodes with %d brokers and %d controllers", brokers, len(nodes), count, controllers)
 		}
 	}
@@ -137,16 +141,22 @@ func TestDeath(t *testing.T) {
 		{"", []string{"broker 2 ended by itself (exit status 1); its last lines, from ", ":\n  (nothing)"}, nil, false},
 		{"10:00:00.000 INFO up (A)\n10:00:00.001 INFO down (A)\n", []string{"INFO up", "INFO down"}, nil, false},
 		{
-			"10:00:00.000 ERROR it broke (A)\njava.lang.Error: why\n\tat a.b(c.java:1)\n\t... 3 more\n10:00:00.001 INFO down (A)\n",
+			"10:00:00.000 ERROR it broke (A)\njava.lang.Error: why\n\tat a.b(c.java:1)\n\t... 3 more\n10:00:00.001 INFO " +
+				"down (A)\n",
 			[]string{"ERROR it broke (A)\n  java.lang.Error: why"}, []string{"\tat ", "... 3", "INFO down"}, false,
 		},
 		{
-			"Caused by: org.apache.kafka.common.KafkaException: Socket server failed to bind to 127.0.0.1:29092: Address already in use.\n" + strings.Repeat("10:00:00.001 WARN down (A)\n", 40),
+			"Caused by: org.apache.kafka.common.KafkaException: Socket server failed to bind to 127.0.0.1:29092: Address " +
+				"already in use.\n" + strings.Repeat("10:00:00.001 WARN down (A)\n", 40),
 			[]string{"a port is in use: another program listens on 127.0.0.1:29092"}, nil, true,
 		},
-		{"java.net.BindException: Address already in use\n", []string{"another program listens on one of its ports"}, nil, true},
-		{strings.Repeat("10:00:00.001 WARN old (A)\n", 4000) + strings.Repeat("10:00:00.002 WARN new (A)\n", 12), []string{"WARN new"}, []string{"old"}, false},
-		{strings.Repeat("10:00:00.002 INFO new (A)\n", 4000), []string{"INFO new (A)\n  10:00:00.002 INFO new (A)"}, nil, false}, // more than is read
+		{"java.net.BindException: Address already in use\n", []string{"another program listens on one of its ports"},
+			nil, true},
+		{strings.Repeat("10:00:00.001 WARN old (A)\n", 4000) + strings.Repeat("10:00:00.002 WARN new (A)\n", 12),
+			[]string{"WARN new"}, []string{"old"}, false},
+		// more than is read
+		{strings.Repeat("10:00:00.002 INFO new (A)\n", 4000), []string{"INFO new (A)\n  10:00:00.002 INFO new (A)"}, nil,
+			false},
 	} {
 		n := &node{number: 2, broker: true, log: filepath.Join(t.TempDir(), "log")}
 		if err := os.WriteFile(n.log, []byte(one.log), 0o644); err != nil {
@@ -167,7 +177,8 @@ func TestDeath(t *testing.T) {
 			}
 		}
 	}
-	if lines := lastLines(filepath.Join(t.TempDir(), "none")); len(lines) != 1 || !strings.Contains(lines[0], "it can't be read") {
+	if lines := lastLines(filepath.Join(t.TempDir(), "none")); len(lines) != 1 ||
+		!strings.Contains(lines[0], "it can't be read") {
 		t.Errorf("without a log: %v", lines)
 	}
 }
@@ -177,7 +188,8 @@ func TestCompare(t *testing.T) {
 		return admin.Partition{Topic: topic, Partition: partition, Leader: leader}
 	}
 	led := []admin.Partition{p("a", 0, 1), p("a", 1, 1), p("b", 0, 1), p("c", 0, 1)}
-	moved, leaderless, still := compare(led, []admin.Partition{p("a", 0, 2), p("a", 1, 0), p("b", 0, 1), p("c", 1, 2), p("c", 0, 3)}, 1)
+	moved, leaderless, still := compare(led, []admin.Partition{p("a", 0, 2), p("a", 1, 0), p("b", 0, 1), p("c", 1, 2),
+		p("c", 0, 3)}, 1)
 	if moved != 2 || leaderless != 1 || still != 1 {
 		t.Errorf("%d moved, %d without a leader, %d still led", moved, leaderless, still)
 	}
@@ -217,7 +229,8 @@ func TestTolerant(t *testing.T) {
 			k.reserved[number] = true
 		}
 		got := k.tolerant(topics)
-		if got[0].Configs["min.insync.replicas"] != one.want || !maps.Equal(got[1].Configs, topics[1].Configs) || len(topics[0].Configs) != 0 {
+		if got[0].Configs["min.insync.replicas"] != one.want ||
+			!maps.Equal(got[1].Configs, topics[1].Configs) || len(topics[0].Configs) != 0 {
 			t.Errorf("%d brokers, %v reserved: %v", one.brokers, one.reserved, got)
 		}
 	}
@@ -235,12 +248,14 @@ func TestBadOptions(t *testing.T) {
 		{Options{Brokers: 1, Dir: "x"}, "no Kafka to run"},
 		{Options{Brokers: 1, Dir: "x, y", Kafka: kafka}, "has a comma in its path"},
 	} {
-		if _, err := Start(t.Context(), one.options); err == nil || !strings.HasPrefix(err.Error(), "starting Kafka as processes: ") || !strings.Contains(err.Error(), one.want) {
+		if _, err := Start(t.Context(), one.options); err == nil || !strings.HasPrefix(err.Error(), "starting Kafka as "+
+			"processes: ") || !strings.Contains(err.Error(), one.want) {
 			t.Errorf("%+v: %v", one.options, err)
 		}
 	}
 	t.Setenv("JAVA_HOME", t.TempDir())
-	if _, err := Start(t.Context(), Options{Brokers: 1, Dir: t.TempDir(), Kafka: kafka, Log: zerolog.Nop()}); !errors.Is(err, install.ErrNoJava) {
+	if _, err := Start(t.Context(), Options{Brokers: 1, Dir: t.TempDir(), Kafka: kafka, Log: zerolog.Nop()}); !errors.Is(
+		err, install.ErrNoJava) {
 		t.Errorf("without Java: %v", err)
 	}
 }

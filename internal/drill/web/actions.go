@@ -112,7 +112,8 @@ func readOrder(r *http.Request) (order, int, error) {
 			return out, http.StatusBadRequest, fmt.Errorf("reading what was asked: %w", err)
 		}
 	case r.ContentLength != 0 && kind != "application/x-www-form-urlencoded":
-		return out, http.StatusUnsupportedMediaType, fmt.Errorf("the body is %q, not application/json: %w", kind, errors.Join(err))
+		return out, http.StatusUnsupportedMediaType, fmt.Errorf("the body is %q, not application/json: %w", kind,
+			errors.Join(err))
 	}
 	if utf8.RuneCountInString(out.By) > nameLimit || utf8.RuneCountInString(out.Text) > textLimit {
 		return out, http.StatusBadRequest, fmt.Errorf("a name has at most %d characters, a note %d", nameLimit, textLimit)

@@ -41,7 +41,8 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	for _, one := range []struct {
 		selector string
 		want     int
-	}{{".charts canvas", 3}, {"#tiles > div", 6}, {`.node[data-part^="instance "]`, 3}, {`.node[data-part^="broker "]`, 3}, {"#processes li", 3}, {"#fault option:disabled", 1}, {".mark", 0}} {
+	}{{".charts canvas", 3}, {"#tiles > div", 6}, {`.node[data-part^="instance "]`, 3}, {`.node[data-part^="broker "]`, 3},
+		{"#processes li", 3}, {"#fault option:disabled", 1}, {".mark", 0}} {
 		if got := b.Count(one.selector); got != one.want {
 			t.Errorf("the page has %d of %s, want %d", got, one.selector, one.want)
 		}
@@ -49,8 +50,10 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 
 	// Break: the form is the catalogue's, with its defaults.
 	b.Type("#by", "Ada")
-	browsertest.Eval[bool](b, `(s => { s.value = "network.latency"; s.dispatchEvent(new Event("change")); return true })(document.querySelector("#fault"))`)
-	if got := browsertest.Eval[string](b, `document.querySelector("#p-network-latency").value + " " + document.querySelector("#p-network-link").value`); got != "200ms downstream" {
+	browsertest.Eval[bool](b, "(s => { s.value = \"network.latency\"; s.dispatchEvent(new Event(\"change\")); return "+
+		"true })(document.querySelector(\"#fault\"))")
+	if got := browsertest.Eval[string](b,
+		"document.querySelector(\"#p-network-latency\").value + \" \" + document.querySelector(\"#p-network-link\").value"); got != "200ms downstream" {
 		t.Errorf("the defaults are %q", got)
 	}
 	browsertest.Eval[bool](b, `(document.querySelector("#p-network-latency").value = "soon", true)`)
@@ -60,7 +63,8 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	}
 	browsertest.Eval[bool](b, `(document.querySelector("#p-network-latency").value = "350ms", true)`)
 	b.Click("#break button.danger")
-	b.Until(`document.querySelectorAll("#broken li").length === 1 && document.querySelectorAll(".broken-flow").length === 3 && document.querySelectorAll(".mark").length > 0`)
+	b.Until("document.querySelectorAll(\"#broken li\").length === 1 && " +
+		"document.querySelectorAll(\".broken-flow\").length === 3 && document.querySelectorAll(\".mark\").length > 0")
 	if got := f.broken()[0]; got.What != "downstream delayed by 350ms" || got.By.Name != "Ada" {
 		t.Errorf("it broke %q by %v", got.What, got.By)
 	}
@@ -77,7 +81,8 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	b.Until(`document.querySelector("#log [data-action=note] .text")?.textContent === "Ada: we wait a minute"`)
 	b.Click(`#processes li:nth-child(2) [data-action="kill"]`)
 	b.Until(`document.querySelectorAll(".node.down").length === 1`)
-	b.Click(`[data-part="instance 1"]`) // what is clicked in the drawing is what can be broken of it, where the catalogue has it
+	// what is clicked in the drawing is what can be broken of it, where the catalogue has it
+	b.Click(`[data-part="instance 1"]`)
 	b.Click("#broken button")
 	b.Until(`document.querySelectorAll("#broken li").length === 0 && document.querySelectorAll(".mark").length === 0`)
 	b.Click("#heal-all button")
@@ -93,7 +98,8 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	b.Click("#stop")
 	b.Click("#sure-yes")
 	b.Until(`!document.querySelector("#over").hidden`)
-	if got := b.Text("#over"); !strings.Contains(got, "stopped by Ada") || !strings.Contains(got, "downstream-latency") || !strings.Contains(got, "recorded.yaml") {
+	if got := b.Text("#over"); !strings.Contains(got, "stopped by Ada") ||
+		!strings.Contains(got, "downstream-latency") || !strings.Contains(got, "recorded.yaml") {
 		t.Errorf("the end is told as %q", got)
 	}
 	quiet(t, b, s)
@@ -108,20 +114,24 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	s := serve(t, f, Options{Apart: true})
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
+	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
 		t.Fatal(err)
 	}
 	opened(b, s.base()+"/")
-	if got := browsertest.Eval[string](b, `location.pathname + document.querySelector(".badge").textContent`); got != "/responder/responder" {
+	if got := browsertest.Eval[string](b, "location.pathname + document.querySelector(\".badge\").textContent"); got !=
+		"/responder/responder" {
 		t.Errorf("the address leads to %s", got)
 	}
 	b.Until(`document.querySelectorAll("#processes button:not([hidden])").length > 0`)
 	for _, hidden := range []string{"#break", ".mark", ".broken-flow", "#broken li", "#heal-command"} {
-		if got := browsertest.Eval[int](b, `[...document.querySelectorAll("`+hidden+`")].filter((e) => e.getClientRects().length > 0).length`); got != 0 {
+		if got := browsertest.Eval[int](b, `[...document.querySelectorAll("`+hidden+
+			`")].filter((e) => e.getClientRects().length > 0).length`); got != 0 {
 			t.Errorf("the responder sees %d of %s", got, hidden)
 		}
 	}
-	if text := browsertest.Eval[string](b, "document.documentElement.outerHTML"); strings.Contains(text, secret) || strings.Contains(text, "outage") {
+	if text := browsertest.Eval[string](b, "document.documentElement.outerHTML"); strings.Contains(text,
+		secret) || strings.Contains(text, "outage") {
 		t.Error("the page tells what was broken")
 	}
 	b.Click("#heal-all button")
@@ -149,11 +159,13 @@ func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	if err := f.Note(ada, f.hostile+"\u202egnp"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Break(t.Context(), ada, map[string]any{"network": map[string]any{"link": f.hostile, "latency": "1s"}}); err != nil {
+	if _, err := f.Break(t.Context(), ada,
+		map[string]any{"network": map[string]any{"link": f.hostile, "latency": "1s"}}); err != nil {
 		t.Fatal(err)
 	}
 	opened(b, s.Link(drill.RoleInjector))
-	b.Until(`document.querySelectorAll("#log [data-action=note]").length === 1 && document.querySelectorAll("#broken li").length === 1`)
+	b.Until("document.querySelectorAll(\"#log [data-action=note]\").length === 1 && document.querySelectorAll(\"#broken " +
+		"li\").length === 1")
 	b.Type("#note-text", f.hostile)
 	b.Press("\r")
 	b.Until(`document.querySelectorAll("#log [data-action=note]").length === 2`)
@@ -161,7 +173,9 @@ func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Until(`!document.querySelector("#over").hidden`)
-	if got := browsertest.Eval[string](b, `document.title + document.querySelectorAll("img, script:not([src])").length`); strings.HasPrefix(got, "owned") || !strings.HasSuffix(got, "0") {
+	if got := browsertest.Eval[string](b,
+		"document.title + document.querySelectorAll(\"img, script:not([src])\").length"); strings.HasPrefix(got,
+		"owned") || !strings.HasSuffix(got, "0") {
 		t.Errorf("hostile words came alive: %q", got)
 	}
 	quiet(t, b, s)
@@ -176,14 +190,17 @@ func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	opened(b, s.Link(drill.RoleInjector))
 	channel := s.channels[drill.RoleInjector]
 	channel.close() // every stream ends, new ones are refused
-	b.Until(`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection lost") && document.querySelector("#link").dataset.state === "lost"`)
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": true}); err != nil {
+	b.Until(
+		`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection lost") && document.querySelector("#link").dataset.state === "lost"`)
+	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": true}); err != nil {
 		t.Fatal(err)
 	}
 	channel.mu.Lock()
 	channel.closed = false
 	channel.mu.Unlock()
-	b.Until(`document.querySelector("#lost").hidden && document.querySelector("#link").dataset.state === "live" && document.querySelectorAll("#broken li").length === 1`)
+	b.Until(
+		`document.querySelector("#lost").hidden && document.querySelector("#link").dataset.state === "live" && document.querySelectorAll("#broken li").length === 1`)
 	if got := b.Count("#log li"); got != 2 {
 		t.Errorf("the log has %d lines, want 2", got)
 	}
@@ -196,7 +213,8 @@ func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 	s := serve(t, f, Options{})
 	opened(b, s.Link(drill.RoleInjector))
 	b.Until(`document.querySelectorAll("#fault option").length === 5`)
-	unnamed := browsertest.Eval[string](b, `[...document.querySelectorAll("button, input:not([type=hidden]), select, textarea, [role=button], [tabindex='0']")].filter((e) => e.getClientRects().length &&
+	unnamed := browsertest.Eval[string](
+		b, `[...document.querySelectorAll("button, input:not([type=hidden]), select, textarea, [role=button], [tabindex='0']")].filter((e) => e.getClientRects().length &&
 		!(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || (e.labels && e.labels.length) || e.textContent.trim())).map((e) => e.outerHTML).join("\n")`)
 	if unnamed != "" {
 		t.Errorf("these have no name: %s", unnamed)
@@ -204,13 +222,16 @@ func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 	reached := map[string]bool{}
 	for range 80 {
 		b.Press("\t")
-		where := browsertest.Eval[string](b, `(e => e.id || e.dataset.part || e.dataset.action || e.textContent.trim())(document.activeElement)`)
+		where := browsertest.Eval[string](b,
+			"(e => e.id || e.dataset.part || e.dataset.action || e.textContent.trim())(document.activeElement)")
 		reached[where] = true
-		if browsertest.Eval[bool](b, `document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === "none" && !document.activeElement.matches(".node")`) {
+		if browsertest.Eval[bool](b, "document.activeElement !== document.body && "+
+			"getComputedStyle(document.activeElement).outlineStyle === \"none\" && !document.activeElement.matches(\".node\")") {
 			t.Errorf("the focus on %s is not to be seen", where)
 		}
 	}
-	for _, want := range []string{"Heal everything", "downstream", "instance 0", "notice-text", "fault", "Break it", "kill", "note-text", "stop", "log"} {
+	for _, want := range []string{"Heal everything", "downstream", "instance 0", "notice-text", "fault", "Break it",
+		"kill", "note-text", "stop", "log"} {
 		if !reached[want] {
 			t.Errorf("%q is not reached with the Tab key; reached: %v", want, reached)
 		}
@@ -246,7 +267,9 @@ func TestNarrowScreensInABrowser(t *testing.T) {
 			t.Errorf("at %d pixels the page is %d wide", width, got)
 		}
 		for _, to := range []string{"0", "document.body.scrollHeight"} {
-			if !browsertest.Eval[bool](b, `(scrollTo(0, `+to+`), (r => r.top >= 0 && r.bottom <= innerHeight && document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2).textContent.includes("Heal everything"))(document.querySelector("#heal-all button").getBoundingClientRect()))`) {
+			if !browsertest.Eval[bool](b, `(scrollTo(0, `+to+"), (r => r.top >= 0 && r.bottom <= innerHeight && "+
+				"document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2).textContent.includes(\"Heal "+
+				"everything\"))(document.querySelector(\"#heal-all button\").getBoundingClientRect()))") {
 				t.Errorf("at %d pixels, scrolled to %s, the red button is out of sight", width, to)
 			}
 		}
@@ -259,17 +282,21 @@ func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	f.unbreakable = "this Kafka is another's"
-	f.faults = append(f.faults, drill.Fault{ID: "f1", Name: "produce-error", What: "refused", ToNotice: true, Idle: "no request matched"})
+	f.faults = append(f.faults, drill.Fault{ID: "f1", Name: "produce-error", What: "refused", ToNotice: true,
+		Idle: "no request matched"})
 	s := serve(t, f, Options{})
 	opened(b, s.Link(drill.RoleInjector))
-	if got := b.Text("#unbreakable"); !strings.Contains(got, f.unbreakable) || browsertest.Eval[bool](b, `document.querySelector("#unbreakable").hidden || !document.querySelector("#break").closest("section").hidden`) {
+	if got := b.Text("#unbreakable"); !strings.Contains(got, f.unbreakable) ||
+		browsertest.Eval[bool](b,
+			"document.querySelector(\"#unbreakable\").hidden || !document.querySelector(\"#break\").closest(\"section\").hidden") {
 		t.Errorf("who may break nothing reads %q, or has the form all the same", got)
 	}
 	if err := f.Stop(drill.Actor{Name: "Ada", Role: drill.RoleInjector}); err != nil {
 		t.Fatal(err)
 	}
 	b.Until(`!document.querySelector("#over").hidden`)
-	if got := b.Text("#over-faults"); !strings.Contains(got, "It did nothing: no request matched") || !strings.Contains(got, "none") || strings.Contains(got, "never") {
+	if got := b.Text("#over-faults"); !strings.Contains(got, "It did nothing: no request matched") ||
+		!strings.Contains(got, "none") || strings.Contains(got, "never") {
 		t.Errorf("of what did nothing it says %q", got)
 	}
 	if browsertest.Eval[bool](b, `!document.querySelector("#unbreakable").hidden`) {

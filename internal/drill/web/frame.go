@@ -77,7 +77,8 @@ func point(state drill.State) []float64 {
 		return nil
 	}
 	return []float64{
-		seconds(state.At), rounded(live.SentRate), rounded(live.ProcessedRate), rounded(live.DeadLetterRate), float64(live.Lag), float64(live.RetriesInFlight),
+		seconds(state.At), rounded(live.SentRate), rounded(live.ProcessedRate), rounded(live.DeadLetterRate),
+		float64(live.Lag), float64(live.RetriesInFlight),
 		seconds(1000 * live.Latency.Success.P50), seconds(1000 * live.Latency.Success.P99),
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // Whatever is sent, an order is refused with a status that says why, or is within its bounds.
 func FuzzOrders(f *testing.F) {
-	f.Add("application/json", `{"by": "Ada", "spec": {"downstream": {"outage": true}}, "fault": "1", "instance": 1, "instances": 3, "text": "x"}`)
+	f.Add("application/json",
+		`{"by": "Ada", "spec": {"downstream": {"outage": true}}, "fault": "1", "instance": 1, "instances": 3, "text": "x"}`)
 	f.Add("application/x-www-form-urlencoded", "form=key&by=Ada&text=%ff%00")
 	f.Add("application/json; charset=\"", "[]")
 	f.Add("", "")

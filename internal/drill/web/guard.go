@@ -2,9 +2,11 @@ package web
 
 // Who may see and who may do what. Three gates stand before every request, from the outside in:
 //
-//  1. the Host header: a page of elsewhere that made its own name resolve to this address (DNS rebinding) sends its own name;
+//  1. the Host header: a page of elsewhere that made its own name resolve to this address (DNS rebinding) sends its own
+//     name;
 //  2. the role's token, where one is needed: in a cookie, or in an Authorization header;
-//  3. for what changes anything: where the request comes from (Origin, Sec-Fetch-Site), and the role's form key, which only its page knows.
+//  3. for what changes anything: where the request comes from (Origin, Sec-Fetch-Site), and the role's form key, which
+//     only its page knows.
 
 import (
 	"crypto/rand"
@@ -46,7 +48,8 @@ type guard struct {
 // has a token of its own. A token that the user has chosen is asked for on every address.
 func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *guard {
 	g := &guard{
-		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, given: map[drill.Role]bool{}, keys: map[drill.Role]string{},
+		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, given: map[drill.Role]bool{},
+		keys: map[drill.Role]string{},
 		// Cookies know no ports: two drills on one machine must not overwrite each other's.
 		cookie: fmt.Sprintf("dlqbench-drill-%d", address.Port), origin: http.NewCrossOriginProtection(),
 	}
@@ -121,7 +124,8 @@ func (g *guard) mayChange(role drill.Role, r *http.Request, key string) error {
 // remember gives the browser the role's token as a cookie that no script sees and no other site can make it send.
 func (g *guard) remember(w http.ResponseWriter, role drill.Role) {
 	http.SetCookie(w, &http.Cookie{
-		Name: g.cookie, Value: g.tokens[role], Path: "/" + string(role) + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: g.cookie, Value: g.tokens[role], Path: "/" + string(role) + "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
 	})
 }
 
@@ -150,7 +154,8 @@ func (g *guard) guarded(next http.Handler, panicked func(any)) http.Handler {
 		header.Set("X-Frame-Options", "DENY")
 		header.Set("Cache-Control", "no-store")
 		if !g.knowsHost(r.Host) {
-			http.Error(w, "this name does not lead to a drill: use the address that dlqbench drill has printed", http.StatusMisdirectedRequest)
+			http.Error(w, "this name does not lead to a drill: use the address that dlqbench drill has printed",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)

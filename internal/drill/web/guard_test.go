@@ -60,9 +60,11 @@ func TestOnlyKnownHostsAreAnswered(t *testing.T) {
 		host              string
 		loopback, address bool
 	}{
-		{"127.0.0.1:7333", true, true}, {"localhost:7333", true, true}, {"LOCALHOST:8000", true, true}, {"[::1]:7333", true, true}, {"127.0.0.1", true, true},
+		{"127.0.0.1:7333", true, true}, {"localhost:7333", true, true}, {"LOCALHOST:8000", true, true},
+		{"[::1]:7333", true, true}, {"127.0.0.1", true, true},
 		{"192.0.2.7:7333", false, true}, {"[2001:db8::1]:7333", false, true},
-		{"attacker.example:7333", false, false}, {"localhost.attacker.example", false, false}, {"127.0.0.1.attacker.example:80", false, false}, {"", false, false},
+		{"attacker.example:7333", false, false}, {"localhost.attacker.example", false, false},
+		{"127.0.0.1.attacker.example:80", false, false}, {"", false, false},
 	} {
 		for name, routes := range map[string]http.Handler{"loopback": onLoopback, "address": onAddress} {
 			want := one.loopback
@@ -85,7 +87,8 @@ func TestChangesComeFromTheOwnPageOnly(t *testing.T) {
 		header map[string]string
 		want   int
 	}{
-		{"own page", map[string]string{"Origin": "http://127.0.0.1:7333", "Sec-Fetch-Site": "same-origin", formHeader: "right"}, 200},
+		{"own page", map[string]string{"Origin": "http://127.0.0.1:7333", "Sec-Fetch-Site": "same-origin",
+			formHeader: "right"}, 200},
 		{"own page in an old browser", map[string]string{"Origin": "http://127.0.0.1:7333", formHeader: "right"}, 200},
 		{"command line", map[string]string{formHeader: "right"}, 200},
 		{"no key", nil, 403},
@@ -134,22 +137,27 @@ func TestOtherAddressesNeedATokenForEachRole(t *testing.T) {
 	}
 	paths := []string{"/injector/", "/injector/events", "/injector/catalogue", "/injector/files/report.html"}
 	for _, header := range []map[string]string{
-		nil, {"Authorization": "Bearer " + other}, {"Authorization": "Bearer "}, {"Authorization": token}, {"Cookie": s.guard.cookie + "=" + other},
-		{"Cookie": s.guard.cookie + "="},
+		nil, {"Authorization": "Bearer " + other}, {"Authorization": "Bearer "}, {"Authorization": token},
+		{"Cookie": s.guard.cookie + "=" + other}, {"Cookie": s.guard.cookie + "="},
 	} {
 		for _, path := range paths {
 			got := ask(routes, "GET", path, nil, header)
 			asks := path == "/injector/" && got.Code == 200 && strings.Contains(got.Body.String(), "needs its token")
-			if got.Code != http.StatusUnauthorized && !asks || strings.Contains(got.Body.String(), s.guard.keys[drill.RoleInjector]) || strings.Contains(got.Body.String(), "orders") {
+			if got.Code != http.StatusUnauthorized && !asks ||
+				strings.Contains(got.Body.String(), s.guard.keys[drill.RoleInjector]) ||
+				strings.Contains(got.Body.String(), "orders") {
 				t.Errorf("%s with %v is answered %d: %s", path, header, got.Code, got.Body)
 			}
 		}
-		if got := ask(routes, "POST", "/injector/do/stop", nil, merge(header, formHeader, s.guard.keys[drill.RoleInjector])); got.Code != http.StatusUnauthorized {
+		if got := ask(routes, "POST", "/injector/do/stop", nil,
+			merge(header, formHeader, s.guard.keys[drill.RoleInjector])); got.Code != http.StatusUnauthorized {
 			t.Errorf("stop with %v is answered %d", header, got.Code)
 		}
 	}
-	for _, header := range []map[string]string{{"Authorization": "Bearer " + token}, {"Cookie": s.guard.cookie + "=x; " + s.guard.cookie + "=" + token}} {
-		if got := ask(routes, "GET", "/injector/", nil, header); got.Code != 200 || !strings.Contains(got.Body.String(), s.guard.keys[drill.RoleInjector]) {
+	for _, header := range []map[string]string{{"Authorization": "Bearer " + token},
+		{"Cookie": s.guard.cookie + "=x; " + s.guard.cookie + "=" + token}} {
+		if got := ask(routes, "GET", "/injector/", nil, header); got.Code != 200 ||
+			!strings.Contains(got.Body.String(), s.guard.keys[drill.RoleInjector]) {
 			t.Errorf("with %v the page is answered %d", header, got.Code)
 		}
 	}
@@ -166,10 +174,12 @@ func merge(header map[string]string, key, value string) map[string]string {
 func TestLoginGivesACookieThatGoesNowhereElse(t *testing.T) {
 	s, routes := elsewhere(t, newFake(t), false)
 	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
-	if got := ask(routes, "POST", "/injector/login", strings.NewReader("token=guess"), form); got.Code != 401 || len(got.Result().Cookies()) > 0 {
+	if got := ask(routes, "POST", "/injector/login", strings.NewReader("token=guess"), form); got.Code != 401 || len(
+		got.Result().Cookies()) > 0 {
 		t.Errorf("a wrong token is answered %d with %v", got.Code, got.Result().Cookies())
 	}
-	if got := ask(routes, "POST", "/injector/login", strings.NewReader("token="+s.guard.tokens[drill.RoleInjector]), merge(form, "Origin", "http://attacker.example")); got.Code != 403 {
+	if got := ask(routes, "POST", "/injector/login", strings.NewReader("token="+s.guard.tokens[drill.RoleInjector]),
+		merge(form, "Origin", "http://attacker.example")); got.Code != 403 {
 		t.Errorf("another site's login is answered %d", got.Code)
 	}
 	got := ask(routes, "POST", "/injector/login", strings.NewReader("token="+s.guard.tokens[drill.RoleInjector]), form)
@@ -177,10 +187,12 @@ func TestLoginGivesACookieThatGoesNowhereElse(t *testing.T) {
 		t.Fatalf("the right token is answered %d with %v", got.Code, got.Result().Cookies())
 	}
 	cookie := got.Result().Cookies()[0]
-	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/injector/" || !strings.HasSuffix(cookie.Name, "-7333") {
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/injector/" ||
+		!strings.HasSuffix(cookie.Name, "-7333") {
 		t.Errorf("the cookie is %v", cookie)
 	}
-	if got := ask(routes, "GET", "/injector/", nil, map[string]string{"Cookie": cookie.String()}); !strings.Contains(got.Body.String(), s.guard.keys[drill.RoleInjector]) {
+	if got := ask(routes, "GET", "/injector/", nil, map[string]string{"Cookie": cookie.String()}); !strings.Contains(
+		got.Body.String(), s.guard.keys[drill.RoleInjector]) {
 		t.Errorf("with the cookie the page is answered %d", got.Code)
 	}
 }
@@ -209,21 +221,29 @@ func TestEveryAnswerIsClosedToOthers(t *testing.T) {
 		status       int
 		kind         string
 	}{
-		{"GET", "/", 303, ""}, {"GET", "/injector/", 200, "text/html; charset=utf-8"}, {"GET", "/responder/", 200, "text/html; charset=utf-8"},
-		{"GET", "/assets/drill.js", 200, "text/javascript; charset=utf-8"}, {"GET", "/assets/uplot.js", 200, "text/javascript; charset=utf-8"},
+		{"GET", "/", 303, ""}, {"GET", "/injector/", 200, "text/html; charset=utf-8"},
+		{"GET", "/responder/", 200, "text/html; charset=utf-8"},
+		{"GET", "/assets/drill.js", 200, "text/javascript; charset=utf-8"},
+		{"GET", "/assets/uplot.js", 200, "text/javascript; charset=utf-8"},
 		{"GET", "/assets/drill.css", 200, "text/css; charset=utf-8"}, {"GET", "/assets/icon.svg", 200, "image/svg+xml"},
-		{"GET", "/assets/drill.html.tmpl", 404, ""}, {"GET", "/assets/..%2fserver.go", 404, ""}, {"GET", "/injector/catalogue", 200, "application/json"},
-		{"GET", "/injector/do/stop", 405, ""}, {"PUT", "/injector/do/stop", 405, ""}, {"POST", "/injector/events", 405, ""}, {"POST", "/injector/do/nothing", 404, ""},
+		{"GET", "/assets/drill.html.tmpl", 404, ""}, {"GET", "/assets/..%2fserver.go", 404, ""},
+		{"GET", "/injector/catalogue", 200, "application/json"},
+		{"GET", "/injector/do/stop", 405, ""}, {"PUT", "/injector/do/stop", 405, ""}, {"POST", "/injector/events", 405, ""},
+		{"POST", "/injector/do/nothing", 404, ""},
 		{"GET", "/injector/files/report.html", 404, ""}, {"GET", "/nobody/", 404, ""},
 	} {
-		got := ask(routes, one.method, one.path, nil, map[string]string{"Host": "127.0.0.1", formHeader: s.guard.keys[drill.RoleInjector]})
+		got := ask(routes, one.method, one.path, nil,
+			map[string]string{"Host": "127.0.0.1", formHeader: s.guard.keys[drill.RoleInjector]})
 		header := got.Header()
 		if got.Code != one.status || one.kind != "" && header.Get("Content-Type") != one.kind {
-			t.Errorf("%s %s is answered %d %s, want %d %s", one.method, one.path, got.Code, header.Get("Content-Type"), one.status, one.kind)
+			t.Errorf("%s %s is answered %d %s, want %d %s", one.method, one.path, got.Code, header.Get("Content-Type"),
+				one.status, one.kind)
 		}
 		policy := header.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") ||
-			header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" || header.Get("Cache-Control") != "no-store" {
+		if !strings.Contains(policy, "default-src 'none'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") ||
+			header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" ||
+			header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s %s is answered with %v", one.method, one.path, header)
 		}
 	}
@@ -238,10 +258,12 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	}{
 		{"too large", "application/json", `{"text": "` + strings.Repeat("x", 2*bodyLimit) + `"}`, 413},
 		{"no JSON", "application/json", `{"text": `, 400}, {"wrong type", "application/json", `{"text": 7}`, 400},
-		{"other type", "text/plain", `{"text": "x"}`, 415}, {"long note", "application/json", `{"text": "` + strings.Repeat("é", textLimit+1) + `"}`, 400},
+		{"other type", "text/plain", `{"text": "x"}`, 415},
+		{"long note", "application/json", `{"text": "` + strings.Repeat("é", textLimit+1) + `"}`, 400},
 		{"long name", "application/json", `{"by": "` + strings.Repeat("é", nameLimit+1) + `", "text": "x"}`, 400},
 	} {
-		header := map[string]string{"Host": "127.0.0.1", "Content-Type": one.kind, formHeader: s.guard.keys[drill.RoleInjector]}
+		header := map[string]string{"Host": "127.0.0.1", "Content-Type": one.kind,
+			formHeader: s.guard.keys[drill.RoleInjector]}
 		if got := ask(routes, "POST", "/injector/do/note", strings.NewReader(one.body), header); got.Code != one.want {
 			t.Errorf("%s is answered %d %s, want %d", one.name, got.Code, got.Body, one.want)
 		}
@@ -264,7 +286,8 @@ func TestAPanicStaysWithItsRequest(t *testing.T) {
 	}
 	defer s.Close()
 	routes := s.routes(panicking{newFake(t)})
-	header := map[string]string{"Host": "127.0.0.1", "Content-Type": "application/json", formHeader: s.guard.keys[drill.RoleResponder]}
+	header := map[string]string{"Host": "127.0.0.1", "Content-Type": "application/json",
+		formHeader: s.guard.keys[drill.RoleResponder]}
 	got := ask(routes, "POST", "/responder/do/note", strings.NewReader(`{"text": "x"}`), header)
 	if got.Code != 500 || strings.Contains(got.Body.String(), secret) || !strings.Contains(logged.String(), "unforeseen") {
 		t.Errorf("it is answered %d %q, and logged %q", got.Code, got.Body, logged.String())
@@ -280,9 +303,11 @@ func TestTokensAreNeverLogged(t *testing.T) {
 	defer s.Close()
 	routes := s.routes(panicking{newFake(t)})
 	token := s.guard.tokens[drill.RoleInjector]
-	header := map[string]string{"Host": "127.0.0.1", "Authorization": "Bearer " + token, "Content-Type": "application/json", formHeader: s.guard.keys[drill.RoleInjector]}
+	header := map[string]string{"Host": "127.0.0.1", "Authorization": "Bearer " + token,
+		"Content-Type": "application/json", formHeader: s.guard.keys[drill.RoleInjector]}
 	ask(routes, "POST", "/injector/do/note", strings.NewReader(`{"text": "x"}`), header)
-	ask(routes, "POST", "/injector/login", strings.NewReader("token="+token), map[string]string{"Host": "127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"})
+	ask(routes, "POST", "/injector/login", strings.NewReader("token="+token),
+		map[string]string{"Host": "127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"})
 	if logged.Len() == 0 || strings.Contains(logged.String(), token) {
 		t.Errorf("logged: %q", logged.String())
 	}
@@ -295,10 +320,12 @@ func TestATakenPortIsToldAsSuch(t *testing.T) {
 	}
 	defer s.Close()
 	address := s.listener.Addr().String()
-	if _, err = Listen(Options{Address: address}); err == nil || !strings.Contains(err.Error(), address+" is taken") || !strings.Contains(err.Error(), "another port") {
+	if _, err = Listen(Options{Address: address}); err == nil ||
+		!strings.Contains(err.Error(), address+" is taken") || !strings.Contains(err.Error(), "another port") {
 		t.Errorf("the second drill at %s is told: %v", address, err)
 	}
-	if _, err = Listen(Options{Address: "127.0.0.1:http-or-so"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:http-or-so") {
+	if _, err = Listen(Options{Address: "127.0.0.1:http-or-so"}); err == nil ||
+		!strings.Contains(err.Error(), "127.0.0.1:http-or-so") {
 		t.Errorf("a bad address is told as: %v", err)
 	}
 }
@@ -310,7 +337,8 @@ func TestTheCommandLineHealsEverything(t *testing.T) {
 	f := newFake(t)
 	for _, apart := range []bool{false, true} {
 		s := serve(t, f, Options{Apart: apart})
-		if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": true}); err != nil {
+		if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+			map[string]any{"downstream": true}); err != nil {
 			t.Fatal(err)
 		}
 		if token, needed := s.guard.tokens[drill.RoleInjector]; needed && strings.Contains(s.HealCommand(), token) {
@@ -326,17 +354,20 @@ func TestTheCommandLineHealsEverything(t *testing.T) {
 func TestAFormHealsWithoutAnyScript(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{})
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": true}); err != nil {
+	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": true}); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.PostForm(s.Link(drill.RoleResponder)+"do/heal-all", map[string][]string{formField: {s.guard.keys[drill.RoleResponder]}})
+	response, err := http.PostForm(s.Link(drill.RoleResponder)+"do/heal-all",
+		map[string][]string{formField: {s.guard.keys[drill.RoleResponder]}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	page, _ := io.ReadAll(response.Body)
 	response.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	if response.StatusCode != http.StatusOK || response.Request.URL.Path != "/responder/" || len(f.broken()) > 0 || !strings.Contains(string(page), "Heal everything") {
+	if response.StatusCode != http.StatusOK || response.Request.URL.Path != "/responder/" ||
+		len(f.broken()) > 0 || !strings.Contains(string(page), "Heal everything") {
 		t.Errorf("it leads to %s with %d, in force: %v", response.Request.URL, response.StatusCode, f.broken())
 	}
 }
@@ -346,7 +377,8 @@ func TestHealingGoesOnWhenTheBrowserHasGone(t *testing.T) {
 	f := newFake(t)
 	f.stall = make(chan struct{})
 	s, routes := local(t, f, false)
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector}, map[string]any{"downstream": true}); err != nil {
+	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": true}); err != nil {
 		t.Fatal(err)
 	}
 	browser, leave := context.WithCancel(t.Context())
@@ -371,7 +403,8 @@ func TestHealingGoesOnWhenTheBrowserHasGone(t *testing.T) {
 func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{Apart: true})
-	if _, err := f.Break(t.Context(), drill.Actor{Name: "Ada", Role: drill.RoleInjector}, map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
+	if _, err := f.Break(t.Context(), drill.Actor{Name: "Ada", Role: drill.RoleInjector},
+		map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
 		t.Fatal(err)
 	}
 	var seen bytes.Buffer
@@ -383,14 +416,16 @@ func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 			frames++
 		}
 	}
-	for _, path := range []string{"", "catalogue", "files/report.html", "files/debrief.html", "files/recorded.yaml", "do/break", "../injector/", "../injector/events", "../injector/catalogue"} {
+	for _, path := range []string{"", "catalogue", "files/report.html", "files/debrief.html", "files/recorded.yaml",
+		"do/break", "../injector/", "../injector/events", "../injector/catalogue"} {
 		seen.WriteString(body(t, "GET", s.Link(drill.RoleResponder)+path, "", nil))
 	}
 	key := map[string]string{formHeader: s.guard.keys[drill.RoleResponder], "Content-Type": "application/json"}
 	for _, action := range []string{"break", "heal", "notice", "note", "replay"} {
 		seen.WriteString(body(t, "POST", s.Link(drill.RoleResponder)+"do/"+action, `{"fault": "f1", "text": "hm"}`, key))
 	}
-	for _, word := range []string{secret, "outage", "answers 503", "orders: the downstream fails", s.guard.tokens[drill.RoleInjector], s.guard.keys[drill.RoleInjector]} {
+	for _, word := range []string{secret, "outage", "answers 503", "orders: the downstream fails",
+		s.guard.tokens[drill.RoleInjector], s.guard.keys[drill.RoleInjector]} {
 		if at := strings.Index(seen.String(), word); at >= 0 {
 			t.Errorf("the responder gets %q in …%s…", word, seen.String()[max(0, at-80):min(seen.Len(), at+80)])
 		}
@@ -405,7 +440,8 @@ func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	for told := ""; !strings.Contains(told, secret); _, told = stream.next() {
 		continue
 	}
-	if got := body(t, "GET", s.Link(drill.RoleResponder)+"files/report.html", "", nil); !strings.Contains(got, "<h1>report.html") {
+	if got := body(t, "GET", s.Link(drill.RoleResponder)+"files/report.html", "", nil); !strings.Contains(got,
+		"<h1>report.html") {
 		t.Errorf("when the drill is over the report is %q", got)
 	}
 	for _, path := range []string{"files/..%2f..%2fetc%2fpasswd", "files/secret.txt", "files/"} {
@@ -441,10 +477,13 @@ func body(t *testing.T, method, url, content string, header map[string]string) s
 func TestWhatWasAskedReachesTheSession(t *testing.T) {
 	f := newFake(t)
 	s, routes := local(t, f, false)
-	header := map[string]string{"Host": "127.0.0.1", "Content-Type": "application/json", formHeader: s.guard.keys[drill.RoleInjector]}
+	header := map[string]string{"Host": "127.0.0.1", "Content-Type": "application/json",
+		formHeader: s.guard.keys[drill.RoleInjector]}
 	for _, one := range []struct{ action, body string }{
-		{"break", `{"by": " Ada ", "spec": {"network": {"link": "brokers", "latency": "1s"}}}`}, {"heal", `{"fault": "f1"}`}, {"heal-all", `{}`}, {"kill", `{"instance": 1}`},
-		{"pause", `{"instance": 2}`}, {"resume", `{"instance": 2}`}, {"restart", `{"instance": 1}`}, {"scale", `{"instances": 5}`}, {"replay", `{}`},
+		{"break", `{"by": " Ada ", "spec": {"network": {"link": "brokers", "latency": "1s"}}}`}, {"heal", `{"fault": "f1"}`},
+		{"heal-all", `{}`}, {"kill", `{"instance": 1}`},
+		{"pause", `{"instance": 2}`}, {"resume", `{"instance": 2}`}, {"restart", `{"instance": 1}`},
+		{"scale", `{"instances": 5}`}, {"replay", `{}`},
 		{"notice", `{"text": "lag"}`}, {"note", `{"text": "we wait"}`}, {"stop", `{}`},
 	} {
 		before := len(f.log)
@@ -460,7 +499,8 @@ func TestWhatWasAskedReachesTheSession(t *testing.T) {
 	if f.log[1].Who.Name != "Ada" || f.instances != 5 {
 		t.Errorf("it came as %v, and %d instances", f.log[1].Who, f.instances)
 	}
-	if got := ask(routes, "POST", "/injector/do/heal", strings.NewReader(`{"fault": "f9"}`), header); got.Code != 409 || !strings.Contains(got.Body.String(), "no such fault") {
+	if got := ask(routes, "POST", "/injector/do/heal", strings.NewReader(`{"fault": "f9"}`), header); got.Code !=
+		409 || !strings.Contains(got.Body.String(), "no such fault") {
 		t.Errorf("what can't be healed is answered %d %s", got.Code, got.Body)
 	}
 }

@@ -48,7 +48,8 @@ func listenWith(t testing.TB, url, token string) *listener {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); response.Body.Close() })
-	if response.StatusCode != http.StatusOK || !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+	if response.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		t.Fatalf("%s is answered %s %s", url, response.Status, response.Header.Get("Content-Type"))
 	}
 	lines := bufio.NewScanner(response.Body)
@@ -182,7 +183,8 @@ func TestWhoComesBackIsToldTheState(t *testing.T) {
 	var at cursor
 	message, _ := c.news(&at)
 	text := string(message)
-	if !strings.Contains(text, "event: frame\ndata: 509\n\n") || !strings.Contains(text, "event: events\ndata: [10,11,") || !strings.Contains(text, "event: past\ndata: [[0],[1],") {
+	if !strings.Contains(text, "event: frame\ndata: 509\n\n") ||
+		!strings.Contains(text, "event: events\ndata: [10,11,") || !strings.Contains(text, "event: past\ndata: [[0],[1],") {
 		t.Errorf("it is told %.300s …", text)
 	}
 	if message, _ := c.news(&at); len(message) > 0 {
@@ -219,7 +221,8 @@ func TestTheLogGoesOutOnce(t *testing.T) {
 	if got := len(s.channels[drill.RoleInjector].events); got != 2 {
 		t.Errorf("%d events went out, want 2", got)
 	}
-	if frame := string(s.channels[drill.RoleInjector].frame); strings.Contains(frame, "we wait") || !strings.Contains(frame, `"log":null`) {
+	if frame := string(s.channels[drill.RoleInjector].frame); strings.Contains(frame, "we wait") ||
+		!strings.Contains(frame, `"log":null`) {
 		t.Errorf("the frame has the log, too: %s", frame)
 	}
 }

@@ -19,7 +19,8 @@ var embedded embed.FS
 const (
 	// pagePolicy allows what this server itself serves, and nothing in the page's own text: a name or a note that got
 	// past the escaping could still not run.
-	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	// filePolicy is for the reports, which bring a policy of their own for their scripts: they get an origin of their
 	// own, from which nothing of the drill can be reached.
 	filePolicy = "sandbox allow-scripts allow-popups; frame-ancestors 'none'"
@@ -38,7 +39,8 @@ type pageView struct {
 // page serves the role's page, or, to who shows no token, the page that asks for it.
 func (s *Server) page(role drill.Role, session Session) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, view := "drill.html.tmpl", pageView{Role: role, Key: s.guard.keys[role], ID: s.id, Scenario: session.State(role).Scenario}
+		name, view := "drill.html.tmpl", pageView{Role: role, Key: s.guard.keys[role], ID: s.id,
+			Scenario: session.State(role).Scenario}
 		if role == drill.RoleInjector && s.guard.loopback {
 			view.Heal = s.HealCommand()
 		}
@@ -103,7 +105,9 @@ func (s *Server) login(role drill.Role) http.Handler {
 		}
 		token, needed := s.guard.tokens[role]
 		if needed && !same(r.PostFormValue("token"), token) {
-			http.Error(w, "this is not the token of this page: it stands behind the # of the address that dlqbench drill has printed", http.StatusUnauthorized)
+			http.Error(w,
+				"this is not the token of this page: it stands behind the # of the address that dlqbench drill has printed",
+				http.StatusUnauthorized)
 			return
 		}
 		if needed {

@@ -49,7 +49,8 @@ func startDrill(t *testing.T) (injector, responder, runs string, out *printed, e
 		t.Fatal(err)
 	}
 	runs, out = filepath.Join(dir, "runs"), &printed{}
-	command := exec.Command(program, "drill", filepath.Join("testdata", "orders-on-call.yaml"), "--addr", "127.0.0.1:0", "--responder", "--linger", "3m", "--out", runs)
+	command := exec.Command(program, "drill", filepath.Join("testdata", "orders-on-call.yaml"), "--addr", "127.0.0.1:0",
+		"--responder", "--linger", "3m", "--out", runs)
 	command.Stdout, command.Stderr = out, out
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,8 @@ func TestAWholeDrillOfARealConsumer(t *testing.T) {
 	stream := listen(t, responder+"events")
 
 	ada.Type("#by", "Ada")
-	ada.Until(`document.querySelector("#fault").value === "downstream.outage" && document.querySelectorAll('.node[data-part^="broker "]').length === 2`)
+	ada.Until("document.querySelector(\"#fault\").value === \"downstream.outage\" && " +
+		"document.querySelectorAll('.node[data-part^=\"broker \"]').length === 2")
 	ada.Click("#break button.danger")
 	ada.Until(`document.querySelectorAll('.node.hit[data-part="downstream"]').length === 1`)
 	ada.Until(`document.querySelectorAll(".node.dlq .figure")[0].textContent !== "0"`)
@@ -124,14 +126,16 @@ func TestAWholeDrillOfARealConsumer(t *testing.T) {
 	bob.Until(`document.querySelector("#log [data-action=note] .text")?.textContent === "Bob: I heal <b>everything</b>"`)
 	ada.Until(`document.querySelector("#broken").textContent.includes("noticed after")`)
 	bob.Click("#heal-all button")
-	ada.Until(`document.querySelectorAll("#broken li").length === 0 && document.querySelectorAll(".node.hit").length === 0`)
+	ada.Until(
+		"document.querySelectorAll(\"#broken li\").length === 0 && document.querySelectorAll(\".node.hit\").length === 0")
 	discreet(t, stream, bob)
 
 	ada.Click("#stop")
 	ada.Click("#sure-yes")
 	for _, b := range []*browsertest.Browser{ada, bob} {
 		b.Until(`!document.querySelector("#over").hidden`)
-		if got := b.Text("#over"); !strings.Contains(got, "stopped by Ada") || !strings.Contains(got, "1 of 1") || !strings.Contains(got, "downstream-outage") {
+		if got := b.Text("#over"); !strings.Contains(got, "stopped by Ada") ||
+			!strings.Contains(got, "1 of 1") || !strings.Contains(got, "downstream-outage") {
 			t.Errorf("the end is told as %q", got)
 		}
 		if console := b.Console(); len(console) > 0 {
@@ -139,7 +143,8 @@ func TestAWholeDrillOfARealConsumer(t *testing.T) {
 		}
 	}
 	base := strings.SplitAfter(responder, "/responder/")[0]
-	for file, want := range map[string]string{"debrief.html": "nothing succeeds any more", "report.html": "orders-on-call"} {
+	for file, want := range map[string]string{"debrief.html": "nothing succeeds any more",
+		"report.html": "orders-on-call"} {
 		bob.Navigate(base + "files/" + file)
 		bob.Until(fmt.Sprintf("document.body.textContent.includes(%q)", want))
 		if console := bob.Console(); len(console) > 0 || bob.Count("b > *") < 0 {

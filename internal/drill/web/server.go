@@ -64,7 +64,8 @@ func Listen(options Options) (*Server, error) {
 	listener, err := net.Listen("tcp", options.Address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listening for the drill's page: %s is taken, perhaps by another drill: end that one, or choose another port (port 0 takes any free one)", options.Address)
+		return nil, fmt.Errorf("listening for the drill's page: %s is taken, perhaps by another drill: end that one, or "+
+			"choose another port (port 0 takes any free one)", options.Address)
 	case err != nil:
 		return nil, fmt.Errorf("listening for the drill's page on %s: %w", options.Address, err)
 	}
@@ -73,7 +74,8 @@ func Listen(options Options) (*Server, error) {
 		_ = listener.Close()
 		return nil, fmt.Errorf("listening for the drill's page on %s: this is no TCP address", options.Address)
 	}
-	s := &Server{listener: listener, guard: newGuard(address, options.Apart, options.Tokens), apart: options.Apart, id: rand.Text(), channels: map[drill.Role]*channel{}}
+	s := &Server{listener: listener, guard: newGuard(address, options.Apart, options.Tokens), apart: options.Apart,
+		id: rand.Text(), channels: map[drill.Role]*channel{}}
 	for _, role := range roles() {
 		s.channels[role] = newChannel()
 	}
@@ -134,8 +136,8 @@ func (s *Server) HealCommand() string {
 func (s *Server) Serve(ctx context.Context, session Session) error {
 	handler := s.routes(session)
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: requestLimit, ReadTimeout: requestLimit, WriteTimeout: requestLimit, IdleTimeout: time.Minute,
-		MaxHeaderBytes: headerLimit, ErrorLog: s.log, ConnContext: narrow,
+		Handler: handler, ReadHeaderTimeout: requestLimit, ReadTimeout: requestLimit, WriteTimeout: requestLimit,
+		IdleTimeout: time.Minute, MaxHeaderBytes: headerLimit, ErrorLog: s.log, ConnContext: narrow,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -21,9 +21,11 @@ func CheckTokens(tokens map[drill.Role]string) error {
 		switch {
 		case !chosen:
 		case len(token) < leastToken || len(token) > mostToken:
-			return fmt.Errorf("the %s's token has %d characters: take %d to %d, such as `openssl rand -hex 16` makes", role, len(token), leastToken, mostToken)
+			return fmt.Errorf("the %s's token has %d characters: take %d to %d, such as `openssl rand -hex 16` makes", role,
+				len(token), leastToken, mostToken)
 		case !tokenForm.MatchString(token):
-			return fmt.Errorf("the %s's token has characters that no header carries: take letters, digits and any of . _ ~ + / = -", role)
+			return fmt.Errorf(
+				"the %s's token has characters that no header carries: take letters, digits and any of . _ ~ + / = -", role)
 		}
 	}
 	if token := tokens[drill.RoleInjector]; token != "" && token == tokens[drill.RoleResponder] {

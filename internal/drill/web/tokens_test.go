@@ -34,7 +34,8 @@ func TestCheckTokens(t *testing.T) {
 		if (err == nil) != (one.wrong == "") || err != nil && !strings.Contains(err.Error(), one.wrong) {
 			t.Errorf("%s: %v", one.name, err)
 		}
-		if err != nil && (one.injector != "" && strings.Contains(err.Error(), one.injector) || one.responder != "" && strings.Contains(err.Error(), one.responder)) {
+		if err != nil && (one.injector != "" && strings.Contains(err.Error(), one.injector) ||
+			one.responder != "" && strings.Contains(err.Error(), one.responder)) {
 			t.Errorf("%s: the error tells the token: %v", one.name, err)
 		}
 	}
@@ -71,13 +72,17 @@ func TestAChosenToken(t *testing.T) {
 			t.Errorf("%s with %q: %d", one.path, one.bearer, w.Code)
 		}
 	}
-	if w := ask(http.MethodPost, "/injector/login", "", url.Values{"token": {token}}); w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Set-Cookie"), token) {
+	if w := ask(http.MethodPost, "/injector/login", "", url.Values{"token": {token}}); w.Code !=
+		http.StatusSeeOther || !strings.Contains(w.Header().Get("Set-Cookie"), token) {
 		t.Errorf("logging in: %d, %v", w.Code, w.Header())
 	}
-	if w := ask(http.MethodPost, "/injector/do/heal-all", token, url.Values{"form": {s.guard.keys[drill.RoleInjector]}}); w.Code != http.StatusSeeOther {
+	if w := ask(http.MethodPost, "/injector/do/heal-all", token,
+		url.Values{"form": {s.guard.keys[drill.RoleInjector]}}); w.Code != http.StatusSeeOther {
 		t.Errorf("healing with the token: %d %s", w.Code, w.Body)
 	}
-	for _, told := range []string{s.Link(drill.RoleInjector), s.HealCommand(), ask(http.MethodGet, "/injector/", "", nil).Body.String(), ask(http.MethodGet, "/injector/", token, nil).Body.String()} {
+	for _, told := range []string{s.Link(drill.RoleInjector), s.HealCommand(),
+		ask(http.MethodGet, "/injector/", "", nil).Body.String(),
+		ask(http.MethodGet, "/injector/", token, nil).Body.String()} {
 		if strings.Contains(told, token) {
 			t.Errorf("the token is told: %s", told)
 		}

@@ -87,7 +87,8 @@ func (r *Report) check(c histories.Choices) error {
 const others = 12
 
 // other is the same with histories of another kind.
-func (r *Report) other(kind string, generate func(histories.Choices) *histories.History, corruptions []histories.Corruption, c histories.Choices) error {
+func (r *Report) other(kind string, generate func(histories.Choices) *histories.History,
+	corruptions []histories.Corruption, c histories.Choices) error {
 	h := generate(c)
 	errs := []error{r.correct(h), r.corrupt(h, c, corruptions), r.Compare(histories.Scramble(h, c))}
 	if err := errors.Join(errs...); err != nil {
@@ -142,11 +143,12 @@ func (r *Report) judge(h *histories.History) (map[histories.Finding]bool, *asser
 	for _, result := range verdict.Invariants {
 		for _, anomaly := range result.Anomalies {
 			if anomaly.Count > int64(len(anomaly.Witnesses)) {
-				return nil, nil, fmt.Errorf("%w: %s names %s %d times and tells of %d", errTooMany, result.Name, anomaly.Name, anomaly.Count,
-					len(anomaly.Witnesses))
+				return nil, nil, fmt.Errorf("%w: %s names %s %d times and tells of %d", errTooMany, result.Name, anomaly.Name,
+					anomaly.Count, len(anomaly.Witnesses))
 			}
 			for _, witness := range anomaly.Witnesses {
-				found[histories.Finding{Promise: histories.Promise{Invariant: result.Name, Anomaly: anomaly.Name}, Record: witness.Record}] = true
+				found[histories.Finding{Promise: histories.Promise{Invariant: result.Name, Anomaly: anomaly.Name},
+					Record: witness.Record}] = true
 			}
 		}
 	}

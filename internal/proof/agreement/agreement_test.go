@@ -44,10 +44,12 @@ func TestSeedsAgree(t *testing.T) {
 	if testing.Short() || failed > 0 {
 		return
 	}
-	for _, one := range slices.Concat(histories.Corruptions(), histories.GraphCorruptions(), histories.StoreCorruptions()) {
+	for _, one := range slices.Concat(histories.Corruptions(), histories.GraphCorruptions(),
+		histories.StoreCorruptions()) {
 		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
 	}
-	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records, all.Compared)
+	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records,
+		all.Compared)
 	if all.Decided*4 < all.Records*3 {
 		t.Errorf("only %d of %d records could be compared", all.Decided, all.Records)
 	}
@@ -62,12 +64,14 @@ func TestSeedsAgree(t *testing.T) {
 // later seeds replace it then.
 func TestSeedsThatDisagreedAgree(t *testing.T) {
 	for seed, what := range map[uint64]string{
-		167:   "an audit reads the dead letters of two records at one place",
-		471:   "a refused retry copy is asked for again when the next has failed",
-		629:   "a retry copy of which no word came is asked for again when the next has failed",
-		1070:  "a node of a graph dead-letters the second copy of a document whose first one is committed, and its attempts were not seen",
-		1813:  "two copies of a record are replayed, and the second is written while the first is being tried",
-		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on its way",
+		167: "an audit reads the dead letters of two records at one place",
+		471: "a refused retry copy is asked for again when the next has failed",
+		629: "a retry copy of which no word came is asked for again when the next has failed",
+		1070: "a node of a graph dead-letters the second copy of a document whose first one is committed, and its " +
+			"attempts were not seen",
+		1813: "two copies of a record are replayed, and the second is written while the first is being tried",
+		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on " +
+			"its way",
 	} {
 		if _, err := Check(seed); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -104,7 +108,8 @@ func TestOthersAgree(t *testing.T) {
 	}
 	for _, name := range []string{"graph-conservation", "store-lifecycle"} {
 		if all.Correct[name] == 0 || all.Compared[name] == 0 {
-			t.Errorf("%s was judged in %d correct histories, and compared on %d records", name, all.Correct[name], all.Compared[name])
+			t.Errorf("%s was judged in %d correct histories, and compared on %d records", name, all.Correct[name],
+				all.Compared[name])
 		}
 	}
 }
@@ -131,7 +136,8 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 	}
 }
 
-func everyCorruptionApplies(t *testing.T, generate func(histories.Choices) *histories.History, all []histories.Corruption) {
+func everyCorruptionApplies(t *testing.T, generate func(histories.Choices) *histories.History,
+	all []histories.Corruption) {
 	applied := map[string]bool{}
 	for seed := uint64(0); len(applied) < len(all) && seed < 20_000; seed++ {
 		c := histories.NewSeeded(seed)
@@ -164,7 +170,8 @@ func TestVerdictsAreDetermined(t *testing.T) {
 				t.Fatalf("seed %d: judged twice, and not the same", seed)
 			}
 			if shuffled := verdict(t, shuffle(one, seed)); !bytes.Equal(first, shuffled) {
-				t.Errorf("seed %d: with the events of equal times in another order the verdict is\n%s\nand was\n%s", seed, shuffled, first)
+				t.Errorf("seed %d: with the events of equal times in another order the verdict is\n%s\nand was\n%s", seed,
+					shuffled, first)
 			}
 		}
 	}
@@ -224,7 +231,8 @@ func TestUsageChangesNoVerdict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := json.Marshal([]any{v.Verdict, v.Reasons, v.Invariants, v.Faults, v.Thresholds, v.Latency, v.Ledger, v.Conservation, v.Drain})
+		text, err := json.Marshal([]any{v.Verdict, v.Reasons, v.Invariants, v.Faults, v.Thresholds, v.Latency, v.Ledger,
+			v.Conservation, v.Drain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,13 +240,16 @@ func TestUsageChangesNoVerdict(t *testing.T) {
 	}
 	for seed := range seeds() / 5 {
 		choices := histories.NewSeeded(seed)
-		for _, generate := range []func(histories.Choices) *histories.History{histories.Generate, histories.GenerateGraph, histories.GenerateStore} {
+		for _, generate := range []func(histories.Choices) *histories.History{histories.Generate, histories.GenerateGraph,
+			histories.GenerateStore} {
 			with := generate(choices)
 			if seed%2 == 1 {
 				with = histories.Scramble(with, choices)
 			}
 			without := with.Clone()
-			without.Events = slices.DeleteFunc(without.Events, func(e history.Event) bool { return e.Kind == history.KindSample })
+			without.Events = slices.DeleteFunc(without.Events, func(e history.Event) bool {
+				return e.Kind == history.KindSample
+			})
 			if len(without.Events) == len(with.Events) {
 				t.Fatalf("seed %d: nothing was read", seed)
 			}

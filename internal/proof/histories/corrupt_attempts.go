@@ -7,7 +7,8 @@ func attemptCorruptions() []Corruption {
 	class := func(anomaly string) Promise { return Promise{"classification", anomaly} }
 	return []Corruption{
 		{Name: "one attempt more than the contract allows", Promise: bounded("over-retried"), apply: overRetried},
-		{Name: "more than twice the attempts that the contract allows", Promise: bounded("endless-redelivery"), apply: endless},
+		{Name: "more than twice the attempts that the contract allows", Promise: bounded("endless-redelivery"),
+			apply: endless},
 		{Name: "one attempt less than the contract promises", Promise: bounded("under-retried"), apply: underRetried},
 		{
 			Name: "the first retryable failure is taken for the last", Promise: class("premature-dead-letter"), apply: premature,
@@ -15,12 +16,16 @@ func attemptCorruptions() []Corruption {
 			About: "a record that is given up after its first failure is given up after too few",
 		},
 		{Name: "a dead letter without an attempt", Promise: class("premature-dead-letter"), apply: unattempted},
-		{Name: "an attempt after a permanent failure", Promise: class("permanent-retried"), apply: afterOutcome(history.OutcomePermanent)},
-		{Name: "an attempt after a logical failure", Promise: class("permanent-retried"), apply: afterOutcome(history.OutcomeLogical)},
-		{Name: "a logical failure is dead-lettered", Promise: class("logical-dead-lettered"), apply: letterAfter(history.OutcomeLogical)},
+		{Name: "an attempt after a permanent failure", Promise: class("permanent-retried"),
+			apply: afterOutcome(history.OutcomePermanent)},
+		{Name: "an attempt after a logical failure", Promise: class("permanent-retried"),
+			apply: afterOutcome(history.OutcomeLogical)},
+		{Name: "a logical failure is dead-lettered", Promise: class("logical-dead-lettered"),
+			apply: letterAfter(history.OutcomeLogical)},
 		{Name: "a success is dead-lettered", Promise: class("dual-terminal"), apply: letterAfter(history.OutcomeSuccess)},
 		{Name: "a record succeeds twice", Promise: Promise{"duplicates", "duplicate"}, apply: twice},
-		{Name: "a record is attempted before the one before it is finished", Promise: Promise{"ordering", "reordered"}, apply: reorder},
+		{Name: "a record is attempted before the one before it is finished", Promise: Promise{"ordering", "reordered"},
+			apply: reorder},
 	}
 }
 

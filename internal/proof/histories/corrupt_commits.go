@@ -16,7 +16,8 @@ func commitCorruptions() []Corruption {
 		{Name: "the dead letter's acknowledgement comes after the commit", Promise: dlq("commit-before-dlq"), apply: lateAck},
 		{Name: "the dead letter's acknowledgement never comes", Promise: dlq("commit-without-dlq"), apply: noAck},
 		{Name: "the dead letter is refused", Promise: dlq("commit-without-dlq"), apply: refusedAck},
-		{Name: "a commit covers a record before its last attempt", Promise: outcome("commit-past-unfinished"), apply: earlyCommit},
+		{Name: "a commit covers a record before its last attempt", Promise: outcome("commit-past-unfinished"),
+			apply: earlyCommit},
 		{Name: "another instance commits the partition", Promise: outcome("commit-wrong-partition"), apply: strangeCommit},
 		{Name: "a commit lies beyond the end of the log", Promise: outcome("commit-past-end"), apply: farCommit},
 		{Name: "a commit goes back", Promise: outcome("commit-regressed"), apply: backwards},
@@ -70,7 +71,8 @@ func (v *view) outage(f *facts) bool {
 			if other == f {
 				continue
 			}
-			if one.answer == none || v.Events[one.answer].Code != 0 || v.Events[one.answer].Flags&(history.Withheld|history.Forged) != 0 {
+			if one.answer == none || v.Events[one.answer].Code != 0 ||
+				v.Events[one.answer].Flags&(history.Withheld|history.Forged) != 0 {
 				return true
 			}
 			if answered := v.time(one.answer); answered > at && (to < 0 || answered < to) {
@@ -182,7 +184,8 @@ func farCommit(v *view) (int32, bool) {
 	if !found || v.offsets(at) == nil {
 		return none, false
 	}
-	v.commitAt(last.ask, v.Events[last.ask].Instance, v.offsets(at).Offset+int64(1+v.Intn(5)), v.phase(history.PhaseAudit)-brief)
+	v.commitAt(last.ask, v.Events[last.ask].Instance, v.offsets(at).Offset+int64(1+v.Intn(5)),
+		v.phase(history.PhaseAudit)-brief)
 	return none, true
 }
 

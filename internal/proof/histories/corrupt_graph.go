@@ -18,16 +18,20 @@ func GraphCorruptions() []Corruption {
 			Also:  []Promise{conserved("commit-before-forward")},
 			About: "what is never acknowledged is not before the commit",
 		},
-		{Name: "a document is committed before its write out of the graph is acknowledged", Promise: conserved("commit-before-forward"), apply: passedOnLate},
+		{Name: "a document is committed before its write out of the graph is acknowledged",
+			Promise: conserved("commit-before-forward"), apply: passedOnLate},
 		{Name: "a document is passed on twice", Promise: conserved("forwarded-twice"), apply: passedOnTwice},
-		{Name: "a document is passed on while its module is still at it", Promise: conserved("forwarded-unprocessed"), apply: passedOnUnprocessed},
+		{Name: "a document is passed on while its module is still at it", Promise: conserved("forwarded-unprocessed"),
+			apply: passedOnUnprocessed},
 		{
 			Name: "a document is passed on and dead-lettered", Promise: conserved("dual-exit"), apply: passedOnAndDead,
 			Also:  []Promise{{LastNode + "/classification", "dual-terminal"}},
 			About: "what was passed on has succeeded",
 		},
-		{Name: "a document is quarantined that was never replayed", Promise: conserved("quarantined-early"), apply: sentences(false)},
-		{Name: "a document is dead-lettered that was replayed too often", Promise: conserved("quarantine-missed"), apply: sentences(true)},
+		{Name: "a document is quarantined that was never replayed", Promise: conserved("quarantined-early"),
+			apply: sentences(false)},
+		{Name: "a document is dead-lettered that was replayed too often", Promise: conserved("quarantine-missed"),
+			apply: sentences(true)},
 		{Name: "a selected dead letter of a graph is not put back", Promise: conserved("replay-missing"), apply: notPutBack},
 	}
 }
@@ -52,7 +56,8 @@ func (v *view) exitsTo(topic int16) []exit {
 	node := v.Header.Graph.Nodes
 	for i := range v.Events {
 		e := &v.Events[i]
-		if !v.Calm || e.Kind != history.KindProduceRequest || e.Topic != topic || v.Header.Graph.NodeOf(e.Instance) != len(node)-1 {
+		if !v.Calm || e.Kind != history.KindProduceRequest || e.Topic != topic ||
+			v.Header.Graph.NodeOf(e.Instance) != len(node)-1 {
 			continue
 		}
 		one := exit{pair: pair{i, v.answerTo(i, history.KindProduceResponse)}, record: e.Record, offset: history.None}
@@ -86,7 +91,8 @@ func (v *view) audited(one pair) []int {
 	answer := &v.Events[one.answer]
 	var found []int
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Kind == history.KindAuditRecord && e.Topic == answer.Topic && e.Partition == answer.Partition && e.Offset == answer.Offset {
+		if e := &v.Events[i]; e.Kind == history.KindAuditRecord && e.Topic == answer.Topic &&
+			e.Partition == answer.Partition && e.Offset == answer.Offset {
 			found = append(found, i)
 		}
 	}
@@ -112,7 +118,8 @@ func passedOnLate(v *view) (int32, bool) {
 	}
 	for i := one.answer; i < len(v.Events); i++ {
 		e := &v.Events[i]
-		if e.Kind == history.KindCommitRequest && e.Topic == one.copy.topic && e.Partition == one.copy.partition && e.Offset > one.offset {
+		if e.Kind == history.KindCommitRequest && e.Topic == one.copy.topic &&
+			e.Partition == one.copy.partition && e.Offset > one.offset {
 			v.Events[one.answer].Time = e.Time + brief
 			return one.record, true
 		}
@@ -157,7 +164,8 @@ func (v *view) calls(one *exit) []pair {
 	var all []pair
 	for i := range v.Events {
 		e := &v.Events[i]
-		if e.Kind == history.KindAttemptStart && e.Record == one.record && e.Topic == one.copy.topic && e.Partition == one.copy.partition && e.Offset == one.offset {
+		if e.Kind == history.KindAttemptStart && e.Record == one.record && e.Topic == one.copy.topic &&
+			e.Partition == one.copy.partition && e.Offset == one.offset {
 			all = append(all, pair{i, v.answerTo(i, history.KindAttemptEnd)})
 		}
 	}
@@ -165,7 +173,9 @@ func (v *view) calls(one *exit) []pair {
 }
 
 func passedOnUnprocessed(v *view) (int32, bool) {
-	one := v.anyExit(v.Header.Graph.Sink, func(one *exit) bool { return len(v.calls(one)) == 1 && len(v.of(one.record).selected) == 0 })
+	one := v.anyExit(v.Header.Graph.Sink, func(one *exit) bool {
+		return len(v.calls(one)) == 1 && len(v.of(one.record).selected) == 0
+	})
 	if one == nil {
 		return none, false
 	}
@@ -183,7 +193,8 @@ func passedOnAndDead(v *view) (int32, bool) {
 		return none, false
 	}
 	v.written(one, v.lastNode().DLQ, history.Claim{
-		Present: true, Topic: one.copy.topic, Partition: one.copy.partition, Offset: one.offset, Attempts: int32(len(v.calls(one))),
+		Present: true, Topic: one.copy.topic, Partition: one.copy.partition, Offset: one.offset,
+		Attempts: int32(len(v.calls(one))),
 	})
 	return one.record, true
 }
@@ -204,7 +215,8 @@ func sentences(out bool) func(*view) (int32, bool) {
 		moved := &v.Events[found[len(found)-1]]
 		moved.Topic, moved.Offset, moved.Time = to, 1000, v.auditOf(to)
 		for i := range v.Events {
-			if e := &v.Events[i]; e.Op == answer.Op && (e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse) {
+			if e := &v.Events[i]; e.Op == answer.Op &&
+				(e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse) {
 				e.Topic = to
 				if e.Kind == history.KindProduceResponse {
 					e.Offset = 1000

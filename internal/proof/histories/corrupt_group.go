@@ -13,8 +13,8 @@ func groupCorruptions() []Corruption {
 		{Name: "an instance ends long after its grace", Promise: stop("stop-timeout"), apply: endsLate(false)},
 		{Name: "an instance is killed when its grace is over", Promise: stop("stop-timeout"), apply: endsLate(true)},
 		{
-			Name: "a stopping instance dead-letters what had attempts left", Promise: stop("premature-dead-letter"), apply: flushed,
-			Also:  []Promise{{"bounded-retries", "under-retried"}, {"classification", "premature-dead-letter"}},
+			Name: "a stopping instance dead-letters what had attempts left", Promise: stop("premature-dead-letter"),
+			apply: flushed, Also: []Promise{{"bounded-retries", "under-retried"}, {"classification", "premature-dead-letter"}},
 			About: "what is given up before its last attempt is given up too soon, whoever is told to stop",
 		},
 		{
@@ -23,8 +23,8 @@ func groupCorruptions() []Corruption {
 			About: "the record that is dropped is lost, by the commit that passes it",
 		},
 		{
-			Name: "a partition's last record is never handed out", Promise: Promise{"liveness", "paused-partition"}, apply: paused,
-			Also:  []Promise{{"no-loss", "stalled"}},
+			Name: "a partition's last record is never handed out", Promise: Promise{"liveness", "paused-partition"},
+			apply: paused, Also: []Promise{{"no-loss", "stalled"}},
 			About: "what is not handed out is not finished",
 		},
 		{Name: "the group's generation grows and grows", Promise: Promise{"liveness", "rebalance-storm"}, apply: stormy},
@@ -109,7 +109,8 @@ func paused(v *view) (int32, bool) {
 	}
 	at, offset := spot{places[number].Topic, places[number].Partition}, places[number].Offset
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Kind == history.KindFetched && e.Topic == at.topic && e.Partition == at.partition && e.Aux >= offset {
+		if e := &v.Events[i]; e.Kind == history.KindFetched && e.Topic == at.topic &&
+			e.Partition == at.partition && e.Aux >= offset {
 			e.Aux = offset - 1
 		}
 	}

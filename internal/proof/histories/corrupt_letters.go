@@ -9,35 +9,43 @@ import (
 func letterCorruptions() []Corruption {
 	fidelity := func(anomaly string) Promise { return Promise{"dlq-fidelity", anomaly} }
 	return []Corruption{
-		{Name: "a dead letter has another value", Promise: fidelity("payload-changed"), apply: edited(always, func(e *history.Event) { e.ValueHash++ })},
-		{Name: "a dead letter has another key", Promise: fidelity("key-changed"), apply: edited(always, func(e *history.Event) { e.KeyHash++ })},
+		{Name: "a dead letter has another value", Promise: fidelity("payload-changed"),
+			apply: edited(always, func(e *history.Event) { e.ValueHash++ })},
+		{Name: "a dead letter has another key", Promise: fidelity("key-changed"),
+			apply: edited(always, func(e *history.Event) { e.KeyHash++ })},
 		{Name: "a dead letter lacks a header of the record", Promise: fidelity("headers-lost"), apply: edited(
 			func(v *view) bool { return v.Header.Contract.KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
-		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"), apply: edited(tellsSome, func(e *history.Event) {
-			e.Claim.Attempts, e.Claim.Missing = none, "attempts"
-		})},
-		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"), apply: edited(tellsAll, func(e *history.Event) {
-			e.Claim.Offset += 1000
-		})},
+		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"),
+			apply: edited(tellsSome, func(e *history.Event) {
+				e.Claim.Attempts, e.Claim.Missing = none, "attempts"
+			})},
+		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"),
+			apply: edited(tellsAll, func(e *history.Event) {
+				e.Claim.Offset += 1000
+			})},
 		{Name: "a dead letter names another number of attempts", Promise: fidelity("metadata-wrong"), apply: wrongCount},
-		{Name: "a dead letter's envelope is there twice", Promise: fidelity("metadata-wrong"), apply: retold(func(_ *history.Event, m *history.ClaimMore) {
-			m.Twice = []string{"x-reason"}
-		})},
-		{Name: "a dead letter names an epoch that nobody had", Promise: fidelity("metadata-wrong"), apply: retold(func(_ *history.Event, m *history.ClaimMore) {
-			m.Epoch, m.Epochs = ptr(int32(1000)), &[2]int32{0, 2}
-		})},
-		{Name: "a dead letter was written before the run", Promise: fidelity("metadata-wrong"), apply: retold(func(_ *history.Event, m *history.ClaimMore) {
-			m.Times = map[string]time.Duration{"its time": -time.Hour}
-		})},
-		{Name: "a dead letter was written after it was found", Promise: fidelity("metadata-wrong"), apply: retold(func(e *history.Event, m *history.ClaimMore) {
-			m.Times = map[string]time.Duration{"its time": e.Time + time.Hour}
-		})},
+		{Name: "a dead letter's envelope is there twice", Promise: fidelity("metadata-wrong"),
+			apply: retold(func(_ *history.Event, m *history.ClaimMore) {
+				m.Twice = []string{"x-reason"}
+			})},
+		{Name: "a dead letter names an epoch that nobody had", Promise: fidelity("metadata-wrong"),
+			apply: retold(func(_ *history.Event, m *history.ClaimMore) {
+				m.Epoch, m.Epochs = ptr(int32(1000)), &[2]int32{0, 2}
+			})},
+		{Name: "a dead letter was written before the run", Promise: fidelity("metadata-wrong"),
+			apply: retold(func(_ *history.Event, m *history.ClaimMore) {
+				m.Times = map[string]time.Duration{"its time": -time.Hour}
+			})},
+		{Name: "a dead letter was written after it was found", Promise: fidelity("metadata-wrong"),
+			apply: retold(func(e *history.Event, m *history.ClaimMore) {
+				m.Times = map[string]time.Duration{"its time": e.Time + time.Hour}
+			})},
 		{Name: "a dead letter gives the reason of another failure", Promise: fidelity("metadata-wrong"), apply: otherReason},
 		{Name: "a dead letter is in another partition", Promise: fidelity("metadata-wrong"), apply: elsewhere},
 		{Name: "a dead letter is written twice", Promise: Promise{"dlq-once", "dlq-duplicate"}, apply: letterTwice},
 		{
-			Name: "the second of two dead letters has another value", Promise: Promise{"dlq-once", "two-payloads-one-source"}, apply: twoPayloads,
-			Also:  []Promise{{"dlq-fidelity", "payload-changed"}},
+			Name: "the second of two dead letters has another value", Promise: Promise{"dlq-once", "two-payloads-one-source"},
+			apply: twoPayloads, Also: []Promise{{"dlq-fidelity", "payload-changed"}},
 			About: "of two different values at most one is the record's",
 		},
 	}

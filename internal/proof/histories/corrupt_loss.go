@@ -107,7 +107,8 @@ func droppedLetter(v *view) (int32, bool) {
 		for _, one := range f.letters {
 			acked = acked || one.answer != none && plain(&v.Events[one.answer])
 		}
-		return acked && len(f.asLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay && v.role(v.Events[f.asLetter[0]].Topic) == history.RoleDLQ
+		return acked && len(f.asLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay &&
+			v.role(v.Events[f.asLetter[0]].Topic) == history.RoleDLQ
 	})
 	if f != nil {
 		v.remove(f.asLetter...)

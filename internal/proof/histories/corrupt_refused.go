@@ -12,8 +12,10 @@ const refusedForGood = 29
 func refusedCorruptions() []Corruption {
 	halt := func(anomaly string) Promise { return Promise{"halt-on-dlq-failure", anomaly} }
 	return []Corruption{
-		{Name: "an instance does nothing for long after a refused dead letter", Promise: halt("stopped-trying"), apply: idles(history.OnFailureRetry)},
-		{Name: "an instance runs on after a refused dead letter", Promise: halt("did-not-crash"), apply: idles(history.OnFailureCrash)},
+		{Name: "an instance does nothing for long after a refused dead letter", Promise: halt("stopped-trying"),
+			apply: idles(history.OnFailureRetry)},
+		{Name: "an instance runs on after a refused dead letter", Promise: halt("did-not-crash"),
+			apply: idles(history.OnFailureCrash)},
 	}
 }
 

@@ -102,7 +102,8 @@ func silence(v *view) (int32, bool) {
 
 // sentBack: its dead letter was written back, once, and quietly.
 func (v *view) sentBack(f *facts) bool {
-	return v.Calm && v.inPlace() && len(f.replays) == 1 && len(f.selected) == 1 && f.replays[0].answer != none && len(f.asCopy) == 1
+	return v.Calm && v.inPlace() && len(f.replays) == 1 && len(f.selected) == 1 &&
+		f.replays[0].answer != none && len(f.asCopy) == 1
 }
 
 func notReplayed(v *view) (int32, bool) {
@@ -178,13 +179,15 @@ func wrongTopic(v *view) (int32, bool) {
 
 func grown(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		return v.sentBack(f) && len(f.asLetter) == 2 && len(f.letters) == 2 && v.time(f.letters[1].ask) > v.time(f.replays[0].ask)
+		return v.sentBack(f) && len(f.asLetter) == 2 && len(f.letters) == 2 &&
+			v.time(f.letters[1].ask) > v.time(f.replays[0].ask)
 	})
 	if f == nil {
 		return none, false
 	}
 	for _, i := range f.asLetter {
-		if e := &v.Events[i]; e.Offset == v.Events[f.letters[1].answer].Offset && e.Partition == v.Events[f.letters[1].answer].Partition {
+		if e := &v.Events[i]; e.Offset == v.Events[f.letters[1].answer].Offset &&
+			e.Partition == v.Events[f.letters[1].answer].Partition {
 			e.HeaderCount += 5
 		}
 	}

@@ -15,7 +15,8 @@ func StoreCorruptions() []Corruption {
 	return []Corruption{
 		{Name: "a dead letter never comes into the store", Promise: promise("lost-in-store"), apply: neverStored},
 		{Name: "a dead letter has two entries", Promise: promise("doubled-in-store"), apply: storedTwice},
-		{Name: "the router commits before the row is there", Promise: promise("committed-before-stored"), apply: committedEarly},
+		{Name: "the router commits before the row is there", Promise: promise("committed-before-stored"),
+			apply: committedEarly},
 		{Name: "an entry is resolved though it failed", Promise: promise("resolved-without-success"), apply: resolvedAnyway},
 		{Name: "an entry is tried once more than promised", Promise: promise("over-retried-in-store"), apply: triedTooOften},
 		{Name: "an entry is taken before it is due", Promise: promise("retry-early"), apply: takenEarly},
@@ -62,7 +63,8 @@ func (v *view) entries() []*rows {
 	for _, one := range all {
 		for i := range v.Events {
 			e := &v.Events[i]
-			if kind, _ := history.StoreProcess(e.Instance); kind == "worker" && e.Kind == history.KindAttemptStart && e.Record == one.record {
+			if kind, _ := history.StoreProcess(e.Instance); kind == "worker" &&
+				e.Kind == history.KindAttemptStart && e.Record == one.record {
 				one.calls = append(one.calls, pair{i, v.answerTo(i, history.KindAttemptEnd)})
 			}
 		}
@@ -150,7 +152,8 @@ func committedEarly(v *view) (int32, bool) {
 		_, first := v.change(r, 0)
 		return !slices.ContainsFunc(all, func(o *rows) bool { // whose row would not be there either
 			_, other := v.change(o, 0)
-			return other.Topic == first.Topic && other.Partition == first.Partition && other.Offset < first.Offset && other.Aux > first.Aux-int64(30*ms)
+			return other.Topic == first.Topic && other.Partition == first.Partition &&
+				other.Offset < first.Offset && other.Aux > first.Aux-int64(30*ms)
 		})
 	})
 	if one == nil {

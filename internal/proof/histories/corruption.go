@@ -49,7 +49,8 @@ func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 
 // Corruptions lists them, those of one invariant together.
 func Corruptions() []Corruption {
-	return slices.Concat(commitCorruptions(), lossCorruptions(), attemptCorruptions(), backoffCorruptions(), letterCorruptions(),
+	return slices.Concat(commitCorruptions(), lossCorruptions(), attemptCorruptions(), backoffCorruptions(),
+		letterCorruptions(),
 		outageCorruptions(), replayCorruptions(), refusedCorruptions(), groupCorruptions(), lifeCorruptions())
 }
 

@@ -78,7 +78,8 @@ func (s *simulation) crowdHeader(isolated bool) {
 	h := &s.h.Header
 	h.Records, h.Replay = crowdSize, false
 	c := &h.Contract
-	c.MaxAttempts, c.Retry, c.Counter, c.SkipsTombstones, c.Ordering = 2+s.Intn(2), history.RetryInPlace, history.CounterMemory, false, history.OrderingNone
+	c.MaxAttempts, c.Retry, c.Counter, c.SkipsTombstones, c.Ordering = 2+s.Intn(2), history.RetryInPlace,
+		history.CounterMemory, false, history.OrderingNone
 	c.Backoff = history.Backoff{Initial: 100 * ms, Multiplier: 1, Jitter: 20 * ms, Late: 50 * ms}
 	if isolated {
 		h.Instances = 1
@@ -89,7 +90,8 @@ func (s *simulation) crowdHeader(isolated bool) {
 func (s *simulation) sendCrowd(isolated bool) {
 	at := s.now
 	for number := range int32(crowdSize) {
-		r := &planned{number: number, partition: int32(s.Intn(partitions)), key: history.None, outcome: history.OutcomeSuccess, failures: 1}
+		r := &planned{number: number, partition: int32(s.Intn(partitions)), key: history.None,
+			outcome: history.OutcomeSuccess, failures: 1}
 		if !isolated || number%crowdFails == crowdFails-1 {
 			r.outcome = history.OutcomeTransient
 		}

@@ -45,7 +45,8 @@ type view struct {
 }
 
 func look(h *History, c Choices) *view {
-	v := &view{Choices: c, History: h, commits: map[spot][]pair{}, changes: map[spot]int{}, refused: map[spot]int{}, exited: map[int16]bool{}}
+	v := &view{Choices: c, History: h, commits: map[spot][]pair{}, changes: map[spot]int{}, refused: map[spot]int{},
+		exited: map[int16]bool{}}
 	for number := range int32(h.Header.Records) {
 		v.records = append(v.records, &facts{number: number, send: none, acked: none, fetched: none})
 	}
@@ -87,7 +88,8 @@ func (v *view) noteFetch(i int, e *history.Event) {
 		if f.acked == none || f.fetched != none {
 			continue
 		}
-		if a := &v.Events[f.acked]; a.Topic == e.Topic && a.Partition == e.Partition && a.Offset >= e.Offset && a.Offset <= e.Aux {
+		if a := &v.Events[f.acked]; a.Topic == e.Topic && a.Partition == e.Partition && a.Offset >= e.Offset &&
+			a.Offset <= e.Aux {
 			f.fetched = i
 		}
 	}
@@ -255,7 +257,8 @@ func (v *view) ended(f *facts) (time.Duration, bool) {
 			continue
 		}
 		e := &v.Events[one.answer]
-		if e.Outcome == history.OutcomeSuccess || e.Outcome == history.OutcomeLogical && !v.Header.Contract.LogicalDeadLetters {
+		if e.Outcome == history.OutcomeSuccess ||
+			e.Outcome == history.OutcomeLogical && !v.Header.Contract.LogicalDeadLetters {
 			return e.Time, true
 		}
 	}

@@ -137,14 +137,17 @@ func (s *simulation) run() *History {
 func (s *simulation) drawHeader() history.Header {
 	c := history.Contract{
 		MaxAttempts: 1 + s.Intn(4), Counter: history.CounterMemory, Retry: history.RetryInPlace,
-		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+			history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-		LogicalDeadLetters: chance(s, 3), Ordering: pick(s, history.OrderingNone, history.OrderingKey, history.OrderingPartition),
-		Envelope: "plain", KeepsHeaders: !chance(s, 4), SamePartition: chance(s, 3), OnFailure: pick(s, history.OnFailureRetry, history.OnFailureHalt),
+		LogicalDeadLetters: chance(s, 3), Ordering: pick(s, history.OrderingNone, history.OrderingKey,
+			history.OrderingPartition),
+		Envelope: "plain", KeepsHeaders: !chance(s, 4), SamePartition: chance(s, 3),
+		OnFailure: pick(s, history.OnFailureRetry, history.OnFailureHalt),
 		StopGrace: 10 * time.Second, SkipsTombstones: chance(s, 3),
 		Backoff: history.Backoff{
-			Initial: pick(s, 40*ms, 100*ms), Multiplier: pick(s, 2.0, 1, 3), Cap: pick(s, 0, 150*ms, 300*ms), Jitter: pick(s, 20*ms, 0),
-			Late: 50 * ms,
+			Initial: pick(s, 40*ms, 100*ms), Multiplier: pick(s, 2.0, 1, 3), Cap: pick(s, 0, 150*ms, 300*ms),
+			Jitter: pick(s, 20*ms, 0), Late: 50 * ms,
 		},
 	}
 	if chance(s, 3) {
@@ -168,8 +171,8 @@ func (s *simulation) drawHeader() history.Header {
 		c.Retry, c.Counter, c.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
 	}
 	return history.Header{
-		Format: history.FormatVersion, RunID: "generated", Scenario: "generated", Rerun: "dlqbench prove", Records: 4 + s.Intn(9),
-		Instances: 1 + s.Intn(3), Contract: c, Replay: c.HasDLQ() && chance(s, 5),
+		Format: history.FormatVersion, RunID: "generated", Scenario: "generated", Rerun: "dlqbench prove",
+		Records: 4 + s.Intn(9), Instances: 1 + s.Intn(3), Contract: c, Replay: c.HasDLQ() && chance(s, 5),
 		Topics: []history.Topic{
 			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions},
 			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},
@@ -266,13 +269,15 @@ func (s *simulation) consumed() []spot {
 // send has the workload send its records at drawn times.
 func (s *simulation) send() {
 	outcomes := []history.Outcome{
-		history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted, history.OutcomePermanent, history.OutcomeLogical,
+		history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted, history.OutcomePermanent,
+		history.OutcomeLogical,
 		history.OutcomeSuccess, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited,
 	}
 	at := s.now
 	for number := range int32(s.h.Header.Records) {
 		r := &planned{
-			number: number, partition: int32(s.Intn(partitions)), key: int32(s.Intn(3)) - 1, outcome: pick(s, outcomes...), failures: 1 + s.Intn(2),
+			number: number, partition: int32(s.Intn(partitions)), key: int32(s.Intn(3)) - 1, outcome: pick(s, outcomes...),
+			failures: 1 + s.Intn(2),
 		}
 		r.tombstone = s.contract().SkipsTombstones && chance(s, 6)
 		s.planNodes(r, outcomes)
@@ -285,7 +290,8 @@ func (s *simulation) send() {
 
 func (s *simulation) sendOne(r *planned) {
 	e := s.event(history.KindSend)
-	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, inputTopic, r.partition, r.key, r.outcome, int64(s.now)
+	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, inputTopic, r.partition, r.key, r.outcome,
+		int64(s.now)
 	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = r.keyHash(), r.valueHash(), headersHash, 2
 	if r.tombstone {
 		e.Flags = history.Tombstone

@@ -35,7 +35,8 @@ func (s *simulation) topics() []int16 {
 // drawGraph has the header tell of a graph: two nodes, three in a row, or a branch that comes together again.
 func (s *simulation) drawGraph(h *history.Header) {
 	edges := pick(s, [][]int{{1}, nil}, [][]int{{1}, {2}, nil}, [][]int{{1, 2}, {3}, {3}, nil})
-	h.Contract.Retry, h.Contract.Counter, h.Contract.Envelope, h.Contract.SkipsTombstones = history.RetryInPlace, history.CounterMemory, "plain", false
+	h.Contract.Retry, h.Contract.Counter, h.Contract.Envelope, h.Contract.SkipsTombstones = history.RetryInPlace,
+		history.CounterMemory, "plain", false
 	h.Contract.KeepsHeaders = false
 	h.Topics, h.Instances, h.Replay = nil, 0, chance(s, 2)
 	g := &history.Graph{MaxReprocess: 1 + s.Intn(2)}
@@ -44,7 +45,8 @@ func (s *simulation) drawGraph(h *history.Header) {
 		return int16(len(h.Topics) - 1)
 	}
 	for i, next := range edges {
-		node := history.Node{Name: []string{"first", "left", "right"}[min(i, 2)], Group: "generated", First: h.Instances, Instances: 1 + s.Intn(2), Contract: h.Contract}
+		node := history.Node{Name: []string{"first", "left", "right"}[min(i, 2)], Group: "generated", First: h.Instances,
+			Instances: 1 + s.Intn(2), Contract: h.Contract}
 		role := history.RoleNode
 		if i == 0 {
 			role = history.RoleInput
@@ -62,7 +64,8 @@ func (s *simulation) drawGraph(h *history.Header) {
 	}
 	for i := range g.Nodes {
 		node := &g.Nodes[i]
-		node.DLQ, node.Quarantine = topic("dlq."+node.Name, history.RoleDLQ), topic("quarantine."+node.Name, history.RoleQuarantine)
+		node.DLQ, node.Quarantine = topic("dlq."+node.Name, history.RoleDLQ),
+			topic("quarantine."+node.Name, history.RoleQuarantine)
 	}
 	g.Sink = topic("sink", history.RoleSink)
 	h.Graph, h.Contract = g, g.Nodes[0].Contract

@@ -185,7 +185,8 @@ func (w *work) attempt() {
 	r.tries++
 	outcome := r.answer()
 	e := p.event(history.KindAttemptStart)
-	e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = p.nextOp(), r.number, r.tries, w.at.topic, w.at.partition, w.offset
+	e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = p.nextOp(), r.number, r.tries, w.at.topic, w.at.partition,
+		w.offset
 	p.put(e)
 	took := time.Duration(1+p.Intn(4)) * ms
 	if outcome == history.OutcomeTimeout {
@@ -288,7 +289,8 @@ func (w *work) letterPartition() int32 {
 }
 
 func (w *work) letterEntry() entry {
-	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(), Attempts: int32(w.k)}
+	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(),
+		Attempts: int32(w.k)}
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
 	}

@@ -39,7 +39,8 @@ func (w *work) write(to spot, one entry, again *history.Event) {
 	}
 	ask := p.event(history.KindProduceRequest)
 	ask.Op, ask.Record, ask.Topic, ask.Partition = p.nextOp(), w.record.number, to.topic, to.partition
-	ask.KeyHash, ask.ValueHash, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = w.record.keyHash(), w.record.valueHash(), p.id, 0, p.writes
+	ask.KeyHash, ask.ValueHash, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = w.record.keyHash(), w.record.valueHash(),
+		p.id, 0, p.writes
 	if again != nil {
 		ask.Sequence = again.Sequence
 	} else {

@@ -24,8 +24,8 @@ func Scramble(h *History, c Choices) *History {
 // telling are the kinds that say something of a record.
 func telling(kind history.Kind) bool {
 	switch kind {
-	case history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse, history.KindCommitRequest,
-		history.KindCommitResponse, history.KindAuditRecord, history.KindFetched:
+	case history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse,
+		history.KindCommitRequest, history.KindCommitResponse, history.KindAuditRecord, history.KindFetched:
 		return true
 	}
 	return false
@@ -84,7 +84,8 @@ func (h *History) removeOperation(of *history.Event) {
 func changeField(e *history.Event, c Choices) {
 	switch e.Kind {
 	case history.KindAttemptEnd:
-		e.Outcome = pick(c, history.OutcomeSuccess, history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical)
+		e.Outcome = pick(c, history.OutcomeSuccess, history.OutcomeTransient, history.OutcomePermanent,
+			history.OutcomeLogical)
 		e.Flags = 0
 	case history.KindAuditRecord:
 		switch c.Intn(8) {
@@ -166,7 +167,8 @@ func (h *History) reroute(c Choices) {
 			if e.Kind == history.KindProduceResponse {
 				e.Offset = offset
 			}
-		case e.Kind == history.KindAuditRecord && e.Topic == one.Topic && e.Partition == one.Partition && e.Offset == one.Offset:
+		case e.Kind == history.KindAuditRecord && e.Topic == one.Topic && e.Partition == one.Partition &&
+			e.Offset == one.Offset:
 			found = *e
 			e.Kind, e.Record = history.KindUnknown, history.None
 		case e.Kind == history.KindAuditStart && e.Topic == to && found.Kind != history.KindUnknown:
@@ -195,7 +197,8 @@ func (h *History) rewrite(c Choices) {
 	e := &h.Events[at]
 	shift := time.Duration(c.Intn(400)-200)*ms + time.Duration(1+c.Intn(900))*brief
 	switch choice := c.Intn(6); {
-	case e.Time+shift <= 0 || e.Kind == history.KindStoreChange && e.Aux+int64(shift) <= 0: // before the run began nothing was
+	// before the run began nothing was
+	case e.Time+shift <= 0 || e.Kind == history.KindStoreChange && e.Aux+int64(shift) <= 0:
 	case choice == 0:
 		h.Events = slices.Delete(h.Events, at, at+1)
 	case choice == 1 && e.Kind != history.KindStoreChange:
@@ -219,7 +222,8 @@ func (h *History) misspell(e *history.Event, c Choices) {
 	}
 	switch c.Intn(4) {
 	case 0:
-		change.To = pick(c, history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual, history.StoreArchived, history.StoreAbsent)
+		change.To = pick(c, history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed,
+			history.StoreManual, history.StoreArchived, history.StoreAbsent)
 	case 1:
 		if change.Next != history.None {
 			change.Next += time.Duration(c.Intn(300)-100) * ms

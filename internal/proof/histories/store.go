@@ -54,8 +54,10 @@ func GenerateStore(c Choices) *History {
 	h := &s.h.Header
 	h.Replay, h.Contract.Envelope = false, "plain"
 	h.Store = &history.StoreContract{
-		Engine: "sqlite", Vocabulary: "lifecycle", Workers: storeWorkers, Routers: 1, Group: "generated.router", MaxRetries: 1 + c.Intn(3),
-		Waits: []time.Duration{50 * ms, 100 * ms, 200 * ms}, Poll: 20 * ms, Lease: 400 * ms, Late: 100 * ms, Recovery: time.Second, Success: history.SuccessProcessed,
+		Engine: "sqlite", Vocabulary: "lifecycle", Workers: storeWorkers, Routers: 1, Group: "generated.router",
+		MaxRetries: 1 + c.Intn(3),
+		Waits:      []time.Duration{50 * ms, 100 * ms, 200 * ms}, Poll: 20 * ms, Lease: 400 * ms, Late: 100 * ms,
+		Recovery: time.Second, Success: history.SuccessProcessed,
 	}
 	if chance(c, 2) {
 		h.Store.Retention = &history.Retention{Resolved: time.Second, Failed: 3 * time.Second, Sweep: 100 * ms}
@@ -96,7 +98,9 @@ func (t *storeSide) processes() []int16 {
 
 func (t *storeSide) begin() {
 	t.tell(history.KindStoreClock, history.None, 0, func(e *history.Event) { e.Aux = int64(storeBlur) })
-	t.tell(history.KindStoreWatch, history.None, 0, func(e *history.Event) { e.Text, e.Aux = history.WatchBegins, int64(20*ms) })
+	t.tell(history.KindStoreWatch, history.None, 0, func(e *history.Event) {
+		e.Text, e.Aux = history.WatchBegins, int64(20*ms)
+	})
 	for _, instance := range t.processes() {
 		t.tell(history.KindInstanceStarting, instance, 0, nil)
 		t.tell(history.KindInstanceReady, instance, 0, nil)
@@ -115,7 +119,9 @@ func (t *storeSide) stop() {
 		t.later(ms)
 		t.tell(history.KindInstanceExited, instance, run, func(e *history.Event) { e.Flags = history.Expected })
 	}
-	t.tell(history.KindStoreWatch, history.None, 0, func(e *history.Event) { e.Text, e.Aux = history.WatchEnds, int64(20*ms) })
+	t.tell(history.KindStoreWatch, history.None, 0, func(e *history.Event) {
+		e.Text, e.Aux = history.WatchEnds, int64(20*ms)
+	})
 	there := int32(0)
 	for _, one := range t.entries {
 		if one.state != history.StoreAbsent {
@@ -135,8 +141,8 @@ func (t *storeSide) arrives(at spot, offset int64, letter entry) {
 		place := func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Aux = at.topic, at.partition, offset, offset }
 		t.tell(history.KindFetched, history.Router(0), 0, place)
 		one := &stored{
-			storeSide: t, number: int64(len(t.entries) + 1), record: t.records[letter.record], letter: letterAt{at, offset}, source: letter.letter,
-			state: history.StoreAbsent, by: none, failures: t.Intn(4), lasting: t.Intn(8) == 7,
+			storeSide: t, number: int64(len(t.entries) + 1), record: t.records[letter.record], letter: letterAt{at, offset},
+			source: letter.letter, state: history.StoreAbsent, by: none, failures: t.Intn(4), lasting: t.Intn(8) == 7,
 		}
 		one.source.Attempts = none
 		t.entries = append(t.entries, one)
@@ -154,7 +160,8 @@ func (t *storeSide) arrives(at spot, offset int64, letter entry) {
 
 // observed is the entry as it is, in the words of the history.
 func (e *stored) observed(kind history.Kind, from history.StoreState, made time.Duration) history.Event {
-	change := history.StoreChange{From: from, To: e.state, Strategy: "immediate_retry", Next: history.None, Lease: history.None}
+	change := history.StoreChange{From: from, To: e.state, Strategy: "immediate_retry", Next: history.None,
+		Lease: history.None}
 	seen := e.event(kind)
 	if e.by != none {
 		change.By, change.Lease = []string{"worker-0", "worker-1"}[e.by], e.lease
@@ -163,7 +170,8 @@ func (e *stored) observed(kind history.Kind, from history.StoreState, made time.
 	if e.state == history.StorePending || e.state == history.StoreProcessing {
 		change.Next = e.next
 	}
-	seen.Op, seen.Record, seen.N, seen.Sequence, seen.Aux, seen.Text = e.number, e.record.number, e.retries, e.version, int64(made), change.String()
+	seen.Op, seen.Record, seen.N, seen.Sequence, seen.Aux, seen.Text = e.number, e.record.number, e.retries, e.version,
+		int64(made), change.String()
 	seen.Topic, seen.Partition, seen.Offset, seen.Claim = e.letter.topic, e.letter.partition, e.letter.offset, e.source
 	return seen
 }
@@ -218,7 +226,8 @@ func (e *stored) try(n int, run uint16) {
 		outcome = history.OutcomeTransient
 	}
 	ask := e.tell(history.KindAttemptStart, history.Worker(n), run, func(s *history.Event) {
-		s.Op, s.Record, s.N, s.Topic, s.Partition, s.Offset = e.nextOp(), e.record.number, e.calls, e.source.Topic, e.source.Partition, e.source.Offset
+		s.Op, s.Record, s.N, s.Topic, s.Partition, s.Offset = e.nextOp(), e.record.number, e.calls, e.source.Topic,
+			e.source.Partition, e.source.Offset
 	})
 	e.after(time.Duration(1+e.Intn(30))*ms, func() {
 		ask.Kind, ask.Time, ask.Outcome = history.KindAttemptEnd, e.now, outcome
@@ -284,7 +293,9 @@ func (t *storeSide) endWorker(n int) {
 	t.simulation.at(time.Duration(100+t.Intn(300))*ms, func() {
 		t.tell(history.KindInstanceSignal, history.Worker(n), t.runs[n], func(e *history.Event) { e.Text = "KILL" })
 		t.instant()
-		t.tell(history.KindInstanceExited, history.Worker(n), t.runs[n], func(e *history.Event) { e.Code, e.Text, e.Flags = -1, "KILL", history.Expected })
+		t.tell(history.KindInstanceExited, history.Worker(n), t.runs[n], func(e *history.Event) {
+			e.Code, e.Text, e.Flags = -1, "KILL", history.Expected
+		})
 		t.dead[n], t.hands[n] = true, 0
 		t.after(time.Duration(500+t.Intn(300))*ms, func() {
 			t.dead[n] = false

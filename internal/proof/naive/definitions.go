@@ -191,7 +191,8 @@ func (j *judge) bounded(r *record) {
 		if j.header.Contract.HasDLQ() || c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
 			continue
 		}
-		if n := len(r.attempts); n > 0 && n < limit && j.retryable(r.attempts[n-1].outcome) && !r.attempts[n-1].gone && r.attempts[n-1].start <= c.asked {
+		if n := len(r.attempts); n > 0 && n < limit && j.retryable(r.attempts[n-1].outcome) &&
+			!r.attempts[n-1].gone && r.attempts[n-1].start <= c.asked {
 			j.saw("bounded-retries", "under-retried", r)
 		}
 		return
@@ -280,11 +281,13 @@ func (j *judge) backoff(r *record) {
 func (j *judge) givingUp(a *tried, from time.Duration) bool {
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind != history.KindRevoked || e.Instance != a.instance || e.Time > a.start || e.Text != "rebalance" && e.Text != "rejoin" {
+		if e.Kind != history.KindRevoked || e.Instance != a.instance || e.Time > a.start ||
+			e.Text != "rebalance" && e.Text != "rejoin" {
 			continue
 		}
 		taken := slices.ContainsFunc(j.events, func(by history.Event) bool {
-			return by.Kind == history.KindAssigned && by.Topic == e.Topic && by.Partition == e.Partition && by.Time >= e.Time && by.Time < from
+			return by.Kind == history.KindAssigned && by.Topic == e.Topic && by.Partition == e.Partition &&
+				by.Time >= e.Time && by.Time < from
 		})
 		if !taken {
 			return true
@@ -323,7 +326,8 @@ func gapBefore(c *history.Contract, a, before *tried, k int) gap {
 // well. Of that all records have a say.
 func (j *judge) early(r *record, g *gap) {
 	b := j.header.Contract.Backoff
-	asFirst := g.k > 1 && b.Wait(g.k) > b.Wait(1) && g.shortest >= b.Wait(1)-precision && g.shortest <= b.Wait(1)+b.Jitter+b.Late
+	asFirst := g.k > 1 && b.Wait(g.k) > b.Wait(1) && g.shortest >= b.Wait(1)-precision &&
+		g.shortest <= b.Wait(1)+b.Jitter+b.Late
 	switch {
 	case asFirst && !j.allKnown:
 		j.open("backoff", "backoff-early", r)
@@ -389,7 +393,8 @@ func (j *judge) letters(r *record) {
 		switch {
 		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &e.Claim):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
-		case r.disturbed && len(e.Claim.Beside().Quotes) > 0 && len(r.letters) > 0 && !j.everAnswered(r, e.Claim.Beside().Quotes):
+		case r.disturbed && len(e.Claim.Beside().Quotes) > 0 && len(r.letters) > 0 &&
+			!j.everAnswered(r, e.Claim.Beside().Quotes):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
 		case r.disturbed && (e.Claim.Attempts >= 0 || len(e.Claim.Beside().Quotes) > 0):
 			j.open("dlq-fidelity", "metadata-wrong", r) // which attempts, and how many, a process knew of is not known
@@ -406,7 +411,8 @@ func (j *judge) untrue(r *record, e *history.Event) bool {
 			return true
 		}
 	}
-	if more.Epoch != nil && more.Epochs != nil && *more.Epoch != more.Epochs[0] && (*more.Epoch < 0 || *more.Epoch > max(more.Epochs[1], j.assigned())) || len(more.Twice) > 0 {
+	if more.Epoch != nil && more.Epochs != nil && *more.Epoch != more.Epochs[0] && (*more.Epoch < 0 ||
+		*more.Epoch > max(more.Epochs[1], j.assigned())) || len(more.Twice) > 0 {
 		return true
 	}
 	return !r.disturbed && len(r.letters) > 0 && !j.mayQuote(r, more.Quotes)
@@ -419,7 +425,8 @@ func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 	}
 	return slices.ContainsFunc(r.letters, func(l written) bool {
 		count, last := r.before(l.asked)
-		silent := last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout || last.outcome == history.OutcomeReset
+		silent := last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout ||
+			last.outcome == history.OutcomeReset
 		return count == 0 || slices.Contains(quotes, last.outcome) || silent && j.everAnswered(r, quotes)
 	})
 }

@@ -66,7 +66,8 @@ func (j *judge) story(number int32) *story {
 		return nil
 	}
 	for i := range s.commits {
-		if c := &s.commits[i]; c.ask.Time <= r.known && c.ask.Offset > r.offset || c.answer != nil && c.answer.Time < c.ask.Time {
+		if c := &s.commits[i]; c.ask.Time <= r.known && c.ask.Offset > r.offset ||
+			c.answer != nil && c.answer.Time < c.ask.Time {
 			return nil
 		}
 	}
@@ -132,7 +133,8 @@ func (j *judge) tellAttempts(s *story) bool {
 
 func (j *judge) ending(ask *history.Event) *history.Event {
 	for i := range j.events {
-		if e := &j.events[i]; e.Kind == history.KindAttemptEnd && e.Op == ask.Op && e.Record == ask.Record && e.Time >= ask.Time {
+		if e := &j.events[i]; e.Kind == history.KindAttemptEnd && e.Op == ask.Op && e.Record == ask.Record &&
+			e.Time >= ask.Time {
 			return e
 		}
 	}
@@ -164,7 +166,8 @@ func (j *judge) finished(s *story) time.Duration {
 	first := s.acked()
 	for i := range s.attempts {
 		a := &s.attempts[i]
-		ends := a.end >= 0 && !a.gone && (a.outcome == history.OutcomeSuccess || j.is(c.Logical, a.outcome) && !c.LogicalDeadLetters)
+		ends := a.end >= 0 && !a.gone &&
+			(a.outcome == history.OutcomeSuccess || j.is(c.Logical, a.outcome) && !c.LogicalDeadLetters)
 		if ends && (first < 0 || a.end < first) {
 			first = a.end
 		}
@@ -334,7 +337,8 @@ func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
 func (j *judge) handed(r *record, until time.Duration) time.Duration {
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition && e.Offset <= r.offset && e.Aux >= r.offset {
+		if e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition &&
+			e.Offset <= r.offset && e.Aux >= r.offset {
 			return e.Time
 		}
 	}
@@ -376,7 +380,9 @@ func (j *judge) copiesOnce(s *story) {
 
 // successesOnce: "successes per record ≤ 1 + disruptions that justify one", by the time of each.
 func (j *judge) successesOnce(s *story) {
-	hidden := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Target == "downstream" }) || j.frozen()
+	hidden := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
+		return f.Target == "downstream"
+	}) || j.frozen()
 	for i := range s.attempts {
 		a := &s.attempts[i]
 		if a.outcome != history.OutcomeSuccess || a.gone {

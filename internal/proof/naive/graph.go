@@ -135,7 +135,8 @@ func (d *document) latest(node int) *docCopy {
 func (j *judge) addCall(d *document, ask *history.Event) bool {
 	end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
 	c := d.latest(j.header.Graph.NodeOf(ask.Instance))
-	if end == nil || c == nil || end.Record != ask.Record || c.spot != (spot{ask.Topic, ask.Partition, ask.Offset}) || !j.theirs(ask, c) {
+	if end == nil || c == nil || end.Record != ask.Record ||
+		c.spot != (spot{ask.Topic, ask.Partition, ask.Offset}) || !j.theirs(ask, c) {
 		return false
 	}
 	gone := end.Flags.Has(history.ClientGone)
@@ -149,13 +150,15 @@ func (j *judge) addCall(d *document, ask *history.Event) bool {
 // theirs: the event is of the process that has the copy's partition.
 func (j *judge) theirs(e *history.Event, c *docCopy) bool {
 	return slices.ContainsFunc(j.events, func(given history.Event) bool {
-		return given.Kind == history.KindAssigned && given.Topic == c.topic && given.Partition == c.partition && same(e, &given)
+		return given.Kind == history.KindAssigned && given.Topic == c.topic &&
+			given.Partition == c.partition && same(e, &given)
 	})
 }
 
 func (j *judge) addWrite(d *document, ask *history.Event) bool {
 	answer := j.answer(ask, history.KindProduceRequest, history.KindProduceResponse)
-	if answer == nil || !accepted(answer) || answer.Record != ask.Record || answer.Topic != ask.Topic || answer.Time-ask.Time >= time.Second {
+	if answer == nil || !accepted(answer) || answer.Record != ask.Record || answer.Topic != ask.Topic ||
+		answer.Time-ask.Time >= time.Second {
 		return false
 	}
 	one, at := written{ask.Time, answer.Time, ask}, spot{ask.Topic, ask.Partition, answer.Offset}

@@ -90,7 +90,8 @@ func (j *judge) planned() []outage {
 			}
 		}
 		leaky := slices.ContainsFunc(j.events, func(e history.Event) bool {
-			return e.Kind == history.KindProduceResponse && j.role(e.Topic) == history.RoleDLQ && e.Instance >= 0 && accepted(&e) &&
+			return e.Kind == history.KindProduceResponse && j.role(e.Topic) == history.RoleDLQ &&
+				e.Instance >= 0 && accepted(&e) &&
 				e.Time > one.from && e.Time < one.to
 		})
 		if one.from >= 0 && effect && !leaky && one.to-one.from >= outageLeast {
@@ -102,7 +103,9 @@ func (j *judge) planned() []outage {
 
 // downAt: no dead letter could be written at the time.
 func (j *judge) downAt(at time.Duration) bool {
-	return slices.ContainsFunc(slices.Concat(j.outages(), j.planned()), func(o outage) bool { return o.from <= at && at <= o.to })
+	return slices.ContainsFunc(slices.Concat(j.outages(), j.planned()), func(o outage) bool {
+		return o.from <= at && at <= o.to
+	})
 }
 
 // ill: an instance said that it is unhealthy, between the two times: at a moment before the end of it, and not healthy
@@ -147,7 +150,8 @@ func (j *judge) surfaced() {
 		j.judged(halting)
 		shown := slices.ContainsFunc(j.events, func(e history.Event) bool {
 			failed := e.Kind == history.KindInstanceExited && (e.Code > 0 || e.Code < 0 && !e.Flags.Has(history.Expected))
-			return (failed || e.Kind == history.KindSubjectError && j.concerns(&o, &e)) && e.Time >= o.from && e.Time <= o.to+2*time.Second
+			return (failed || e.Kind == history.KindSubjectError && j.concerns(&o, &e)) && e.Time >= o.from &&
+				e.Time <= o.to+2*time.Second
 		})
 		if !shown && !j.ill(o.from, o.to+2*time.Second) && !j.mute(o.from, o.to+2*time.Second) {
 			j.sawPartition(halting, "failure-not-surfaced", history.None, history.None)
@@ -184,7 +188,8 @@ func (j *judge) knows(o *outage, instance int16, run uint16) bool {
 				refused = e.Time
 			}
 		}
-		if o.next >= 0 && j.events[o.next].Record == e.Record && j.events[o.next].Instance == instance && j.events[o.next].Run == run {
+		if o.next >= 0 && j.events[o.next].Record == e.Record && j.events[o.next].Instance == instance &&
+			j.events[o.next].Run == run {
 			last = max(last, j.asked(&j.events[o.next]))
 		}
 	}
@@ -223,6 +228,10 @@ func (j *judge) stopped(instance int16, from, to time.Duration) time.Duration {
 // answered with it, or that it names.
 func (j *judge) concerns(o *outage, line *history.Event) bool {
 	return line.Code == 0 ||
-		slices.ContainsFunc(o.failed, func(i int) bool { return !j.events[i].Flags.Has(history.Withheld) && j.events[i].Code == line.Code }) ||
-		slices.ContainsFunc(j.header.Topics, func(t history.Topic) bool { return t.Role == history.RoleDLQ && strings.Contains(line.Text, t.Name) })
+		slices.ContainsFunc(o.failed, func(i int) bool {
+			return !j.events[i].Flags.Has(history.Withheld) && j.events[i].Code == line.Code
+		}) ||
+		slices.ContainsFunc(j.header.Topics, func(t history.Topic) bool {
+			return t.Role == history.RoleDLQ && strings.Contains(line.Text, t.Name)
+		})
 }

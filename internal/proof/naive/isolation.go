@@ -36,7 +36,8 @@ type try struct {
 // each backoff: was one of those that waited all through its middle half started in it?
 func (j *judge) isolation() {
 	c := &j.header.Contract
-	if c.Isolation <= 0 || c.MaxAttempts == 0 || !c.HasDLQ() || c.Ordering != history.OrderingNone || c.Retry != history.RetryInPlace ||
+	if c.Isolation <= 0 || c.MaxAttempts == 0 || !c.HasDLQ() || c.Ordering != history.OrderingNone ||
+		c.Retry != history.RetryInPlace ||
 		len(j.header.Faults) > 0 || j.header.Replay || j.frozen() {
 		return
 	}
@@ -110,7 +111,8 @@ func (j *judge) hands(a *try) {
 		switch {
 		case e.Kind == history.KindAttemptStart && e.Record == a.record.number && e.Time == a.start:
 			a.instance = e.Instance
-		case e.Kind == history.KindFetched && e.Topic == a.record.topic && e.Partition == a.record.partition && e.Time <= a.start:
+		case e.Kind == history.KindFetched && e.Topic == a.record.topic && e.Partition == a.record.partition &&
+			e.Time <= a.start:
 			if e.Offset <= a.record.offset && e.Aux >= a.record.offset {
 				a.since = max(e.Time, a.record.send.Time)
 			}
@@ -211,7 +213,8 @@ func occupied(tries []*try, a *try, ofPartition bool) bool {
 // reassigned: the process was given or lost something in the stretch.
 func (j *judge) reassigned(instance int16, from, to time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked) && e.Instance == instance && e.Time >= from && e.Time <= to
+		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked) && e.Instance == instance &&
+			e.Time >= from && e.Time <= to
 	})
 }
 
@@ -326,7 +329,8 @@ func (j *judge) usual(records map[int32]*record) {
 			continue
 		}
 		for i, k := range j.series(r) {
-			if k == 1 || i >= k || r.attempts[i-1].outcome != history.OutcomeTransient || !j.retryable(history.OutcomeTransient) {
+			if k == 1 || i >= k || r.attempts[i-1].outcome != history.OutcomeTransient ||
+				!j.retryable(history.OutcomeTransient) {
 				continue
 			}
 			g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], k-1)

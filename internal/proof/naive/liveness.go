@@ -64,7 +64,8 @@ func (j *judge) stoodStillIn(from, to time.Duration) bool {
 			return true
 		case e.Kind == history.KindInstanceSignal && e.Text == "STOP":
 			stopped[e.Instance] = true
-		case e.Kind == history.KindInstanceSignal && e.Text == "CONT", e.Kind == history.KindInstanceExited, e.Kind == history.KindInstanceStarting:
+		case e.Kind == history.KindInstanceSignal && e.Text == "CONT", e.Kind == history.KindInstanceExited,
+			e.Kind == history.KindInstanceStarting:
 			if stopped[e.Instance] && e.Time >= from {
 				return true
 			}
@@ -129,7 +130,8 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 	j.judged(live)
 	switch {
-	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) || j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
+	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) ||
+		j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
 		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they
 		// had the partition, or one did before it had it. Which of the two it is, is open.
 		for _, number := range lies {
@@ -203,7 +205,9 @@ func (j *judge) mayEnd(e *history.Event) bool {
 
 // nameless: somebody attempted what the downstream could not identify.
 func (j *judge) nameless() bool {
-	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == history.KindAttemptStart && e.Record < 0 })
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == history.KindAttemptStart && e.Record < 0
+	})
 }
 
 // firstFrom is the first offset from at on at which something lies, -1 if there is none.
@@ -229,7 +233,8 @@ func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at in
 		switch {
 		case here && e.Kind == history.KindAssigned && !same(e, holder):
 			holder = e
-		case here && e.Kind == history.KindRevoked && same(e, holder), e.Kind == history.KindInstanceExited && same(e, holder) && e.Time < to:
+		case here && e.Kind == history.KindRevoked && same(e, holder), e.Kind == history.KindInstanceExited &&
+			same(e, holder) && e.Time < to:
 			holder = nil
 		}
 	}
@@ -245,7 +250,8 @@ func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at in
 	}
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind != history.KindFetched || e.Topic != topic || e.Partition != partition || !same(e, holder) || e.Time < holder.Time || e.Time >= to {
+		if e.Kind != history.KindFetched || e.Topic != topic || e.Partition != partition || !same(e, holder) ||
+			e.Time < holder.Time || e.Time >= to {
 			continue
 		}
 		last = max(last, e.Aux)
@@ -259,7 +265,8 @@ func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at in
 // busy: something of the record was under way between the two.
 func (j *judge) busy(number int32, from, to time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		under := e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd || e.Kind == history.KindProduceRequest
+		under := e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd ||
+			e.Kind == history.KindProduceRequest
 		return under && e.Record == number && e.Time > from && e.Time < to
 	})
 }
@@ -275,7 +282,8 @@ func (j *judge) storm() {
 			break
 		}
 		switch {
-		case e.Kind == history.KindInstanceExited, e.Kind == history.KindFaultStart, e.Kind == history.KindInstanceSignal && e.Text == "STOP":
+		case e.Kind == history.KindInstanceExited, e.Kind == history.KindFaultStart,
+			e.Kind == history.KindInstanceSignal && e.Text == "STOP":
 			allowed += expelled
 		case e.Kind == history.KindAssigned, e.Kind == history.KindCommitRequest:
 			if e.Instance >= 0 && j.newGeneration(i) && !j.explained(e) {

@@ -73,8 +73,8 @@ func Invariants() []string {
 // ofRecords lists those that are judged of each record.
 func ofRecords() []string {
 	return []string{
-		"no-loss", "commit-after-dlq", "commit-after-outcome", "bounded-retries", "classification", "backoff", "dlq-fidelity", "dlq-once",
-		"duplicates", "ordering",
+		"no-loss", "commit-after-dlq", "commit-after-outcome", "bounded-retries", "classification", "backoff", "dlq-fidelity",
+		"dlq-once", "duplicates", "ordering",
 	}
 }
 
@@ -232,7 +232,8 @@ func (j *judge) gather(number int32) *record {
 			}
 		}
 	}
-	if r.send == nil || r.offset < 0 || r.send.Flags != 0 || r.topic != r.send.Topic || r.partition != r.send.Partition || !j.steady(r) {
+	if r.send == nil || r.offset < 0 || r.send.Flags != 0 || r.topic != r.send.Topic ||
+		r.partition != r.send.Partition || !j.steady(r) {
 		return nil
 	}
 	if !j.addAttempts(r) || !j.addLetters(r) || j.stale(number) {
@@ -289,7 +290,8 @@ func (j *judge) steady(r *record) bool {
 		case here && e.Kind == history.KindCommitRequest && !same(e, holder):
 			return false
 		}
-		if e.Record == r.number && (e.Kind == history.KindAttemptStart || e.Kind == history.KindProduceRequest) && !same(e, holder) {
+		if e.Record == r.number && (e.Kind == history.KindAttemptStart || e.Kind == history.KindProduceRequest) && !same(e,
+			holder) {
 			return false
 		}
 	}
@@ -349,20 +351,24 @@ func (j *judge) addAttempts(r *record) bool {
 			continue
 		}
 		end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
-		if end == nil || end.Record != r.number || end.Flags.Has(history.ClientGone) && end.Outcome != history.OutcomeTimeout {
+		if end == nil || end.Record != r.number ||
+			end.Flags.Has(history.ClientGone) && end.Outcome != history.OutcomeTimeout {
 			return false
 		}
 		if n := len(r.attempts); ask.Time < r.send.Time || n > 0 && r.attempts[n-1].end > ask.Time {
 			return false // attempted before it was sent, or two at once
 		}
-		r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, time.Duration(end.Aux), end.Flags.Has(history.ClientGone), ask.Instance})
+		r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, time.Duration(end.Aux),
+			end.Flags.Has(history.ClientGone), ask.Instance})
 	}
 	return true
 }
 
 // begun: what is answered was asked for.
 func (j *judge) begun(answer *history.Event, asks history.Kind) bool {
-	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == asks && e.Op == answer.Op && e.Time <= answer.Time })
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == asks && e.Op == answer.Op && e.Time <= answer.Time
+	})
 }
 
 // addLetters: a letter that was never answered is decided too, as it was not acknowledged; one that was refused, by

@@ -86,7 +86,8 @@ func (j *judge) had(of *history.Event, topic int16, partition int32, until time.
 // strangers: a process commits a partition that it never had, though it is seen to have others.
 func (j *judge) strangers(topic int16, partition int32, commits []asked) {
 	for i := range commits {
-		if c := &commits[i]; c.took() && !j.had(c.ask, topic, partition, c.ask.Time) && j.had(c.ask, history.None, history.None, c.answer.Time) {
+		if c := &commits[i]; c.took() && !j.had(c.ask, topic, partition, c.ask.Time) &&
+			j.had(c.ask, history.None, history.None, c.answer.Time) {
 			j.sawPartition(outcome, "commit-wrong-partition", topic, partition)
 		}
 	}
@@ -127,7 +128,9 @@ func (j *judge) beyond(topic int16, partition int32, commits []asked) {
 // again: the write that it answers has been answered before, so it is not known what to make of it.
 func (j *judge) again(at int) bool {
 	e := &j.events[at]
-	return slices.ContainsFunc(j.events[:at], func(o history.Event) bool { return o.Kind == e.Kind && o.Op == e.Op && o.Record == e.Record })
+	return slices.ContainsFunc(j.events[:at], func(o history.Event) bool {
+		return o.Kind == e.Kind && o.Op == e.Op && o.Record == e.Record
+	})
 }
 
 // backwards: "goes back within one assignment", from a commit whose answer its sender had when it sent this one.
@@ -161,7 +164,8 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 // that only seemed to have it still, ends nobody's assignment but its own.
 func (j *judge) moved(c *asked, since time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked && by(&e, c.ask)) && e.Topic == c.ask.Topic && e.Partition == c.ask.Partition &&
+		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked && by(&e, c.ask)) &&
+			e.Topic == c.ask.Topic && e.Partition == c.ask.Partition &&
 			e.Time >= since && e.Time <= c.answer.Time
 	})
 }

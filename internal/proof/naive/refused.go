@@ -85,7 +85,8 @@ func (j *judge) settles(e, of *history.Event, number int32) bool {
 	case history.KindProduceResponse:
 		return e.Record == number && e.Instance >= 0 && j.role(e.Topic) == history.RoleDLQ && accepted(e)
 	case history.KindAttemptEnd:
-		return e.Record == number && (e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && !c.LogicalDeadLetters)
+		return e.Record == number &&
+			(e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && !c.LogicalDeadLetters)
 	}
 	return e.Kind == history.KindPhase && e.Text == history.PhaseAudit
 }
@@ -93,13 +94,15 @@ func (j *judge) settles(e, of *history.Event, number int32) bool {
 // in: the workload was told that the record lies in the event's partition.
 func (j *judge) in(number int32, at *history.Event) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return e.Kind == history.KindAcked && e.Code == 0 && e.Record == number && e.Topic == at.Topic && e.Partition == at.Partition
+		return e.Kind == history.KindAcked && e.Code == 0 && e.Record == number && e.Topic == at.Topic &&
+			e.Partition == at.Partition
 	})
 }
 
 // refusesLetter: the event tells a process of the subject that a dead letter was refused.
 func (j *judge) refusesLetter(e history.Event) bool {
-	return e.Kind == history.KindProduceResponse && e.Instance >= 0 && j.role(e.Topic) == history.RoleDLQ && e.Code != 0 && !e.Flags.Has(history.Withheld)
+	return e.Kind == history.KindProduceResponse && e.Instance >= 0 && j.role(e.Topic) == history.RoleDLQ &&
+		e.Code != 0 && !e.Flags.Has(history.Withheld)
 }
 
 // refusals: a process to which a dead letter was refused tries on, or ends with an error, as its contract promises.
@@ -124,7 +127,9 @@ func (j *judge) refusals() {
 
 func (j *judge) refusedTo(start *history.Event) {
 	c := &j.header.Contract
-	if c.OnFailure == history.OnFailureHalt || !slices.ContainsFunc(j.events, func(e history.Event) bool { return by(&e, start) && j.refusesLetter(e) }) {
+	if c.OnFailure == history.OnFailureHalt || !slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return by(&e, start) && j.refusesLetter(e)
+	}) {
 		return
 	}
 	longest := time.Duration(0)
@@ -168,7 +173,9 @@ func (j *judge) sawUnkept(anomaly string, number int32) {
 
 // unkept: it is so, unless something else was in the way.
 func (j *judge) unkept(anomaly string, number int32, from, to time.Duration) {
-	other := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Kind != "kafka" || !f.StopsDeadLetters })
+	other := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
+		return f.Kind != "kafka" || !f.StopsDeadLetters
+	})
 	if other || j.stoodStillIn(from, to) {
 		j.opinion.Open[Finding{OfRecord(halting, number), anomaly}] = true
 		return

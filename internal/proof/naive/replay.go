@@ -44,7 +44,9 @@ func (j *judge) replays() {
 }
 
 func (j *judge) phaseSeen(name string) bool {
-	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == history.KindPhase && e.Text == name })
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == history.KindPhase && e.Text == name
+	})
 }
 
 // place finds where the workload put the record, nil if that is not known, or it is of a kind that is skipped.
@@ -156,7 +158,8 @@ func (j *judge) back(number int32) *returned {
 // reply is the answer to a write, nil where none came.
 func (j *judge) reply(ask *history.Event) *history.Event {
 	for i := range j.events {
-		if e := &j.events[i]; e.Kind == history.KindProduceResponse && e.Op == ask.Op && e.Record == ask.Record && e.Time >= ask.Time {
+		if e := &j.events[i]; e.Kind == history.KindProduceResponse && e.Op == ask.Op &&
+			e.Record == ask.Record && e.Time >= ask.Time {
 			return e
 		}
 	}
@@ -172,7 +175,8 @@ func (b *returned) find(j *judge, e *history.Event) {
 	}
 	b.letters = append(b.letters, e)
 	earlier := slices.ContainsFunc(j.events, func(o history.Event) bool {
-		return o.Kind == history.KindAuditRecord && o.Topic == e.Topic && o.Partition == e.Partition && o.Offset == e.Offset && j.audit(&o) < j.audit(e)
+		return o.Kind == history.KindAuditRecord && o.Topic == e.Topic && o.Partition == e.Partition &&
+			o.Offset == e.Offset && j.audit(&o) < j.audit(e)
 	})
 	if !earlier {
 		b.fresh = append(b.fresh, e)
@@ -247,7 +251,8 @@ func (j *judge) processedAgain(b *returned) {
 	on := from
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind == history.KindProduceRequest && e.Record == b.number && e.Time > from && j.role(e.Topic) == history.RoleRetry {
+		if e.Kind == history.KindProduceRequest && e.Record == b.number && e.Time > from &&
+			j.role(e.Topic) == history.RoleRetry {
 			if reply := j.reply(e); reply == nil || !accepted(reply) {
 				j.open(roundTrip, "replay-lost", b.record)
 			}
@@ -274,7 +279,8 @@ func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 		}
 		ends := e.Kind == history.KindAttemptEnd && !e.Flags.Has(history.ClientGone) &&
 			(e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && !c.LogicalDeadLetters)
-		ends = ends || e.Kind == history.KindProduceResponse && e.Instance != history.Replayer && j.role(e.Topic) == history.RoleDLQ && accepted(e)
+		ends = ends || e.Kind == history.KindProduceResponse && e.Instance != history.Replayer &&
+			j.role(e.Topic) == history.RoleDLQ && accepted(e)
 		if !ends {
 			continue
 		}
@@ -331,7 +337,8 @@ func (j *judge) moves(at int) bool {
 		return e.Code == 0 && (e.N == history.AckAccept || e.N == history.AckReject)
 	case history.KindCommitResponse:
 		return accepted(e) && !slices.ContainsFunc(j.events[:at], func(b history.Event) bool {
-			return b.Kind == history.KindCommitResponse && accepted(&b) && b.Topic == e.Topic && b.Partition == e.Partition && b.Offset >= e.Offset
+			return b.Kind == history.KindCommitResponse && accepted(&b) && b.Topic == e.Topic &&
+				b.Partition == e.Partition && b.Offset >= e.Offset
 		})
 	}
 	return false

@@ -48,7 +48,9 @@ func (j *judge) openFall() {
 // sawFall: the end is one of the process, or of the record whose dead letter was refused to it first, not long ago.
 func (j *judge) sawFall(at int) {
 	end := &j.events[at]
-	told := slices.ContainsFunc(j.events[:at], func(e history.Event) bool { return e.Kind == history.KindInstanceSignal && by(&e, end) })
+	told := slices.ContainsFunc(j.events[:at], func(e history.Event) bool {
+		return e.Kind == history.KindInstanceSignal && by(&e, end)
+	})
 	owe := j.outstanding(end, at)
 	if len(owe) == 0 || told {
 		j.sawPartition(staying, "crashed", history.None, history.None)
@@ -91,7 +93,8 @@ func (j *judge) fell(end *history.Event) (fell, open bool) {
 			continue
 		}
 		worked = worked || e.Kind == history.KindFetched || e.Kind == history.KindAssigned
-		answer := e.Kind == history.KindCommitResponse || e.Kind == history.KindProduceResponse || e.Kind == history.KindTxnEndResponse
+		answer := e.Kind == history.KindCommitResponse || e.Kind == history.KindProduceResponse ||
+			e.Kind == history.KindTxnEndResponse
 		fatal = fatal || answer && slices.Contains([]int16{45, 47, 49, 53, 59, 82, 90}, e.Code)
 	}
 	if ends || fatal || !worked && len(j.header.Faults) > 0 {
@@ -175,12 +178,14 @@ func (j *judge) goneForGood(leave *history.Event) bool {
 		case e.Kind == history.KindFaultEnd || e.Kind == history.KindFaultStart || e.Kind == history.KindFaultEffect:
 			since = max(since, e.Time+session)
 		case !by(e, leave) || e.Time > drained:
-		case e.Kind == history.KindMembership && e.Time > leave.Time, e.Kind == history.KindInstanceSignal, e.Kind == history.KindInstanceExited:
+		case e.Kind == history.KindMembership && e.Time > leave.Time, e.Kind == history.KindInstanceSignal,
+			e.Kind == history.KindInstanceExited:
 			return false
-		case e.Kind == history.KindAttemptStart, e.Kind == history.KindAttemptEnd, e.Kind == history.KindFetched, e.Kind == history.KindCommitRequest,
-			e.Kind == history.KindProduceRequest:
+		case e.Kind == history.KindAttemptStart, e.Kind == history.KindAttemptEnd, e.Kind == history.KindFetched,
+			e.Kind == history.KindCommitRequest, e.Kind == history.KindProduceRequest:
 			since = max(since, e.Time)
 		}
 	}
-	return leave.Time < drained && drained-since >= max(j.header.Expect.DrainLimit, settles) && !j.stoodStillIn(since, drained)
+	return leave.Time < drained && drained-since >= max(j.header.Expect.DrainLimit, settles) &&
+		!j.stoodStillIn(since, drained)
 }

@@ -100,11 +100,14 @@ func (j *judge) stoodStill(from *history.Event, to time.Duration, signal string)
 // dead-lettered before its time", once it was told to stop.
 func (j *judge) atStop(s *story) {
 	limit := j.header.Contract.MaxAttempts
-	hidden := j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool { return f.Target == "downstream" })
+	hidden := j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
+		return f.Target == "downstream"
+	})
 	for i := range s.letters {
 		ask := s.letters[i].ask
 		count, last := s.before(ask.Time)
-		if j.stopping(ask) == nil || limit == 0 || count == 0 || count >= limit || last.end < 0 || last.end > ask.Time || !j.retryable(last.outcome) {
+		if j.stopping(ask) == nil || limit == 0 || count == 0 || count >= limit || last.end < 0 ||
+			last.end > ask.Time || !j.retryable(last.outcome) {
 			continue
 		}
 		if hidden || s.astray > 0 {
@@ -114,7 +117,8 @@ func (j *judge) atStop(s *story) {
 		j.saw(graceful, "premature-dead-letter", s.record)
 	}
 	c := j.passing(s)
-	if c == nil || !c.took() || len(s.letters)+len(s.found) > 0 || s.last == nil || j.finished(s) >= 0 || !j.retryable(s.last.Outcome) {
+	if c == nil || !c.took() || len(s.letters)+len(s.found) > 0 || s.last == nil || j.finished(s) >= 0 ||
+		!j.retryable(s.last.Outcome) {
 		return
 	}
 	stop := j.stopping(c.ask)

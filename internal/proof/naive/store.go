@@ -37,7 +37,8 @@ type life struct {
 // stored decides what can be decided of the records in the dead-letter store.
 func (j *judge) stored() {
 	odd := slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP" || e.Flags.Has(history.Polled) ||
+		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP" ||
+			e.Flags.Has(history.Polled) ||
 			e.Kind == history.KindStoreWatch && e.Text != history.WatchBegins && e.Text != history.WatchEnds
 	})
 	c := j.header.Store
@@ -89,7 +90,8 @@ func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told 
 		case history.KindStoreChange:
 			at := slices.IndexFunc(lives, func(l *life) bool { return l.number == e.Op })
 			if at < 0 {
-				at, lives = len(lives), append(lives, &life{number: e.Op, source: spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}})
+				at, lives = len(lives),
+					append(lives, &life{number: e.Op, source: spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}})
 			}
 			if !lives[at].add(e) {
 				return nil, nil, false
@@ -132,7 +134,8 @@ func (l *life) add(e *history.Event) bool {
 		}
 	}
 	l.steps = append(l.steps, one)
-	return err == nil && change.From == from && one.made >= 0 && one.seen >= one.made && !change.Hand && l.source == spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
+	return err == nil && change.From == from && one.made >= 0 && one.seen >= one.made && !change.Hand &&
+		l.source == spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
 }
 
 // agrees: the audit of the store found the entry as its changes left it.
@@ -171,7 +174,8 @@ func (j *judge) oneLife(r *record, l *life) {
 		}
 		before := &l.steps[i-1]
 		switch {
-		case one.From == history.StoreProcessing && one.To == history.StoreProcessing && one.By != before.By && one.made+grain < before.Lease:
+		case one.From == history.StoreProcessing && one.To == history.StoreProcessing && one.By != before.By &&
+			one.made+grain < before.Lease:
 			j.saw(lifecycle, "double-lock", r)
 		case one.To == history.StoreProcessing && one.From == history.StorePending && before.Next != history.None:
 			j.taken(r, before, one)
@@ -356,7 +360,8 @@ func (j *judge) arrived(r *record, letter *history.Event, lives []*life) {
 		for i := range j.events {
 			e := &j.events[i]
 			kind, _ := history.StoreProcess(e.Instance)
-			if kind != "router" || e.Kind != history.KindCommitRequest || e.Topic != letter.Topic || e.Partition != letter.Partition || e.Offset <= letter.Offset {
+			if kind != "router" || e.Kind != history.KindCommitRequest || e.Topic != letter.Topic ||
+				e.Partition != letter.Partition || e.Offset <= letter.Offset {
 				continue
 			}
 			answer := j.answer(e, history.KindCommitRequest, history.KindCommitResponse)
@@ -386,7 +391,8 @@ func (j *judge) workersTries(r *record, lives []*life) {
 			continue
 		}
 		end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
-		if end == nil || end.Record != r.number || end.Flags.Has(history.ClientGone) || len(calls) > 0 && ask.Time < calls[len(calls)-1].end {
+		if end == nil || end.Record != r.number || end.Flags.Has(history.ClientGone) ||
+			len(calls) > 0 && ask.Time < calls[len(calls)-1].end {
 			j.openTries(r)
 			return
 		}
@@ -414,7 +420,8 @@ func (j *judge) inLocks(l *life, calls []tried) bool {
 		if one.To != history.StoreProcessing {
 			continue
 		}
-		if k == len(calls) || calls[k].instance != one.worker || calls[k].start < one.made-blur || i+1 == len(l.steps) || calls[k].end > l.steps[i+1].made+blur {
+		if k == len(calls) || calls[k].instance != one.worker || calls[k].start < one.made-blur ||
+			i+1 == len(l.steps) || calls[k].end > l.steps[i+1].made+blur {
 			return false
 		}
 		k++
@@ -423,7 +430,8 @@ func (j *judge) inLocks(l *life, calls []tried) bool {
 }
 
 func (j *judge) openTries(r *record) {
-	for _, anomaly := range []string{"resolved-without-success", "over-retried-in-store", "retry-early", "double-lock", "orphaned-lock"} {
+	for _, anomaly := range []string{"resolved-without-success", "over-retried-in-store", "retry-early", "double-lock",
+		"orphaned-lock"} {
 		j.open(lifecycle, anomaly, r)
 	}
 }
@@ -466,7 +474,8 @@ func (j *judge) trials(r *record, calls []tried, l *life) {
 // lettered is when the record's first dead letter was asked for.
 func (j *judge) lettered(number int32) time.Duration {
 	for i := range j.events {
-		if e := &j.events[i]; e.Kind == history.KindProduceRequest && e.Record == number && j.role(e.Topic) == history.RoleDLQ {
+		if e := &j.events[i]; e.Kind == history.KindProduceRequest && e.Record == number &&
+			j.role(e.Topic) == history.RoleDLQ {
 			return e.Time
 		}
 	}

@@ -87,7 +87,8 @@ func (b *batch) handle(record *kgo.Record) bool {
 			return b.done(record)
 		case failed.status == http.StatusUnprocessableEntity && !b.retries.logicalIsFailure:
 			return b.done(record)
-		case failed.status == http.StatusUnprocessableEntity, failed.status == http.StatusBadRequest, attempt == b.retries.attempts:
+		case failed.status == http.StatusUnprocessableEntity, failed.status == http.StatusBadRequest,
+			attempt == b.retries.attempts:
 			return b.deadLetter(record, attempt, failed)
 		}
 		wait := min(b.retries.first<<(attempt-1), b.retries.cap)
@@ -164,7 +165,8 @@ type failure struct {
 
 // call makes one attempt; one that was begun is not broken off.
 func (m *member) call(record *kgo.Record) *failure {
-	request, err := http.NewRequest(http.MethodPost, os.Getenv("DOWNSTREAM_URL")+"/v1/attempt", bytes.NewReader(record.Value))
+	request, err := http.NewRequest(http.MethodPost, os.Getenv("DOWNSTREAM_URL")+"/v1/attempt",
+		bytes.NewReader(record.Value))
 	if err != nil {
 		return &failure{reason: err.Error()}
 	}

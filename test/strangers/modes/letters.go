@@ -14,7 +14,8 @@ import (
 
 // options are those of the client that writes letters.
 func (l letters) options() []kgo.Opt {
-	options := []kgo.Opt{kgo.ProducerBatchMaxBytes(1048588), kgo.ProducerBatchCompression(l.codec), kgo.ProducerLinger(l.linger)}
+	options := []kgo.Opt{kgo.ProducerBatchMaxBytes(1048588), kgo.ProducerBatchCompression(l.codec),
+		kgo.ProducerLinger(l.linger)}
 	if l.acks == "all" {
 		options = append(options, kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks()))
 	}
@@ -50,7 +51,8 @@ func letter(l letters, record *kgo.Record, attempts int, failed *failure) *kgo.R
 	}
 	names := []string{"x-error-reason", "x-retry-attempt", "source-topic", "partition", "offset", "epoch"}
 	if l.own {
-		names = []string{"failed-because", "failed-attempts", "failed-topic", "failed-partition", "failed-offset", "failed-epoch"}
+		names = []string{"failed-because", "failed-attempts", "failed-topic", "failed-partition", "failed-offset",
+			"failed-epoch"}
 	}
 	out := &kgo.Record{Topic: os.Getenv("KAFKA_DLQ_TOPIC"), Key: record.Key, Value: record.Value}
 	if !l.bare {
@@ -143,7 +145,8 @@ func (w *writer) try(ctx context.Context, all []*kgo.Record) (left []*kgo.Record
 }
 
 func again(record *kgo.Record) *kgo.Record {
-	return &kgo.Record{Topic: record.Topic, Key: record.Key, Value: record.Value, Headers: record.Headers, Timestamp: record.Timestamp}
+	return &kgo.Record{Topic: record.Topic, Key: record.Key, Value: record.Value, Headers: record.Headers,
+		Timestamp: record.Timestamp}
 }
 
 // transaction writes all letters or none. After an error the client is replaced: whatever it left open is aborted when

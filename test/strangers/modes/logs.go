@@ -26,7 +26,8 @@ func newLogger(format string) *logger { return &logger{format: format, out: os.S
 
 func logFormats() []string {
 	return []string{
-		"pino", "bunyan", "logfmt", "log4j", "dotnet", "ansi", "syslog", "gelf", "glog", "zap", "serilog", "monolog", "tracing", "structlog", "otel",
+		"pino", "bunyan", "logfmt", "log4j", "dotnet", "ansi", "syslog", "gelf", "glog", "zap", "serilog", "monolog",
+		"tracing", "structlog", "otel",
 	}
 }
 
@@ -101,9 +102,11 @@ func (l *logger) fields(bad bool, text string, at time.Time) map[string]any {
 	case "pino":
 		return map[string]any{"level": pick(bad, 50, 30), "time": at.UnixMilli(), "pid": 1, "hostname": "host", "msg": text}
 	case "bunyan":
-		return map[string]any{"name": "orders", "hostname": "host", "pid": 1, "level": pick(bad, 50, 30), "msg": text, "time": iso, "v": 0}
+		return map[string]any{"name": "orders", "hostname": "host", "pid": 1, "level": pick(bad, 50, 30), "msg": text,
+			"time": iso, "v": 0}
 	case "gelf":
-		return map[string]any{"version": "1.1", "host": "host", "short_message": text, "timestamp": float64(at.UnixMilli()) / 1000, "level": pick(bad, 3, 6)}
+		return map[string]any{"version": "1.1", "host": "host", "short_message": text,
+			"timestamp": float64(at.UnixMilli()) / 1000, "level": pick(bad, 3, 6)}
 	case "serilog":
 		event := map[string]any{"@t": iso, "@m": text, "SourceContext": "Orders.Worker"}
 		if bad {
@@ -114,9 +117,11 @@ func (l *logger) fields(bad bool, text string, at time.Time) map[string]any {
 		return map[string]any{"event": text, "level": lower, "timestamp": iso, "logger": "orders"}
 	case "otel":
 		return map[string]any{
-			"timeUnixNano": fmt.Sprint(at.UnixNano()), "severityNumber": pick(bad, 17, 9), "severityText": pick(bad, "ERROR", "INFO"),
-			"body": map[string]string{"stringValue": text},
+			"timeUnixNano": fmt.Sprint(at.UnixNano()), "severityNumber": pick(bad, 17, 9),
+			"severityText": pick(bad, "ERROR", "INFO"), "body": map[string]string{"stringValue": text},
 		}
 	}
-	return map[string]any{"level": lower, "ts": float64(at.UnixMicro()) / 1e6, "caller": "orders/worker.go:42", "msg": text} // zap
+	// zap
+	return map[string]any{"level": lower, "ts": float64(at.UnixMicro()) / 1e6, "caller": "orders/worker.go:42",
+		"msg": text}
 }

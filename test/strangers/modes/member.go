@@ -42,7 +42,8 @@ func newMember(s settings, number int, log *logger) (*member, error) {
 	}
 	m.offsets = &offsets{commits: s.commits, client: m.client, log: log, latest: map[int32]kgo.EpochOffset{}}
 	m.paused = &paused{client: m.client, until: map[int32]wait{}}
-	m.writer, err = newWriter(s.letters, m.client, fmt.Sprintf("%s-letters-%s-%d", os.Getenv("KAFKA_GROUP"), os.Getenv("INSTANCE"), number), log)
+	m.writer, err = newWriter(s.letters, m.client, fmt.Sprintf("%s-letters-%s-%d", os.Getenv("KAFKA_GROUP"),
+		os.Getenv("INSTANCE"), number), log)
 	return m, err
 }
 

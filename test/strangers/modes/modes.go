@@ -88,7 +88,8 @@ type mode struct {
 
 func modes() []mode {
 	var all []mode
-	for _, part := range [][]mode{groupModes(), readingModes(), commitModes(), letterModes(), processingModes(), logModes()} {
+	for _, part := range [][]mode{groupModes(), readingModes(), commitModes(), letterModes(), processingModes(),
+		logModes()} {
 		all = append(all, part...)
 	}
 	return all
@@ -100,14 +101,19 @@ func groupModes() []mode {
 	}
 	return []mode{
 		{"cooperative", "all of the client's defaults: cooperative-sticky, sessions of 45 s", func(*settings) {}},
-		balancer("eager-range", kgo.RangeBalancer()), balancer("eager-round-robin", kgo.RoundRobinBalancer()), balancer("eager-sticky", kgo.StickyBalancer()),
+		balancer("eager-range", kgo.RangeBalancer()), balancer("eager-round-robin", kgo.RoundRobinBalancer()),
+		balancer("eager-sticky", kgo.StickyBalancer()),
 		balancer("eager-or-cooperative", kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
 		{"static", "static members, sessions of 10 s", func(s *settings) { s.static, s.session = true, 10*time.Second }},
 		{"static-eager", "static members, range", func(s *settings) {
 			s.static, s.session, s.balancers = true, 10*time.Second, []kgo.GroupBalancer{kgo.RangeBalancer()}
 		}},
-		{"kip-848", "the broker assigns", func(s *settings) { s.next, s.balancers = true, []kgo.GroupBalancer{kgo.StickyBalancer()} }},
-		{"kip-848-range", "the broker assigns, by range", func(s *settings) { s.next, s.balancers = true, []kgo.GroupBalancer{kgo.RangeBalancer()} }},
+		{"kip-848", "the broker assigns", func(s *settings) {
+			s.next, s.balancers = true, []kgo.GroupBalancer{kgo.StickyBalancer()}
+		}},
+		{"kip-848-range", "the broker assigns, by range", func(s *settings) {
+			s.next, s.balancers = true, []kgo.GroupBalancer{kgo.RangeBalancer()}
+		}},
 		{"short-sessions", "sessions of 6 s", func(s *settings) { s.session = 6 * time.Second }},
 		{"three-members", "three members in a process", func(s *settings) { s.members = 3 }},
 		{"three-eager-members", "three members in a process, range", func(s *settings) {
@@ -120,7 +126,9 @@ func readingModes() []mode {
 	return []mode{
 		{"slow-start", "ready after 10 s", func(s *settings) { s.slowStart = 10 * time.Second }},
 		{"small-fetches", "fetches of 16 KiB at most", func(s *settings) { s.fetchBytes = 16 << 10 }},
-		{"long-polls", "fetches wait for 100 kB or 5 s", func(s *settings) { s.fetchMin, s.fetchWait = 100_000, 5*time.Second }},
+		{"long-polls", "fetches wait for 100 kB or 5 s", func(s *settings) {
+			s.fetchMin, s.fetchWait = 100_000, 5*time.Second
+		}},
 		{"single-polls", "a record a poll", func(s *settings) { s.pollRecords = 1 }},
 		{"read-committed", "reads committed records only", func(s *settings) { s.committed = true }},
 	}
@@ -128,14 +136,19 @@ func readingModes() []mode {
 
 func commitModes() []mode {
 	every := func(name string, interval time.Duration) mode {
-		return mode{name, "commits every " + interval.String(), func(s *settings) { s.commits = commits{each: "marks", interval: interval} }}
+		return mode{name, "commits every " + interval.String(), func(s *settings) {
+			s.commits = commits{each: "marks", interval: interval}
+		}}
 	}
 	return []mode{
-		every("commits-every-100ms", 100*time.Millisecond), every("commits-every-5s", 5*time.Second), every("commits-every-30s", 30*time.Second),
+		every("commits-every-100ms", 100*time.Millisecond), every("commits-every-5s", 5*time.Second),
+		every("commits-every-30s", 30*time.Second),
 		{"commits-async", "commits that are not waited for", func(s *settings) { s.commits.each = "async" }},
 		{"commits-per-record", "a commit per record", func(s *settings) { s.commits.each = "record" }},
 		{"commits-repeated", "the same offsets again with each poll", func(s *settings) { s.commits.repeated = true }},
-		{"commits-metadata", "commits with metadata of its own", func(s *settings) { s.commits.metadata = `{"host":"orders-7","at":"build 1843"}` }},
+		{"commits-metadata", "commits with metadata of its own", func(s *settings) {
+			s.commits.metadata = `{"host":"orders-7","at":"build 1843"}`
+		}},
 		{"commits-no-epoch", "commits without a leader epoch", func(s *settings) { s.commits.noEpoch = true }},
 	}
 }
@@ -145,7 +158,8 @@ func letterModes() []mode {
 		return mode{"letters-" + name, "letters compressed with " + name, func(s *settings) { s.letters.codec = codec }}
 	}
 	return []mode{
-		codec("gzip", kgo.GzipCompression()), codec("snappy", kgo.SnappyCompression()), codec("lz4", kgo.Lz4Compression()), codec("zstd", kgo.ZstdCompression()),
+		codec("gzip", kgo.GzipCompression()), codec("snappy", kgo.SnappyCompression()), codec("lz4", kgo.Lz4Compression()),
+		codec("zstd", kgo.ZstdCompression()),
 		{"letters-batched", "the letters of a poll are written together", func(s *settings) { s.letters.batched = true }},
 		{"letters-batched-zstd", "the letters of a poll as one zstd batch, after 50 ms", func(s *settings) {
 			s.letters.batched, s.letters.codec, s.letters.linger = true, kgo.ZstdCompression(), 50*time.Millisecond
@@ -158,7 +172,9 @@ func letterModes() []mode {
 		{"letters-original-time", "letters with the time of their records", func(s *settings) { s.letters.original = true }},
 		{"letters-past-time", "letters with a time long ago", func(s *settings) { s.letters.past = true }},
 		{"letters-rekeyed", "the key of a letter says where its record was", func(s *settings) { s.letters.rekeyed = true }},
-		{"letters-wrapped", "the value of a letter is that of its record in a frame", func(s *settings) { s.letters.wrapped = true }},
+		{"letters-wrapped", "the value of a letter is that of its record in a frame", func(s *settings) {
+			s.letters.wrapped = true
+		}},
 		{"letters-bare", "letters without their records' own headers", func(s *settings) { s.letters.bare = true }},
 		{"letters-own-names", "headers with names of its own", func(s *settings) { s.letters.own = true }},
 	}
@@ -166,7 +182,9 @@ func letterModes() []mode {
 
 func processingModes() []mode {
 	return []mode{
-		{"one-by-one", "one record at a time, whatever its partition", func(s *settings) { s.lanes, s.retries.first = oneByOne, 20*time.Millisecond }},
+		{"one-by-one", "one record at a time, whatever its partition", func(s *settings) {
+			s.lanes, s.retries.first = oneByOne, 20*time.Millisecond
+		}},
 		{"by-key", "the keys of a poll side by side", func(s *settings) { s.lanes = byKey }},
 		{"all-at-once", "the records of a poll side by side", func(s *settings) { s.lanes = allAtOnce }},
 		{"pause-and-seek", "waits by pausing the partition and seeking back", func(s *settings) {
@@ -179,7 +197,8 @@ func processingModes() []mode {
 			s.lanes, s.retries = allAtOnce, retries{attempts: 5, first: 2 * time.Second, cap: 16 * time.Second}
 		}},
 		{"jitter", "ten attempts with jitter", func(s *settings) {
-			s.lanes, s.retries = byKey, retries{attempts: 10, first: 10 * time.Millisecond, cap: 80 * time.Millisecond, jitter: 40 * time.Millisecond}
+			s.lanes, s.retries = byKey, retries{attempts: 10, first: 10 * time.Millisecond, cap: 80 * time.Millisecond,
+				jitter: 40 * time.Millisecond}
 		}},
 		{"ignores-retry-after", "does not look at Retry-After", func(s *settings) { s.retries.ignoreAfter = true }},
 		{"logical-letters", "business failures are dead-lettered", func(s *settings) { s.retries.logicalIsFailure = true }},

@@ -35,7 +35,8 @@ func (p *paused) pause(s seek) {
 	defer p.mu.Unlock()
 	topic, number := s.record.Topic, s.record.Partition
 	p.client.PauseFetchPartitions(map[string][]int32{topic: {number}})
-	p.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {number: {Epoch: s.record.LeaderEpoch, Offset: s.record.Offset}}})
+	p.client.SetOffsets(
+		map[string]map[int32]kgo.EpochOffset{topic: {number: {Epoch: s.record.LeaderEpoch, Offset: s.record.Offset}}})
 	p.until[number] = wait{topic: topic, offset: s.record.Offset, attempts: s.attempts, until: s.until}
 }
 

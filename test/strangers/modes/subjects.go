@@ -43,7 +43,8 @@ env:
     on_failure: halt
 %s  commits: after-outcome
   stop: {grace: %s}
-%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), groupProtocol(s), s.retries.attempts, backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
+%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), groupProtocol(s), s.retries.attempts,
+		backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
 }
 
 func backoff(s settings) string {
@@ -58,7 +59,8 @@ func backoff(s settings) string {
 	if s.pause || s.fetchMin > 0 { // a record that is fetched again is as late as the fetch
 		late += max(time.Second, s.fetchWait)
 	}
-	return fmt.Sprintf("  backoff: {initial: %s, multiplier: 2, cap: %s, %slate: %s}\n", s.retries.first, s.retries.cap, jitter, late)
+	return fmt.Sprintf("  backoff: {initial: %s, multiplier: 2, cap: %s, %slate: %s}\n", s.retries.first, s.retries.cap,
+		jitter, late)
 }
 
 func classes(s settings) string {
@@ -66,7 +68,8 @@ func classes(s settings) string {
 	if s.retries.logicalIsFailure {
 		logical = "dead-letter"
 	}
-	return fmt.Sprintf("  classes: {retryable: [503, 429, timeout, reset], permanent: [400], logical: [422]}\n  logical: %s\n", logical)
+	return fmt.Sprintf(
+		"  classes: {retryable: [503, 429, timeout, reset], permanent: [400], logical: [422]}\n  logical: %s\n", logical)
 }
 
 func ordering(s settings) string {
@@ -87,12 +90,14 @@ func retryAfter(s settings) string {
 func envelope(s settings) string {
 	text := "    envelope: plain\n"
 	if s.letters.own {
-		text = "    envelope: {topic: failed-topic, partition: failed-partition, offset: failed-offset, attempts: failed-attempts, reason: failed-because}\n"
+		text = "    envelope: {topic: failed-topic, partition: failed-partition, offset: failed-offset, attempts: " +
+			"failed-attempts, reason: failed-because}\n"
 	}
 	if s.log == healthOnly {
 		text += "    surfaced_within: 5s\n"
 	}
-	for name, changed := range map[string]bool{"key": s.letters.rekeyed, "value": s.letters.wrapped, "headers": s.letters.bare} {
+	for name, changed := range map[string]bool{"key": s.letters.rekeyed, "value": s.letters.wrapped,
+		"headers": s.letters.bare} {
 		if changed {
 			text += fmt.Sprintf("    keeps_%s: false\n", name)
 		}

@@ -149,13 +149,15 @@ func (c *Consumer) post(message *sarama.ConsumerMessage) *failure {
 }
 
 // deadLetter returns true when the dead letter is acknowledged; it tries until then, or until the session ends.
-func (c *Consumer) deadLetter(ctx context.Context, message *sarama.ConsumerMessage, attempts int, failed *failure) bool {
+func (c *Consumer) deadLetter(ctx context.Context, message *sarama.ConsumerMessage, attempts int,
+	failed *failure) bool {
 	for ctx.Err() == nil {
 		_, _, err := c.producer.SendMessage(letter(c.dlq, message, attempts, failed))
 		if err == nil {
 			return true
 		}
-		log.Printf("ERROR sending %s/%d/%d to the dead-letter topic: %v", message.Topic, message.Partition, message.Offset, err)
+		log.Printf("ERROR sending %s/%d/%d to the dead-letter topic: %v", message.Topic, message.Partition,
+			message.Offset, err)
 		sleep(ctx, time.Second)
 	}
 	return false

@@ -2,8 +2,8 @@
 //
 //	crasher RECORDS MARK [stale|slow]
 //
-// It makes the file MARK before it does. When MARK is there it goes on as a good consumer, or refuses to start if told that MARK is
-// stale. With slow it makes MARK when it starts, and its later processes take an hour to start.
+// It makes the file MARK before it does. When MARK is there it goes on as a good consumer, or refuses to start if told
+// that MARK is stale. With slow it makes MARK when it starts, and its later processes take an hour to start.
 package main
 
 import (
@@ -52,7 +52,8 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	config.Logger, config.SessionTimeout = zerolog.New(os.Stderr), 2*time.Second // the next process needn't wait long for the partitions
+	// the next process needn't wait long for the partitions
+	config.Logger, config.SessionTimeout = zerolog.New(os.Stderr), 2*time.Second
 	if missing != nil {
 		var handled atomic.Int64
 		handle := config.Handler
