@@ -75,9 +75,11 @@ type gap struct {
 	// doubted is since when an attempt that missed the oracle would be another explanation.
 	doubted      time.Duration
 	start, since time.Duration
+	// excuse is what was in the way of one that is too long, "" if nothing was.
+	excuse string
 }
 
-func newBackoff(w *world) checker {
+func newBackoff(w *state) checker {
 	const name, of = "backoff", "gaps"
 	switch {
 	case w.contract.WireOnly:
@@ -267,9 +269,10 @@ func (c *backoff) noteSpread(above time.Duration) {
 }
 
 func (c *backoff) finish() Result {
+	heldUp := c.heldUp()
 	for i := range c.gaps {
 		if !c.gaps[i].usual {
-			c.judge(&c.gaps[i])
+			c.judge(&c.gaps[i], heldUp)
 		}
 	}
 	c.judgeUsual()
@@ -290,13 +293,36 @@ func (c *backoff) finish() Result {
 
 func (c *backoff) contractAlone() bool { return c.w.contract.MaxAttempts == 1 }
 
-func (c *backoff) judge(g *gap) {
+// heldUp asks what was in the way of the gaps that are too long, and returns by how much the machine made them longer
+// at most; 0 where it did so with fewer of them than are left unexplained. Short waits for a processor add up along the
+// way of a request, and not all are noticed: a machine that held up most of the gaps that are too long may have held up
+// the others, if they are no longer than those.
+func (c *backoff) heldUp() (most time.Duration) {
+	stalls, others := 0, 0
+	for i := range c.gaps {
+		g := &c.gaps[i]
+		if g.early || g.usual {
+			continue
+		}
+		if g.excuse = c.excuse(g, g.most); g.excuse == "stall" {
+			stalls, most = stalls+1, max(most, g.length-g.most)
+		} else {
+			others++
+		}
+	}
+	if stalls <= others {
+		return 0
+	}
+	return most
+}
+
+func (c *backoff) judge(g *gap, heldUp time.Duration) {
 	var name string
 	var why string
 	if g.early {
 		name, why = c.nameEarly(g)
-	} else {
-		name, why = c.nameLate(g)
+	} else if name, why = c.nameLate(g); why == "" && g.length-g.most <= heldUp {
+		why = "stall"
 	}
 	if why != "" {
 		c.result.Judged--
@@ -337,8 +363,8 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 }
 
 func (c *backoff) nameLate(g *gap) (name, why string) {
-	if why := c.excuse(g, g.most); why != "" {
-		return "", why
+	if g.excuse != "" {
+		return "", g.excuse
 	}
 	if free := c.waits(g.k).uncapped; c.b.Cap > 0 && free > c.b.Cap && g.length >= free-earlySlack {
 		return "cap-exceeded", ""
@@ -349,6 +375,9 @@ func (c *backoff) nameLate(g *gap) (name, why string) {
 // excuse names what was in the way of a gap that is longer than it may be, "" if nothing was.
 func (c *backoff) excuse(g *gap, most time.Duration) string {
 	stalled, stopped := c.w.stalls.stalled(g.instance, g.ended, g.start)
+	if c.w.stalls.starved(g.instance, g.ended, g.start) {
+		stalled *= catchUpShare // it works off what came meanwhile with as little
+	}
 	switch {
 	case c.w.faulted(anyFault, g.ended, g.start):
 		return "fault"

@@ -156,7 +156,7 @@ func (c *chain) promised(by holder, at time.Duration) (least promise, known bool
 
 // chains follows the copies of all records.
 type chains struct {
-	w      *world
+	w      *state
 	least  func(k uint16, outcome history.Outcome, told time.Duration) time.Duration
 	byName map[int32]*chain
 }

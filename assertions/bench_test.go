@@ -222,7 +222,7 @@ func TestMemoryGrowsWithRecordsOnly(t *testing.T) {
 	}
 }
 
-// held returns the memory that the fold and the checkers hold after all events.
+// held returns the memory that the state and the checkers hold after all events.
 func held(t *testing.T, source history.Source) (size uint64, events int) {
 	t.Helper()
 	before := heap()
@@ -233,7 +233,7 @@ func held(t *testing.T, source history.Source) (size uint64, events int) {
 	j.measurer = nil // not this package's
 	err = source.Each(func(e *history.Event) error {
 		events++
-		j.fold(e)
+		j.apply(e)
 		return nil
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ type shortfall struct {
 	asked    moment
 }
 
-func newBoundedRetries(w *world) checker {
+func newBoundedRetries(w *state) checker {
 	const name, of = "bounded-retries", "series"
 	switch {
 	case w.contract.WireOnly:
@@ -85,7 +85,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 // limitOfShared is how many attempts the series of a share group's record may have. Where the broker counts, each
 // delivery that was not asked for by a release may repeat an attempt; where the process does, one that has the record
 // again may still be at it from before.
-func (w *world) limitOfShared(number int32, r *record) int {
+func (w *state) limitOfShared(number int32, r *record) int {
 	limit, d := w.contract.MaxAttempts, w.deliveryOf(number, r)
 	switch {
 	case w.memory && r.has(markMixed):

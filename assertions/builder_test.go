@@ -339,6 +339,14 @@ func (b *builder) answerLetter(asked history.Event, code int16, flags history.Fl
 	return b
 }
 
+// refuseLetters adds writes of the record's dead letter that a fault refuses: they leave no copy.
+func (b *builder) refuseLetters(number int32, times int) *builder {
+	for range times {
+		b.answerLetter(b.askLetter(number), 29, history.Forged)
+	}
+	return b
+}
+
 // inDLQ puts a true dead letter into the topic.
 func (b *builder) inDLQ(number int32) *history.Event {
 	at := b.where[number]

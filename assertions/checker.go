@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// checker is one invariant's rule. It sees each event of its kinds after the world has taken it, and says at the end
+// checker is one invariant's rule. It sees each event of its kinds after the state has taken it, and says at the end
 // what it found.
 type checker interface {
 	observe(e *history.Event)
@@ -23,7 +23,7 @@ type checker interface {
 type invariant struct {
 	name  string
 	kinds []history.Kind
-	make  func(*world) checker
+	make  func(*state) checker
 	about func() Explanation
 }
 
@@ -76,7 +76,7 @@ func Names() []string {
 	return names
 }
 
-// moment points at an event that a witness marks.
+// moment points at an event that a counterexample marks.
 type moment struct {
 	kind history.Kind
 	at   time.Duration
@@ -84,7 +84,7 @@ type moment struct {
 
 // sighting is one occurrence of an anomaly. Exactly one of record and partition may be unknown.
 type sighting struct {
-	record    int32 // none: the story is about a partition or the run
+	record    int32 // none: the trace is about a partition or the run
 	topic     int16
 	partition int32
 	offset    int64
@@ -93,7 +93,7 @@ type sighting struct {
 	// missing is about what never came, gone since when it is sure not to come; "" for what came.
 	missing Missing
 	gone    time.Duration
-	// leads: others follow from it, so that it is told before them, however long its story.
+	// leads: others follow from it, so that it is told before them, however long its trace.
 	leads bool
 	// say makes the summary; it is called for the few that are kept.
 	say func() string
@@ -108,7 +108,7 @@ type kept struct {
 
 // report gathers what a checker finds.
 type report struct {
-	w      *world
+	w      *state
 	result Result
 	order  []string
 	counts map[string]int64
@@ -117,7 +117,7 @@ type report struct {
 	places map[string][]Occurrence
 }
 
-func newReport(w *world, name, of string) *report {
+func newReport(w *state, name, of string) *report {
 	return &report{
 		w: w, result: Result{Name: name, Of: of, Anomalies: []Anomaly{}}, counts: map[string]int64{},
 		kept: map[string][]kept{}, first: map[string]earliest{}, places: map[string][]Occurrence{},
@@ -147,7 +147,7 @@ func (r *report) remark(why string) {
 	r.result.NotJudged[why]++
 }
 
-// saw counts an occurrence and keeps it if its story is among the shortest.
+// saw counts an occurrence and keeps it if its trace is among the shortest.
 func (r *report) saw(anomaly string, s sighting) {
 	if r.counts[anomaly] == 0 {
 		r.order = append(r.order, anomaly)
@@ -159,7 +159,7 @@ func (r *report) saw(anomaly string, s sighting) {
 	weight := r.weigh(&s)
 	r.place(anomaly, &s, weight)
 	list := r.kept[anomaly]
-	if len(list) == MaxWitnesses {
+	if len(list) == MaxCounterexamples {
 		if weight >= list[len(list)-1].weight {
 			return
 		}
@@ -171,7 +171,7 @@ func (r *report) saw(anomaly string, s sighting) {
 	r.kept[anomaly] = slices.Insert(list, at, kept{s, weight, s.say()})
 }
 
-// weigh estimates how long the story is.
+// weigh estimates how long the trace is.
 func (r *report) weigh(s *sighting) int {
 	one := r.w.record(s.record)
 	if one == nil {
@@ -191,10 +191,10 @@ func (r *report) weigh(s *sighting) int {
 func (r *report) done(otherwise Status, why string) Result {
 	for _, name := range r.order {
 		first := r.withFirst(name)
-		a := Anomaly{Name: name, Count: r.counts[name], Witnesses: make([]Witness, len(r.kept[name])),
+		a := Anomaly{Name: name, Count: r.counts[name], Counterexamples: make([]Counterexample, len(r.kept[name])),
 			Records: r.places[name], First: first}
 		for i := range r.kept[name] {
-			r.w.tell(&a.Witnesses[i], &r.kept[name][i])
+			r.w.tell(&a.Counterexamples[i], &r.kept[name][i])
 		}
 		r.result.Anomalies = append(r.result.Anomalies, a)
 	}
@@ -211,18 +211,18 @@ func (r *report) done(otherwise Status, why string) Result {
 	return r.result
 }
 
-// tell fills a witness in but for its biography, which needs a second walk through the history.
-func (w *world) tell(to *Witness, k *kept) {
-	*to = Witness{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Biography: []Line{},
+// tell fills a counterexample in but for its trace, which needs a second walk through the history.
+func (w *state) tell(to *Counterexample, k *kept) {
+	*to = Counterexample{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Trace: []Line{},
 		leads: k.leads}
 	if k.topic >= 0 && int(k.topic) < len(w.header.Topics) {
 		to.Topic = w.header.Topics[k.topic].Name
 	}
-	w.stories = append(w.stories, story{sighting: k.sighting, witness: to})
+	w.traces = append(w.traces, trace{sighting: k.sighting, counterexample: to})
 }
 
 // about returns a sighting of a record, with its place.
-func (w *world) about(number int32, from, to time.Duration, say func() string, marks ...moment) sighting {
+func (w *state) about(number int32, from, to time.Duration, say func() string, marks ...moment) sighting {
 	s := sighting{record: number, topic: none, partition: none, offset: none, from: from, to: to, say: say, marks: marks}
 	if r := w.record(number); r != nil {
 		s.topic, s.partition, s.offset = r.topic, r.partition, r.offset

@@ -34,7 +34,7 @@ type suspect struct {
 	say            func() string
 }
 
-func newClassification(w *world) checker {
+func newClassification(w *state) checker {
 	const name, of = "classification", "attempts"
 	if w.contract.WireOnly {
 		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}

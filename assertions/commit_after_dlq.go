@@ -23,7 +23,7 @@ type commitAfterDLQ struct {
 // brokerWrites is why nothing is judged of how a subject writes dead letters.
 const brokerWrites = "the broker writes the dead letters, of records that the subject has rejected"
 
-func newCommitAfterDLQ(w *world) checker {
+func newCommitAfterDLQ(w *state) checker {
 	const name, of = "commit-after-dlq", "dead-lettered records"
 	switch {
 	case !w.contract.HasDLQ():
@@ -55,7 +55,7 @@ func (c *commitAfterDLQ) finish() Result {
 
 func (c *commitAfterDLQ) judge(p *pass) {
 	r := c.w.stateOf(p)
-	if r.letterAsked < 0 {
+	if r.letterAsked < 0 || c.w.perhapsOver(p.number, r, p.at) {
 		return
 	}
 	if c.w.hops && r.lastStart > p.at {
@@ -80,7 +80,7 @@ func (c *commitAfterDLQ) judge(p *pass) {
 
 // classOfLast is the class of the record's last attempt; unknown where it has none or the subject did not get its
 // answer.
-func (w *world) classOfLast(r *record) class {
+func (w *state) classOfLast(r *record) class {
 	if !r.has(markEnded) || r.has(markGone) {
 		return classUnknown
 	}
@@ -88,7 +88,7 @@ func (w *world) classOfLast(r *record) class {
 }
 
 // planned reports whether the plan has a record with one of the outcomes.
-func (w *world) planned(outcomes ...history.Outcome) bool {
+func (w *state) planned(outcomes ...history.Outcome) bool {
 	for i := range w.records.count {
 		r := w.records.at(i)
 		if !r.has(markSent) {

@@ -21,7 +21,7 @@ type commitAfterOutcome struct {
 	unseen map[int32]bool
 }
 
-func newCommitAfterOutcome(w *world) checker {
+func newCommitAfterOutcome(w *state) checker {
 	const name, of = "commit-after-outcome", "commits"
 	if w.contract.AutoCommit {
 		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
@@ -110,7 +110,7 @@ func (c *commitAfterOutcome) aboutCommit(one *commit, say func() string) sightin
 	}
 }
 
-func (w *world) holdsAny(by holder) bool {
+func (w *state) holdsAny(by holder) bool {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
 			if w.parts[topic][i].known[by] {
@@ -156,7 +156,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	part := c.w.partition(p.topic, p.partition)
 	committed := moment{history.KindCommitRequest, p.at}
 	switch {
-	case r.exempt() || c.w.contract.WireOnly:
+	case c.w.contract.WireOnly, r.has(markLeft), c.w.skipped(r), c.w.perhapsOver(p.number, r, p.at):
 	case c.w.unknowable(r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
@@ -190,7 +190,7 @@ func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
 }
 
 // fate says what became of a record that was passed.
-func (w *world) fate(r *record, p *pass) string {
+func (w *state) fate(r *record, p *pass) string {
 	switch {
 	case r.firstTerminal > p.at:
 		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal-p.at))
@@ -204,7 +204,7 @@ func (w *world) fate(r *record, p *pass) string {
 
 // unknowable: the record's outcome is of a class that the contract says nothing about, or attempts carried no id, or it
 // ended without a dead-letter topic while attempts could be missed; whether it is finished can't be told.
-func (w *world) unknowable(r *record) bool {
+func (w *state) unknowable(r *record) bool {
 	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.anonymous() {
 		return true
 	}

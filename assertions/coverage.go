@@ -172,7 +172,7 @@ func thousands(n int64) string {
 // those that can't be, the result that every such run has, of the others the name alone. The header is that of a run
 // with everything that such a subject is put to.
 func Outlook(header history.Header) []Result {
-	w := newWorld(&header)
+	w := newState(&header)
 	var all []Result
 	for _, one := range catalogue() {
 		result := Result{Name: one.name}

@@ -54,7 +54,7 @@ func TestOutlookIsWhatRunsSay(t *testing.T) {
 
 // A record that was counted before it was known that nothing can be said of it is not among the judged.
 func TestWithdrawnIsNotJudged(t *testing.T) {
-	r := newReport(newWorld(&history.Header{}), "no-loss", "records")
+	r := newReport(newState(&history.Header{}), "no-loss", "records")
 	r.result.Judged = 2
 	r.withdraw("outcome not observable")
 	r.remark("a detail")

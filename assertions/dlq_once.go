@@ -14,7 +14,7 @@ type dlqOnce struct {
 	*report
 }
 
-func newDLQOnce(w *world) checker {
+func newDLQOnce(w *state) checker {
 	const name, of = "dlq-once", "dead-lettered records"
 	switch {
 	case !w.contract.HasDLQ():
@@ -57,6 +57,12 @@ func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool
 			copies = int(l.distinct)
 		}
 	}
+	if slices.ContainsFunc(found, func(one *letter) bool { return one.claimed }) {
+		allowed += len(c.w.unsure) // any of them may be its own
+		if !r.has(markAcked) {
+			allowed += int(c.w.disturbed(c.w.home(number, r))) // only the audit told that it was there
+		}
+	}
 	if p := c.w.home(number, r); p != nil && p.unanswered != endless {
 		allowed++
 	}
@@ -86,7 +92,7 @@ func marksOf(found []*letter) []moment {
 
 // lettersByRecord returns what the last audit of each dead-letter topic found, by record, in the order in which it was
 // found.
-func (w *world) lettersByRecord() map[int32][]*letter {
+func (w *state) lettersByRecord() map[int32][]*letter {
 	by := map[int32][]*letter{}
 	for i := range w.found {
 		if one := &w.found[i]; one.number >= 0 && !one.repeated && one.audit == w.audits[one.topic] {
@@ -97,7 +103,7 @@ func (w *world) lettersByRecord() map[int32][]*letter {
 }
 
 // audited reports whether every topic of the role, and there is one, was read by an audit to its end.
-func (w *world) audited(role history.Role) bool {
+func (w *state) audited(role history.Role) bool {
 	there := false
 	for i := range w.header.Topics {
 		if w.header.Topics[i].Role != role {

@@ -25,7 +25,7 @@ type repeated struct {
 	began time.Duration
 }
 
-func newDuplicates(w *world) checker {
+func newDuplicates(w *state) checker {
 	const name, of = "duplicates", "successes"
 	if w.contract.WireOnly {
 		return unpromised{unseen(name, of, "the subject does not call the oracle, so its successes are not seen")}

@@ -18,7 +18,7 @@ type fidelity struct {
 	*report
 }
 
-func newFidelity(w *world) checker {
+func newFidelity(w *state) checker {
 	const name, of = "dlq-fidelity", "dead letters"
 	if !w.contract.HasDLQ() {
 		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
@@ -186,7 +186,7 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 
 // elsewhere reports whether the record was never in a partition of this number. Where it was before a replay is not
 // known if the workload never heard of it.
-func (w *world) elsewhere(number int32, r *record, partition int32) bool {
+func (w *state) elsewhere(number int32, r *record, partition int32) bool {
 	if r.partition < 0 || r.lives > 0 && !r.has(markAcked) {
 		return false
 	}
@@ -198,7 +198,7 @@ func (w *world) elsewhere(number int32, r *record, partition int32) bool {
 
 // lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its
 // dialect can't, or it is damaged), in the topic. A record whose copies can't all be known may have been anywhere.
-func (w *world) lived(number int32, r *record, at place) (known, lived bool) {
+func (w *state) lived(number int32, r *record, at place) (known, lived bool) {
 	if r.offset < 0 {
 		return false, false
 	}

@@ -42,7 +42,7 @@ type stop struct {
 	noted time.Duration
 }
 
-func newGracefulStop(w *world) checker {
+func newGracefulStop(w *state) checker {
 	return &gracefulStop{report: newReport(w, "graceful-stop", "stops")}
 }
 
@@ -93,7 +93,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 		c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
-	// The write is the world's buffer, which the next write takes: what is said at the end is kept here.
+	// The write is the state's buffer, which the next write takes: what is said at the end is kept here.
 	attempts, asked, at, instance := one.attempts, s.asked, one.at, one.by.instance
 	c.early = append(c.early, suspect{
 		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
@@ -242,7 +242,7 @@ func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*le
 
 // unjudged is the result of a checker that had nothing to judge: the run may pass without it, unless its scenario asks
 // for this invariant.
-func (w *world) unjudged(r *report, why string) Result {
+func (w *state) unjudged(r *report, why string) Result {
 	if slices.Contains(w.header.Expect.Invariants, r.result.Name) {
 		return r.done(Inconclusive, why)
 	}

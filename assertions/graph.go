@@ -8,7 +8,8 @@ package assertions
 //	then     each node's history, retold in copies, to the checkers (graph_node.go)
 //	then     graph-conservation concludes, with the disruptions that the nodes' histories show (graph_conservation.go)
 //
-// What the verdict says of load, latency and faults is the entry's, which is where the workload sends.
+// What the verdict says of load, latency and faults is the entry's, which is where the workload sends. What it says of
+// what instances use, and of how often a record is attempted, is of all nodes.
 
 import (
 	"errors"
@@ -32,28 +33,34 @@ func judgeGraph(source history.Source) (*Verdict, *measure.Measurements, error) 
 	var entry *judge
 	var verdict *Verdict
 	var measurements *measure.Measurements
-	worlds := make([]*world, len(header.Graph.Nodes))
+	states := make([]*state, len(header.Graph.Nodes))
 	for node := range header.Graph.Nodes {
 		j, one, measured, err := judgeOne(nodeHistory{source, walk, node})
 		if err != nil {
 			return nil, nil, fmt.Errorf("judging node %s: %w", header.Graph.Nodes[node].Name, err)
 		}
-		worlds[node] = j.world
+		states[node] = j.state
 		walk.adopt(node, one)
+		if b := measured.Usage.Busiest; b != nil {
+			walk.rename(node, &b.Record, new(string), nil)
+		}
 		if node == 0 {
 			entry, verdict, measurements = j, one, measured
 			continue
 		}
 		verdict.Invariants = append(verdict.Invariants, one.Invariants...)
+		measurements.JoinUsage(measured)
 	}
+	verdict.Usage, verdict.Series, verdict.Thresholds = measurements.Usage, measurements.Series,
+		entry.thresholds(measurements)
 	if wanted := header.Expect.Invariants; len(wanted) == 0 || slices.Contains(wanted, graphConservation) {
 		whole := entry.weaken(walk.conclude(func(ref copyRef) int {
-			w := worlds[ref.node]
+			w := states[ref.node]
 			return w.disruptions(ref.number, w.record(ref.number))
 		}))
-		if err := walk.w.tellStories(ordered{source}, &Verdict{Invariants: []Result{whole}}); err != nil &&
+		if err := walk.w.fillTraces(ordered{source}, &Verdict{Invariants: []Result{whole}}); err != nil &&
 			entry.broken == nil {
-			return nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
+			return nil, nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
 		}
 		verdict.Invariants = append([]Result{whole}, verdict.Invariants...)
 		shortestFirst(verdict)
@@ -88,7 +95,7 @@ func walkGraph(source history.Source, header *history.Header) (*graphWalk, error
 		return nil, fmt.Errorf("looking for the copies of documents: %w", err)
 	}
 	index.finish()
-	walk := newGraphWalk(index, newWorld(header))
+	walk := newGraphWalk(index, newState(header))
 	if err := inTime.Each(walk.take); err != nil && !damaged(source) {
 		return nil, fmt.Errorf("following the documents: %w", err)
 	}
@@ -114,8 +121,8 @@ func sealed(source history.Source) bool {
 	return !tells || whole.Sealed()
 }
 
-// adopt names the results of a node after it, and its witnesses after their documents. What does not apply to a node is
-// left out.
+// adopt names the results of a node after it, and its counterexamples after their documents. What does not apply to a
+// node is left out.
 func (g *graphWalk) adopt(node int, verdict *Verdict) {
 	kept := verdict.Invariants[:0]
 	for _, result := range verdict.Invariants {
@@ -125,8 +132,8 @@ func (g *graphWalk) adopt(node int, verdict *Verdict) {
 		result.Name = g.name(node) + "/" + result.Name
 		for i := range result.Anomalies {
 			a := &result.Anomalies[i]
-			for k := range a.Witnesses {
-				g.rename(node, &a.Witnesses[k].Record, &a.Witnesses[k].ID, &a.Witnesses[k].Command)
+			for k := range a.Counterexamples {
+				g.rename(node, &a.Counterexamples[k].Record, &a.Counterexamples[k].ID, &a.Counterexamples[k].Command)
 			}
 			for k := range a.Records {
 				g.rename(node, &a.Records[k].Record, &a.Records[k].ID, nil)

@@ -22,7 +22,7 @@ import (
 
 const graphConservation = "graph-conservation"
 
-func newGraphConservation(*world) checker {
+func newGraphConservation(*state) checker {
 	return unpromised{inapplicable(graphConservation, "copies of documents", "the subject is no graph of nodes")}
 }
 

@@ -64,7 +64,7 @@ type placeOf struct {
 	partition int32
 }
 
-func newGraphWalk(x *graphIndex, w *world) *graphWalk {
+func newGraphWalk(x *graphIndex, w *state) *graphWalk {
 	g := &graphWalk{
 		graphIndex: x, report: newReport(w, graphConservation, "copies of documents"), ids: history.NewIDs(x.header.RunID),
 		exits: map[writeKey]*exit{}, latest: map[theirs]copyRef{}, attempt: map[int64]copyRef{}, letters: map[place]copyRef{},

@@ -68,7 +68,7 @@ type writer struct {
 	records             map[int32]bool
 }
 
-func newHalt(w *world) checker {
+func newHalt(w *state) checker {
 	const name, of = "halt-on-dlq-failure", "failed and outstanding dead letters"
 	switch {
 	case w.contract.ExitsExhausted && !w.contract.HasDLQ() && !w.contract.WireOnly:
@@ -214,7 +214,8 @@ func (c *halt) finish() Result {
 // judgePass: within a window, a commit passed a record of which only the dead letter was outstanding.
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
-	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked.at() >= 0 && r.letterAcked.at() <= p.at {
+	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked.at() >= 0 && r.letterAcked.at() <= p.at ||
+		c.w.perhapsOver(p.number, r, p.at) {
 		return
 	}
 	for _, window := range slices.Concat(c.windows, c.planned) {

@@ -24,7 +24,7 @@ type activity struct {
 	letters, fetches []time.Duration
 }
 
-func (a *activity) observe(w *world, e *history.Event) {
+func (a *activity) observe(w *state, e *history.Event) {
 	where := place{topic: e.Topic, partition: e.Partition}
 	switch e.Kind {
 	case history.KindAssigned:
@@ -92,7 +92,7 @@ func (a *activity) without(from, to time.Duration) (stretch, bool) {
 
 // trueCause says what of the group's or the subject's doing kept a fault from meeting anything, and what helps; "" if
 // nothing of it did.
-func (w *world) trueCause(f *faultState) string {
+func (w *state) trueCause(f *faultState) string {
 	if f.planned.Kind == "subject" || f.planned.Kind == "broker" {
 		return ""
 	}
@@ -124,7 +124,7 @@ func (w *world) trueCause(f *faultState) string {
 
 // busyRetrying says that no record was handed out while the fault was in force, as all of the subject's lanes may have
 // waited for retries; "" if that was not so.
-func (w *world) busyRetrying(f *faultState) string {
+func (w *state) busyRetrying(f *faultState) string {
 	last, next := never, endless
 	for _, at := range w.activity.fetches {
 		switch {

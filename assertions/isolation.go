@@ -209,7 +209,7 @@ type holdUp struct {
 	until     time.Duration // when it was started
 }
 
-func newIsolation(w *world) checker {
+func newIsolation(w *state) checker {
 	const name, of = "isolation", "backoffs"
 	switch {
 	case w.contract.WireOnly:

@@ -19,7 +19,7 @@ const eventsPerCollection = 1 << 21
 // judge is one judging of one history.
 type judge struct {
 	header   history.Header
-	world    *world
+	state    *state
 	measurer *measure.Measurer
 	taken    int
 	checkers []checker
@@ -31,8 +31,8 @@ type judge struct {
 }
 
 // Judge judges a history by the contract and the expectations in its header, and measures it, in one walk; a second one
-// gathers the stories of the witnesses, if there are any. A history of which something is missing is judged as far as
-// it goes, at best inconclusive. The error is about what can't be judged at all.
+// gathers the traces of the counterexamples, if there are any. A history of which something is missing is judged as far
+// as it goes, at best inconclusive. The error is about what can't be judged at all.
 func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	header := source.Header()
 	if header.Records < 0 || header.Format > history.FormatVersion {
@@ -61,11 +61,11 @@ func judgeOne(source history.Source) (*judge, *Verdict, *measure.Measurements, e
 	if err := source.Each(j.take); err != nil {
 		j.broken = errors.Join(j.broken, err)
 	}
-	j.world.finish()
+	j.state.finish()
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
-	if err := j.world.tellStories(source, verdict); err != nil && j.broken == nil {
-		return nil, nil, nil, fmt.Errorf("gathering the stories of the witnesses: %w", err)
+	if err := j.state.fillTraces(source, verdict); err != nil && j.broken == nil {
+		return nil, nil, nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
 	}
 	shortestFirst(verdict)
 	return j, verdict, measurements, nil
@@ -73,7 +73,7 @@ func judgeOne(source history.Source) (*judge, *Verdict, *measure.Measurements, e
 
 func newJudge(header history.Header) (*judge, error) {
 	j := &judge{header: header, measurer: measure.New(header)}
-	j.world = newWorld(&j.header)
+	j.state = newState(&j.header)
 	for _, name := range header.Expect.Invariants {
 		if !slices.Contains(Names(), name) {
 			return nil, fmt.Errorf(
@@ -85,7 +85,7 @@ func newJudge(header history.Header) (*judge, error) {
 		if len(header.Expect.Invariants) > 0 && !slices.Contains(header.Expect.Invariants, one.name) {
 			continue
 		}
-		made := one.make(j.world)
+		made := one.make(j.state)
 		j.checkers = append(j.checkers, made)
 		if _, nothing := made.(unpromised); nothing {
 			continue
@@ -109,7 +109,7 @@ func (j *judge) lookForDamage(source history.Source) {
 
 func (j *judge) take(e *history.Event) error {
 	j.measurer.Observe(e)
-	j.fold(e)
+	j.apply(e)
 	if j.taken++; j.taken%eventsPerCollection == 0 {
 		// Nearly everything that is held is records, which never become garbage, and the collector would wait until as
 		// much again has been made: that would hold a large history twice. They have no pointers, so that looking
@@ -119,8 +119,8 @@ func (j *judge) take(e *history.Event) error {
 	return nil
 }
 
-func (j *judge) fold(e *history.Event) {
-	j.world.take(e)
+func (j *judge) apply(e *history.Event) {
+	j.state.take(e)
 	if ofService(e) {
 		return // the store's service is no instance of the subject
 	}
@@ -129,15 +129,15 @@ func (j *judge) fold(e *history.Event) {
 	}
 }
 
-// shortestFirst sorts the witnesses of each anomaly: first that from which the others follow, then by the length of
-// their stories.
+// shortestFirst sorts the counterexamples of each anomaly: first that from which the others follow, then by the length
+// of their traces.
 func shortestFirst(v *Verdict) {
 	for i := range v.Invariants {
 		for k := range v.Invariants[i].Anomalies {
-			slices.SortStableFunc(v.Invariants[i].Anomalies[k].Witnesses, func(a, b Witness) int {
+			slices.SortStableFunc(v.Invariants[i].Anomalies[k].Counterexamples, func(a, b Counterexample) int {
 				switch {
 				case a.leads == b.leads:
-					return len(a.Biography) - len(b.Biography)
+					return len(a.Trace) - len(b.Trace)
 				case a.leads:
 					return -1
 				}

@@ -1,6 +1,6 @@
 package assertions
 
-// Who takes part in a biography: from whom to whom each event went, so that it can be drawn as a sequence diagram.
+// Who takes part in a trace: from whom to whom each event went, so that it can be drawn as a sequence diagram.
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Role is what a participant of a biography is.
+// Role is what a participant of a trace is.
 type Role string
 
 // The roles of participants, beside those of topics (history.RoleInput …).
@@ -26,7 +26,7 @@ const (
 	RoleReplay   Role = "replay tool"
 )
 
-// Actor is a participant of a biography.
+// Actor is a participant of a trace.
 type Actor struct {
 	// Name as the lines say it in From and To: "workload", "instance 0", "oracle", or a topic without the run's prefix.
 	Name string `json:"name"`
@@ -64,7 +64,7 @@ func who(e *history.Event) Actor {
 }
 
 // wayOf tells from whom to whom an event went.
-func (w *world) wayOf(e *history.Event) way {
+func (w *state) wayOf(e *history.Event) way {
 	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
 	oracle, workload, store := Actor{"oracle", RoleOracle}, Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
 	refused := e.Code != 0
@@ -87,7 +87,7 @@ func (w *world) wayOf(e *history.Event) way {
 		return way{from: who(e), to: oracle}
 	case history.KindAttemptEnd:
 		return way{from: oracle, to: who(e), failed: e.Outcome != history.OutcomeSuccess}
-	case history.KindInstanceStarting, history.KindInstanceSignal:
+	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindMembership:
 		return way{from: who(e)}
 	case history.KindInstanceExited:
 		return way{from: who(e), failed: !e.Flags.Has(history.Expected)}
@@ -108,8 +108,8 @@ func (w *world) wayOf(e *history.Event) way {
 	return way{}
 }
 
-// meet takes the participants of a way into the witness, in the order of the lanes.
-func (s *story) meet(p way) {
+// meet takes the participants of a way into the counterexample, in the order of the lanes.
+func (s *trace) meet(p way) {
 	order := rolesInOrder()
 	// A topic without a role is one of another node of a graph: it stands beside the input.
 	rank := func(a Actor) int {
@@ -119,13 +119,13 @@ func (s *story) meet(p way) {
 		return slices.Index(order, a.Role)
 	}
 	for _, one := range []Actor{p.from, p.to} {
-		if one.Name == "" || slices.Contains(s.witness.Actors, one) {
+		if one.Name == "" || slices.Contains(s.counterexample.Actors, one) {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(s.witness.Actors, one, func(a, b Actor) int {
+		at, _ := slices.BinarySearchFunc(s.counterexample.Actors, one, func(a, b Actor) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 		})
-		s.witness.Actors = slices.Insert(s.witness.Actors, at, one)
+		s.counterexample.Actors = slices.Insert(s.counterexample.Actors, at, one)
 	}
 }
 
@@ -175,6 +175,8 @@ func rareLabel(e *history.Event) string {
 			return "ends by " + e.Text
 		}
 		return fmt.Sprintf("ends, code %d", e.Code)
+	case history.KindMembership:
+		return membership(e)
 	case history.KindSubjectError:
 		return "logs an error"
 	case history.KindSubjectHealth:

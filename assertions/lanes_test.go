@@ -10,15 +10,15 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// A witness says between whom each of its events was, in words that its actors have, so that it can be drawn.
-func TestWitnessesSayBetweenWhom(t *testing.T) {
+// A counterexample says between whom each of its events was, in words that its actors have, so that it can be drawn.
+func TestCounterexamplesSayBetweenWhom(t *testing.T) {
 	b := newBuilder()
 	f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
 	b.begin().send(1).fails(1, 3).breaks(f)
 	b.answerLetter(b.askLetter(1), 19, history.Forged).logError().commit(2).heals(f).letter(1)
 	v := judged(t, b.drain().done())
 	a := resultOf(t, v, "commit-after-dlq").Anomalies[0]
-	w := a.Witnesses[0]
+	w := a.Counterexamples[0]
 	var actors, lines []string
 	for _, one := range w.Actors {
 		actors = append(actors, one.Name+"/"+string(one.Role))
@@ -27,7 +27,7 @@ func TestWitnessesSayBetweenWhom(t *testing.T) {
 		"workload/workload in/input instance 0/instance oracle/oracle in.dlq/dlq"; got != want {
 		t.Errorf("the actors are %s, want %s", got, want)
 	}
-	for _, line := range w.Biography {
+	for _, line := range w.Trace {
 		lines = append(lines, fmt.Sprintf("%s>%s %s%s", line.From, line.To, line.Label,
 			map[bool]string{true: "!"}[line.Failed]))
 	}
@@ -43,7 +43,7 @@ func TestWitnessesSayBetweenWhom(t *testing.T) {
 		t.Errorf("the events are\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 	var commit Line
-	for _, line := range w.Biography {
+	for _, line := range w.Trace {
 		if line.Kind == "commit-request" {
 			commit = line
 		}
@@ -99,7 +99,7 @@ func TestWhatNeverCameIsMissingSince(t *testing.T) {
 			t.Errorf("%s: %s: first %+v, want %s at %v in the phase %s", name, a.Name, a.First, one.how, want, one.phase)
 			continue
 		}
-		if marked := slices.ContainsFunc(a.Witnesses[0].Biography, func(line Line) bool {
+		if marked := slices.ContainsFunc(a.Counterexamples[0].Trace, func(line Line) bool {
 			return line.Marked && line.Time == want
 		}); marked != (one.how == MissingCommitted) {
 			t.Errorf("%s: the commit that passed it is marked: %v", name, marked)
@@ -125,10 +125,10 @@ func TestWhatARunShowsAsAWholeHasNoMoment(t *testing.T) {
 	}
 }
 
-// Every kind of event that a biography may have is between participants whose roles have a place, and has a word.
+// Every kind of event that a trace may have is between participants whose roles have a place, and has a word.
 func TestEveryEventHasItsWay(t *testing.T) {
 	h := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
-	w := newWorld(&h)
+	w := newState(&h)
 	for _, kind := range []history.Kind{
 		history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
 		history.KindProduceResponse,

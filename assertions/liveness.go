@@ -30,8 +30,9 @@ type liveness struct {
 	*report
 	parts [][]served
 	storm storm
-	// open counts the partitions of which it can't be said whether they are stalled.
-	open int64
+	// open counts the partitions of which it can't be said whether they are stalled; withheld those among them whose
+	// records the broker of a share group neither took off nor handed out again.
+	open, withheld int64
 }
 
 // served is how a partition is served by the process that has it.
@@ -60,7 +61,7 @@ const (
 	askOff
 )
 
-func newLiveness(w *world) checker {
+func newLiveness(w *state) checker {
 	c := &liveness{report: newReport(w, "liveness", "partitions"), storm: newStorm()}
 	for topic := range w.parts {
 		parts := make([]served, 0)
@@ -150,7 +151,11 @@ func (c *liveness) finish() Result {
 		c.saw("rebalance-storm", s)
 	}
 	if c.open > 0 {
-		return c.done(Inconclusive, fmt.Sprintf("%d partitions were behind: %s", c.open, c.w.unsettled()))
+		why := c.w.unsettled()
+		if c.withheld == c.open {
+			why = "each record left was acknowledged in vain, and the broker did not hand it out again"
+		}
+		return c.done(Inconclusive, fmt.Sprintf("%d partitions were behind: %s", c.open, why))
 	}
 	if c.result.Judged == 0 {
 		return c.w.unjudged(c.report, "no audit read a partition with records")
@@ -179,22 +184,31 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 			return
 		}
 	}
+	owed := at
+	if behind && c.w.share {
+		if owed = c.owed(p, at); owed >= end {
+			c.skip("acknowledged in vain, and not handed out again")
+			c.open++
+			c.withheld++
+			return
+		}
+	}
 	c.result.Judged++
 	switch {
 	case behind && c.paused(p, s, at, from, to):
-		c.saw("paused-partition", c.story(p, at, endless, func() string {
+		c.saw("paused-partition", c.trace(p, at, endless, func() string {
 			return fmt.Sprintf(
 				"instance %d had %s-%d all through the drain and did not ask for its records: it is committed up to %d of %d",
 				s.held.instance, c.w.topicName(p.topic), p.number(), at, end)
 		}))
 	case behind:
-		c.saw("stalled", c.story(p, at, endless, func() string {
+		c.saw("stalled", c.trace(p, owed, endless, func() string {
 			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent",
 				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end,
 				units.Text(to-from))
 		}))
 	case onlyAtStop:
-		c.saw("stalled", c.story(p, max(s.committed, 0), to, func() string {
+		c.saw("stalled", c.trace(p, max(s.committed, 0), to, func() string {
 			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when "+
 				"the subject was told to stop",
 				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()))
@@ -225,8 +239,20 @@ func (c *liveness) uncommitted(p *partition) int64 {
 	return at
 }
 
+// owed returns the first offset, from the given one on, that the share group's members still have to acknowledge; the
+// end if there is none. A record that every member tried to acknowledge in vain is not among them: the broker has to
+// deliver it again, and whether members ask for it is not observed.
+func (c *liveness) owed(p *partition, at int64) int64 {
+	for ; at <= p.log.last; at = p.log.next(at + 1) {
+		if d := p.deliveries[at]; !p.committedAt(at) && (d == nil || d.released || len(d.open) > 0) {
+			break
+		}
+	}
+	return at
+}
+
 // reads reports whether the subject's group is seen to commit the topic. A retry topic may be another group's.
-func (w *world) reads(topic int16) bool {
+func (w *state) reads(topic int16) bool {
 	return w.role(topic) == history.RoleInput || slices.ContainsFunc(w.parts[topic], func(p partition) bool {
 		return p.auditCommits > 0
 	})
@@ -279,9 +305,9 @@ func (c *liveness) asksElsewhere(by holder) bool {
 	return false
 }
 
-// story tells of the record that the others wait for: the first, at the offset or behind it, that had not come to its
+// trace tells of the record that the others wait for: the first, at the offset or behind it, that had not come to its
 // end by the time. Where all had, the first of them is only not committed.
-func (c *liveness) story(p *partition, at int64, by time.Duration, say func() string) sighting {
+func (c *liveness) trace(p *partition, at int64, by time.Duration, say func() string) sighting {
 	number, offset := c.w.blocker(p, at, by)
 	if number == none {
 		offset = p.log.next(at)
@@ -298,7 +324,9 @@ func aboutLiveness() Explanation {
 		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It has " +
 			"stalled if nothing moves for longer than the promised waits, the commit interval and the session timeout " +
 			"together. No partition is left unread by the living instance that owns it. The group does not rebalance " +
-			"repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second.",
+			"repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second. In a share " +
+			"group, a record is the broker's to hand out again once every member that had it tried to acknowledge it: if only " +
+			"such records are left, the verdict is inconclusive.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments " +
 			"and their generations",
 		Example: []string{

@@ -101,7 +101,7 @@ func (rs ranges) without(others ranges, limit int64, fn func(offset int64)) {
 	}
 }
 
-func (w *world) readMetadata(c *commit, text string) {
+func (w *state) readMetadata(c *commit, text string) {
 	if w.contract.OffsetMetadata != history.MetadataRanges {
 		return
 	}
@@ -111,7 +111,7 @@ func (w *world) readMetadata(c *commit, text string) {
 
 // scanNamed looks for what is not done among the offsets that the commit names. What the last accepted commit named has
 // been looked at.
-func (w *world) scanNamed(p *partition, c *commit) {
+func (w *state) scanNamed(p *partition, c *commit) {
 	if len(c.named) == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (w *world) scanNamed(p *partition, c *commit) {
 
 // coverNamed notes that the records are covered that an accepted commit names, and that those are not any more that
 // only the one before it named.
-func (w *world) coverNamed(p *partition, c *commit) {
+func (w *state) coverNamed(p *partition, c *commit) {
 	if len(c.named) == 0 && len(p.named) == 0 {
 		return
 	}

@@ -9,7 +9,6 @@ package assertions
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -23,14 +22,12 @@ type noLoss struct {
 	whole, healed bool
 	inputAudited  bool
 	dlqAudited    bool
-	// stray: a dead letter was found of which nobody can say whose it is.
-	stray      bool
-	early, cut int64
+	early, cut    int64
 	// blockers are, by partition, the records that the others there wait for.
 	blockers map[*partition]int32
 }
 
-func newNoLoss(w *world) checker {
+func newNoLoss(w *state) checker {
 	return &noLoss{report: newReport(w, "no-loss", "records"), blockers: map[*partition]int32{}}
 }
 
@@ -39,7 +36,6 @@ func (c *noLoss) observe(*history.Event) {}
 func (c *noLoss) finish() Result {
 	c.letters = c.w.lettersByRecord()
 	c.whole, c.healed = c.w.standsStill(), c.w.healed()
-	c.stray = slices.ContainsFunc(c.w.found, func(one letter) bool { return one.number == none })
 	c.inputAudited, c.dlqAudited = c.w.audited(history.RoleInput), c.w.audited(history.RoleDLQ)
 	for number := range c.w.records.count {
 		c.judge(int32(number))
@@ -89,7 +85,7 @@ func (c *noLoss) judge(number int32) {
 	switch {
 	case c.w.unknowable(r) && committed:
 		c.withdraw("outcome not observable")
-	case committed && r.exempt() && (c.w.perhapsTried(r) || c.stray):
+	case committed && c.w.perhapsOver(number, r, endless):
 		c.withdraw("has no id, and attempts or dead letters that name no position may be its")
 	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
 		c.withdraw("commits follow time, by contract")
@@ -123,14 +119,14 @@ func (c *noLoss) blocks(number int32, p *partition) bool {
 
 // blocker returns the first record of the partition, at the offset or behind it, that had not come to its end by the
 // time, none if all had.
-func (w *world) blocker(p *partition, from int64, by time.Duration) (number int32, offset int64) {
+func (w *state) blocker(p *partition, from int64, by time.Duration) (number int32, offset int64) {
 	for offset = from; offset <= min(p.log.last, from+holeLimit); offset++ {
 		number = p.log.at(offset)
 		if number == none || by >= p.auditedAt && p.committedAt(offset) {
 			continue
 		}
 		r := w.record(number)
-		if w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) {
+		if w.skipped(r) || w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) {
 			continue
 		}
 		return number, offset
@@ -217,8 +213,7 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	case r.exempt():
 		// The downstream can't tell what it is asked about, so any attempt may have been its last. Without one nobody
 		// processed it.
-		byContract := r.has(markTombstone) && c.w.contract.SkipsTombstones
-		return !committed || r.attempts == 0 && !byContract
+		return !committed || r.attempts == 0
 	}
 	return true
 }
@@ -234,7 +229,7 @@ func (c *noLoss) abandoned(r *record, p *partition) bool {
 }
 
 // allExited reports whether every instance had ended by the time.
-func (w *world) allExited(by time.Duration) bool {
+func (w *state) allExited(by time.Duration) bool {
 	for _, one := range w.instances {
 		if one.alive || one.exited == never || one.exited > by {
 			return false
@@ -244,14 +239,14 @@ func (w *world) allExited(by time.Duration) bool {
 }
 
 // auditedAt is when the last audit of a partition ended, never if there was none.
-func (w *world) auditedAt(topic int16, number int32) time.Duration {
+func (w *state) auditedAt(topic int16, number int32) time.Duration {
 	if p := w.partition(topic, number); p != nil && p.audited {
 		return p.auditedAt
 	}
 	return never
 }
 
-func (w *world) healed() bool {
+func (w *state) healed() bool {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.injected && !f.healed {
 			return false

@@ -1,6 +1,6 @@
 package assertions
 
-// Where and when an anomaly was seen: for those of which no story is told, and for who asks since when.
+// Where and when an anomaly was seen: for those of which no trace is told, and for who asks since when.
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// earliest is the first occurrence of an anomaly, with what it takes to tell its story.
+// earliest is the first occurrence of an anomaly, with what it takes to tell its trace.
 type earliest struct {
 	Occurrence
 	kept
@@ -32,7 +32,7 @@ func (r *report) place(anomaly string, s *sighting, weight int) {
 	}
 }
 
-// withFirst returns the first occurrence of an anomaly, nil if it is not known, and sees to it that its story is told:
+// withFirst returns the first occurrence of an anomaly, nil if it is not known, and sees to it that its trace is told:
 // in place of the longest if there is no room.
 func (r *report) withFirst(anomaly string) *Occurrence {
 	first, known := r.first[anomaly]
@@ -45,7 +45,7 @@ func (r *report) withFirst(anomaly string) *Occurrence {
 			k.sighting.moment() == first.At
 	})
 	if !told {
-		list = append(list[:min(len(list), MaxWitnesses-1)], first.kept)
+		list = append(list[:min(len(list), MaxCounterexamples-1)], first.kept)
 	}
 	r.kept[anomaly] = list
 	first.Phase = r.w.phaseAt(first.At)
@@ -82,7 +82,7 @@ func (s *sighting) moment() time.Duration {
 }
 
 // phaseAt returns the name of the phase at a time, "" before the first.
-func (w *world) phaseAt(at time.Duration) string {
+func (w *state) phaseAt(at time.Duration) string {
 	name := ""
 	for _, one := range w.phases {
 		if one.at > at {
@@ -105,8 +105,8 @@ func keysOf(v *Verdict) (wanted keys, until time.Duration) {
 				wanted[a.Records[i].Record] = ""
 				until = max(until, a.Records[i].At)
 			}
-			for i := range a.Witnesses {
-				wanted[a.Witnesses[i].Record] = ""
+			for i := range a.Counterexamples {
+				wanted[a.Counterexamples[i].Record] = ""
 			}
 			if a.First != nil {
 				wanted[a.First.Record] = ""
@@ -136,8 +136,8 @@ func (k keys) name(v *Verdict, ids *history.IDs) {
 			if a.First != nil {
 				k.nameOne(a.First, ids)
 			}
-			for m := range a.Witnesses {
-				a.Witnesses[m].Key = k[a.Witnesses[m].Record]
+			for m := range a.Counterexamples {
+				a.Counterexamples[m].Key = k[a.Counterexamples[m].Record]
 			}
 		}
 	}

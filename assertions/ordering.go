@@ -28,7 +28,7 @@ type outOfOrder struct {
 	tried        bool          // the one before had had its last attempt: only its dead letter was outstanding
 }
 
-func newOrdering(w *world) checker {
+func newOrdering(w *state) checker {
 	const name, of = "ordering", "pairs"
 	switch {
 	case w.contract.WireOnly:
@@ -116,7 +116,7 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 }
 
 // tried reports whether the record has had its last attempt, and failed.
-func (w *world) tried(r *record) bool {
+func (w *state) tried(r *record) bool {
 	switch w.classOfLast(r) {
 	case classPermanent, classLogical:
 		return true

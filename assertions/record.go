@@ -1,7 +1,7 @@
 package assertions
 
-// The state of one record and of one partition in the fold. Records are kept in one dense array, 128 bytes each; what
-// only few records have (copies in other topics, dead letters) is kept beside it.
+// The state of one record and of one partition. Records are kept in one dense array, 136 bytes each; what only few
+// records have (copies in other topics, dead letters) is kept beside it.
 
 import (
 	"time"
@@ -101,12 +101,15 @@ type record struct {
 	attempts                        uint16
 	inSeries                        uint16
 	inRun                           uint16
+	// failedWrites must be as wide as lettered.forged, which is subtracted from it: a client that retries every 100 ms
+	// fails more than 255 times in half a minute.
+	failedWrites uint16
 	// These count up to 255.
-	successes, failedWrites, excuses uint8
-	hops                             uint8
-	lives                            uint8
-	outcome                          history.Outcome
-	planned                          history.Outcome
+	successes, excuses uint8
+	hops               uint8
+	lives              uint8
+	outcome            history.Outcome
+	planned            history.Outcome
 }
 
 func newRecord() record {
@@ -149,9 +152,11 @@ func (rs *records) reach(number int) *record {
 
 func (r *record) has(m mark) bool { return r.flags&m != 0 }
 
-// exempt: nothing can be concluded from its attempts, as the oracle finds no id in what the subject may send of it, or
-// others may have made some of them.
-func (r *record) exempt() bool { return r.has(markTombstone | markGarbage | markLeft) }
+// unnamed: the oracle finds no id in what the subject may send of it.
+func (r *record) unnamed() bool { return r.has(markTombstone | markGarbage) }
+
+// exempt: nothing can be concluded from its attempts, as they have no id, or others may have made some of them.
+func (r *record) exempt() bool { return r.unnamed() || r.has(markLeft) }
 
 // startLife forgets what a replay makes history.
 func (r *record) startLife() {

@@ -30,7 +30,7 @@ type returned struct {
 	last         time.Duration
 }
 
-func newReplay(w *world) checker {
+func newReplay(w *state) checker {
 	const name, of = "replay-round-trip", "selected dead letters"
 	if !w.header.Replay && !w.republishes() {
 		return unpromised{unexercised(name, of, "the scenario replays nothing")}
@@ -163,7 +163,7 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 }
 
 // replayedAt is when the replay was over, never if there was none or it was not seen to end.
-func (w *world) replayedAt() time.Duration {
+func (w *state) replayedAt() time.Duration {
 	_, to := w.phase(history.PhaseReplay)
 	return to
 }
@@ -219,8 +219,7 @@ func (c *replay) judgeCopy(number int32, r *record, one *auditedCopy) {
 
 // judgeEnd: the copy is processed, or makes a dead letter of its own that is no larger than the first.
 func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*letter) {
-	at := c.w.position(number, r)
-	if c.w.unfinished(number, r, at, letters) && c.w.forsaken(at) && !c.w.unknowable(r) && !c.w.contract.WireOnly {
+	if c.unended(number, r, letters) {
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string { return "written back, but never finished again" },
 			moment{history.KindProduceRequest, back.last}))
 	}
@@ -244,8 +243,15 @@ func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*le
 	}
 }
 
+// unended reports whether what was written back has no outcome and can get none any more.
+func (c *replay) unended(number int32, r *record, letters []*letter) bool {
+	at := c.w.position(number, r)
+	return c.w.unfinished(number, r, at, letters) && c.w.forsaken(at) && !c.w.unknowable(r) && !c.w.contract.WireOnly &&
+		!c.w.perhapsOver(number, r, endless)
+}
+
 // fresh returns the dead letters that the audit before the replay did not find.
-func (w *world) fresh(letters []*letter) []*letter {
+func (w *state) fresh(letters []*letter) []*letter {
 	if w.earlier == nil {
 		w.earlier = map[place]bool{}
 		for i := range w.found {
@@ -265,16 +271,16 @@ func (w *world) fresh(letters []*letter) []*letter {
 
 // unfinished: nothing ended the record's obligation at its open position. A dead letter that the audit found ends it
 // though its acknowledgement was lost; after a replay, only one that was not there before.
-func (w *world) unfinished(number int32, r *record, at place, letters []*letter) bool {
+func (w *state) unfinished(number int32, r *record, at place, letters []*letter) bool {
 	if r.lives > 0 {
 		letters = w.fresh(letters)
 	}
-	return len(letters) == 0 && !w.done(number, r, at, endless)
+	return len(letters) == 0 && !w.skipped(r) && !w.done(number, r, at, endless)
 }
 
 // forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had
 // its whole time.
-func (w *world) forsaken(at place) bool {
+func (w *state) forsaken(at place) bool {
 	p := w.partition(at.topic, at.partition)
 	return p != nil && p.audited && (w.standsStill() || p.committedAt(at.offset) && w.allExited(p.auditedAt))
 }

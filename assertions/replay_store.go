@@ -15,7 +15,7 @@ import (
 )
 
 // republishes reports whether the run has workers that write dead letters back.
-func (w *world) republishes() bool {
+func (w *state) republishes() bool {
 	return w.header.Store != nil && w.header.Store.Workers > 0 && w.header.Store.Success == history.SuccessPublished
 }
 
@@ -115,9 +115,7 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 	for i := range copies {
 		c.judgeCopy(number, r, &copies[i])
 	}
-	at := c.w.position(number, r)
-	if c.w.unfinished(number, r, at, nil) && c.w.forsaken(at) && !c.w.unknowable(r) &&
-		!c.w.contract.WireOnly && !c.againLettered(number) {
+	if c.unended(number, r, nil) && !c.againLettered(number) {
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
 			return "written back by a worker, but never finished again"
 		}, mark))

@@ -27,7 +27,7 @@ type loan struct {
 	to     int
 }
 
-func newSeparation(w *world) checker {
+func newSeparation(w *state) checker {
 	const of = "attempts and dead letters"
 	if w.header.Services == nil {
 		return unpromised{inapplicable(serviceSeparation, of,

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long nothing may move before standing still is proven.
-func (w *world) patience() time.Duration {
+func (w *state) patience() time.Duration {
 	if w.header.Expect.Patience == 0 {
 		return w.header.Expect.DrainLimit
 	}
@@ -27,7 +27,7 @@ func (w *world) patience() time.Duration {
 
 // progress notes when something moved: an attempt as promised, a dead letter or a retry copy that was acknowledged, a
 // commit that went further, an entry of the store that changed.
-func (w *world) progress(e *history.Event) {
+func (w *state) progress(e *history.Event) {
 	moved := false
 	switch e.Kind {
 	case history.KindJoining:
@@ -56,7 +56,7 @@ func (w *world) progress(e *history.Event) {
 }
 
 // drain returns the last stretch in which the subject was given time to finish, never if there was none.
-func (w *world) drain() (from, to time.Duration) {
+func (w *state) drain() (from, to time.Duration) {
 	from, to = w.phase(history.PhaseDrain)
 	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
 		from, to = replayed, until
@@ -69,7 +69,7 @@ func (w *world) drain() (from, to time.Duration) {
 
 // quiet returns the stretch at the end of the drain in which nothing moved, and whether it is long enough to prove that
 // nothing would have.
-func (w *world) quiet() (from, to time.Duration, enough bool) {
+func (w *state) quiet() (from, to time.Duration, enough bool) {
 	from, to = w.drain()
 	if from == never || to == never || w.patience() <= 0 {
 		return from, to, false
@@ -80,13 +80,13 @@ func (w *world) quiet() (from, to time.Duration, enough bool) {
 
 // standsStill reports whether nothing moved any more at the end of the drain, for as long as it takes to prove it. A
 // machine that stood still for much of that proves nothing.
-func (w *world) standsStill() bool {
+func (w *state) standsStill() bool {
 	from, to, enough := w.quiet()
 	return enough && !w.stalledFor(from, to)
 }
 
 // unsettled says how long nothing had moved when the drain ended, and how long it would have had to.
-func (w *world) unsettled() string {
+func (w *state) unsettled() string {
 	from, to, enough := w.quiet()
 	switch {
 	case from == never || to == never:
@@ -101,7 +101,7 @@ func (w *world) unsettled() string {
 
 // stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open
 // whether the subject had its time.
-func (w *world) stalledFor(from, to time.Duration) bool {
+func (w *state) stalledFor(from, to time.Duration) bool {
 	for instance := range w.instances {
 		if w.tookTime(instance, from, to) {
 			return true
@@ -112,13 +112,13 @@ func (w *world) stalledFor(from, to time.Duration) bool {
 
 // tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too
 // little of it. The harness gives back what stalls take, so there may be more than it needs.
-func (w *world) tookTime(instance int16, from, to time.Duration) bool {
+func (w *state) tookTime(instance int16, from, to time.Duration) bool {
 	limit := min(w.patience(), to-from)
 	return to-from-w.stalls.long(instance, from, to) < limit-limit/drainStallShare
 }
 
 // drainedAt is when the last stretch ended in which the subject was given time to finish.
-func (w *world) drainedAt() time.Duration {
+func (w *state) drainedAt() time.Duration {
 	_, to := w.drain()
 	return to
 }

@@ -1,7 +1,7 @@
 package assertions
 
-// The whole story of one record, told to whoever asks for it: what a witness is told in short, and what no witness
-// tells of.
+// The whole trace of one record, told to whoever asks for it: what a counterexample is told in short, and what no
+// counterexample tells of.
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 // ErrNoRecord tells that the history has nothing of the record that was asked for.
 var ErrNoRecord = errors.New("the history has nothing of it")
 
-// Biography tells everything that the history has of a record: no line of it is left out, those that contradict each
+// Trace tells everything that the history has of a record: no line of it is left out, those that contradict each
 // other are marked, and the summary names the anomalies and what happened in the group that may be their cause. Its
 // times are those of the run's clock. The error is ErrNoRecord where there is nothing, or what keeps the history from
 // being read.
-func Biography(source history.Source, number int32) (Witness, error) {
+func Trace(source history.Source, number int32) (Counterexample, error) {
 	header := source.Header()
 	at := place{none, none, none}
 	known := false
@@ -34,25 +34,25 @@ func Biography(source history.Source, number int32) (Witness, error) {
 		return nil
 	})
 	if err != nil {
-		return Witness{}, fmt.Errorf("looking for record %d: %w", number, err)
+		return Counterexample{}, fmt.Errorf("looking for record %d: %w", number, err)
 	}
 	if !known {
-		return Witness{}, fmt.Errorf("looking for record %d of run %s, which has the records 0 to %d: %w",
+		return Counterexample{}, fmt.Errorf("looking for record %d of run %s, which has the records 0 to %d: %w",
 			number, header.RunID, header.Records-1, ErrNoRecord)
 	}
-	w := newWorld(&header)
+	w := newState(&header)
 	seen, err := contradictions(source, number)
 	if err != nil {
-		return Witness{}, fmt.Errorf("judging record %d: %w", number, err)
+		return Counterexample{}, fmt.Errorf("judging record %d: %w", number, err)
 	}
-	told := Witness{Record: number, Partition: at.partition, Offset: at.offset, Biography: []Line{}}
+	told := Counterexample{Record: number, Partition: at.partition, Offset: at.offset, Trace: []Line{}}
 	if at.topic >= 0 && int(at.topic) < len(header.Topics) {
 		told.Topic = header.Topics[at.topic].Name
 	}
 	n := newNarrator(w)
-	one := &story{
-		sighting: sighting{record: number, topic: at.topic, partition: at.partition, offset: at.offset, to: endless},
-		witness:  &told, whole: true,
+	one := &trace{
+		sighting:       sighting{record: number, topic: at.topic, partition: at.partition, offset: at.offset, to: endless},
+		counterexample: &told, whole: true,
 	}
 	for i := range seen {
 		one.marks = append(one.marks, seen[i].marks...)
@@ -60,7 +60,7 @@ func Biography(source history.Source, number int32) (Witness, error) {
 	}
 	n.enter(one)
 	if err := n.walk(ordered{source}); err != nil {
-		return Witness{}, fmt.Errorf("telling of record %d: %w", number, err)
+		return Counterexample{}, fmt.Errorf("telling of record %d: %w", number, err)
 	}
 	told.Summary += one.ofGroup()
 	return told, nil
@@ -72,7 +72,7 @@ type contradiction struct {
 	sighting
 }
 
-// contradictions judges the history and returns what contradicts what in the record's story. A history of several
+// contradictions judges the history and returns what contradicts what in the record's trace. A history of several
 // consumers is judged elsewhere, by each.
 func contradictions(source history.Source, number int32) ([]contradiction, error) {
 	header := source.Header()
@@ -83,15 +83,15 @@ func contradictions(source history.Source, number int32) ([]contradiction, error
 	if err != nil {
 		return nil, err
 	}
-	j.world.asked = number
+	j.state.asked = number
 	if err := (ordered{source}).Each(j.take); err != nil {
 		return nil, err
 	}
-	j.world.finish()
+	j.state.finish()
 	for _, one := range j.checkers {
 		one.finish()
 	}
-	return j.world.seen, nil
+	return j.state.seen, nil
 }
 
 // RecordAt returns the number of the record that is at the offset of a topic's partition: the workload's, a retry copy

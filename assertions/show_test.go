@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// lived is a run in which record 1 has been through everything that a biography tells of.
+// lived is a run in which record 1 has been through everything that a trace tells of.
 func lived() *builder {
 	b := newBuilder()
 	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
@@ -22,14 +22,14 @@ func lived() *builder {
 	return b.drain()
 }
 
-func TestBiographyTellsEverything(t *testing.T) {
+func TestTraceTellsEverything(t *testing.T) {
 	source := lived().done()
-	told, err := Biography(source, 1)
+	told, err := Trace(source, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
-	for _, line := range told.Biography {
+	for _, line := range told.Trace {
 		texts = append(texts, line.Text)
 	}
 	at := 0
@@ -71,20 +71,20 @@ func TestRecordsAreFoundWhereTheyAre(t *testing.T) {
 		!strings.Contains(err.Error(), "in.retry") {
 		t.Errorf("of a topic that is none of the run's: %v", err)
 	}
-	if _, err := Biography(source, 40); !errors.Is(err, ErrNoRecord) {
+	if _, err := Trace(source, 40); !errors.Is(err, ErrNoRecord) {
 		t.Errorf("of a record that was never sent: %v", err)
 	}
 }
 
-// TestWitnessesMarkWhatContradicts: within a transaction it is the ends that are marked.
-func TestWitnessesMarkWhatContradicts(t *testing.T) {
+// TestCounterexamplesMarkWhatContradicts: within a transaction it is the ends that are marked.
+func TestCounterexamplesMarkWhatContradicts(t *testing.T) {
 	b := newBuilder()
 	b.begin().send(0).fails(0, 3)
 	asked := b.askLetter(0)
 	b.inTxn(0, func() { b.commit(1) }).commitTxn(0).answerLetter(asked, 0, 0)
-	w := resultOf(t, judged(t, b.drain().done()), "commit-after-dlq").Anomalies[0].Witnesses[0]
+	w := resultOf(t, judged(t, b.drain().done()), "commit-after-dlq").Anomalies[0].Counterexamples[0]
 	var marked []string
-	for _, line := range w.Biography {
+	for _, line := range w.Trace {
 		if line.Marked {
 			marked = append(marked, line.Text)
 		}
@@ -144,9 +144,9 @@ func TestEachAnomalyShowsItself(t *testing.T) {
 	}
 }
 
-// TestBiographyMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines
+// TestTraceMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines
 // are not.
-func TestBiographyMarksAndExplains(t *testing.T) {
+func TestTraceMarksAndExplains(t *testing.T) {
 	b := newBuilder()
 	logs := func(text string) {
 		e := b.of(history.KindSubjectError)
@@ -158,7 +158,7 @@ func TestBiographyMarksAndExplains(t *testing.T) {
 	logs("ERROR cannot process in-0 offset=7")
 	logs("ERROR cannot process in-0 offset=0")
 	b.wait(20*ms).success(0).answerCommit(b.askCommit(0, 1), 16, 0).success(1).askCommit(0, 2)
-	told, err := Biography(b.commit(2).drain().done(), 0)
+	told, err := Trace(b.commit(2).drain().done(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestBiographyMarksAndExplains(t *testing.T) {
 		}
 	}
 	var lines []string
-	for _, line := range told.Biography {
+	for _, line := range told.Trace {
 		if line.Kind == history.KindSubjectError.String() {
 			lines = append(lines, line.Text)
 		}

@@ -76,11 +76,22 @@ func (s *spans) frozen(instance int16, from, to time.Duration) (total time.Durat
 // stoodStill reports whether the harness or the instance stood still, or had hardly any processor time, at any time
 // between from and to for long enough to make a client's timeout fire.
 func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {
+	return s.any(instance, from, to, func(one *span) bool {
+		return one.stopped || one.starved || one.lasted >= answerStall
+	})
+}
+
+// starved reports whether the harness or the instance had hardly any processor time at any time between from and to.
+func (s *spans) starved(instance int16, from, to time.Duration) bool {
+	return s.any(instance, from, to, func(one *span) bool { return one.starved })
+}
+
+// any reports whether one of the stalls of the harness or the instance that touch the stretch is such a one.
+func (s *spans) any(instance int16, from, to time.Duration, is func(*span) bool) bool {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
-		one := s.list[at]
-		if one.from <= to && (one.instance == none || one.instance == instance) &&
-			(one.stopped || one.starved || one.lasted >= answerStall) {
+		one := &s.list[at]
+		if one.from <= to && (one.instance == none || one.instance == instance) && is(one) {
 			return true
 		}
 	}
@@ -113,7 +124,7 @@ func ofDownstream(f *history.PlannedFault) bool { return f.Kind == "downstream" 
 // missed reports whether the answer to an attempt that took from from to to may have come just when its client gave up
 // on it: a slow or hanging downstream answers late, and the client's own timeout is near. (The client hangs up first
 // and the oracle answers before it sees that.)
-func (w *world) missed(from, to time.Duration) bool {
+func (w *state) missed(from, to time.Duration) bool {
 	return to-from >= answerStall && w.faulted(ofDownstream, from, to)
 }
 
@@ -122,7 +133,7 @@ func stopsDeadLetters(f *history.PlannedFault) bool { return f.StopsDeadLetters 
 func anyFault(*history.PlannedFault) bool { return true }
 
 // faulted reports whether a fault that matches touches the stretch from from to to.
-func (w *world) faulted(matches func(*history.PlannedFault) bool, from, to time.Duration) bool {
+func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.Duration) bool {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.covers(from, to) && matches(&f.planned) {
 			return true
@@ -134,7 +145,7 @@ func (w *world) faulted(matches func(*history.PlannedFault) bool, from, to time.
 // answersHidden reports whether, between from and to, an attempt of the instance may have missed the oracle or an
 // answer of the oracle may have missed the instance; why names the reason. Where it is true, what the oracle saw isn't
 // what the subject saw.
-func (w *world) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
+func (w *state) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
 	if w.faulted(onDownstreamLink, from, to) {
 		return "fault on the link to the oracle", true
 	}
@@ -147,7 +158,7 @@ func (w *world) answersHidden(instance int16, from, to time.Duration) (why strin
 // attemptsHidden is answersHidden, where only more attempts than the oracle saw would be an excuse. In a rush there was
 // no time for them, by the waits that the contract promises: a stall hides attempts, and does not shorten what lies
 // between them.
-func (w *world) attemptsHidden(instance int16, from, to time.Duration, rush bool) (why string, hidden bool) {
+func (w *state) attemptsHidden(instance int16, from, to time.Duration, rush bool) (why string, hidden bool) {
 	why, hidden = w.answersHidden(instance, from, to)
 	return why, hidden && (!rush || w.faulted(onDownstreamLink, from, to))
 }
@@ -157,7 +168,7 @@ const waitsLimit = 1000
 
 // takesLonger reports whether so many attempts, of which each but the last is followed by its promised wait, take
 // longer than that.
-func (w *world) takesLonger(attempts int, than time.Duration) bool {
+func (w *state) takesLonger(attempts int, than time.Duration) bool {
 	least := time.Duration(0)
 	for k := 1; k < min(attempts, waitsLimit) && least <= than; k++ {
 		least += max(w.contract.Backoff.Wait(k)-earlySlack, 0)
@@ -167,7 +178,7 @@ func (w *world) takesLonger(attempts int, than time.Duration) bool {
 
 // rushed reports whether the process that asks for the dead letter can't have made so many attempts: what it does not
 // get an answer to is retryable, too.
-func (w *world) rushed(one *write, attempts int) bool {
+func (w *state) rushed(one *write, attempts int) bool {
 	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable &&
 		w.takesLonger(attempts, one.at-w.record(one.record).born)
 }

@@ -19,11 +19,12 @@ package assertions
 //
 // gave-up. A process that is alive at the end of the drain, was not told to stop, and is no member of its group any
 // more: the last of its members left, was refused by the broker and did not join again, or was silent for longer than
-// its session timeout. A fault may be what silences it, so a session begins anew after each. A consumer that is in a
-// backoff for longer than its poll interval leaves the group, too, and comes back; so does one that makes its client
-// anew. Until then it has the time that the scenario gives the drain, or its longest promised wait if that is longer,
-// in which nothing was in force and it made no attempt. A member that stays in the group and fetches nothing is
-// liveness' to judge (paused-partition, stalled).
+// its session timeout. A fault may be what silences it, so a session begins anew after each. While it looks for its
+// group's coordinator in vain, or waits for its answer, it has not given up. A consumer that is in a backoff for longer
+// than its poll interval leaves the group, too, and comes back; so does one that makes its client anew. Until then it
+// has the time that the scenario gives the drain, or its longest promised wait if that is longer, in which nothing was
+// in force and it made no attempt. A member that stays in the group and fetches nothing is liveness' to judge
+// (paused-partition, stalled).
 
 import (
 	"fmt"
@@ -37,7 +38,7 @@ type staysUp struct {
 	*report
 }
 
-func newStaysUp(w *world) checker { return &staysUp{report: newReport(w, "stays-up", "processes")} }
+func newStaysUp(w *state) checker { return &staysUp{report: newReport(w, "stays-up", "processes")} }
 
 func (c *staysUp) observe(*history.Event) {}
 
@@ -184,7 +185,7 @@ func (c *staysUp) judgeMember(l *life) {
 	case !c.w.healed():
 		c.skip("a fault was never healed")
 	case quiet < c.patience():
-		c.skip("left its group shortly before the end")
+		c.skip("left its group, or looked for it, shortly before the end")
 	case c.w.tookTime(l.by.instance, since, l.out):
 		c.skip("stall")
 	default:
@@ -193,6 +194,7 @@ func (c *staysUp) judgeMember(l *life) {
 			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed",
 				l.by.instance, how, units.Text(quiet))
 		})
+		s.marks = []moment{{history.KindMembership, l.left}}
 		s.missing, s.gone = MissingDrained, l.out
 		c.saw("gave-up", s)
 	}
@@ -205,7 +207,7 @@ func (c *staysUp) patience() time.Duration {
 }
 
 // longestWait is the longest promised wait before an attempt.
-func (w *world) longestWait() time.Duration {
+func (w *state) longestWait() time.Duration {
 	b := &w.contract.Backoff
 	longest := time.Duration(0)
 	for k := 1; k < min(max(w.contract.MaxAttempts, 2), 64); k++ {
@@ -222,7 +224,8 @@ func aboutStaysUp() Explanation {
 			"0, or one of the contract's stop.codes. Without stop.codes, 143 is accepted too, with which a JVM ends after its " +
 			"shutdown hooks, and so is an end by the signal itself after leaving the group.",
 		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and when " +
-			"a member made no request of its group's for longer than its session timeout. An end does not count against a " +
+			"a member made no request of its group's for longer than its session timeout. A process that looks for its " +
+			"group's coordinator in vain, or waits for its answer, has not left. An end does not count against a " +
 			"process that Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor " +
 			"against one that had not come up while a fault was in force. A process that ends by itself does not excuse repeats",
 		Example: []string{

@@ -21,7 +21,7 @@ import (
 
 type storeLifecycle struct {
 	*report
-	s        *storeWorld
+	s        *storeState
 	contract *history.StoreContract
 	letters  map[int32][]*letter
 	entries  []*storeEntry
@@ -29,7 +29,7 @@ type storeLifecycle struct {
 	held map[int16][]span
 }
 
-func newStoreLifecycle(w *world) checker {
+func newStoreLifecycle(w *state) checker {
 	const name, of = "store-lifecycle", "changes of entries"
 	if w.header.Store == nil {
 		return unpromised{inapplicable(name, of, "the run has no dead-letter store")}

@@ -291,6 +291,23 @@ func backoffTales() []tale {
 			b.begin().send(0).fails(0, 1).wait(250*ms).stall(history.None, 20*ms).success(0).commit(1)
 			return b.drain().done()
 		}},
+		{"late, no longer than two others that the machine held up", nil, func(b *builder) history.Source {
+			return b.begin().late(0, 180*ms, 60*ms).late(1, 180*ms, 60*ms).late(2, 180*ms, 0).drain().done()
+		}},
+		{"late, and longer than two others that the machine held up", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return b.begin().late(0, 180*ms, 60*ms).late(1, 180*ms, 60*ms).late(2, 200*ms, 0).drain().done()
+			}},
+		{"late, and the machine held up no more than are late without it", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return b.begin().late(0, 180*ms, 60*ms).late(1, 180*ms, 0).drain().done()
+			}},
+		{"late, and the harness starved", nil, func(b *builder) history.Source {
+			return b.begin().send(0).fails(0, 1).starve(600 * ms).success(0).commit(1).drain().done()
+		}},
+		{"late, and longer than the harness starved", []string{"backoff-late"}, func(b *builder) history.Source {
+			return b.begin().send(0).fails(0, 1).starve(600 * ms).wait(400 * ms).success(0).commit(1).drain().done()
+		}},
 		{"late, and its own stall is noticed with the next sample", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).wait(210*ms).success(0).wait(50*ms).stall(0, 60*ms).commit(1)
 			return b.drain().done()
@@ -491,4 +508,21 @@ func orderTales() []tale {
 			return b.drain().done()
 		}},
 	}
+}
+
+// late lets a record fail and succeed after the gap, which a stall of the harness ends.
+func (b *builder) late(number int32, gap, stall time.Duration) *builder {
+	b.send(number).fails(number, 1).wait(gap)
+	if stall > 0 {
+		b.stall(history.None, stall)
+	}
+	return b.success(number).commit(int64(number) + 1)
+}
+
+// starve lets the harness wait for a processor for half of the time, in many short waits.
+func (b *builder) starve(total time.Duration) *builder {
+	for range total / (20 * ms) {
+		b.wait(20*ms).stall(history.None, 12*ms)
+	}
+	return b
 }

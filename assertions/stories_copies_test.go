@@ -172,10 +172,10 @@ func TestUsualWaits(t *testing.T) {
 		if late := len(r.Anomalies) == 1 && r.Anomalies[0].Name == "backoff-late"; late != one.late || len(r.Anomalies) > 1 {
 			t.Errorf("%d of 40 waits of 100 ms are %v long: %+v", one.several, one.length, r.Anomalies)
 		}
-		if one.late && !slices.ContainsFunc(r.Anomalies[0].Witnesses, func(w Witness) bool {
+		if one.late && !slices.ContainsFunc(r.Anomalies[0].Counterexamples, func(w Counterexample) bool {
 			return strings.Contains(w.Summary, "of 40 gaps 1, ")
 		}) {
-			t.Errorf("it says %+v", r.Anomalies[0].Witnesses)
+			t.Errorf("it says %+v", r.Anomalies[0].Counterexamples)
 		}
 	}
 }

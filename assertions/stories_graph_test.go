@@ -357,10 +357,11 @@ func (g *graphStory) end(t *testing.T) []string {
 	for _, result := range verdict.Invariants {
 		for _, anomaly := range result.Anomalies {
 			found = append(found, result.Name+": "+anomaly.Name)
-			for _, witness := range anomaly.Witnesses {
-				if witness.Record < 0 || int(witness.Record) >= g.h.Records || len(witness.Biography) == 0 ||
-					witness.Summary == "" {
-					t.Errorf("%s: a witness without a story: %+v", anomaly.Name, witness)
+			for _, one := range anomaly.Counterexamples {
+				ofProcess := strings.HasSuffix(result.Name, "/stays-up")
+				if (one.Record < 0) != ofProcess || int(one.Record) >= g.h.Records || len(one.Trace) == 0 ||
+					one.Summary == "" {
+					t.Errorf("%s: a counterexample without a story: %+v", anomaly.Name, one)
 				}
 			}
 		}
@@ -384,7 +385,7 @@ type graphTale struct {
 
 func graphTales() []graphTale {
 	const conserved = graphConservation + ": "
-	return []graphTale{
+	return append(nodeLifeTales(), []graphTale{
 		{"documents go through", func(g *graphStory) { g.send(0).through(0).send(1).through(1) }, nil},
 		{"a document fails and is dead-lettered at its node", func(g *graphStory) {
 			g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse)
@@ -538,6 +539,115 @@ func graphTales() []graphTale {
 		{"an inner node commits past what it has not done", func(g *graphStory) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse).commits(int(g.next(0)))
 		}, []string{"NEXT/commit-after-outcome: commit-past-unfinished", conserved + "lost-in-graph"}},
+	}...)
+}
+
+// life is one event of the node's process.
+func (g *graphStory) life(node int, kind history.Kind, fill func(*history.Event)) *graphStory {
+	g.put(kind, func(e *history.Event) {
+		e.Instance, e.Run = int16(node), g.run(node)
+		fill(e)
+	})
+	return g
+}
+
+// nodeLifeTales: the processes of every node are judged alike, whether the workload sends to it or not.
+func nodeLifeTales() []graphTale {
+	members := func(g *graphStory, node int, count int32, why string) *graphStory {
+		return g.life(node, history.KindMembership, func(e *history.Event) { e.N, e.Text = count, why })
+	}
+	leaves := func(g *graphStory, node int, why string) {
+		members(g, node, 1, "")
+		members(g, node, 0, why).now += 4 * time.Second
+	}
+	ends := func(g *graphStory, node int, code int16, flags history.Flags) {
+		g.life(node, history.KindInstanceExited, func(e *history.Event) { e.Code, e.Flags = code, flags })
+		g.start(node, 1)
+	}
+	told := func(g *graphStory, node int) {
+		g.life(node, history.KindInstanceSignal, func(e *history.Event) { e.Text, e.Code = "TERM", 15 })
+	}
+	var tales []graphTale
+	for node, name := range []string{"parse", "chunk", "ocr"} {
+		for _, one := range []struct {
+			what, shows string
+			does        func(*graphStory)
+		}{
+			{"ends by itself", "crashed", func(g *graphStory) { ends(g, node, 2, 0) }},
+			{"is told to stop", "", func(g *graphStory) { told(g, node); ends(g, node, 0, history.Expected) }},
+			{"is told to stop and fails", "unclean-exit", func(g *graphStory) {
+				told(g, node)
+				ends(g, node, 1, history.Expected)
+			}},
+			{"leaves its group for good", "gave-up", func(g *graphStory) { leaves(g, node, "leave") }},
+			{"falls silent", "gave-up", func(g *graphStory) { leaves(g, node, "silent") }},
+			{"leaves its group and comes back", "", func(g *graphStory) {
+				leaves(g, node, "leave")
+				members(g, node, 1, "")
+			}},
+		} {
+			var want []string
+			if one.shows != "" {
+				want = []string{name + "/stays-up: " + one.shows}
+			}
+			tales = append(tales, graphTale{"a process of " + name + " " + one.what, func(g *graphStory) {
+				g.send(0).through(0).send(1).through(1)
+				one.does(g)
+			}, want})
+		}
+	}
+	return tales
+}
+
+// TestUsageOfEveryNode: what the instances of all nodes use is measured, and limited, like that of the entry's; the
+// record that was attempted most often is told by its document, wherever that was.
+func TestUsageOfEveryNode(t *testing.T) {
+	for node := range 3 {
+		g := newGraphStory()
+		document := int32(0)
+		for node != parse && g.next(document) != int16(node) {
+			g.send(document).through(document)
+			document++
+		}
+		if g.send(document); node != parse {
+			g.attempt(parse, document, history.OutcomeSuccess).forward(parse, document).commits(parse)
+		}
+		for range 9 {
+			g.attempt(node, document, history.OutcomeTransient)
+		}
+		for one := range 3 {
+			size := int64(10 + one)
+			if one == node {
+				size = 100
+			}
+			g.life(one, history.KindSample, func(e *history.Event) { e.Text, e.Aux = history.SampleInstanceRSS, size<<20 })
+		}
+		g.phase(history.PhaseDrain).phase(history.PhaseSeal)
+		g.h.Records = int(document) + 1
+		g.h.Expect.Thresholds = []string{"subject.rss.max < 50MiB", "subject.attempts_per_second.max < 9"}
+		verdict, _, err := Judge(history.FromEvents(g.h, g.events))
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := verdict.Usage
+		if len(used.Instances) != 3 || len(verdict.Series.Instances) != 3 || used.Instances[node].RSSMax != 100<<20 ||
+			used.Busiest == nil || used.Busiest.Record != document || used.Busiest.Attempts != 9 {
+			t.Errorf("node %d: %+v, busiest %+v, %d curves", node, used.Instances, used.Busiest,
+				len(verdict.Series.Instances))
+		}
+		for _, one := range verdict.Series.Instances {
+			if len(one.RSS) != len(verdict.Series.Sent) {
+				t.Errorf("node %d: a curve of %d points among those of %d", node, len(one.RSS), len(verdict.Series.Sent))
+			}
+		}
+		for _, threshold := range verdict.Thresholds {
+			if threshold.Met || threshold.Error != "" {
+				t.Errorf("node %d: %+v", node, threshold)
+			}
+		}
+		if !verdict.ThresholdsMissed {
+			t.Errorf("node %d: no limit was missed", node)
+		}
 	}
 }
 

@@ -555,7 +555,7 @@ func TestIsolationIsMeasured(t *testing.T) {
 				if a.Count < r.Judged*9/10 {
 					t.Errorf("%d of %d backoffs held others up, where all did", a.Count, r.Judged)
 				}
-				for _, w := range a.Witnesses {
+				for _, w := range a.Counterexamples {
 					if marked := markedOf(w); !slices.Equal(marked, []string{"attempt-end", "attempt-start"}) {
 						t.Errorf("marked are %v in %+v", marked, w)
 					}
@@ -565,9 +565,9 @@ func TestIsolationIsMeasured(t *testing.T) {
 	}
 }
 
-func markedOf(w Witness) []string {
+func markedOf(w Counterexample) []string {
 	var marked []string
-	for _, line := range w.Biography {
+	for _, line := range w.Trace {
 		if line.Marked {
 			marked = append(marked, line.Kind)
 		}
@@ -659,8 +659,8 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 				if r.Name == "liveness" || r.Name == "graceful-stop" {
 					got = append(got, r.Name+" "+a.Name)
 				}
-				for _, witness := range a.Witnesses {
-					if marked := markedOf(witness); r.Name == "graceful-stop" && len(marked) != 2 {
+				for _, counterexample := range a.Counterexamples {
+					if marked := markedOf(counterexample); r.Name == "graceful-stop" && len(marked) != 2 {
 						t.Errorf("%s: %s marks %v, not two events", one.name, a.Name, marked)
 					}
 				}
@@ -681,7 +681,7 @@ func TestStalledNamesWhatBlocks(t *testing.T) {
 	for name, count := range map[string]int64{"no-loss": 3, "liveness": 1} {
 		found := resultOf(t, verdict, name).Anomalies
 		if len(found) != 1 || found[0].Name != "stalled" || found[0].Count != count ||
-			found[0].Witnesses[0].Record != 1 || found[0].Witnesses[0].Offset != 1 {
+			found[0].Counterexamples[0].Record != 1 || found[0].Counterexamples[0].Offset != 1 {
 			t.Errorf("%s finds %+v; record 1 is what blocks the others", name, found)
 		}
 	}
@@ -694,7 +694,7 @@ func TestStopNamesItsInstance(t *testing.T) {
 	b.begin().as(1, 0).up().assign(1).sendTo(0, 1, 0).sendTo(1, 0, 1).as(1, 0).fails(0, 2).signal("TERM").letter(0).exit(0)
 	b.as(0, 0).fails(1, 3).letter(1).commitAll()
 	result := resultOf(t, judged(t, b.drain().done()), "graceful-stop")
-	if len(result.Anomalies) != 1 || !strings.HasSuffix(result.Anomalies[0].Witnesses[0].Summary,
+	if len(result.Anomalies) != 1 || !strings.HasSuffix(result.Anomalies[0].Counterexamples[0].Summary,
 		"after instance 1 was told to stop") {
 		t.Errorf("instance 1 was told to stop, and says %+v", result.Anomalies)
 	}

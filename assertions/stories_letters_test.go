@@ -123,6 +123,16 @@ func letterTales() []tale {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, history.Forged).letter(0).letter(0).commit(1)
 			return b.drain().done()
 		}},
+		{"dead-lettered once, after as many refusals as a client manages in half a minute", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).refuseLetters(0, 400).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"dead-lettered twice, after as many refusals as a client manages in half a minute", []string{"dlq-duplicate"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).refuseLetters(0, 400).letter(0).letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"dead-lettered twice after a refusal that may have left a copy", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0)
 			b.inDLQ(0)

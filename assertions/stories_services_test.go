@@ -371,7 +371,7 @@ func TestStoriesOfServices(t *testing.T) {
 				t.Errorf("found %q, want %q\n%s", found, tale.want, show(verdict))
 			}
 			for _, r := range verdict.Invariants {
-				checkWitnesses(t, &r)
+				checkCounterexamples(t, &r)
 			}
 		})
 	}

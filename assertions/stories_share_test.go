@@ -5,6 +5,7 @@ package assertions
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -87,7 +88,34 @@ const (
 )
 
 func shareTales() []tale {
-	return slices.Concat(shareAckTales(), shareDeliveryTales(), shareCountTales(), brokerLetterTales())
+	return slices.Concat(shareAckTales(), shareDeliveryTales(), shareCountTales(), shareMemberTales(),
+		brokerLetterTales())
+}
+
+// shareMemberTales: a member leaves its group; another goes on with what is left.
+func shareMemberTales() []tale {
+	leaving := func(name string, want []string, tell func(*builder)) tale {
+		return tale{name, want, func(b *builder) history.Source {
+			b.shares(inMemory).members(1, "").share(0).success(0).accept(0)
+			tell(b)
+			b.as(1, 0).up().members(1, "").share(1).success(1).accept(1).drain().phase(history.PhaseAudit)
+			return b.as(0, 0).signal("TERM").exit(0).as(1, 0).signal("TERM").exit(0).sealed()
+		}}
+	}
+	return []tale{
+		leaving("a member leaves its share group for good", []string{"gave-up"}, func(b *builder) {
+			b.members(0, "leave").wait(4 * time.Second)
+		}),
+		leaving("a member of a share group falls silent", []string{"gave-up"}, func(b *builder) {
+			b.members(0, "silent").wait(4 * time.Second)
+		}),
+		leaving("a member is put out of its share group, and joins again without a record to do", nil, func(b *builder) {
+			b.members(0, "fenced").wait(2*time.Second).members(1, "").wait(4 * time.Second)
+		}),
+		leaving("a member of a share group is silent, but works", nil, func(b *builder) {
+			b.members(0, "silent").wait(4 * time.Second).share(2).success(2).accept(2)
+		}),
+	}
 }
 
 // shareAckTales: what may be accepted and rejected, and when.
@@ -173,6 +201,23 @@ func shareDeliveryTales() []tale {
 			b.shares(inMemory).share(0).success(0)
 			b.answerAck(b.askAck(0, history.AckAccept), notLeader, 0)
 			return b.hand(0).success(0).accept(0).drain().done()
+		}},
+		{"accepted, but in vain, and it does not come again", nil, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0)
+			return b.answerAck(b.askAck(0, history.AckAccept), notLeader, 0).drain().done()
+		}},
+		{"accepted in vain by one, and never acknowledged by the next", []string{"stalled"}, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0)
+			b.answerAck(b.askAck(0, history.AckAccept), notLeader, 0)
+			return b.hand(0).success(0).drain().done()
+		}},
+		{"accepted in vain, and the next never acknowledged", []string{"stalled"}, func(b *builder) history.Source {
+			b.shares(inMemory).share(0).success(0)
+			b.answerAck(b.askAck(0, history.AckAccept), notLeader, 0)
+			return b.share(1).success(1).drain().done()
+		}},
+		{"given back, and nobody asks for it again", []string{"stalled"}, func(b *builder) history.Source {
+			return b.shares(inMemory).share(0).success(0).release(0).drain().done()
 		}},
 		{"accepted with the broker's consent, and delivered again all the same", nil, func(b *builder) history.Source {
 			return b.shares(inMemory).share(0).success(0).accept(0).hand(0).success(0).accept(0).drain().done()

@@ -161,6 +161,9 @@ func stopCodeTales() []tale {
 		afterAll("it falls silent after the signal, which ends it", bad, func(b *builder) {
 			b.signal("TERM").members(0, "silent").endsBy("TERM")
 		}),
+		afterAll("it looks for its group after the signal, which ends it", bad, func(b *builder) {
+			b.signal("TERM").members(0, "seeks").endsBy("TERM")
+		}),
 		afterAll("it has nothing and the signal ends it", nil, func(b *builder) {
 			b.revoke(0, 1, 2, 3).signal("TERM").endsBy("TERM")
 		}),
@@ -226,6 +229,19 @@ func leavingTales() []tale {
 		}),
 		leaving("an instance is silent in its group, but works", nil, func(b *builder) {
 			b.members(0, "silent").wait(4*time.Second).sendTo(2, 0, 2).success(2).commitAll()
+		}),
+		leaving("an instance that was put out of its group looks for it in vain", nil, func(b *builder) {
+			for b.members(0, "fenced"); b.now < 8*time.Second; {
+				b.wait(time.Second).members(0, "seeks")
+			}
+		}),
+		leaving("an instance that fell silent looks for its group in vain", nil, func(b *builder) {
+			for b.members(0, "silent"); b.now < 8*time.Second; {
+				b.wait(time.Second).members(0, "seeks")
+			}
+		}),
+		leaving("an instance looks for its group in vain, and gives up", []string{"gave-up"}, func(b *builder) {
+			b.members(0, "fenced").wait(time.Second).members(0, "seeks").wait(4 * time.Second)
 		}),
 		leaving("one of the members that an instance is falls silent", nil, func(b *builder) {
 			b.members(2, "").members(1, "silent").wait(4 * time.Second)

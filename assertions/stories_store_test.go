@@ -625,6 +625,22 @@ func storeTimeTales() []tale {
 			e.lock(0).try(history.OutcomeSuccess).resolve()
 			return b.settled()
 		}},
+		{"due, and left lying on a machine that is busy", []string{"retry-late"}, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0)
+			for range 160 {
+				b.wait(50*ms).stall(history.None, 10*ms)
+			}
+			e.lock(0).try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
+		{"due, and left lying for no longer than a machine that is busy explains", nil, func(b *builder) history.Source {
+			e := b.stores().dead(0).ingest(0)
+			for range 40 {
+				b.wait(200*ms).stall(history.None, 100*ms)
+			}
+			e.lock(0).try(history.OutcomeSuccess).resolve()
+			return b.settled()
+		}},
 		{"due, while the only worker still tries an entry whose lock it has lost", nil, func(b *builder) history.Source {
 			b.stores().dead(0).dead(1)
 			b.killed(history.Worker(1)).killed(history.Worker(2))

@@ -27,7 +27,7 @@ func TestStories(t *testing.T) {
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(),
 		hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
-		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(),
+		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(),
 	} {
 		all = append(all, some...)
 	}
@@ -44,7 +44,7 @@ func TestStories(t *testing.T) {
 				t.Fatalf("verdict %s with anomalies %v", v.Verdict, want)
 			}
 			for _, r := range v.Invariants {
-				checkWitnesses(t, &r)
+				checkCounterexamples(t, &r)
 			}
 		})
 		for _, name := range one.want {
@@ -72,19 +72,19 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// checkWitnesses: every anomaly is told, with the events that contradict each other where it is about a record.
-func checkWitnesses(t *testing.T, r *Result) {
+// checkCounterexamples: every anomaly is told, with the events that contradict each other where it is about a record.
+func checkCounterexamples(t *testing.T, r *Result) {
 	t.Helper()
 	for _, a := range r.Anomalies {
-		if a.Count < 1 || len(a.Witnesses) == 0 || len(a.Witnesses) > MaxWitnesses || int64(len(a.Witnesses)) > a.Count {
-			t.Errorf("%s: count %d with %d witnesses", a.Name, a.Count, len(a.Witnesses))
+		if a.Count < 1 || len(a.Counterexamples) == 0 || len(a.Counterexamples) > MaxCounterexamples || int64(len(a.Counterexamples)) > a.Count {
+			t.Errorf("%s: count %d with %d witnesses", a.Name, a.Count, len(a.Counterexamples))
 		}
-		for _, w := range a.Witnesses {
-			if w.Summary == "" || w.Record >= 0 && (len(w.Biography) == 0 || w.ID == "") {
-				t.Errorf("%s: witness without a story: %+v", a.Name, w)
+		for _, w := range a.Counterexamples {
+			if w.Summary == "" || w.Record >= 0 && (len(w.Trace) == 0 || w.ID == "") {
+				t.Errorf("%s: counterexample without a story: %+v", a.Name, w)
 			}
-			if !slices.IsSortedFunc(w.Biography, func(a, b Line) int { return int(a.Time - b.Time) }) {
-				t.Errorf("%s: biography out of order: %+v", a.Name, w.Biography)
+			if !slices.IsSortedFunc(w.Trace, func(a, b Line) int { return int(a.Time - b.Time) }) {
+				t.Errorf("%s: trace out of order: %+v", a.Name, w.Trace)
 			}
 		}
 	}
@@ -279,12 +279,13 @@ func lossTales() []tale {
 			b.begin().send(0).fails(0, 1).commit(1)
 			return b.drain().done()
 		}},
-		{"garbage is dropped: committed, and nobody tried it", []string{"lost"}, func(b *builder) history.Source {
-			return b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).commit(1).drain().done()
-		}},
-		{"a tombstone is dropped, and the contract does not say so", []string{"lost"}, func(b *builder) history.Source {
-			return b.begin().handOver(0, 0, 0, history.Tombstone).acked(0, 0).fetch(0).commit(1).drain().done()
-		}},
+		{"garbage is dropped: committed, and nobody tried it", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source { return b.begin().garbage(0).commit(1).drain().done() }},
+		{"a tombstone is dropped, and the contract does not say so", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.begin().handOver(0, 0, 0, history.Tombstone)
+				return b.acked(0, 0).fetch(0).commit(1).drain().done()
+			}},
 		{"garbage is tried, and its attempt names its place", nil, func(b *builder) history.Source {
 			return b.begin().handOver(0, 0, 0, history.Garbage).unnamed(input, 0, 0).acked(0, 0).fetch(0).commit(
 				1).drain().done()

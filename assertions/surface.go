@@ -96,7 +96,7 @@ func meets(all []stretch, from, to time.Duration) bool {
 }
 
 // namesDLQ reports whether a text names a dead-letter topic.
-func (w *world) namesDLQ(text string) bool {
+func (w *state) namesDLQ(text string) bool {
 	return slices.ContainsFunc(w.header.Topics, func(topic history.Topic) bool {
 		return topic.Role == history.RoleDLQ && topic.Name != "" && strings.Contains(text, topic.Name)
 	})

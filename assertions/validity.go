@@ -20,7 +20,7 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	v := &Verdict{
 		Schema: SchemaVersion, RunID: h.RunID, Scenario: h.Scenario, Seed: h.Seed, Subject: h.Subject,
 		Instances: h.Instances, Group: h.Group, Topics: h.Topics, Rerun: h.Rerun, Started: h.Started,
-		Reasons: []string{}, Invariants: []Result{}, Faults: j.world.faultResults(), Thresholds: []measure.Threshold{},
+		Reasons: []string{}, Invariants: []Result{}, Faults: j.state.faultResults(),
 		Latency: measured.Latencies(), Throughput: measured.Throughput, Ledger: measured.Ledger, Health: measured.Health,
 		Phases: measured.Phases, Environment: h.Environment, Conservation: measured.Conservation, Drain: measured.Drain(),
 		Percentiles: measured.Percentiles(), Series: measured.Series, HeatMap: measured.HeatMap, Usage: measured.Usage,
@@ -31,18 +31,23 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	for _, one := range j.checkers {
 		v.Invariants = append(v.Invariants, j.weaken(one.finish()))
 	}
-	v.Thresholds = append(v.Thresholds, measured.Evaluate(h.Expect.Thresholds)...)
-	if limit := h.Expect.DuplicateShare; limit >= 0 && !h.Contract.WireOnly {
-		v.Thresholds = append(v.Thresholds, j.world.duplicateShare(limit))
-	}
+	v.Thresholds = j.thresholds(measured)
 	j.conclude(v, measured)
 	return v
+}
+
+func (j *judge) thresholds(measured *measure.Measurements) []measure.Threshold {
+	all := measured.Evaluate(j.header.Expect.Thresholds)
+	if limit := j.header.Expect.DuplicateShare; limit >= 0 && !j.header.Contract.WireOnly {
+		all = append(all, j.state.duplicateShare(limit))
+	}
+	return all
 }
 
 // otherGroup says why a subject is not judged that is in a group of another type than its contract says, "" if it is in
 // that one: a member of a share group has no partitions and commits nothing, so what holds for the one would blame the
 // other for being what it is (docs/share-groups.md).
-func (w *world) otherGroup() string {
+func (w *state) otherGroup() string {
 	switch {
 	case w.sharing && !w.share:
 		return "the subject consumes through a share group (KIP-932), and its contract does not say so: add group_type: " +
@@ -56,7 +61,7 @@ func (w *world) otherGroup() string {
 
 // notRead notes a request that was refused because the tap does not read it. What the subject would have done with its
 // answer is not known.
-func (w *world) notRead(e *history.Event) {
+func (w *state) notRead(e *history.Event) {
 	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)
 	if e.Aux != history.None {
 		what = fmt.Sprintf("the subject sent %s in version %d, and dlqbench reads it up to version %d", e.Text, e.N, e.Aux)
@@ -72,8 +77,8 @@ func (w *world) notRead(e *history.Event) {
 // a record that is there shows by itself still does.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
-	other := j.world.otherGroup()
-	if other == "" && (j.broken == nil && len(j.world.unread) == 0 || !decided) {
+	other := j.state.otherGroup()
+	if other == "" && (j.broken == nil && len(j.state.unread) == 0 || !decided) {
 		return r
 	}
 	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
@@ -157,12 +162,12 @@ func counted(n int64) string {
 	return fmt.Sprintf("%d records were", n)
 }
 
-// example tells of the shortest story of the anomaly in one sentence.
+// example tells of the shortest trace of the anomaly in one sentence.
 func (j *judge) example(a *Anomaly) string {
-	if len(a.Witnesses) == 0 {
+	if len(a.Counterexamples) == 0 {
 		return ""
 	}
-	w, eg := &a.Witnesses[0], ", e.g. "
+	w, eg := &a.Counterexamples[0], ", e.g. "
 	if a.Count == 1 {
 		eg = ": "
 	}
@@ -198,24 +203,24 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 	if j.broken != nil {
 		reasons = append(reasons, "part of the history can't be read: "+strings.ReplaceAll(j.broken.Error(), "\n", "; "))
 	}
-	if j.unsealed || !j.world.sealed {
+	if j.unsealed || !j.state.sealed {
 		reasons = append(reasons, "the history ends before the run did: it was interrupted or killed")
 	}
 	for _, name := range []string{history.PhaseSteady, history.PhaseDrain, history.PhaseAudit} {
-		if from, _ := j.world.phase(name); from == never {
+		if from, _ := j.state.phase(name); from == never {
 			reasons = append(reasons, fmt.Sprintf("the run never came to its phase %q", name))
 		}
 	}
-	if other := j.world.otherGroup(); other != "" {
+	if other := j.state.otherGroup(); other != "" {
 		reasons = append(reasons, other)
 	}
-	reasons = append(reasons, j.world.unread...)
-	reasons = append(reasons, j.world.idleFaults()...)
+	reasons = append(reasons, j.state.unread...)
+	reasons = append(reasons, j.state.idleFaults()...)
 	expect := &j.header.Expect
-	if planned := float64(j.header.Records); expect.MinLoad > 0 && float64(j.world.acked) < expect.MinLoad*planned {
+	if planned := float64(j.header.Records); expect.MinLoad > 0 && float64(j.state.acked) < expect.MinLoad*planned {
 		reasons = append(reasons,
 			fmt.Sprintf("the load was too small: %d of %d planned records were acknowledged, %.0f%% are needed",
-				j.world.acked, j.header.Records, 100*expect.MinLoad))
+				j.state.acked, j.header.Records, 100*expect.MinLoad))
 	}
 	if slip := measured.Health.SlipP99; expect.MaxSlip > 0 && slip > expect.MaxSlip {
 		reasons = append(reasons, fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent "+
@@ -226,7 +231,7 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 }
 
 // idleFaults names the planned faults that did nothing, and why that may be.
-func (w *world) idleFaults() []string {
+func (w *state) idleFaults() []string {
 	var reasons []string
 	for i := range w.faults {
 		f := &w.faults[i]
@@ -248,7 +253,7 @@ func (w *world) idleFaults() []string {
 }
 
 // neverWhy says why a fault was probably never injected.
-func (w *world) neverWhy(f *history.PlannedFault) string {
+func (w *state) neverWhy(f *history.PlannedFault) string {
 	before := w.heldUpBy(f)
 	if f.When == "" && before != nil {
 		return fmt.Sprintf("it waits for the end of fault %s, which came only %s after the start of the steady load, when "+
@@ -283,7 +288,7 @@ func (w *world) neverWhy(f *history.PlannedFault) string {
 
 // heldUpBy returns the fault that should have ended before this one's time, and ended the latest after it; nil if none
 // did.
-func (w *world) heldUpBy(f *history.PlannedFault) *faultState {
+func (w *state) heldUpBy(f *history.PlannedFault) *faultState {
 	var found *faultState
 	for i := range w.faults {
 		other := &w.faults[i]
@@ -296,13 +301,13 @@ func (w *world) heldUpBy(f *history.PlannedFault) *faultState {
 }
 
 // steadyFrom is when the steady load began.
-func (w *world) steadyFrom() time.Duration {
+func (w *state) steadyFrom() time.Duration {
 	from, _ := w.phase(history.PhaseSteady)
 	return max(from, 0)
 }
 
 // idleWhy says why an injected fault probably did nothing.
-func (w *world) idleWhy(f *faultState) string {
+func (w *state) idleWhy(f *faultState) string {
 	if cause := w.trueCause(f); cause != "" {
 		return cause
 	}
@@ -339,7 +344,7 @@ func (w *world) idleWhy(f *faultState) string {
 	return "nothing noticed it"
 }
 
-func (w *world) faultResults() []FaultResult {
+func (w *state) faultResults() []FaultResult {
 	results := []FaultResult{}
 	steady, _ := w.phase(history.PhaseSteady)
 	for i := range w.faults {
@@ -358,7 +363,7 @@ func (w *world) faultResults() []FaultResult {
 }
 
 // duplicateShare evaluates the scenario's allowance of records that succeed more than once, like any other threshold.
-func (w *world) duplicateShare(limit float64) measure.Threshold {
+func (w *state) duplicateShare(limit float64) measure.Threshold {
 	var once, twice int
 	for i := range w.records.count {
 		switch successes := w.records.at(i).successes; {

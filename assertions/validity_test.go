@@ -337,7 +337,7 @@ func TestTooManyGapsThatCantBeJudged(t *testing.T) {
 }
 
 // The first occurrence is told whatever its length, with its moment and its place; the others are the shortest.
-func TestWitnessesAreTheFirstAndTheShortestStories(t *testing.T) {
+func TestCounterexamplesAreTheFirstAndTheShortestStories(t *testing.T) {
 	b := newBuilder()
 	b.begin()
 	for n := range int32(40) {
@@ -349,8 +349,8 @@ func TestWitnessesAreTheFirstAndTheShortestStories(t *testing.T) {
 	}
 	v := judged(t, b.commit(40).drain().done())
 	a := resultOf(t, v, "duplicates").Anomalies[0]
-	if a.Count != 40 || len(a.Witnesses) != MaxWitnesses {
-		t.Fatalf("%d counted, %d told", a.Count, len(a.Witnesses))
+	if a.Count != 40 || len(a.Counterexamples) != MaxCounterexamples {
+		t.Fatalf("%d counted, %d told", a.Count, len(a.Counterexamples))
 	}
 	if first := a.First; first == nil || first.Record != 0 || first.Key != "key-000000" || first.ID == "" ||
 		first.Phase != history.PhaseSteady ||
@@ -360,13 +360,13 @@ func TestWitnessesAreTheFirstAndTheShortestStories(t *testing.T) {
 	if len(a.Records) != 40 || a.Records[39].Record != 39 {
 		t.Errorf("%d places are kept, want all 40", len(a.Records))
 	}
-	if last := a.Witnesses[MaxWitnesses-1]; last.Record != 0 {
+	if last := a.Counterexamples[MaxCounterexamples-1]; last.Record != 0 {
 		t.Errorf("the first occurrence is not told; the longest story is of record %d", last.Record)
 	}
-	for i, w := range a.Witnesses[:MaxWitnesses-1] {
-		marked := slices.ContainsFunc(w.Biography, func(l Line) bool { return l.Marked })
-		if w.Record < 15 || !marked || i > 0 && len(w.Biography) < len(a.Witnesses[i-1].Biography) {
-			t.Errorf("witness %d is record %d: %+v", i, w.Record, w.Biography)
+	for i, w := range a.Counterexamples[:MaxCounterexamples-1] {
+		marked := slices.ContainsFunc(w.Trace, func(l Line) bool { return l.Marked })
+		if w.Record < 15 || !marked || i > 0 && len(w.Trace) < len(a.Counterexamples[i-1].Trace) {
+			t.Errorf("counterexample %d is record %d: %+v", i, w.Record, w.Trace)
 		}
 	}
 }

@@ -102,10 +102,10 @@ type Result struct {
 // Anomaly is one way in which an invariant was violated.
 type Anomaly struct {
 	Name string `json:"name"`
-	// Count of all occurrences; Witnesses holds at most MaxWitnesses of them, shortest first.
-	Count     int64     `json:"count"`
-	Witnesses []Witness `json:"witnesses"`
-	// First is the earliest occurrence, which need not be among the witnesses; nil where no moment can be told.
+	// Count of all occurrences; Counterexamples holds at most MaxCounterexamples of them, shortest first.
+	Count           int64            `json:"count"`
+	Counterexamples []Counterexample `json:"witnesses"`
+	// First is the earliest occurrence, which need not be among the counterexamples; nil where no moment can be told.
 	First *Occurrence `json:"first,omitempty"`
 	// Records are the places of the first MaxRecords occurrences, in the order in which they were found.
 	Records []Occurrence `json:"records,omitempty"`
@@ -114,7 +114,7 @@ type Anomaly struct {
 // MaxRecords is how many occurrences of an anomaly are kept by their places.
 const MaxRecords = 200
 
-// Occurrence says where and when something was violated, without its story.
+// Occurrence says where and when something was violated, without its trace.
 type Occurrence struct {
 	// Record is the record's sequence number, None when it is about a partition or the run; Key its key, "" for a null
 	// key.
@@ -130,7 +130,7 @@ type Occurrence struct {
 	At time.Duration `json:"at_ns"`
 	// Missing says, where something never came, what makes that sure at At; "" where something came that must not.
 	Missing Missing `json:"missing,omitempty"`
-	// Phase is the phase of the run at that time; Command tells the record's whole story. Only First has them.
+	// Phase is the phase of the run at that time; Command tells the record's whole trace. Only First has them.
 	Phase   string `json:"phase,omitempty"`
 	Command string `json:"command,omitempty"`
 }
@@ -147,12 +147,12 @@ const (
 	MissingAudited   Missing = "audited"
 )
 
-// MaxWitnesses is how many witnesses of an anomaly are kept in full.
-const MaxWitnesses = 20
+// MaxCounterexamples is how many counterexamples of an anomaly are kept in full.
+const MaxCounterexamples = 20
 
-// Witness is the story of one occurrence.
-type Witness struct {
-	// Record is the record's sequence number, None when the story is about a partition or the run.
+// Counterexample is the trace of one occurrence.
+type Counterexample struct {
+	// Record is the record's sequence number, None when the trace is about a partition or the run.
 	Record int32  `json:"record"`
 	ID     string `json:"id,omitempty"`
 	// Key is the record's key, "" for a null key.
@@ -162,17 +162,17 @@ type Witness struct {
 	Offset    int64  `json:"offset"`
 	// Summary says in one sentence what contradicts what.
 	Summary string `json:"summary"`
-	// Command tells the whole story; "" when it is about no one place.
+	// Command tells the whole trace; "" when it is about no one place.
 	Command string `json:"command,omitempty"`
-	// Actors take part in the biography, in the order in which a record meets them.
+	// Actors take part in the trace, in the order in which a record meets them.
 	Actors []Actor `json:"actors,omitempty"`
-	// Biography is the record's events in order; those marked contradict each other.
-	Biography []Line `json:"biography"`
+	// Trace is the record's events in order; those marked contradict each other.
+	Trace []Line `json:"biography"`
 	// leads: what the others tell follows from it.
 	leads bool
 }
 
-// Line is one event of a biography in words.
+// Line is one event of a trace in words.
 type Line struct {
 	Time   time.Duration `json:"time_ns"`
 	Kind   string        `json:"kind"`

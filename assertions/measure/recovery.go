@@ -16,10 +16,10 @@ import (
 // lag. Of a fault that comes before the subject is steady again, the level is the one before.
 type Recovery struct {
 	// Effect is from the fault's start to the first thing that it did (a request answered, a connection cut, a process
-	// killed), as the fault itself noted it: at the tap, on the link, at the oracle, in the process.
+	// killed), as the fault itself noted it: at the tap, on the link, at the downstream stub, in the process.
 	Effect Span `json:"effect"`
 	// Detect is from the fault's start to the first sign of it on the subject's side: a write or commit that is refused
-	// to it (seen at the tap), partitions that it gives up or loses (tap), a hang-up on the downstream (oracle), an
+	// to it (seen at the tap), partitions that it gives up or loses (tap), a hang-up on the downstream (stub), an
 	// error in its log, a process that ends by itself, or half a second in which the throughput, the share that
 	// succeeds or the p99 has left its band (see Steady). A kind of sign that also showed in the calm proves nothing
 	// and is left out; so is what a stall of the machine explains. Note says which sign it was.
@@ -101,10 +101,11 @@ func (s sign) words() string {
 	return [signCount]string{
 		signWriteRefused: "a write was refused, seen at the tap", signCommitRefused: "a commit was refused, seen at the tap",
 		signPartitions: "partitions were given up or lost, seen at the tap",
-		signHungUp:     "it hung up on the downstream, seen at the oracle",
+		signHungUp:     "it hung up on the downstream, seen at the downstream stub",
 		signError:      "an error in its log", signEnded: "a process ended by itself",
-		signThroughput: "the throughput left its band, seen at the oracle and the tap",
-		signFailing:    "fewer records succeeded, seen at the oracle", signSlow: "the p99 left its band, seen at the oracle",
+		signThroughput: "the throughput left its band, seen at the downstream stub and the tap",
+		signFailing:    "fewer records succeeded, seen at the downstream stub",
+		signSlow:       "the p99 left its band, seen at the downstream stub",
 	}[s]
 }
 

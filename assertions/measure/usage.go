@@ -156,6 +156,29 @@ func (m *Measurer) finishUsage() {
 	}
 }
 
+// JoinUsage adds what the instances of another part of the same run used, which follow those that are there by number.
+func (m *Measurements) JoinUsage(other *Measurements) {
+	m.Usage.Instances = append(m.Usage.Instances, other.Usage.Instances...)
+	if b := other.Usage.Busiest; b != nil && (m.Usage.Busiest == nil || b.Attempts > m.Usage.Busiest.Attempts) {
+		m.Usage.Busiest = b
+	}
+	if other.Series.Step != m.Series.Step {
+		return // a history that breaks off between two parts: their curves are not of one length
+	}
+	for _, one := range other.Series.Instances {
+		one.RSS, one.CPU = one.RSS.fit(len(m.Series.Sent)), one.CPU.fit(len(m.Series.Sent))
+		m.Series.Instances = append(m.Series.Instances, one)
+	}
+}
+
+// fit returns the first steps of the curve; what it lacks of them is unknown.
+func (c Curve) fit(steps int) Curve {
+	for len(c) < steps {
+		c = append(c, math.NaN())
+	}
+	return c[:steps]
+}
+
 // usageOf sums up the processes of one instance.
 func usageOf(processes []*process) InstanceUsage {
 	out := InstanceUsage{Instance: processes[0].by.instance}

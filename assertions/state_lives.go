@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part: the lives of processes, and what their ends are put down to.
+// State: the lives of processes, and what their ends are put down to.
 //
 // A process ends because the harness asked it to (a fault's signal, a restart, a stop at the end of the run), because
 // its contract says so, or by itself. Only what comes before the end can be its cause, so each end is judged when it is
@@ -50,8 +50,8 @@ type life struct {
 	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after
 	// that.
 	member, acted bool
-	// left is since when it is in no group, never if it is in one, or nothing is known of that; silent: it did not say
-	// so, but its session ended; active is when it last did anything.
+	// left is since when it is in no group and does not look for it in vain, never if it is in one, or nothing is known
+	// of that; silent: it did not say so, but its session ended; active is when it last did anything.
 	left, active time.Duration
 	silent       bool
 	// out is when the drain ended and it had left before, never if it hadn't; quiet is since when it had done nothing
@@ -77,7 +77,7 @@ type life struct {
 }
 
 // follow notes what an event says of the life of a process.
-func (w *world) follow(e *history.Event) {
+func (w *state) follow(e *history.Event) {
 	if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
 		w.endLives(e.Time)
 	}
@@ -105,7 +105,7 @@ func (w *world) follow(e *history.Event) {
 		l.hear(e.Text)
 	case history.KindMembership:
 		l.silent = e.Text == "silent"
-		l.acted, l.left = l.acted || l.asked != never && !l.silent, never
+		l.acted, l.left = l.acted || l.asked != never && !l.silent && e.Text != "seeks", never
 		if e.N == 0 {
 			l.left = e.Time
 		}
@@ -117,7 +117,7 @@ func (w *world) follow(e *history.Event) {
 }
 
 // life returns what is known of a process. Those of one instance follow each other.
-func (w *world) life(by holder) *life {
+func (w *state) life(by holder) *life {
 	if l := w.living[by.instance]; l != nil && l.by == by {
 		return l
 	}
@@ -133,7 +133,7 @@ func (w *world) life(by holder) *life {
 	return l
 }
 
-func (w *world) tellLife(l *life, e *history.Event) {
+func (w *state) tellLife(l *life, e *history.Event) {
 	switch e.Text {
 	case "TERM", "SIGTERM", "INT", "SIGINT":
 		if l.asked != never {
@@ -169,7 +169,7 @@ func tellsPanic(line string) bool {
 }
 
 // work notes what a process does with records, and what it is answered.
-func (w *world) work(l *life, e *history.Event) {
+func (w *state) work(l *life, e *history.Event) {
 	l.up, l.active = l.up || e.Kind != history.KindInstanceStarting, e.Time
 	switch e.Kind {
 	case history.KindAttemptStart:
@@ -194,7 +194,7 @@ func (w *world) work(l *life, e *history.Event) {
 }
 
 // noteFailing notes that an attempt leaves its record with nothing but a dead letter to come, or may do so.
-func (w *world) noteFailing(l *life) {
+func (w *state) noteFailing(l *life) {
 	a, c := w.attempt, w.contract
 	if a == nil || c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted {
 		return
@@ -240,13 +240,13 @@ func fatalAnswer(code int16) bool {
 	return false
 }
 
-func (w *world) endLife(l *life, e *history.Event) {
+func (w *state) endLife(l *life, e *history.Event) {
 	l.ended, l.code, l.signal, l.noted = true, e.Code, e.Text, e.Time
 	l.exited = e.Time - time.Duration(max(e.Aux, 0))
 	l.cause = w.causeOf(l, e.Flags.Has(history.Expected))
 }
 
-func (w *world) causeOf(l *life, asked bool) cause {
+func (w *state) causeOf(l *life, asked bool) cause {
 	atStart := func(f *history.PlannedFault) bool { return f.Kind != "subject" }
 	switch {
 	case asked:
@@ -263,7 +263,7 @@ func (w *world) causeOf(l *life, asked bool) cause {
 
 // endsByContract reports whether the contract says that the process ends so. Whether it ends with an error is
 // halt-on-dlq-failure's to judge.
-func (w *world) endsByContract(l *life) bool {
+func (w *state) endsByContract(l *life) bool {
 	c := w.contract
 	failed := len(l.failing) > 0 || l.blind || c.WireOnly
 	switch {
@@ -278,7 +278,7 @@ func (w *world) endsByContract(l *life) bool {
 }
 
 // endedItself reports whether the process ended though nothing explains that: then its end excuses nothing.
-func (w *world) endedItself(by holder) bool {
+func (w *state) endedItself(by holder) bool {
 	l := w.living[by.instance]
 	for i := len(w.lives) - 1; i >= 0 && (l == nil || l.by != by); i-- {
 		l = w.lives[i]
@@ -287,7 +287,7 @@ func (w *world) endedItself(by holder) bool {
 }
 
 // endLives notes who had left its group when the drain ended, and works all the same.
-func (w *world) endLives(at time.Duration) {
+func (w *state) endLives(at time.Duration) {
 	for _, l := range w.lives {
 		w.leaveRefusals(l, at)
 		if one := w.instances[l.by.instance]; !l.ended && l.asked == never && l.killed == never &&

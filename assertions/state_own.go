@@ -1,11 +1,11 @@
 package assertions
 
-// The fold, part six: who tries again what is in a dead-letter store of the subject's own.
+// State: who tries again what is in a dead-letter store of the subject's own.
 
 import "github.com/dlqbench/dlqbench/history"
 
 // ownStore reports whether the run has a store of the subject's own, of whose workers nothing is known.
-func (w *world) ownStore() bool { return w.header.Store != nil && w.header.Store.Workers == 0 }
+func (w *state) ownStore() bool { return w.header.Store != nil && w.header.Store.Workers == 0 }
 
 // onStoresBehalf takes an attempt that may have been made by the workers of the subject's own store, and reports
 // whether it did. They call the downstream from wherever the subject does, so that nothing tells their attempts from
@@ -18,7 +18,7 @@ func (w *world) ownStore() bool { return w.header.Store != nil && w.header.Store
 // a dead-letter topic, from the outcome on with which the consumer gave the record up. Such attempts are held against
 // no promise of the consumer's, and nothing is concluded any more from the attempts of such a record. That one of them
 // succeeded is what the store may call its entry resolved for.
-func (w *world) onStoresBehalf(e *history.Event) bool {
+func (w *state) onStoresBehalf(e *history.Event) bool {
 	s := w.store
 	switch e.Kind {
 	case history.KindAttemptStart:
@@ -43,7 +43,7 @@ func (w *world) onStoresBehalf(e *history.Event) bool {
 }
 
 // left reports whether the record may be in the subject's own store by now.
-func (w *world) left(r *record) bool {
+func (w *state) left(r *record) bool {
 	givenUp := !w.contract.HasDLQ() && r.firstTerminal >= 0 && r.successes == 0
 	return givenUp || r.letterAsked >= 0
 }

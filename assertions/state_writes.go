@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part four: what the subject and the replay tool write, and what the audits find of it in the dead-letter
+// State: what the subject and the replay tool write, and what the audits find of it in the dead-letter
 // and retry topics.
 
 import (
@@ -81,13 +81,16 @@ type lettered struct {
 
 type countRange struct{ from, to uint16 }
 
-func (w *world) askWrite(e *history.Event) {
+func (w *state) askWrite(e *history.Event) {
 	if e.Instance == history.Replayer {
 		w.askReplay(e)
 		return
 	}
 	r := w.record(e.Record)
 	role := w.role(e.Topic)
+	if r == nil && role == history.RoleDLQ {
+		w.unsure[e.Op] = e.Time
+	}
 	if r == nil || e.Instance < 0 || role != history.RoleDLQ && role != history.RoleRetry {
 		return
 	}
@@ -118,7 +121,7 @@ func (w *world) askWrite(e *history.Event) {
 }
 
 // newWrite is what is known of a record when the process asks for a dead letter or a retry copy of it.
-func (w *world) newWrite(number int32, r *record, by holder) write {
+func (w *state) newWrite(number int32, r *record, by holder) write {
 	one := write{
 		record: number, by: by, life: r.lives, producer: none,
 		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(number, r),
@@ -137,7 +140,7 @@ func (w *world) newWrite(number int32, r *record, by holder) write {
 	return one
 }
 
-func (w *world) askLetter(one *write, r *record) {
+func (w *state) askLetter(one *write, r *record) {
 	if r.letterAsked < 0 {
 		r.letterAsked = one.at
 	}
@@ -150,7 +153,7 @@ func (w *world) askLetter(one *write, r *record) {
 }
 
 // noteLast notes which answer its process had last when it asked for a dead letter.
-func (w *world) noteLast(l *lettered, one *write) {
+func (w *state) noteLast(l *lettered, one *write) {
 	const wordless = 1<<history.OutcomeNone | 1<<history.OutcomeTimeout | 1<<history.OutcomeReset
 	b := &one.before
 	l.lasts |= setOf(b.outcome)
@@ -161,7 +164,7 @@ func (w *world) noteLast(l *lettered, one *write) {
 }
 
 // lettersAsked are the dead letters that the event at hand asks for: a write of one, or a reject.
-func (w *world) lettersAsked(e *history.Event) []write {
+func (w *state) lettersAsked(e *history.Event) []write {
 	if e.Kind == history.KindProduceRequest && w.write != nil && w.write.letter {
 		return []write{*w.write}
 	}
@@ -178,13 +181,13 @@ func (one *write) mark() moment {
 
 // ofEarlierLife: an idempotent producer asks again for a dead letter whose acknowledgement it did not get, after that
 // letter was written back to be processed anew. It says nothing of the new life.
-func (w *world) ofEarlierLife(e *history.Event, r *record) bool {
+func (w *state) ofEarlierLife(e *history.Event, r *record) bool {
 	l := w.letters[e.Record]
 	id, numbered := idOf(e)
 	return l != nil && numbered && l.last == id && l.life < r.lives
 }
 
-func (w *world) letter(number int32) *lettered {
+func (w *state) letter(number int32) *lettered {
 	l := w.letters[number]
 	if l == nil {
 		l = &lettered{last: writeID{producer: none}, lastFrom: endless}
@@ -212,7 +215,7 @@ func (c *copies) ask(e *history.Event) time.Duration {
 
 // startedAnew is how many of the attempts of a record's series the count in its header may not know of: a copy that is
 // delivered again, or a further one, carries what it was written with.
-func (w *world) startedAnew(number int32, r *record) uint16 {
+func (w *state) startedAnew(number int32, r *record) uint16 {
 	if w.memory {
 		return 0
 	}
@@ -250,7 +253,11 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	l.counts = append(l.counts, counts)
 }
 
-func (w *world) answerWrite(e *history.Event) {
+func (w *state) answerWrite(e *history.Event) {
+	if asked, unsure := w.unsure[e.Op]; unsure && e.Code == 0 && e.Flags&(history.Forged|history.Withheld) == 0 &&
+		e.Time-asked < slowAck {
+		delete(w.unsure, e.Op)
+	}
 	key := writeKey{e.Op, e.Record}
 	one, known := w.writes[key]
 	if !known {
@@ -282,7 +289,7 @@ func (w *world) answerWrite(e *history.Event) {
 }
 
 // answerLetter: an acknowledged dead letter ends the record's obligation.
-func (w *world) answerLetter(e *history.Event, r *record, one *write, stored bool) {
+func (w *state) answerLetter(e *history.Event, r *record, one *write, stored bool) {
 	l := w.letter(e.Record)
 	if id, _ := idOf(e); stored && (e.ProducerID < 0 || id != l.last) {
 		l.distinct = bump(l.distinct)
@@ -319,13 +326,13 @@ func (w *world) answerLetter(e *history.Event, r *record, one *write, stored boo
 
 // straggles reports whether what the process writes of the record concerns nobody's series but its own: another has the
 // record by now, and goes on with its count, as when a process that was frozen for a while goes on where it was.
-func (w *world) straggles(r *record, by holder) bool {
+func (w *state) straggles(r *record, by holder) bool {
 	return w.memory && !w.hops && r.attempts > 0 && r.held != by
 }
 
 // answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all
 // the same.
-func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool) {
+func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool) {
 	c := w.copiesOf(e.Record)
 	if stored {
 		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.first, true})
@@ -349,7 +356,7 @@ func (w *world) answerRetry(e *history.Event, r *record, one *write, stored bool
 	r.flags &^= markUnsettled
 }
 
-func (w *world) copiesOf(number int32) *copies {
+func (w *state) copiesOf(number int32) *copies {
 	c := w.copies[number]
 	if c == nil {
 		c = &copies{handedOn: never}
@@ -358,7 +365,7 @@ func (w *world) copiesOf(number int32) *copies {
 	return c
 }
 
-func (w *world) copied(number int32, r *record, one copied) {
+func (w *state) copied(number int32, r *record, one copied) {
 	if one.offset < 0 {
 		return
 	}
@@ -373,7 +380,7 @@ func (w *world) copied(number int32, r *record, one copied) {
 }
 
 // consumed: the subject reads the topic, so what is written there is its to finish.
-func (w *world) consumed(topic int16) bool {
+func (w *state) consumed(topic int16) bool {
 	role := w.role(topic)
 	return role == history.RoleInput || role == history.RoleRetry && w.hops
 }
@@ -396,7 +403,7 @@ func (c *copies) forget(topic int16) {
 
 // auditCopy notes a further position of a record that an audit found. One that no acknowledgement told of was made by
 // the latest write.
-func (w *world) auditCopy(e *history.Event, r *record, at place) {
+func (w *state) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
 		w.copied(e.Record, r, copied{at, r.born, false})
 	}
@@ -425,7 +432,7 @@ type letter struct {
 }
 
 // find notes a dead letter; one without an id is attributed by the position it claims to come from.
-func (w *world) find(e *history.Event) {
+func (w *state) find(e *history.Event) {
 	one := letter{
 		place: place{e.Topic, e.Partition, e.Offset}, number: e.Record, audit: w.audits[e.Topic], at: e.Time,
 		keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
@@ -438,6 +445,7 @@ func (w *world) find(e *history.Event) {
 			one.number, one.claimed = p.log.at(e.Claim.Offset), true
 		}
 	}
+	w.stray = w.stray || one.number == none
 	w.found = append(w.found, one)
 }
 
@@ -447,7 +455,7 @@ type selection struct {
 	place
 }
 
-func (w *world) selectReplay(e *history.Event) {
+func (w *state) selectReplay(e *history.Event) {
 	if w.record(e.Record) != nil {
 		w.selected = append(w.selected, selection{e.Record, place{e.Topic, e.Partition, e.Offset}})
 	}
@@ -465,7 +473,7 @@ type replayWrite struct {
 	byStore bool
 }
 
-func (w *world) askReplay(e *history.Event) {
+func (w *state) askReplay(e *history.Event) {
 	r := w.record(e.Record)
 	if r == nil {
 		return
@@ -473,6 +481,7 @@ func (w *world) askReplay(e *history.Event) {
 	l := w.letter(e.Record)
 	l.disturbed += w.disruptions(e.Record, r)
 	if r.has(markPassed) {
+		w.placeUnnamed() // while it is known which life they are of
 		ended := *r
 		w.passes[w.passOf[e.Record]].state = &ended
 	}
@@ -496,7 +505,7 @@ func (w *world) askReplay(e *history.Event) {
 	w.write = &w.oneWrite
 }
 
-func (w *world) answerReplay(e *history.Event, r *record, one *write, stored bool) {
+func (w *state) answerReplay(e *history.Event, r *record, one *write, stored bool) {
 	known := &w.replays[one.order]
 	known.settled = !one.silent
 	known.refused = !stored

@@ -1,6 +1,6 @@
 package assertions
 
-// The fold: a process that goes back in a partition that it has. A commit that failed, or of whose success the process
+// State: a process that goes back in a partition that it has. A commit that failed, or of whose success the process
 // doesn't know, and a transaction that was aborted, lose it the place that it had reached: it may begin again at its
 // last commit. That it does so shows when it fetches again what it was handed before. Then all that it had in hand is
 // delivered once more, and counts that it keeps in memory may begin anew, or go on. Each failure justifies that once:
@@ -36,7 +36,7 @@ func (p *partition) lose(by holder, offset int64) {
 }
 
 // loseHeld notes that the process loses its place in all that it has, which is excused.
-func (w *world) loseHeld(by holder) {
+func (w *state) loseHeld(by holder) {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
 			w.parts[topic][i].lose(by, excusesAll)
@@ -45,7 +45,7 @@ func (w *world) loseHeld(by holder) {
 }
 
 // goBack notes that the process is handed again what it has had, if something justifies that.
-func (w *world) goBack(p *partition, by holder, to int64) {
+func (w *state) goBack(p *partition, by holder, to int64) {
 	if !p.has || p.held != by || to > p.reached {
 		return
 	}
@@ -64,7 +64,7 @@ func (w *world) goBack(p *partition, by holder, to int64) {
 }
 
 // excuseHanded justifies another delivery of what the holder was handed from the offset on.
-func (w *world) excuseHanded(p *partition, from int64) {
+func (w *state) excuseHanded(p *partition, from int64) {
 	known := p.log.first >= 0 && p.log.first <= from && p.reached <= p.log.last
 	for offset := from; known && offset <= p.reached; offset++ {
 		known = p.log.at(offset) != none

@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part three: commits. A commit says that everything below an offset is done. What is not done is noted when
+// State: commits. A commit says that everything below an offset is done. What is not done is noted when
 // the request is read, and held against it when the broker's answer is known: a commit that was refused moved nothing.
 
 import (
@@ -80,7 +80,7 @@ type pass struct {
 }
 
 // stateOf is what the passed record came to in the life in which it was passed.
-func (w *world) stateOf(p *pass) *record {
+func (w *state) stateOf(p *pass) *record {
 	if p.state != nil {
 		return p.state
 	}
@@ -89,7 +89,7 @@ func (w *world) stateOf(p *pass) *record {
 
 func (p *partition) number() int32 { return p.place.partition }
 
-func (w *world) askCommit(e *history.Event) {
+func (w *state) askCommit(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p == nil || e.Instance < 0 {
 		return
@@ -112,7 +112,7 @@ func (w *world) askCommit(e *history.Event) {
 
 // scan looks for what is not done below the commit, from the first position that is still of interest. In a correct run
 // that is where the last commit ended, so every position is looked at about once.
-func (w *world) scan(p *partition, c *commit) {
+func (w *state) scan(p *partition, c *commit) {
 	limit := min(c.offset, max(p.log.last, p.fetched)+1+holeLimit)
 	if p.log.first >= 0 && p.settled < p.log.first-holeLimit {
 		p.settled = p.log.first
@@ -144,7 +144,7 @@ func (w *world) scan(p *partition, c *commit) {
 
 // answered returns the commit, or acknowledgement, that the event answers, with what became of it; nil if none was
 // asked for.
-func (w *world) answered(e *history.Event) *commit {
+func (w *state) answered(e *history.Event) *commit {
 	key := commitKey{e.Op, e.Topic, e.Partition}
 	c := w.commits[key]
 	if c == nil {
@@ -157,7 +157,7 @@ func (w *world) answered(e *history.Event) *commit {
 	return c
 }
 
-func (w *world) answerCommit(e *history.Event) {
+func (w *state) answerCommit(e *history.Event) {
 	c := w.answered(e)
 	if c == nil {
 		return
@@ -179,7 +179,7 @@ func (w *world) answerCommit(e *history.Event) {
 
 // excuse: a commit that failed, or of whose success its sender doesn't know, justifies another delivery of what it
 // covers.
-func (w *world) excuse(c *commit) {
+func (w *state) excuse(c *commit) {
 	p := c.partition
 	if c.epoch == p.epoch && !c.spent {
 		p.lose(c.by, c.offset)
@@ -200,7 +200,7 @@ func (w *world) excuse(c *commit) {
 }
 
 // advance moves the partition's marks to an accepted commit.
-func (w *world) advance(c *commit) {
+func (w *state) advance(c *commit) {
 	p := c.partition
 	c.further = c.offset > p.covered || len(c.named) > len(p.named)
 	w.passHoles(c)
@@ -226,7 +226,7 @@ func (w *world) advance(c *commit) {
 // when it is learnt otherwise. A consumer may be through with a record before its producer has heard where it is. What
 // was stored in the commit's transaction counts from the answer to its end on; all that counts by then is taken to have
 // been in time, as it can't be told apart any more.
-func (w *world) passHoles(c *commit) {
+func (w *state) passHoles(c *commit) {
 	p, by := c.partition, c.at
 	if c.transaction {
 		by = c.answered
@@ -252,7 +252,7 @@ func (w *world) passHoles(c *commit) {
 }
 
 // passAll holds what was not done against the commit.
-func (w *world) passAll(c *commit, accepted bool) {
+func (w *state) passAll(c *commit, accepted bool) {
 	for _, open := range c.open {
 		r := w.records.at(int(open.number))
 		w.pass(open.number, r, pass{
@@ -263,7 +263,7 @@ func (w *world) passAll(c *commit, accepted bool) {
 }
 
 // pass notes the first commit that passed a record too early.
-func (w *world) pass(number int32, r *record, one pass) {
+func (w *state) pass(number int32, r *record, one pass) {
 	if r.has(markPassed) {
 		return
 	}

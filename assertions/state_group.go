@@ -97,9 +97,9 @@ func (s *storm) see(e *history.Event) {
 	s.unexplained = append(s.unexplained, rebalance{e.Kind, e.Time, e.Topic, e.Partition})
 }
 
-// judge returns the story of a storm, if there was one. A stall is noted when it is over, and a fault when it is in
+// judge returns the trace of a storm, if there was one. A stall is noted when it is over, and a fault when it is in
 // force, so both are asked for now.
-func (s *storm) judge(w *world) (sighting, bool) {
+func (s *storm) judge(w *state) (sighting, bool) {
 	var left []rebalance
 	for _, one := range s.unexplained {
 		stalled := w.stalls.lasting(sessionStall, one.at-settling, one.at)
@@ -116,7 +116,7 @@ func (s *storm) judge(w *world) (sighting, bool) {
 	if i := slices.IndexFunc(left, func(one rebalance) bool {
 		return one.partition == last.partition && one.topic == last.topic
 	}); i >= 0 {
-		first = left[i] // the story is told of one partition
+		first = left[i] // the trace is told of one partition
 	}
 	return sighting{
 		record: none, topic: last.topic, partition: last.partition, offset: none, from: from, to: last.at,

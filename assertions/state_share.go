@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part six: share groups (KIP-932). A member has no partitions but records: the broker hands each to one
+// State: share groups (KIP-932). A member has no partitions but records: the broker hands each to one
 // member at a time, and the member acknowledges it by itself. So what an assignment is for a consumer group is here the
 // delivery of one offset, and what a commit is, the acknowledgement that makes the broker forget the record: accept or
 // reject.
@@ -38,7 +38,7 @@ type delivery struct {
 }
 
 // handOut notes records that are handed to a member.
-func (w *world) handOut(e *history.Event) {
+func (w *state) handOut(e *history.Event) {
 	w.sharing = true
 	p := w.partition(e.Topic, e.Partition)
 	if p == nil || e.Instance < 0 || e.Offset < 0 || !w.share {
@@ -83,7 +83,7 @@ func (d *delivery) acknowledge(by holder) {
 }
 
 // askAck notes a range that a member acknowledges alike.
-func (w *world) askAck(e *history.Event) {
+func (w *state) askAck(e *history.Event) {
 	w.sharing = true
 	p := w.partition(e.Topic, e.Partition)
 	if p == nil || e.Instance < 0 || e.Offset < 0 || e.Aux < e.Offset || !w.share {
@@ -120,7 +120,7 @@ func (w *world) askAck(e *history.Event) {
 
 // askLetters: where the broker writes the dead letters, a reject is what asks for them. That there is one is for the
 // audit to tell: a broker that can't write it archives the record all the same.
-func (w *world) askLetters(p *partition, c *commit) {
+func (w *state) askLetters(p *partition, c *commit) {
 	if c.ack != history.AckReject || !w.contract.BrokerLetters {
 		return
 	}
@@ -139,7 +139,7 @@ func (w *world) askLetters(p *partition, c *commit) {
 
 // release: the broker may hand out again what was given back before its answer is seen, so it is given back when that
 // is asked for.
-func (w *world) release(p *partition, c *commit) {
+func (w *state) release(p *partition, c *commit) {
 	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
 		if d := p.deliveries[offset]; d != nil && d.by == c.by {
 			d.released, d.stopping = true, w.instance(c.by.instance).term != never
@@ -148,7 +148,7 @@ func (w *world) release(p *partition, c *commit) {
 }
 
 // answerAck notes what became of an acknowledgement.
-func (w *world) answerAck(e *history.Event) {
+func (w *state) answerAck(e *history.Event) {
 	c := w.answered(e)
 	switch {
 	case c == nil, c.ack == history.AckGap: // nobody was asked, or in a damaged history for a commit
@@ -166,7 +166,7 @@ func (w *world) answerAck(e *history.Event) {
 
 // released: a record that was processed in the delivery that its member gave back, with the broker's consent, will be
 // processed again for no other reason.
-func (w *world) released(c *commit) {
+func (w *state) released(c *commit) {
 	p := c.partition
 	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
 		d, number := p.deliveries[offset], p.log.at(offset)
@@ -179,7 +179,7 @@ func (w *world) released(c *commit) {
 }
 
 // takeDone moves the partition's marks to an acknowledgement that the broker took.
-func (w *world) takeDone(c *commit) {
+func (w *state) takeDone(c *commit) {
 	p, one := c.partition, c.named[0]
 	w.passHoles(c)
 	p.named = p.named.with(one)
@@ -202,7 +202,7 @@ func (p *pass) deed() string {
 }
 
 // reached says how far the group has come in the partition, as the audit found it.
-func (w *world) reached(p *partition) string {
+func (w *state) reached(p *partition) string {
 	if w.share {
 		return fmt.Sprintf("the share group begins at %d", p.auditCommits)
 	}
@@ -211,7 +211,7 @@ func (w *world) reached(p *partition) string {
 
 // deliveryOf returns the latest delivery of the record's open position, nil if there was none or its position is not
 // known yet.
-func (w *world) deliveryOf(number int32, r *record) *delivery {
+func (w *state) deliveryOf(number int32, r *record) *delivery {
 	if !w.share {
 		return nil
 	}
@@ -225,7 +225,7 @@ func (w *world) deliveryOf(number int32, r *record) *delivery {
 
 // custody says in which delivery of a share group an attempt is made, and whether its process has that. A record may be
 // attempted before the workload hears where it is; then it is its first delivery.
-func (w *world) custody(a *attempt, r *record) (delivery uint16) {
+func (w *state) custody(a *attempt, r *record) (delivery uint16) {
 	d := w.deliveryOf(a.number, r)
 	if d == nil {
 		return 1
@@ -240,7 +240,7 @@ const lastDelivery = 5
 // enough reports whether a dead letter was asked for after as many deliveries as the contract has attempts, where the
 // broker counts them: a delivery that came to no attempt, as its member was stopped, counts too. In its last delivery a
 // record may be dead-lettered at any time: it would be lost.
-func (w *world) enough(one *write) bool {
+func (w *state) enough(one *write) bool {
 	return one.deliveries >= lastDelivery ||
 		w.contract.Counter == history.CounterDelivery && one.deliveries >= w.contract.MaxAttempts
 }

@@ -1,7 +1,7 @@
 package assertions
 
-// The stories of the witnesses: a second walk through the history gathers, for each of the few records and partitions
-// that are told of, what happened to them, in words.
+// The traces of the counterexamples: a second walk through the history gathers, for each of the few records and
+// partitions that are told of, what happened to them, in words.
 
 import (
 	"errors"
@@ -15,10 +15,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// story is a witness to be told.
-type story struct {
+// trace is a counterexample to be told.
+type trace struct {
 	sighting
-	witness *Witness
+	counterexample *Counterexample
 	// whole: nothing is left out.
 	whole bool
 	// Set while it is told.
@@ -32,11 +32,11 @@ type story struct {
 	// tell of the group.
 	commits map[int64]string
 	group   []string
-	// joined are the producers that have part of the story in an open transaction.
+	// joined are the producers that have part of the trace in an open transaction.
 	joined map[int64]bool
 }
 
-// toldPlace is a position of a story's record.
+// toldPlace is a position of a trace's record.
 type toldPlace struct {
 	place
 	// covered by an accepted commit; ending by one in the open transaction of the producer, none if there is none.
@@ -44,45 +44,45 @@ type toldPlace struct {
 	ending  int64
 }
 
-// linesLimit bounds a biography; what is marked is always told.
+// linesLimit bounds a trace; what is marked is always told.
 const linesLimit = 120
 
-// errTold ends the walk when every story has come to its end.
-var errTold = errors.New("every story is told")
+// errTold ends the walk when every trace has come to its end.
+var errTold = errors.New("every trace is told")
 
-// narrator tells all stories in one walk.
+// narrator tells all traces in one walk.
 type narrator struct {
-	w        *world
+	w        *state
 	ids      *history.IDs
-	stories  []*story
-	byRecord map[int32][]*story
+	traces   []*trace
+	byRecord map[int32][]*trace
 	active   map[int64]string // faults that are in force
 	until    time.Duration
 	keys     keys
 }
 
-func newNarrator(w *world) *narrator {
-	return &narrator{w: w, ids: history.NewIDs(w.header.RunID), byRecord: map[int32][]*story{}, active: map[int64]string{}}
+func newNarrator(w *state) *narrator {
+	return &narrator{w: w, ids: history.NewIDs(w.header.RunID), byRecord: map[int32][]*trace{}, active: map[int64]string{}}
 }
 
-// enter takes a story in, to be told.
-func (n *narrator) enter(s *story) {
+// enter takes a trace in, to be told.
+func (n *narrator) enter(s *trace) {
 	s.owners, s.joined, s.commits, s.ended = map[holder]bool{}, map[int64]bool{}, map[int64]string{}, never
-	n.stories = append(n.stories, s)
+	n.traces = append(n.traces, s)
 	n.until = max(n.until, s.to)
-	s.witness.Command = n.w.showCommand(&s.sighting)
+	s.counterexample.Command = n.w.showCommand(&s.sighting)
 	if s.record < 0 {
 		return
 	}
-	s.witness.ID = n.ids.Token(s.record)
+	s.counterexample.ID = n.ids.Token(s.record)
 	n.byRecord[s.record] = append(n.byRecord[s.record], s)
 	if s.offset >= 0 {
 		s.at = append(s.at, toldPlace{place: place{s.topic, s.partition, s.offset}, ending: none})
 	}
 }
 
-// showCommand is the command that tells the whole story.
-func (w *world) showCommand(s *sighting) string {
+// showCommand is the command that tells the whole trace.
+func (w *state) showCommand(s *sighting) string {
 	switch {
 	case s.record >= 0:
 		return fmt.Sprintf("dlqbench show-record %s %d", w.header.RunID, s.record)
@@ -92,15 +92,15 @@ func (w *world) showCommand(s *sighting) string {
 	return ""
 }
 
-// tellStories fills in the biographies of all witnesses of a verdict, and the names of the records that it names.
-func (w *world) tellStories(source history.Source, v *Verdict) error {
-	if len(w.stories) == 0 {
+// fillTraces fills in the traces of all counterexamples of a verdict, and the names of the records that it names.
+func (w *state) fillTraces(source history.Source, v *Verdict) error {
+	if len(w.traces) == 0 {
 		return nil
 	}
 	n := newNarrator(w)
 	n.keys, n.until = keysOf(v)
-	for i := range w.stories {
-		n.enter(&w.stories[i])
+	for i := range w.traces {
+		n.enter(&w.traces[i])
 	}
 	if err := n.walk(source); err != nil {
 		return err
@@ -129,18 +129,18 @@ func (n *narrator) take(e *history.Event) error {
 		}
 	case history.KindFetched, history.KindCommitRequest, history.KindCommitResponse, history.KindAssigned,
 		history.KindRevoked, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
-		for _, s := range n.stories {
+		for _, s := range n.traces {
 			n.around(s, e)
 		}
 	case history.KindTxnEndRequest, history.KindTxnEndResponse:
-		for _, s := range n.stories {
+		for _, s := range n.traces {
 			n.endTransaction(s, e)
 		}
 	case history.KindStoreChange, history.KindStoreEntry:
 		n.inStore(e)
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError,
-		history.KindSubjectHealth:
-		for _, s := range n.stories {
+		history.KindSubjectHealth, history.KindMembership:
+		for _, s := range n.traces {
 			if n.concerns(s, e) && !n.ofAnother(s, e) {
 				n.add(s, e)
 			}
@@ -152,11 +152,11 @@ func (n *narrator) take(e *history.Event) error {
 }
 
 // own tells what happened to the record itself.
-func (n *narrator) own(s *story, e *history.Event) {
+func (n *narrator) own(s *trace, e *history.Event) {
 	if !s.born {
 		s.born = true
 		for _, text := range n.inForce() {
-			s.witness.Biography = append(s.witness.Biography, Line{Time: e.Time, Kind: "fault", Text: "in force: " + text})
+			s.counterexample.Trace = append(s.counterexample.Trace, Line{Time: e.Time, Kind: "fault", Text: "in force: " + text})
 		}
 	}
 	if e.Instance >= 0 || history.OfStore(e.Instance) {
@@ -178,7 +178,7 @@ func (n *narrator) own(s *story, e *history.Event) {
 	}
 }
 
-// inStore tells of a change of the record's entry, or of an entry without a record that the story marks.
+// inStore tells of a change of the record's entry, or of an entry without a record that the trace marks.
 func (n *narrator) inStore(e *history.Event) {
 	if e.Record >= 0 {
 		for _, s := range n.byRecord[e.Record] {
@@ -186,7 +186,7 @@ func (n *narrator) inStore(e *history.Event) {
 		}
 		return
 	}
-	for _, s := range n.stories {
+	for _, s := range n.traces {
 		if s.record < 0 && s.tellsOf(e) {
 			n.add(s, e)
 		}
@@ -203,15 +203,15 @@ func (n *narrator) inForce() []string {
 }
 
 // open reports whether a position of the record is not committed yet, so that what happens around it is news.
-func (s *story) open() bool {
+func (s *trace) open() bool {
 	if len(s.at) == 0 || s.whole {
 		return s.born
 	}
 	return s.born && slices.ContainsFunc(s.at, func(one toldPlace) bool { return !one.covered })
 }
 
-// around tells what happened to the partitions in which the record is, as far as it concerns the story.
-func (n *narrator) around(s *story, e *history.Event) {
+// around tells what happened to the partitions in which the record is, as far as it concerns the trace.
+func (n *narrator) around(s *trace, e *history.Event) {
 	if s.record < 0 {
 		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from &&
 			e.Kind != history.KindFetched && e.Kind != history.KindShareAcquired {
@@ -231,7 +231,7 @@ func (n *narrator) around(s *story, e *history.Event) {
 }
 
 // aroundPlace tells what happened to one of the record's positions, and reports whether it was told.
-func (n *narrator) aroundPlace(s *story, one *toldPlace, e *history.Event) bool {
+func (n *narrator) aroundPlace(s *trace, one *toldPlace, e *history.Event) bool {
 	switch e.Kind {
 	case history.KindFetched, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
 		if one.offset < e.Offset || one.offset > e.Aux {
@@ -275,14 +275,14 @@ func (n *narrator) covers(one *toldPlace, e *history.Event) bool {
 	return named.has(one.offset)
 }
 
-func (n *narrator) joins(s *story, e *history.Event) {
+func (n *narrator) joins(s *trace, e *history.Event) {
 	if e.Flags.Has(history.InTransaction) {
 		s.joined[e.ProducerID] = true
 	}
 }
 
-// endTransaction tells of the end of a transaction that has part of the story in it.
-func (n *narrator) endTransaction(s *story, e *history.Event) {
+// endTransaction tells of the end of a transaction that has part of the trace in it.
+func (n *narrator) endTransaction(s *trace, e *history.Event) {
 	if !s.joined[e.ProducerID] {
 		return
 	}
@@ -298,10 +298,13 @@ func (n *narrator) endTransaction(s *story, e *history.Event) {
 	}
 }
 
-// concerns: what happens to a process is told in the stories of the records that it has.
-func (n *narrator) concerns(s *story, e *history.Event) bool {
+// concerns: what happens to a process is told in the traces of the records that it has.
+func (n *narrator) concerns(s *trace, e *history.Event) bool {
 	if s.record < 0 {
 		return e.Time >= s.from && e.Kind == history.KindSubjectError || s.tellsOf(e)
+	}
+	if e.Kind == history.KindMembership {
+		return false // what becomes of the record's partition is told
 	}
 	by := holder{e.Instance, e.Run}
 	if e.Kind == history.KindInstanceStarting && e.Run > 0 {
@@ -320,7 +323,7 @@ func (n *narrator) fault(e *history.Event) {
 	} else {
 		delete(n.active, e.Op)
 	}
-	for _, s := range n.stories {
+	for _, s := range n.traces {
 		if s.open() || s.record < 0 && e.Time >= s.from {
 			n.add(s, e)
 		}
@@ -328,7 +331,7 @@ func (n *narrator) fault(e *history.Event) {
 }
 
 // tellsOf reports whether the event is one of those that contradict each other. What a transaction does, its end does.
-func (s *story) tellsOf(e *history.Event) bool {
+func (s *trace) tellsOf(e *history.Event) bool {
 	kind := e.Kind
 	switch kind {
 	case history.KindTxnEndRequest, history.KindShareAckRequest:
@@ -339,9 +342,9 @@ func (s *story) tellsOf(e *history.Event) bool {
 	return slices.Contains(s.marks, moment{kind, e.Time})
 }
 
-func (n *narrator) add(s *story, e *history.Event) {
+func (n *narrator) add(s *trace, e *history.Event) {
 	marked := s.tellsOf(e)
-	if !marked && (e.Time > s.to || len(s.witness.Biography) >= linesLimit && !s.whole) {
+	if !marked && (e.Time > s.to || len(s.counterexample.Trace) >= linesLimit && !s.whole) {
 		return
 	}
 	text := n.words(e)
@@ -350,7 +353,7 @@ func (n *narrator) add(s *story, e *history.Event) {
 	}
 	p := n.w.wayOf(e)
 	s.meet(p)
-	s.witness.Biography = append(s.witness.Biography, Line{
+	s.counterexample.Trace = append(s.counterexample.Trace, Line{
 		Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked, From: p.from.Name, To: p.to.Name, Failed: p.failed,
 		Label: label(e),
 	})
@@ -431,6 +434,8 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 			return fmt.Sprintf("%s ends by %s", who, e.Text)
 		}
 		return fmt.Sprintf("%s ends with code %d", who, e.Code)
+	case history.KindMembership:
+		return fmt.Sprintf("%s %s", who, membership(e))
 	case history.KindSubjectError:
 		return fmt.Sprintf("%s logs: %s", who, e.Text)
 	case history.KindSubjectHealth:

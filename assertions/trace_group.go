@@ -1,6 +1,6 @@
 package assertions
 
-// What of a record's story lies in its group: the commits that got no answer or were refused, and the partitions that
+// What of a record's trace lies in its group: the commits that got no answer or were refused, and the partitions that
 // changed hands. And which lines of a log are another record's.
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 // noteGroup notes what happens in the group to a place of the record.
-func (n *narrator) noteGroup(s *story, e *history.Event) {
+func (n *narrator) noteGroup(s *trace, e *history.Event) {
 	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
 	switch e.Kind {
 	case history.KindCommitRequest:
@@ -55,17 +55,32 @@ func groupCause(code int16) string {
 	return ""
 }
 
+// membership says what an event tells of the group's members.
+func membership(e *history.Event) string {
+	switch e.Text {
+	case "leave":
+		return "leaves its group"
+	case "silent":
+		return "was not heard of in its group for a whole session"
+	case "seeks":
+		return "looks for its group in vain"
+	case "":
+		return "joins its group"
+	}
+	return "is put out of its group"
+}
+
 // groupLimit bounds what is told of the group.
 const groupLimit = 8
 
-func (s *story) tell(text string) {
+func (s *trace) tell(text string) {
 	if len(s.group) < groupLimit && !slices.Contains(s.group, text) {
 		s.group = append(s.group, text)
 	}
 }
 
 // ofGroup is what happened in the group to the record's places, "" if nothing did.
-func (s *story) ofGroup() string {
+func (s *trace) ofGroup() string {
 	for _, op := range sortedOps(s.commits) {
 		s.tell(s.commits[op])
 	}
@@ -89,7 +104,7 @@ var namedOffset = regexp.MustCompile(`(?i)\boffset["']?\s*[=: ]\s*["']?(\d+)`)
 
 // ofAnother reports whether a line of a log is about another record: it has another's id, or names an offset that is
 // none of this one's.
-func (n *narrator) ofAnother(s *story, e *history.Event) bool {
+func (n *narrator) ofAnother(s *trace, e *history.Event) bool {
 	if e.Kind != history.KindSubjectError || s.record < 0 || s.tellsOf(e) {
 		return false
 	}

@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part: what processes do after a dead letter was refused to them. Contracts tell three answers apart:
+// State: what processes do after a dead letter was refused to them. Contracts tell three answers apart:
 //
 //	on_failure: halt     the process stays, and commits nothing past the record; whether it tries on meanwhile is its own
 //	                     affair
@@ -45,7 +45,7 @@ type unkept struct {
 }
 
 // refusals notes what an event says of dead letters that were refused to the process, or of what it does about them.
-func (w *world) refusals(l *life, e *history.Event) {
+func (w *state) refusals(l *life, e *history.Event) {
 	switch e.Kind {
 	case history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse:
 		w.endIdle(l, e.Time)
@@ -80,20 +80,20 @@ func (w *world) refusals(l *life, e *history.Event) {
 }
 
 // finishes reports whether an attempt with the outcome is its record's end.
-func (w *world) finishes(outcome history.Outcome) bool {
+func (w *state) finishes(outcome history.Outcome) bool {
 	class := w.classes[outcome]
 	return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters
 }
 
 // lies is the partition that the record is in, without an offset.
-func (w *world) lies(number int32, r *record) place {
+func (w *state) lies(number int32, r *record) place {
 	at := w.position(number, r)
 	at.offset = 0
 	return at
 }
 
 // endIdle ends a stretch in which the process did nothing.
-func (w *world) endIdle(l *life, at time.Duration) {
+func (w *state) endIdle(l *life, at time.Duration) {
 	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.longestWait() {
 		number, since := l.firstRefused()
 		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: l.idle, to: at, refused: since.last,
@@ -114,7 +114,7 @@ func (l *life) firstRefused() (number int32, first refusal) {
 }
 
 // settleRefusal forgets a refused record, and notes if the process was to have ended meanwhile.
-func (w *world) settleRefusal(l *life, number int32, at time.Duration) {
+func (w *state) settleRefusal(l *life, number int32, at time.Duration) {
 	w.endIdle(l, at)
 	one := l.refused[number]
 	limit := refusedLong + w.longestWait() + w.contract.StopGrace
@@ -126,7 +126,7 @@ func (w *world) settleRefusal(l *life, number int32, at time.Duration) {
 }
 
 // finishRefusal forgets a record that has come to its end, whoever it was refused to.
-func (w *world) finishRefusal(number int32, at time.Duration) {
+func (w *state) finishRefusal(number int32, at time.Duration) {
 	for _, l := range w.lives {
 		if _, known := l.refused[number]; known {
 			w.settleRefusal(l, number, at)
@@ -135,7 +135,7 @@ func (w *world) finishRefusal(number int32, at time.Duration) {
 }
 
 // leaveRefusals forgets them all: the process ends, or is told to.
-func (w *world) leaveRefusals(l *life, at time.Duration) {
+func (w *state) leaveRefusals(l *life, at time.Duration) {
 	for len(l.refused) > 0 {
 		number, _ := l.firstRefused()
 		w.settleRefusal(l, number, at)
@@ -143,7 +143,7 @@ func (w *world) leaveRefusals(l *life, at time.Duration) {
 }
 
 // exitRefused notes that a process ended which had been refused dead letters.
-func (w *world) exitRefused(l *life, e *history.Event) {
+func (w *state) exitRefused(l *life, e *history.Event) {
 	number, one := l.firstRefused()
 	asked := e.Flags.Has(history.Expected) || l.asked != never || l.killed != never
 	if number != none && !asked {

@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part one: assignments, lifecycle of instances, faults, stalls.
+// State: assignments, lifecycle of instances, faults, stalls.
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func (w *world) assign(e *history.Event) {
+func (w *state) assign(e *history.Event) {
 	if p := w.partition(e.Topic, e.Partition); p != nil && e.Instance >= 0 {
 		w.arrive(p, e.Time)
 		w.give(p, holder{e.Instance, e.Run}, e.Time)
@@ -19,7 +19,7 @@ func (w *world) assign(e *history.Event) {
 
 // give gives the partition to a process. What that one is handed again is a disruption's doing, unless the one before
 // ended by itself.
-func (w *world) give(p *partition, to holder, at time.Duration) {
+func (w *state) give(p *partition, to holder, at time.Duration) {
 	before := p.held
 	if p.take(to, at) && !w.endedItself(before) {
 		w.disturb(p)
@@ -27,7 +27,7 @@ func (w *world) give(p *partition, to holder, at time.Duration) {
 	}
 }
 
-func (w *world) revoke(e *history.Event) {
+func (w *state) revoke(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p != nil && p.has && p.held == (holder{e.Instance, e.Run}) {
 		p.has = false
@@ -46,7 +46,7 @@ type handover struct {
 }
 
 // arrive ends the handover of a partition by the process that had it, if there is one.
-func (w *world) arrive(p *partition, at time.Duration) {
+func (w *state) arrive(p *partition, at time.Duration) {
 	if p.handedOver == never {
 		return
 	}
@@ -55,7 +55,7 @@ func (w *world) arrive(p *partition, at time.Duration) {
 }
 
 // handingOver reports whether the instance was giving up a partition between the two.
-func (w *world) handingOver(instance int16, from, to time.Duration) bool {
+func (w *state) handingOver(instance int16, from, to time.Duration) bool {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
 			if p := &w.parts[topic][i]; p.handedOver != never && p.held.instance == instance && p.handedOver <= to {
@@ -70,7 +70,7 @@ func (w *world) handingOver(instance int16, from, to time.Duration) bool {
 
 // fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that
 // was stopped goes on fetching after it has lost it.
-func (w *world) fetch(e *history.Event) {
+func (w *state) fetch(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p == nil || e.Instance < 0 {
 		return
@@ -96,7 +96,7 @@ func (w *world) fetch(e *history.Event) {
 
 // handed notes that an instance has these records: from now on what disrupts it justifies another delivery of them,
 // also before their first attempt.
-func (w *world) handed(p *partition, from, to int64) {
+func (w *state) handed(p *partition, from, to int64) {
 	for offset := max(from, p.log.first); offset <= min(to, p.log.last); offset++ {
 		if number := p.log.at(offset); number != none {
 			w.see(number, w.records.at(int(number)))
@@ -104,7 +104,7 @@ func (w *world) handed(p *partition, from, to int64) {
 	}
 }
 
-func (w *world) instance(number int16) *instance {
+func (w *state) instance(number int16) *instance {
 	one := w.instances[number]
 	if one == nil {
 		one = &instance{stopped: never, term: never, exited: never}
@@ -113,7 +113,7 @@ func (w *world) instance(number int16) *instance {
 	return one
 }
 
-func (w *world) lifecycle(e *history.Event) {
+func (w *state) lifecycle(e *history.Event) {
 	if e.Instance < 0 {
 		return
 	}
@@ -131,7 +131,7 @@ func (w *world) lifecycle(e *history.Event) {
 	w.surface.observe(e, w.namesDLQ)
 }
 
-func (w *world) signal(e *history.Event, one *instance) {
+func (w *state) signal(e *history.Event, one *instance) {
 	switch e.Text {
 	case "TERM", "INT", "SIGTERM", "SIGINT":
 		one.term = e.Time
@@ -146,7 +146,7 @@ func (w *world) signal(e *history.Event, one *instance) {
 
 // resume ends a stop. It is the end that disturbs: what the process had asked for has timed out by then, also what it
 // asked for just before the stop and was read after that.
-func (w *world) resume(number int16, one *instance, at time.Duration) {
+func (w *state) resume(number int16, one *instance, at time.Duration) {
 	if one.stopped == never {
 		return
 	}
@@ -155,7 +155,7 @@ func (w *world) resume(number int16, one *instance, at time.Duration) {
 	w.disturbHeld(number)
 }
 
-func (w *world) disturbHeld(number int16) {
+func (w *state) disturbHeld(number int16) {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
 			if p := &w.parts[topic][i]; p.held.instance == number && p.epoch > 0 {
@@ -165,7 +165,7 @@ func (w *world) disturbHeld(number int16) {
 	}
 }
 
-func (w *world) stall(e *history.Event) {
+func (w *state) stall(e *history.Event) {
 	if e.Aux <= 0 {
 		return
 	}
@@ -180,7 +180,7 @@ func (w *world) stall(e *history.Event) {
 	}
 }
 
-func (w *world) fault(e *history.Event) {
+func (w *state) fault(e *history.Event) {
 	if e.Op < 0 || e.Op >= int64(len(w.faults)) {
 		return
 	}
@@ -201,7 +201,7 @@ func (w *world) fault(e *history.Event) {
 }
 
 // phase returns when the run entered the phase for the first time, and when it left it; never where it didn't.
-func (w *world) phase(name string) (from, to time.Duration) {
+func (w *state) phase(name string) (from, to time.Duration) {
 	from, to = never, never
 	for i, one := range w.phases {
 		if one.name != name || from != never {

@@ -1,6 +1,6 @@
 package assertions
 
-// World is the shared fold over the events: who holds what, which attempt is which, what is terminal, what was
+// The shared state, derived from the events: who holds what, which attempt is which, what is terminal, what was
 // disturbed. It takes an event first and leaves, in attempt, commit and write, what that event meant; the checkers read
 // that.
 //
@@ -32,7 +32,7 @@ const (
 	classLogical
 )
 
-type world struct {
+type state struct {
 	header   *history.Header
 	contract *history.Contract
 	classes  [256]class
@@ -77,10 +77,15 @@ type world struct {
 	nameless, exempt int64
 	// assigned is no less than any epoch that an assignment can have: their number so far, and their generation.
 	assigned int32
+	// unsure are the writes of dead letters without an id, since they were asked for, of which the subject may have made
+	// another: they were not acknowledged in time.
+	unsure map[int64]time.Duration
+	// stray: a dead letter was found that no record can be assigned to.
+	stray bool
 	// unnamed are the nameless attempts whose places tell nothing yet.
 	unnamed []unnamed
 	sealed  bool
-	stories []story
+	traces  []trace
 	// asked is the record of which every sighting is kept in seen, none if there is none.
 	asked     int32
 	seen      []contradiction
@@ -91,7 +96,7 @@ type world struct {
 	// unread are the requests that were refused because the tap does not read them, in words.
 	unread  []string
 	earlier map[place]bool // where audits before the last found dead letters; made when asked for
-	store   *storeWorld
+	store   *storeState
 
 	// session is the longest session timeout that a member asked for. moved is when something last moved, still that
 	// when the subject was told to stop.
@@ -127,15 +132,16 @@ type instance struct {
 // partitionLimit bounds what a header may ask for; Kafka's own practical limit is lower.
 const partitionLimit = 1 << 16
 
-func newWorld(header *history.Header) *world {
-	w := &world{
+func newState(header *history.Header) *state {
+	w := &state{
 		header: header, contract: &header.Contract, asked: none,
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
-		writes:  map[writeKey]write{}, letters: map[int32]*lettered{}, txns: map[int64]*transaction{},
+		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, letters: map[int32]*lettered{},
+		txns:    map[int64]*transaction{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
-		audits: make([]int, len(header.Topics)), store: newStoreWorld(), moved: never, still: never,
+		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never,
 	}
 	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
 	w.hops = header.Contract.Retry == history.RetryTopics
@@ -166,8 +172,8 @@ func newWorld(header *history.Header) *world {
 	return w
 }
 
-// take folds one event in.
-func (w *world) take(e *history.Event) {
+// take applies one event.
+func (w *state) take(e *history.Event) {
 	w.attempt, w.commit, w.write, w.ended, w.rejected = nil, nil, nil, w.ended[:0], w.rejected[:0]
 	if !w.takeStore(e) {
 		w.takeOwn(e)
@@ -175,8 +181,8 @@ func (w *world) take(e *history.Event) {
 	w.progress(e)
 }
 
-// takeOwn folds in what is no store's.
-func (w *world) takeOwn(e *history.Event) {
+// takeOwn applies an event that is not of the dead-letter store.
+func (w *state) takeOwn(e *history.Event) {
 	w.activity.observe(w, e)
 	switch e.Kind {
 	case history.KindAttemptStart:
@@ -205,7 +211,7 @@ func (w *world) takeOwn(e *history.Event) {
 	w.follow(e)
 }
 
-func (w *world) takeRare(e *history.Event) {
+func (w *state) takeRare(e *history.Event) {
 	switch e.Kind {
 	case history.KindTxnEndRequest:
 		w.askEnd(e)
@@ -245,7 +251,7 @@ func (w *world) takeRare(e *history.Event) {
 }
 
 // finish settles what only the end of the history settles.
-func (w *world) finish() {
+func (w *state) finish() {
 	w.placeUnnamed()
 	pending := w.finishTransactions()
 	for _, c := range w.commits {
@@ -280,39 +286,39 @@ func (w *world) finish() {
 }
 
 // record returns the state of a record, nil for what is no record of the run.
-func (w *world) record(number int32) *record {
+func (w *state) record(number int32) *record {
 	if number < 0 || int(number) >= w.header.Records {
 		return nil
 	}
 	return w.records.reach(int(number))
 }
 
-func (w *world) partition(topic int16, number int32) *partition {
+func (w *state) partition(topic int16, number int32) *partition {
 	if topic < 0 || int(topic) >= len(w.parts) || number < 0 || int(number) >= len(w.parts[topic]) {
 		return nil
 	}
 	return &w.parts[topic][number]
 }
 
-func (w *world) role(topic int16) history.Role {
+func (w *state) role(topic int16) history.Role {
 	if topic < 0 || int(topic) >= len(w.header.Topics) {
 		return ""
 	}
 	return w.header.Topics[topic].Role
 }
 
-func (w *world) topicName(topic int16) string {
+func (w *state) topicName(topic int16) string {
 	if topic < 0 || int(topic) >= len(w.header.Topics) {
 		return "a topic outside the run"
 	}
 	return w.short(w.header.Topics[topic].Name)
 }
 
-// short is a name without the run's prefix: within a story that, which every name has, is only noise.
-func (w *world) short(name string) string { return strings.TrimPrefix(name, w.header.RunID+".") }
+// short is a name without the run's prefix: within a trace that, which every name has, is only noise.
+func (w *state) short(name string) string { return strings.TrimPrefix(name, w.header.RunID+".") }
 
 // home is the partition in which the record now has its open position.
-func (w *world) home(number int32, r *record) *partition {
+func (w *state) home(number int32, r *record) *partition {
 	if at := w.position(number, r); at.offset >= 0 {
 		return w.partition(at.topic, at.partition)
 	}
@@ -320,7 +326,7 @@ func (w *world) home(number int32, r *record) *partition {
 }
 
 // position is the record's open position: its latest copy, or where the workload put it.
-func (w *world) position(number int32, r *record) place {
+func (w *state) position(number int32, r *record) place {
 	if r.lives > 0 || w.hops {
 		if c := w.copies[number]; c != nil && len(c.list) > 0 {
 			return c.list[len(c.list)-1].place
@@ -330,13 +336,13 @@ func (w *world) position(number int32, r *record) place {
 }
 
 // copiedSince reports whether a further copy of the record was asked for after the time.
-func (w *world) copiedSince(number int32, at time.Duration) bool {
+func (w *state) copiedSince(number int32, at time.Duration) bool {
 	c := w.copies[number]
 	return c != nil && slices.ContainsFunc(c.list, func(one copied) bool { return one.created > at })
 }
 
 // disturb counts something that justifies one more delivery of everything open in the partition.
-func (w *world) disturb(p *partition) {
+func (w *state) disturb(p *partition) {
 	p.disturbances++
 	w.disturbances++
 	w.reopen(p)
@@ -345,7 +351,7 @@ func (w *world) disturb(p *partition) {
 // reopen excuses what is delivered again beyond the one delivery of each record that its disruptions count: of a record
 // that goes through retry topics, or was written back before it was committed, the partition may have several places
 // that were fetched and that no commit covers, and each of them is handed out again.
-func (w *world) reopen(p *partition) {
+func (w *state) reopen(p *partition) {
 	if !w.hops && len(w.replays) == 0 {
 		return
 	}
@@ -364,13 +370,13 @@ func (w *world) reopen(p *partition) {
 // formerPlace reports whether the place is one where the record lay before it was written back, of which its
 // disruptions do not tell: they count for where it lies now, from when it is seen there; through retry topics they
 // count wherever it lies.
-func (w *world) formerPlace(p *partition, number int32, r *record, offset int64) bool {
+func (w *state) formerPlace(p *partition, number int32, r *record, offset int64) bool {
 	at := place{p.topic, p.place.partition, offset}
 	return r.lives > 0 && w.position(number, r) != at && (!w.hops || !r.has(markSeen))
 }
 
 // openBefore reports whether no commit covers an earlier place of the record in the partition.
-func (w *world) openBefore(p *partition, number int32, r *record, offset int64) bool {
+func (w *state) openBefore(p *partition, number int32, r *record, offset int64) bool {
 	open := func(one place) bool {
 		return one.topic == p.topic && one.partition == p.place.partition && one.offset >= p.covered && one.offset < offset
 	}
@@ -382,7 +388,7 @@ func (w *world) openBefore(p *partition, number int32, r *record, offset int64) 
 }
 
 // disturbed is the count that concerns a record in the partition.
-func (w *world) disturbed(p *partition) uint32 {
+func (w *state) disturbed(p *partition) uint32 {
 	if w.hops || p == nil {
 		return w.disturbances
 	}
@@ -391,7 +397,7 @@ func (w *world) disturbed(p *partition) uint32 {
 
 // disruptions returns how many more deliveries, copies or successes of the record are justified by what happened while
 // it was open.
-func (w *world) disruptions(number int32, r *record) int {
+func (w *state) disruptions(number int32, r *record) int {
 	if w.share {
 		several := int(r.excuses) + int(r.failedWrites)
 		if d := w.deliveryOf(number, r); d != nil {
@@ -412,13 +418,13 @@ func (w *world) disruptions(number int32, r *record) int {
 
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present life or in
 // one before a replay.
-func (w *world) everDisrupted(number int32) bool {
+func (w *state) everDisrupted(number int32) bool {
 	l := w.letters[number]
 	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
 }
 
 // see notes that a subject has shown it has the record.
-func (w *world) see(number int32, r *record) {
+func (w *state) see(number int32, r *record) {
 	if !r.has(markSeen) {
 		r.flags |= markSeen
 		r.disturbedFrom = w.disturbed(w.home(number, r))
@@ -426,7 +432,7 @@ func (w *world) see(number int32, r *record) {
 }
 
 // cover notes that an accepted commit covers the record's open position.
-func (w *world) cover(number int32, r *record) {
+func (w *state) cover(number int32, r *record) {
 	if !r.has(markCovered) {
 		r.flags |= markCovered
 		r.disturbedTo = w.disturbed(w.home(number, r))
@@ -436,7 +442,7 @@ func (w *world) cover(number int32, r *record) {
 // coverIfAll covers the record if the place, of which an accepted commit tells, is the last of its open positions that
 // was not committed. A record that goes through retry topics may have several: a stop between a copy's acknowledgement
 // and the commit of where it came from makes two of it, and each is handed out again until it is committed itself.
-func (w *world) coverIfAll(number int32, r *record, at place) {
+func (w *state) coverIfAll(number int32, r *record, at place) {
 	if !w.hops {
 		if w.position(number, r) == at {
 			w.cover(number, r)
@@ -456,7 +462,7 @@ func (w *world) coverIfAll(number int32, r *record, at place) {
 }
 
 // committedPast reports whether an accepted commit is known to cover the place; at is one that does.
-func (w *world) committedPast(one, at place) bool {
+func (w *state) committedPast(one, at place) bool {
 	p := w.partition(one.topic, one.partition)
 	return one == at || one.offset >= 0 && p != nil && (one.offset < max(p.covered, p.committed) ||
 		p.named.has(one.offset))
@@ -490,12 +496,12 @@ func (r *record) outlived(life uint8, began, ended time.Duration) {
 
 // perhapsDone is what a commit may rely on: the record is done, or its dead letter or retry copy is in a transaction of
 // which nobody knows whether it took effect. If it did not, the record is handed out again, and tried.
-func (w *world) perhapsDone(number int32, r *record, at place, by time.Duration) bool {
+func (w *state) perhapsDone(number int32, r *record, at place, by time.Duration) bool {
 	return w.perhaps[number] || w.done(number, r, at, by)
 }
 
 // done reports whether the record's obligation at the place was met by the time, as far as the history has come.
-func (w *world) done(number int32, r *record, at place, by time.Duration) bool {
+func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
 	if at == (place{r.topic, r.partition, r.offset}) {
 		return r.firstTerminal >= 0 && r.firstTerminal <= by
 	}

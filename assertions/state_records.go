@@ -1,15 +1,16 @@
 package assertions
 
-// The fold, part two: what the workload sent, what the oracle was asked, what the audit found.
+// State: what the workload sent, what the oracle was asked, what the audit found.
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func (w *world) send(e *history.Event) {
+func (w *state) send(e *history.Event) {
 	r := w.record(e.Record)
 	if r == nil || r.has(markSent) {
 		return
@@ -38,7 +39,7 @@ type orderGroup struct {
 
 // chain joins the record with the one before it to which the promised order applies. The workload's producer keeps the
 // order in which it is given the records of a partition.
-func (w *world) chain(number, key int32, r *record) {
+func (w *state) chain(number, key int32, r *record) {
 	group := orderGroup{r.topic, r.partition, none}
 	switch w.contract.Ordering {
 	case history.OrderingPartition:
@@ -58,7 +59,7 @@ func (w *world) chain(number, key int32, r *record) {
 	}
 }
 
-func (w *world) ack(e *history.Event) {
+func (w *state) ack(e *history.Event) {
 	r := w.record(e.Record)
 	if r == nil || r.has(markAcked) {
 		return
@@ -74,7 +75,7 @@ func (w *world) ack(e *history.Event) {
 }
 
 // learn notes that the record lies at the place, and judges the commits that passed the place before that was known.
-func (w *world) learn(at place, number int32, r *record) {
+func (w *state) learn(at place, number int32, r *record) {
 	p := w.partition(at.topic, at.partition)
 	if p == nil || !p.log.put(at.offset, number) {
 		return
@@ -105,7 +106,7 @@ func (w *world) learn(at place, number int32, r *record) {
 	}
 }
 
-// attempt is one attempt of a record, and what it is in the record's story.
+// attempt is one attempt of a record, and what it is in the record's trace.
 type attempt struct {
 	number int32
 	op     int64
@@ -145,7 +146,7 @@ type former struct {
 	delivery         uint16
 }
 
-func (w *world) startAttempt(e *history.Event) {
+func (w *state) startAttempt(e *history.Event) {
 	r := w.record(e.Record)
 	if r == nil && e.Instance >= 0 {
 		w.startUnnamed(e)
@@ -214,22 +215,33 @@ type unnamed struct {
 
 // startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may
 // hear only later which record lies there.
-func (w *world) startUnnamed(e *history.Event) {
+func (w *state) startUnnamed(e *history.Event) {
 	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
 	if r := w.exemptAt(one.place); r != nil {
-		r.attempts = bump(r.attempts)
+		r.tried(e.Time)
 		return
 	}
 	w.nameless++
 	w.unnamed = append(w.unnamed, one)
 }
 
+// tried notes an attempt without an id at the record's place; of those that are noted late, some may be earlier.
+func (r *record) tried(at time.Duration) {
+	if r.unnamed() {
+		if r.attempts == 0 || at < r.seriesStart.at() {
+			r.seriesStart = stampOf(at)
+		}
+		r.lastStart = max(r.lastStart, at)
+	}
+	r.attempts = bump(r.attempts)
+}
+
 // placeUnnamed attributes the attempts without an id whose places are known by now.
-func (w *world) placeUnnamed() {
+func (w *state) placeUnnamed() {
 	w.unnamed = slices.DeleteFunc(w.unnamed, func(one unnamed) bool {
 		r := w.exemptAt(one.place)
 		if r != nil {
-			r.attempts = bump(r.attempts)
+			r.tried(one.at)
 			w.nameless--
 		}
 		return r != nil
@@ -237,7 +249,7 @@ func (w *world) placeUnnamed() {
 }
 
 // exemptAt returns the record at the place if it is one that has no id, nil otherwise.
-func (w *world) exemptAt(at place) *record {
+func (w *state) exemptAt(at place) *record {
 	p := w.partition(at.topic, at.partition)
 	if p == nil {
 		return nil
@@ -250,21 +262,43 @@ func (w *world) exemptAt(at place) *record {
 
 // perhapsTried reports whether an attempt that can't be attributed may have been one of a record without an id, since
 // it was there.
-func (w *world) perhapsTried(r *record) bool {
+func (w *state) perhapsTried(r *record) bool {
 	last := len(w.unnamed) - 1 // they are in the order of time
 	return last >= 0 && w.unnamed[last].at >= r.born
 }
 
+// perhapsOver reports whether a record without an id may have come to its end by the time: by an attempt, any of which
+// may have been its last, as what the subject makes of the answer is not judged; or by a dead letter that says nothing
+// of its record. Where a dead letter was asked for, the attempts before it were not the last; unless there are several
+// copies, of which it is one's.
+func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
+	if !r.unnamed() {
+		return false
+	}
+	from := r.born
+	if r.letterAsked >= 0 && r.letterAsked <= by && (!w.hops || !w.everDisrupted(number)) {
+		from = r.letterAsked
+	}
+	next, _ := slices.BinarySearchFunc(w.unnamed, from, func(one unnamed, at time.Duration) int {
+		return cmp.Compare(one.at, at)
+	})
+	placed := r.attempts > 0 && r.seriesStart.at() <= by && r.lastStart >= from
+	return placed || w.stray || next < len(w.unnamed) && w.unnamed[next].at <= by
+}
+
+// skipped reports whether the contract says that the record is committed unprocessed.
+func (w *state) skipped(r *record) bool { return w.contract.SkipsTombstones && r.has(markTombstone) }
+
 // anonymous reports whether records may have been attempted without the oracle finding out which. Tombstones and
 // garbage, which have no id that it could find, account for as many such attempts as the contract has for each, and for
 // as many again with each disruption.
-func (w *world) anonymous() bool {
+func (w *state) anonymous() bool {
 	return w.nameless > w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances))
 }
 
 // straggle notes an attempt of a process that has lost the partition: it has a count of its own, and interrupts nobody
 // else's.
-func (w *world) straggle(r *record, a attempt) {
+func (w *state) straggle(r *record, a attempt) {
 	r.attempts = bump(r.attempts)
 	if r.held == a.by {
 		r.inRun = bump(r.inRun) // its own count goes on
@@ -274,7 +308,7 @@ func (w *world) straggle(r *record, a attempt) {
 	w.attempt = &w.oneAttempt
 }
 
-func (w *world) formerOf(number int32, r *record) former {
+func (w *state) formerOf(number int32, r *record) former {
 	f := former{
 		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart, end: r.lastEnd,
 		outcome: r.outcome, by: r.held, delivery: r.delivery,
@@ -285,7 +319,7 @@ func (w *world) formerOf(number int32, r *record) former {
 	return f
 }
 
-func (w *world) endAttempt(e *history.Event) {
+func (w *state) endAttempt(e *history.Event) {
 	r := w.record(e.Record)
 	a, known := w.open[e.Op]
 	if r == nil || !known || a.number != e.Record {
@@ -316,7 +350,7 @@ func (w *world) endAttempt(e *history.Event) {
 }
 
 // conclude notes what is terminal by the attempt's outcome.
-func (w *world) conclude(r *record, a *attempt) {
+func (w *state) conclude(r *record, a *attempt) {
 	if !w.ends(a) {
 		return
 	}
@@ -334,7 +368,7 @@ func (w *world) conclude(r *record, a *attempt) {
 
 // mayBeAttempt is the largest number that the attempt may have for the subject: one of an earlier delivery, in the same
 // process, goes on with that one's count.
-func (w *world) mayBeAttempt(a *attempt) int {
+func (w *state) mayBeAttempt(a *attempt) int {
 	r := w.record(a.number)
 	if w.memory && (a.stray && a.by == r.held || a.life == r.lives && r.has(markMixed)) {
 		return int(r.attempts)
@@ -344,7 +378,7 @@ func (w *world) mayBeAttempt(a *attempt) int {
 
 // ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the
 // client had no more ears for concludes nothing.
-func (w *world) ends(a *attempt) bool {
+func (w *state) ends(a *attempt) bool {
 	// Without a dead-letter topic, giving up is the end, unless the process ends instead of the record.
 	givesUp := !w.contract.HasDLQ() && !w.contract.ExitsExhausted
 	switch class := w.classes[a.outcome]; {
@@ -358,7 +392,7 @@ func (w *world) ends(a *attempt) bool {
 	}
 }
 
-func (w *world) startAudit(e *history.Event) {
+func (w *state) startAudit(e *history.Event) {
 	if e.Topic < 0 || int(e.Topic) >= len(w.audits) {
 		return
 	}
@@ -373,7 +407,7 @@ func (w *world) startAudit(e *history.Event) {
 	}
 }
 
-func (w *world) auditRecord(e *history.Event) {
+func (w *state) auditRecord(e *history.Event) {
 	switch w.role(e.Topic) {
 	case history.RoleDLQ:
 		w.find(e)
@@ -403,7 +437,7 @@ func (w *world) auditRecord(e *history.Event) {
 // partition, which the audit may come to first: a letter that names the topic only goes back to a partition of the
 // replay tool's choice. And where the original is gone, a copy whose acknowledgement told where it is must not be taken
 // for it.
-func (w *world) foundOriginal(number int32, r *record, at place) bool {
+func (w *state) foundOriginal(number int32, r *record, at place) bool {
 	if r.offset >= 0 || r.partition >= 0 && (at.topic != r.topic || at.partition != r.partition) {
 		return false
 	}
@@ -411,7 +445,7 @@ func (w *world) foundOriginal(number int32, r *record, at place) bool {
 	return known == nil || !slices.ContainsFunc(known.list, func(one copied) bool { return one.place == at })
 }
 
-func (w *world) auditOffsets(e *history.Event) {
+func (w *state) auditOffsets(e *history.Event) {
 	if p := w.partition(e.Topic, e.Partition); p != nil {
 		p.audited, p.auditEnd, p.auditCommits, p.auditedAt = true, e.Offset, e.Aux, e.Time
 	}

@@ -1,21 +1,22 @@
 package assertions
 
-// The fold, part five: the dead-letter store and its service. Routers and workers are no instances of the subject: what
-// they do is kept here, and no other part of the fold sees it, but for what they write back, which is a replay.
+// State: the dead-letter store and its service. Routers and workers are no instances of the subject: what
+// they do is kept here, and no other part of the state sees it, but for what they write back, which is a replay.
 //
 // A change of an entry is seen later than it was made. When it was made the table tells, by the database's clock;
-// storeWorld.blur is how far that may be off from the run's. Times of one clock are compared as they are: two changes,
+// storeState.blur is how far that may be off from the run's. Times of one clock are compared as they are: two changes,
 // a change and the time that the entry promised. Times of both are compared with the blur in the service's favour.
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// storeWorld is what the history shows of the store.
-type storeWorld struct {
+// storeState is what the history shows of the store.
+type storeState struct {
 	entries   map[int64]*storeEntry
 	processes map[int16]*storeProcess
 	// attempts and republished are, by record, what was tried and written on the store's behalf.
@@ -61,7 +62,7 @@ type storeChange struct {
 }
 
 // madeBefore is the latest moment of the run's clock at which the change can have been made.
-func (s *storeWorld) madeBefore(c *storeChange) time.Duration {
+func (s *storeState) madeBefore(c *storeChange) time.Duration {
 	if c.made == never {
 		return c.seen
 	}
@@ -99,8 +100,8 @@ type routerCommit struct {
 	accepted bool
 }
 
-func newStoreWorld() *storeWorld {
-	return &storeWorld{
+func newStoreState() *storeState {
+	return &storeState{
 		entries: map[int64]*storeEntry{}, processes: map[int16]*storeProcess{}, attempts: map[int32][]storeAttempt{},
 		tries: map[int64]struct{}{}, healed: map[int32]struct{}{}, republished: map[int32][]republish{},
 		probes: map[int16][]probeAnswer{}, open: map[int64]int{}, asked: map[commitKey]routerCommit{}, begun: never,
@@ -108,8 +109,8 @@ func newStoreWorld() *storeWorld {
 	}
 }
 
-// takeStore folds in what concerns the store; it reports whether the event is none of the others' business.
-func (w *world) takeStore(e *history.Event) bool {
+// takeStore applies what concerns the store; it reports whether the event is none of the others' business.
+func (w *state) takeStore(e *history.Event) bool {
 	s := w.store
 	switch e.Kind {
 	case history.KindStoreChange, history.KindStoreEntry:
@@ -139,7 +140,7 @@ func ofService(e *history.Event) bool {
 }
 
 // serve takes what a router or a worker did.
-func (w *world) serve(e *history.Event) {
+func (w *state) serve(e *history.Event) {
 	s := w.store
 	switch e.Kind {
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited:
@@ -179,7 +180,7 @@ func timeOr(aux int64) time.Duration {
 	return time.Duration(aux)
 }
 
-func (s *storeWorld) change(e *history.Event) {
+func (s *storeState) change(e *history.Event) {
 	said, err := history.ParseStoreChange(e.Text)
 	if err != nil {
 		return // of a later version
@@ -211,7 +212,7 @@ func (s *storeWorld) change(e *history.Event) {
 	})
 }
 
-func (s *storeWorld) watch(e *history.Event) {
+func (s *storeState) watch(e *history.Event) {
 	switch e.Text {
 	case history.WatchBegins:
 		s.begun = e.Time
@@ -225,7 +226,7 @@ func (s *storeWorld) watch(e *history.Event) {
 	s.until = max(s.until, e.Time)
 }
 
-func (s *storeWorld) process(instance int16) *storeProcess {
+func (s *storeState) process(instance int16) *storeProcess {
 	one := s.processes[instance]
 	if one == nil {
 		one = &storeProcess{instance: instance, stopped: never}
@@ -234,7 +235,7 @@ func (s *storeWorld) process(instance int16) *storeProcess {
 	return one
 }
 
-func (s *storeWorld) lifecycle(e *history.Event) {
+func (s *storeState) lifecycle(e *history.Event) {
 	one := s.process(e.Instance)
 	switch {
 	case e.Kind == history.KindInstanceStarting:
@@ -268,13 +269,13 @@ func (p *storeProcess) diedBetween(from, to time.Duration) (at time.Duration, di
 	return never, false
 }
 
-func (s *storeWorld) askRepublish(e *history.Event) {
+func (s *storeState) askRepublish(e *history.Event) {
 	s.open[e.Op] = len(s.republished[e.Record])
 	s.republished[e.Record] = append(s.republished[e.Record], republish{by: holder{e.Instance, e.Run}, topic: e.Topic,
 		at: e.Time, answered: endless})
 }
 
-func (s *storeWorld) answerRepublish(e *history.Event) {
+func (s *storeState) answerRepublish(e *history.Event) {
 	at, open := s.open[e.Op]
 	if !open || at >= len(s.republished[e.Record]) {
 		return
@@ -286,7 +287,7 @@ func (s *storeWorld) answerRepublish(e *history.Event) {
 	delete(s.open, e.Op)
 }
 
-func (s *storeWorld) routerCommits(e *history.Event) {
+func (s *storeState) routerCommits(e *history.Event) {
 	key := commitKey{e.Op, e.Topic, e.Partition}
 	if e.Kind == history.KindCommitRequest {
 		s.asked[key] = routerCommit{by: e.Instance, at: e.Time, place: place{e.Topic, e.Partition, e.Offset}}
@@ -310,7 +311,7 @@ type probeAnswer struct {
 }
 
 // list returns the entries in the order in which they were first seen.
-func (s *storeWorld) list() []*storeEntry {
+func (s *storeState) list() []*storeEntry {
 	all := make([]*storeEntry, 0, len(s.entries))
 	for _, one := range s.entries {
 		all = append(all, one)
@@ -319,14 +320,28 @@ func (s *storeWorld) list() []*storeEntry {
 	return all
 }
 
-// quiet reports whether, within from and to, there is a stretch of at least need that none of the spans touches.
+// quiet reports whether, within from and to, there is a stretch of at least need that none of the spans touches. Stalls
+// do not end a stretch, but make it count for less: by twice as long as they lasted (catchUpShare).
 func quiet(busy []span, from, to, need time.Duration) bool {
-	slices.SortFunc(busy, func(a, b span) int { return int(min(max(a.from-b.from, -1), 1)) })
-	for _, one := range busy {
-		if one.from-from >= need && from+need <= to {
-			return true
+	slices.SortFunc(busy, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var stalls []span // that touch the stretch from from on
+	free := func(until time.Duration) bool {
+		for _, one := range stalls {
+			until -= catchUpShare * one.lasted
 		}
-		from = max(from, one.to)
+		return until-from >= need
 	}
-	return to-from >= need
+	for _, one := range busy {
+		switch {
+		case free(min(one.from, to)):
+			return true
+		case one.to <= from:
+		case one.lasted > 0 && !one.stopped:
+			stalls = append(stalls, one)
+		default:
+			from = one.to
+			stalls = slices.DeleteFunc(stalls, func(stall span) bool { return stall.to <= from })
+		}
+	}
+	return free(to)
 }

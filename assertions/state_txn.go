@@ -1,6 +1,6 @@
 package assertions
 
-// The fold, part five: transactions (KIP-98, KIP-447). What is committed and written in a transaction counts when, and
+// State: transactions (KIP-98, KIP-447). What is committed and written in a transaction counts when, and
 // if, the transaction is committed. Its producer id and epoch tie its parts together.
 //
 //	TxnOffsetCommit(p, N) ─▶ accepted    Produce(dead letter) ─▶ acknowledged    EndTxn(commit) ─▶ accepted
@@ -55,7 +55,7 @@ type ending struct {
 
 // transaction returns the open transaction of the event's producer. What comes from an epoch that is fenced has a
 // transaction of its own that ends nowhere.
-func (w *world) transaction(e *history.Event) *transaction {
+func (w *state) transaction(e *history.Event) *transaction {
 	t := w.txns[e.ProducerID]
 	switch {
 	case t == nil:
@@ -72,13 +72,13 @@ func (w *world) transaction(e *history.Event) *transaction {
 }
 
 // joinCommit takes a TxnOffsetCommit into its transaction when it is asked for.
-func (w *world) joinCommit(c *commit, e *history.Event) {
+func (w *state) joinCommit(c *commit, e *history.Event) {
 	t := w.transaction(e)
 	t.commits = append(t.commits, c)
 }
 
 // joined: one that was refused is no part of it.
-func (w *world) joined(c *commit, e *history.Event) {
+func (w *state) joined(c *commit, e *history.Event) {
 	if c.accepted {
 		return
 	}
@@ -88,7 +88,7 @@ func (w *world) joined(c *commit, e *history.Event) {
 }
 
 // joinWrite takes a stored dead letter or retry copy into its transaction.
-func (w *world) joinWrite(e *history.Event, r *record, one *write) {
+func (w *state) joinWrite(e *history.Event, r *record, one *write) {
 	t := w.transaction(e)
 	t.writes = append(t.writes, joinedWrite{write: *one, stored: *e})
 	if one.passed && one.life == r.lives {
@@ -96,7 +96,7 @@ func (w *world) joinWrite(e *history.Event, r *record, one *write) {
 	}
 }
 
-func (w *world) askEnd(e *history.Event) {
+func (w *state) askEnd(e *history.Event) {
 	if e.Instance < 0 || e.ProducerID < 0 {
 		return
 	}
@@ -126,7 +126,7 @@ func (w *world) askEnd(e *history.Event) {
 	t.endings = append(t.endings, end)
 }
 
-func (w *world) answerEnd(e *history.Event) {
+func (w *state) answerEnd(e *history.Event) {
 	t := w.txns[e.ProducerID]
 	if t == nil || t.epoch != e.ProducerEpoch {
 		return
@@ -161,7 +161,7 @@ func (w *world) answerEnd(e *history.Event) {
 }
 
 // settle makes a write count that was made in a committed transaction. The writer knows of it if it was told of both.
-func (w *world) settle(one *joinedWrite, end *history.Event) {
+func (w *state) settle(one *joinedWrite, end *history.Event) {
 	r := w.record(one.record)
 	answer := one.stored
 	answer.Time = end.Time
@@ -177,7 +177,7 @@ func (w *world) settle(one *joinedWrite, end *history.Event) {
 }
 
 // abort takes back what is open, or, where a commit was asked for and not answered, leaves it unknown.
-func (w *world) abort(t *transaction) {
+func (w *state) abort(t *transaction) {
 	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 {
 		return
 	}
@@ -196,7 +196,7 @@ func (w *world) abort(t *transaction) {
 
 // takeBack: a write that was aborted has failed, and left no copy that anyone can read; unless its end was asked for,
 // at that time. Then it may have taken effect, for as long as its record was not tried again.
-func (w *world) takeBack(one *joinedWrite, ended time.Duration) {
+func (w *state) takeBack(one *joinedWrite, ended time.Duration) {
 	r := w.record(one.record)
 	if one.life != r.lives {
 		return
@@ -213,14 +213,14 @@ func (w *world) takeBack(one *joinedWrite, ended time.Duration) {
 }
 
 // leaveUnknown keeps the commits of ends that were never answered.
-func (w *world) leaveUnknown(t *transaction) {
+func (w *state) leaveUnknown(t *transaction) {
 	for _, end := range t.endings {
 		w.unknown = append(w.unknown, end.commits...)
 	}
 }
 
 // finishTransactions ends what no event ended, and returns the commits of which nobody knows whether they took effect.
-func (w *world) finishTransactions() []*commit {
+func (w *state) finishTransactions() []*commit {
 	producers := make([]int64, 0, len(w.txns))
 	for producer := range w.txns {
 		producers = append(producers, producer)

@@ -1,0 +1,96 @@
+package assertions
+
+// Of records whose body the downstream can't identify: what is known of them is known of their place.
+
+import (
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func (b *builder) garbage(number int32) *builder {
+	return b.handOver(number, 0, 0, history.Garbage).acked(number, 0).fetch(number)
+}
+
+// untold writes a dead letter without an id, and with the place of its record.
+func (b *builder) untold(number int32, flags history.Flags) *builder {
+	b.answerLetter(b.askLetter(number), 0, flags)
+	for i := range 2 {
+		b.events[len(b.events)-1-i].Record = history.None
+	}
+	found := &b.inTopics[len(b.inTopics)-1]
+	found.Record, found.KeyHash = history.None, 10
+	return b
+}
+
+// refusedLetter is of garbage that is tried, and whose dead letter is refused.
+func refusedLetter(b *builder) *builder {
+	b.begin().garbage(0).unnamed(input, 0, 0)
+	return b.answerLetter(b.askLetter(0), 19, 0)
+}
+
+// replayedGarbage is of garbage whose dead letter is written back to offset 1, and of what follows.
+func replayedGarbage(b *builder, after func()) history.Source {
+	b.h.Replay = true
+	b.begin().garbage(0).unnamed(input, 0, 0).letter(0).commit(1).drain()
+	b.phase(history.PhaseReplay).audit(dlq)
+	selected := b.event(history.KindReplaySelected)
+	selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+	b.put(selected)
+	b.goBack(0, input)
+	after()
+	return b.commitAll().wait(b.h.Expect.DrainLimit).done()
+}
+
+func unnamedTales() []tale {
+	return []tale{
+		{"garbage is committed before it is tried", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			return b.begin().garbage(0).commit(1).unnamed(input, 0, 0).drain().done()
+		}},
+		{"garbage is tried before it is committed, and again after that", nil, func(b *builder) history.Source {
+			return b.begin().garbage(0).unnamed(input, 0, 0).commit(1).unnamed(input, 0, 0).drain().done()
+		}},
+		{"garbage is committed while its dead letter is refused", []string{"commit-without-dlq"},
+			func(b *builder) history.Source { return refusedLetter(b).commit(1).drain().done() }},
+		{"garbage whose dead letter was refused is tried again, which may have been enough", nil,
+			func(b *builder) history.Source { return refusedLetter(b).unnamed(input, 0, 0).commit(1).drain().done() }},
+		{"garbage is committed in an outage of its dead letters",
+			[]string{"commit-advanced-while-dlq-down", "commit-before-dlq"}, func(b *builder) history.Source {
+				return refusedLetter(b).wait(300 * ms).commit(1).letter(0).drain().done()
+			}},
+		{"garbage is tried again in an outage of its dead letters, which may have been enough", nil,
+			func(b *builder) history.Source {
+				return refusedLetter(b).wait(300*ms).unnamed(input, 0, 0).commit(1).letter(0).drain().done()
+			}},
+		{"garbage is written back, and dropped", []string{"commit-past-unfinished", "lost", "replay-lost"},
+			func(b *builder) history.Source { return replayedGarbage(b, func() { b.fetch(0) }) }},
+		{"garbage is written back, and tried where it is now", nil, func(b *builder) history.Source {
+			return replayedGarbage(b, func() { b.fetch(0).unnamed(input, 0, 1) })
+		}},
+		{"a dead letter without an id is written twice", []string{"dlq-duplicate"}, func(b *builder) history.Source {
+			return b.begin().garbage(0).unnamed(input, 0, 0).untold(0, 0).untold(0, 0).commit(1).drain().done()
+		}},
+		{"a dead letter without an id is written again, as its acknowledgement was withheld", nil,
+			func(b *builder) history.Source {
+				b.begin().garbage(0).unnamed(input, 0, 0)
+				return b.untold(0, history.Withheld).untold(0, 0).commit(1).drain().done()
+			}},
+	}
+}
+
+// TestASkippedRecordHoldsNothingUp: what the contract skips is finished by that, so the partition stands still, and no
+// record of it is unfinished.
+func TestASkippedRecordHoldsNothingUp(t *testing.T) {
+	for _, skips := range []bool{false, true} {
+		b := newBuilder().begin()
+		b.h.Contract.SkipsTombstones = skips
+		b.handOver(0, 0, 0, history.Tombstone).acked(0, 0).fetch(0)
+		v := judged(t, b.drain().done())
+		if n := len(resultOf(t, v, "liveness").Anomalies); n != 1 {
+			t.Errorf("skipped by contract: %v: liveness names %d anomalies", skips, n)
+		}
+		if unfinished := len(resultOf(t, v, "no-loss").Anomalies) > 0; unfinished == skips {
+			t.Errorf("skipped by contract: %v: no-loss says that a record is unfinished: %v", skips, unfinished)
+		}
+	}
+}
