@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/proof/agreement"
 )
 
-// Oracle is the third table: do the checkers and a naive transcription of the definitions agree.
+// Oracle is the third table: do the checkers and the reference checker agree.
 type Oracle struct {
 	First uint64 `json:"first"`
 	Seeds int    `json:"seeds"`
@@ -18,7 +18,7 @@ type Oracle struct {
 	// Disagreements are seeds at which something was not as it must be: a correct history that is accused, a corruption
 	// that is not named or named wrongly, the two judges of different opinions. Stories tells of the first ones.
 	Disagreements int      `json:"disagreements"`
-	Stories       []string `json:"stories,omitempty"`
+	Stories       []string `json:"traces,omitempty"`
 }
 
 // Holds reports whether there was no disagreement.
@@ -59,7 +59,7 @@ func (c *Config) ProveOracle(ctx context.Context, first uint64, histories int) (
 func (o *Oracle) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## Oracle: generated histories, seeds %d to %d\n\n", o.First, o.First+uint64(max(o.Seeds, 1))-1)
-	fmt.Fprintf(&b, "%d judgements of %d events; of %d of %d records the naive transcription decides something.\n\n",
+	fmt.Fprintf(&b, "%d judgements of %d events; of %d of %d records the reference checker decides something.\n\n",
 		o.Histories, o.Events, o.Decided, o.Records)
 	rows := [][]string{{"invariant", "correct histories in which it judged", "records compared"}}
 	names := map[string]int64{}
@@ -67,7 +67,7 @@ func (o *Oracle) markdown() string {
 	maps.Copy(names, o.Compared)
 	for _, name := range sorted(names) {
 		if strings.Contains(name, "/") && o.Compared[name] == 0 {
-			continue // of one node of a graph, which the transcription of graph-conservation judges as a whole
+			continue // of one node of a graph, which the reference checker of graph-conservation judges as a whole
 		}
 		rows = append(rows, []string{name, fmt.Sprint(o.Correct[name]), fmt.Sprint(o.Compared[name])})
 	}

@@ -96,7 +96,7 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun,
 		cluster: on.Cluster})
 	switch {
-	case errors.Is(err, harness.ErrNoShareGroups), errors.Is(err, admin.ErrNoShareDLQ):
+	case errors.Is(err, harness.ErrNoProtocol), errors.Is(err, admin.ErrNoShareDLQ):
 		return ParityCell{}, nil
 	case err != nil:
 		return ParityCell{Why: []string{err.Error()}}, ctx.Err()
@@ -135,8 +135,8 @@ Each shipped scenario with the reference consumer, which is correct, one run aft
 cell: the verdict, the time of the whole run, its tax, which is what goes by besides the planned load (starting
 brokers and consumers, draining, restarting, auditing, judging, ending everything), and how much of that went by
 before the load began. What the harness costs a consumer while it runs is in [performance](performance.md). A dash
-stands where a scenario is about what only a real Kafka shows, or about what that one does not have (share groups came
-with 4.1, dead letters by the broker with 4.4); [where the embedded one
+stands where a scenario is about what only a real Kafka shows, or about what that one does not have (KIP-848 came with
+4.0, share groups with 4.1, dead letters by the broker with 4.4); [where the embedded one
 differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 
 %s`, command, p.Markdown())

@@ -39,7 +39,7 @@ func (r *Result) Markdown() string {
 			"workers; graph: shape, group protocol, instances of each node)", "fault"))
 	}
 	if r.Strangers != nil {
-		fmt.Fprintf(&b, "\n## Strangers: correct consumers that know nothing of dlqbench, runs %d to %d, of %d pairs\n\n",
+		fmt.Fprintf(&b, "\n## Strangers: correct independent correct consumers, runs %d to %d, of %d pairs\n\n",
 			r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
 		b.WriteString(r.Strangers.markdown("consumer", "scenario"))
 	}

@@ -1,7 +1,6 @@
 // Package agreement compares the checkers with what is known of generated histories: those that are correct by
 // construction must not be accused, those with one corruption must show exactly that, and of any history, however
-// damaged, the checkers must say what the naive transcription of the definitions says. It runs no consumer and starts
-// nothing.
+// damaged, the checkers must say what the reference checker says. It runs no consumer and starts nothing.
 package agreement
 
 import (
@@ -26,7 +25,7 @@ type Report struct {
 	Correct map[string]int64
 	// Corrupted is how often each corruption was made and shown, by its name.
 	Corrupted map[string]int64
-	// Compared is how many records the naive transcription had an opinion on, by invariant; Decided how many records it
+	// Compared is how many records the reference checker had an opinion on, by invariant; Decided how many records it
 	// could decide at all, of Records.
 	Compared         map[string]int64
 	Decided, Records int64
@@ -71,19 +70,23 @@ func (r *Report) check(c histories.Choices) error {
 	if err := r.Compare(scrambled); err != nil {
 		errs = append(errs, fmt.Errorf("after random edits: %w", err))
 	}
-	if c.Intn(crowded) == crowded-1 {
-		errs = append(errs, r.crowd(c))
+	if c.Intn(oneLargerIn) == oneLargerIn-1 {
+		errs = append(errs, r.larger(c))
 	}
 	switch c.Intn(others) {
 	case 1:
 		errs = append(errs, r.other("a graph", histories.GenerateGraph, histories.GraphCorruptions(), c))
 	case 2:
 		errs = append(errs, r.other("a dead-letter store", histories.GenerateStore, histories.StoreCorruptions(), c))
+	case 3, 4, 5:
+		errs = append(errs, r.other("records without an id", histories.GenerateUnnamed,
+			slices.Concat(histories.UnnamedCorruptions(), histories.Corruptions()), c))
 	}
 	return errors.Join(errs...)
 }
 
-// others is in how many seeds there is one with a history of a graph, and one with a dead-letter store.
+// others is in how many seeds there is one with a history of a graph, one with a dead-letter store, and three with
+// records that the downstream can't identify.
 const others = 12
 
 // other is the same with histories of another kind.
@@ -97,12 +100,12 @@ func (r *Report) other(kind string, generate func(histories.Choices) *histories.
 	return nil
 }
 
-// crowded is in how many seeds there is one with a larger history.
-const crowded = 32
+// oneLargerIn is in how many seeds there is one with a larger history.
+const oneLargerIn = 32
 
-// crowd: a larger history shows just what it was made to, and the two judges agree on it, also after random edits.
-func (r *Report) crowd(c histories.Choices) error {
-	h, shows, known := histories.Crowd(c)
+// larger: a larger history shows just what it was made to, and the two judges agree on it, also after random edits.
+func (r *Report) larger(c histories.Choices) error {
+	h, shows, known := histories.Larger(c)
 	found, verdict, err := r.judge(h)
 	if err != nil {
 		return fmt.Errorf("of a larger history: %w", err)
@@ -142,13 +145,13 @@ func (r *Report) judge(h *histories.History) (map[histories.Finding]bool, *asser
 	found := map[histories.Finding]bool{}
 	for _, result := range verdict.Invariants {
 		for _, anomaly := range result.Anomalies {
-			if anomaly.Count > int64(len(anomaly.Witnesses)) {
+			if anomaly.Count > int64(len(anomaly.Counterexamples)) {
 				return nil, nil, fmt.Errorf("%w: %s names %s %d times and tells of %d", errTooMany, result.Name, anomaly.Name,
-					anomaly.Count, len(anomaly.Witnesses))
+					anomaly.Count, len(anomaly.Counterexamples))
 			}
-			for _, witness := range anomaly.Witnesses {
+			for _, counterexample := range anomaly.Counterexamples {
 				found[histories.Finding{Promise: histories.Promise{Invariant: result.Name, Anomaly: anomaly.Name},
-					Record: witness.Record}] = true
+					Record: counterexample.Record}] = true
 			}
 		}
 	}
@@ -207,7 +210,7 @@ func (r *Report) corrupt(h *histories.History, c histories.Choices, all []histor
 	return nil
 }
 
-// Compare holds the checkers against the naive transcription, on the records that this can decide.
+// Compare holds the checkers against the reference checker, on the records that this can decide.
 func (r *Report) Compare(h *histories.History) error {
 	_, verdict, err := r.judge(h)
 	if errors.Is(err, errTooMany) {
@@ -242,15 +245,15 @@ func (r *Report) compare(h *histories.History, verdict *assertions.Verdict) erro
 	return nil
 }
 
-// seen returns what the checkers found in the words of the naive transcription.
+// seen returns what the checkers found in the words of the reference checker.
 func seen(verdict *assertions.Verdict, header *history.Header) map[naive.Finding]bool {
 	all := map[naive.Finding]bool{}
 	for _, result := range verdict.Invariants {
 		for _, anomaly := range result.Anomalies {
-			for _, witness := range anomaly.Witnesses {
-				of := naive.OfRecord(result.Name, witness.Record)
-				if witness.Record < 0 {
-					of = naive.OfPartition(result.Name, header.TopicIndex(witness.Topic), witness.Partition)
+			for _, counterexample := range anomaly.Counterexamples {
+				of := naive.OfRecord(result.Name, counterexample.Record)
+				if counterexample.Record < 0 {
+					of = naive.OfPartition(result.Name, header.TopicIndex(counterexample.Topic), counterexample.Partition)
 				}
 				all[naive.Finding{Subject: of, Anomaly: anomaly.Name}] = true
 			}

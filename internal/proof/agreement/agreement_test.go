@@ -45,7 +45,7 @@ func TestSeedsAgree(t *testing.T) {
 		return
 	}
 	for _, one := range slices.Concat(histories.Corruptions(), histories.GraphCorruptions(),
-		histories.StoreCorruptions()) {
+		histories.StoreCorruptions(), histories.UnnamedCorruptions()) {
 		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
 	}
 	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records,
@@ -66,9 +66,11 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 	for seed, what := range map[uint64]string{
 		167: "an audit reads the dead letters of two records at one place",
 		471: "a refused retry copy is asked for again when the next has failed",
+		448: "garbage whose place only the audit tells is dead-lettered without an id, and again after a rebalance",
 		629: "a retry copy of which no word came is asked for again when the next has failed",
 		1070: "a node of a graph dead-letters the second copy of a document whose first one is committed, and its " +
 			"attempts were not seen",
+		1377: "garbage is tried in the retry topic while its dead letter, of another delivery, is refused",
 		1813: "two copies of a record are replayed, and the second is written while the first is being tried",
 		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on " +
 			"its way",
@@ -79,11 +81,11 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 	}
 }
 
-// TestCrowdsAgree: larger histories show what only shows in numbers, and nothing else.
-func TestCrowdsAgree(t *testing.T) {
+// TestLargerHistoriesAgree: larger histories show what only shows in numbers, and nothing else.
+func TestLargerHistoriesAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range uint64(16) {
-		if err := all.crowd(histories.NewSeeded(seed)); err != nil {
+		if err := all.larger(histories.NewSeeded(seed)); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
@@ -114,6 +116,39 @@ func TestOthersAgree(t *testing.T) {
 	}
 }
 
+// TestUnnamedRecordsAgree: of the records that the downstream can't identify many are decided, and both judges name
+// those that are dropped.
+func TestUnnamedRecordsAgree(t *testing.T) {
+	all := NewReport()
+	sent, decided := 0, 0
+	for seed := range seeds() / 2 {
+		c := histories.NewSeeded(seed)
+		if err := all.other("records without an id", histories.GenerateUnnamed, histories.UnnamedCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		h := histories.GenerateUnnamed(histories.NewSeeded(seed))
+		opinion := naive.Judge(&h.Header, h.Events)
+		for i := range h.Events {
+			if e := &h.Events[i]; e.Kind == history.KindSend && e.Flags != 0 {
+				sent++
+				lost := naive.Finding{Subject: naive.OfRecord("no-loss", e.Record), Anomaly: "lost"}
+				if opinion.Decided[lost.Subject] && !opinion.Open[lost] {
+					decided++
+				}
+			}
+		}
+	}
+	if decided*4 < sent {
+		t.Errorf("of %d records without an id only %d could be decided", sent, decided)
+	}
+	for _, one := range histories.UnnamedCorruptions() {
+		if all.Corrupted[one.Name] == 0 {
+			t.Errorf("%q was never made", one.Name)
+		}
+	}
+	t.Logf("%d of %d decided; %v", decided, sent, all.Corrupted)
+}
+
 func TestDrawnHistoriesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if err := NewReport().check(drawn{t}); err != nil {
@@ -131,6 +166,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"consumers": {histories.Generate, histories.Corruptions()},
 		"graphs":    {histories.GenerateGraph, histories.GraphCorruptions()},
 		"stores":    {histories.GenerateStore, histories.StoreCorruptions()},
+		"unnamed":   {histories.GenerateUnnamed, histories.UnnamedCorruptions()},
 	} {
 		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
 	}

@@ -32,6 +32,9 @@ func (s *simulation) auditRecord(at spot, offset int64, one *entry) history.Even
 	e.Topic, e.Partition, e.Offset, e.Record = at.topic, at.partition, offset, r.number
 	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount, e.HeaderBytes = r.keyHash(), r.valueHash(), headersHash, 2, 40
 	e.Aux = 1_700_000_000_000 + offset
+	if s.h.role(at.topic) == history.RoleDLQ && s.losesID(r) {
+		e.Record = none
+	}
 	if one.letter.Present {
 		e.Claim = one.letter
 		e.Flags = history.FailureHeaders

@@ -7,8 +7,8 @@
 //
 //	Choices ──▶ Generate ──▶ History ──▶ Corruption ──▶ History that shows one anomaly
 //
-// The consumers may be the nodes of a graph (GenerateGraph), and a dead-letter store with a router and workers may
-// stand beside them (GenerateStore).
+// The consumers may be the nodes of a graph (GenerateGraph), a dead-letter store with a router and workers may stand
+// beside them (GenerateStore), and some records may have a body that the downstream can't identify (GenerateUnnamed).
 //
 // The package knows the event model and nothing of how histories are judged. Every choice comes from the Choices, so
 // that a seed, or a property-testing library that shrinks, decides everything.

@@ -116,7 +116,7 @@ func (v *view) front(f *facts, by time.Duration) bool {
 			return false
 		}
 		end, ended := v.ended(other)
-		if v.Events[other.send].Flags.Has(history.Tombstone) || v.offset(other) < v.offset(f) && (!ended || end >= by) {
+		if v.Events[other.send].Flags != 0 || v.offset(other) < v.offset(f) && (!ended || end >= by) {
 			return false
 		}
 	}

@@ -67,6 +67,8 @@ type simulation struct {
 	manner manner
 	steady bool
 	tardy  int
+	// unnamed: some records have a body that the downstream can't identify; vague: and attempts don't name their place.
+	unnamed, vague bool
 
 	// store is the dead-letter store, nil if there is none.
 	store *storeSide
@@ -83,10 +85,20 @@ type planned struct {
 	outcome                history.Outcome
 	failures               int // how many attempts fail before one succeeds
 	tries                  int32
-	tombstone              bool
-	offset                 int64
+	// flags are set for a record whose body the downstream can't identify: a tombstone, or garbage.
+	flags  history.Flags
+	offset int64
 	// nodes is what becomes of it at each node of a graph.
 	nodes []*planned
+}
+
+// GenerateUnnamed makes a correct history in which some records have a body that the downstream can't identify. In some
+// of them the attempts don't say which record they are of.
+func GenerateUnnamed(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, unnamed: true}
+	s.calm, s.vague = !chance(c, 2), chance(c, 8)
+	s.h.Header = s.drawHeader()
+	return s.run()
 }
 
 // Generate makes a correct history.
@@ -99,7 +111,7 @@ func Generate(c Choices) *History {
 
 // run goes through the phases of a run.
 func (s *simulation) run() *History {
-	s.h.Calm = s.calm
+	s.h.Calm = s.calm && !s.vague
 	s.setUp()
 	s.phase(history.PhaseWarmup)
 	s.later(5 * ms)
@@ -279,7 +291,12 @@ func (s *simulation) send() {
 			number: number, partition: int32(s.Intn(partitions)), key: int32(s.Intn(3)) - 1, outcome: pick(s, outcomes...),
 			failures: 1 + s.Intn(2),
 		}
-		r.tombstone = s.contract().SkipsTombstones && chance(s, 6)
+		switch {
+		case s.unnamed && chance(s, 3):
+			r.flags, r.outcome = pick(s, history.Garbage, history.Tombstone), history.OutcomeUnknownID
+		case !s.unnamed && s.contract().SkipsTombstones && chance(s, 6):
+			r.flags = history.Tombstone
+		}
 		s.planNodes(r, outcomes)
 		s.records = append(s.records, r)
 		at += time.Duration(s.Intn(12)) * ms
@@ -293,9 +310,7 @@ func (s *simulation) sendOne(r *planned) {
 	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, inputTopic, r.partition, r.key, r.outcome,
 		int64(s.now)
 	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = r.keyHash(), r.valueHash(), headersHash, 2
-	if r.tombstone {
-		e.Flags = history.Tombstone
-	}
+	e.Flags = r.flags
 	s.put(e)
 	offset := s.append(spot{inputTopic, r.partition}, entry{record: r.number})
 	r.offset = offset
@@ -319,7 +334,7 @@ func (r *planned) keyHash() uint64 {
 }
 
 func (r *planned) valueHash() uint64 {
-	if r.tombstone {
+	if r.flags.Has(history.Tombstone) {
 		return 0
 	}
 	return 1000 + uint64(r.number)

@@ -121,11 +121,15 @@ func (a *assignment) fetch() {
 		one := log.entries[a.next]
 		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts, replays: one.replays}
 		a.works = append(a.works, w)
-		if w.record.tombstone {
+		wait := time.Duration(one.ready) - p.now
+		switch c := p.contract(); {
+		case w.record.flags.Has(history.Tombstone) && c.SkipsTombstones:
 			w.started = true
 			w.finish()
-		}
-		if wait := time.Duration(one.ready) - p.now; wait > 0 {
+		case w.record.flags != 0 && c.HasDLQ() && w.k == 0 && chance(p, 4):
+			w.started = true // what can't be decoded is dead-lettered at once
+			w.after(p.lag(), w.giveUp)
+		case wait > 0:
 			w.started = true
 			w.after(wait, w.attempt)
 		}
@@ -187,6 +191,12 @@ func (w *work) attempt() {
 	e := p.event(history.KindAttemptStart)
 	e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = p.nextOp(), r.number, r.tries, w.at.topic, w.at.partition,
 		w.offset
+	if outcome == history.OutcomeUnknownID {
+		e.Record, e.N = none, none
+	}
+	if p.vague {
+		e.Topic, e.Partition, e.Offset = none, none, none
+	}
 	p.put(e)
 	took := time.Duration(1+p.Intn(4)) * ms
 	if outcome == history.OutcomeTimeout {
@@ -203,6 +213,8 @@ func (w *work) answered(e history.Event, outcome history.Outcome) {
 	switch outcome {
 	case history.OutcomeSuccess:
 		e.Code = 200
+	case history.OutcomeUnknownID:
+		e.Code = 404
 	case history.OutcomeRateLimited:
 		told = 120 * ms
 		e.Code, e.Aux = 429, int64(told)
@@ -243,9 +255,11 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 		w.answers = append(w.answers, outcome)
 	}
 	switch {
-	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters:
+	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
+		outcome == history.OutcomeUnknownID && chance(p, 2): // what it makes of that is its own affair
 		w.succeed()
-	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts:
+	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts,
+		outcome == history.OutcomeUnknownID && chance(p, 2):
 		w.giveUp()
 	case p.stopping:
 	default:
@@ -279,6 +293,13 @@ func (w *work) giveUp() {
 	case !p.stopping:
 		w.write(spot{w.letterbox(), w.letterPartition()}, w.letterEntry(), nil)
 	}
+}
+
+// losesID: nothing but the place that it names tells of which record a dead letter is, as the headers are gone.
+func (s *simulation) losesID(r *planned) bool {
+	c := s.contract()
+	return r.flags != 0 && s.unnamed && !c.KeepsHeaders && c.Envelope == "plain" && !s.h.Header.Replay &&
+		c.Retry != history.RetryTopics
 }
 
 func (w *work) letterPartition() int32 {

@@ -39,6 +39,9 @@ func (w *work) write(to spot, one entry, again *history.Event) {
 	}
 	ask := p.event(history.KindProduceRequest)
 	ask.Op, ask.Record, ask.Topic, ask.Partition = p.nextOp(), w.record.number, to.topic, to.partition
+	if p.h.role(to.topic) == history.RoleDLQ && p.losesID(w.record) {
+		ask.Record = none
+	}
 	ask.KeyHash, ask.ValueHash, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = w.record.keyHash(), w.record.valueHash(),
 		p.id, 0, p.writes
 	if again != nil {

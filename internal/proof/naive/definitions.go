@@ -86,7 +86,7 @@ func (r *record) acked() time.Duration {
 }
 
 func (j *judge) record(r *record) {
-	j.noLoss(r)
+	j.noLoss(r, j.terminal(r))
 	j.commits(r)
 	j.bounded(r)
 	j.classification(r)
@@ -104,25 +104,29 @@ func (j *judge) record(r *record) {
 	j.duplicates(r)
 }
 
-// noLoss: "after drain every acknowledged record is terminal".
-func (j *judge) noLoss(r *record) {
+// noLoss: "after drain every acknowledged record is terminal". Of one that the downstream can't identify any attempt
+// may have been its last.
+func (j *judge) noLoss(r *record, terminal time.Duration) {
 	j.judged("no-loss")
 	switch {
 	case !r.inTopic, r.acked() >= 0 && len(r.found) == 0:
 		j.saw("no-loss", "dropped-by-ack", r)
 		return
-	case j.terminal(r) >= 0 || len(r.found) > 0:
+	case terminal >= 0 || len(r.found) > 0:
 		return
 	}
 	for i := range j.events {
-		if e := &j.events[i]; e.Kind == history.KindAuditOffsets && e.Topic == r.topic && e.Partition == r.partition {
-			if e.Aux > r.offset {
-				j.saw("no-loss", "lost", r)
-			} else {
-				j.saw("no-loss", "stalled", r)
-			}
-			return
+		e := &j.events[i]
+		if e.Kind != history.KindAuditOffsets || e.Topic != r.topic || e.Partition != r.partition {
+			continue
 		}
+		switch {
+		case e.Aux <= r.offset:
+			j.saw("no-loss", "stalled", r)
+		case r.send.Flags == 0 || len(r.attempts) == 0:
+			j.saw("no-loss", "lost", r)
+		}
+		return
 	}
 }
 
@@ -435,7 +439,7 @@ func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 	answered := false
 	for i := range r.attempts {
-		if a := &r.attempts[i]; a.end >= 0 {
+		if a := &r.attempts[i]; a.end >= 0 && a.outcome != history.OutcomeUnknownID {
 			if answered = true; slices.Contains(quotes, a.outcome) {
 				return true
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// story is what the events say of a record that was disturbed.
-type story struct {
+// trace is what the events say of a record that was disturbed.
+type trace struct {
 	*record
 	letters []asked
 	commits []asked
@@ -30,7 +30,7 @@ func (j *judge) disturbances() {
 		return
 	}
 	for number := range int32(j.header.Records) {
-		s := j.story(number)
+		s := j.trace(number)
 		if s == nil {
 			continue
 		}
@@ -42,10 +42,11 @@ func (j *judge) disturbances() {
 			continue // undisturbed
 		}
 		s.disturbed = true
+		j.unclearPlaces(s)
 		for _, invariant := range []string{"no-loss", "commit-after-dlq", outcome, "dlq-fidelity", "dlq-once", "duplicates"} {
 			j.decide(OfRecord(invariant, number))
 		}
-		j.kept(s)
+		j.noLoss(s.record, j.finished(s))
 		j.commitsPast(s)
 		j.letters(s.record)
 		j.copiesOnce(s)
@@ -54,13 +55,13 @@ func (j *judge) disturbances() {
 	j.surfaced()
 }
 
-// story gathers it, nil where it can't be told.
-func (j *judge) story(number int32) *story {
+// trace gathers it, nil where it can't be told.
+func (j *judge) trace(number int32) *trace {
 	r := j.place(number)
 	if r == nil || !j.unique(number) || j.stale(number) {
 		return nil
 	}
-	s := &story{record: r, lastStart: -1}
+	s := &trace{record: r, lastStart: -1}
 	var plain bool
 	if s.commits, plain = j.commitsOf(r.topic, r.partition); !plain || !j.tellAttempts(s) {
 		return nil
@@ -76,7 +77,7 @@ func (j *judge) story(number int32) *story {
 		switch {
 		case e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition && !j.holds(e, r):
 			return nil
-		case e.Record != number:
+		case !r.owns(e):
 		case e.Kind == history.KindProduceRequest:
 			s.letters = append(s.letters, asked{e, j.reply(e)})
 			r.letters = append(r.letters, written{e.Time, s.letters[len(s.letters)-1].acked(), e})
@@ -101,10 +102,10 @@ func (a *asked) acked() time.Duration {
 	return a.answer.Time
 }
 
-func (j *judge) tellAttempts(s *story) bool {
+func (j *judge) tellAttempts(s *trace) bool {
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Record != s.number {
+		if !s.owns(e) {
 			continue
 		}
 		switch e.Kind {
@@ -116,7 +117,7 @@ func (j *judge) tellAttempts(s *story) bool {
 			if e.Time < s.send.Time {
 				return false
 			}
-			if !j.holds(e, s.record) {
+			if s.send.Flags == 0 && !j.holds(e, s.record) {
 				s.astray++
 			}
 			end := j.ending(e)
@@ -161,8 +162,11 @@ func (j *judge) holds(of *history.Event, r *record) bool {
 }
 
 // finished is when the record was first terminal, -1 if never.
-func (j *judge) finished(s *story) time.Duration {
+func (j *judge) finished(s *trace) time.Duration {
 	c := &j.header.Contract
+	if j.skipped(s.record) {
+		return 0
+	}
 	first := s.acked()
 	for i := range s.attempts {
 		a := &s.attempts[i]
@@ -175,31 +179,9 @@ func (j *judge) finished(s *story) time.Duration {
 	return first
 }
 
-// kept: "after drain every acknowledged record is terminal".
-func (j *judge) kept(s *story) {
-	j.judged("no-loss")
-	switch {
-	case !s.inTopic, s.acked() >= 0 && len(s.found) == 0:
-		j.saw("no-loss", "dropped-by-ack", s.record)
-		return
-	case j.finished(s) >= 0 || len(s.found) > 0:
-		return
-	}
-	for i := range j.events {
-		if e := &j.events[i]; e.Kind == history.KindAuditOffsets && e.Topic == s.topic && e.Partition == s.partition {
-			if e.Aux > s.offset {
-				j.saw("no-loss", "lost", s.record)
-			} else {
-				j.saw("no-loss", "stalled", s.record)
-			}
-			return
-		}
-	}
-}
-
 // passing is the first commit past the record before it was terminal: of those that were accepted the one that was
 // answered first, else of those that were never answered the first. It is nil if there is none.
-func (j *judge) passing(s *story) *asked {
+func (j *judge) passing(s *trace) *asked {
 	terminal := j.finished(s)
 	var first *asked
 	for i := range s.commits {
@@ -217,13 +199,13 @@ func (j *judge) passing(s *story) *asked {
 
 // commitsPast: "for every accepted or unanswered C(p,N): each r in p below N that ends in the DLQ has D(r) acknowledged
 // before C was read", "for every accepted C(p,N): every fetched r below N is terminal".
-func (j *judge) commitsPast(s *story) {
+func (j *judge) commitsPast(s *trace) {
 	j.judged(outcome)
 	if len(s.letters) > 0 {
 		j.judged("commit-after-dlq")
 	}
 	c := j.passing(s)
-	if c == nil {
+	if c == nil || s.mayBeOver(c.ask.Time) {
 		return
 	}
 	if s.astray > 0 {
@@ -251,14 +233,14 @@ func (j *judge) commitsPast(s *story) {
 }
 
 // advanced: "while every dead-letter write fails, no commit passes the first undeliverable record".
-func (j *judge) advanced(s *story) {
+func (j *judge) advanced(s *trace) {
 	if len(s.letters) == 0 {
 		return
 	}
 	j.judged(halting)
 	c := j.passing(s)
 	switch {
-	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time:
+	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || s.mayBeOver(c.ask.Time):
 	case s.astray > 0 || s.acked() < 0:
 		// Without an acknowledgement it is not clear when the outage began and ended.
 		j.open(halting, "commit-advanced-while-dlq-down", s.record)
@@ -269,7 +251,7 @@ func (j *judge) advanced(s *story) {
 }
 
 // covered is when an accepted commit first covered the record, -1 if never.
-func (s *story) covered() time.Duration {
+func (s *trace) covered() time.Duration {
 	first := time.Duration(-1)
 	for i := range s.commits {
 		if c := &s.commits[i]; c.took() && c.ask.Offset > s.offset && (first < 0 || c.answer.Time < first) {
@@ -283,7 +265,7 @@ func (s *story) covered() time.Duration {
 // held r was killed, stopped or lost r's partition before the commit that covers r was accepted; that commit failed or
 // went unanswered; a produce of r was answered with an error, went unanswered, or its acknowledgement was withheld past
 // the client's request timeout."
-func (j *judge) disruptions(s *story, until time.Duration) (least, most int) {
+func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 	seen, end := until+1, until
 	for i := range s.attempts {
 		seen = min(seen, s.attempts[i].start)
@@ -347,7 +329,7 @@ func (j *judge) handed(r *record, until time.Duration) time.Duration {
 
 // refusals is how many writes of its dead letter were of no avail by the time, as far as the subject knew: at least,
 // and at most. forged are those that left no copy for certain.
-func (s *story) refusals(until time.Duration) (least, most, forged int) {
+func (s *trace) refusals(until time.Duration) (least, most, forged int) {
 	for i := range s.letters {
 		l := &s.letters[i]
 		switch {
@@ -368,7 +350,7 @@ func (s *story) refusals(until time.Duration) (least, most, forged int) {
 const forever = time.Duration(1) << 60
 
 // copiesOnce: "copies of r in the DLQ ≤ 1 + disruptions that justify one".
-func (j *judge) copiesOnce(s *story) {
+func (j *judge) copiesOnce(s *trace) {
 	if len(s.found) == 0 {
 		return
 	}
@@ -379,10 +361,8 @@ func (j *judge) copiesOnce(s *story) {
 }
 
 // successesOnce: "successes per record ≤ 1 + disruptions that justify one", by the time of each.
-func (j *judge) successesOnce(s *story) {
-	hidden := slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
-		return f.Target == "downstream"
-	}) || j.frozen()
+func (j *judge) successesOnce(s *trace) {
+	hidden := j.mayMiss()
 	for i := range s.attempts {
 		a := &s.attempts[i]
 		if a.outcome != history.OutcomeSuccess || a.gone {
@@ -401,6 +381,13 @@ func (j *judge) successesOnce(s *story) {
 		}
 		j.counted("duplicates", "duplicate", s.record, successes, 1+least+refused, 1+most+atMost+s.astray+strange)
 	}
+}
+
+// mayMiss: an answer may have missed its process.
+func (j *judge) mayMiss() bool {
+	return j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
+		return f.Target == "downstream"
+	})
 }
 
 // frozen: somebody stood still.

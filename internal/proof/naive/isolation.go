@@ -22,7 +22,7 @@ const (
 
 // try is one attempt, as isolation sees it.
 type try struct {
-	record     *story
+	record     *trace
 	nth        int // of its record, from 0
 	start, end time.Duration
 	outcome    history.Outcome
@@ -74,7 +74,7 @@ func (j *judge) fetchedInOrder() bool {
 // tries lists the attempts in the order in which they began; plain is false where what happened is not clear.
 func (j *judge) tries() (all []*try, plain bool) {
 	for number := range int32(j.header.Records) {
-		s := j.story(number)
+		s := j.trace(number)
 		if s == nil || s.astray > 0 {
 			return nil, false
 		}

@@ -181,6 +181,9 @@ func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (c
 // terminalBy: the record was terminal by the time. Of one with several copies, or that the downstream can't identify,
 // it is not known which of its attempts and dead letters are whose.
 func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool) {
+	if r := j.place(number); r != nil && j.skipped(r) {
+		return true, true
+	}
 	if !slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Record == number && j.mayEnd(&e) }) {
 		return false, !j.nameless()
 	}
@@ -190,7 +193,7 @@ func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool
 	var at time.Duration
 	if r := j.gather(number); r != nil && !j.disturbed() {
 		at = j.terminal(r)
-	} else if s := j.story(number); s != nil && j.header.Contract.HasDLQ() {
+	} else if s := j.trace(number); s != nil && j.header.Contract.HasDLQ() {
 		at = j.finished(s)
 	} else {
 		return false, false
@@ -369,10 +372,5 @@ func (j *judge) ungiven(topic int16, partition int32) bool {
 
 // strangers: more than one process commits the partition.
 func strangers(commits []asked) bool {
-	for i := range commits {
-		if commits[i].ask.Instance != commits[0].ask.Instance || commits[i].ask.Run != commits[0].ask.Run {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(commits, func(c asked) bool { return !by(c.ask, commits[0].ask) })
 }

@@ -205,35 +205,13 @@ func (j *judge) judged(invariant string) { j.opinion.Judged[invariant]++ }
 
 // disturbed: something befell the run that may concern every record.
 func (j *judge) disturbed() bool {
-	if j.header.Replay || j.header.Contract.Retry == history.RetryTopics || len(j.header.Faults) > 0 {
-		return true
-	}
-	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP"
-	})
+	return j.header.Replay || j.header.Contract.Retry == history.RetryTopics || len(j.header.Faults) > 0 || j.frozen()
 }
 
 // gather returns what the events say of a record, nil if it is not one that can be decided.
 func (j *judge) gather(number int32) *record {
-	r := &record{number: number, offset: history.None}
-	for i := range j.events {
-		e := &j.events[i]
-		if e.Record != number {
-			continue
-		}
-		switch e.Kind {
-		case history.KindSend:
-			if r.send == nil {
-				r.send = e
-			}
-		case history.KindAcked:
-			if e.Code == 0 && r.offset < 0 {
-				r.topic, r.partition, r.offset, r.known = e.Topic, e.Partition, e.Offset, e.Time
-			}
-		}
-	}
-	if r.send == nil || r.offset < 0 || r.send.Flags != 0 || r.topic != r.send.Topic ||
-		r.partition != r.send.Partition || !j.steady(r) {
+	r := j.place(number)
+	if r == nil || r.send.Flags != 0 || !j.steady(r) {
 		return nil
 	}
 	if !j.addAttempts(r) || !j.addLetters(r) || j.stale(number) {
@@ -247,7 +225,7 @@ func (j *judge) gather(number int32) *record {
 		if e.Kind == history.KindAuditStart && e.Topic == r.topic {
 			r.inTopic = false
 		}
-		if e.Kind == history.KindAuditRecord && e.Record == number {
+		if e.Kind == history.KindAuditRecord && r.owns(e) {
 			switch j.role(e.Topic) {
 			case history.RoleDLQ:
 				r.found = append(r.found, e)
@@ -299,7 +277,7 @@ func (j *judge) steady(r *record) bool {
 }
 
 func same(e, holder *history.Event) bool {
-	return holder != nil && e.Instance == holder.Instance && e.Run == holder.Run
+	return holder != nil && by(e, holder)
 }
 
 func (j *judge) addCommits(r *record) bool {

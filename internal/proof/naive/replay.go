@@ -68,7 +68,7 @@ func (j *judge) place(number int32) *record {
 			}
 		}
 	}
-	if r.send == nil || r.offset < 0 || r.send.Flags != 0 || r.topic != r.send.Topic || r.partition != r.send.Partition {
+	if r.send == nil || r.offset < 0 || r.topic != r.send.Topic || r.partition != r.send.Partition {
 		return nil
 	}
 	return r
@@ -92,10 +92,13 @@ func (j *judge) unique(number int32) bool {
 	return true
 }
 
-// stale: it was found outside the last audit of a topic, which tells of what is no more.
+// stale: it was found outside the last audit of a topic, which tells of what is no more; or at a second place, of which
+// a dead letter without an id says that it comes from there.
 func (j *judge) stale(number int32) bool {
+	r := j.place(number)
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return e.Kind == history.KindAuditRecord && e.Record == number && j.audit(&e) != j.audits(e.Topic)
+		return e.Kind == history.KindAuditRecord && e.Record == number &&
+			(j.audit(&e) != j.audits(e.Topic) || r != nil && e.Offset != r.offset && j.claimed(&e))
 	})
 }
 
@@ -134,7 +137,7 @@ func (j *judge) audits(topic int16) int {
 // back gathers what concerns a record's way back, nil where that can't be decided.
 func (j *judge) back(number int32) *returned {
 	r := j.place(number)
-	if r == nil || !j.unique(number) {
+	if r == nil || r.send.Flags != 0 || !j.unique(number) {
 		return nil
 	}
 	b := &returned{record: r}

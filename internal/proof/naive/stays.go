@@ -132,7 +132,7 @@ func (j *judge) unclean(end *history.Event) bool {
 		case history.KindCommitRequest, history.KindProduceRequest, history.KindTxnEndRequest:
 			did = true
 		case history.KindMembership:
-			did = did || e.Text != "silent"
+			did = did || e.Text != "silent" && e.Text != "seeks"
 		case history.KindRevoked:
 			did = did || e.Text == "leave"
 		case history.KindSubjectError:
@@ -162,8 +162,8 @@ func (j *judge) hasAny(of *history.Event) bool {
 	return false
 }
 
-// goneForGood: the process left, still ran at the end of the drain, and neither came back nor did anything for as long
-// as it had for that. One that was only silent had its session as well after each fault.
+// goneForGood: the process left, still ran at the end of the drain, and neither came back, nor looked for its group,
+// nor did anything for as long as it had for that. One that was only silent had its session as well after each fault.
 func (j *judge) goneForGood(leave *history.Event) bool {
 	_, drained := j.drain()
 	since, session := leave.Time, time.Duration(0)

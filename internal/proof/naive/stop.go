@@ -98,11 +98,9 @@ func (j *judge) stoodStill(from *history.Event, to time.Duration, signal string)
 
 // atStop: what a process "still had to retry is left to whoever comes after it: neither committed past nor
 // dead-lettered before its time", once it was told to stop.
-func (j *judge) atStop(s *story) {
+func (j *judge) atStop(s *trace) {
 	limit := j.header.Contract.MaxAttempts
-	hidden := j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
-		return f.Target == "downstream"
-	})
+	hidden := j.mayMiss()
 	for i := range s.letters {
 		ask := s.letters[i].ask
 		count, last := s.before(ask.Time)
@@ -133,7 +131,7 @@ func (j *judge) atStop(s *story) {
 }
 
 // ofAssignment is how many attempts there were since the partition was last assigned before the last of them.
-func (j *judge) ofAssignment(s *story) int {
+func (j *judge) ofAssignment(s *trace) int {
 	since := time.Duration(0)
 	for i := range j.events {
 		e := &j.events[i]

@@ -9,10 +9,10 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// crowdSize is how many records a larger history has; every crowdFails-th fails once, unless all of them do.
+// largerSize is how many records a larger history has; every largerFails-th fails once, unless all of them do.
 const (
-	crowdSize  = 230
-	crowdFails = 12
+	largerSize  = 230
+	largerFails = 12
 )
 
 // manner is how the consumer of a larger history treats those who wait.
@@ -24,12 +24,12 @@ const (
 	sometimes
 )
 
-// Crowd makes a larger history. Shows is what it shows, none if it is correct; known is false where that is not known.
-func Crowd(c Choices) (h *History, shows []Promise, known bool) {
+// Larger makes a larger history. Shows is what it shows, none if it is correct; known is false where that is not known.
+func Larger(c Choices) (h *History, shows []Promise, known bool) {
 	s := &simulation{Choices: c, h: &History{Calm: true}, logs: map[spot]*topicLog{}, calm: true}
 	kind := c.Intn(8)
 	s.h.Header = s.drawHeader()
-	s.crowdHeader(kind < 3)
+	s.largerHeader(kind < 3)
 	if kind >= 5 {
 		s.h.Header.Contract.Backoff.Late, s.h.Header.Contract.Backoff.Usual = time.Second, 20*ms
 	}
@@ -51,7 +51,7 @@ func Crowd(c Choices) (h *History, shows []Promise, known bool) {
 	s.phase(history.PhaseWarmup)
 	s.later(1500 * ms)
 	s.phase(history.PhaseSteady)
-	s.sendCrowd(kind < 3)
+	s.sendLarger(kind < 3)
 	s.runUntil(s.now + 500*ms)
 	s.phase(history.PhaseHeal)
 	s.later(5 * ms)
@@ -73,10 +73,10 @@ func (s *simulation) delay(b history.Backoff, k int) time.Duration {
 	return b.Jitter + max(b.Usual, b.Wait(k)/2) + time.Duration(1+s.Intn(50))*ms
 }
 
-// crowdHeader: few fail and the others are promised to go on, or all fail and the waits are promised to be jittered.
-func (s *simulation) crowdHeader(isolated bool) {
+// largerHeader: few fail and the others are promised to go on, or all fail and the waits are promised to be jittered.
+func (s *simulation) largerHeader(isolated bool) {
 	h := &s.h.Header
-	h.Records, h.Replay = crowdSize, false
+	h.Records, h.Replay = largerSize, false
 	c := &h.Contract
 	c.MaxAttempts, c.Retry, c.Counter, c.SkipsTombstones, c.Ordering = 2+s.Intn(2), history.RetryInPlace,
 		history.CounterMemory, false, history.OrderingNone
@@ -87,17 +87,17 @@ func (s *simulation) crowdHeader(isolated bool) {
 	}
 }
 
-func (s *simulation) sendCrowd(isolated bool) {
+func (s *simulation) sendLarger(isolated bool) {
 	at := s.now
-	for number := range int32(crowdSize) {
+	for number := range int32(largerSize) {
 		r := &planned{number: number, partition: int32(s.Intn(partitions)), key: history.None,
 			outcome: history.OutcomeSuccess, failures: 1}
-		if !isolated || number%crowdFails == crowdFails-1 {
+		if !isolated || number%largerFails == largerFails-1 {
 			r.outcome = history.OutcomeTransient
 		}
 		s.records = append(s.records, r)
 		least, most := 0, 5
-		switch since := number % crowdFails; {
+		switch since := number % largerFails; {
 		case isolated && since < 8:
 			least, most = 3, 6 // those that follow one that fails come while it backs off
 		case isolated:
