@@ -55,11 +55,11 @@ func (r *run) drain(ctx context.Context) error {
 	}
 }
 
-// patience is how long nothing may move before the subject stands still: what the contract explains, and the longest
-// session timeout that a member asked for. After a load that could not keep its schedule it is half of that: a subject
-// that is behind then may have the machine to thank for it, and must not count as stalled.
+// patience is how long nothing may move before the subject stands still: what explained says. After a load that could
+// not keep its schedule it is half of that: a subject that is behind then may have the machine to thank for it, and
+// must not count as stalled.
 func (r *run) patience() time.Duration {
-	patience := r.header.Expect.Patience + time.Duration(r.live.session.Load())
+	patience := r.explained()
 	if r.live.offSchedule() {
 		r.offSchedule.Do(func() {
 			r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the " +
@@ -68,6 +68,20 @@ func (r *run) patience() time.Duration {
 		return patience / 2
 	}
 	return patience
+}
+
+// explained is how long nothing may move by the contract and the longest session timeout that a member asked for.
+func (r *run) explained() time.Duration {
+	return r.header.Expect.Patience + time.Duration(r.live.session.Load())
+}
+
+// inGroup is how long an instance may wait in its group for partitions: until the session of a member that is gone has
+// ended, and the others have finished what they are at. It is none where no member has joined a group.
+func (r *run) inGroup() time.Duration {
+	if r.live.session.Load() == 0 {
+		return 0
+	}
+	return r.explained()
 }
 
 // allowance is what the machine took of the subject's time. It is given back, up to as much again: else a busy machine

@@ -63,7 +63,8 @@ func EstimateRun(options Options) (Estimate, error) {
 	if len(planned.Faults) > 0 {
 		e.Parts = append(e.Parts, EstimatedPart{
 			Name: "faults", Most: meetingLimit(contract, len(planned.Faults)),
-			Why: "beyond the load, while one has met nothing or an instance is not ready again",
+			Why: "beyond the load, while one has met nothing or an instance is not ready again; longer while the subject is " +
+				"behind",
 		})
 	}
 	e.Parts = append(e.Parts, EstimatedPart{

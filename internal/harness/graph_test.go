@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestAGraphRunsAndIsJudged(t *testing.T) {
 		judged[result.Name] = result.Judged
 	}
 	for _, name := range []string{"graph-conservation", "parse/bounded-retries", "parse/dlq-fidelity", "chunk/no-loss",
-		"ocr/no-loss", "embed/commit-after-outcome"} {
+		"ocr/no-loss", "embed/commit-after-outcome", "parse/stays-up", "chunk/stays-up", "ocr/stays-up", "embed/stays-up"} {
 		if judged[name] == 0 {
 			t.Errorf("%s judged nothing; there are %v", name, judged)
 		}
@@ -61,11 +62,35 @@ func TestAGraphRunsAndIsJudged(t *testing.T) {
 	if !reflect.DeepEqual(again.Verdict.Invariants, outcome.Verdict.Invariants) {
 		t.Errorf("judged again it is %+v", again.Verdict.Invariants)
 	}
+	if used := outcome.Verdict.Usage.Instances; runtime.GOOS == "linux" && len(used) != outcome.Verdict.Instances {
+		t.Errorf("of %d instances %d were measured", outcome.Verdict.Instances, len(used))
+	}
 	seen := countRoles(t, outcome.Dir)
 	for _, what := range []string{"sink", "dlq", "quarantine", "replayed"} {
 		if seen[what] == 0 {
 			t.Errorf("nothing was seen of %s: %v", what, seen)
 		}
+	}
+}
+
+// What may crash is started again, whichever node or service of the subject it is.
+func TestWhatMayCrashIsSupervised(t *testing.T) {
+	crashes := history.Contract{OnFailure: history.OnFailureCrash}
+	halts := history.Contract{OnFailure: history.OnFailureHalt}
+	for name, header := range map[string]history.Header{
+		"graph": {Contract: halts, Graph: &history.Graph{Nodes: []history.Node{
+			{First: 0, Instances: 1, Contract: halts}, {First: 1, Instances: 1, Contract: crashes},
+		}}},
+		"services": {Contract: halts, Services: []history.Service{
+			{First: 0, Instances: 1, Contract: halts}, {First: 1, Instances: 1, Contract: crashes},
+		}},
+	} {
+		if r := (&run{header: header}); r.mayCrash(0) || !r.mayCrash(1) {
+			t.Errorf("%s: supervised are %t, %t", name, r.mayCrash(0), r.mayCrash(1))
+		}
+	}
+	if r := (&run{header: history.Header{Contract: crashes}}); !r.mayCrash(0) {
+		t.Error("a consumer that may crash is not supervised")
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *run) openSubject(context.Context) error {
 			r.beginRun(instance, process)
 		},
 		Ready: func(instance int, process uint16) <-chan struct{} { return r.tap.Fetching(instance, process) },
-		Clock: r.clock, Sink: renumbered{r}, Log: r.options.Log, Render: r.launch, LogName: r.slotName,
+		Clock: r.clock, Sink: renumbered{r}, Log: r.options.Log, Render: r.launch, LogName: r.slotName, InGroup: r.inGroup,
 	}
 	if r.options.Subject != nil {
 		config.Build = subject.Launch{Command: r.options.Subject.Build, Dir: r.subjectDir()}
@@ -49,7 +49,7 @@ func (r *run) openSubject(context.Context) error {
 func (r *run) beginRun(slot int, process uint16) {
 	instance, is := r.service(slot)
 	if !is {
-		r.options.Hands.started(slot)
+		r.options.Manual.started(slot)
 		r.tap.BeginRun(slot, process)
 		r.oracles.of(slot).SetRun(slot, process)
 		return
@@ -217,18 +217,29 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	}, nil
 }
 
-// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if the contract
-// says that the subject may crash. What a fault ends is the fault's to bring back.
+// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if their contract
+// says that they may crash. What a fault ends is the fault's to bring back.
 func (r *run) supervise(ctx context.Context) (stop func()) {
-	if c := &r.header.Contract; c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted && !c.ExitsOnError {
-		return func() {}
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	for instance := range r.header.Instances {
-		group.Go(func() { r.superviseOne(ctx, instance) })
+		if r.mayCrash(instance) {
+			group.Go(func() { r.superviseOne(ctx, instance) })
+		}
 	}
 	return func() { cancel(); group.Wait() }
+}
+
+// mayCrash reports whether the contract of what the instance belongs to says so.
+func (r *run) mayCrash(instance int) bool {
+	c := &r.header.Contract
+	if node := r.nodeOf(instance); node != nil {
+		c = &node.Contract
+	}
+	if service := r.ownerOf(instance); service != nil {
+		c = &service.Contract
+	}
+	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
 }
 
 func (r *run) superviseOne(ctx context.Context, instance int) {

@@ -125,7 +125,7 @@ func (r *run) startCluster(ctx context.Context) error {
 	if err := r.cluster.CreateTopics(ctx, topics); err != nil {
 		return err
 	}
-	return r.beginShareGroup(ctx, client)
+	return r.beginGroup(ctx, client)
 }
 
 // provide starts the cluster, or connects to it.

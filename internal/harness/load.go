@@ -31,7 +31,7 @@ const (
 func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		err := r.options.Hands.load(ctx, func(loading context.Context) error {
+		err := r.options.Manual.load(ctx, func(loading context.Context) error {
 			return r.producer.Run(loading, base)
 		}, r.clock)
 		if err == nil {
@@ -48,6 +48,16 @@ func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan s
 		done <- environment("driving the load", err)
 	}()
 	return done
+}
+
+// behindShare: a subject is behind when a quarter of the planned records is neither finished nor committed.
+const behindShare = 4
+
+// behind reports whether the subject has fallen so far behind the load that more of it would only be in the way. What a
+// commit covers, or was finished and is not committed yet, it is not behind with.
+func (r *run) behind() bool {
+	now, much := r.live.figures(), int64(r.plan.Due()/behindShare)
+	return now.lag > much && now.Sent-(now.Processed-now.Duplicates)-now.DeadLetters > much
 }
 
 func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
@@ -67,7 +77,7 @@ func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
 		case <-stop:
 		}
 	})
-	r.producer.Extend(extending)
+	r.producer.Extend(extending, r.behind)
 	close(stop)
 	group.Wait()
 }
@@ -75,6 +85,8 @@ func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
 const (
 	// meetingLeast is longer than a session of 45 s, the default of most clients, and the rebalance after it.
 	meetingLeast = 75 * time.Second
+	// meetingMost ends the waiting for a subject that moves and is behind all along.
+	meetingMost = drainCap
 	// idleAfter is how long a subject that has caught up is given for something that faults may still meet.
 	idleAfter = 2 * time.Second
 )
@@ -86,9 +98,10 @@ func meetingLimit(contract history.Contract, planned int) time.Duration {
 }
 
 // closing returns a channel that is closed when faults need wait no longer: all records are sent, and the subject has
-// caught up with them, or the limit is reached. The second result ends the watching.
+// caught up with them, or the limit is reached. The limit counts from when the subject is not behind, as long as it
+// moves: one that works off what it has fetched ahead asks for nothing meanwhile. The second result ends the watching.
 func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{}, func()) {
-	if r.options.Hands != nil {
+	if r.options.Manual != nil {
 		return nil, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -97,13 +110,18 @@ func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{
 	group.Go(func() {
 		defer close(closed)
 		over := steady + r.plan.Steady
-		limit := over + meetingLimit(r.header.Contract, len(r.plan.Faults))
+		meeting, watch := meetingLimit(r.header.Contract, len(r.plan.Faults)), newQuiet(r.clock)
+		limit := over + meeting
 		if !faults.SleepUntil(ctx, r.clock, over) {
 			return
 		}
 		for busy := r.clock.Now(); r.clock.Now() < limit && r.clock.Now()-busy < idleAfter; {
 			if sent, _, _, _ := r.producer.Counts(); int(sent) < len(r.plan.Records) || r.live.triggers.lag() > 0 {
 				busy = r.clock.Now()
+			}
+			still := watch.still(r.live.moved.Load(), r.live.figures(), r.oracles.inFlight())
+			if r.behind() && still <= r.explained() {
+				limit = max(limit, min(r.clock.Now()+meeting, over+meetingMost))
 			}
 			if !faults.SleepUntil(ctx, r.clock, r.clock.Now()+drainPoll) {
 				return
@@ -211,5 +229,9 @@ func (r *run) intended(record int32) (time.Duration, bool) {
 	if began == nil {
 		return 0, false
 	}
-	return *began + r.plan.Records[record].At, true
+	at := *began + r.plan.Records[record].At
+	if int(record) >= r.plan.Due() {
+		at += r.producer.PutOff(record)
+	}
+	return at, true
 }

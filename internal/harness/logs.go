@@ -74,7 +74,7 @@ func failed(v *assertions.Verdict) bool {
 // first occurrence, or of all where none is known.
 func excerptsOf(dir, invariant string, a *assertions.Anomaly) []assertions.LogExcerpt {
 	concerned := map[string]bool{}
-	for _, w := range a.Witnesses {
+	for _, w := range a.Counterexamples {
 		if w.Record != a.First.Record || w.Partition != a.First.Partition || w.Offset != a.First.Offset {
 			continue
 		}
@@ -108,7 +108,7 @@ func excerptsOf(dir, invariant string, a *assertions.Anomaly) []assertions.LogEx
 	return out[:min(len(out), logProcesses)]
 }
 
-// processName is what biographies call the process whose log it is.
+// processName is what traces call the process whose log it is.
 func processName(stem string) string {
 	if stem == "replay" {
 		return string(assertions.RoleReplay)

@@ -42,8 +42,8 @@ type Options struct {
 	Log      zerolog.Logger
 	// Watch, if set, is called several times a second with what the live view shows.
 	Watch func(reports.Snapshot)
-	// Hands, if set, break and heal things while the run goes on, and may end its load.
-	Hands *Hands
+	// Manual, if set, injects and lifts faults while the run goes on, and may end its load.
+	Manual *Manual
 }
 
 // Outcome is what a run left.

@@ -32,7 +32,7 @@ func prepare(options Options) (_ *run, err error) {
 	if r.plan, err = plan.Make(r.scenario, seed); err != nil {
 		return nil, err
 	}
-	if options.Hands != nil { // people end the load themselves
+	if options.Manual != nil { // people end the load themselves
 		r.plan.DropSpare()
 	}
 	if r.dir, err = newRunDir(options.Out, r.scenario.Name, time.Now()); err != nil {
@@ -114,7 +114,7 @@ func (r *run) writeHeader() error {
 	r.writeServices()
 	r.writeStore()
 	r.header.Expect.Patience = r.longestPatience()
-	if r.options.Hands != nil {
+	if r.options.Manual != nil {
 		r.header.Instances += r.spare()
 		return nil // a fault is entered when it is injected
 	}

@@ -116,7 +116,7 @@ func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
 	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
 	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
-			!r.waiting(found.Record) || r.options.Hands.hasReplayed(found.Record) {
+			!r.waiting(found.Record) || r.options.Manual.hasReplayed(found.Record) {
 			return
 		}
 		event := history.New(history.KindReplaySelected, r.clock.Now())

@@ -76,7 +76,7 @@ func (r *run) exercise(ctx context.Context) error {
 	return nil
 }
 
-// loadAndBreak drives the load from warm-up to its planned end, or to the one that hands give it, while the nemesis
+// loadAndBreak drives the load from warm-up to its planned end, or until somebody ends it by hand, while the nemesis
 // carries out its schedule. The heal phase begins when the last fault is gone and ends when the load has ended and
 // every instance is confirmed back.
 func (r *run) loadAndBreak(ctx context.Context) error {
@@ -91,10 +91,10 @@ func (r *run) loadAndBreak(ctx context.Context) error {
 	}
 	err := r.breakThings(ctx, steady)
 	close(broken)
-	if len(r.plan.Faults) > 0 || r.options.Hands.broke() {
+	if len(r.plan.Faults) > 0 || r.options.Manual.broke() {
 		r.enter(history.PhaseHeal)
 	}
-	err = errors.Join(environment("carrying out the schedule of faults", err), <-load, r.settleHands(), r.settleLoad())
+	err = errors.Join(environment("carrying out the schedule of faults", err), <-load, r.settleManual(), r.settleLoad())
 	if err != nil || ctx.Err() != nil {
 		return err
 	}

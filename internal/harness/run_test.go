@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/workload"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -247,6 +248,9 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	want(10*time.Second, "nobody has joined")
+	if got := r.inGroup(); got != 0 {
+		t.Errorf("without a group an instance may wait %v in it", got)
+	}
 	for _, session := range []time.Duration{45 * time.Second, 10 * time.Second} {
 		event := history.New(history.KindJoining, time.Second)
 		event.Aux = int64(session)
@@ -258,6 +262,9 @@ func TestPatience(t *testing.T) {
 	want(55*time.Second, "one in a hundred too late")
 	sent(1, 251*time.Millisecond)
 	want(55*time.Second/2, "more than one in a hundred too late")
+	if got := r.inGroup(); got != 55*time.Second {
+		t.Errorf("an instance may wait %v in its group, want what the drain would wait", got)
+	}
 }
 
 func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
@@ -313,6 +320,53 @@ func TestQuiet(t *testing.T) {
 		still(time.Second, 0, "an attempt far beyond the promise")
 		still(0, 1, "an attempt is being answered")
 	})
+}
+
+// Faults wait for a subject that works off what it has fetched ahead, as long as it moves; not for one that is not
+// behind, and not for one that stands still.
+func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
+	const sent, steady = 100, 10 * time.Second
+	for _, test := range []struct {
+		what     string
+		finished int
+		moves    time.Duration
+		closed   time.Duration
+	}{
+		{"it keeps up", sent - 20, time.Hour, steady + meetingLeast},
+		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 5*time.Minute + 40*time.Second + meetingLeast},
+		{"it is behind and moves without end", 10, time.Hour, steady + meetingMost},
+		{"it is behind and stands still", 10, 0, steady + 40*time.Second + meetingLeast},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShown(t)
+				s.plan.Records, s.plan.Steady, s.header.Expect.Patience = s.plan.Records[:sent], steady, 40*time.Second
+				s.producer = &workload.Producer{}
+				for record := range int32(sent) {
+					s.tell(history.KindSend, record, nil)
+					s.tell(history.KindAcked, record, nil)
+					if int(record) < test.finished {
+						s.tell(history.KindAttemptEnd, record, success)
+					}
+				}
+				closed, stop := s.closing(t.Context(), 0)
+				defer stop()
+				for {
+					select {
+					case <-closed:
+						if got := s.clock.Now(); got < test.closed-time.Second || got > test.closed+time.Second {
+							t.Errorf("faults waited until %v, want %v", got, test.closed)
+						}
+						return
+					case <-time.After(20 * time.Second):
+						if s.clock.Now() <= test.moves {
+							s.live.moved.Add(1)
+						}
+					}
+				}
+			})
+		})
+	}
 }
 
 type discard struct{}

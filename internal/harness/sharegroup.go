@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/cluster/admin"
 )
@@ -19,16 +20,17 @@ import (
 // only.
 const shareFetchKey, shareFetchPreview = 78, 1
 
-// ErrNoShareGroups is the cause where a run needs share groups and the cluster has none.
-var ErrNoShareGroups = errors.New("there are no share groups (KIP-932)")
+// ErrNoProtocol is the cause where the subject joins its group by a protocol that the cluster does not have.
+var ErrNoProtocol = errors.New("the group protocol is not there")
 
 // sharing: the subject consumes through a share group.
 func (r *run) sharing() bool { return r.header.Contract.GroupType == history.GroupShare }
 
-// beginShareGroup makes the run's share group begin at the start of its topics.
-func (r *run) beginShareGroup(ctx context.Context, client *kgo.Client) error {
+// beginGroup makes the run's share group begin at the start of its topics. The error is ErrNoProtocol where the
+// cluster has not what the subject joins its group by.
+func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
 	if !r.sharing() {
-		return nil
+		return r.canAssign(ctx)
 	}
 	if err := r.canShare(ctx); err != nil {
 		return err
@@ -58,12 +60,38 @@ func (r *run) canShare(ctx context.Context) error {
 	for _, broker := range r.cluster.Brokers() {
 		of := versions[broker.ID]
 		if newest, known := of.KeyMaxVersion(shareFetchKey); !known || newest < shareFetchPreview {
-			return fmt.Errorf("broker %d: %w, and the subject's contract says group_type: share: run it on Apache Kafka 4.1 "+
-				"or later, with share.version=1",
-				broker.Number, ErrNoShareGroups)
+			return fmt.Errorf("broker %d: %w (share groups, KIP-932), and the subject's contract says group_type: share: "+
+				"run it on Apache Kafka 4.1 or later, with share.version=1", broker.Number, ErrNoProtocol)
 		}
 	}
 	return nil
+}
+
+// canAssign fails with ErrNoProtocol if the subject relies on KIP-848 and the brokers do not assign partitions. Their
+// request versions prove nothing: Kafka 3.9 lists ConsumerGroupDescribe and refuses it by default.
+func (r *run) canAssign(ctx context.Context) error {
+	if r.groupProtocol() != consumer.ProtocolConsumer {
+		return nil
+	}
+	described, err := r.admin.DescribeConsumerGroups(ctx, r.header.Group)
+	if err == nil {
+		err = described[r.header.Group].Err
+	}
+	if errors.Is(err, kerr.UnsupportedVersion) {
+		return fmt.Errorf("%w (KIP-848), and the subject's settings say group_protocol: consumer: run it on Apache "+
+			"Kafka 4.0 or later, with group.version=1", ErrNoProtocol)
+	}
+	return nil // what else goes wrong is no answer to the question: the run will show it
+}
+
+func (r *run) groupProtocol() string {
+	switch {
+	case r.options.Subject != nil:
+		return r.options.Subject.Contract.GroupProtocol
+	case r.scenario.Subject.Reference != nil:
+		return r.scenario.Subject.Reference.GroupProtocol
+	}
+	return ""
 }
 
 // progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before

@@ -1,6 +1,7 @@
 package harness
 
-// The book of what was injected: its place in the header, and at the end the plan and the scenario that do it again.
+// The fault ledger: the index of each injected fault in the header and, at the end, a plan and a scenario that repeat
+// them.
 
 import (
 	"context"
@@ -22,36 +23,36 @@ import (
 // leastSteady is the shortest steady phase of a recording: a scenario needs one.
 const leastSteady = 100 * time.Millisecond
 
-// breakThings carries out the schedule of faults, and what hands break meanwhile.
+// breakThings carries out the schedule of faults, and what people inject meanwhile.
 func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
 	nemesis := r.nemesis()
 	closing, stop := r.closing(ctx, steady)
 	defer stop()
 	nemesis.Closing = closing
-	hands := r.options.Hands
-	if hands == nil {
+	manual := r.options.Manual
+	if manual == nil {
 		return nemesis.Run(ctx, steady, r.plan.Faults)
 	}
-	nemesis.Book, nemesis.Over = hands, hands.over
-	if !hands.open(ctx, r, nemesis, steady) {
+	nemesis.Ledger, nemesis.Over = manual, manual.over
+	if !manual.open(ctx, r, nemesis, steady) {
 		return nil
 	}
 	err := nemesis.Run(ctx, steady, r.plan.Faults)
-	return errors.Join(err, hands.healed())
+	return errors.Join(err, manual.healed())
 }
 
 // sleepUntil waits until the clock shows at; it reports false when ctx, or the load, ended first.
 func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
-	if r.options.Hands != nil {
+	if r.options.Manual != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = r.options.Hands.untilStopped(ctx)
+		ctx, cancel = r.options.Manual.untilStopped(ctx)
 		defer cancel()
 	}
 	return faults.SleepUntil(ctx, r.clock, at)
 }
 
-// open lets hands in until the load has ended; it reports false if it has already.
-func (h *Hands) open(ctx context.Context, r *run, nemesis *faults.Nemesis, steady time.Duration) bool {
+// open accepts faults until the load has ended; it reports false if it has already.
+func (h *Manual) open(ctx context.Context, r *run, nemesis *faults.Nemesis, steady time.Duration) bool {
 	h.mu.Lock()
 	closed := h.closed
 	at := &workplace{ctx: ctx, run: r, nemesis: nemesis, steady: steady, written: r.scenario.Planned(r.plan.Seed)}
@@ -66,8 +67,8 @@ func (h *Hands) open(ctx context.Context, r *run, nemesis *faults.Nemesis, stead
 }
 
 // load drives the load until it ends by itself, by hand, or with ctx. Then what is in force ends, and nobody can break
-// anything any more. That the load was ended by hand is no error. Without hands it only drives.
-func (h *Hands) load(ctx context.Context, drive func(context.Context) error, clock history.Clock) error {
+// anything any more. That the load was ended by hand is no error. Without manual control it only drives.
+func (h *Manual) load(ctx context.Context, drive func(context.Context) error, clock history.Clock) error {
 	if h == nil {
 		return drive(ctx)
 	}
@@ -85,7 +86,7 @@ func (h *Hands) load(ctx context.Context, drive func(context.Context) error, clo
 }
 
 // untilStopped returns a context that also ends when the load is to end.
-func (h *Hands) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+func (h *Manual) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -101,7 +102,7 @@ func (h *Hands) untilStopped(ctx context.Context) (context.Context, context.Canc
 
 // healed waits until the load has ended and everything that was broken by hand is healed; the error is that of what
 // could not be.
-func (h *Hands) healed() error {
+func (h *Manual) healed() error {
 	<-h.over
 	h.group.Wait()
 	h.mu.Lock()
@@ -110,7 +111,7 @@ func (h *Hands) healed() error {
 }
 
 // broke reports whether anything was broken.
-func (h *Hands) broke() bool {
+func (h *Manual) broke() bool {
 	if h == nil {
 		return false
 	}
@@ -120,7 +121,7 @@ func (h *Hands) broke() bool {
 }
 
 // started notes that an instance has had a process.
-func (h *Hands) started(instance int) {
+func (h *Manual) started(instance int) {
 	if h != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -137,11 +138,11 @@ func (r *run) spare() int {
 	if r.scenario.Graph != nil || r.scenario.Services != nil || r.scenario.Store != nil {
 		return 0
 	}
-	return max(min(r.options.Hands.options.Spare, mostInstances-r.scenario.MaxInstances()), 0)
+	return max(min(r.options.Manual.options.Spare, mostInstances-r.scenario.MaxInstances()), 0)
 }
 
-// Enter implements faults.Book.
-func (h *Hands) Enter(planned faults.Planned) (index int, err error) {
+// Enter implements faults.Ledger.
+func (h *Manual) Enter(planned faults.Planned) (index int, err error) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
 	news, err := h.enter(planned)
@@ -151,7 +152,7 @@ func (h *Hands) Enter(planned faults.Planned) (index int, err error) {
 	return news.Index, err
 }
 
-func (h *Hands) enter(planned faults.Planned) (FaultNews, error) {
+func (h *Manual) enter(planned faults.Planned) (FaultNews, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -175,8 +176,8 @@ func (h *Hands) enter(planned faults.Planned) (FaultNews, error) {
 	return h.news(one.planned.Index, FaultInjected, nil), nil
 }
 
-// Began implements faults.Book.
-func (h *Hands) Began(index int, err error) {
+// Began implements faults.Ledger.
+func (h *Manual) Began(index int, err error) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
 	h.mu.Lock()
@@ -194,8 +195,8 @@ func (h *Hands) Began(index int, err error) {
 	}
 }
 
-// Leave implements faults.Book.
-func (h *Hands) Leave(index int) {
+// Leave implements faults.Ledger.
+func (h *Manual) Leave(index int) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
 	h.mu.Lock()
@@ -210,8 +211,8 @@ func (h *Hands) Leave(index int) {
 	h.tell(news)
 }
 
-// Done implements faults.Book.
-func (h *Hands) Done(index int, err error) {
+// Done implements faults.Ledger.
+func (h *Manual) Done(index int, err error) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
 	h.mu.Lock()
@@ -229,7 +230,7 @@ func (h *Hands) Done(index int, err error) {
 }
 
 // ending reports whether the load was ended by hand.
-func (h *Hands) ending() bool {
+func (h *Manual) ending() bool {
 	select {
 	case <-h.stop:
 		return true
@@ -239,23 +240,23 @@ func (h *Hands) ending() bool {
 }
 
 // calm notes that a fault is not in force any more; h.mu is held.
-func (h *Hands) calm() { h.active, h.busy = h.active-1, h.at.now() }
+func (h *Manual) calm() { h.active, h.busy = h.active-1, h.at.now() }
 
 // news tells of a fault; h.mu is held.
-func (h *Hands) news(index int, stage FaultStage, err error) FaultNews {
+func (h *Manual) news(index int, stage FaultStage, err error) FaultNews {
 	one := &h.broken[index]
 	return FaultNews{Index: index, Written: one.written, Planned: one.planned, By: one.by, Stage: stage, At: h.at.now(),
 		Err: err}
 }
 
-func (h *Hands) tell(news FaultNews) {
+func (h *Manual) tell(news FaultNews) {
 	if h.options.Told != nil {
 		h.options.Told(news)
 	}
 }
 
 // header is the run's with what was injected so far; h.mu is held.
-func (h *Hands) header(r *run) history.Header {
+func (h *Manual) header(r *run) history.Header {
 	header := r.header
 	header.Faults = make([]history.PlannedFault, 0, len(h.broken))
 	for i, one := range h.broken {
@@ -270,8 +271,8 @@ func (h *Hands) header(r *run) history.Header {
 
 // settleHands completes the header with what became of the plan, and writes the plan and the scenario that do the same
 // again. The load has ended, and everything is healed.
-func (r *run) settleHands() error {
-	h := r.options.Hands
+func (r *run) settleManual() error {
+	h := r.options.Manual
 	if h == nil {
 		return nil
 	}
@@ -348,7 +349,7 @@ func within(written faults.Spec, steady time.Duration) faults.Spec {
 	return written
 }
 
-// writeRecording writes what was done as a scenario; Hands.mu is held.
+// writeRecording writes what was done as a scenario; Manual.mu is held.
 func (r *run) writeRecording(steady time.Duration) error {
 	subject := r.options.SubjectFile
 	if subject != "" {
@@ -362,7 +363,7 @@ func (r *run) writeRecording(steady time.Duration) error {
 			"What was done in " + r.dir.id + ", both the scenario's own faults and those injected by hand,",
 			"as a scenario that repeats it: dlqbench run " + fileRecorded,
 		},
-		Seed: r.plan.Seed, Steady: steady, Faults: r.options.Hands.written(), Subject: subject,
+		Seed: r.plan.Seed, Steady: steady, Faults: r.options.Manual.written(), Subject: subject,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 package harness
 
-// Hands in a run: people break and heal things while it goes on.
+// Manual control of a run: people inject and lift faults while it goes on.
 //
 // Everything goes through the same nemesis and injectors as planned faults, and the same events. What differs is the
 // header. A planned fault stands in it from the start; here a fault gets its index, and the header is written anew with
@@ -33,8 +33,8 @@ var (
 	ErrRefused = errors.New("this can't be done")
 )
 
-// HandsOptions say what hands may do, and who is told.
-type HandsOptions struct {
+// ManualOptions set what people may do, and who is told of it.
+type ManualOptions struct {
 	// Spare is how many instances can be added at a time beyond those of the scenario. A graph, or a subject with a
 	// dead-letter store, has none.
 	Spare int
@@ -44,7 +44,7 @@ type HandsOptions struct {
 	// things can be broken. Times are counted from its beginning, so that who keeps a clock of his own has to set it by
 	// that: on a busy machine the call comes late.
 	Opened func(since, steady time.Duration)
-	// Told, if set, is told what becomes of faults, in order. It must not call the hands back.
+	// Told, if set, is told what becomes of faults, in order. It must not call the Manual back.
 	Told func(FaultNews)
 }
 
@@ -73,10 +73,10 @@ const (
 	FaultFailed   FaultStage = "failed"
 )
 
-// Hands break and heal while a run goes on; they are given to one run in its Options. All methods can be called from
-// any goroutine at any time.
-type Hands struct {
-	options HandsOptions
+// Manual injects and lifts faults while a run goes on; it is given to one run in its Options. All methods can be called
+// from any goroutine at any time.
+type Manual struct {
+	options ManualOptions
 	stop    chan struct{} // closed when the load is to end
 	over    chan struct{} // closed when nothing can be broken any more
 
@@ -131,15 +131,15 @@ type broken struct {
 	healed, cut bool
 }
 
-// NewHands returns hands for one run.
-func NewHands(options HandsOptions) *Hands {
-	return &Hands{options: options, stop: make(chan struct{}), over: make(chan struct{}), hand: map[string]byHand{},
+// NewManual returns the manual control of one run.
+func NewManual(options ManualOptions) *Manual {
+	return &Manual{options: options, stop: make(chan struct{}), over: make(chan struct{}), hand: map[string]byHand{},
 		replayed: map[int32]bool{}}
 }
 
 // EndLoad ends the load now: what was not sent is not a part of the run. What is in force is healed, and the run goes
 // on to its end.
-func (h *Hands) EndLoad() {
+func (h *Manual) EndLoad() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -152,7 +152,7 @@ func (h *Hands) EndLoad() {
 // Break injects a fault now and returns when it is in force. written has no At, When and After; without For it stays
 // until it is healed by hand, at the latest until the load ends. by is for the news of it. The error is ErrRefused or
 // ErrNotOpen where nothing was done. When ctx ends first the fault may come into force later.
-func (h *Hands) Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error) {
+func (h *Manual) Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error) {
 	at, planned, began, err := h.take(written, by)
 	if err != nil {
 		return planned, err
@@ -177,7 +177,7 @@ func (h *Hands) Break(ctx context.Context, written faults.Spec, by any) (faults.
 }
 
 // Heal heals a fault by its index and returns when it is healed.
-func (h *Hands) Heal(ctx context.Context, index int) error {
+func (h *Manual) Heal(ctx context.Context, index int) error {
 	h.mu.Lock()
 	at := h.at
 	if index >= 0 && index < len(h.broken) {
@@ -195,7 +195,7 @@ func (h *Hands) Heal(ctx context.Context, index int) error {
 }
 
 // Alive reports whether an instance has a process; false also before the load begins.
-func (h *Hands) Alive(instance int) bool {
+func (h *Manual) Alive(instance int) bool {
 	h.mu.Lock()
 	at := h.at
 	h.mu.Unlock()
@@ -203,7 +203,7 @@ func (h *Hands) Alive(instance int) bool {
 }
 
 // take checks a fault and reserves its name; group counts it from then on.
-func (h *Hands) take(written faults.Spec, by any) (*workplace, faults.Planned, <-chan error, error) {
+func (h *Manual) take(written faults.Spec, by any) (*workplace, faults.Planned, <-chan error, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.at
@@ -236,7 +236,7 @@ func (h *Hands) take(written faults.Spec, by any) (*workplace, faults.Planned, <
 }
 
 // notOpen says why nothing can be broken; h.mu is held.
-func (h *Hands) notOpen() error {
+func (h *Manual) notOpen() error {
 	if h.closed || h.at != nil {
 		return fmt.Errorf("%w: the load has ended", ErrNotOpen)
 	}
@@ -253,7 +253,7 @@ func openEnded(spec faults.Spec) bool {
 }
 
 // name is the fault's own name, or what it is called by default, numbered where that is taken; h.mu is held.
-func (h *Hands) name(at *workplace, written faults.Spec) string {
+func (h *Manual) name(at *workplace, written faults.Spec) string {
 	all := append([]faults.Spec{}, at.written...)
 	for i := range all {
 		all[i].Name = at.run.plan.Faults[i].Name
@@ -269,7 +269,7 @@ func (h *Hands) name(at *workplace, written faults.Spec) string {
 }
 
 // check holds a fault to what a scenario with it would be held to; h.mu is held.
-func (h *Hands) check(at *workplace, written faults.Spec) error {
+func (h *Manual) check(at *workplace, written faults.Spec) error {
 	if written.Broker != nil && at.run.options.Cluster.Provider == ClusterExternal {
 		if err := at.run.options.Cluster.External.CanBreak(written.Broker.Action()); err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -286,7 +286,7 @@ func (h *Hands) check(at *workplace, written faults.Spec) error {
 }
 
 // written are the faults that were injected, as a scenario writes them; h.mu is held.
-func (h *Hands) written() []faults.Spec {
+func (h *Manual) written() []faults.Spec {
 	var all []faults.Spec
 	for _, one := range h.broken {
 		if one.refused == nil {
@@ -297,7 +297,7 @@ func (h *Hands) written() []faults.Spec {
 }
 
 // named returns the fault as it was entered.
-func (h *Hands) named(name string) faults.Planned {
+func (h *Manual) named(name string) faults.Planned {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.broken {
@@ -309,7 +309,7 @@ func (h *Hands) named(name string) faults.Planned {
 }
 
 // forget is called when a fault by hand is over; one that was never entered is gone without a trace.
-func (h *Hands) forget(name string, err error) {
+func (h *Manual) forget(name string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if one, waits := h.hand[name]; waits {

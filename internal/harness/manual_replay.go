@@ -29,7 +29,7 @@ const replayQuiet = 3 * time.Second
 
 // Replay puts back the dead letters whose cause is planned to be gone, and returns how many, when they are written. It
 // is refused while anything is broken.
-func (h *Hands) Replay(ctx context.Context) (letters int, err error) {
+func (h *Manual) Replay(ctx context.Context) (letters int, err error) {
 	h.mu.Lock()
 	at, closed := h.at, h.closed
 	why := h.notOpen()
@@ -72,7 +72,7 @@ func (h *Hands) Replay(ctx context.Context) (letters int, err error) {
 }
 
 // hasReplayed reports whether the record's dead letter was put back by hand.
-func (h *Hands) hasReplayed(record int32) bool {
+func (h *Manual) hasReplayed(record int32) bool {
 	if h == nil {
 		return false
 	}
@@ -87,12 +87,12 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, environment("asking the brokers how far the subject is", err)
 	}
-	input, hands := r.header.TopicIndex(r.topic(history.RoleInput)), r.options.Hands
+	input, manual := r.header.TopicIndex(r.topic(history.RoleInput)), r.options.Manual
 	old := time.Now().Add(-replayQuiet)
 	letters, waiting := map[int32][]history.Event{}, map[int32]bool{}
 	err = r.auditTopic(ctx, r.header.TopicIndex(r.topic(history.RoleDLQ)), func(record *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
-			hands.hasReplayed(found.Record) {
+			manual.hasReplayed(found.Record) {
 			return
 		}
 		at := committed[r.topic(history.RoleInput)][found.Claim.Partition]
@@ -110,11 +110,11 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 			"%w: there is no dead letter whose cause is gone and whose record is committed for longer than %s", ErrRefused,
 			replayQuiet)
 	}
-	hands.mu.Lock()
+	manual.mu.Lock()
 	for _, record := range selected {
-		hands.replayed[record] = true
+		manual.replayed[record] = true
 	}
-	hands.mu.Unlock()
+	manual.mu.Unlock()
 	return len(selected), r.putBack(ctx, selected)
 }
 
