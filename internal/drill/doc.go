@@ -1,10 +1,10 @@
-// Package drill is a run with hands in it: people break and heal things while the load goes on, others notice, decide
-// and heal, and at the end there are a verdict, a debrief and a scenario that does the same again.
+// Package drill is a run under manual control: some people inject and lift faults while the load goes on, others notice
+// and respond. At the end there are a verdict, a debrief and a scenario that repeats the drill.
 //
 // It owns the session (who may do what, and who may see what), what is measured of people (time to notice, to heal, to
-// drain) and what is written about it. What is broken goes through the harness's own hands, like everything else that a
-// run breaks; how a session is shown (a page, a terminal) is not its business.
+// drain) and the debrief. Faults are injected by the harness's manual control, like every other fault of a run. How a
+// session is shown (a page, a terminal) is not its business.
 //
-//	page, terminal ──▶ Session ──▶ Hands (the harness's) ──▶ faults, history
+//	page, terminal ──▶ Session ──▶ Manual (the harness's) ──▶ faults, history
 //	        ◀── State ◀────┘ ◀── what happened, live figures
 package drill

@@ -39,7 +39,7 @@ func TestWhatDidNothing(t *testing.T) {
 		t.Errorf("the page has %+v, %+v", state.Faults, state.Result.Figures)
 	}
 	for _, name := range []string{FileMarkdown, FileHTML} {
-		if _, told, found := strings.Cut(string(g.file(name)), "What did nothing"); !found ||
+		if _, told, found := strings.Cut(string(g.file(name)), "Faults without effect"); !found ||
 			!strings.Contains(told, idle.Name+": no request matched") {
 			t.Errorf("%s does not tell of %s", name, idle.Name)
 		}

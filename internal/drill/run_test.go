@@ -71,7 +71,7 @@ func start(t *testing.T, text string, change func(*harness.Options)) *going {
 	if change != nil {
 		change(&g.options)
 	}
-	g.Session, g.options.Hands = New(Options{Scenario: g.options.Scenario, Source: g.options.Source,
+	g.Session, g.options.Manual = New(Options{Scenario: g.options.Scenario, Source: g.options.Source,
 		Rerun: "dlqbench run %s"})
 	g.options.Watch = g.Watch
 	go func() {
@@ -161,7 +161,7 @@ func (g *going) rerun() *harness.Outcome {
 	scenario, err := scenarios.Load(path)
 	must(g.t, err)
 	options := g.options
-	options.Hands, options.Watch, options.Scenario, options.Source = nil, nil, scenario, g.file("recorded.yaml")
+	options.Manual, options.Watch, options.Scenario, options.Source = nil, nil, scenario, g.file("recorded.yaml")
 	options.Out = filepath.Join(g.t.TempDir(), "again")
 	again, err := harness.Run(g.t.Context(), options)
 	must(g.t, err)
@@ -292,7 +292,7 @@ func TestInterruptedInMidFault(t *testing.T) {
 	}
 }
 
-// TestPlantedBug: a bug that only what was broken by hand brings out is found, and its witness names that.
+// TestPlantedBug: a bug that only what was broken by hand brings out is found, and its counterexample names that.
 func TestPlantedBug(t *testing.T) {
 	g := start(t, load, func(o *harness.Options) {
 		o.ReferenceCommand = []string{o.Executable, "mutant", "consume", "ignore-dlq-error"}
@@ -309,11 +309,11 @@ func TestPlantedBug(t *testing.T) {
 		if one.Name != "commit-after-dlq" {
 			continue
 		}
-		if one.Status != assertions.Fail || len(one.Anomalies) == 0 || len(one.Anomalies[0].Witnesses) == 0 {
+		if one.Status != assertions.Fail || len(one.Anomalies) == 0 || len(one.Anomalies[0].Counterexamples) == 0 {
 			t.Fatalf("%+v", one)
 		}
-		if text, _ := json.Marshal(one.Anomalies[0].Witnesses[0]); !strings.Contains(string(text), "NOT_ENOUGH_REPLICAS") {
-			t.Errorf("the witness does not tell what was broken: %s", text)
+		if text, _ := json.Marshal(one.Anomalies[0].Counterexamples[0]); !strings.Contains(string(text), "NOT_ENOUGH_REPLICAS") {
+			t.Errorf("the counterexample does not tell what was broken: %s", text)
 		}
 	}
 	if !strings.Contains(string(g.file(FileMarkdown)), "commit-without-dlq") {
@@ -372,7 +372,7 @@ drill:
 	wantVerdict(t, g.finish(), assertions.Pass)
 	state := g.State(RoleResponder)
 	if len(state.Faults) != 1 || state.Faults[0].By != nil || state.Faults[0].Noticed == nil ||
-		state.Ending != "its time was over" {
+		state.Ending != "planned time over" {
 		t.Errorf("%+v, %q", state.Faults, state.Ending)
 	}
 	wantVerdict(t, g.rerun().Verdict, assertions.Pass)

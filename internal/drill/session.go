@@ -119,7 +119,7 @@ type lag struct {
 	lag int64
 }
 
-// breaking is what breaks and heals; the harness's hands are one.
+// breaking injects and lifts faults: the harness's manual control, or a test's.
 type breaking interface {
 	Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error)
 	Heal(ctx context.Context, index int) error
@@ -127,12 +127,12 @@ type breaking interface {
 	Replay(ctx context.Context) (letters int, err error)
 }
 
-// New returns a session that waits for its run, and the hands for it.
-func New(options Options) (*Session, *harness.Hands) {
+// New returns a session that waits for its run, and the manual control for that run's options.
+func New(options Options) (*Session, *harness.Manual) {
 	s := newSession(options)
-	hands := harness.NewHands(harness.HandsOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
-	s.breaks, s.ending = hands, hands.EndLoad
-	return s, hands
+	manual := harness.NewManual(harness.ManualOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
+	s.breaks, s.ending = manual, manual.EndLoad
+	return s, manual
 }
 
 func newSession(options Options) *Session {
@@ -202,7 +202,7 @@ func (s *Session) deserted() {
 	gone := s.here == 0
 	s.mu.Unlock()
 	if gone {
-		s.end(fmt.Sprintf("the drill had no viewer for %s", s.options.Away))
+		s.end(fmt.Sprintf("no viewer for %s", s.options.Away))
 	}
 }
 

@@ -301,7 +301,7 @@ func TestDeserted(t *testing.T) {
 		third()
 		time.Sleep(awayLimit + time.Second)
 		synctest.Wait()
-		if run.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "had no viewer") {
+		if run.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "no viewer for") {
 			t.Errorf("ended %d times: %q", run.ends(), s.State(RoleInjector).Ending)
 		}
 	})

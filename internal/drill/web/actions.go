@@ -129,13 +129,13 @@ func carryOut(ctx context.Context, session Session, action string, who drill.Act
 	switch action {
 	case drill.ActionBreak:
 		fault, err := session.Break(ctx, who, o.Spec)
-		return "Broken: " + fault.Name, err
+		return "Injected: " + fault.Name, err
 	case drill.ActionHeal:
 		return "Healed", session.Heal(ctx, who, o.Fault)
 	case drill.ActionHealAll:
 		err := session.HealAll(ctx, who)
 		if errors.Is(err, drill.ErrNotOpen) {
-			return "Nothing is broken by anyone now: " + err.Error(), nil
+			return "No fault is in force: " + err.Error(), nil
 		}
 		return "Everything is healed", err
 	case drill.ActionReplay:

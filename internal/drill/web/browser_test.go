@@ -230,7 +230,7 @@ func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 			t.Errorf("the focus on %s is not to be seen", where)
 		}
 	}
-	for _, want := range []string{"Heal everything", "downstream", "instance 0", "notice-text", "fault", "Break it",
+	for _, want := range []string{"Heal everything", "downstream", "instance 0", "notice-text", "fault", "Inject",
 		"kill", "note-text", "stop", "log"} {
 		if !reached[want] {
 			t.Errorf("%q is not reached with the Tab key; reached: %v", want, reached)
@@ -277,7 +277,7 @@ func TestNarrowScreensInABrowser(t *testing.T) {
 	}
 }
 
-// What did nothing is told when the drill is over, and who may break nothing is told why.
+// Faults without effect is told when the drill is over, and who may break nothing is told why.
 func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)

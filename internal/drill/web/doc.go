@@ -1,5 +1,5 @@
-// Package web is the page of a drill: the running system drawn and kept up to date in browsers, with the hands to break
-// and heal it.
+// Package web is the page of a drill: it draws the running system in browsers, keeps it up to date, and lets people
+// inject and lift faults.
 //
 // It owns what happens between a session (package drill) and the browsers that look at it: who may come in and who may
 // change anything (guard.go), how the state gets to any number of browsers without anyone waiting for one (hub.go), how

@@ -106,7 +106,7 @@ function pick(part) {
     downstream: ["downstream.outage", {}], dlq: ["kafka.error", { "kafka.api": "Produce", "kafka.topic": "dlq" }],
     input: ["kafka.delay_response", { "kafka.api": "Fetch", "kafka.topic": "input" }], store: ["network.down", { "network.link": "store" }],
   }[kind];
-  if (likely && !breaking.pick(...likely)) answer("That can't be broken in this drill.", true);
+  if (likely && !breaking.pick(...likely)) answer("That fault is not available in this drill.", true);
 }
 
 // ---- What is shown -------------------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ function showBroken() {
   $("broken-count").textContent = now.length;
   $("broken-count").classList.toggle("some", now.length > 0);
   $("broken-none").hidden = now.length > 0;
-  if (role === "responder") $("broken-none").textContent = "Nothing that you did. What others did is not shown here.";
+  if (role === "responder") $("broken-none").textContent = "None of yours. Faults of others are not shown to the responder.";
   keep($("broken"), now, (f) => f.id, (f) => {
     const item = element("li");
     element("span", f.name, item, "name");
@@ -370,7 +370,7 @@ function faultTable() {
   if (!state.faults || !state.faults.length) return;
   const table = element("table", null, $("over-faults"));
   const head = element("tr", null, element("thead", null, table));
-  for (const words of ["Fault", "Broken at", "Noticed after", "Healed after", "Drained after", "Effects"]) element("th", words, head).scope = "col";
+  for (const words of ["Fault", "Injected at", "Noticed after", "Healed after", "Drained after", "Effects"]) element("th", words, head).scope = "col";
   const body = element("tbody", null, table);
   for (const f of state.faults) {
     const row = element("tr", null, body);

@@ -37,7 +37,7 @@ func (s *Session) begin(since, steady time.Duration) {
 	s.opened, s.until, s.stage = s.clock().Add(-since), min(steady, s.options.Limit), StageOpen
 	if s.options.Limit < steady {
 		s.limit = time.AfterFunc(s.options.Limit, func() {
-			s.end(fmt.Sprintf("it had lasted %s, the longest it may", s.options.Limit))
+			s.end(fmt.Sprintf("time limit of %s reached", s.options.Limit))
 		})
 	}
 	s.change()
@@ -139,8 +139,8 @@ func (s *Session) Watch(snapshot reports.Snapshot) {
 }
 
 // copyEvents takes over what is new in the run's own log, from the run's clock to that of the drill, which begins with
-// the steady load: before the load begins nobody knows when that will be. What is broken and healed is told by the
-// hands. s.mu is held.
+// the steady load: before the load begins nobody knows when that will be. Faults are reported by
+// the manual control. s.mu is held.
 func (s *Session) copyEvents(snapshot *reports.Snapshot) {
 	if snapshot.Total == 0 {
 		return
@@ -191,7 +191,7 @@ func (s *Session) endOfLoad() {
 		s.limit.Stop()
 	}
 	if s.why == "" {
-		s.why = "its time was over"
+		s.why = "planned time over"
 	}
 	s.say(line{Entry: Entry{Action: entryEnds, Text: "the load has ended: " + s.why}})
 }
