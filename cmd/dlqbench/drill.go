@@ -103,8 +103,8 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 	if flags.cluster.provider == harness.ClusterExternal {
 		settings.CanBreak = options.Cluster.External.CanBreak
 	}
-	session, hands := drill.New(settings)
-	options.Hands = hands
+	session, manual := drill.New(settings)
+	options.Manual = manual
 	server, err := web.Listen(web.Options{Address: flags.addr, Apart: flags.responder || flags.scripted, Tokens: tokens,
 		Log: a.notes()})
 	if err != nil {

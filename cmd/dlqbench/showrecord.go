@@ -42,11 +42,11 @@ current or former position: TOPIC/PARTITION/OFFSET.`,
 			if err != nil {
 				return usageOf(err)
 			}
-			told, err := assertions.Biography(reader, number)
+			told, err := assertions.Trace(reader, number)
 			if err != nil {
 				return usageOf(err)
 			}
-			return reports.Story(a.stdout, reader.Header(), told)
+			return reports.Trace(a.stdout, reader.Header(), told)
 		},
 	}
 	command.Flags().StringVar(&out, "out", "runs", "folder of run directories in which RUN is looked up")

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use: "check RUN", Short: "Judge a stored run again", Args: takes(1, 1),
+		Long: `Judge the history in a run directory again and rewrite its reports. The exit code is that of the verdict, even
+if the reports cannot be written. A run that was killed is judged as far as its history goes.`,
+		Example:           "  dlqbench check runs/latest",
+		ValidArgsFunction: completeDirectories,
+		RunE: func(_ *cobra.Command, args []string) error {
+			judged, err := harness.JudgeRun(args[0])
+			if judged.Verdict == nil {
+				return err
+			}
+			if err != nil { // of a full disk, a verdict is as good: the history is there, and says the same tomorrow
+				a.complain(fmt.Errorf("the reports in the run directory are not renewed; the verdict stands: %w", err))
+			}
+			a.code = worst(a.code, verdictCode(judged.Verdict))
+			return a.print(judged, asJSON)
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "print verdict.json on stdout instead of the summary")
+	return command
+}
+
+// print shows a judged run on stdout.
+func (a *app) print(judged reports.Run, asJSON bool) error {
+	if asJSON {
+		return reports.JSON(a.stdout, judged)
+	}
+	return reports.Terminal(a.stdout, judged, reports.UseColor(a.stdout))
+}
+
+func completeDirectories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}

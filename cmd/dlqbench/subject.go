@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// widestText is how long a line of text is at most, however wide the terminal: longer ones are hard to read.
+const widestText = 120
+
+func (a *app) subjectCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "subject", Short: "Check the description of your own consumer",
+		Example: "  dlqbench subject check examples/python/subject.yaml",
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.Help()
+			}
+			return usageError{fmt.Errorf("unknown command %q for %q: there is %q", args[0], command.CommandPath(), "check")}
+		},
+	}
+	command.AddCommand(&cobra.Command{
+		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it",
+		Args: takes(1, 1), Example: "  dlqbench subject check examples/python/subject.yaml",
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := scenarios.LoadSubject(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			contract, err := file.HistoryContract()
+			if err != nil {
+				return usageError{err}
+			}
+			for _, line := range scenarios.DescribeContract(contract, file.Store != nil).Lines(
+				min(reports.Columns(a.stdout), widestText)) {
+				fmt.Fprintln(a.stdout, line)
+			}
+			return nil
+		},
+	})
+	return command
+}
