@@ -1,6 +1,6 @@
 package reports
 
-// Four runs as the judge would leave them: one that passes, one that fails with witnesses full of hostile texts, one
+// Four runs as the judge would leave them: one that passes, one that fails with counterexamples full of hostile texts, one
 // that is inconclusive, and one that keeps its promises but misses a threshold.
 
 import (
@@ -140,11 +140,11 @@ func failRun() Run {
 		run.Verdict.Invariants[10:]...)
 	v.Invariants = append(v.Invariants, []assertions.Result{
 		{Name: "commit-after-dlq", Status: assertions.Fail, Judged: 612, Of: "commits", Anomalies: []assertions.Anomaly{
-			{Name: "commit-before-dlq", Count: 14, Witnesses: []assertions.Witness{commitWitness(), secondWitness()},
+			{Name: "commit-before-dlq", Count: 14, Counterexamples: []assertions.Counterexample{commitCounterexample(), secondCounterexample()},
 				First: fixtureFirst(), Records: fixtureOccurrences()},
 		}},
 		{Name: "dlq-fidelity", Status: assertions.Fail, Judged: 590, Of: "dead letters", Anomalies: []assertions.Anomaly{
-			{Name: "payload-changed", Count: 3, Witnesses: []assertions.Witness{hostileWitness()}},
+			{Name: "payload-changed", Count: 3, Counterexamples: []assertions.Counterexample{hostileCounterexample()}},
 		}},
 	}...)
 	v.Ledger.DeadLettered, v.Ledger.Unfinished = 876, 14
@@ -161,8 +161,8 @@ func failRun() Run {
 	return run
 }
 
-func commitWitness() assertions.Witness {
-	return assertions.Witness{
+func commitCounterexample() assertions.Counterexample {
+	return assertions.Counterexample{
 		Record: 8123, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Topic: "dlqbench-7f3a-input", Partition: 3, Offset: 1352,
 		Summary: "Offset 1353 of partition 3 was committed 1.52 s before the dead letter of record 8123 was acknowledged.",
 		Command: "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 8123",
@@ -172,7 +172,7 @@ func commitWitness() assertions.Witness {
 			{Name: "instance 0", Role: assertions.RoleInstance},
 			{Name: "oracle", Role: assertions.RoleOracle}, {Name: "dlq", Role: "dlq"},
 		},
-		Biography: []assertions.Line{
+		Trace: []assertions.Line{
 			{Time: 7262*ms + 120*time.Microsecond, Kind: "send", Text: "sent to input-3, planned as permanent", From: "workload",
 				To: "input", Label: "send"},
 			{Time: 7263*ms + 4*time.Microsecond, Kind: "acked", Text: "acknowledged at input-3 offset 1352", From: "input",
@@ -221,12 +221,12 @@ func fixtureOccurrences() []assertions.Occurrence {
 	return out
 }
 
-func secondWitness() assertions.Witness {
-	w := commitWitness()
+func secondCounterexample() assertions.Counterexample {
+	w := commitCounterexample()
 	w.Command = "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 9001"
 	w.Record, w.Offset, w.Summary = 9001, 1499,
 		"Offset 1500 of partition 3 was committed 2.10 s before the dead letter of record 9001 was acknowledged."
-	long := w.Biography[:3:3]
+	long := w.Trace[:3:3]
 	for i := range 200 {
 		long = append(long, assertions.Line{
 			Time: 7300*ms + time.Duration(i)*10*ms, Kind: "produce-response",
@@ -234,18 +234,18 @@ func secondWitness() assertions.Witness {
 			From: "dlq", To: "instance 0", Label: "NOT_ENOUGH_REPLICAS", Failed: true,
 		})
 	}
-	w.Biography = append(long, w.Biography[7:]...)
-	for i := range w.Biography[203:] {
-		w.Biography[203+i].Time += 3 * sec
+	w.Trace = append(long, w.Trace[7:]...)
+	for i := range w.Trace[203:] {
+		w.Trace[203+i].Time += 3 * sec
 	}
 	return w
 }
 
-func hostileWitness() assertions.Witness {
-	return assertions.Witness{
+func hostileCounterexample() assertions.Counterexample {
+	return assertions.Counterexample{
 		Record: 17, ID: "DLQB" + hostile, Topic: hostile, Partition: 0, Offset: 4,
 		Summary: "The dead letter of record 17 has another value than its source: " + hostile,
-		Biography: []assertions.Line{
+		Trace: []assertions.Line{
 			{Time: 3400 * ms, Kind: "sent", Text: "key " + hostile},
 			{Time: 3450 * ms, Kind: hostile, Text: strings.Repeat("A", 4096), Marked: true},
 			{Time: 5000 * ms, Kind: "dead letter acked", Text: "value javascript:alert(1) \u05e9\u05dc\u05d5\u05dd " +
@@ -397,11 +397,11 @@ func injected(payload string) Run {
 	v.Latency = map[string]measure.Latency{payload: {
 		Quantiles: measure.Quantiles{Count: 1, Max: sec}, Phases: map[string]measure.Quantiles{payload: {Count: 1, Max: sec}},
 	}}
-	witness := assertions.Witness{
+	counterexample := assertions.Counterexample{
 		Record: 1, ID: payload, Key: payload, Topic: payload, Summary: payload, Command: payload,
 		Actors: []assertions.Actor{{Name: payload, Role: assertions.Role(payload)},
 			{Name: "oracle", Role: assertions.RoleOracle}},
-		Biography: []assertions.Line{
+		Trace: []assertions.Line{
 			{Time: 8 * sec, Kind: payload, Text: payload, Marked: true}, {Time: 9 * sec, Kind: payload, Text: payload},
 			{Time: 9 * sec, Kind: payload, Text: payload, From: payload, To: "oracle", Label: payload, Marked: true},
 			{Time: 9 * sec, Kind: payload, Text: payload, From: "oracle", To: payload},
@@ -413,7 +413,7 @@ func injected(payload string) Run {
 	bad := assertions.Result{
 		Name: payload, Status: assertions.Fail, Judged: 2, Of: payload, Why: payload, NotJudged: map[string]int64{payload: 2},
 		Anomalies: []assertions.Anomaly{{
-			Name: payload, Count: 1, Witnesses: []assertions.Witness{witness}, First: &occurrence,
+			Name: payload, Count: 1, Counterexamples: []assertions.Counterexample{counterexample}, First: &occurrence,
 			Records: []assertions.Occurrence{occurrence},
 		}},
 	}

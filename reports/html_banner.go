@@ -15,10 +15,10 @@ import (
 // pinView is the first violation. Its texts are "" where the verdict does not tell them.
 type pinView struct {
 	What, Where, Since string
-	// Anchor leads to its witness in the page, "" if it has none there.
+	// Anchor leads to its counterexample in the page, "" if it has none there.
 	Anchor string
 	Faults []faultRef
-	// Command tells the whole story of its record.
+	// Command tells the whole trace of its record.
 	Command string
 }
 
@@ -64,8 +64,8 @@ func newPinView(v *assertions.Verdict) *pinView {
 		out.What += "; " + plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
 	}
 	at := first.First
-	if at == nil && len(first.Witnesses) > 0 {
-		w := first.Witnesses[0]
+	if at == nil && len(first.Counterexamples) > 0 {
+		w := first.Counterexamples[0]
 		at = &assertions.Occurrence{Record: w.Record, ID: w.ID, Key: w.Key, Topic: w.Topic, Partition: w.Partition,
 			Offset: w.Offset, At: -1, Command: w.Command}
 	}

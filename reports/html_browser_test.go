@@ -131,7 +131,7 @@ func TestBrowserFindsRecords(t *testing.T) {
 	browsertest.Eval[any](b, "document.activeElement.blur()")
 	search("refused 9001", "1 hit") // words of a story's events
 	b.Click("#hits button")
-	b.Until(`document.querySelector("details.witness.hit").dataset.record === "9001"`)
+	b.Until(`document.querySelector("details.counterexample.hit").dataset.record === "9001"`)
 	b.Press(keyEscape) // with the focus on the hit
 	if b.Count("#found[hidden]") != 1 {
 		t.Error("Esc does not clear the search when a hit has the focus")
@@ -150,7 +150,7 @@ func TestBrowserControls(t *testing.T) {
 	}
 	b.Click(`[data-copy="rerun"]`)
 	b.Until(`["Copied", "Selected"].includes(document.querySelector('[data-copy="rerun"]').textContent)`)
-	if b.Count(".witness .seq svg") < 2 {
+	if b.Count(".counterexample .seq svg") < 2 {
 		t.Error("the stories are not drawn")
 	}
 	b.Click(".plainform > summary")
@@ -167,7 +167,7 @@ func TestBrowserControls(t *testing.T) {
 	}
 	b.Click("[data-unfold]")
 	// a click may be sent before it is worked on
-	b.Until("document.querySelectorAll(\"#invariants .witness:not([open])\").length === 0")
+	b.Until("document.querySelectorAll(\"#invariants .counterexample:not([open])\").length === 0")
 	quiet(t, b, "fail")
 }
 

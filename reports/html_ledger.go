@@ -20,7 +20,7 @@ type accountView struct {
 	Notes       []entryView
 	// Balance says what the two sides differ by, "" if they are equal.
 	Balance string
-	// Command tells the story of any record.
+	// Command tells the trace of any record.
 	Command string
 }
 
@@ -34,7 +34,7 @@ type entryView struct {
 
 type entryRecordView struct {
 	Record, ID, Partition, Offset, Where string
-	// Anchor leads to its story, "" if it is not told.
+	// Anchor leads to its trace, "" if it is not told.
 	Anchor string
 }
 

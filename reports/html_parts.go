@@ -1,7 +1,7 @@
 package reports
 
-// The parts of the HTML report that are more than a list of texts: invariants down to their witnesses, the ledger, the
-// fault log.
+// The parts of the HTML report that are more than a list of texts: invariants down to their counterexamples, the
+// ledger, the fault log.
 
 import (
 	"fmt"
@@ -15,17 +15,17 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// A report stays a file that can be mailed and opened on a phone: what is told of the witnesses has a budget in bytes
-// of markup, and a biography a limit in lines. verdict.json has what was left out.
+// A report stays a file that can be mailed and opened on a phone: what is told of the counterexamples has a budget in
+// bytes of markup, and a trace a limit in lines. verdict.json has what was left out.
 const (
-	witnessBudget   = 1_400_000
-	witnessLines    = 60
-	lineMarkup      = 330
-	witnessMarkup   = 1100
-	rowMarkup       = 460
-	faultMarkup     = 60
-	longGap         = 250 * time.Millisecond
-	maxFaultsInLine = 6
+	counterexampleBudget = 1_400_000
+	counterexampleLines  = 60
+	lineMarkup           = 330
+	counterexampleMarkup = 1100
+	rowMarkup            = 460
+	faultMarkup          = 60
+	longGap              = 250 * time.Millisecond
+	maxFaultsInLine      = 6
 )
 
 type invariantView struct {
@@ -38,9 +38,9 @@ type invariantView struct {
 }
 
 type anomalyView struct {
-	Name      string
-	Count     string
-	Witnesses []witnessView
+	Name            string
+	Count           string
+	Counterexamples []counterexampleView
 	// Told says how many occurrences there are and how many are told here; Untold what became of the others.
 	Told, Untold string
 	// Since is when the first of them was.
@@ -48,11 +48,11 @@ type anomalyView struct {
 	Logs  []logView
 }
 
-type witnessView struct {
+type counterexampleView struct {
 	Summary, Position, ID, Command string
 	// Anchor is the element's id; the others are what the search looks for by name.
 	Anchor, Record, Key, Partition, Offset string
-	// Sequence is the story as a diagram, nil where there is nothing to draw or no room; Lines are the story as a list.
+	// Sequence is the trace as a diagram, nil where there is nothing to draw or no room; Lines are the trace as a list.
 	Sequence *sequenceView
 	Lines    []lineView
 	Events   string
@@ -119,41 +119,41 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 		}
 	}
 	p.Held = fmt.Sprintf("%s of %s held", count(held), count(applicable))
-	p.anchors = tell(v, anomalies, witnessBudget)
+	p.anchors = tell(v, anomalies, counterexampleBudget)
 }
 
-// tell gives the anomalies their witnesses, within the budget. Every anomaly gets its first before any gets a second; a
-// first one for which there is no room is told without its events, rather than not at all. It returns where each
-// record's story is.
+// tell gives the anomalies their counterexamples, within the budget. Every anomaly gets its first before any gets a
+// second; a first one for which there is no room is told without its events, rather than not at all. It returns where
+// each record's trace is.
 func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]string {
 	anchors := map[int32]string{}
-	for round := range assertions.MaxWitnesses {
+	for round := range assertions.MaxCounterexamples {
 		for _, a := range anomalies {
-			if a.full || round >= len(a.Witnesses) {
+			if a.full || round >= len(a.Counterexamples) {
 				continue
 			}
-			witness := newWitnessView(v, a.Witnesses[round])
-			witness.Anchor = fmt.Sprintf("%s-%d", a.anchor, round+1)
-			cost := witness.size()
+			counterexample := newCounterexampleView(v, a.Counterexamples[round])
+			counterexample.Anchor = fmt.Sprintf("%s-%d", a.anchor, round+1)
+			cost := counterexample.size()
 			a.full = cost > budget
 			if a.full && round > 0 {
 				continue
 			}
 			if a.full {
-				witness.Sequence, witness.Lines = nil,
+				counterexample.Sequence, counterexample.Lines = nil,
 					[]lineView{{Skipped: "verdict.json has the events: this report has no room for them"}}
 			} else {
 				budget -= cost
 			}
-			a.view.Witnesses = append(a.view.Witnesses, witness)
-			if record := a.Witnesses[round].Record; record >= 0 && anchors[record] == "" {
-				anchors[record] = witness.Anchor
+			a.view.Counterexamples = append(a.view.Counterexamples, counterexample)
+			if record := a.Counterexamples[round].Record; record >= 0 && anchors[record] == "" {
+				anchors[record] = counterexample.Anchor
 			}
 		}
 	}
 	for _, a := range anomalies {
-		a.view.Told = fmt.Sprintf("all %s counted, %s told here", count(a.Count), count(int64(len(a.view.Witnesses))))
-		a.view.Untold = untold(a.Count, int64(len(a.Witnesses)), int64(len(a.view.Witnesses)))
+		a.view.Told = fmt.Sprintf("all %s counted, %s told here", count(a.Count), count(int64(len(a.view.Counterexamples))))
+		a.view.Untold = untold(a.Count, int64(len(a.Counterexamples)), int64(len(a.view.Counterexamples)))
 	}
 	return anchors
 }
@@ -170,9 +170,9 @@ func untold(all, inVerdict, here int64) string {
 	return strings.Join(parts, "; ")
 }
 
-// size is about how many bytes of the page the witness takes.
-func (w witnessView) size() int {
-	total := witnessMarkup + 2*escapedLen(w.Summary) + escapedLen(w.Position) + 2*escapedLen(w.ID) + escapedLen(
+// size is about how many bytes of the page the counterexample takes.
+func (w counterexampleView) size() int {
+	total := counterexampleMarkup + 2*escapedLen(w.Summary) + escapedLen(w.Position) + 2*escapedLen(w.ID) + escapedLen(
 		w.Command) + 2*escapedLen(w.Key)
 	total += w.Sequence.size()
 	for _, line := range w.Lines {
@@ -201,16 +201,16 @@ func (s *sequenceView) size() int {
 
 func escapedLen(s string) int { return len(template.HTMLEscapeString(s)) }
 
-func newWitnessView(v *assertions.Verdict, w assertions.Witness) witnessView {
-	out := witnessView{
+func newCounterexampleView(v *assertions.Verdict, w assertions.Counterexample) counterexampleView {
+	out := counterexampleView{
 		Summary: text(w.Summary), Position: position(w), ID: name(w.ID), Command: text(w.Command), Key: name(w.Key),
-		Sequence: newSequence(v, w), Events: plural(int64(len(w.Biography)), "event", "events"),
+		Sequence: newSequence(v, w), Events: plural(int64(len(w.Trace)), "event", "events"),
 	}
 	out.Record, out.Partition, out.Offset = numberWord(int64(w.Record)), numberWord(int64(w.Partition)),
 		numberWord(w.Offset)
 	var previous, firstMark time.Duration
 	marks, first := 0, true
-	for _, line := range shorten(w.Biography, witnessLines) {
+	for _, line := range shorten(w.Trace, counterexampleLines) {
 		if line.skipped > 0 {
 			out.Lines = append(out.Lines, lineView{Skipped: plural(int64(line.skipped), "event", "events") + " left out"})
 			continue

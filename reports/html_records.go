@@ -1,7 +1,7 @@
 package reports
 
-// The index of the records that anything is known against: short, so that it can name many more than the witnesses that
-// are told in full. It is what the search of the page looks through beside them.
+// The index of the records that anything is known against: short, so that it can name many more than the
+// counterexamples that are told in full. It is what the search of the page looks through beside them.
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ type indexView struct {
 
 type indexRow struct {
 	Record, ID, Key, Topic, Partition, Offset, At, What string
-	// Anchor leads to the story of the record in this page, "" if it is not told.
+	// Anchor leads to the trace of the record in this page, "" if it is not told.
 	Anchor string
 }
 

@@ -218,16 +218,16 @@ func bigRun() Run {
 	run := failRun()
 	v := *run.Verdict
 	v.Invariants = nil
-	// Its witnesses alone would make a page of more than 100 MB.
+	// Its counterexamples alone would make a page of more than 100 MB.
 	line := assertions.Line{Kind: "dead letter", Text: strings.Repeat("<&>", 1400)}
 	for range 16 {
 		r := assertions.Result{Name: "commit-after-dlq", Status: assertions.Fail, Judged: 1_000_000, Of: "commits"}
 		for range 5 {
 			a := assertions.Anomaly{Name: "commit-before-dlq", Count: 1_000_000}
-			for range assertions.MaxWitnesses {
-				w := commitWitness()
-				w.Biography = slices.Repeat([]assertions.Line{line}, 300)
-				a.Witnesses = append(a.Witnesses, w)
+			for range assertions.MaxCounterexamples {
+				w := commitCounterexample()
+				w.Trace = slices.Repeat([]assertions.Line{line}, 300)
+				a.Counterexamples = append(a.Counterexamples, w)
 			}
 			r.Anomalies = append(r.Anomalies, a)
 		}
@@ -250,9 +250,9 @@ func TestHTMLOfABigRunStaysSmall(t *testing.T) {
 		t.Errorf("the report of a big run has %d bytes, more than 3 MiB", len(document))
 	}
 	page := parsePage(t, document)
-	// Every anomaly is told by at least one witness, whatever the first ones needed.
+	// Every anomaly is told by at least one counterexample, whatever the first ones needed.
 	if got, want := strings.Count(page.words, "Offset 1353 of partition 3 was committed"), 16*5; got < want {
-		t.Errorf("%d witnesses are told, want at least %d: one of each anomaly", got, want)
+		t.Errorf("%d counterexamples are told, want at least %d: one of each anomaly", got, want)
 	}
 	var data chartPoints
 	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {

@@ -32,7 +32,7 @@ type view struct {
 	Pin      *pinView
 	Index    indexView
 	LogsNote string
-	// anchors are where the stories of records are.
+	// anchors are where the traces of records are.
 	anchors map[int32]string
 
 	HasCurves, HasPercentiles, HasUsage bool

@@ -111,12 +111,12 @@ func completeEntries(entries []measure.Entry) []measure.Entry {
 func completeAnomalies(anomalies []assertions.Anomaly) []assertions.Anomaly {
 	out := make([]assertions.Anomaly, len(anomalies))
 	for i, a := range anomalies {
-		witnesses := make([]assertions.Witness, len(a.Witnesses))
-		for j, w := range a.Witnesses {
-			w.Biography = orEmpty(w.Biography)
-			witnesses[j] = w
+		counterexamples := make([]assertions.Counterexample, len(a.Counterexamples))
+		for j, w := range a.Counterexamples {
+			w.Trace = orEmpty(w.Trace)
+			counterexamples[j] = w
 		}
-		a.Witnesses = witnesses
+		a.Counterexamples = counterexamples
 		out[i] = a
 	}
 	return out
@@ -230,20 +230,20 @@ func verdictComment(t reflect.Type, field string) string {
 		"Result.Unjudged": "Of not-applicable, what it is due to. unpromised: the contract does not promise it; unseen: " +
 			"what it needs can't be seen of this subject; unexercised: nothing in this run put it to the test; inapplicable: " +
 			"the run is of another kind (no store, no graph). Absent in verdicts of older versions.",
-		"Anomaly.Count":     "All occurrences; the witnesses are at most 20 of them.",
-		"Witness.Record":    "The record's sequence number, -1 when the story is about a partition or the run.",
-		"Witness.Offset":    "The record's offset, -1 when there is none.",
-		"Witness.Partition": "The record's partition, -1 when there is none.",
-		"Witness.Command": "The command that tells the record's whole story; absent when the story is about no " +
+		"Anomaly.Count":            "All occurrences; the counterexamples are at most 20 of them.",
+		"Counterexample.Record":    "The record's sequence number, -1 when the trace is about a partition or the run.",
+		"Counterexample.Offset":    "The record's offset, -1 when there is none.",
+		"Counterexample.Partition": "The record's partition, -1 when there is none.",
+		"Counterexample.Command": "The command that prints the whole trace; absent when the trace is about no " +
 			"one place.",
-		"Witness.Biography":   "The record's events in order; the marked ones contradict each other.",
-		"Line.Time":           "Time on the run's clock, in ns.",
-		"FaultResult.Planned": "When the fault was planned, on the run's clock.",
-		"FaultSeen.Effects":   "What the fault did, counted by kind.",
-		"FaultSeen.Idle":      "Why the fault probably did nothing, where it was injected and did nothing.",
-		"Ledger.Late":         "Records handed to the producer more than 10 ms after their intended time.",
-		"Health.SlipP99":      "99th percentile of how late records were handed to the producer, in ns.",
-		"Threshold.Error":     "Why the expression could not be evaluated; it is then not met.",
+		"Counterexample.Trace": "The record's events in order; the marked ones contradict each other.",
+		"Line.Time":            "Time on the run's clock, in ns.",
+		"FaultResult.Planned":  "When the fault was planned, on the run's clock.",
+		"FaultSeen.Effects":    "What the fault did, counted by kind.",
+		"FaultSeen.Idle":       "Why the fault probably did nothing, where it was injected and did nothing.",
+		"Ledger.Late":          "Records handed to the producer more than 10 ms after their intended time.",
+		"Health.SlipP99":       "99th percentile of how late records were handed to the producer, in ns.",
+		"Threshold.Error":      "Why the expression could not be evaluated; it is then not met.",
 	}
 	if told, ok := comments[t.Name()+"."+field]; ok {
 		return told
@@ -283,17 +283,17 @@ func storyComment(key string) string {
 			"(missing); -1 where it has no moment.",
 		"Occurrence.Missing": "Only of what never came, why it is sure at at_ns that it won't: committed past (committed), " +
 			"the drain or the replay was over (drained, replayed), the audit did not find it (audited).",
-		"Occurrence.Record":  "The record's sequence number, -1 when it is about a partition or the run.",
-		"Occurrence.Phase":   "The phase of the run at that time; of the first occurrence only.",
-		"Witness.Key":        "The record's key; absent for a null key.",
-		"Witness.Actors":     "Who takes part, in the order in which a record meets them.",
-		"Line.From":          "Who did it: the name of an actor; absent where it concerns everybody (a fault).",
-		"Line.To":            "To whom; absent where it happened at from alone.",
-		"Line.Label":         "The event in a word or two.",
-		"Line.Failed":        "An answer that says no, an error, an end that nobody asked for.",
-		"LogExcerpt.File":    "Where the lines are, relative to the run's directory.",
-		"LogExcerpt.At":      "The moment around which they were written, on the run's clock, in ns.",
-		"LogExcerpt.LeftOut": "How many lines of the same time are not told.",
-		"LogLine.Time":       "When the line was read, to within 100 ms, on the run's clock, in ns.",
+		"Occurrence.Record":     "The record's sequence number, -1 when it is about a partition or the run.",
+		"Occurrence.Phase":      "The phase of the run at that time; of the first occurrence only.",
+		"Counterexample.Key":    "The record's key; absent for a null key.",
+		"Counterexample.Actors": "Who takes part, in the order in which a record meets them.",
+		"Line.From":             "Who did it: the name of an actor; absent where it concerns everybody (a fault).",
+		"Line.To":               "To whom; absent where it happened at from alone.",
+		"Line.Label":            "The event in a word or two.",
+		"Line.Failed":           "An answer that says no, an error, an end that nobody asked for.",
+		"LogExcerpt.File":       "Where the lines are, relative to the run's directory.",
+		"LogExcerpt.At":         "The moment around which they were written, on the run's clock, in ns.",
+		"LogExcerpt.LeftOut":    "How many lines of the same time are not told.",
+		"LogLine.Time":          "When the line was read, to within 100 ms, on the run's clock, in ns.",
 	}[key]
 }

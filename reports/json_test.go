@@ -130,9 +130,9 @@ func TestJSONWritesNumbersOnOneLine(t *testing.T) {
 }
 
 func TestJSONDoesNotChangeTheVerdict(t *testing.T) {
-	v := &assertions.Verdict{Invariants: []assertions.Result{{Anomalies: []assertions.Anomaly{{Witnesses: []assertions.Witness{{}}}}}}}
+	v := &assertions.Verdict{Invariants: []assertions.Result{{Anomalies: []assertions.Anomaly{{Counterexamples: []assertions.Counterexample{{}}}}}}}
 	render(t, Run{Verdict: v}, JSON)
-	if v.Reasons != nil || v.Invariants[0].Anomalies[0].Witnesses[0].Biography != nil {
+	if v.Reasons != nil || v.Invariants[0].Anomalies[0].Counterexamples[0].Trace != nil {
 		t.Error("JSON has filled in the caller's own verdict")
 	}
 }

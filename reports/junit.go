@@ -12,10 +12,10 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// CI systems show the text of a failure in a narrow box, so it holds the first witnesses only.
+// CI systems show the text of a failure in a narrow box, so it holds the first counterexamples only.
 const (
-	junitWitnesses = 3
-	junitLines     = 40
+	junitCounterexamples = 3
+	junitLines           = 40
 )
 
 type junitSuites struct {
@@ -190,17 +190,17 @@ func anomalyCounts(r assertions.Result) string {
 	return strings.Join(parts, ", ")
 }
 
-// junitStories tells the first witnesses of each anomaly in plain text.
+// junitStories tells the first counterexamples of each anomaly in plain text.
 func junitStories(r assertions.Result) string {
 	var b strings.Builder
 	for _, a := range r.Anomalies {
 		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), count(a.Count))
-		for _, w := range a.Witnesses[:min(len(a.Witnesses), junitWitnesses)] {
+		for _, w := range a.Counterexamples[:min(len(a.Counterexamples), junitCounterexamples)] {
 			fmt.Fprintf(&b, "\n  %s\n", text(w.Summary))
 			if where := position(w); where != "" {
 				fmt.Fprintf(&b, "  %s\n", where)
 			}
-			b.WriteString(plainBiography(w, "    ", junitLines))
+			b.WriteString(plainTrace(w, "    ", junitLines))
 			if w.Command != "" {
 				fmt.Fprintf(&b, "    all of it: %s\n", text(w.Command))
 			}
@@ -209,10 +209,10 @@ func junitStories(r assertions.Result) string {
 	return b.String()
 }
 
-// plainBiography tells a biography one event a line; those that contradict each other have a mark in front.
-func plainBiography(w assertions.Witness, indent string, limit int) string {
+// plainTrace tells a trace one event a line; those that contradict each other have a mark in front.
+func plainTrace(w assertions.Counterexample, indent string, limit int) string {
 	var b strings.Builder
-	for _, line := range shorten(w.Biography, limit) {
+	for _, line := range shorten(w.Trace, limit) {
 		if line.skipped > 0 {
 			fmt.Fprintf(&b, "%s  … %s\n", indent, plural(int64(line.skipped), "event", "events"))
 			continue

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	markdownWitnesses = 2
-	markdownLines     = 25
+	markdownCounterexamples = 2
+	markdownLines           = 25
 )
 
 // Markdown writes the summary in GitHub's flavour. Texts that come from the run can neither open an element, break out
@@ -154,29 +154,29 @@ func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
 	b.WriteString("\n</details>\n")
 }
 
-// markdownStories tells the first witnesses of what was violated, folded.
+// markdownStories tells the first counterexamples of what was violated, folded.
 func markdownStories(b *strings.Builder, v *assertions.Verdict) {
 	for _, r := range v.Invariants {
 		for _, a := range r.Anomalies {
-			if len(a.Witnesses) == 0 {
+			if len(a.Counterexamples) == 0 {
 				continue
 			}
 			fmt.Fprintf(b, "\n<details><summary>%s: %s × %s</summary>\n", inElement(name(r.Name)), inElement(name(a.Name)),
 				count(a.Count))
-			for _, w := range a.Witnesses[:min(len(a.Witnesses), markdownWitnesses)] {
-				story := text(w.Summary) + "\n"
+			for _, w := range a.Counterexamples[:min(len(a.Counterexamples), markdownCounterexamples)] {
+				trace := text(w.Summary) + "\n"
 				if where := position(w); where != "" {
-					story += where + "\n"
+					trace += where + "\n"
 				}
-				fmt.Fprintf(b, "\n%s", fenced("text", story+"\n"+plainBiography(w, "", markdownLines)+allOfIt(w)))
+				fmt.Fprintf(b, "\n%s", fenced("text", trace+"\n"+plainTrace(w, "", markdownLines)+allOfIt(w)))
 			}
 			b.WriteString("\n</details>\n")
 		}
 	}
 }
 
-// allOfIt names the command that tells the whole story.
-func allOfIt(w assertions.Witness) string {
+// allOfIt names the command that tells the whole trace.
+func allOfIt(w assertions.Counterexample) string {
 	if w.Command == "" {
 		return ""
 	}

@@ -1,6 +1,6 @@
 package reports
 
-// One record's whole story as text, for a terminal or a pipe.
+// One record's whole trace as text, for a terminal or a pipe.
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Story writes a record's whole story, no event left out, with times on the run's clock. The error is that of w.
-func Story(w io.Writer, header history.Header, told assertions.Witness) error {
+// Trace writes a record's whole trace, no event left out, with times on the run's clock. The error is that of w.
+func Trace(w io.Writer, header history.Header, told assertions.Counterexample) error {
 	summary := told.Summary
 	if summary != "" {
 		summary += "\n"
 	}
 	_, err := fmt.Fprintf(w, "%s  %s\nrun %s, scenario %s\n\n%s%s", position(told), name(told.ID), name(header.RunID),
-		name(header.Scenario), summary, plainBiography(told, "", len(told.Biography)))
+		name(header.Scenario), summary, plainTrace(told, "", len(told.Trace)))
 	return err
 }

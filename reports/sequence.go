@@ -1,6 +1,6 @@
 package reports
 
-// A biography drawn as a sequence diagram: a lane for everybody who takes part in it, time downwards, an arrow for each
+// A trace drawn as a sequence diagram: a lane for everybody who takes part in it, time downwards, an arrow for each
 // event. It says no more than the list beside it, which is the form for screen readers and for whoever wants every
 // word.
 //
@@ -21,7 +21,7 @@ import (
 
 // The measures of a diagram, in its own units, which are CSS pixels where there is room.
 const (
-	// sequenceLines is how many events are drawn; the list has witnessLines.
+	// sequenceLines is how many events are drawn; the list has counterexampleLines.
 	sequenceLines = 26
 	maxLanes      = 8
 	timeWidth     = 96
@@ -83,14 +83,14 @@ type bracketView struct {
 
 type badgeView struct{ X, Y int }
 
-// newSequence draws a witness; nil where there is nothing to draw: fewer than two events between participants.
-func newSequence(v *assertions.Verdict, w assertions.Witness) *sequenceView {
+// newSequence draws a counterexample; nil where there is nothing to draw: fewer than two events between participants.
+func newSequence(v *assertions.Verdict, w assertions.Counterexample) *sequenceView {
 	if len(w.Actors) < 2 {
 		return nil
 	}
 	d := drawing{v: v, lanes: map[string]int{}}
 	d.addLanes(w)
-	lines := shorten(d.drawable(w.Biography), sequenceLines)
+	lines := shorten(d.drawable(w.Trace), sequenceLines)
 	d.y = headHeight + 14
 	for i, line := range lines {
 		d.addLine(line, i == 0)
@@ -117,7 +117,7 @@ type drawing struct {
 	inForce string
 }
 
-func (d *drawing) addLanes(w assertions.Witness) {
+func (d *drawing) addLanes(w assertions.Counterexample) {
 	actors := mostConcerned(w)
 	d.width = min(roomForLanes/len(actors), widestLane)
 	for i, actor := range actors {
@@ -135,9 +135,9 @@ func (d *drawing) addLanes(w assertions.Witness) {
 
 // mostConcerned are the participants that are drawn: those of the marked events, and as many of the others as there is
 // room for.
-func mostConcerned(w assertions.Witness) []assertions.Actor {
+func mostConcerned(w assertions.Counterexample) []assertions.Actor {
 	concerned := map[string]bool{}
-	for _, line := range w.Biography {
+	for _, line := range w.Trace {
 		if line.Marked {
 			concerned[line.From], concerned[line.To] = true, true
 		}
@@ -326,7 +326,7 @@ func (d *drawing) force(row *rowView, at time.Duration) {
 	d.inForce = now
 }
 
-func (d *drawing) finish(w assertions.Witness) *sequenceView {
+func (d *drawing) finish(w assertions.Counterexample) *sequenceView {
 	bottom := d.y + 8
 	d.view.Height = bottom + 8
 	for i := range d.view.Lanes {

@@ -18,14 +18,14 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// draw renders the diagram of a witness as it stands in the page.
-func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assertions.Witness) string {
+// draw renders the diagram of a counterexample as it stands in the page.
+func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assertions.Counterexample) string {
 	tmpl, err := template.ParseFS(embedded, "templates/sequence.html.tmpl")
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	var b strings.Builder
-	view := newWitnessView(v, w)
+	view := newCounterexampleView(v, w)
 	view.Anchor = "w-1-1-1"
 	if err := tmpl.ExecuteTemplate(&b, "drawing", view); err != nil {
 		t.Fatalf("%v", err)
@@ -47,20 +47,20 @@ func TestSequenceGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			var told struct {
-				Witness assertions.Witness
-				Faults  []assertions.FaultResult
+				Counterexample assertions.Counterexample
+				Faults         []assertions.FaultResult
 			}
 			if err := json.Unmarshal(data, &told); err != nil {
 				t.Fatal(err)
 			}
 			compareGolden(t, strings.TrimSuffix(path, ".json")+".svg", draw(t, &assertions.Verdict{Faults: told.Faults},
-				told.Witness))
+				told.Counterexample))
 		})
 	}
 }
 
 func TestSequenceMarksAndJoinsTheContradiction(t *testing.T) {
-	d := newSequence(&assertions.Verdict{Faults: fixtureFaults()}, commitWitness())
+	d := newSequence(&assertions.Verdict{Faults: fixtureFaults()}, commitCounterexample())
 	marked := 0
 	for _, row := range d.Rows {
 		if row.Marked {
@@ -82,7 +82,7 @@ func TestSequenceMarksAndJoinsTheContradiction(t *testing.T) {
 }
 
 func TestSequenceFoldsWhatRepeats(t *testing.T) {
-	w := commitWitness()
+	w := commitCounterexample()
 	var long []assertions.Line
 	for i := range 40 {
 		at := time.Duration(i) * ms
@@ -90,7 +90,7 @@ func TestSequenceFoldsWhatRepeats(t *testing.T) {
 			Label: fmt.Sprintf("attempt %d", i+1)},
 			assertions.Line{Time: at, Kind: "attempt-end", From: "oracle", To: "instance 0", Label: "transient", Failed: true})
 	}
-	w.Biography = slices.Concat(long, w.Biography)
+	w.Trace = slices.Concat(long, w.Trace)
 	d := newSequence(&assertions.Verdict{}, w)
 	if len(d.Rows) > sequenceLines+6 {
 		t.Errorf("%d rows", len(d.Rows))
@@ -108,11 +108,11 @@ func TestSequenceFoldsWhatRepeats(t *testing.T) {
 
 // However many take part, those of the contradiction are drawn.
 func TestSequenceOfManyLanes(t *testing.T) {
-	w := commitWitness()
+	w := commitCounterexample()
 	for i := range 12 {
 		other := assertions.Actor{Name: fmt.Sprintf("input.retry-%d", i), Role: "retry"}
 		w.Actors = slices.Insert(w.Actors, 2, other)
-		w.Biography = slices.Insert(w.Biography, 3, assertions.Line{Time: 7265 * ms, Kind: "fetched", From: other.Name,
+		w.Trace = slices.Insert(w.Trace, 3, assertions.Line{Time: 7265 * ms, Kind: "fetched", From: other.Name,
 			To: "instance 0", Label: "fetch 3"})
 	}
 	d := newSequence(&assertions.Verdict{}, w)
@@ -127,11 +127,11 @@ func TestSequenceOfManyLanes(t *testing.T) {
 }
 
 func TestSequenceOfNothing(t *testing.T) {
-	for name, w := range map[string]assertions.Witness{
-		"without participants": {Biography: []assertions.Line{{Text: "x"}}},
-		"of a partition": {Actors: commitWitness().Actors, Biography: []assertions.Line{{Text: "in force"},
+	for name, w := range map[string]assertions.Counterexample{
+		"without participants": {Trace: []assertions.Line{{Text: "x"}}},
+		"of a partition": {Actors: commitCounterexample().Actors, Trace: []assertions.Line{{Text: "in force"},
 			{From: "input", Label: "x"}}},
-		"of an old verdict": {Biography: []assertions.Line{{Kind: "send", Text: "sent"}, {Kind: "acked", Text: "acked"}}},
+		"of an old verdict": {Trace: []assertions.Line{{Kind: "send", Text: "sent"}, {Kind: "acked", Text: "acked"}}},
 	} {
 		if d := newSequence(&assertions.Verdict{}, w); d != nil {
 			t.Errorf("a story %s is drawn: %+v", name, d)
@@ -146,7 +146,7 @@ func TestSequenceProperty(t *testing.T) {
 	names := rapid.SampledFrom([]string{"workload", "input", "instance 0", "instance 1", "oracle", "dlq", "store",
 		"worker 0", hostile, ""})
 	rapid.Check(t, func(t *rapid.T) {
-		w := assertions.Witness{Summary: hostile}
+		w := assertions.Counterexample{Summary: hostile}
 		now := time.Duration(0)
 		for range rapid.IntRange(0, 90).Draw(t, "lines") {
 			now += time.Duration(rapid.Int64Range(0, int64(2*sec)).Draw(t, "step"))
@@ -161,7 +161,7 @@ func TestSequenceProperty(t *testing.T) {
 					w.Actors = append(w.Actors, assertions.Actor{Name: who, Role: "dlq"})
 				}
 			}
-			w.Biography = append(w.Biography, line)
+			w.Trace = append(w.Trace, line)
 		}
 		d := newSequence(&assertions.Verdict{Faults: fixtureFaults()}, w)
 		if d == nil {

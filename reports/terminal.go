@@ -284,9 +284,9 @@ func (s *screen) invariant(r assertions.Result, width int) {
 	}
 	for _, a := range r.Anomalies {
 		s.add("     %s × %s", s.style(name(a.Name), "1", true), count(a.Count))
-		if len(a.Witnesses) > 0 {
-			s.addWrapped(5, "e.g. "+visible(a.Witnesses[0].Summary, screenSummary))
-			if command := a.Witnesses[0].Command; command != "" {
+		if len(a.Counterexamples) > 0 {
+			s.addWrapped(5, "e.g. "+visible(a.Counterexamples[0].Summary, screenSummary))
+			if command := a.Counterexamples[0].Command; command != "" {
 				s.addWrapped(5, "see: "+text(command))
 			}
 		}

@@ -186,7 +186,7 @@
     addEventListener("beforeprint", () => {
       opened = Array.from(document.querySelectorAll("details:not([open]):not(.plainform):not(.log)")).filter((d) => {
         if (d.closest("#problems, .entry")) return false;
-        return !d.classList.contains("witness") || Array.from(d.parentElement.querySelectorAll(".witness")).indexOf(d) < printedStories;
+        return !d.classList.contains("counterexample") || Array.from(d.parentElement.querySelectorAll(".counterexample")).indexOf(d) < printedStories;
       });
       for (const d of opened) d.open = true;
     });

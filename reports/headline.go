@@ -341,8 +341,8 @@ func notJudged(r assertions.Result) string {
 	return strings.Join(parts, "; ")
 }
 
-// position says where a record is, and "" for a witness that is about no record.
-func position(w assertions.Witness) string {
+// position says where a record is, and "" for a counterexample that is about no record.
+func position(w assertions.Counterexample) string {
 	var out string
 	if w.Topic != "" {
 		out = name(w.Topic)

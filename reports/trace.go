@@ -8,15 +8,15 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// told is a line of a shortened biography: an event, or how many were left out in its place.
+// told is a line of a shortened trace: an event, or how many were left out in its place.
 type told struct {
 	assertions.Line
 	// skipped is how many were left out, attempts how many of them were starts of attempts.
 	skipped, attempts int
 }
 
-// shorten keeps at most about limit lines of a biography: every marked line (up to limit) and what is nearest to them,
-// then the beginning and the end. A biography within the limit is kept whole.
+// shorten keeps at most about limit lines of a trace: every marked line (up to limit) and what is nearest to them,
+// then the beginning and the end. A trace within the limit is kept whole.
 func shorten(lines []assertions.Line, limit int) []told {
 	keep := kept(lines, limit)
 	out := make([]told, 0, min(len(lines), limit+1))
