@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -55,6 +56,8 @@ type conn struct {
 	backlog chan held // set once a request was held: from then on all go through it, in order
 	passed  chan struct{}
 
+	spoken bool // the broker has answered something; owned by the goroutine that reads responses
+
 	// Owned by the head of the queue:
 	silenced  bool          // a dropped response: nothing more is written
 	heldUntil time.Duration // when the last delayed response was let go
@@ -68,6 +71,8 @@ type pending struct {
 	raw    bool // a SASL token without a Kafka header
 	readAt time.Duration
 	seen   observation
+	// ofGroup: its answer tells a member whether it is in its group, or where to ask that.
+	ofGroup bool
 	// local: the broker never sees the request; forged is the whole answer. Otherwise forged, if set, is the part of
 	// the answer that stands for the partitions taken out of the request.
 	local  bool
@@ -103,6 +108,7 @@ func (c *conn) serve() {
 	if err := c.connect(); err != nil {
 		c.log.Debug().Err(err).Msg("the link to the broker refused a connection")
 		c.reset()
+		c.process.seeks(c.tap.Clock.Now())
 		return
 	}
 	var pumps sync.WaitGroup
@@ -116,6 +122,9 @@ func (c *conn) serve() {
 	}
 	c.forgetHeld()
 	c.process.hungUp(c)
+	if !c.spoken {
+		c.process.seeks(c.tap.Clock.Now())
+	}
 }
 
 // connect opens the connection to the broker.
@@ -165,6 +174,13 @@ func (c *conn) close() {
 			_ = c.upstream.Close()
 		}
 	})
+}
+
+// awaitsGroup reports whether a request of the process's group is on its way.
+func (c *conn) awaitsGroup() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.queue, func(p *pending) bool { return p.ofGroup })
 }
 
 // reset ends the connection so that the client sees a reset, as it would have from the broker.
@@ -372,6 +388,7 @@ func (c *conn) pumpResponses() {
 
 // response passes one response on: decode and rewrite, hold, stamp, write.
 func (c *conn) response(fr *frame) error {
+	c.spoken = true
 	c.mu.Lock()
 	var p *pending
 	if len(c.queue) > 0 {

@@ -24,12 +24,9 @@ type member struct {
 	// static is its group.instance.id (KIP-345), "" for a dynamic member.
 	static string
 	held   []partition
-	// session is its session timeout, rebalance how long it may wait for the others in a JoinGroup or SyncGroup, in which
-	// its session stands still.
-	session, rebalance time.Duration
-	// due is when its session ends unless it is heard of before; silent: it was not.
-	due    time.Duration
-	silent bool
+	// session is its session timeout, due when its session ends unless it is heard of before; silent: it was not.
+	session, due time.Duration
+	silent       bool
 }
 
 // Why a partition was given up or lost; the words of history.KindRevoked.
@@ -38,7 +35,9 @@ const (
 	whyRebalance = "rebalance"
 	whyLeave     = "leave"
 	whyFenced    = "fenced"
-	whySilent    = "silent" // of history.KindMembership only
+	// of history.KindMembership only:
+	whySilent = "silent"
+	whySeeks  = "seeks"
 )
 
 // provesLoss says whether an error code tells a member that it has lost its partitions, whoever made the answer; one
@@ -83,14 +82,23 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 		}
 	case *kmsg.ConsumerGroupHeartbeatRequest:
 		if c.tap.observesGroup(r.Group) {
-			return c.process.consumerHeartbeat(at, r)
+			return c.process.epochBeat(at, memberID{r.Group, r.MemberID}, r.MemberEpoch)
+		}
+	case *kmsg.FindCoordinatorRequest: // from version 4 on it may ask for several; type 0 is a group's
+		if keys := append(r.CoordinatorKeys, r.CoordinatorKey); r.CoordinatorType == 0 &&
+			slices.ContainsFunc(keys, c.tap.observesGroup) {
+			return searchSeen{}
+		}
+	case *kmsg.ShareGroupHeartbeatRequest:
+		if c.tap.observesGroup(r.GroupID) {
+			return c.process.epochBeat(at, memberID{r.GroupID, r.MemberID}, r.MemberEpoch)
 		}
 	}
 	return nil
 }
 
-// brokerSession is the session timeout of a group whose broker has it (KIP-848): the default of
-// group.consumer.session.timeout.ms.
+// brokerSession is the session timeout of a group whose broker has it (KIP-848, KIP-932): the default of
+// group.consumer.session.timeout.ms and of group.share.session.timeout.ms.
 const brokerSession = 45 * time.Second
 
 // joining notes the session timeout that a member asks for, if it is another than before; mu is held.
@@ -115,7 +123,7 @@ func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
 		return
 	}
 	m.joins++
-	p.heard(m, at, m.session+m.rebalance)
+	p.heard(m, at)
 	var keeps []partition
 	if !eager(m.assignor) {
 		keeps = p.tap.owned(r, m.assignor)
@@ -155,6 +163,7 @@ func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 		c.process.fence(memberID{s.request.Group, s.request.MemberID}, at)
 	}
 	if r.ErrorCode != 0 {
+		c.process.seeks(at)
 		return
 	}
 	p := c.process
@@ -165,8 +174,7 @@ func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 		p.replace(m, *s.request.InstanceID, at)
 	}
 	m.session = time.Duration(s.request.SessionTimeoutMillis) * time.Millisecond
-	m.rebalance = time.Duration(max(s.request.RebalanceTimeoutMillis, 0)) * time.Millisecond
-	p.heard(m, at, m.session)
+	p.heard(m, at)
 	m.generation = r.Generation
 	if r.Protocol != nil {
 		m.assignor = *r.Protocol
@@ -184,7 +192,7 @@ func (p *process) syncing(id memberID, at time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.members[id]; m != nil {
-		p.heard(m, at, m.session+m.rebalance)
+		p.heard(m, at)
 		return m.joins
 	}
 	return -1
@@ -219,7 +227,7 @@ func (s *syncSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.members[s.id]; m != nil && m.joins == s.joins {
-		p.heard(m, at, m.session)
+		p.heard(m, at)
 		m.generation = s.generation
 		p.assign(m, at, given)
 	}
@@ -233,60 +241,81 @@ func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	}
 }
 
-// consumerHeartbeat notes a ConsumerGroupHeartbeat (KIP-848). Epoch -1 leaves, -2 leaves as a static member that will
-// be back, 0 joins: what the member had before is gone.
-func (p *process) consumerHeartbeat(at time.Duration, r *kmsg.ConsumerGroupHeartbeatRequest) observation {
-	id := memberID{r.Group, r.MemberID}
-	if r.MemberEpoch < 0 {
+// epochBeat notes a ConsumerGroupHeartbeat (KIP-848) or a ShareGroupHeartbeat (KIP-932). Epoch -1 leaves, -2 leaves as
+// a static member that will be back, 0 joins: what the member had before is gone.
+func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observation {
+	if epoch < 0 {
 		p.leave(id, at)
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grouped = true
-	if r.MemberEpoch == 0 {
+	if epoch == 0 {
 		p.joining(at, brokerSession)
 	}
 	if m := p.members[id]; m != nil {
-		p.heard(m, at, m.session)
-		if r.MemberEpoch == 0 {
+		p.heard(m, at)
+		if epoch == 0 {
 			p.revoke(m, at, whyRejoin, func(partition) bool { return true })
 		}
 	}
-	return &consumerBeatSeen{id, p.leaves[id]}
+	return &epochBeatSeen{id, p.leaves[id]}
 }
 
-// consumerBeatSeen waits for the answer to a ConsumerGroupHeartbeat. A client that closes gives up the heartbeat that
-// is on its way and says that it leaves; if the answer to the heartbeat comes after that (over another connection, or
-// pipelined on the same one) nobody hears it: it assigns nothing.
-type consumerBeatSeen struct {
+// epochBeatSeen waits for the answer to such a heartbeat. A client that closes gives up the heartbeat that is on its
+// way and says that it leaves; if the answer to the heartbeat comes after that (over another connection, or pipelined
+// on the same one) nobody hears it: it assigns nothing.
+type epochBeatSeen struct {
 	id     memberID
 	leaves int
 }
 
-func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+// epochAnswer is what the answer to a heartbeat says of the member. Members of a share group have partitions in common,
+// so none is given to one of them.
+type epochAnswer struct {
+	code     int16
+	memberID *string
+	epoch    int32
+	// given is its whole assignment, if assigned tells that there is one in the answer.
+	given    []partition
+	assigned bool
+}
+
+func (c *conn) readEpochAnswer(response kmsg.Response) epochAnswer {
+	if r, shares := response.(*kmsg.ShareGroupHeartbeatResponse); shares {
+		return epochAnswer{code: r.ErrorCode, memberID: r.MemberID, epoch: r.MemberEpoch}
+	}
 	r := response.(*kmsg.ConsumerGroupHeartbeatResponse)
+	a := epochAnswer{code: r.ErrorCode, memberID: r.MemberID, epoch: r.MemberEpoch, assigned: r.Assignment != nil}
+	if a.code != 0 || !a.assigned {
+		return a
+	}
+	for _, topic := range r.Assignment.Topics {
+		index := c.topicOf("", topic.TopicID) // may ask the broker, so before the lock
+		for _, number := range topic.Partitions {
+			a.given = append(a.given, partition{index, number})
+		}
+	}
+	return a
+}
+
+func (s *epochBeatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	if flags.Has(history.Withheld) {
 		return
 	}
-	if provesLoss(r.ErrorCode) {
+	a := c.readEpochAnswer(response)
+	switch {
+	case provesLoss(a.code):
 		c.process.fence(s.id, at)
-	}
-	if r.ErrorCode != 0 {
+		return
+	case a.code != 0:
+		c.process.seeks(at)
 		return
 	}
 	id := s.id
-	if r.MemberID != nil && *r.MemberID != "" {
-		id.id = *r.MemberID
-	}
-	var given []partition
-	if r.Assignment != nil {
-		for _, topic := range r.Assignment.Topics {
-			index := c.topicOf("", topic.TopicID) // may ask the broker, so before the lock
-			for _, number := range topic.Partitions {
-				given = append(given, partition{index, number})
-			}
-		}
+	if a.memberID != nil && *a.memberID != "" {
+		id.id = *a.memberID
 	}
 	p := c.process
 	p.mu.Lock()
@@ -296,10 +325,10 @@ func (s *consumerBeatSeen) answered(c *conn, response kmsg.Response, at time.Dur
 	}
 	m := p.admit(id, at)
 	m.session = brokerSession
-	p.heard(m, at, m.session)
-	m.generation = r.MemberEpoch
-	if r.Assignment != nil {
-		p.assign(m, at, given)
+	p.heard(m, at)
+	m.generation = a.epoch
+	if a.assigned {
+		p.assign(m, at, a.given)
 	}
 }
 
@@ -316,13 +345,14 @@ func (p *process) admit(id memberID, at time.Duration) *member {
 
 // noteMembership notes how many members the process is now; mu is held.
 func (p *process) noteMembership(at time.Duration, why string) {
-	e := p.event(history.KindMembership, at)
-	e.N, e.Text = 0, why
+	p.count, p.counted = 0, at
 	for _, m := range p.members {
 		if !m.silent {
-			e.N++
+			p.count++
 		}
 	}
+	e := p.event(history.KindMembership, at)
+	e.N, e.Text = p.count, why
 	p.tap.Sink.Record(e)
 }
 
@@ -331,13 +361,13 @@ func (p *process) beat(id memberID, at time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.members[id]; m != nil {
-		p.heard(m, at, m.session)
+		p.heard(m, at)
 	}
 }
 
-// heard notes that the member shows that it is there, which the group takes it at for so long; mu is held.
-func (p *process) heard(m *member, at, within time.Duration) {
-	m.due = at + within
+// heard notes that the member shows that it is there, which the group takes it at for a session; mu is held.
+func (p *process) heard(m *member, at time.Duration) {
+	m.due = at + m.session
 	if m.silent {
 		m.silent = false
 		p.noteMembership(at, "")
@@ -345,15 +375,44 @@ func (p *process) heard(m *member, at, within time.Duration) {
 }
 
 // expire notes which members have not been heard of for longer than their sessions: the group has given them up, or
-// will, and they may never ask. What such a member had is still its own as far as it knows.
-func (p *process) expire(at time.Duration) {
+// will, and they may never ask. What such a member had is still its own as far as it knows. While the process waits for
+// an answer of its group's, and while it looks for its coordinator in vain, nobody can say that they are there, so
+// sessions stand still, and a process that is out of its group is noted to seek it.
+func (p *process) expire(at time.Duration, waits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if waits {
+		p.sought = at
+	}
 	for _, m := range p.members {
-		if !m.silent && at > m.due {
+		if !m.silent && at > max(m.due, p.sought+m.session) {
 			m.silent = true
 			p.noteMembership(at, whySilent)
 		}
+	}
+	if p.counted > 0 && p.count == 0 && p.sought > p.counted {
+		p.noteMembership(p.sought, whySeeks)
+	}
+}
+
+// seeks notes that the process looks for its group, or asks to join it, in vain.
+func (p *process) seeks(at time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sought = max(p.sought, at)
+}
+
+// searchSeen waits for the answer to a FindCoordinator.
+type searchSeen struct{}
+
+func (searchSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
+	r := response.(*kmsg.FindCoordinatorResponse)
+	vain := r.ErrorCode != 0
+	for _, one := range r.Coordinators {
+		vain = vain || one.ErrorCode != 0 && c.tap.observesGroup(one.Key)
+	}
+	if vain && !flags.Has(history.Withheld) {
+		c.process.seeks(at)
 	}
 }
 

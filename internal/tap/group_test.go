@@ -15,6 +15,7 @@ import (
 // talk is a client and a broker that a test makes speak, with numbered requests.
 type talk struct {
 	*rig
+	broker         *broker
 	t              *testing.T
 	subject, kafka *peer
 	correlation    int32
@@ -23,8 +24,10 @@ type talk struct {
 
 func newTalk(t *testing.T) *talk {
 	t.Helper()
-	r, subject, kafka := pair(t, func(c *Config) { c.Group = "g" })
-	return &talk{rig: r, t: t, subject: subject, kafka: kafka}
+	b := newBroker(t)
+	r := newRig(t, b.upstreams(), func(c *Config) { c.Group = "g" })
+	subject := dial(t, r.open(t, 0))
+	return &talk{rig: r, broker: b, t: t, subject: subject, kafka: b.next()}
 }
 
 // ask lets the request and its answer through and returns what was noted of assignments, in short form.
@@ -428,6 +431,8 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 			r.Group, r.MemberID = "g", "m"
 		case *kmsg.ConsumerGroupHeartbeatRequest:
 			r.Group, r.MemberID, r.MemberEpoch = "g", "m", 3
+		case *kmsg.ShareGroupHeartbeatRequest:
+			r.GroupID, r.MemberID, r.MemberEpoch = "g", "m", 3
 		}
 		return request
 	}
@@ -437,7 +442,7 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 	} {
 		for _, request := range []kmsg.Request{
 			group(kmsg.NewPtrSyncGroupRequest()), group(kmsg.NewPtrHeartbeatRequest()),
-			group(kmsg.NewPtrConsumerGroupHeartbeatRequest()),
+			group(kmsg.NewPtrConsumerGroupHeartbeatRequest()), group(kmsg.NewPtrShareGroupHeartbeatRequest()),
 		} {
 			for _, withheld := range []bool{false, true} {
 				actions := map[int16]Action{request.Key(): {Code: code}}
@@ -500,32 +505,148 @@ func (k *talk) members() string {
 }
 
 // A member is silent when it has made no request of the group's for longer than its session timeout; while it waits for
-// the others in a JoinGroup or SyncGroup, its session stands still.
+// an answer to one, as for the others in a JoinGroup, its session stands still.
 func TestSilentMember(t *testing.T) {
 	k := newTalk(t)
-	k.mu.Lock()
-	p := k.instance(0).current
-	k.mu.Unlock()
-	after := func(session time.Duration) string {
+	p, _ := k.present(k.only())
+	after := func(session time.Duration, waits bool) string {
 		t.Helper()
-		p.expire(k.clock.Now() + session)
+		p.expire(k.clock.Now()+session, waits)
 		return k.members()
 	}
-	const session, rebalance = 45 * time.Second, time.Minute
-	k.expect("nobody", after(time.Hour), "")
+	const session = 45 * time.Second
+	k.expect("nobody", after(time.Hour, false), "")
 	k.join("m", "range", 1, 0)
 	k.sync("m", 1, 0, 0)
-	k.expect("it has just joined", after(session-time.Second), "1")
-	k.expect("its session is over", after(session), "1, 0 silent")
-	k.expect("that is told once", after(session), "1, 0 silent")
+	k.expect("it has just joined", after(session-time.Second, false), "1")
+	k.expect("its session is over", after(session, false), "1, 0 silent")
+	k.expect("that is told once", after(session, false), "1, 0 silent")
 	k.beat("m", 0)
 	k.expect("it is heard of", k.members(), "1, 0 silent, 1")
-	p.join(k.clock.Now(), joinRequest("m", "range"))
-	k.expect("it waits for the others", after(session+rebalance-time.Second), "1, 0 silent, 1")
-	k.expect("for too long", after(session+rebalance), "1, 0 silent, 1, 0 silent")
 	k.beat("m", codeUnknownMemberID)
-	k.expect("it is refused", k.members(), "1, 0 silent, 1, 0 silent, 1, 0 fenced")
-	k.expect("it is no member", after(time.Hour), "1, 0 silent, 1, 0 silent, 1, 0 fenced")
+	k.expect("it is refused", k.members(), "1, 0 silent, 1, 0 fenced")
+	k.expect("it is no member", after(time.Hour, false), "1, 0 silent, 1, 0 fenced")
+	k.join("m", "range", 2, 0)
+	const again = "1, 0 silent, 1, 0 fenced, 1"
+	k.expect("it waits for the others", after(time.Minute, true), again)
+	k.expect("it has its session from then on", after(time.Minute+session-time.Second, false), again)
+	k.expect("and no more", after(time.Minute+session+time.Second, false), again+", 0 silent")
+}
+
+// only is the one instance of the talk.
+func (k *talk) only() *instance {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.instance(0)
+}
+
+// find asks for coordinators, and is answered with the error code for each key.
+func (k *talk) find(version int16, kind int8, code int16, keys ...string) {
+	k.t.Helper()
+	request := kmsg.NewPtrFindCoordinatorRequest()
+	request.SetVersion(version)
+	request.CoordinatorType, request.CoordinatorKey, request.CoordinatorKeys = kind, keys[0], keys
+	answer := request.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	answer.NodeID, answer.ErrorCode = 1, code
+	for _, key := range keys {
+		one := kmsg.NewFindCoordinatorResponseCoordinator()
+		one.Key, one.NodeID, one.ErrorCode = key, 1, code
+		answer.Coordinators = append(answer.Coordinators, one)
+	}
+	k.ask(request, answer)
+}
+
+// Without a coordinator nobody can say that they are there: a member that looks for it in vain is not silent, and a
+// process that was put out of its group, and is kept from coming back, has not given up.
+func TestMembersSeekTheirCoordinator(t *testing.T) {
+	const group, transaction = 0, 1
+	refused := func(k *talk) { k.join("m", "range", 0, codeCoordinatorNotAvailable) }
+	beats := func(code int16) func(*talk) {
+		return func(k *talk) {
+			request := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+			request.SetVersion(1)
+			request.Group, request.MemberID = "g", "m"
+			answer := request.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
+			answer.ErrorCode = code
+			k.ask(request, answer)
+		}
+	}
+	for name, c := range map[string]struct {
+		does  func(*talk)
+		seeks bool
+	}{
+		"nothing":                      {func(*talk) {}, false},
+		"there is no coordinator":      {func(k *talk) { k.find(3, group, codeCoordinatorNotAvailable, "g") }, true},
+		"nor of several groups":        {func(k *talk) { k.find(4, group, codeCoordinatorNotAvailable, "h", "g") }, true},
+		"it is found":                  {func(k *talk) { k.find(3, group, 0, "g") }, false},
+		"another group's":              {func(k *talk) { k.find(4, group, codeCoordinatorNotAvailable, "h") }, false},
+		"a producer's":                 {func(k *talk) { k.find(3, transaction, codeCoordinatorNotAvailable, "g") }, false},
+		"it may not join yet":          {refused, true},
+		"it may not join yet, KIP-848": {beats(codeCoordinatorNotAvailable), true},
+		"it is told that it is out":    {beats(codeUnknownMemberID), false},
+		"no broker answers":            {(*talk).hangUp, true},
+	} {
+		k := newTalk(t)
+		p, _ := k.present(k.only())
+		k.join("m", "range", 1, 0)
+		due := p.members[memberID{"g", "m"}].due
+		if c.does(k); p.members[memberID{"g", "m"}] != nil && p.members[memberID{"g", "m"}].due == due {
+			want := map[bool]string{false: "1, 0 silent", true: "1"}[c.seeks]
+			p.expire(due+1, false)
+			k.expect(name+", as a member", k.members(), want)
+		}
+		k = newTalk(t)
+		p, _ = k.present(k.only())
+		k.join("m", "range", 1, 0)
+		k.beat("m", codeUnknownMemberID)
+		c.does(k)
+		want := map[bool]string{false: "1, 0 fenced", true: "1, 0 fenced, 0 seeks"}[c.seeks]
+		for range 2 {
+			p.expire(k.clock.Now(), false)
+			k.expect(name+", as one that is out", k.members(), want)
+		}
+		k = newTalk(t)
+		p, _ = k.present(k.only())
+		c.does(k)
+		p.expire(k.clock.Now(), false)
+		k.expect(name+", as one that never was a member", k.members(), "")
+	}
+}
+
+// hangUp opens another connection, which the broker closes without a word.
+func (k *talk) hangUp() {
+	k.t.Helper()
+	address := k.only().listeners[1].Addr().String()
+	dial(k.t, address)
+	one := k.broker.next()
+	_ = one.Close()
+	eventually(k.t, "the connection has ended", func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return len(k.instance(0).conns) == 1
+	})
+}
+
+// A request of the group's that is on its way shows that somebody is there, whatever becomes of it.
+func TestWaitingForTheGroup(t *testing.T) {
+	k := newTalk(t)
+	waits := func() bool {
+		_, waits := k.present(k.only())
+		return waits
+	}
+	search := kmsg.NewPtrFindCoordinatorRequest()
+	search.CoordinatorKey = "g"
+	for _, request := range []kmsg.Request{joinRequest("m", "range"), search} {
+		k.correlation++
+		k.subject.request(k.correlation, request)
+		k.kafka.receive()
+		if !waits() {
+			t.Errorf("a %s is on its way, and nobody waits", kmsg.NameForKey(request.Key()))
+		}
+		k.kafka.respond(k.correlation, request.ResponseKind())
+		k.subject.receive()
+		eventually(t, "nobody waits any more", func() bool { return !waits() })
+	}
 }
 
 // KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one; what a member owns, what it subscribes to and a

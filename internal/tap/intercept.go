@@ -362,7 +362,9 @@ func (c *conn) observe(p *pending, request kmsg.Request) observation {
 	case *kmsg.ShareAcknowledgeRequest:
 		return c.observeShareAcknowledge(p.readAt, r)
 	}
-	return c.observeGroup(p.readAt, request)
+	seen := c.observeGroup(p.readAt, request)
+	p.ofGroup = seen != nil
+	return seen
 }
 
 // decodeRequest decodes the request of a frame.

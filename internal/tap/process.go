@@ -20,6 +20,9 @@ type process struct {
 	members  map[memberID]*member
 	leaves   map[memberID]int // how often a member has left
 	session  time.Duration    // the session timeout that it asked for last
+	count    int32            // how many members it was when they were last counted, at counted; 0 if they never were
+	counted  time.Duration
+	sought   time.Duration // when it last looked for its group in vain, or waited for its answer
 	sessions map[session]*fetchSession
 	asking   map[partition]*conn // which connection asks for a partition
 	refused  map[[2]int16]bool   // APIs and versions that were refused as unreadable

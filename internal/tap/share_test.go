@@ -281,6 +281,47 @@ func TestShareConsumer(t *testing.T) {
 	}
 	consumer.Close()
 	expectShareStory(t, r, 10)
+	k := &talk{rig: r}
+	if got := k.members(); got != "1, 0 leave" {
+		t.Errorf("how many members of the group the process was: %q", got)
+	}
+}
+
+// KIP-932: members of a share group say by heartbeats that they are there, as those of KIP-848's groups do.
+func TestShareMember(t *testing.T) {
+	k := newShareTalk(t)
+	p, _ := k.present(k.only())
+	beat := func(group string, epoch int32, code int16, answered int32) string {
+		t.Helper()
+		request := kmsg.NewPtrShareGroupHeartbeatRequest()
+		request.SetVersion(1)
+		request.GroupID, request.MemberID, request.MemberEpoch = group, "m", epoch
+		answer := request.ResponseKind().(*kmsg.ShareGroupHeartbeatResponse)
+		answer.ErrorCode, answer.MemberEpoch = code, answered
+		answer.Assignment = &kmsg.ShareGroupHeartbeatResponseAssignment{
+			TopicPartitions: []kmsg.ShareGroupHeartbeatResponseAssignmentTopicPartition{
+				{TopicID: k.id, Partitions: []int32{3}},
+			},
+		}
+		if held := k.ask(request, answer); held != "" {
+			t.Errorf("members of a share group have partitions in common, and one is noted as its own: %s", held)
+		}
+		return k.members()
+	}
+	k.expect("of another group", beat("other", 0, 0, 1), "")
+	k.expect("joins", beat("g", 0, 0, 1), "1")
+	k.expect("is there", beat("g", 1, 0, 1), "1")
+	if asked := k.log.of(history.KindJoining); len(asked) != 1 || time.Duration(asked[0].Aux) != brokerSession {
+		t.Errorf("the session timeouts asked for are %v", asked)
+	}
+	p.expire(k.clock.Now()+brokerSession-time.Second, false)
+	k.expect("its session goes on", k.members(), "1")
+	p.expire(k.clock.Now()+brokerSession, false)
+	k.expect("its session is over", k.members(), "1, 0 silent")
+	k.expect("it is heard of", beat("g", 1, 0, 1), "1, 0 silent, 1")
+	k.expect("fenced", beat("g", 1, codeFencedMemberEpoch, 0), "1, 0 silent, 1, 0 fenced")
+	k.expect("joins again", beat("g", 0, 0, 4), "1, 0 silent, 1, 0 fenced, 1")
+	k.expect("leaves", beat("g", -1, 0, -1), "1, 0 silent, 1, 0 fenced, 1, 0 leave")
 }
 
 func setGroupToEarliest(ctx context.Context, t *testing.T, cl *kgo.Client, group string) {

@@ -176,14 +176,22 @@ func (t *Tap) expireMembers(in *instance) {
 	for {
 		select {
 		case <-tick.C:
-			t.mu.Lock()
-			current := in.current
-			t.mu.Unlock()
-			current.expire(t.Clock.Now())
+			current, waits := t.present(in)
+			current.expire(t.Clock.Now(), waits)
 		case <-t.done:
 			return
 		}
 	}
+}
+
+// present returns the instance's current process, and whether it waits for an answer to a request of its group's.
+func (t *Tap) present(in *instance) (current *process, waits bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range in.conns {
+		waits = waits || c.process == in.current && c.awaitsGroup()
+	}
+	return in.current, waits
 }
 
 func (t *Tap) isClosed() bool {

@@ -27,6 +27,7 @@ const (
 	keyDescribeCluster         = 60
 	keyConsumerGroupHeartbeat  = 68
 	keyDescribeTopicPartitions = 75
+	keyShareGroupHeartbeat     = 76
 	keyShareFetch              = 78
 	keyShareAcknowledge        = 79
 	keyStreamsGroupHeartbeat   = 88
@@ -135,8 +136,9 @@ func authenticates(key int16) bool { return key == keySaslHandshake || key == ke
 // decodesRequest says whether requests of the API are decoded.
 func decodesRequest(key int16) bool {
 	switch key {
-	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit, keyEndTxn, keyJoinGroup, keySyncGroup, keyHeartbeat,
-		keyLeaveGroup, keyConsumerGroupHeartbeat, keyShareFetch, keyShareAcknowledge:
+	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit, keyEndTxn, keyFindCoordinator, keyJoinGroup,
+		keySyncGroup, keyHeartbeat, keyLeaveGroup, keyConsumerGroupHeartbeat, keyShareGroupHeartbeat, keyShareFetch,
+		keyShareAcknowledge:
 		return true
 	}
 	return false
@@ -146,7 +148,7 @@ func decodesRequest(key int16) bool {
 // address or a topic's id.
 func decodesResponse(key int16) bool {
 	switch key {
-	case keyMetadata, keyFindCoordinator, keyAPIVersions, keyCreateTopics, keyDescribeQuorum, keyDescribeCluster,
+	case keyMetadata, keyAPIVersions, keyCreateTopics, keyDescribeQuorum, keyDescribeCluster,
 		keyDescribeTopicPartitions, keySaslHandshake:
 		return true
 	case keyLeaveGroup:

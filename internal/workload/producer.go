@@ -65,7 +65,12 @@ type Producer struct {
 	hash   func(string) bool
 
 	sent, acked, failed, late atomic.Int64
+	// putOff is by how many ns each of the plan's spare records was sent later than planned.
+	putOff []atomic.Int64
 }
+
+// behindPoll is how often a subject that is behind is looked at.
+const behindPoll = 100 * time.Millisecond
 
 // NewProducer returns a producer; Close frees it. It connects when it runs.
 func NewProducer(cfg ProducerConfig) (*Producer, error) {
@@ -96,7 +101,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}
 	build := newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Inputs[0].Topic, cfg.Headers, cfg.Named...)
 	build.odd = cfg.Odd
-	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept}, nil
+	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept,
+		putOff: make([]atomic.Int64, cfg.Plan.Spare)}, nil
 }
 
 // Run hands every record that is due over at its time, counted from base on the run's clock, and returns after the last
@@ -111,13 +117,26 @@ func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 	return nil
 }
 
-// Extend goes on after Run with the spare records of the plan until they are sent or ctx ends.
-func (p *Producer) Extend(ctx context.Context) {
-	due := p.cfg.Plan.Due()
+// Extend goes on after Run with the spare records of the plan until they are sent or ctx ends. They are put off while
+// the subject is behind: it has enough to do then, and the more it has fetched ahead the longer it fetches nothing.
+func (p *Producer) Extend(ctx context.Context, behind func() bool) {
+	due, putOff := p.cfg.Plan.Due(), time.Duration(0)
 	spare := p.cfg.Plan.Records[due:]
 	_ = pace(ctx, p.cfg.Clock, p.base, len(spare), func(i int) time.Duration {
-		return spare[i].At
+		if behind() {
+			putOff = max(putOff, p.cfg.Clock.Now()+behindPoll-p.base-spare[i].At)
+		}
+		p.putOff[i].Store(int64(putOff))
+		return spare[i].At + putOff
 	}, func(i int) { p.send(due + i) })
+}
+
+// PutOff is by how much later than planned a record is due: one of the spare ones, if the subject was behind.
+func (p *Producer) PutOff(record int32) time.Duration {
+	if i := int(record) - p.cfg.Plan.Due(); i >= 0 {
+		return time.Duration(p.putOff[i].Load())
+	}
+	return 0
 }
 
 // Flush waits until every record handed over was acknowledged or given up.
@@ -141,7 +160,7 @@ func (p *Producer) Close() { p.client.Close() }
 
 func (p *Producer) send(i int) {
 	planned := &p.cfg.Plan.Records[i]
-	seq, intended := int32(i), p.base+planned.At
+	seq, intended := int32(i), p.base+planned.At+p.PutOff(int32(i))
 	record, input := p.build.build(seq, planned, time.Now()), p.input(seq)
 	record.Topic = input.Topic
 	if p.cfg.Node != "" {

@@ -95,6 +95,37 @@ func TestProducerSendsThePlan(t *testing.T) {
 	}
 }
 
+// Spare records wait while the subject is behind; from then on they come at their distances, and none of them is late.
+func TestSpareRecordsArePutOff(t *testing.T) {
+	cluster := startKafka(t)
+	clock, sink := history.NewClock(), &events{}
+	p := evenPlan(20, time.Millisecond)
+	p.Spare = 10
+	producer := newTestProducer(t, cluster.ListenAddrs(), p, sink, clock)
+	base := clock.Now()
+	if err := producer.Run(t.Context(), base); err != nil {
+		t.Fatal(err)
+	}
+	until := base + 300*time.Millisecond
+	producer.Extend(t.Context(), func() bool { return clock.Now() < until })
+	sends := sink.of(history.KindSend)
+	if len(sends) != 20 {
+		t.Fatalf("%d of 20 records were sent", len(sends))
+	}
+	for i, e := range sends[10:] {
+		putOff := producer.PutOff(e.Record)
+		if want := base + p.Records[10+i].At + putOff; time.Duration(e.Aux) != want || e.Time < until {
+			t.Errorf("record %d was sent at %v, intended at %v, want %v", e.Record, e.Time, time.Duration(e.Aux), want)
+		}
+		if first := producer.PutOff(10); putOff != first || first < 290*time.Millisecond {
+			t.Errorf("record %d was put off by %v, the first by %v", e.Record, putOff, first)
+		}
+	}
+	if _, _, _, late := producer.Counts(); late > 0 || producer.PutOff(9) != 0 {
+		t.Errorf("%d records are late, the last that is none of the spare by %v", late, producer.PutOff(9))
+	}
+}
+
 // TestProducerSendsOddValues: null values, garbage and the largest records that a scenario can ask for reach the topic
 // whole, also several at one instant, past the broker's own limit for a batch.
 func TestProducerSendsOddValues(t *testing.T) {
