@@ -30,8 +30,9 @@ const DefaultImage = "apache/kafka:4.4.0"
 const (
 	// loopback is where brokers are published, and nowhere else.
 	loopback = "127.0.0.1"
-	// startLimit bounds how long brokers may take to be there, once there is the image.
-	startLimit = 90 * time.Second
+	// startLimit bounds how long brokers may take to be there, once there is the image. Three JVMs on a busy machine took
+	// 95 s; one that has ended is not waited for.
+	startLimit = 5 * time.Minute
 	// closeLimit bounds what the engine may take to remove everything.
 	closeLimit = 10 * time.Second
 )

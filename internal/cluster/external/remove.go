@@ -121,7 +121,26 @@ func (k *Kafka) removeTopics(ctx context.Context) (removed []string, err error) 
 	if len(doomed) == 0 {
 		return nil, nil
 	}
-	return k.deleteTopics(ctx, doomed)
+	removed, err = k.deleteTopics(ctx, doomed)
+	k.untilGone(ctx, removed)
+	return removed, err
+}
+
+// untilGone returns when the broker that answers does not list the topics any more, or ctx ends. The controller
+// confirms a deletion once it is in its log; each broker lists the topic until it has fetched that (KRaft).
+func (k *Kafka) untilGone(ctx context.Context, topics []string) {
+	for {
+		metadata, err := k.metadata(ctx, k.client, nil)
+		listed := func(one kmsg.MetadataResponseTopic) bool { return slices.Contains(topics, text(one.Topic)) }
+		if err != nil || !slices.ContainsFunc(metadata.Topics, listed) {
+			return
+		}
+		select {
+		case <-time.After(emptyPause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (k *Kafka) deleteTopics(ctx context.Context, names []string) (removed []string, err error) {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -401,6 +404,43 @@ func TestKeep(t *testing.T) {
 	}
 	if _, err := os.Stat(ledger); !os.IsNotExist(err) {
 		t.Errorf("the ledger, by which a later run would remove them: %v", err)
+	}
+}
+
+// Seen on Kafka 4.4: the controller confirms that topics are deleted, and the broker, which has not fetched that yet,
+// lists them when it is asked next. Whoever looks after Close finds none.
+func TestCloseWaitsUntilTopicsAreNotListed(t *testing.T) {
+	t.Parallel()
+	c := start(t, 1)
+	k := connect(t, plainConfig(c), Options{})
+	if err := k.CreateTopics(within(t), runTopics()); err != nil {
+		t.Fatal(err)
+	}
+	var deleted atomic.Bool
+	var stale atomic.Int32
+	c.ControlKey(int16(kmsg.DeleteTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
+		deleted.Store(true)
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.Metadata), func(asked kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if !deleted.Load() || stale.Add(1) > 2 {
+			return nil, nil, false
+		}
+		host, port, _ := net.SplitHostPort(c.ListenAddrs()[0])
+		number, _ := strconv.Atoi(port)
+		answer, broker := asked.ResponseKind().(*kmsg.MetadataResponse), kmsg.NewMetadataResponseBroker()
+		broker.Host, broker.Port = host, int32(number)
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic = kmsg.StringPtr(runTopics()[0].Name)
+		answer.Brokers, answer.Topics = append(answer.Brokers, broker), append(answer.Topics, topic)
+		return answer, nil, true
+	})
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := stale.Load(); got < 3 {
+		t.Errorf("Close returned although topics were listed: it asked %d times, want 3", got)
 	}
 }
 

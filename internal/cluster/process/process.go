@@ -29,8 +29,9 @@ const MaxBrokers = 9
 var ErrClosed = errors.New("the brokers were ended")
 
 const (
-	// startLimit bounds a start; it takes a few seconds where the machine has nothing else to do.
-	startLimit = 90 * time.Second
+	// startLimit bounds a start; it takes a few seconds where the machine has nothing else to do. A broker that has
+	// ended is not waited for.
+	startLimit = 5 * time.Minute
 	// stopLimit is how long a controlled shutdown may take before the broker is killed; it takes well under a second.
 	stopLimit = 20 * time.Second
 	// killLimit bounds the wait for a killed process: only one that is stuck in the kernel takes longer.
