@@ -379,19 +379,18 @@ func TestValidate(t *testing.T) {
 
 func TestValidateInARoomySetting(t *testing.T) {
 	classic := roomy()
-	classic.NoRetryTopics, classic.Reference = true, &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true,
-		MaxAttempts: 3}
+	classic.NoRetryTopics, classic.Reference = true, &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
 	modern := roomy()
+	modern.NoDeadLetters = true
 	modern.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 1}
 	static := roomy()
 	static.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 3, Static: true}
 	sharing := roomy()
-	sharing.Reference = &ReferenceSetting{GroupProtocol: "share", DeadLetters: true, MaxAttempts: 3}
+	sharing.Reference = &ReferenceSetting{GroupProtocol: "share", MaxAttempts: 3}
 	transacting := roomy()
-	transacting.Reference = &ReferenceSetting{GroupProtocol: "classic", DeadLetters: true, MaxAttempts: 3,
-		Transactions: true}
+	transacting.Reference = &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3, Transactions: true}
 	silent := classic
-	silent.Reference = &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
+	silent.NoDeadLetters = true
 	lone := Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
 	one := Setting{Brokers: 1, Oracle: true}
 	for _, c := range []struct {

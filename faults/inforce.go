@@ -15,7 +15,7 @@ import (
 var (
 	// ErrNotInForce is what Heal returns for a fault that was never injected, or is healed already.
 	ErrNotInForce = errors.New("it is not in force")
-	// ErrOver is what a Book returns when nothing is to be injected any more.
+	// ErrOver is what a Ledger returns when nothing is to be injected any more.
 	ErrOver = errors.New("the time for faults is over")
 )
 
@@ -27,7 +27,7 @@ type inForce struct {
 }
 
 // Carry injects a fault now, keeps it in force for planned.For, until Heal, until Over, or until ctx ends, and heals
-// it. It returns when that is done; the Book is told on the way. Its error is that of injecting, or of healing.
+// it. It returns when that is done; the Ledger is told on the way. Its error is that of injecting, or of healing.
 func (n *Nemesis) Carry(ctx context.Context, planned Planned) error {
 	if n.Injectors[planned.Kind] == nil {
 		return noInjector(planned)
@@ -65,11 +65,11 @@ func (i *inForce) ask() {
 }
 
 func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duration) error {
-	book := n.Book
-	if book == nil {
-		book = asPlanned{}
+	ledger := n.Ledger
+	if ledger == nil {
+		ledger = asPlanned{}
 	}
-	index, err := book.Enter(planned)
+	index, err := ledger.Enter(planned)
 	if err != nil {
 		return fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
 	}
@@ -80,18 +80,18 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 	heal, err := n.Injectors[planned.Kind].Inject(ctx, active)
 	if err != nil {
 		err = fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
-		if n.Book != nil { // the run goes on without it
+		if n.Ledger != nil { // the run goes on without it
 			n.note(history.KindFaultEnd, planned)
 		}
 		n.letGo(index, one, err)
-		book.Began(index, err)
+		ledger.Began(index, err)
 		return err
 	}
-	book.Began(index, nil)
+	ledger.Began(index, nil)
 	if n.wait(ctx, one, until) && n.patientWith(&planned) {
 		n.waitMet(ctx, one, active)
 	}
-	book.Leave(index)
+	ledger.Leave(index)
 	healing, cancel := healingContext(ctx)
 	defer cancel()
 	if err = heal(healing); err != nil {
@@ -103,11 +103,11 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 		n.note(history.KindFaultEnd, planned)
 	}
 	n.letGo(index, one, err)
-	book.Done(index, err)
+	ledger.Done(index, err)
 	return err
 }
 
-// asPlanned is the book of a run in which everything has its index from the plan.
+// asPlanned is the ledger of a run in which everything has its index from the plan.
 type asPlanned struct{}
 
 func (asPlanned) Enter(planned Planned) (int, error) { return planned.Index, nil }

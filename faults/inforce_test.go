@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ledger is a book that writes down what it is told, and numbers faults from 10.
+// ledger writes down what it is told, and numbers faults from 10.
 type ledger struct {
 	*diary
 	closed error
@@ -48,7 +48,7 @@ type refusing struct{ *diary }
 
 func (r refusing) Inject(context.Context, Active) (Heal, error) { return nil, errors.New("no") }
 
-// TestCarry: what the book, the history and the injector see of a fault by hand, in which order, and what ends it.
+// TestCarry: what the ledger, the history and the injector see of a fault by hand, in which order, and what ends it.
 func TestCarry(t *testing.T) {
 	const whole = "1s enter one, 1s fault-start, 1s inject one, 1s 10 began <nil>, %[1]s 10 leaves, %[1]s heal one, " +
 		"%[1]s fault-end, %[1]s 10 done <nil>"
@@ -69,7 +69,7 @@ func TestCarry(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &diary{Clock: history.NewClock()}
 				over := make(chan struct{})
-				n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Book: &ledger{diary: d},
+				n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Ledger: &ledger{diary: d},
 					Over: over}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -102,11 +102,11 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// TestCarryRefused: what can't be injected is over in the history, too, and the book says why.
+// TestCarryRefused: what can't be injected is over in the history, too, and the ledger says why.
 func TestCarryRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock()}
-		n := &Nemesis{Injectors: map[string]Injector{"kafka": refusing{d}}, Sink: d, Clock: d.Clock, Book: &ledger{diary: d}}
+		n := &Nemesis{Injectors: map[string]Injector{"kafka": refusing{d}}, Sink: d, Clock: d.Clock, Ledger: &ledger{diary: d}}
 		planned := Planned{PlannedFault: history.PlannedFault{Name: "one", What: "what", Kind: "kafka", For: time.Hour}}
 		if err := n.Carry(t.Context(), planned); err == nil || !strings.Contains(err.Error(), "no") {
 			t.Errorf("%v", err)
@@ -159,7 +159,7 @@ func TestScheduleOver(t *testing.T) {
 		d := &diary{Clock: history.NewClock(), heals: 10 * time.Second}
 		over := make(chan struct{})
 		n := &Nemesis{Injectors: map[string]Injector{"kafka": d}, Sink: d, Clock: d.Clock, Over: over,
-			Book: &ledger{diary: d}}
+			Ledger: &ledger{diary: d}}
 		time.AfterFunc(2*time.Second, func() { close(over) })
 		fault := func(name string, at time.Duration) Planned {
 			return Planned{PlannedFault: history.PlannedFault{Name: name, Kind: "kafka", At: at, For: time.Hour}}
@@ -172,7 +172,7 @@ func TestScheduleOver(t *testing.T) {
 		if got := d.all(); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
-		n.Book = &ledger{diary: d, closed: ErrOver}
+		n.Ledger = &ledger{diary: d, closed: ErrOver}
 		n.Over = nil
 		if err := n.Run(t.Context(), d.Now(), []Planned{fault("three", 0)}); err != nil {
 			t.Errorf("a fault that was due as the load ended: %v", err)

@@ -62,8 +62,8 @@ type Injector interface {
 	Inject(ctx context.Context, active Active) (Heal, error)
 }
 
-// Book is told of faults while they are carried out.
-type Book interface {
+// Ledger is told of faults while they are carried out.
+type Ledger interface {
 	// Enter gives a fault its index, right before it is injected; with an error it is not injected. It is ErrOver when
 	// the time for faults has just come to its end: no error of the schedule.
 	Enter(Planned) (index int, err error)
@@ -92,16 +92,17 @@ type Nemesis struct {
 	// Observe, if set, is told when a fault starts (true) and when it has been healed, or was not injected after all
 	// (false).
 	Observe func(Planned, bool)
-	// Book, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a
+	// Ledger, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a
 	// fault that nobody planned gets one.
-	Book Book
+	Ledger Ledger
 	// Over, if set, is closed when the time for faults is over before its planned end: no further one is injected, and
 	// what is in force is healed.
 	Over <-chan struct{}
 
 	mu      sync.Mutex
 	inForce map[int]*inForce
-	// over has a channel for each fault of the schedule in force, closed when it is healed.
+	// over has a channel for each fault of the schedule that is in force or will be, closed when it is healed or left
+	// out. What waits for an event has one from its injection on: the event may never come.
 	over map[int]chan struct{}
 }
 
@@ -129,7 +130,13 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 		errs  []error
 	)
 	for _, planned := range schedule {
+		if _, waits, err := planned.Spec.Trigger(); err == nil && !waits {
+			n.expect(planned.Index)
+		}
+	}
+	for _, planned := range schedule {
 		group.Go(func() {
+			defer n.passed(planned.Index)
 			if err := n.carryOut(ctx, steady, planned, schedule); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -154,7 +161,7 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 	if !due {
 		return nil
 	}
-	defer n.scheduled(planned.Index)()
+	n.expect(planned.Index)
 	if err := n.carry(ctx, planned, start+planned.For); !errors.Is(err, ErrOver) {
 		return err
 	}
@@ -195,25 +202,30 @@ func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned
 // lateStart is by how much a fault may begin late, for the noise of timers, and still end at its planned time.
 const lateStart = 100 * time.Millisecond
 
-// scheduled notes that a fault of the schedule is in force, until the returned function is called.
-func (n *Nemesis) scheduled(index int) (healed func()) {
-	over := make(chan struct{})
+// expect notes that others of the schedule have to wait for a fault until passed is called.
+func (n *Nemesis) expect(index int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.over == nil {
 		n.over = map[int]chan struct{}{}
 	}
-	n.over[index] = over
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
+	if n.over[index] == nil {
+		n.over[index] = make(chan struct{})
+	}
+}
+
+// passed notes that a fault is healed, or left out.
+func (n *Nemesis) passed(index int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if over := n.over[index]; over != nil {
 		delete(n.over, index)
 		close(over)
 	}
 }
 
-// afterOthers waits for the end of what should have ended before the fault's time and is still in force. It reports
-// false when ctx ends first.
+// afterOthers waits for the end of what should have ended before the fault's time and has not. It reports false when
+// ctx ends first.
 func (n *Nemesis) afterOthers(ctx context.Context, planned Planned, schedule []Planned) bool {
 	if n.Closing == nil {
 		return ctx.Err() == nil

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -92,4 +93,26 @@ func TestWindowsFollowWhatTheyStrike(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A fault that is late because of the one before it has not begun when the one after it is due: that one waits all the
+// same.
+func TestLateFaultsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var schedule []Planned
+		for _, i := range []int{1, 0, 2} { // in whatever order they are written
+			schedule = append(schedule, Planned{Index: i, PlannedFault: history.PlannedFault{Kind: "kafka",
+				At: time.Duration(1+3*i) * time.Second, For: 2 * time.Second}})
+		}
+		seen := &times{of: map[history.Kind][]time.Duration{}}
+		nemesis := &Nemesis{Injectors: map[string]Injector{"kafka": meeting{20 * time.Second}}, Sink: seen,
+			Clock: history.NewClock(), Steady: 10 * time.Second, Closing: make(chan struct{})}
+		if err := nemesis.Run(t.Context(), 0, schedule); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{time.Second, 23 * time.Second, 45 * time.Second}
+		if got := seen.of[history.KindFaultStart]; !slices.Equal(got, want) {
+			t.Errorf("faults began at %v, want %v", got, want)
+		}
+	})
 }

@@ -29,6 +29,8 @@ type Setting struct {
 	Topics []string
 	// NoRetryTopics: the subject has none.
 	NoRetryTopics bool
+	// NoDeadLetters: the subject itself writes none.
+	NoDeadLetters bool
 	// Partitions of the topics by role ("input", "retry", "dlq"); what is missing is not known, and not checked.
 	Partitions map[string]int
 	// Nodes are the names of a graph's nodes; nil: the subject is no graph.
@@ -51,8 +53,6 @@ type ReferenceSetting struct {
 	GroupProtocol string
 	// Transactions: it dead-letters and commits in transactions.
 	Transactions bool
-	// DeadLetters: what fails for good is dead-lettered.
-	DeadLetters bool
 	// Static: its members are static (KIP-345).
 	Static bool
 	// MaxAttempts is the number of executions of a record.
@@ -126,9 +126,8 @@ func (s Spec) trigger(setting Setting) []Defect {
 			"the subject does not call the downstream (observe: wire), so its attempts are not seen and this event never comes")
 	case retries && reference != nil && reference.MaxAttempts == 1:
 		return at("with max_retries: 1 nothing is tried again, so this event never comes")
-	case trigger.Event == TriggerFirstDeadLetter && reference != nil && !reference.DeadLetters:
-		return at(
-			"with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this event never comes")
+	case trigger.Event == TriggerFirstDeadLetter && setting.NoDeadLetters:
+		return at("%s, so this event never comes", noLetters)
 	case (trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished) &&
 		setting.StoreProcesses["worker"] == 0:
 		return at("the run has no dead-letter store with workers, so this event never comes: add store")
@@ -234,6 +233,8 @@ func (n Network) link(setting Setting) []Defect {
 	case n.Link == "dlq" && setting.DLQBroker == 0:
 		return []Defect{{Path: "/link", Message: "there is no link \"dlq\": it needs topics.dlq.broker, the broker that " +
 			"holds the DLQ topic alone"}}
+	case n.Link == "dlq" && setting.NoDeadLetters:
+		return []Defect{{Path: "/link", Message: noLetters + ", so nothing goes over the link \"dlq\""}}
 	case n.Link == "downstream" && !setting.Oracle:
 		return []Defect{{Path: "/link", Message: noOracle}}
 	case isBroker && number < 1:
@@ -246,6 +247,9 @@ func (n Network) link(setting Setting) []Defect {
 	}
 	return nil
 }
+
+const noLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +
+	"dlq: {enabled: false} or {written_by: broker})"
 
 // DownstreamOf is the link of a node's modules.
 func DownstreamOf(node string) string { return "downstream of " + node }

@@ -100,7 +100,7 @@ func (k Kafka) unmade(setting Setting) []Defect {
 		return at("the reference consumer uses the classic group protocol (group_protocol: consumer for KIP-848)")
 	case classic && reference.GroupProtocol == protocolConsumer:
 		return at(fmt.Sprintf("with group_protocol: consumer (KIP-848) there is no %s, only ConsumerGroupHeartbeat", k.API))
-	case (k.API == apiProduce || k.API == "InitProducerId") && !reference.DeadLetters && setting.NoRetryTopics:
+	case (k.API == apiProduce || k.API == "InitProducerId") && setting.NoDeadLetters && setting.NoRetryTopics:
 		return at("without dead letters of its own (dlq_enabled, dlq_written_by) and without retry topics the reference " +
 			"consumer writes nothing")
 	}
@@ -146,9 +146,8 @@ func (k Kafka) topic(setting Setting) []Defect {
 	case k.Topic == roleRetry && setting.NoRetryTopics:
 		return at("the subject has no retry topics, so this fault could have no effect (the reference consumer has them " +
 			"with retry: topics)")
-	case k.API == apiProduce && k.Topic == roleDLQ && setting.Reference != nil && !setting.Reference.DeadLetters:
-		return at("with dlq_enabled: false or dlq_written_by: broker the consumer writes no dead letters, so this fault " +
-			"could have no effect")
+	case k.API == apiProduce && k.Topic == roleDLQ && setting.NoDeadLetters:
+		return at(noLetters + ", so this fault could have no effect: leave it out, or run another scenario")
 	case slices.Contains([]string{roleInput, roleRetry, roleDLQ}, k.Topic) || setting.Topics == nil:
 		return nil
 	}

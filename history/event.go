@@ -175,10 +175,12 @@ const (
 	// partitions to others.
 	KindJoining
 
-	// Membership: the number of group members that an instance is has changed: a JoinGroup, or a first
-	// ConsumerGroupHeartbeat, was answered, or one of them left, was refused, or fell silent. Instance, Run, N = how
-	// many they are now; Text = why, as in Revoked, where one is gone, or "silent": it made no request of the group's
-	// for longer than its session timeout. A silent member that makes one again counts again.
+	// Membership: the number of group members that an instance is has changed: a JoinGroup, or the first heartbeat of a
+	// member that joins by heartbeats (KIP-848, KIP-932), was answered, or one of them left, was refused, or fell
+	// silent. Instance, Run, N = how many they are now; Text = why, as in Revoked, where one is gone, or "silent": it
+	// made no request of the group's for longer than its session timeout. A silent member that makes one again counts
+	// again. With N = 0 it may also be "seeks": the instance is still in no group, but looked for its coordinator in
+	// vain, asked in vain to join, or waits for the answer; at most once a second, and only after it was a member.
 	KindMembership
 )
 

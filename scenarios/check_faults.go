@@ -121,6 +121,8 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 	if c.file != nil {
 		setting.Oracle = c.file.Observe != ObserveWire
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
+		letters := c.file.Contract.DLQ
+		setting.NoDeadLetters = !letters.Enabled || letters.WrittenBy == WrittenByBroker
 	}
 	reference := c.s.Subject.Reference
 	if c.s.Graph != nil || c.s.Services != nil {
@@ -132,8 +134,9 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		return
 	}
 	setting.NoRetryTopics = len(RetryTopics(*reference, "input")) == 0
+	setting.NoDeadLetters = !reference.WritesDLQ()
 	setting.Reference = &faults.ReferenceSetting{
-		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, DeadLetters: reference.WritesDLQ(),
-		MaxAttempts: reference.MaxRetries, Static: reference.StaticMembership,
+		GroupProtocol: reference.GroupProtocol, Transactions: reference.Transactions, MaxAttempts: reference.MaxRetries,
+		Static: reference.StaticMembership,
 	}
 }

@@ -32,6 +32,10 @@ func (s *Scenario) Unfit(contract ContractSpec) string {
 			own.Transactions && !contract.Transactions,
 		},
 		{
+			"what a consumer without a dead-letter topic does", "write dlq: {enabled: false} in its contract if it has none",
+			!own.DLQEnabled && contract.DLQ.Enabled,
+		},
+		{
 			"retry topics", "write retry: topics in its contract if it has them",
 			own.Retry == string(history.RetryTopics) && contract.Retry != string(history.RetryTopics),
 		},

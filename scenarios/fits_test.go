@@ -11,10 +11,11 @@ import (
 func TestUnfit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subject.yaml")
 	for name, of := range map[string]struct{ promised, about string }{
-		"kip-848":           {"group_protocol: consumer", "KIP-848"},
-		"transactions":      {"transactions: true", "one transaction"},
-		"producer-fenced":   {"transactions: true", "one transaction"},
-		"share-group":       {"group_type: share", "share group"},
+		"kip-848":           {"group_protocol: consumer", "the group protocol of KIP-848"},
+		"transactions":      {"transactions: true", "offsets and dead letters in one transaction"},
+		"producer-fenced":   {"transactions: true", "offsets and dead letters in one transaction"},
+		"share-group":       {"group_type: share", "a share group"},
+		"hexkit-dlq-off":    {"dlq: {enabled: false}", "what a consumer without a dead-letter topic does"},
 		"retry-topics":      {"retry: topics, retry_topics: a", "retry topics"},
 		"smoke":             {"ordering: none", ""},
 		"static-membership": {"group_protocol: classic", ""},
@@ -38,7 +39,7 @@ func TestUnfit(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), of.about) {
+		if err == nil || !strings.Contains(err.Error(), name+" is about "+of.about) {
 			t.Errorf("%s, for a subject that does not promise %s: %v", name, of.promised, err)
 		}
 	}

@@ -63,7 +63,7 @@ type Ready struct {
 	Log  string `json:"log,omitempty"`
 	Port int    `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	URL  string `json:"url,omitempty"`
-	// Timeout, default 30s.
+	// Timeout, default 30s. A member of a group may take longer: until the sessions of others that are gone have ended.
 	Timeout units.Duration `json:"timeout,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
@@ -64,8 +65,11 @@ type fault struct {
 	seed       uint64
 	ledger     *ledger
 	pacers     [stream.NumDirections]pacer
-	// existing is how many connections the link had accepted when the fault came into force.
-	existing uint64
+	// existing is the number of the last connection that the link had accepted when the fault came into force; where none
+	// was open then that it hits, that of the first one after.
+	existing atomic.Uint64
+	// missed: it hits connections that exist, and has found none so far. The link's lock guards it.
+	missed bool
 	// ctx ends when the fault has been healed.
 	ctx context.Context
 	end context.CancelFunc
@@ -127,7 +131,7 @@ func (f *fault) silences(p *pair, direction stream.Direction) bool {
 	case silence:
 		return f.touches(p, direction)
 	case halfOpen:
-		return p.number <= f.existing && f.touches(p, direction)
+		return p.number <= f.existing.Load() && f.touches(p, direction)
 	}
 	return false
 }

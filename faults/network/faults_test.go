@@ -323,6 +323,25 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
+// A process that connects only after the fault came into force is hit, too: by its first connection.
+func TestHalfOpenWaitsForAConnection(t *testing.T) {
+	link := newTestLink(t, serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) }))
+	gone := dial(t, link)
+	gone.echo("before")
+	_ = gone.Close()
+	until(t, "the connection to be forgotten", func() bool { return link.Connections() == 0 })
+	sink, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	late := dial(t, link)
+	late.send("lost")
+	late.silent()
+	dial(t, link).echo("the second one works")
+	heal()
+	late.reset()
+	if sink.counts["connections half-opened"] != 1 || sink.counts["connections cut"] != 1 {
+		t.Errorf("reported %v", sink.counts)
+	}
+}
+
 // Much more than all buffers on the way hold is taken from the client, or it would notice by its writes.
 func TestHalfOpenGoesOnSwallowing(t *testing.T) {
 	over := make(chan struct{})

@@ -137,6 +137,7 @@ func (l *Link) admit(conn *net.TCPConn) {
 	}
 	pair := newPair(l, l.accepted, conn)
 	l.pairs[pair] = struct{}{}
+	l.meet(pair)
 	l.wg.Go(pair.serve)
 }
 
@@ -170,13 +171,14 @@ func (l *Link) snapshot(match func(*pair) bool) []*pair {
 // through.
 func (l *Link) add(f *fault) {
 	l.mu.Lock()
-	f.existing = l.accepted
+	f.existing.Store(l.accepted)
 	set := append(slices.Clone(l.inForce()), f)
 	l.faults.Store(&set)
 	var hit []*pair
 	if f.kind == down || f.kind == resets || f.kind == halfOpen {
 		hit = l.snapshot(func(p *pair) bool { return f.selects(p.number) })
 	}
+	f.missed = f.kind == halfOpen && len(hit) == 0
 	l.mu.Unlock()
 	if f.kind != halfOpen {
 		closeAll(hit, f, f.kind == resets)
@@ -184,6 +186,19 @@ func (l *Link) add(f *fault) {
 	}
 	for _, pair := range hit {
 		pair.halve(f)
+	}
+}
+
+// meet lets faults hit the connection that hit those that exist, and have found none yet: one that comes before a slow
+// process has connected would have no effect, however long it lasts. Under the lock, so that a fault that is removed
+// meanwhile finds the connection.
+func (l *Link) meet(p *pair) {
+	for _, f := range l.inForce() {
+		if f.missed && f.selects(p.number) {
+			f.missed = false
+			f.existing.Store(p.number)
+			p.halve(f)
+		}
 	}
 }
 
