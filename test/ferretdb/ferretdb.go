@@ -54,7 +54,8 @@ func StartUngated(folder string) (*Server, error) {
 	}
 	embedded, err := ferretdb.New(&ferretdb.Config{
 		Listener: ferretdb.ListenerConfig{TCP: "127.0.0.1:0"},
-		Handler:  "sqlite", SQLiteURL: "file:" + filepath.ToSlash(absolute) + "/",
+		// No test takes the power away: nobody needs to wait for the disk.
+		Handler: "sqlite", SQLiteURL: "file:" + filepath.ToSlash(absolute) + "/?_pragma=synchronous(off)",
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -6,6 +6,9 @@ import { Kafka, logLevel } from 'kafkajs'
 const MAX_ATTEMPTS = 3
 const BACKOFF_MS = [50, 100]
 
+// A mistake that tests plant, to see it named; none otherwise.
+const PLANTED_BUG = process.env.PLANTED_BUG
+
 const kafka = new Kafka({ clientId: 'orders', brokers: process.env.KAFKA_BROKERS.split(','), logLevel: logLevel.WARN })
 const consumer = kafka.consumer({ groupId: process.env.KAFKA_GROUP })
 const producer = kafka.producer()
@@ -56,7 +59,12 @@ async function deadLetter(topic, partition, message, attempts, error) {
   }
   while (!stopping) {
     try {
-      await producer.send({ topic: process.env.KAFKA_DLQ_TOPIC, messages: [letter] })
+      const sent = producer.send({ topic: process.env.KAFKA_DLQ_TOPIC, messages: [letter] })
+      if (PLANTED_BUG === 'rejection-swallowed') {
+        sent.catch((failed) => kafka.logger().error(`dead letter failed: ${failed.message}`))
+        return
+      }
+      await sent
       return
     } catch (failed) {
       kafka.logger().error(`dead letter of ${topic}-${partition}@${message.offset} failed: ${failed.message}`)
@@ -81,6 +89,24 @@ async function eachMessage({ topic, partition, message, heartbeat }) {
   throw new Interrupted('stopped') // not resolved: the message is delivered again
 }
 
+// What PLANTED_BUG=resolved-before-await runs with: what is thrown commits the message that threw it.
+async function eachBatch({ batch, resolveOffset, heartbeat }) {
+  for (const message of batch.messages) {
+    resolveOffset(message.offset)
+    await eachMessage({ topic: batch.topic, partition: batch.partition, message, heartbeat })
+    await heartbeat()
+  }
+}
+
+const planted = {
+  'resolved-before-await': { eachBatch },
+  'not-awaited': {
+    eachMessage: async (payload) => {
+      eachMessage(payload).catch((error) => kafka.logger().error(error.message)) // the client goes on, and commits
+    },
+  },
+}
+
 for (const signal of ['SIGTERM', 'SIGINT']) {
   process.once(signal, async () => {
     stopping = true
@@ -93,4 +119,4 @@ for (const signal of ['SIGTERM', 'SIGINT']) {
 await producer.connect()
 await consumer.connect()
 await consumer.subscribe({ topics: [process.env.KAFKA_TOPIC], fromBeginning: true })
-await consumer.run({ eachMessage })
+await consumer.run(planted[PLANTED_BUG] ?? { eachMessage })

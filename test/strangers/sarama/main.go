@@ -27,12 +27,21 @@ const (
 	backoff     = 100 * time.Millisecond // after the nth attempt n times as long
 )
 
+// Mistakes that tests plant with PLANTED_BUG, to see them named.
+const (
+	markedBeforeLetter  = "marked-before-letter"
+	goroutinePerMessage = "goroutine-per-message"
+	newestByDefault     = "newest-by-default"
+)
+
 func main() {
 	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
 	sarama.Logger = log.New(os.Stderr, "[sarama] ", log.LstdFlags)
 
 	config := sarama.NewConfig()
-	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	if os.Getenv("PLANTED_BUG") != newestByDefault {
+		config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	}
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true // a SyncProducer needs it
 	brokers := strings.Split(os.Getenv("KAFKA_BROKERS"), ",")
@@ -50,6 +59,12 @@ func main() {
 	consumer := &Consumer{
 		producer: producer, dlq: os.Getenv("KAFKA_DLQ_TOPIC"),
 		http: &http.Client{Timeout: time.Second}, url: os.Getenv("DOWNSTREAM_URL") + "/v1/attempt",
+		bug: os.Getenv("PLANTED_BUG"),
+	}
+	if consumer.bug == markedBeforeLetter {
+		if consumer.async, err = asyncProducer(brokers); err != nil {
+			log.Fatalf("Error creating producer: %v", err)
+		}
 	}
 	for ctx.Err() == nil {
 		// Consume returns when the group rebalances: it is called again to get the new claims.
@@ -76,6 +91,22 @@ type Consumer struct {
 	dlq      string
 	http     *http.Client
 	url      string
+	bug      string
+	async    sarama.AsyncProducer // of markedBeforeLetter
+}
+
+// asyncProducer returns a producer whose errors are written to the log, and that is all.
+func asyncProducer(brokers []string) (sarama.AsyncProducer, error) {
+	producer, err := sarama.NewAsyncProducer(brokers, nil)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for err := range producer.Errors() {
+			log.Printf("ERROR sending to the dead-letter topic: %v", err)
+		}
+	}()
+	return producer, nil
 }
 
 // Setup is run at the beginning of a new session.
@@ -91,6 +122,14 @@ func (c *Consumer) ConsumeClaim(session sarama.ConsumerGroupSession, claim saram
 		case message, ok := <-claim.Messages():
 			if !ok {
 				return nil
+			}
+			if c.bug == goroutinePerMessage {
+				go func() {
+					if c.handle(session.Context(), message) {
+						session.MarkMessage(message, "")
+					}
+				}()
+				continue
 			}
 			if !c.handle(session.Context(), message) {
 				return nil // the session ends: this message is the next owner's
@@ -151,6 +190,10 @@ func (c *Consumer) post(message *sarama.ConsumerMessage) *failure {
 // deadLetter returns true when the dead letter is acknowledged; it tries until then, or until the session ends.
 func (c *Consumer) deadLetter(ctx context.Context, message *sarama.ConsumerMessage, attempts int,
 	failed *failure) bool {
+	if c.bug == markedBeforeLetter {
+		c.async.Input() <- letter(c.dlq, message, attempts, failed)
+		return true
+	}
 	for ctx.Err() == nil {
 		_, _, err := c.producer.SendMessage(letter(c.dlq, message, attempts, failed))
 		if err == nil {
