@@ -69,8 +69,8 @@ func TestExpand(t *testing.T) {
 		{"a selection's own seeds", "scenarios: [{scenario: smoke, seeds: [3]}, mine.yaml]\nseeds: [1]",
 			"smoke (seed 3) | mine (seed 1)"},
 		{"a subject", "subjects: good.yaml\nscenarios: [smoke]", "smoke (orders)"},
-		{"subjects", "subjects: [good.yaml, poor.yaml]\nscenarios: [smoke]\nseeds: [2]",
-			"smoke (orders, seed 2) | smoke (poor, seed 2)"},
+		{"subjects", "subjects: [good.yaml, poor.yaml]\nscenarios: [transient-downstream]\nseeds: [2]",
+			"transient-downstream (orders, seed 2) | transient-downstream (poor, seed 2)"},
 		{"files", "scenarios: [own/*.yaml]", "mine | other"},
 		{"files and one of them by name", "scenarios: [own/*.yaml, {scenario: own/b.yaml, seeds: [5]}]",
 			"mine | other (seed 5)"},
@@ -99,9 +99,9 @@ func TestExpand(t *testing.T) {
 
 // A pattern is for what can be run: what can't is left out and told; by its name it is a mistake.
 func TestLeftOut(t *testing.T) {
-	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', smoke]", "poor.yaml",
+	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', transient-downstream]", "poor.yaml",
 		poorSubject)
-	if got := labels(suite.Entries); got != "smoke (poor)" {
+	if got := labels(suite.Entries); got != "transient-downstream (poor)" {
 		t.Errorf("it would run %s", got)
 	}
 	var told []string

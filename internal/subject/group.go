@@ -63,7 +63,7 @@ type Ready struct {
 	Log  *regexp.Regexp
 	Port int
 	URL  string
-	// Timeout bounds the wait; default 30s.
+	// Timeout bounds the wait, beside Config.InGroup; default 30s.
 	Timeout time.Duration
 }
 
@@ -88,9 +88,12 @@ type Config struct {
 	OnStart func(instance int, run uint16)
 	// Ready returns a channel that is closed when the process is seen to be ready.
 	Ready func(instance int, run uint16) <-chan struct{}
-	Clock history.Clock
-	Sink  history.Sink
-	Log   zerolog.Logger
+	// InGroup is how long an instance may wait in its group beside Ready.Timeout: for the session of a member that is
+	// gone, and for the others to join again. It may grow meanwhile; nil: for no time.
+	InGroup func() time.Duration
+	Clock   history.Clock
+	Sink    history.Sink
+	Log     zerolog.Logger
 }
 
 // Exit is how a process ended.

@@ -1,3 +1,5 @@
+//go:build !windows
+
 package subject
 
 import (
@@ -19,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -239,6 +243,33 @@ func TestInstanceThatIsNeverReady(t *testing.T) {
 	cancel()
 	if err := g.WaitReady(ctx, 0); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// A member may wait for what its predecessor left in the group: that is seen only once it has joined.
+func TestInstanceThatWaitsForItsGroup(t *testing.T) {
+	seen := make(chan struct{})
+	var inGroup atomic.Int64
+	g, sink := group(t, func(cfg *Config) {
+		render := cfg.Render
+		cfg.Ready = func(int, uint16) <-chan struct{} { return seen }
+		cfg.InGroup = func() time.Duration { return time.Duration(inGroup.Load()) }
+		cfg.Render = func(instance int, run uint16) (Launch, error) {
+			launch, err := render(instance, run)
+			launch.Ready = Ready{Timeout: 100 * time.Millisecond}
+			return launch, err
+		}
+	}, "obedient")
+	if err := g.Start(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.WaitReady(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "not ready after 100ms") {
+		t.Fatalf("without a group: %v", err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { inGroup.Store(int64(time.Hour)) })
+	time.AfterFunc(200*time.Millisecond, func() { close(seen) })
+	if err := g.WaitReady(t.Context(), 0); err != nil || len(sink.of(history.KindInstanceReady)) != 1 {
+		t.Fatalf("in a group: %v, noted as ready %d times", err, len(sink.of(history.KindInstanceReady)))
 	}
 }
 
@@ -618,4 +649,47 @@ func killedHarness(t *testing.T, before func(pids []int)) (dir string, pids []in
 	}
 	_ = harness.Wait()
 	return dir, pids
+}
+
+func TestStartTokenTellsProcessesApart(t *testing.T) {
+	own, parent := startToken(os.Getpid()), startToken(os.Getppid())
+	if own == "" || own == parent || own != startToken(os.Getpid()) {
+		t.Errorf("own token %q, the parent's %q", own, parent)
+	}
+	if token := startToken(1 << 30); token != "" {
+		t.Errorf("a process that can't be has token %q", token)
+	}
+}
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"no command for it":        func(cfg *Config) { cfg.GuardCommand = nil },
+		"no-such-guard":            func(cfg *Config) { cfg.GuardCommand = []string{"no-such-guard"} },
+		"registry of processes":    func(cfg *Config) { cfg.RunDir = filepath.Join(cfg.RunDir, "missing") },
+		"folder for the subject's": func(cfg *Config) { cfg.LogDir = "/dev/null/logs" },
+	} {
+		cfg := config(t.TempDir(), &events{}, nil)
+		change(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %q", err, want)
+		}
+	}
+}
+
+// Who waits for a process in the kernel may hear of its end late; the event says when it was seen to be gone.
+func TestExitTellsWhenTheProcessWasGone(t *testing.T) {
+	sink := &events{}
+	g := &Group{cfg: Config{Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop()}}
+	p := &process{child: &child{exit: Exit{Expected: true}}}
+	p.gone.Store(1)
+	g.noteExit(p)
+	p.gone.Store(0)
+	g.noteExit(p)
+	exits := sink.of(history.KindInstanceExited)
+	if e := exits[0]; e.Aux <= 0 || time.Duration(e.Aux) != e.Time-1 {
+		t.Errorf("gone at 1ns, noted at %v: %v late", e.Time, time.Duration(e.Aux))
+	}
+	if exits[1].Aux != 0 {
+		t.Errorf("nobody saw when it was gone, and it was %v before", time.Duration(exits[1].Aux))
+	}
 }

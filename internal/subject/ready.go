@@ -3,6 +3,7 @@ package subject
 // Readiness: a line of output, a port, a URL, or what the run observes from outside.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,14 +27,8 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 	if p == nil {
 		return fmt.Errorf("waiting for instance %d of subject %s: %w", instance, g.cfg.Name, ErrNotRunning)
 	}
-	timeout := p.launch.Ready.Timeout
-	if timeout <= 0 {
-		timeout = defaultReadyTimeout
-	}
 	probing, cancel := context.WithCancel(ctx)
 	defer cancel()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-g.readiness(probing, p):
 		p.ready.Do(func() { g.cfg.Sink.Record(p.event(history.KindInstanceReady, g.cfg.Clock.Now())) })
@@ -42,13 +37,35 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 		return fmt.Errorf(
 			"instance %d of subject %s ended with %v before it was ready; its last lines are:\n%sall of its output is in %s",
 			instance, g.cfg.Name, p.exit, p.out.lastLines(), g.logPath(instance))
-	case <-timer.C:
+	case waited := <-g.patience(probing, p):
 		return fmt.Errorf(
 			"instance %d of subject %s was not ready after %v (%s); its last lines are:\n%sall of its output is in %s",
-			instance, g.cfg.Name, timeout, p.launch.Ready.waitsFor(), p.out.lastLines(), g.logPath(instance))
+			instance, g.cfg.Name, waited, p.launch.Ready.waitsFor(), p.out.lastLines(), g.logPath(instance))
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for instance %d of subject %s to get ready: %w", instance, g.cfg.Name, context.Cause(ctx))
 	}
+}
+
+// patience returns a channel that tells when the process had long enough to get ready: its timeout, and what it may
+// wait in its group, as far as that is known by then.
+func (g *Group) patience(ctx context.Context, p *process) <-chan time.Duration {
+	over, began := make(chan time.Duration, 1), time.Now()
+	limit := func() time.Duration {
+		most := cmp.Or(max(p.launch.Ready.Timeout, 0), defaultReadyTimeout)
+		if g.cfg.InGroup != nil {
+			most += g.cfg.InGroup()
+		}
+		return most
+	}
+	g.watching.Go(func() {
+		for left := limit(); left > 0; left = limit() - time.Since(began) {
+			if !pause(ctx, left) {
+				return
+			}
+		}
+		over <- limit()
+	})
+	return over
 }
 
 // waitsFor says in words what readiness is.

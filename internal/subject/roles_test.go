@@ -1,5 +1,9 @@
+//go:build !windows
+
 package subject
 
+// On Windows no process is started, so there is nothing of these tests.
+//
 // The test binary runs itself as everything that a run has: a subject with one of several characters, the guard, and a
 // whole harness that gets killed.
 

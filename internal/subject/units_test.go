@@ -10,10 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
-
-	"github.com/dlqbench/dlqbench/history"
 )
 
 func TestReportsError(t *testing.T) {
@@ -197,31 +194,6 @@ func TestReadGuarded(t *testing.T) {
 	}
 }
 
-func TestStartTokenTellsProcessesApart(t *testing.T) {
-	own, parent := startToken(os.Getpid()), startToken(os.Getppid())
-	if own == "" || own == parent || own != startToken(os.Getpid()) {
-		t.Errorf("own token %q, the parent's %q", own, parent)
-	}
-	if token := startToken(1 << 30); token != "" {
-		t.Errorf("a process that can't be has token %q", token)
-	}
-}
-
-func TestNewSaysWhatIsWrong(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"no command for it":        func(cfg *Config) { cfg.GuardCommand = nil },
-		"no-such-guard":            func(cfg *Config) { cfg.GuardCommand = []string{"no-such-guard"} },
-		"registry of processes":    func(cfg *Config) { cfg.RunDir = filepath.Join(cfg.RunDir, "missing") },
-		"folder for the subject's": func(cfg *Config) { cfg.LogDir = "/dev/null/logs" },
-	} {
-		cfg := config(t.TempDir(), &events{}, nil)
-		change(&cfg)
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to say %q", err, want)
-		}
-	}
-}
-
 // A subject may log every record: looking at a line must cost little.
 func BenchmarkReportsError(b *testing.B) {
 	for name, line := range map[string]string{
@@ -236,23 +208,5 @@ func BenchmarkReportsError(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// Who waits for a process in the kernel may hear of its end late; the event says when it was seen to be gone.
-func TestExitTellsWhenTheProcessWasGone(t *testing.T) {
-	sink := &events{}
-	g := &Group{cfg: Config{Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop()}}
-	p := &process{child: &child{exit: Exit{Expected: true}}}
-	p.gone.Store(1)
-	g.noteExit(p)
-	p.gone.Store(0)
-	g.noteExit(p)
-	exits := sink.of(history.KindInstanceExited)
-	if e := exits[0]; e.Aux <= 0 || time.Duration(e.Aux) != e.Time-1 {
-		t.Errorf("gone at 1ns, noted at %v: %v late", e.Time, time.Duration(e.Aux))
-	}
-	if exits[1].Aux != 0 {
-		t.Errorf("nobody saw when it was gone, and it was %v before", time.Duration(exits[1].Aux))
 	}
 }
