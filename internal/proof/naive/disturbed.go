@@ -357,6 +357,9 @@ func (j *judge) copiesOnce(s *trace) {
 	least, most := j.disruptions(s, forever)
 	refused, atMost, forged := s.refusals(forever)
 	least, most = least+refused+s.astray-forged, most+atMost+s.astray-forged
+	if slices.ContainsFunc(s.found, func(e *history.Event) bool { return e.Record < 0 }) {
+		most += j.unansweredUnnamed()
+	}
 	j.counted("dlq-once", "dlq-duplicate", s.record, len(s.found), 1+least, 1+most)
 }
 

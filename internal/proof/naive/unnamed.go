@@ -77,3 +77,22 @@ func (j *judge) claimed(at *history.Event) bool {
 		return e.Kind == history.KindAuditRecord && e.Record < 0 && there.owns(&e)
 	})
 }
+
+// unansweredUnnamed is how many dead letters without an id were asked for of which the subject does not know whether
+// they are there: any record that the downstream can't identify may have been written again for one.
+func (j *judge) unansweredUnnamed() int {
+	n := 0
+	for i := range j.events {
+		ask := &j.events[i]
+		if ask.Kind != history.KindProduceRequest || ask.Record >= 0 || j.role(ask.Topic) != history.RoleDLQ {
+			continue
+		}
+		if !slices.ContainsFunc(j.events[i:], func(e history.Event) bool {
+			return e.Kind == history.KindProduceResponse && e.Op == ask.Op && e.Record < 0 && e.Code == 0 &&
+				e.Flags&(history.Forged|history.Withheld) == 0 && e.Time-ask.Time < time.Second
+		}) {
+			n++
+		}
+	}
+	return n
+}
