@@ -139,6 +139,9 @@ func (c *checker) checkFailures(name string, failing Failing) {
 	if reference.OnExhausted == consumer.ExhaustedExit {
 		return // the process that is started next begins a new count
 	}
+	if c.s.Store != nil {
+		return // it is dead-lettered, and what becomes of it then is for the store's outcomes to say
+	}
 	if failing.Failures >= reference.MaxRetries {
 		c.at(path+"/failures", fmt.Sprintf("a record that fails %d times first never succeeds: max_retries allows %d "+
 			"executions in all; lower failures, or use exhausted",
