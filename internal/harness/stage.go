@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +23,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/ports"
 	"github.com/dlqbench/dlqbench/internal/subject"
 	"github.com/dlqbench/dlqbench/internal/tap"
 	"github.com/dlqbench/dlqbench/internal/workload"
@@ -161,19 +162,14 @@ func (r *run) openLinks(context.Context) error {
 	return nil
 }
 
-// findPorts finds a free TCP port for each instance. All are held until the last is found, so that no two are the same.
+// findPorts finds a free TCP port for each instance.
 func (r *run) findPorts() error {
-	for range r.header.Instances {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return fmt.Errorf("finding a free port for an instance: %w", err)
-		}
-		defer listener.Close()
-		_, port, err := net.SplitHostPort(listener.Addr().String())
-		if err != nil {
-			return fmt.Errorf("finding a free port for an instance: %w", err)
-		}
-		r.ports = append(r.ports, port)
+	free, err := ports.Free(r.header.Instances)
+	if err != nil {
+		return err
+	}
+	for _, port := range free {
+		r.ports = append(r.ports, strconv.Itoa(port))
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dlqbench/dlqbench/internal/ports"
 	"github.com/dlqbench/dlqbench/internal/procgroup"
 )
 
@@ -126,10 +127,11 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err := s.unprivileged(); err != nil {
 		return err
 	}
-	var err error
-	if s.port, err = freePort(); err != nil {
+	free, err := ports.Free(1)
+	if err != nil {
 		return err
 	}
+	s.port = free[0] // kept over restarts
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", superuser, "-A", "trust",
@@ -169,16 +171,6 @@ func (s *Server) unprivileged() error {
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
-
-// freePort draws a port that nobody has now; the server keeps it over restarts.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
 
 // Address is the host and port the server listens on, also while it is stopped.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }

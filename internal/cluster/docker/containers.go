@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -22,6 +20,7 @@ import (
 	tcnetwork "github.com/testcontainers/testcontainers-go/network"
 
 	"github.com/dlqbench/dlqbench/internal/engine"
+	"github.com/dlqbench/dlqbench/internal/ports"
 )
 
 // makeNetwork makes the network in which the brokers know each other by name.
@@ -41,9 +40,11 @@ const portAttempts = 5
 // another one at every start.
 func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) {
 	for attempt := range portAttempts {
-		if n.port, err = freePort(); err != nil {
+		free, err := ports.Free(1)
+		if err != nil {
 			return err
 		}
+		n.port = free[0]
 		n.container, err = k.create(ctx, n, clusterID)
 		if err == nil {
 			n.alive = true
@@ -67,26 +68,6 @@ func portTaken(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "port is already allocated") ||
 		strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
-}
-
-const (
-	// Ports lie below those that systems give to outgoing connections (from 32768 on Linux, 49152 on macOS), so that
-	// nothing takes the port of a broker while it is stopped by mere chance.
-	firstPort, lastPort = 15000, 31999
-	lookedAt            = 100
-)
-
-// freePort returns a port of the loopback that nobody listens on.
-func freePort() (int, error) {
-	var err error
-	for range lookedAt {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		var listener net.Listener
-		if listener, err = net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
-			return port, listener.Close()
-		}
-	}
-	return 0, fmt.Errorf("looking for a free port from %d to %d: %w", firstPort, lastPort, err)
 }
 
 // create makes and starts a container. The one that could not be started is returned with the error.

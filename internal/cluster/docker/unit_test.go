@@ -91,16 +91,6 @@ func TestClusterID(t *testing.T) {
 	}
 }
 
-// Ports are free, of the loopback, and none that the system gives to connections.
-func TestFreePort(t *testing.T) {
-	for range 50 {
-		port, err := freePort()
-		if err != nil || port < firstPort || port > lastPort {
-			t.Fatalf("port %d, %v", port, err)
-		}
-	}
-}
-
 // Somebody else's port is told apart from other failures, in the words of several engines.
 func TestPortTaken(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -111,7 +111,7 @@ func (c *config) load(formatted, archive string) bool {
 // format has StorageTool format a folder, and keeps what it wrote.
 func (c *config) format(ctx context.Context, work, keep string) error {
 	nodes := makeNodes(1, work)
-	nodes[0].clients, nodes[0].internal, nodes[0].quorum = firstPort, firstPort+1, firstPort+2 // nobody listens
+	nodes[0].clients, nodes[0].internal, nodes[0].quorum = 20000, 20001, 20002 // nobody listens
 	sample := *c
 	sample.brokers, sample.nodes = 1, nodes
 	settings := filepath.Join(work, settingsFile)

@@ -20,6 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/cluster"
 	"github.com/dlqbench/dlqbench/internal/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/ports"
 )
 
 // MaxBrokers is the largest cluster of processes.
@@ -138,12 +139,12 @@ func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err erro
 	if c.clusterID, err = uuid(); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3 * len(c.nodes))
+	free, err := ports.Free(3 * len(c.nodes))
 	if err != nil {
 		return nil, err
 	}
 	for i, n := range c.nodes {
-		n.clients, n.internal, n.quorum = ports[3*i], ports[3*i+1], ports[3*i+2]
+		n.clients, n.internal, n.quorum = free[3*i], free[3*i+1], free[3*i+2]
 	}
 	k := &Kafka{config: c, log: options.Log, stopped: stopLimit, reserved: map[int32]bool{}}
 	k.starting.Store(true)
