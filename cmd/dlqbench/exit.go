@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/harness"
@@ -54,6 +55,21 @@ func verdictCode(verdict *assertions.Verdict) int {
 		return exitThreshold
 	}
 	return exitPass
+}
+
+// exitWords tells in a line why a run's exit code is not that of a pass.
+func exitWords(code int, err error) string {
+	switch {
+	case err != nil:
+		return strings.ReplaceAll(err.Error(), "\n", "; ")
+	case code == exitViolated:
+		return "fail"
+	case code == exitInconclusive:
+		return "inconclusive"
+	case code == exitThreshold:
+		return "a threshold is missed"
+	}
+	return "interrupted"
 }
 
 // standingCode is the exit code of a gate.

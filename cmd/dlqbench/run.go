@@ -116,12 +116,25 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	if flags.parallel > 1 {
 		beside, alone = whatRunsAlone(all)
 	}
-	a.runSome(ctx, beside, flags.parallel, flags)
-	a.runSome(ctx, alone, 1, flags)
+	notPassed := append(a.runSome(ctx, beside, flags.parallel, flags), a.runSome(ctx, alone, 1, flags)...)
 	if ctx.Err() != nil {
 		a.code = exitInterrupted
 	}
-	return nil
+	if len(all) == 1 || flags.json {
+		return nil
+	}
+	return a.printSum(len(all), notPassed)
+}
+
+// printSum comes last, where one looks in a log of many runs.
+func (a *app) printSum(runs int, notPassed []string) error {
+	text := fmt.Sprintf("%d of %d runs passed", runs-len(notPassed), runs)
+	if len(notPassed) > 0 {
+		slices.Sort(notPassed)
+		text += "; not passed:\n    " + strings.Join(notPassed, "\n    ")
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
 }
 
 // aloneRate is the rate in records per second from which on a scenario gets the machine for itself: beside others it
@@ -151,21 +164,25 @@ func whatRunsAlone(all []harness.Options) (beside, alone []harness.Options) {
 }
 
 // runSome runs scenarios, so many at a time; what they print comes one after another. Who runs several at a time sees
-// no progress, which is that of one run.
-func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, flags runFlags) {
+// no progress, which is that of one run. It returns those that did not pass, and why.
+func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, flags runFlags) []string {
 	var (
-		group   sync.WaitGroup
-		mu      sync.Mutex
-		waiting = make(chan harness.Options)
+		group     sync.WaitGroup
+		mu        sync.Mutex
+		waiting   = make(chan harness.Options)
+		notPassed []string
 	)
 	for range min(parallel, len(all)) {
 		group.Go(func() {
 			for options := range waiting {
-				if ctx.Err() != nil {
-					continue
+				code, err := exitInterrupted, error(nil)
+				if ctx.Err() == nil {
+					code, err = a.runOne(ctx, options, flags, &mu)
 				}
-				code, err := a.runOne(ctx, options, flags, &mu)
 				mu.Lock()
+				if code != exitPass {
+					notPassed = append(notPassed, fmt.Sprintf("%s: %s", options.Scenario.Name, exitWords(code, err)))
+				}
 				if err != nil {
 					a.complain(fmt.Errorf("%s: %w", options.Scenario.Name, err))
 				}
@@ -179,6 +196,7 @@ func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, 
 	}
 	close(waiting)
 	group.Wait()
+	return notPassed
 }
 
 // runOptions reads what one argument names.
