@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // Coverage is how many of the promises that a run's subject could be held to were judged. What can't apply to such a
@@ -142,7 +143,7 @@ func (r Result) Partial() bool {
 // Share says how much was judged, and why most of the rest was not: "353 of 3,093 records, most of the others not:
 // stall".
 func (r Result) Share() string {
-	out := fmt.Sprintf("%s of %s %s", thousands(r.Judged), thousands(r.Judged+r.Open), r.Of)
+	out := fmt.Sprintf("%s of %s %s", units.Count(r.Judged), units.Count(r.Judged+r.Open), r.Of)
 	if why := r.MostOpen(); why != "" {
 		out += "; the others mostly not: " + why
 	}
@@ -158,14 +159,6 @@ func (r Result) MostOpen() string {
 		}
 	}
 	return most
-}
-
-func thousands(n int64) string {
-	digits := fmt.Sprint(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
 }
 
 // Outlook says of each invariant whether runs of a subject like this can judge it, as far as the contract decides: of

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // BenchSchema is the version of results.json.
@@ -289,12 +290,15 @@ type BenchKnee struct {
 
 // BenchAdvice is what to change, with the evidence.
 type BenchAdvice struct {
-	// Text is a sentence; Evidence are sentences with figures, the strongest first.
+	// Text is a sentence; Evidence are sentences with figures, the strongest first, or ShownBy and a command.
 	Text     string   `json:"text"`
 	Evidence []string `json:"evidence"`
 	// Cells are the numbers of those that it is about.
 	Cells []int `json:"cells"`
 }
+
+// ShownBy begins the evidence that is a command.
+const ShownBy = "shown by: "
 
 // EncodeHDR encodes a histogram as BenchLatency.HDR holds it.
 func EncodeHDR(histogram *hdrhistogram.Histogram) (string, error) {
@@ -400,7 +404,7 @@ func (r BenchRepetition) ThresholdsMissed() bool {
 }
 
 // PerSecond writes a rate for people: 1,200/s.
-func PerSecond(v float64) string { return rate(v) }
+func PerSecond(v float64) string { return units.PerSecond(v) }
 
 // complete returns a copy in which no list or table is nil, and every figure is a number.
 func (b Bench) complete() Bench {

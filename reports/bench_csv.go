@@ -233,7 +233,7 @@ func modeColumns(mode BenchMode) []column[csvRow] {
 		}
 	case BenchSoak:
 		var columns []column[csvRow]
-		for _, figure := range figuresOfMode(mode) {
+		for _, figure := range mode.Own() {
 			columns = append(columns, column[csvRow]{figure.Name, func(r csvRow) string {
 				value, known := figure.Of(r.repetition)
 				return when(known, value)

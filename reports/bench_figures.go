@@ -62,18 +62,18 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 		}},
 		{Name: "recovery.steady", Words: "longest recovery after a fault", Unit: BenchUnitTime, Of: longestRecovery},
 	}
-	return append(figuresOfMode(mode), figures...)
+	return append(mode.Own(), figures...)
 }
 
-// rateHeld is the figure of a search.
-const rateHeld = "rate.held"
+// RateHeld is the figure of a search.
+const RateHeld = "rate.held"
 
-// figuresOfMode are those that only a bench of the mode has. A rate that the harness limited is none of the consumer's,
+// Own are the figures that only a bench of the mode has. A rate that the harness limited is none of the consumer's,
 // and is no figure of it.
-func figuresOfMode(mode BenchMode) []BenchFigure {
-	switch mode {
+func (m BenchMode) Own() []BenchFigure {
+	switch m {
 	case BenchMaxThroughput:
-		return []BenchFigure{{Name: rateHeld, Words: "highest rate held", Unit: BenchUnitRate, Higher: true,
+		return []BenchFigure{{Name: RateHeld, Words: "highest rate held", Unit: BenchUnitRate, Higher: true,
 			Of: func(r BenchRepetition) (float64, bool) {
 				return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
 			}}}

@@ -187,14 +187,14 @@ func newBenchRef(of BenchCell) benchRef {
 // benchFacts are the figures that a reader wants before any detail: the best of the cells that kept their promises, by
 // each figure.
 func benchFacts(bench Bench) []fact {
-	out := []fact{{Label: "Cells", Value: count(int64(len(bench.Cells))),
+	out := []fact{{Label: "Cells", Value: units.Count(int64(len(bench.Cells))),
 		Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
 	if broken := bench.Count(BenchBroken); broken > 0 {
-		out = append(out, fact{Label: "Broken", Value: count(int64(broken)), Note: "never called fast", Tone: "bad"})
+		out = append(out, fact{Label: "Broken", Value: units.Count(int64(broken)), Note: "never called fast", Tone: "bad"})
 	}
 	wanted := []string{primary(bench.Mode).Name, "latency.success.p99", "recovery.steady"}
 	if bench.Mode == BenchMaxThroughput {
-		wanted = []string{rateHeld, "recovery.steady"} // each cell has its p99 at a rate of its own
+		wanted = []string{RateHeld, "recovery.steady"} // each cell has its p99 at a rate of its own
 	}
 	for _, column := range benchColumns(bench) {
 		if !slices.Contains(wanted, column.Name) {
@@ -207,7 +207,7 @@ func benchFacts(bench Bench) []fact {
 		if best != nil {
 			value, _ := column.shown(*best)
 			out = append(out, fact{Label: "Best " + column.title, Value: value, Note: visible(best.Name, 60)})
-		} else if best = bestOf(bench, true, BenchCell.heldAtLeast); best != nil && column.Name == rateHeld {
+		} else if best = bestOf(bench, true, BenchCell.heldAtLeast); best != nil && column.Name == RateHeld {
 			value, _ := column.shown(*best)
 			out = append(out, fact{Label: "Highest lower bound", Value: value, Note: visible(best.Name, 60)})
 		}
@@ -319,14 +319,14 @@ func (v *benchCellView) addRepetition(repetition BenchRepetition, columns []benc
 			row.Values = append(row.Values, "–")
 			continue
 		}
-		row.Values = append(row.Values, inUnit(column.Unit, value))
+		row.Values = append(row.Values, column.Unit.Text(value))
 	}
 	v.Repetitions = append(v.Repetitions, row)
 	if search := repetition.Search; search != nil {
 		for _, probe := range search.Probes {
 			class := map[BenchHold]string{BenchHeld: "pass", BenchNotHeld: "fail"}[probe.Hold]
 			v.Search = append(v.Search, benchSearchView{
-				Repetition: number, Rate: rate(probe.Rate), Hold: name(string(probe.Hold)), Class: class,
+				Repetition: number, Rate: units.PerSecond(probe.Rate), Hold: name(string(probe.Hold)), Class: class,
 				Why: text(strings.Join(probe.Why, "; ")),
 			})
 		}
@@ -341,8 +341,8 @@ func (v *benchCellView) addRepetition(repetition BenchRepetition, columns []benc
 	for _, part := range parts {
 		v.Parts = append(v.Parts, benchPartView{
 			Repetition: number, When: fmt.Sprintf("%.1f – %.1f s", part.From.Seconds(), part.To.Seconds()),
-			Rate: rate(part.Rate), Processed: rate(part.Processed),
-			P99: units.Text(part.Success.P99), Backlog: count(part.Backlog),
+			Rate: units.PerSecond(part.Rate), Processed: units.PerSecond(part.Processed),
+			P99: units.Text(part.Success.P99), Backlog: units.Count(part.Backlog),
 		})
 	}
 }
@@ -362,8 +362,8 @@ func (p *benchPage) addDifferences(bench Bench) {
 		}
 		view := benchDifferenceView{
 			Cell: newBenchRef(d.cell), Figure: d.column.title, Base: figureValue(of, of.Before),
-			Value: figureValue(of, of.After), Change: changeText(of),
-			Interval: intervalText(of), Noise: noiseText(of), P: pText(of), Word: d.word(),
+			Value: figureValue(of, of.After), Change: of.ChangeText(),
+			Interval: intervalText(of), Noise: of.NoiseText(), P: pText(of), Word: d.word(),
 		}
 		view.Tone = map[FigureChange]string{FigureBetter: "pass", FigureWorse: "fail"}[of.Change]
 		if d.Needed > 0 && of.Change == FigureTooFew {

@@ -24,7 +24,7 @@ func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) 
 		fmt.Fprintf(&b, ": %s", text(run.Error))
 	}
 	if run.Throughput.Offered > 0 {
-		fmt.Fprintf(&b, ": %s of %s", rate(run.Throughput.Processed), rate(run.Throughput.Offered))
+		fmt.Fprintf(&b, ": %s of %s", units.PerSecond(run.Throughput.Processed), units.PerSecond(run.Throughput.Offered))
 	}
 	if success := run.Latency[measure.LatencySuccess]; success.Count > 0 {
 		fmt.Fprintf(&b, ", p99 %s", units.Text(success.P99))
@@ -43,12 +43,12 @@ func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) 
 func shown(of BenchRepetition) string {
 	switch {
 	case of.Search != nil && of.Search.Limit != "":
-		return fmt.Sprintf("; the search found %s (limit: %s)", rate(of.Search.Rate), of.Search.Limit)
+		return fmt.Sprintf("; the search found %s (limit: %s)", units.PerSecond(of.Search.Rate), of.Search.Limit)
 	case of.Search != nil:
 		last := of.Search.Probes[len(of.Search.Probes)-1]
-		return fmt.Sprintf("; at %s %s", rate(last.Rate), last.Hold)
+		return fmt.Sprintf("; at %s %s", units.PerSecond(last.Rate), last.Hold)
 	case of.Knee != nil:
-		return fmt.Sprintf("; keeps up with %s (limit: %s)", rate(of.Knee.Rate), of.Knee.Limit)
+		return fmt.Sprintf("; keeps up with %s (limit: %s)", units.PerSecond(of.Knee.Rate), of.Knee.Limit)
 	}
 	return ""
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // The plots' measures, in units of their view box.
@@ -53,7 +54,7 @@ var roundZeros = regexp.MustCompile(`^(\d+)\.0+( |$)`)
 func (a axis) ticks() []plotTick {
 	var out []plotTick
 	for _, v := range a.marks() {
-		out = append(out, plotTick{At: place1(a.at(v)), Label: roundZeros.ReplaceAllString(inUnit(a.unit, v), "$1$2")})
+		out = append(out, plotTick{At: place1(a.at(v)), Label: roundZeros.ReplaceAllString(a.unit.Text(v), "$1$2")})
 	}
 	return out
 }
@@ -172,7 +173,7 @@ func newScatter(bench Bench, id string, x, y BenchFigure, xTitle, yTitle string)
 }
 
 func medianText(unit BenchUnit, of stats.Summary) string {
-	return strings.TrimSpace(inUnit(unit, of.Median) + " " + spreadText(of))
+	return strings.TrimSpace(unit.Text(of.Median) + " " + spreadText(of))
 }
 
 // drawFront joins the cells on the front in steps: between two of them nothing was seen that is as good as both.
@@ -208,7 +209,7 @@ func describeFront(points []benchPoint, xTitle, yTitle string) string {
 			broken = append(broken, label)
 		}
 	}
-	out := fmt.Sprintf("%s, by %s and %s.", plural(int64(len(points)), "cell", "cells"), xTitle, yTitle)
+	out := fmt.Sprintf("%s, by %s and %s.", units.Plural(int64(len(points)), "cell", "cells"), xTitle, yTitle)
 	if len(front) > 0 {
 		out += " On the front: " + strings.Join(front, "; ") + "."
 	}
@@ -368,7 +369,7 @@ func newCurve(of BenchCell, histogram *hdrhistogram.Histogram, across, up axis) 
 	return out
 }
 
-func microseconds(v int64) string { return inUnit(BenchUnitTime, float64(v)/1e6) }
+func microseconds(v int64) string { return BenchUnitTime.Text(float64(v) / 1e6) }
 
 // spreadEnds keeps the numbers at the curves' ends from standing on each other.
 func spreadEnds(curves []curveView) {

@@ -11,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -87,7 +88,7 @@ func (s *screen) benchCells(bench Bench) {
 		}
 		for i, why := range of.Why {
 			if i == terminalReasons {
-				s.add("      … and %s that the report tells", plural(int64(len(of.Why)-i), "more reason", "more reasons"))
+				s.add("      … and %s that the report tells", units.Plural(int64(len(of.Why)-i), "more reason", "more reasons"))
 				break
 			}
 			s.addWrapped(6, text(why))
@@ -133,7 +134,7 @@ func (s *screen) benchAdvice(bench Bench) {
 	for _, advice := range bench.Advice {
 		s.addWrapped(1, "• "+text(advice.Text))
 		for _, evidence := range advice.Evidence {
-			if strings.HasPrefix(evidence, shownBy) { // a command is copied
+			if strings.HasPrefix(evidence, ShownBy) { // a command is copied
 				s.lines = append(s.lines, "     "+visible(evidence, 4096))
 				continue
 			}

@@ -127,6 +127,16 @@ func partsResults(mode BenchMode) Bench {
 	return bench
 }
 
+func someAdvice() []BenchAdvice {
+	return []BenchAdvice{
+		{Text: "Don't use max_in_flight=2000, slow: it breaks a promise, however fast it is.",
+			Evidence: []string{"no-loss was violated: 3 × lost", ShownBy + "dlqbench run smoke --seed 7"}, Cells: []int{3}},
+		{Text: "Prefer max_in_flight=64 to max_in_flight=8: it has better p99 of success latency.",
+			Evidence: []string{"p99 of success latency: 203 ms with max_in_flight=64, 403 ms with max_in_flight=8"},
+			Cells:    []int{1, 2}},
+	}
+}
+
 func allResults() map[string]Bench {
 	return map[string]Bench{
 		"results-fixed": fixedResults(), "results-search": searchResults(), "results-soak": partsResults(BenchSoak),
@@ -139,7 +149,7 @@ func allResults() map[string]Bench {
 func TestBenchGolden(t *testing.T) {
 	formats := map[string]func(io.Writer, Bench) error{"json": BenchJSON, "csv": BenchCSV, "cells.csv": BenchCellsCSV}
 	for fixture, bench := range allResults() {
-		bench.Advice = Advise(bench)
+		bench.Advice = someAdvice()
 		for extension, to := range formats {
 			t.Run(fixture+"."+extension, func(t *testing.T) {
 				var b strings.Builder
@@ -200,7 +210,6 @@ func FuzzReadBench(f *testing.F) {
 		if err != nil {
 			return
 		}
-		bench.Advice = Advise(bench)
 		for _, render := range []func(io.Writer, Bench) error{BenchJSON, BenchCSV, BenchCellsCSV} {
 			if err := render(io.Discard, bench); err != nil {
 				t.Errorf("it can't be written again: %v", err)

@@ -23,7 +23,7 @@ type benchColumn struct {
 // benchColumns are the figures that a table of cells has room for: those that any cell of the bench has.
 func benchColumns(bench Bench) []benchColumn {
 	titles := []struct{ name, title string }{
-		{rateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"},
+		{RateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"},
 		{"drift.backlog", "backlog growth"},
 		{"throughput.processed", "throughput"}, {"latency.success.p50", "success p50"},
 		{"latency.success.p99", "success p99"},
@@ -48,10 +48,10 @@ func benchColumns(bench Bench) []benchColumn {
 // no search of the cell ended at the consumer.
 func (c benchColumn) shown(cell BenchCell) (value, spread string) {
 	if summary := stats.Summarize(cell.Figures(c.BenchFigure)); summary.Count > 0 {
-		return inUnit(c.Unit, summary.Median), spreadText(summary)
+		return c.Unit.Text(summary.Median), spreadText(summary)
 	}
-	if least, known := cell.heldAtLeast(); known && c.Name == rateHeld {
-		return "≥ " + rate(least), ""
+	if least, known := cell.heldAtLeast(); known && c.Name == RateHeld {
+		return "≥ " + units.PerSecond(least), ""
 	}
 	return "", ""
 }
@@ -188,7 +188,7 @@ func benchWord(state BenchState) string {
 // benchHeadline says in a sentence or two how the bench ended.
 func benchHeadline(bench Bench) string {
 	ok, broken, open := bench.Count(BenchOK), bench.Count(BenchBroken), bench.Count(BenchInconclusive)
-	out := fmt.Sprintf("%d of %s kept every promise", ok, plural(int64(len(bench.Cells)), "cell", "cells"))
+	out := fmt.Sprintf("%d of %s kept every promise", ok, units.Plural(int64(len(bench.Cells)), "cell", "cells"))
 	if broken > 0 {
 		out += fmt.Sprintf("; %d broke one, and is not called fast", broken)
 		if broken > 1 {
@@ -214,8 +214,9 @@ func benchAbout(bench Bench) []string {
 	if bench.Bound != "" {
 		mode += ", " + bench.Bound
 	}
-	out := []string{name(bench.Scenario), name(bench.Subject), text(mode), plural(int64(bench.Repetitions), "repetition",
-		"repetitions") + " of each cell",
+	out := []string{name(bench.Scenario), name(bench.Subject), text(mode),
+		units.Plural(int64(bench.Repetitions), "repetition",
+			"repetitions") + " of each cell",
 		fmt.Sprintf("seed %d", bench.Seed)}
 	if bench.Elapsed > 0 {
 		out = append(out, units.Text(bench.Elapsed))
@@ -349,10 +350,10 @@ func recoveredIn(cell BenchCell, fault string) benchRecovered {
 func (r benchRecovered) words() string {
 	var out []string
 	if r.times.Count > 0 {
-		out = append(out, strings.TrimSpace(inUnit(BenchUnitTime, r.times.Median)+" "+spreadText(r.times)))
+		out = append(out, strings.TrimSpace(BenchUnitTime.Text(r.times.Median)+" "+spreadText(r.times)))
 	}
 	if r.never > 0 {
-		out = append(out, "never in "+plural(int64(r.never), "run", "runs"))
+		out = append(out, "never in "+units.Plural(int64(r.never), "run", "runs"))
 	}
 	if len(out) == 0 {
 		return "–"

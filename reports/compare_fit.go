@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // IncomparableError says why runs are not compared.
@@ -102,7 +104,8 @@ func loadsDiffer(all []CompareRun) []string {
 			if run.Planned != other.Planned && run.Planned > 0 && other.Planned > 0 {
 				return []string{fmt.Sprintf(
 					"they ran another workload under the same name: with seed %d, %s records in %s and %s in %s",
-					run.Seed, count(run.Planned), visible(run.Label, maxName), count(other.Planned), visible(other.Label, maxName))}
+					run.Seed, units.Count(run.Planned), visible(run.Label, maxName), units.Count(other.Planned),
+					visible(other.Label, maxName))}
 			}
 			if !slices.Equal(run.Faults, other.Faults) {
 				return []string{fmt.Sprintf("they ran with other faults under the same name: see %s and %s",

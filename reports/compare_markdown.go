@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // CompareMarkdown writes the comparison in GitHub's flavour, with the same care for texts from the runs as Markdown.
@@ -58,7 +60,7 @@ func compareInvariantsMarkdown(b *strings.Builder, of CompareCase) {
 		fmt.Fprintf(b, "\n| | invariant | change | anomalies and remarks |\n|---|---|---|---|\n%s", rows.String())
 	}
 	if same > 0 {
-		fmt.Fprintf(b, "\n%s before.\n", plural(int64(same), "invariant stands as", "invariants stand as"))
+		fmt.Fprintf(b, "\n%s before.\n", units.Plural(int64(same), "invariant stands as", "invariants stand as"))
 	}
 }
 
@@ -73,7 +75,7 @@ func compareFiguresMarkdown(b *strings.Builder, of CompareCase) {
 			FigureTooFew: "?"}[figure.Change]
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", sign, md(figure.Title),
 			figureValue(figure, figure.Before), figureValue(figure, figure.After),
-			changeText(figure), intervalText(figure), md(noiseText(figure)), md(pText(figure)))
+			figure.ChangeText(), intervalText(figure), md(figure.NoiseText()), md(pText(figure)))
 	}
 }
 

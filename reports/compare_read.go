@@ -80,7 +80,7 @@ func comparedFigures() []comparedFigure {
 		{"share.dead_lettered", "dead letters", true}, {"count.attempts", "attempts", false},
 		{"subject.rss.max", "memory", false}, {"subject.cpu.mean", "processors", false},
 	}
-	all := slices.Concat(figuresOfMode(BenchMaxThroughput), figuresOfMode(BenchStep), figuresOfMode(BenchSoak),
+	all := slices.Concat(BenchMaxThroughput.Own(), BenchStep.Own(), BenchSoak.Own(),
 		BenchFigures(BenchFixed), figuresOfRun())
 	var out []comparedFigure
 	for _, of := range words {

@@ -63,7 +63,7 @@ func (s *screen) compareSide(side string, of CompareSide) {
 
 // sideText says what a side is: "5 runs of reference: runs/a … runs/e".
 func sideText(of CompareSide) string {
-	out := fmt.Sprintf("%s of %s", plural(int64(len(of.Runs)), "run", "runs"), text(strings.Join(of.Subjects, ", ")))
+	out := fmt.Sprintf("%s of %s", units.Plural(int64(len(of.Runs)), "run", "runs"), text(strings.Join(of.Subjects, ", ")))
 	if of.Failed > 0 {
 		out += fmt.Sprintf(", %d failed", of.Failed)
 	}
@@ -99,7 +99,7 @@ func (s *screen) compareInvariants(of CompareCase) {
 		}
 	}
 	if same > 0 {
-		s.add(" %s", s.faint(fmt.Sprintf("= %s before", plural(same, "invariant stands as", "invariants stand as"))))
+		s.add(" %s", s.faint(fmt.Sprintf("= %s before", units.Plural(same, "invariant stands as", "invariants stand as"))))
 	}
 }
 
@@ -136,7 +136,7 @@ func anomalyChange(a CompareAnomaly) string {
 		if n == 0 {
 			return "none"
 		}
-		return fmt.Sprintf("%s in %s", count(n), plural(int64(runs), "run", "runs"))
+		return fmt.Sprintf("%s in %s", units.Count(n), units.Plural(int64(runs), "run", "runs"))
 	}
 	return fmt.Sprintf("%s: %s before, %s after", name(a.Name), side(a.Before, a.RunsBefore), side(a.After, a.RunsAfter))
 }
@@ -149,7 +149,7 @@ func (s *screen) compareFigures(of CompareCase) {
 	s.add("%s", s.faint(fmt.Sprintf(" %-18s %11s %11s %9s %8s %7s", "", "before", "after", "change", "noise", "p")))
 	for _, figure := range of.Figures {
 		line := fmt.Sprintf(" %s %11s %11s %9s %8s %7s  %s", cell(figure.Title, 18), figureValue(figure, figure.Before),
-			figureValue(figure, figure.After), changeText(figure), noiseText(figure), pText(figure), figureWord(figure.Change))
+			figureValue(figure, figure.After), figure.ChangeText(), figure.NoiseText(), pText(figure), figureWord(figure.Change))
 		switch figure.Change {
 		case FigureWorse:
 			line = s.style(line, "1", true)
@@ -165,31 +165,31 @@ func figureValue(f CompareFigure, of stats.Summary) string {
 	if of.Count == 0 {
 		return "–"
 	}
-	return inUnit(f.Unit, of.Median)
+	return f.Unit.Text(of.Median)
 }
 
-// inUnit prints a figure of a bench or a comparison.
-func inUnit(unit BenchUnit, v float64) string {
-	switch unit {
+// Text prints a figure of a bench or a comparison.
+func (u BenchUnit) Text(v float64) string {
+	switch u {
 	case BenchUnitTime:
 		return units.Text(time.Duration(math.Round(v * float64(time.Second))))
 	case BenchUnitRate:
-		return rate(v)
+		return units.PerSecond(v)
 	case BenchUnitShare:
 		return percent(v)
 	case BenchUnitSize:
 		return size(int64(v))
 	}
 	if v == math.Trunc(v) {
-		return count(int64(v))
+		return units.Count(int64(v))
 	}
 	return units.Significant(v)
 }
 
-// changeText is the change beside the before side's median; from nothing there is no share, so it is told as it is.
+// ChangeText is the change beside the before side's median; from nothing there is no share, so it is told as it is.
 // Where figures are far apart, or repetitions are, it is a factor, as the noise is: in shares a half (-50 %) would look
 // less than a double (+100 %).
-func changeText(f CompareFigure) string {
+func (f CompareFigure) ChangeText() string {
 	d := f.Difference
 	switch {
 	case f.Change == FigureAbsent:
@@ -201,7 +201,7 @@ func changeText(f CompareFigure) string {
 		if d.Shift < 0 {
 			sign = "-"
 		}
-		return sign + inUnit(f.Unit, math.Abs(d.Shift))
+		return sign + f.Unit.Text(math.Abs(d.Shift))
 	}
 	return ratioText(d.Ratio, asFactor(d))
 }
@@ -242,18 +242,18 @@ func percent(share float64) string {
 	case of < 10:
 		return fmt.Sprintf("%.2g %%", of)
 	default:
-		return count(int64(math.Round(of))) + " %"
+		return units.Count(int64(math.Round(of))) + " %"
 	}
 }
 
-// noiseText is the noise floor in the unit of the change.
-func noiseText(f CompareFigure) string {
+// NoiseText is the noise floor in the unit of the change.
+func (f CompareFigure) NoiseText() string {
 	d := f.Difference
 	switch {
 	case f.Change == FigureAbsent || math.IsNaN(d.Floor):
 		return "–"
 	case math.IsInf(d.Noise, 0) || math.IsNaN(d.Noise):
-		return inUnit(f.Unit, d.Floor)
+		return f.Unit.Text(d.Floor)
 	case asFactor(d):
 		return "× " + units.Significant(1+d.Noise)
 	}
@@ -303,8 +303,8 @@ func compareHeadline(of CompareCase) string {
 	}
 	var worse, better []string
 	for _, figure := range of.Figures {
-		sentence := fmt.Sprintf("%s %s (%s → %s, noise %s)", figure.Title, changeText(figure),
-			figureValue(figure, figure.Before), figureValue(figure, figure.After), noiseText(figure))
+		sentence := fmt.Sprintf("%s %s (%s → %s, noise %s)", figure.Title, figure.ChangeText(),
+			figureValue(figure, figure.Before), figureValue(figure, figure.After), figure.NoiseText())
 		switch figure.Change {
 		case FigureWorse:
 			worse = append(worse, sentence)

@@ -165,8 +165,8 @@ func TestCompareFigures(t *testing.T) {
 	c := mustCompare(t, repeated("s", "a", 6, nil), repeated("s", "bb", 6, func(run *CompareRun) {
 		run.Figures["share.duplicates"] = 0.002
 	}))
-	if got := figureOf(c, "share.duplicates"); got.Change != FigureWorse || changeText(got) != "+0.2 %" {
-		t.Errorf("duplicates where there were none: %s, told as %s", got.Change, changeText(got))
+	if got := figureOf(c, "share.duplicates"); got.Change != FigureWorse || got.ChangeText() != "+0.2 %" {
+		t.Errorf("duplicates where there were none: %s, told as %s", got.Change, got.ChangeText())
 	}
 }
 

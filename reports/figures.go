@@ -48,9 +48,9 @@ func recoveryFacts(f assertions.FaultResult) []fact {
 		out = append(out, next)
 	}
 	if r.LagPeak > 0 {
-		peak := fact{Label: "Highest lag", Value: count(r.LagPeak)}
+		peak := fact{Label: "Highest lag", Value: units.Count(r.LagPeak)}
 		if r.Before != nil {
-			peak.Note = fmt.Sprintf("%s before it", count(r.Before.Lag))
+			peak.Note = fmt.Sprintf("%s before it", units.Count(r.Before.Lag))
 		}
 		out = append(out, peak)
 	}
@@ -107,7 +107,7 @@ func conservation(v *assertions.Verdict) string {
 	}
 	var parts, wrong []string
 	for _, entry := range c.Entries {
-		switch words := count(entry.Count) + " " + entryWords(entry.Name); {
+		switch words := units.Count(entry.Count) + " " + entryWords(entry.Name); {
 		case entry.Count == 0 && entry.Name != measure.EntryUnfinished:
 		case entry.Difference && entry.Count > 0:
 			wrong = append(wrong, words)
@@ -115,18 +115,19 @@ func conservation(v *assertions.Verdict) string {
 			parts = append(parts, words)
 		}
 	}
-	return count(c.Planned) + " planned = " + strings.Join(append(parts, wrong...), " + ")
+	return units.Count(c.Planned) + " planned = " + strings.Join(append(parts, wrong...), " + ")
 }
 
 // oldConservation is told of a verdict that has no conservation ledger.
 func oldConservation(l measure.Ledger) string {
 	words := fmt.Sprintf("%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
-		count(l.Acknowledged), count(l.Succeeded), count(l.DeadLettered), count(l.Logical), count(l.Unfinished))
+		units.Count(l.Acknowledged), units.Count(l.Succeeded), units.Count(l.DeadLettered), units.Count(l.Logical),
+		units.Count(l.Unfinished))
 	switch open := balance(l); {
 	case open > 0:
-		words += fmt.Sprintf("; %s not accounted for", count(open))
+		words += fmt.Sprintf("; %s not accounted for", units.Count(open))
 	case open < 0:
-		words += fmt.Sprintf("; %s ended in two ways", count(-open))
+		words += fmt.Sprintf("; %s ended in two ways", units.Count(-open))
 	}
 	return words
 }
@@ -148,8 +149,8 @@ func healthFacts(h measure.Health, l measure.Ledger) []fact {
 	out := []fact{
 		{Label: "Schedule slip p99", Value: units.Text(h.SlipP99), Note: "intended send time to handed to the producer; " +
 			"at most " + units.Text(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
-		{Label: "Sent late", Value: count(l.Late), Note: "records more than 10 ms after their time"},
-		{Label: "Stalls", Value: count(h.Stalls), Note: units.Text(h.Stalled) + " in all",
+		{Label: "Sent late", Value: units.Count(l.Late), Note: "records more than 10 ms after their time"},
+		{Label: "Stalls", Value: units.Count(h.Stalls), Note: units.Text(h.Stalled) + " in all",
 			Tone: tone(h.Stalled > muchStalled)},
 		{Label: "Worst stall", Value: units.Text(h.Worst), Note: "in which the machine ran something else",
 			Tone: tone(h.Worst > muchStalled)},
@@ -157,7 +158,7 @@ func healthFacts(h measure.Health, l measure.Ledger) []fact {
 	if h.CPU > 0 {
 		out = append(out, fact{Label: "Processors", Value: units.Significant(h.CPU),
 			Note: "used by the harness under load; at most " + units.Significant(h.CPUMax)},
-			fact{Label: "Unwritten events", Value: count(h.BacklogMax), Note: "at most, waiting for the disk",
+			fact{Label: "Unwritten events", Value: units.Count(h.BacklogMax), Note: "at most, waiting for the disk",
 				Tone: tone(h.BacklogMax > muchBacklog)})
 	}
 	return out

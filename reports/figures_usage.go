@@ -20,7 +20,7 @@ func usageFacts(u measure.Usage) []fact {
 	}
 	if u.Busiest != nil {
 		busiest := fact{
-			Label: "Attempts of one record", Value: count(u.Busiest.Attempts),
+			Label: "Attempts of one record", Value: units.Count(u.Busiest.Attempts),
 			Note: fmt.Sprintf("at most, within one second: record %d at %s", u.Busiest.Record, moment(u.Busiest.At)),
 		}
 		if u.Busiest.Attempts >= busyRecord {
@@ -66,5 +66,5 @@ func remarkOnRetries(u measure.Usage) string {
 		return ""
 	}
 	return fmt.Sprintf("record %d was attempted %s times within one second, at %s", u.Busiest.Record,
-		count(u.Busiest.Attempts), moment(u.Busiest.At))
+		units.Count(u.Busiest.Attempts), moment(u.Busiest.At))
 }

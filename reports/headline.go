@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // standing is how a run stands as a whole: its verdict, and missed where all promises were kept but a threshold was
@@ -100,7 +101,8 @@ func failedHeadline(v *assertions.Verdict) string {
 	for _, r := range v.Invariants {
 		if r.Status == assertions.Fail && len(r.Anomalies) > 0 {
 			a := r.Anomalies[0]
-			return fmt.Sprintf("%s is violated: %s was seen %s.", name(r.Name), name(a.Name), plural(a.Count, "time", "times"))
+			return fmt.Sprintf("%s is violated: %s was seen %s.", name(r.Name), name(a.Name),
+				units.Plural(a.Count, "time", "times"))
 		}
 	}
 	return "A promise was broken."
@@ -113,7 +115,7 @@ func passedHeadline(v *assertions.Verdict) string {
 			held++
 		}
 	}
-	out := fmt.Sprintf("%s held over %s", plural(held, "invariant", "invariants"),
+	out := fmt.Sprintf("%s held over %s", units.Plural(held, "invariant", "invariants"),
 		counted(v.Ledger.Acknowledged, "records"))
 	if len(v.Faults) > 0 {
 		out += " while " + tookEffect(v)
@@ -129,7 +131,7 @@ func coverage(v *assertions.Verdict) string { return visible(v.Coverage().String
 // part.
 func judgedOf(r assertions.Result) string {
 	if r.Partial() {
-		return count(r.Judged) + " of " + counted(r.Judged+r.Open, text(r.Of))
+		return units.Count(r.Judged) + " of " + counted(r.Judged+r.Open, text(r.Of))
 	}
 	return counted(r.Judged, text(r.Of))
 }
@@ -148,11 +150,11 @@ func tookEffect(v *assertions.Verdict) string {
 	}
 	switch {
 	case idle == 0:
-		return plural(took, "fault", "faults") + " took effect"
+		return units.Plural(took, "fault", "faults") + " took effect"
 	case took == 0:
-		return plural(idle, "fault", "faults") + " had no effect"
+		return units.Plural(idle, "fault", "faults") + " had no effect"
 	}
-	return plural(took, "fault", "faults") + " took effect and " + count(idle) + " had none"
+	return units.Plural(took, "fault", "faults") + " took effect and " + units.Count(idle) + " had none"
 }
 
 func thresholdText(t measure.Threshold) string {
@@ -228,7 +230,7 @@ func effects(f assertions.FaultResult) string {
 	})
 	parts := make([]string, 0, len(kinds))
 	for _, kind := range kinds {
-		parts = append(parts, count(f.Observed.Effects[kind])+" "+name(kind))
+		parts = append(parts, units.Count(f.Observed.Effects[kind])+" "+name(kind))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -335,7 +337,7 @@ func notJudged(r assertions.Result) string {
 	var parts []string
 	for _, reason := range sortedKeys(r.NotJudged) {
 		if n := r.NotJudged[reason]; n > 0 {
-			parts = append(parts, count(n)+" not judged: "+text(reason))
+			parts = append(parts, units.Count(n)+" not judged: "+text(reason))
 		}
 	}
 	return strings.Join(parts, "; ")

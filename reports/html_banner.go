@@ -59,9 +59,10 @@ func newPinView(v *assertions.Verdict) *pinView {
 	if first == nil {
 		return nil
 	}
-	out := &pinView{What: name(first.invariant) + ": " + name(first.Name) + ", " + plural(first.Count, "time", "times")}
+	out := &pinView{What: name(first.invariant) + ": " + name(first.Name) + ", " +
+		units.Plural(first.Count, "time", "times")}
 	if all := failures(v); len(all) > 1 {
-		out.What += "; " + plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
+		out.What += "; " + units.Plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
 	}
 	at := first.First
 	if at == nil && len(first.Counterexamples) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // entryLinks is how many records of a difference the page names.
@@ -53,7 +54,7 @@ func newAccountView(v *assertions.Verdict, anchors map[int32]string) accountView
 	}
 	out.Equation = conservation(v)
 	if sum != c.Planned {
-		out.Balance = fmt.Sprintf("These are %s records, and %s were planned.", count(sum), count(c.Planned))
+		out.Balance = fmt.Sprintf("These are %s records, and %s were planned.", units.Count(sum), units.Count(c.Planned))
 	}
 	for _, note := range c.Notes {
 		if note.Count > 0 {
@@ -67,7 +68,7 @@ func newAccountView(v *assertions.Verdict, anchors map[int32]string) accountView
 }
 
 func newEntryView(entry measure.Entry, anchors map[int32]string) entryView {
-	out := entryView{Count: count(entry.Count), Words: entryWords(entry.Name) + entryMeaning(entry.Name),
+	out := entryView{Count: units.Count(entry.Count), Words: entryWords(entry.Name) + entryMeaning(entry.Name),
 		Bad: entry.Difference}
 	for _, one := range entry.Records[:min(len(entry.Records), entryLinks)] {
 		row := entryRecordView{
@@ -80,7 +81,7 @@ func newEntryView(entry measure.Entry, anchors map[int32]string) entryView {
 		out.Records = append(out.Records, row)
 	}
 	if more := entry.Count - int64(len(out.Records)); more > 0 {
-		out.More = "and " + count(more) + " more"
+		out.More = "and " + units.Count(more) + " more"
 	}
 	return out
 }

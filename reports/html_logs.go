@@ -3,7 +3,11 @@ package reports
 // What the subject's processes wrote around the first violations: verdict.json has it, so that a report can be made
 // again where the run's directory is not.
 
-import "github.com/dlqbench/dlqbench/assertions"
+import (
+	"github.com/dlqbench/dlqbench/assertions"
+
+	"github.com/dlqbench/dlqbench/internal/units"
+)
 
 // logBudget is how many bytes of log the page shows in all.
 const logBudget = 200_000
@@ -33,7 +37,7 @@ func logViews(v *assertions.Verdict, invariant, anomaly string, budget *int) []l
 			lv.Lines = append(lv.Lines, shown)
 		}
 		if left > 0 {
-			lv.LeftOut = plural(left, "more line", "more lines") + " of the same time: see " + name(one.File)
+			lv.LeftOut = units.Plural(left, "more line", "more lines") + " of the same time: see " + name(one.File)
 		}
 		out = append(out, lv)
 	}

@@ -101,7 +101,7 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 			iv.Tone, iv.Word = string(assertions.Inconclusive), "in part"
 		}
 		for k, a := range r.Anomalies {
-			av := &anomalyView{Name: name(a.Name), Count: count(a.Count), Logs: logViews(v, r.Name, a.Name, &logs)}
+			av := &anomalyView{Name: name(a.Name), Count: units.Count(a.Count), Logs: logViews(v, r.Name, a.Name, &logs)}
 			if a.First != nil && a.First.At >= 0 {
 				av.Since = sinceWords(v, a.First)
 			}
@@ -118,7 +118,7 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 			held++
 		}
 	}
-	p.Held = fmt.Sprintf("%s of %s held", count(held), count(applicable))
+	p.Held = fmt.Sprintf("%s of %s held", units.Count(held), units.Count(applicable))
 	p.anchors = tell(v, anomalies, counterexampleBudget)
 }
 
@@ -152,7 +152,8 @@ func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]str
 		}
 	}
 	for _, a := range anomalies {
-		a.view.Told = fmt.Sprintf("all %s counted, %s told here", count(a.Count), count(int64(len(a.view.Counterexamples))))
+		a.view.Told = fmt.Sprintf("all %s counted, %s told here", units.Count(a.Count),
+			units.Count(int64(len(a.view.Counterexamples))))
 		a.view.Untold = untold(a.Count, int64(len(a.Counterexamples)), int64(len(a.view.Counterexamples)))
 	}
 	return anchors
@@ -162,10 +163,10 @@ func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]str
 func untold(all, inVerdict, here int64) string {
 	var parts []string
 	if more := inVerdict - here; more > 0 {
-		parts = append(parts, plural(more, "more is", "more are")+" told in verdict.json")
+		parts = append(parts, units.Plural(more, "more is", "more are")+" told in verdict.json")
 	}
 	if more := all - inVerdict; more > 0 {
-		parts = append(parts, count(more)+" more, counted but not kept")
+		parts = append(parts, units.Count(more)+" more, counted but not kept")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -204,7 +205,7 @@ func escapedLen(s string) int { return len(template.HTMLEscapeString(s)) }
 func newCounterexampleView(v *assertions.Verdict, w assertions.Counterexample) counterexampleView {
 	out := counterexampleView{
 		Summary: text(w.Summary), Position: position(w), ID: name(w.ID), Command: text(w.Command), Key: name(w.Key),
-		Sequence: newSequence(v, w), Events: plural(int64(len(w.Trace)), "event", "events"),
+		Sequence: newSequence(v, w), Events: units.Plural(int64(len(w.Trace)), "event", "events"),
 	}
 	out.Record, out.Partition, out.Offset = numberWord(int64(w.Record)), numberWord(int64(w.Partition)),
 		numberWord(w.Offset)
@@ -212,7 +213,7 @@ func newCounterexampleView(v *assertions.Verdict, w assertions.Counterexample) c
 	marks, first := 0, true
 	for _, line := range shorten(w.Trace, counterexampleLines) {
 		if line.skipped > 0 {
-			out.Lines = append(out.Lines, lineView{Skipped: plural(int64(line.skipped), "event", "events") + " left out"})
+			out.Lines = append(out.Lines, lineView{Skipped: units.Plural(int64(line.skipped), "event", "events") + " left out"})
 			continue
 		}
 		lv := lineView{
@@ -274,13 +275,13 @@ type ledgerPart struct {
 }
 
 func newLedgerView(l measure.Ledger) ledgerView {
-	out := ledgerView{Total: count(l.Acknowledged)}
+	out := ledgerView{Total: units.Count(l.Acknowledged)}
 	open := balance(l)
 	switch {
 	case open > 0:
-		out.Balance = count(open) + " records are not accounted for."
+		out.Balance = units.Count(open) + " records are not accounted for."
 	case open < 0:
-		out.Balance = count(-open) + " records ended in two ways."
+		out.Balance = units.Count(-open) + " records ended in two ways."
 	}
 	ends := []struct {
 		label, class string
@@ -298,16 +299,16 @@ func newLedgerView(l measure.Ledger) ledgerView {
 		}
 		width := 1000 * float64(end.n) / float64(whole)
 		out.Parts = append(out.Parts, ledgerPart{
-			Label: end.label, Value: count(end.n), Class: end.class, Share: share(end.n, whole),
+			Label: end.label, Value: units.Count(end.n), Class: end.class, Share: share(end.n, whole),
 			X: fmt.Sprintf("%.2f", x), Width: fmt.Sprintf("%.2f", width),
 		})
 		x += width
 	}
 	out.Others = []fact{
-		{Label: "Planned", Value: count(l.Planned)}, {Label: "Sent", Value: count(l.Sent)},
-		{Label: "Acknowledged", Value: count(l.Acknowledged)}, {Label: "Sent late", Value: count(l.Late)},
-		{Label: "Attempts", Value: count(l.Attempts)}, {Label: "Duplicates", Value: count(l.Duplicates)},
-		{Label: "Replayed", Value: count(l.Replayed)},
+		{Label: "Planned", Value: units.Count(l.Planned)}, {Label: "Sent", Value: units.Count(l.Sent)},
+		{Label: "Acknowledged", Value: units.Count(l.Acknowledged)}, {Label: "Sent late", Value: units.Count(l.Late)},
+		{Label: "Attempts", Value: units.Count(l.Attempts)}, {Label: "Duplicates", Value: units.Count(l.Duplicates)},
+		{Label: "Replayed", Value: units.Count(l.Replayed)},
 	}
 	return out
 }
@@ -360,7 +361,7 @@ func faultViews(v *assertions.Verdict) []faultView {
 		}
 		fv.Recovery = recoveryFacts(f)
 		for _, kind := range sortedKeys(f.Observed.Effects) {
-			fv.Effects = append(fv.Effects, fact{Label: name(kind), Value: count(f.Observed.Effects[kind])})
+			fv.Effects = append(fv.Effects, fact{Label: name(kind), Value: units.Count(f.Observed.Effects[kind])})
 		}
 		out = append(out, fv)
 	}

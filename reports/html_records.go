@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // indexLimit is how many records the page names; verdict.json has more of them.
@@ -58,10 +59,10 @@ func newIndexView(v *assertions.Verdict, anchors map[int32]string) indexView {
 	}
 	var parts []string
 	if more := len(problems) - len(out.Rows); more > 0 {
-		parts = append(parts, plural(int64(more), "more is", "more are")+" named in verdict.json")
+		parts = append(parts, units.Plural(int64(more), "more is", "more are")+" named in verdict.json")
 	}
 	if more := counted - kept; more > 0 {
-		parts = append(parts, plural(more, "more violation is", "more violations are")+" counted but not named")
+		parts = append(parts, units.Plural(more, "more violation is", "more violations are")+" counted but not named")
 	}
 	out.Untold = strings.Join(parts, "; ")
 	return out

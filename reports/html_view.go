@@ -103,7 +103,7 @@ func metaLine(run Run) []string {
 	v := run.Verdict
 	subject := name(v.Subject)
 	if n := v.Instances; n > 0 {
-		subject += ", " + plural(int64(n), "instance", "instances")
+		subject += ", " + units.Plural(int64(n), "instance", "instances")
 	}
 	out := []string{subject, "seed " + strconv.FormatUint(v.Seed, 10)}
 	if length := ended(v); length > 0 {
@@ -120,21 +120,24 @@ func headFacts(run Run) []fact {
 	v := run.Verdict
 	l := v.Ledger
 	out := []fact{
-		{Label: "Records", Value: count(l.Acknowledged), Note: "of " + count(l.Planned) + " planned"},
-		{Label: "Load", Value: rate(v.Throughput.Sent), Note: rate(v.Throughput.Processed) + " processed"},
+		{Label: "Records", Value: units.Count(l.Acknowledged), Note: "of " + units.Count(l.Planned) + " planned"},
+		{Label: "Load", Value: units.PerSecond(v.Throughput.Sent),
+			Note: units.PerSecond(v.Throughput.Processed) + " processed"},
 	}
 	if q, ok := v.Latency[measure.LatencySuccess]; ok && q.Count > 0 {
 		out = append(out, fact{Label: "Success p99", Value: units.Text(q.P99), Note: "p50 " + units.Text(q.P50)})
 	}
-	dead := fact{Label: "Dead letters", Value: count(l.DeadLettered), Note: count(l.Attempts) + " attempts"}
+	dead := fact{Label: "Dead letters", Value: units.Count(l.DeadLettered), Note: units.Count(l.Attempts) + " attempts"}
 	out = append(out, dead)
 	if len(v.Faults) > 0 {
 		out = append(out, faultFact(v))
 	}
 	if l.Unfinished > 0 {
-		out = append(out, fact{Label: "Unfinished", Value: count(l.Unfinished), Note: "records with no end", Tone: "bad"})
+		out = append(out, fact{Label: "Unfinished", Value: units.Count(l.Unfinished),
+			Note: "records with no end", Tone: "bad"})
 	} else if v.Drain.Drained {
-		out = append(out, fact{Label: "Drain", Value: units.Text(v.Drain.Time), Note: "lag at most " + count(v.Drain.LagMax)})
+		out = append(out, fact{Label: "Drain", Value: units.Text(v.Drain.Time),
+			Note: "lag at most " + units.Count(v.Drain.LagMax)})
 	}
 	return out
 }
@@ -146,7 +149,8 @@ func faultFact(v *assertions.Verdict) fact {
 			sound++
 		}
 	}
-	out := fact{Label: "Faults", Value: count(sound) + " of " + count(int64(len(v.Faults))), Note: "took effect"}
+	out := fact{Label: "Faults", Value: units.Count(sound) + " of " + units.Count(int64(len(v.Faults))),
+		Note: "took effect"}
 	if sound < int64(len(v.Faults)) {
 		out.Tone = "warn"
 	}
@@ -177,7 +181,7 @@ func latencyViews(v *assertions.Verdict) []latencyView {
 
 func newQuantilesView(phase string, q measure.Quantiles) quantilesView {
 	return quantilesView{
-		Phase: phase, Count: count(q.Count), P50: units.Text(q.P50), P90: units.Text(q.P90), P99: units.Text(q.P99),
+		Phase: phase, Count: units.Count(q.Count), P50: units.Text(q.P50), P90: units.Text(q.P90), P99: units.Text(q.P99),
 		P999: units.Text(q.P999), Max: units.Text(q.Max),
 	}
 }
@@ -195,7 +199,7 @@ func detailFacts(run Run) []fact {
 	add("Directory", visible(run.Dir, 4096))
 	add("Group", name(v.Group))
 	for _, topic := range v.Topics {
-		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+plural(int64(topic.Partitions), "partition",
+		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+units.Plural(int64(topic.Partitions), "partition",
 			"partitions"))
 	}
 	for _, key := range sortedKeys(v.Environment) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // CI systems show the text of a failure in a narrow box, so it holds the first counterexamples only.
@@ -185,7 +186,7 @@ func junitInvariant(class string, r assertions.Result) junitCase {
 func anomalyCounts(r assertions.Result) string {
 	parts := make([]string, 0, len(r.Anomalies))
 	for _, a := range r.Anomalies {
-		parts = append(parts, fmt.Sprintf("%s × %s", name(a.Name), count(a.Count)))
+		parts = append(parts, fmt.Sprintf("%s × %s", name(a.Name), units.Count(a.Count)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -194,7 +195,7 @@ func anomalyCounts(r assertions.Result) string {
 func junitStories(r assertions.Result) string {
 	var b strings.Builder
 	for _, a := range r.Anomalies {
-		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), count(a.Count))
+		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), units.Count(a.Count))
 		for _, w := range a.Counterexamples[:min(len(a.Counterexamples), junitCounterexamples)] {
 			fmt.Fprintf(&b, "\n  %s\n", text(w.Summary))
 			if where := position(w); where != "" {
@@ -214,7 +215,7 @@ func plainTrace(w assertions.Counterexample, indent string, limit int) string {
 	var b strings.Builder
 	for _, line := range shorten(w.Trace, limit) {
 		if line.skipped > 0 {
-			fmt.Fprintf(&b, "%s  … %s\n", indent, plural(int64(line.skipped), "event", "events"))
+			fmt.Fprintf(&b, "%s  … %s\n", indent, units.Plural(int64(line.skipped), "event", "events"))
 			continue
 		}
 		mark := " "

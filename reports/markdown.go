@@ -67,7 +67,7 @@ func markdownInvariants(b *strings.Builder, v *assertions.Verdict) {
 		}
 		var remarks []string
 		for _, a := range r.Anomalies {
-			remarks = append(remarks, fmt.Sprintf("**%s** × %s", md(name(a.Name)), count(a.Count)))
+			remarks = append(remarks, fmt.Sprintf("**%s** × %s", md(name(a.Name)), units.Count(a.Count)))
 		}
 		for _, more := range []string{text(r.Why), notJudged(r)} {
 			if more != "" {
@@ -130,7 +130,7 @@ func markdownThresholds(b *strings.Builder, v *assertions.Verdict) {
 func markdownFigures(b *strings.Builder, v *assertions.Verdict) {
 	fmt.Fprintf(b, "\n%s", md(conservation(v)))
 	if v.Drain.Drained {
-		fmt.Fprintf(b, "; drained in %s, lag at most %s", units.Text(v.Drain.Time), count(v.Drain.LagMax))
+		fmt.Fprintf(b, "; drained in %s, lag at most %s", units.Text(v.Drain.Time), units.Count(v.Drain.LagMax))
 	}
 	b.WriteString(".\n")
 	if remark := remarkOnRetries(v.Usage); remark != "" {
@@ -162,7 +162,7 @@ func markdownStories(b *strings.Builder, v *assertions.Verdict) {
 				continue
 			}
 			fmt.Fprintf(b, "\n<details><summary>%s: %s × %s</summary>\n", inElement(name(r.Name)), inElement(name(a.Name)),
-				count(a.Count))
+				units.Count(a.Count))
 			for _, w := range a.Counterexamples[:min(len(a.Counterexamples), markdownCounterexamples)] {
 				trace := text(w.Summary) + "\n"
 				if where := position(w); where != "" {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -193,7 +195,8 @@ func bar(elapsed, total time.Duration) string {
 
 func figuresLine(s Snapshot) string {
 	return fmt.Sprintf("sent %s  processed %s  lag %s  dead letters %s  retries %s",
-		rate(s.SentRate), rate(s.ProcessedRate), count(s.Lag), count(s.DeadLetters), count(s.RetriesInFlight))
+		units.PerSecond(s.SentRate), units.PerSecond(s.ProcessedRate), units.Count(s.Lag),
+		units.Count(s.DeadLetters), units.Count(s.RetriesInFlight))
 }
 
 func plainLine(s Snapshot) string {

@@ -259,9 +259,9 @@ func isAnswer(kind string) bool {
 
 // folded says what was left out in a word or two.
 func folded(line told) string {
-	out := "… " + plural(int64(line.skipped), "more event", "more events")
+	out := "… " + units.Plural(int64(line.skipped), "more event", "more events")
 	if line.attempts > 0 {
-		out += ", " + plural(int64(line.attempts), "attempt", "attempts") + " among them"
+		out += ", " + units.Plural(int64(line.attempts), "attempt", "attempts") + " among them"
 	}
 	return out
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // SuiteSchema is the version of gate.json.
@@ -170,7 +172,7 @@ func (s Suite) Counts() string {
 	out := ""
 	for _, one := range words {
 		if n := s.Count(one.standing); n > 0 {
-			out += fmt.Sprintf(", %s %s", count(int64(n)), one.word)
+			out += fmt.Sprintf(", %s %s", units.Count(int64(n)), one.word)
 		}
 	}
 	if out == "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // SuiteJUnit writes one test suite for each run, as JUnit does; a violation that is waived is skipped, with the reason.
@@ -34,7 +35,7 @@ func junitRequired(suite Suite) junitSuite {
 			name(one.Subject))}
 		switch problem := (&junitProblem{Message: text(one.Remark()), Type: "not-judged"}); {
 		case one.Reason == "":
-			testCase.Output = plural(int64(one.Judged), "run has", "runs have") + " judged it"
+			testCase.Output = units.Plural(int64(one.Judged), "run has", "runs have") + " judged it"
 		case one.Elsewhere:
 			testCase.Skipped = problem
 		default:

@@ -163,9 +163,9 @@ func facts(run Run) []string {
 	v := run.Verdict
 	out := []string{name(v.Subject)}
 	if run.Verdict.Instances > 0 {
-		out[0] += " × " + count(int64(run.Verdict.Instances))
+		out[0] += " × " + units.Count(int64(run.Verdict.Instances))
 	}
-	out = append(out, counted(v.Ledger.Acknowledged, "records"), rate(v.Throughput.Sent))
+	out = append(out, counted(v.Ledger.Acknowledged, "records"), units.PerSecond(v.Throughput.Sent))
 	if length := ended(v); length > 0 {
 		out = append(out, units.Text(length.Round(100*time.Millisecond)))
 	}
@@ -211,7 +211,7 @@ func (s *screen) invariants(v *assertions.Verdict) {
 		rows = (rows + 1) / 2
 	}
 	for _, r := range quiet {
-		widest = max(widest, len(count(r.Judged)))
+		widest = max(widest, len(units.Count(r.Judged)))
 	}
 	for i := range rows {
 		line := " " + s.quietCell(quiet[i], widest)
@@ -237,7 +237,7 @@ func (s *screen) leftOpen(held []assertions.Result) {
 		for _, several := range r.NotJudged {
 			n += several
 		}
-		counts = append(counts, name(r.Name)+" "+count(n))
+		counts = append(counts, name(r.Name)+" "+units.Count(n))
 	}
 	if len(remarks) == 0 {
 		return
@@ -252,7 +252,7 @@ func (s *screen) leftOpen(held []assertions.Result) {
 // quietCell is an invariant that held and about which there is nothing more to say; widest is how wide its column of
 // numbers is.
 func (s *screen) quietCell(r assertions.Result, widest int) string {
-	n := count(r.Judged)
+	n := units.Count(r.Judged)
 	words := cell(name(r.Name), cellName) + strings.Repeat(" ", 1+widest-len(n)) + n + " " + shortUnit(r)
 	return s.mark(r.Status) + " " + cell(words, cellWidth-2)
 }
@@ -277,13 +277,14 @@ func (s *screen) invariant(r assertions.Result, width int) {
 		s.addWrapped(5, notJudged(r))
 		return
 	}
-	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13), count(r.Judged),
+	s.add(" %s %s %s %9s %s", s.mark(r.Status), cell(name(r.Name), width), cell(string(r.Status), 13),
+		units.Count(r.Judged),
 		unit(r))
 	if more := remark(r); more != "" {
 		s.addWrapped(5, more)
 	}
 	for _, a := range r.Anomalies {
-		s.add("     %s × %s", s.style(name(a.Name), "1", true), count(a.Count))
+		s.add("     %s × %s", s.style(name(a.Name), "1", true), units.Count(a.Count))
 		if len(a.Counterexamples) > 0 {
 			s.addWrapped(5, "e.g. "+visible(a.Counterexamples[0].Summary, screenSummary))
 			if command := a.Counterexamples[0].Command; command != "" {
@@ -296,7 +297,7 @@ func (s *screen) invariant(r assertions.Result, width int) {
 // heldInPart tells of an invariant that held in one line, with what was not judged, where that has room; it reports
 // whether it did.
 func (s *screen) heldInPart(r assertions.Result, width int) bool {
-	told := fmt.Sprintf("%9s %s; %s", count(r.Judged), unit(r), remark(r))
+	told := fmt.Sprintf("%9s %s; %s", units.Count(r.Judged), unit(r), remark(r))
 	if r.Status != assertions.Pass || r.Partial() || remark(r) == "" || 4+width+ansi.StringWidth(told) > s.width {
 		return false
 	}
@@ -332,7 +333,7 @@ func (s *screen) faults(v *assertions.Verdict) {
 	}
 	for i, f := range v.Faults {
 		if i == screenFaults {
-			s.add("   %s more in the report", count(int64(len(v.Faults)-i)))
+			s.add("   %s more in the report", units.Count(int64(len(v.Faults)-i)))
 			break
 		}
 		state, mark := became(v, f), s.mark(assertions.Pass)
@@ -422,14 +423,14 @@ func (s *screen) figures(v *assertions.Verdict) {
 		if v.Drain.Drained {
 			drained = units.Text(v.Drain.Time)
 		}
-		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, count(v.Drain.LagMax),
-			count(v.Drain.LagEnd)))
+		s.labelled("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, units.Count(v.Drain.LagMax),
+			units.Count(v.Drain.LagEnd)))
 	}
 	if remark := remarkOnRetries(v.Usage); remark != "" {
 		s.labelled("Retries", remark)
 	}
 	h := v.Health
-	words := fmt.Sprintf("slip p99 %s, %s", units.Text(h.SlipP99), plural(h.Stalls, "stall", "stalls"))
+	words := fmt.Sprintf("slip p99 %s, %s", units.Text(h.SlipP99), units.Plural(h.Stalls, "stall", "stalls"))
 	if h.Stalls > 0 {
 		words += " of " + units.Text(h.Stalled) + " in all"
 	}
@@ -474,7 +475,7 @@ func (s *screen) reasons(v *assertions.Verdict) {
 	s.heading("Also")
 	for i, reason := range rest {
 		if i == screenReasons {
-			s.add(" %s more in the report", count(int64(len(rest)-i)))
+			s.add(" %s more in the report", units.Count(int64(len(rest)-i)))
 			break
 		}
 		s.addWrapped(1, text(reason))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // The longest texts that are shown, in characters; verdict.json has them whole.
@@ -28,7 +30,7 @@ func visible(s string, limit int) string {
 	shown := 0
 	for at := 0; at < len(s); {
 		if shown == limit {
-			fmt.Fprintf(&b, "… (%s more characters)", count(int64(utf8.RuneCountInString(s[at:]))))
+			fmt.Fprintf(&b, "… (%s more characters)", units.Count(int64(utf8.RuneCountInString(s[at:]))))
 			break
 		}
 		shown++

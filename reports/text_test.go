@@ -50,15 +50,6 @@ func TestVisibleShowsOnlyWhatIsSeen(t *testing.T) {
 	})
 }
 
-func TestCount(t *testing.T) {
-	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 30012: "30,012", -1234567: "-1,234,567",
-		1<<63 - 1: "9,223,372,036,854,775,807"} {
-		if got := count(in); got != want {
-			t.Errorf("count(%d) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestShorten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := make([]assertions.Line, rapid.IntRange(0, 300).Draw(t, "lines"))

@@ -233,7 +233,7 @@ func (s *session) keep(ended bool) error {
 		s.bench.Overhead.Share = float64(s.bench.Elapsed-runs) / float64(runs)
 	}
 	if s.bench.Advice = nil; ended {
-		s.bench.Advice = reports.Advise(s.bench)
+		s.bench.Advice = Advise(s.bench)
 	}
 	if err := s.options.Keep(s.bench, ended); err != nil {
 		return fmt.Errorf("keeping the results: %w", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -62,18 +63,18 @@ func (m *model) boxes() []box {
 		consumer = m.look.bad(consumer)
 	}
 	boxes := []box{
-		{"workload", rate(s.SentRate), "sent " + count(s.Totals.Sent)},
+		{"workload", units.PerSecond(s.SentRate), "sent " + units.Count(s.Totals.Sent)},
 		{"input", "lag " + m.lagText(s.Lag), fmt.Sprintf("%d partitions", len(s.Partitions))},
-		{"consumer", consumer, "retrying " + count(s.RetriesInFlight)},
-		{"done", rate(s.ProcessedRate), "in all " + count(s.Totals.Processed)},
-		{"dead letters", rate(s.DeadLetterRate), "in all " + count(s.DeadLetters)},
+		{"consumer", consumer, "retrying " + units.Count(s.RetriesInFlight)},
+		{"done", units.PerSecond(s.ProcessedRate), "in all " + units.Count(s.Totals.Processed)},
+		{"dead letters", units.PerSecond(s.DeadLetterRate), "in all " + units.Count(s.DeadLetters)},
 	}
 	if s.Store != nil && m.width >= drawingWidth+20 {
 		entries := int64(0)
 		for _, one := range s.Store.ByState {
 			entries += one
 		}
-		boxes = append(boxes, box{"store", count(entries) + " entries", "changes " + count(s.Store.Changes)})
+		boxes = append(boxes, box{"store", units.Count(entries) + " entries", "changes " + units.Count(s.Store.Changes)})
 	}
 	return boxes
 }

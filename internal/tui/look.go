@@ -3,7 +3,6 @@ package tui
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,23 +69,6 @@ func spark(points []float64, width int) string {
 		b.WriteRune(bars[height])
 	}
 	return b.String()
-}
-
-// count prints n with its thousands grouped.
-func count(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
-}
-
-// rate prints records per second.
-func rate(perSecond float64) string {
-	if perSecond > 0 && perSecond < 10 {
-		return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
-	}
-	return count(int64(math.Round(perSecond))) + "/s"
 }
 
 // brief prints a duration in few characters: 812µs, 4.9ms, 87ms, 1.2s, 3m05s.

@@ -369,8 +369,7 @@ func TestWords(t *testing.T) {
 		"–": brief(0), "812µs": brief(812 * time.Microsecond), "4.2ms": brief(4200 * time.Microsecond),
 		"87ms": brief(87 * time.Millisecond), "1.3s": brief(1300 * time.Millisecond),
 		"2:05": brief(125 * time.Second), "1:02:03": clock(3723 * time.Second), "-0:04": clock(-4 * time.Second),
-		"1,234,567": count(1234567), "-1,234": count(-1234), "123": count(123), "-123": count(-123), "3.3/s": rate(3.3),
-		"0/s": rate(0), "12/s": rate(12.4), "▁▄█ ": spark([]float64{9, 1, 4, 8, 0}, 4), "": spark(nil, 5),
+		"▁▄█ ": spark([]float64{9, 1, 4, 8, 0}, 4), "": spark(nil, 5),
 		"   ": spark([]float64{0, 0, 0}, 9),
 	} {
 		if got != want {

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -131,17 +132,18 @@ func (m *model) body(room int) []string {
 func (m *model) figures() []string {
 	s := &m.live
 	return []string{
-		fmt.Sprintf("sent %s  processed %s  lag %s", rate(s.SentRate), rate(s.ProcessedRate), m.lagText(s.Lag)),
-		fmt.Sprintf("retrying %s  dead letters %s  p99 %s", count(s.RetriesInFlight), count(s.DeadLetters),
+		fmt.Sprintf("sent %s  processed %s  lag %s", units.PerSecond(s.SentRate), units.PerSecond(s.ProcessedRate),
+			m.lagText(s.Lag)),
+		fmt.Sprintf("retrying %s  dead letters %s  p99 %s", units.Count(s.RetriesInFlight), units.Count(s.DeadLetters),
 			brief(s.Latency.Success.P99)),
 	}
 }
 
 func (m *model) lagText(lag int64) string {
 	if lag > 0 && float64(lag) > max(m.live.SentRate, 1) { // more than a second behind
-		return m.look.warn(count(lag))
+		return m.look.warn(units.Count(lag))
 	}
-	return count(lag)
+	return units.Count(lag)
 }
 
 // courses are the main figures and how they went.
@@ -154,9 +156,10 @@ func (m *model) courses() []string {
 		return pad(name, 14) + right(value, 12) + "  " + m.look.line(spark(points, room))
 	}
 	return []string{
-		row("sent", rate(s.SentRate), m.course.sent), row("processed", rate(s.ProcessedRate), m.course.processed),
-		row("lag", count(s.Lag), m.course.lag), row("retrying", count(s.RetriesInFlight), m.course.retrying),
-		row("dead letters", rate(s.DeadLetterRate), m.course.deadLetters),
+		row("sent", units.PerSecond(s.SentRate), m.course.sent),
+		row("processed", units.PerSecond(s.ProcessedRate), m.course.processed),
+		row("lag", units.Count(s.Lag), m.course.lag), row("retrying", units.Count(s.RetriesInFlight), m.course.retrying),
+		row("dead letters", units.PerSecond(s.DeadLetterRate), m.course.deadLetters),
 		row("p99", brief(s.Latency.Success.P99), m.course.p99),
 	}
 }
@@ -165,7 +168,7 @@ func (m *model) courses() []string {
 func (m *model) latency() []string {
 	row := func(name string, l reports.LiveLatencies) string {
 		return pad(name, 16) + right(brief(l.P50), 9) + right(brief(l.P99), 9) + right(brief(l.Max),
-			9) + right(count(l.Count), 11)
+			9) + right(units.Count(l.Count), 11)
 	}
 	l := m.live.Latency
 	return []string{
@@ -205,7 +208,7 @@ func (m *model) instances() []string {
 	lines := []string{m.look.faint(pad("process", 14) + pad("state", 10) + right("since", 8) + right("parts",
 		7) + right("fetched", 10) + right("attempts", 10) + right("errors", 8))}
 	for _, one := range m.live.Instances {
-		errors := right(count(one.Errors), 8)
+		errors := right(units.Count(one.Errors), 8)
 		if one.Errors > 0 {
 			errors = m.look.warn(errors)
 		}
@@ -215,7 +218,8 @@ func (m *model) instances() []string {
 		}
 		lines = append(lines, pad(name, 14)+m.status(one.Status, pad(string(one.Status), 10))+right(
 			clock(m.live.Now-one.Since), 8)+
-			right(fmt.Sprint(one.Partitions), 7)+right(rate(one.FetchRate), 10)+right(rate(one.AttemptRate), 10)+errors)
+			right(fmt.Sprint(one.Partitions), 7)+right(units.PerSecond(one.FetchRate), 10)+
+			right(units.PerSecond(one.AttemptRate), 10)+errors)
 	}
 	return lines
 }
@@ -241,7 +245,7 @@ func (m *model) lags() []string {
 	for _, one := range m.live.Partitions {
 		points, largest = append(points, float64(one.Lag)), max(largest, one.Lag)
 	}
-	return []string{pad("by partition", 14) + right("most "+count(largest), 12) + "  " +
+	return []string{pad("by partition", 14) + right("most "+units.Count(largest), 12) + "  " +
 		m.look.line(spark(points, m.width-30))}
 }
 
@@ -258,7 +262,7 @@ func (m *model) storeText() string {
 	var parts []string
 	for _, state := range reports.StoreStates() {
 		if entries := m.live.Store.ByState[state]; entries > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", state, count(entries)))
+			parts = append(parts, fmt.Sprintf("%s %s", state, units.Count(entries)))
 		}
 	}
 	if len(parts) == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -49,4 +50,40 @@ func Significant(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// Count prints n with its thousands grouped: 30,000.
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	var b strings.Builder
+	for i, digit := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(digit)
+	}
+	return sign + b.String()
+}
+
+// PerSecond prints a rate in records per second; what could not be measured is a dash.
+func PerSecond(rate float64) string {
+	if math.IsNaN(rate) || math.IsInf(rate, 0) {
+		return "–"
+	}
+	if rate != 0 && math.Abs(rate) < 100 {
+		return Significant(rate) + "/s"
+	}
+	return Count(int64(math.Round(rate))) + "/s"
+}
+
+// Plural prints "1 fault", "3 faults".
+func Plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(n) + " " + many
 }

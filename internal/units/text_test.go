@@ -1,6 +1,7 @@
 package units
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -15,6 +16,32 @@ func TestText(t *testing.T) {
 	} {
 		if got := Text(in); got != want {
 			t.Errorf("Text(%d) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 30012: "30,012", -1234567: "-1,234,567",
+		1<<63 - 1: "9,223,372,036,854,775,807"} {
+		if got := Count(in); got != want {
+			t.Errorf("Count(%d) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestPerSecond(t *testing.T) {
+	for in, want := range map[float64]string{0: "0/s", 3.3: "3.30/s", 12.4: "12.4/s", 2346.6: "2,347/s", -5: "-5.00/s",
+		math.Inf(1): "–", math.NaN(): "–"} {
+		if got := PerSecond(in); got != want {
+			t.Errorf("PerSecond(%v) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for in, want := range map[int64]string{0: "0 faults", 1: "1 fault", 1200: "1,200 faults"} {
+		if got := Plural(in, "fault", "faults"); got != want {
+			t.Errorf("Plural(%d) = %q, want %q", in, got, want)
 		}
 	}
 }

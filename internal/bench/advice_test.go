@@ -1,4 +1,4 @@
-package reports
+package bench
 
 import (
 	"strings"
@@ -6,27 +6,32 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/reports"
 )
 
 // cellOf makes a cell whose repetitions have these latencies.
-func cellOf(number int, settings string, p99s ...int) BenchCell {
-	cell := BenchCell{Number: number, Name: settings, State: BenchOK}
+func cellOf(number int, settings string, p99s ...int) reports.BenchCell {
+	cell := reports.BenchCell{Number: number, Name: settings, State: reports.BenchOK}
 	for setting := range strings.FieldsSeq(settings) {
 		path, value, _ := strings.Cut(setting, "=")
-		cell.Settings = append(cell.Settings, BenchSetting{Path: "subject.reference." + path, Value: value})
+		cell.Settings = append(cell.Settings, reports.BenchSetting{Path: "subject.reference." + path, Value: value})
 	}
 	for i, p99 := range p99s {
-		repetition := benchSample(i+1, time.Duration(p99)*ms, 600)
-		repetition.Run.Ledger.Duplicates = 0
-		cell.Repetitions = append(cell.Repetitions, repetition)
+		cell.Repetitions = append(cell.Repetitions, reports.BenchRepetition{Number: i + 1, Run: reports.BenchRun{
+			Verdict: assertions.Pass, Elapsed: time.Second, Throughput: measure.Throughput{Offered: 600, Sent: 600, Processed: 600},
+			Latency: map[string]reports.BenchLatency{measure.LatencySuccess: {
+				Quantiles: measure.Quantiles{Count: 4000, P99: time.Duration(p99) * time.Millisecond}}},
+			Ledger: measure.Ledger{Planned: 4000, Acknowledged: 4000}, Drain: 300 * time.Millisecond, Drained: true,
+		}})
 	}
 	return cell
 }
 
-func crossed(cells ...BenchCell) Bench {
-	bench := Bench{Mode: BenchFixed, Repetitions: 5, Cells: cells}
+func crossed(cells ...reports.BenchCell) reports.Bench {
+	bench := reports.Bench{Mode: reports.BenchFixed, Repetitions: 5, Cells: cells}
 	for _, setting := range cells[0].Settings {
-		bench.Axes = append(bench.Axes, BenchAxis{Path: setting.Path})
+		bench.Axes = append(bench.Axes, reports.BenchAxis{Path: setting.Path})
 	}
 	for i := range bench.Axes {
 		for _, cell := range cells {
@@ -39,12 +44,12 @@ func crossed(cells ...BenchCell) Bench {
 	return bench
 }
 
-func state(cell BenchCell, state BenchState, why ...string) BenchCell {
+func state(cell reports.BenchCell, state reports.BenchState, why ...string) reports.BenchCell {
 	cell.State, cell.Why, cell.Command = state, why, "dlqbench run smoke"
 	return cell
 }
 
-func duplicates(cell BenchCell, n int64) BenchCell {
+func duplicates(cell reports.BenchCell, n int64) reports.BenchCell {
 	for i := range cell.Repetitions {
 		cell.Repetitions[i].Run.Ledger.Duplicates = n + int64(i)
 	}
@@ -56,7 +61,7 @@ func TestAdvice(t *testing.T) {
 	slow, fast, same := []int{100, 101, 102, 103, 104}, []int{40, 41, 42, 43, 44}, []int{100, 103, 101, 104, 102}
 	for _, test := range []struct {
 		name  string
-		bench Bench
+		bench reports.Bench
 		// want are beginnings of the advice, in order.
 		want []string
 	}{
@@ -70,18 +75,18 @@ func TestAdvice(t *testing.T) {
 		{"no difference", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", same...)), nil},
 		{"less than the noise", crossed(cellOf(1, "n=1", 80, 100, 120, 140, 160), cellOf(2, "n=8", 81, 90, 118, 135, 150)),
 			nil},
-		{"too few repetitions", crossed(cellOf(1, "n=1", 100, 101, 102), cellOf(2, "n=8", 40, 41, 42)).with(3),
+		{"too few repetitions", repeated(crossed(cellOf(1, "n=1", 100, 101, 102), cellOf(2, "n=8", 40, 41, 42)), 3),
 			[]string{"Repeat each cell 5 times (repetitions: 5)"}},
 		{"too few repetitions that prove something", crossed(unproven(cellOf(1, "n=1", slow...)), cellOf(2, "n=8", fast...)),
 			[]string{"Prefer n=8 to n=1", "Give the machine less to do beside the bench"}},
 		{"the faster one is broken",
-			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchBroken, "no-loss was violated: 3 × lost")),
+			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), reports.BenchBroken, "no-loss was violated: 3 × lost")),
 			[]string{"Don't use n=8: it breaks a promise, however fast it is."}},
-		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), BenchBroken, "no-loss was violated: 3 × lost"),
+		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), reports.BenchBroken, "no-loss was violated: 3 × lost"),
 			cellOf(2, "n=8", fast...)),
 			[]string{"Don't use n=1: it breaks a promise"}},
 		{"the faster one is inconclusive",
-			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), BenchInconclusive)), nil},
+			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), reports.BenchInconclusive)), nil},
 		{"in every context", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", slow...),
 			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", fast...)),
 			[]string{"Prefer n=8"}},
@@ -89,11 +94,11 @@ func TestAdvice(t *testing.T) {
 			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", same...)), nil},
 		{"one way here and the other there", crossed(cellOf(1, "n=1 o=a", slow...), cellOf(2, "n=1 o=b", fast...),
 			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", slow...)), nil},
-		{"listed cells", Bench{Mode: BenchFixed, Repetitions: 5,
-			Cells: []BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
+		{"listed cells", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5,
+			Cells: []reports.BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
 			[]string{"Prefer bold to careful: it has better p99 of success latency"}},
-		{"nobody chooses the weather", Bench{Mode: BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"},
-			Cells: []BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
+		{"nobody chooses the weather", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"},
+			Cells: []reports.BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
 		{"a run that becomes slower", drifting(200), []string{"Look for what grows in soak"}},
 		{"a run that stays as it is", drifting(0), nil},
 		{"a run that becomes faster", drifting(-50), nil},
@@ -122,51 +127,63 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-func (b Bench) with(repetitions int) Bench { b.Repetitions = repetitions; return b }
+func repeated(b reports.Bench, repetitions int) reports.Bench { b.Repetitions = repetitions; return b }
 
-func unproven(cell BenchCell) BenchCell {
+func unproven(cell reports.BenchCell) reports.BenchCell {
 	cell.Repetitions[1].Run.Verdict = assertions.Inconclusive
 	return cell
 }
 
-func called(cell BenchCell, name string) BenchCell { cell.Name = name; return cell }
+func called(cell reports.BenchCell, name string) reports.BenchCell { cell.Name = name; return cell }
 
-func under(cell BenchCell, workload string) BenchCell {
+func under(cell reports.BenchCell, workload string) reports.BenchCell {
 	cell.Name, cell.Workload = workload, workload
 	return cell
 }
 
-func drifting(by int) Bench {
-	bench := Bench{Mode: BenchSoak, Repetitions: 5,
-		Cells: []BenchCell{called(cellOf(1, "", 100, 101, 102, 103, 104), "soak")}}
+func drifting(by int) reports.Bench {
+	bench := reports.Bench{Mode: reports.BenchSoak, Repetitions: 5,
+		Cells: []reports.BenchCell{called(cellOf(1, "", 100, 101, 102, 103, 104), "soak")}}
 	for i := range bench.Cells[0].Repetitions {
-		part := func(p99 int) BenchPart {
-			out := BenchPart{}
-			out.Success.P99 = time.Duration(p99+i) * ms
+		part := func(p99 int) reports.BenchPart {
+			out := reports.BenchPart{}
+			out.Success.P99 = time.Duration(p99+i) * time.Millisecond
 			return out
 		}
-		bench.Cells[0].Repetitions[i].Drift = &BenchDrift{Parts: []BenchPart{part(100), part(100), part(100 + by)}}
+		bench.Cells[0].Repetitions[i].Drift = &reports.BenchDrift{Parts: []reports.BenchPart{part(100), part(100), part(100 + by)}}
 	}
 	return bench
 }
 
-func searching(bench Bench, rates ...float64) Bench {
-	bench.Mode = BenchMaxThroughput
+func searching(bench reports.Bench, rates ...float64) reports.Bench {
+	bench.Mode = reports.BenchMaxThroughput
 	for i := range bench.Cells {
 		for j := range bench.Cells[i].Repetitions {
-			bench.Cells[i].Repetitions[j].Search = &BenchSearch{Rate: rates[i] + float64(j), Above: 1.1 * rates[i],
-				Limit: BenchLimitConsumer}
+			bench.Cells[i].Repetitions[j].Search = &reports.BenchSearch{Rate: rates[i] + float64(j), Above: 1.1 * rates[i],
+				Limit: reports.BenchLimitConsumer}
 		}
 	}
 	return bench
 }
 
-func limited() Bench {
-	bench := Bench{Mode: BenchMaxThroughput, Repetitions: 5, Cells: []BenchCell{cellOf(1, "", 100, 101, 102, 103, 104)}}
+func limited() reports.Bench {
+	bench := reports.Bench{Mode: reports.BenchMaxThroughput, Repetitions: 5, Cells: []reports.BenchCell{cellOf(1, "", 100, 101, 102, 103, 104)}}
 	for i := range bench.Cells[0].Repetitions {
-		bench.Cells[0].Repetitions[i].Search = &BenchSearch{Rate: 500, Above: 550, Limit: BenchLimitHarness}
+		bench.Cells[0].Repetitions[i].Search = &reports.BenchSearch{Rate: 1000, Above: 1050, Limit: reports.BenchLimitHarness,
+			Probes: []reports.BenchProbe{
+				{Rate: 1050, Hold: reports.BenchUnproven, Why: []string{"the machine was slow"}},
+				{Rate: 1000, Hold: reports.BenchUnproven, Why: []string{"the first try"}},
+			}}
 	}
 	return bench
+}
+
+// TestLimitsAreTold: why the next higher rate proved nothing, not what another probe ended with.
+func TestLimitsAreTold(t *testing.T) {
+	advice := Advise(limited())
+	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "at least 1,000/s: at 1,050/s the machine was slow") {
+		t.Errorf("the advice is %+v", advice)
+	}
 }
 
 // TestEvidence: the figures, what identical repetitions differ by, and how sure it is.
@@ -190,4 +207,22 @@ func TestEvidence(t *testing.T) {
 		"other pair of cells") || len(advice[0].Cells) != 4 {
 		t.Errorf("of two pairs of cells: %+v", advice)
 	}
+}
+
+// FuzzAdvise: whatever a file of results holds, something or nothing is advised.
+func FuzzAdvise(f *testing.F) {
+	for _, text := range []string{`{"schema":1,"cells":[]}`,
+		`{"schema":1,"cells":[{"repetitions":[{"search":{"probes":[{}]}}]}]}`,
+		`{"schema":1,"cells":[{}],"axes":[{}],"advice":[{}]}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		bench, err := reports.ReadBench(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if got := Advise(bench); len(got) > mostAdvice {
+			t.Errorf("%d pieces of advice", len(got))
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package reports
+package bench
 
 // What to change, in plain words, with the evidence. Nothing is said of a difference that could be noise: package stats
 // decides which is real.
@@ -9,23 +9,20 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dlqbench/dlqbench/internal/stats"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports"
 )
 
 // mostAdvice bounds what is advised: more is not read.
 const mostAdvice = 20
 
-// shownBy begins the evidence that is a command.
-const shownBy = "shown by: "
-
 // Advise says what the results of a bench advise to change: first what is broken, then what is better or worse than the
 // first value of its setting, then what drifts, then why nothing can be told. Each pair of cells is compared by the
 // figures that matter most, at a rate of false alarms of stats.Alpha for all of them together; where a setting was
 // tried in several cells, the difference must show in more than one of them, and nowhere the other way round.
-func Advise(bench Bench) []BenchAdvice {
+func Advise(bench reports.Bench) []reports.BenchAdvice {
 	advice := adviseBroken(bench)
 	for _, dimension := range dimensions(bench) {
 		advice = append(advice, dimension.advise(bench)...)
@@ -39,17 +36,17 @@ func Advise(bench Bench) []BenchAdvice {
 }
 
 // adviseBroken warns of cells that break promises.
-func adviseBroken(bench Bench) (advice []BenchAdvice) {
+func adviseBroken(bench reports.Bench) (advice []reports.BenchAdvice) {
 	for _, cell := range bench.Cells {
-		if cell.State != BenchBroken {
+		if cell.State != reports.BenchBroken {
 			continue
 		}
 		evidence := slices.Clone(cell.Why)
 		if cell.Command != "" {
-			evidence = append(evidence, shownBy+cell.Command)
+			evidence = append(evidence, reports.ShownBy+cell.Command)
 		}
-		advice = append(advice, BenchAdvice{
-			Text: fmt.Sprintf("Don't use %s: it breaks a promise, however fast it is.", name(cell.Name)), Evidence: evidence,
+		advice = append(advice, reports.BenchAdvice{
+			Text: fmt.Sprintf("Don't use %s: it breaks a promise, however fast it is.", cell.Name), Evidence: evidence,
 			Cells: []int{cell.Number},
 		})
 	}
@@ -62,16 +59,16 @@ type dimension struct {
 	label  string
 	values []string
 	// of returns a cell's value, and what the cell is apart from it.
-	of func(BenchCell) (value, rest string)
+	of func(reports.BenchCell) (value, rest string)
 }
 
-func dimensions(bench Bench) (all []dimension) {
+func dimensions(bench reports.Bench) (all []dimension) {
 	if len(bench.Axes) == 0 {
 		return listed(bench)
 	}
 	for _, axis := range bench.Axes {
-		all = append(all, dimension{label: axis.label(bench.Axes), values: axis.Values,
-			of: func(c BenchCell) (string, string) {
+		all = append(all, dimension{label: label(axis, bench.Axes), values: axis.Values,
+			of: func(c reports.BenchCell) (string, string) {
 				value, _ := c.Setting(axis.Path)
 				rest := append(settingTexts(c, axis.Path), c.Workload, c.Faults)
 				return value, strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
@@ -82,11 +79,11 @@ func dimensions(bench Bench) (all []dimension) {
 
 // listed is the dimension of a bench whose cells are listed; none where they differ in workload and faults only,
 // between which nobody chooses.
-func listed(bench Bench) []dimension {
+func listed(bench reports.Bench) []dimension {
 	if len(bench.SettingPaths()) == 0 {
 		return nil
 	}
-	out := dimension{of: func(c BenchCell) (value, rest string) {
+	out := dimension{of: func(c reports.BenchCell) (value, rest string) {
 		value, _, _ = strings.Cut(c.Name, ", ")
 		return value, strings.Trim(c.Workload+", "+c.Faults, ", ")
 	}}
@@ -99,7 +96,7 @@ func listed(bench Bench) []dimension {
 }
 
 // label is a setting's last word, or its path where others end with the same: as in the names of cells.
-func (a BenchAxis) label(all []BenchAxis) string {
+func label(a reports.BenchAxis, all []reports.BenchAxis) string {
 	last := a.Path[strings.LastIndex(a.Path, ".")+1:]
 	for _, other := range all {
 		if other.Path != a.Path && other.Path[strings.LastIndex(other.Path, ".")+1:] == last {
@@ -110,7 +107,7 @@ func (a BenchAxis) label(all []BenchAxis) string {
 }
 
 // settingTexts are a cell's settings but one: "ordering=key".
-func settingTexts(cell BenchCell, but string) (texts []string) {
+func settingTexts(cell reports.BenchCell, but string) (texts []string) {
 	for _, setting := range cell.Settings {
 		if setting.Path != but {
 			texts = append(texts, setting.Path[strings.LastIndex(setting.Path, ".")+1:]+"="+setting.Value)
@@ -119,19 +116,19 @@ func settingTexts(cell BenchCell, but string) (texts []string) {
 	return texts
 }
 
-// compared is a figure of two cells that differ in one dimension only.
-type compared struct {
-	figure     BenchFigure
+// contrast is a figure of two cells that differ in one dimension only.
+type contrast struct {
+	figure     reports.BenchFigure
 	difference stats.Difference
 	rest       string
 	cells      []int
 }
 
 // better tells whether the second cell is the better one.
-func (c compared) better() bool { return (c.difference.Shift > 0) == c.figure.Higher }
+func (c contrast) better() bool { return (c.difference.Shift > 0) == c.figure.Higher }
 
 // advise compares every value with the first.
-func (d dimension) advise(bench Bench) (advice []BenchAdvice) {
+func (d dimension) advise(bench reports.Bench) (advice []reports.BenchAdvice) {
 	if len(d.values) < 2 {
 		return nil
 	}
@@ -148,14 +145,14 @@ func (d dimension) advise(bench Bench) (advice []BenchAdvice) {
 
 // compare returns the real differences between cells of two values, and in how many pairs of cells they were looked
 // for. Cells that are not ok are left out.
-func (d dimension) compare(bench Bench, first, second string) (found []compared, contexts int) {
+func (d dimension) compare(bench reports.Bench, first, second string) (found []contrast, contexts int) {
 	for _, a := range bench.Cells {
 		valueA, restA := d.of(a)
-		if valueA != first || a.State != BenchOK {
+		if valueA != first || a.State != reports.BenchOK {
 			continue
 		}
 		for _, b := range bench.Cells {
-			if valueB, restB := d.of(b); valueB != second || restB != restA || b.State != BenchOK {
+			if valueB, restB := d.of(b); valueB != second || restB != restA || b.State != reports.BenchOK {
 				continue
 			}
 			contexts++
@@ -168,14 +165,14 @@ func (d dimension) compare(bench Bench, first, second string) (found []compared,
 // decisive are the figures that a choice between settings is made by. There are few of them: the more are compared, the
 // more repetitions it takes to tell chance from a difference. After a search the latencies are those at each cell's own
 // rate, which say nothing of which is the better.
-func decisive(mode BenchMode) (figures []BenchFigure) {
+func decisive(mode reports.BenchMode) (figures []reports.BenchFigure) {
 	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates",
 		"recovery.drain"}
 	switch mode {
-	case BenchMaxThroughput:
-		names = []string{rateHeld, "share.duplicates"}
-	case BenchStep, BenchSoak:
-		names[0] = figuresOfMode(mode)[0].Name
+	case reports.BenchMaxThroughput:
+		names = []string{reports.RateHeld, "share.duplicates"}
+	case reports.BenchStep, reports.BenchSoak:
+		names[0] = mode.Own()[0].Name
 	}
 	for _, name := range names {
 		if figure, found := mode.Figure(name); found {
@@ -185,7 +182,7 @@ func decisive(mode BenchMode) (figures []BenchFigure) {
 	return figures
 }
 
-func compareCells(mode BenchMode, a, b BenchCell, rest string) (found []compared) {
+func compareCells(mode reports.BenchMode, a, b reports.BenchCell, rest string) (found []contrast) {
 	figures := decisive(mode)
 	pairs := make([]stats.Pair, len(figures))
 	for i, figure := range figures {
@@ -193,7 +190,7 @@ func compareCells(mode BenchMode, a, b BenchCell, rest string) (found []compared
 	}
 	for i, difference := range stats.CompareAll(pairs) {
 		if difference.Real {
-			found = append(found, compared{figures[i], difference, rest, []int{a.Number, b.Number}})
+			found = append(found, contrast{figures[i], difference, rest, []int{a.Number, b.Number}})
 		}
 	}
 	return found
@@ -201,7 +198,7 @@ func compareCells(mode BenchMode, a, b BenchCell, rest string) (found []compared
 
 // settled keeps what can be said of a figure: where several pairs of cells were compared it must show in two of them at
 // least, and all must agree.
-func (d dimension) settled(found []compared, contexts int) (good, bad []compared) {
+func (d dimension) settled(found []contrast, contexts int) (good, bad []contrast) {
 	for _, c := range found {
 		same := 0
 		for _, other := range found {
@@ -224,13 +221,13 @@ func (d dimension) settled(found []compared, contexts int) (good, bad []compared
 }
 
 // say puts it into words.
-func (d dimension) say(first, value string, good, bad []compared) BenchAdvice {
-	what, instead := name(value), name(first)
+func (d dimension) say(first, value string, good, bad []contrast) reports.BenchAdvice {
+	what, instead := value, first
 	if d.label != "" {
-		what, instead = name(d.label)+"="+what, name(d.label)+"="+instead
+		what, instead = d.label+"="+what, d.label+"="+instead
 	}
-	out := BenchAdvice{Text: fmt.Sprintf("Prefer %s to %s: it has better %s, and nothing that was compared is worse.",
-		what, instead, figureWords(good))}
+	out := reports.BenchAdvice{Text: fmt.Sprintf("Prefer %s to %s: it has better %s, and nothing that was compared is "+
+		"worse.", what, instead, figureWords(good))}
 	switch {
 	case len(good) == 0:
 		out.Text = fmt.Sprintf("Prefer %s to %s: that has worse %s, and nothing that was compared is better.", instead, what,
@@ -240,9 +237,9 @@ func (d dimension) say(first, value string, good, bad []compared) BenchAdvice {
 			figureWords(good), figureWords(bad))
 	}
 	all := append(slices.Clone(good), bad...)
-	slices.SortStableFunc(all, func(a, b compared) int { return cmp.Compare(effect(b), effect(a)) })
+	slices.SortStableFunc(all, func(a, b contrast) int { return cmp.Compare(effect(b), effect(a)) })
 	for i, c := range all {
-		sameFigure := func(other compared) bool { return other.figure.Name == c.figure.Name }
+		sameFigure := func(other contrast) bool { return other.figure.Name == c.figure.Name }
 		if !slices.ContainsFunc(all[:i], sameFigure) {
 			out.Evidence = append(out.Evidence, c.evidence(what, instead, all[i+1:]))
 		}
@@ -257,10 +254,10 @@ func (d dimension) say(first, value string, good, bad []compared) BenchAdvice {
 }
 
 // effect is how large a difference is beside the noise.
-func effect(c compared) float64 { return math.Abs(c.difference.Shift) / max(c.difference.Floor, 1e-12) }
+func effect(c contrast) float64 { return math.Abs(c.difference.Shift) / max(c.difference.Floor, 1e-12) }
 
 // figureWords names figures once each: "p99 of success latency and duplicates".
-func figureWords(of []compared) string {
+func figureWords(of []contrast) string {
 	var words []string
 	for _, c := range of {
 		if !slices.Contains(words, c.figure.Words) {
@@ -274,17 +271,17 @@ func figureWords(of []compared) string {
 }
 
 // evidence is a difference in figures: where it is the clearest, and in how many other pairs of cells it is, too.
-func (c compared) evidence(what, instead string, others []compared) string {
+func (c contrast) evidence(what, instead string, others []contrast) string {
 	d := c.difference
-	text := fmt.Sprintf("%s: %s with %s, %s with %s", c.figure.Words, c.figure.Unit.text(d.B), what,
-		c.figure.Unit.text(d.A), instead)
+	text := fmt.Sprintf("%s: %s with %s, %s with %s", c.figure.Words, c.figure.Unit.Text(d.B), what,
+		c.figure.Unit.Text(d.A), instead)
 	if c.rest != "" {
 		text += ", both with " + c.rest
 	}
 	// Change and noise are told on the scale on which they were compared, so that one can be held against the other.
-	told := CompareFigure{Unit: c.figure.Unit, Difference: d}
-	text += fmt.Sprintf(" (%s; identical repetitions differ by %s; p = %.2g; %d against %d repetitions)", changeText(told),
-		noiseText(told), d.Adjusted, d.CountB, d.CountA)
+	told := reports.CompareFigure{Unit: c.figure.Unit, Difference: d}
+	text += fmt.Sprintf(" (%s; identical repetitions differ by %s; p = %.2g; %d against %d repetitions)",
+		told.ChangeText(), told.NoiseText(), d.Adjusted, d.CountB, d.CountA)
 	more := 0
 	for _, other := range others {
 		if other.figure.Name == c.figure.Name {
@@ -292,27 +289,14 @@ func (c compared) evidence(what, instead string, others []compared) string {
 		}
 	}
 	if more > 0 {
-		text += fmt.Sprintf(", likewise in %s", plural(int64(more), "other pair of cells", "other pairs of cells"))
+		text += fmt.Sprintf(", likewise in %s", units.Plural(int64(more), "other pair of cells", "other pairs of cells"))
 	}
 	return text
 }
 
-// text is a value for people.
-func (u BenchUnit) text(v float64) string {
-	switch u {
-	case BenchUnitRate:
-		return rate(v)
-	case BenchUnitTime:
-		return units.Text(time.Duration(v * float64(time.Second)))
-	case BenchUnitShare:
-		return units.Significant(100*v) + " %"
-	}
-	return units.Significant(v)
-}
-
 // adviseDrift tells of long runs that end otherwise than they began.
-func adviseDrift(bench Bench) (advice []BenchAdvice) {
-	if bench.Mode != BenchSoak {
+func adviseDrift(bench reports.Bench) (advice []reports.BenchAdvice) {
+	if bench.Mode != reports.BenchSoak {
 		return nil
 	}
 	for _, cell := range bench.Cells {
@@ -324,11 +308,11 @@ func adviseDrift(bench Bench) (advice []BenchAdvice) {
 			}
 		}
 		if d := stats.Compare(first, last); d.Real && d.Shift > 0 {
-			advice = append(advice, BenchAdvice{
-				Text: fmt.Sprintf("Look for what grows in %s: it becomes slower while it runs.", name(cell.Name)),
+			advice = append(advice, reports.BenchAdvice{
+				Text: fmt.Sprintf("Look for what grows in %s: it becomes slower while it runs.", cell.Name),
 				Evidence: []string{fmt.Sprintf(
 					"p99 of success latency: %s in the first third, %s in the last (identical repetitions differ by %s; p = %.2g)",
-					BenchUnitTime.text(d.A), BenchUnitTime.text(d.B), BenchUnitTime.text(d.Floor), d.P)},
+					reports.BenchUnitTime.Text(d.A), reports.BenchUnitTime.Text(d.B), reports.BenchUnitTime.Text(d.Floor), d.P)},
 				Cells: []int{cell.Number},
 			})
 		}
@@ -338,23 +322,23 @@ func adviseDrift(bench Bench) (advice []BenchAdvice) {
 
 // adviseLimits tells where a search or a stepped load ended for reasons that are none of the consumer's, so that nobody
 // takes them for its limit.
-func adviseLimits(bench Bench) []BenchAdvice {
-	out := BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going higher: of " +
-		"more, nothing was shown about the consumer."}
+func adviseLimits(bench reports.Bench) []reports.BenchAdvice {
+	out := reports.BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going " +
+		"higher: of more, nothing was shown about the consumer."}
 	for _, cell := range bench.Cells {
 		for _, repetition := range cell.Repetitions {
 			var held float64
 			var why string
 			switch {
-			case repetition.Search != nil && repetition.Search.Limit == BenchLimitHarness:
+			case repetition.Search != nil && repetition.Search.Limit == reports.BenchLimitHarness:
 				held, why = repetition.Search.Rate, whyUnproven(repetition.Search)
-			case repetition.Knee != nil && repetition.Knee.Limit == BenchLimitHarness:
+			case repetition.Knee != nil && repetition.Knee.Limit == reports.BenchLimitHarness:
 				held, why = repetition.Knee.Rate, repetition.Knee.Why
 			default:
 				continue
 			}
-			out.Evidence = append(out.Evidence, fmt.Sprintf("%s, repetition %d: at least %s: %s", name(cell.Name),
-				repetition.Number, rate(held), why))
+			out.Evidence = append(out.Evidence, fmt.Sprintf("%s, repetition %d: at least %s: %s", cell.Name,
+				repetition.Number, units.PerSecond(held), why))
 			out.Cells = append(out.Cells, cell.Number)
 		}
 	}
@@ -362,33 +346,33 @@ func adviseLimits(bench Bench) []BenchAdvice {
 		return nil
 	}
 	out.Cells = slices.Compact(out.Cells)
-	return []BenchAdvice{out}
+	return []reports.BenchAdvice{out}
 }
 
 // whyUnproven says why the last probe of the rate that ended a search proved nothing.
-func whyUnproven(search *BenchSearch) string {
+func whyUnproven(search *reports.BenchSearch) string {
 	for _, probe := range slices.Backward(search.Probes) {
-		if probe.Hold == BenchUnproven && probe.Rate == search.Above {
-			return fmt.Sprintf("at %s %s", rate(probe.Rate), strings.Join(probe.Why, "; "))
+		if probe.Hold == reports.BenchUnproven && probe.Rate == search.Above {
+			return fmt.Sprintf("at %s %s", units.PerSecond(probe.Rate), strings.Join(probe.Why, "; "))
 		}
 	}
 	return "a probe proved nothing"
 }
 
 // adviseRepetitions tells when there are too few repetitions that say something to call any difference one.
-func adviseRepetitions(bench Bench) (BenchAdvice, bool) {
+func adviseRepetitions(bench reports.Bench) (reports.BenchAdvice, bool) {
 	needed := stats.Needed(len(decisive(bench.Mode)))
-	if bench.Count(BenchOK) < 2 {
-		return BenchAdvice{}, false
+	if bench.Count(reports.BenchOK) < 2 {
+		return reports.BenchAdvice{}, false
 	}
 	if bench.Repetitions < needed {
-		return BenchAdvice{
+		return reports.BenchAdvice{
 			Text: fmt.Sprintf("Repeat each cell %d times (repetitions: %d) to tell differences from noise.", needed, needed),
 			Evidence: []string{fmt.Sprintf("%s of each cell can't show that a difference is none of chance, however large it is",
-				plural(int64(bench.Repetitions), "repetition", "repetitions"))},
+				units.Plural(int64(bench.Repetitions), "repetition", "repetitions"))},
 		}, true
 	}
-	out := BenchAdvice{
+	out := reports.BenchAdvice{
 		Text: "Give the machine less to do beside the bench, or repeat the cells more often: too many runs proved nothing.",
 	}
 	for _, cell := range bench.Cells {
@@ -398,10 +382,10 @@ func adviseRepetitions(bench Bench) (BenchAdvice, bool) {
 				usable++
 			}
 		}
-		if unusable := len(cell.Repetitions) - usable; cell.State == BenchOK && unusable > 0 &&
+		if unusable := len(cell.Repetitions) - usable; cell.State == reports.BenchOK && unusable > 0 &&
 			bench.Repetitions-unusable < needed {
 			out.Evidence = append(out.Evidence, fmt.Sprintf("%s: %d of %d repetitions say something of the consumer, %d "+
-				"are needed", name(cell.Name), usable, len(cell.Repetitions), needed))
+				"are needed", cell.Name, usable, len(cell.Repetitions), needed))
 			out.Cells = append(out.Cells, cell.Number)
 		}
 	}
