@@ -10,15 +10,24 @@ import (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	var asJSON bool
+	var (
+		asJSON bool
+		out    string
+	)
 	command := &cobra.Command{
 		Use: "check RUN", Short: "Judge a stored run again", Args: takes(1, 1),
 		Long: `Judge the history in a run directory again and rewrite its reports. The exit code is that of the verdict, even
-if the reports cannot be written. A run that was killed is judged as far as its history goes.`,
-		Example:           "  dlqbench check runs/latest",
+if the reports cannot be written. A run that was killed is judged as far as its history goes.
+
+RUN is a run directory, its name or id, or latest.`,
+		Example:           "  dlqbench check latest",
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
-			judged, err := harness.JudgeRun(args[0])
+			dir, err := findRun(args[0], out)
+			if err != nil {
+				return err
+			}
+			judged, err := harness.JudgeRun(dir)
 			if judged.Verdict == nil {
 				return err
 			}
@@ -29,6 +38,7 @@ if the reports cannot be written. A run that was killed is judged as far as its 
 			return a.print(judged, asJSON)
 		},
 	}
+	lookedUpIn(command, &out)
 	command.Flags().BoolVar(&asJSON, "json", false, "print verdict.json on stdout instead of the summary")
 	return command
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	files := map[string]*string{}
+	files, out := map[string]*string{}, ""
 	command := &cobra.Command{
 		Use: "report RUN", Short: "Render a stored run as HTML, JUnit, Markdown or JSON",
 		Args: func(command *cobra.Command, args []string) error {
@@ -24,18 +24,24 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 		Long: "Render a stored run as HTML, JUnit, Markdown or JSON; - is stdout, and so is --json without a file. Without " +
 			"a flag, print the\n" +
-			"summary. The run's history is judged again, so runs of older versions of dlqbench can be rendered, too.",
-		Example: `  dlqbench report runs/latest --html report.html
-  dlqbench report runs/latest --markdown - >> "$GITHUB_STEP_SUMMARY"`,
+			"summary. The run's history is judged again, so runs of older versions of dlqbench can be rendered, too.\n\n" +
+			"RUN is a run directory, its name or id, or latest.",
+		Example: `  dlqbench report latest --html report.html
+  dlqbench report latest --markdown - >> "$GITHUB_STEP_SUMMARY"`,
 		ValidArgsFunction: completeDirectories,
 		RunE: func(_ *cobra.Command, args []string) error {
-			judged, err := harness.LoadRun(args[0])
+			dir, err := findRun(args[0], out)
+			if err != nil {
+				return err
+			}
+			judged, err := harness.LoadRun(dir)
 			if err != nil {
 				return err
 			}
 			return a.render(judged, files)
 		},
 	}
+	lookedUpIn(command, &out)
 	for format, what := range map[string]string{
 		"html": "one page that works offline", "junit": "JUnit XML", "markdown": "Markdown", "json": "verdict.json",
 	} {

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -32,7 +30,7 @@ current or former position: TOPIC/PARTITION/OFFSET.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := findRun(args[0], out)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			reader, err := history.OpenPartial(filepath.Join(dir, "history"))
 			if err != nil {
@@ -49,7 +47,7 @@ current or former position: TOPIC/PARTITION/OFFSET.`,
 			return reports.Trace(a.stdout, reader.Header(), told)
 		},
 	}
-	command.Flags().StringVar(&out, "out", "runs", "folder of run directories in which RUN is looked up")
+	lookedUpIn(command, &out)
 	return command
 }
 
@@ -59,41 +57,6 @@ func usageOf(err error) error {
 		return usageError{err}
 	}
 	return err
-}
-
-// findRun returns the directory of a run: run itself, or the one in root that has this name or this run's id.
-func findRun(run, root string) (string, error) {
-	for _, dir := range []string{run, filepath.Join(root, run)} {
-		if hasHistory(dir) {
-			return dir, nil
-		}
-	}
-	entries, err := os.ReadDir(root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("looking for run %q: %w", run, err)
-	}
-	for _, entry := range entries {
-		// A run's id is the name of its directory and a suffix.
-		if dir := filepath.Join(root, entry.Name()); strings.HasPrefix(run, entry.Name()+"-") &&
-			hasHistory(dir) && idOf(dir) == run {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("looking for run %q: it is not a run directory, and %s has no run of that name or id; give a "+
-		"directory such as runs/latest, or the folder of the runs with --out", run, root)
-}
-
-func hasHistory(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "history"))
-	return err == nil
-}
-
-func idOf(dir string) string {
-	reader, err := history.OpenPartial(filepath.Join(dir, "history"))
-	if err != nil {
-		return ""
-	}
-	return reader.Header().RunID
 }
 
 // findRecord returns the number of the record that text names.
