@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -133,6 +134,9 @@ func (v *Verdict) Missed() []Threshold {
 // graceful is how long a run that is to end early has to heal, audit and judge what there is.
 const graceful = 60 * time.Second
 
+// writeLimit bounds waiting for a program that another process still writes.
+const writeLimit = 30 * time.Second
+
 // Run runs a scenario and returns its verdict, whatever it is: a consumer that broke its promises is no error. When ctx
 // ends, so does the run, and the error wraps that of ctx; what there was until then is judged.
 func Run(ctx context.Context, options Options) (*Verdict, error) {
@@ -181,14 +185,13 @@ func (o Options) judged(ctx context.Context, args []string) (*Verdict, error) {
 		return nil, err
 	}
 	var stdout, stderr bytes.Buffer
-	command := exec.CommandContext(ctx, binary, args...)
-	command.Stdout, command.Stderr = &stdout, &stderr
-	if o.Progress != nil {
-		command.Stderr = io.MultiWriter(&stderr, o.Progress)
+	ended := o.start(ctx, binary, args, &stdout, &stderr)
+	// Two `go tool` at a time that find no dlqbench in Go's cache both put it there: the file that one has told of is
+	// still being written by the other.
+	for began := time.Now(); errors.Is(ended, syscall.ETXTBSY) && time.Since(began) < writeLimit; {
+		time.Sleep(writeLimit / 1000)
+		ended = o.start(ctx, binary, args, &stdout, &stderr)
 	}
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	command.WaitDelay = graceful
-	ended := command.Run()
 	verdict := &Verdict{}
 	if json.Unmarshal(stdout.Bytes(), verdict) == nil && verdict.RunID != "" {
 		return verdict, nil
@@ -197,6 +200,18 @@ func (o Options) judged(ctx context.Context, args []string) (*Verdict, error) {
 		return nil, errors.New(said)
 	}
 	return nil, fmt.Errorf("%s %s printed no verdict: %w", binary, strings.Join(args, " "), ended)
+}
+
+// start starts the program and waits until it has ended.
+func (o Options) start(ctx context.Context, binary string, args []string, stdout, stderr *bytes.Buffer) error {
+	command := exec.CommandContext(ctx, binary, args...)
+	command.Stdout, command.Stderr = stdout, stderr
+	if o.Progress != nil {
+		command.Stderr = io.MultiWriter(stderr, o.Progress)
+	}
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = graceful
+	return command.Run()
 }
 
 // binary is the program's path.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,6 +133,24 @@ func TestACorrectConsumerIsNotAccused(t *testing.T) {
 	again, err := dlqbench.Judge(t.Context(), verdict.Dir)
 	if err != nil || again.Status != verdict.Status || again.RunID != verdict.RunID {
 		t.Errorf("judged again it is %+v, %v", again, err)
+	}
+}
+
+// Two tests that start at once both have Go build the program, and one of them finds it still open for writing.
+func TestAProgramThatIsStillWrittenIsWaitedFor(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "dlqbench")
+	const answer = "#!/bin/sh\necho '{\"run_id\": \"r\", \"verdict\": \"pass\"}'\n"
+	if err := os.WriteFile(program, []byte(answer), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.OpenFile(program, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { written.Close() })
+	t.Setenv("DLQBENCH", program)
+	if verdict, err := dlqbench.Judge(t.Context(), t.TempDir()); err != nil || verdict.RunID != "r" {
+		t.Errorf("%+v, %v", verdict, err)
 	}
 }
 
