@@ -23,8 +23,9 @@ type Proposal struct {
 	Build, Command []string
 	// Notes say what was guessed, a sentence each.
 	Notes []string
-	// Envelope is the dialect that its dead letters probably follow, EnvelopeFrom what says so; "" where nothing does.
-	Envelope, EnvelopeFrom string
+	// Framework is the one that probably writes its dead letters, Because what says so; "" where nothing does.
+	Framework
+	Because string
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }
@@ -81,21 +82,8 @@ func Propose(files fs.FS, name string) Proposal {
 			"package.json was found: write how yours is built and started")
 	}
 	chosen.Name = subjectName(chosen.Name, name)
-	chosen.Envelope, chosen.EnvelopeFrom = r.envelope(chosen.File)
+	chosen.Framework, chosen.Because = r.framework(chosen.File)
 	return *chosen
-}
-
-// envelope finds the library that writes dead letters, by the name of its dependency in the build file.
-func (r repository) envelope(file string) (dialect, from string) {
-	for _, known := range []struct{ dependency, dialect string }{
-		{"spring-kafka", "spring"}, {"smallrye-reactive-messaging-kafka", "smallrye"},
-		{"quarkus-messaging-kafka", "smallrye"}, {"kafka-streams", "streams"}, {"ThreeDotsLabs/watermill", "watermill"},
-	} {
-		if file != "" && strings.Contains(r.read(file), known.dependency) {
-			return known.dialect, known.dependency + " in " + file
-		}
-	}
-	return "", ""
 }
 
 // note keeps a sentence in one line: it becomes a comment, and names of the repository may be in it.

@@ -56,6 +56,10 @@ func proposeMaven(r repository, file string) Proposal {
 		p.note("the jar's name depends on properties: one jar in target/ is expected")
 		return p
 	}
+	if strings.Contains(r.read(file), "quarkus-maven-plugin") {
+		p.Command = []string{"java", "-jar", "target/quarkus-app/quarkus-run.jar"}
+		return p
+	}
 	p.Command = []string{"java", "-jar", "target/" + jar + ".jar"}
 	p.note("the jar must be one that java -jar can run (spring-boot-maven-plugin, maven-shade-plugin)")
 	return p

@@ -69,6 +69,11 @@ func repositories() map[string][]string {
 			"<Project><PropertyGroup><AssemblyName>consumer</AssemblyName></PropertyGroup></Project>", "Other.csproj", ""},
 		"maven-spring": {"pom.xml",
 			"<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency><artifactId>spring-kafka</artifactId></dependency></dependencies></project>"},
+		"maven-quarkus": {"pom.xml", "<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency>" +
+			"<artifactId>quarkus-messaging-kafka</artifactId></dependency></dependencies><build><plugins><plugin>" +
+			"<artifactId>quarkus-maven-plugin</artifactId></plugin></plugins></build></project>"},
+		"go-watermill": {"go.mod", "module orders\n\nrequire github.com/ThreeDotsLabs/watermill v1.5.1\n", "main.go",
+			"package main\n"},
 		"hostile": {"package.json", `{"name": "a\"; rm -rf {{.X}}\n#", "main": "x\"{{.Y}}: \\ # 'y'\u0000"}`},
 	}
 }

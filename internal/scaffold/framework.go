@@ -1,0 +1,49 @@
+package scaffold
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Framework is a library that reads Kafka and writes dead letters on the consumer's behalf, as it does by default.
+type Framework struct {
+	dependency string
+	// Envelope is the dialect of its dead letters, Letters what else its contract says of them.
+	Envelope, Letters string
+	// Bootstrap and Group are the environment variables that it reads.
+	Bootstrap, Group string
+}
+
+// frameworks are those that are known, by the name of their dependency in the build file.
+func frameworks() []Framework {
+	spring := Framework{dependency: "spring-kafka", Envelope: "spring",
+		// DeadLetterPublishingRecoverer appends -dlt to the topic's name.
+		Letters:   `topic: "{{.InputTopic}}-dlt", enabled: true, keeps_headers: true`,
+		Bootstrap: "SPRING_KAFKA_BOOTSTRAP_SERVERS", Group: "SPRING_KAFKA_CONSUMER_GROUP_ID"}
+	return []Framework{
+		spring,
+		{dependency: "smallrye-reactive-messaging-kafka", Envelope: "smallrye"},
+		{dependency: "quarkus-messaging-kafka", Envelope: "smallrye"},
+		{dependency: "kafka-streams", Envelope: "streams"},
+		// Its default marshaler writes no key, and its headers are a map.
+		{dependency: "ThreeDotsLabs/watermill", Envelope: "watermill",
+			Letters: "enabled: true, keeps_key: false, keeps_headers: false"},
+	}
+}
+
+// framework finds the one that the build file names, and says where it is named.
+func (r repository) framework(file string) (found Framework, because string) {
+	for _, known := range frameworks() {
+		if file != "" && strings.Contains(r.read(file), known.dependency) {
+			return known, known.dependency + " in " + file
+		}
+	}
+	return Framework{}, ""
+}
+
+// orPlain fills in what holds of a consumer without a framework.
+func (f Framework) orPlain() Framework {
+	f.Letters = cmp.Or(f.Letters, "enabled: true, keeps_headers: true")
+	f.Bootstrap, f.Group = cmp.Or(f.Bootstrap, "KAFKA_BOOTSTRAP_SERVERS"), cmp.Or(f.Group, "KAFKA_GROUP_ID")
+	return f
+}
