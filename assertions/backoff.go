@@ -53,6 +53,9 @@ type backoff struct {
 	usual     [65]int64
 	fetched   map[place]int64
 	refetched map[place]time.Duration
+	busy      busy
+	// others is for how long the process was busy with other records before the attempt at hand.
+	others time.Duration
 }
 
 // waits are the bounds for the k-th gap.
@@ -71,6 +74,7 @@ type gap struct {
 	disturbed, apart, usual bool
 	length                  time.Duration
 	least, most             time.Duration
+	others                  time.Duration // spent on other records, by which it may be longer
 	from, ended             time.Duration
 	// doubted is since when an attempt that missed the oracle would be another explanation.
 	doubted      time.Duration
@@ -89,7 +93,7 @@ func newBackoff(w *state) checker {
 	}
 	c := &backoff{
 		report: newReport(w, name, of), b: w.contract.Backoff, fetched: map[place]int64{},
-		refetched: map[place]time.Duration{},
+		refetched: map[place]time.Duration{}, busy: newBusy(),
 	}
 	free := c.b
 	free.Cap = 0
@@ -118,7 +122,13 @@ func (c *backoff) observe(e *history.Event) {
 		}
 	}
 	a := c.w.attempt
-	if a == nil || e.Kind != history.KindAttemptStart {
+	if a == nil {
+		return
+	}
+	if e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd {
+		c.noteBusy(a, e)
+	}
+	if e.Kind != history.KindAttemptStart {
 		return
 	}
 	r := c.w.record(a.number)
@@ -156,6 +166,26 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 	g.disturbed, g.apart = disturbed, c.w.hops
 	c.result.Judged++
 	c.sort(&g, r)
+}
+
+// noteBusy notes what the process of an attempt does, and what that one had to wait for.
+func (c *backoff) noteBusy(a *attempt, e *history.Event) {
+	topic := c.w.position(a.number, c.w.record(a.number)).topic
+	copied, limit := c.w.role(topic) == history.RoleRetry, c.w.contract.MaxAttempts
+	c.others = 0
+	switch b := &a.before; {
+	case copied && e.Kind == history.KindAttemptStart && b.ended:
+		c.others = c.busy.copied(a.by, topic, b.end+c.waits(a.k-1).least, a.start)
+	case copied && e.Kind == history.KindAttemptEnd:
+		c.busy.copyEnded(a.by, topic, a.end)
+	case c.w.hops:
+	case e.Kind == history.KindAttemptStart:
+		c.others = c.busy.start(a)
+	case c.w.classes[a.outcome] == classRetryable && (limit == 0 || int(a.k) < limit):
+		c.busy.end(a, c.waits(a.k).least+c.b.Jitter+c.b.Late)
+	default:
+		c.busy.end(a, -1)
+	}
 }
 
 // noteFetch notes when a partition is fetched again from further back.
@@ -211,7 +241,8 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	}
 	g := gap{
 		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least,
-		most: most + c.b.Jitter + c.b.Late, from: b.start, ended: b.end, start: a.start, since: r.born, doubted: b.start,
+		most: most + c.b.Jitter + c.b.Late + c.others, others: c.others, from: b.start, ended: b.end, start: a.start,
+		since: r.born, doubted: b.start,
 	}
 	g.unanswered = b.gone || b.outcome == history.OutcomeTimeout || b.outcome == history.OutcomeReset
 	return g
@@ -238,7 +269,7 @@ func (c *backoff) sort(g *gap, r *record) {
 			return
 		}
 		c.gaps = append(c.gaps, *g)
-	case !g.unanswered && !g.disturbed && g.least == g.most-c.b.Jitter-c.b.Late:
+	case !g.unanswered && !g.disturbed && g.least == g.most-c.b.Jitter-c.b.Late-g.others:
 		c.noteSpread(g.length - g.least)
 		c.noteUsual(g, r)
 	}
@@ -252,7 +283,7 @@ func (c *backoff) noteUsual(g *gap, r *record) {
 	}
 	at := min(int(g.k), len(c.usual)-1)
 	c.usual[at]++
-	if g.length > g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare) {
+	if g.length-g.others > g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare) {
 		g.usual = true
 		c.gaps = append(c.gaps, *g)
 	}
@@ -400,7 +431,7 @@ func (c *backoff) judgeUsual() {
 			continue
 		}
 		at := min(int(g.k), len(c.usual)-1)
-		if c.excuse(g, g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare)) != "" {
+		if c.excuse(g, g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare)+g.others) != "" {
 			c.usual[at]--
 			continue
 		}

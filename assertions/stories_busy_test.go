@@ -1,0 +1,61 @@
+package assertions
+
+import (
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// busyTales: a wait is late only by the time in which its record could have been tried.
+func busyTales() []tale {
+	const failed = history.OutcomeTransient
+	two := func(b *builder) *builder { return b.begin().sendTo(0, 0, 0).sendTo(1, 1, 1).sendTo(2, 1, 2) }
+	ends := func(b *builder) history.Source { return b.success(0).commitAll().drain().done() }
+	// waitsForAnother: the thread has record 1 until that is dead-lettered.
+	waitsForAnother := func(b *builder) *builder {
+		return b.attempt(1, failed).wait(105*ms).attempt(1, failed).wait(205*ms).attempt(1, failed).letter(1)
+	}
+	copies := func(b *builder) *builder {
+		b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
+			history.OrderingNone
+		b.begin().send(0).send(1)
+		b.fails(0, 1).retryCopy(0).fails(1, 1).retryCopy(1)
+		return b.wait(105 * ms)
+	}
+	return []tale{
+		// Spring's DefaultErrorHandler: it waits in its only thread, seeks back, and is handed another partition.
+		{"late, as the only thread has another partition's record", nil, func(b *builder) history.Source {
+			return ends(waitsForAnother(two(b).attempt(0, failed).wait(105 * ms)).success(2))
+		}},
+		{"late, and others are tried in between, which takes no time", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				two(b).attempt(0, failed).wait(105 * ms).success(1).wait(150 * ms).success(2).wait(150 * ms)
+				return ends(b)
+			}},
+		{"late, and idle for long after another partition's record", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return ends(waitsForAnother(two(b).attempt(0, failed).wait(105 * ms)).success(2).wait(200 * ms))
+			}},
+		{"late, in a process that tries several at once", []string{"backoff-late"}, func(b *builder) history.Source {
+			two(b)
+			first, other := b.start(0), b.start(2)
+			b.end(other, 2, history.OutcomeSuccess)
+			b.end(first, 0, failed)
+			return ends(waitsForAnother(b.wait(105 * ms)))
+		}},
+		{"late, in a retry topic, behind a copy that takes long", nil, func(b *builder) history.Source {
+			slow := copies(b).start(0)
+			b.wait(300*ms).end(slow, 0, history.OutcomeSuccess)
+			return b.success(1).commitCopies(0).commit(2).drain().done()
+		}},
+		{"late, in a retry topic, as each copy takes a fetch", nil, func(b *builder) history.Source {
+			copies(b).success(0).wait(500 * ms)
+			return b.success(1).commitCopies(0).commit(2).drain().done()
+		}},
+		{"late, in a retry topic, as all copies are", []string{"backoff-late"}, func(b *builder) history.Source {
+			copies(b).wait(500 * ms).success(0)
+			return b.success(1).commitCopies(0).commit(2).drain().done()
+		}},
+		{"late, in a retry topic, long after the copy before", []string{"backoff-late"}, func(b *builder) history.Source {
+			return copies(b).success(0).wait(900 * ms).success(1).commitCopies(0).commit(2).drain().done()
+		}},
+	}
+}
