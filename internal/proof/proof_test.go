@@ -166,7 +166,8 @@ func TestTables(t *testing.T) {
 		Completeness: &Completeness{
 			Mutants: []MutantRow{
 				{Mutant: "eager", What: "it does not wait", Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Caught: 1,
-					Seeds: 2, Named: map[string]int{"commit-after-dlq: commit-before-dlq": 1, "no-loss: lost": 2},
+					Seeds: 2, Named: map[string]int{"commit-after-dlq: commit-before-dlq": 1, "no-loss: lost": 2,
+						"dlq-once: dlq-duplicate": 1, "liveness: stalled": 2},
 					Missed: []string{"dlqbench prove completeness --mutant eager --first 7 --seeds 1"}},
 			},
 			Controls: []ControlRow{{Scenario: "mix", Passed: 2, Seeds: 2}},
@@ -186,10 +187,10 @@ func TestTables(t *testing.T) {
 	}
 	text := result.Markdown()
 	for _, want := range []string{
-		"| completeness | 1 planted bugs in 2 runs; the correct consumer in 2 ",
+		"| completeness | 1 planted bug in 2 runs; the correct consumer in 2 ",
 		"50.0% (1 of 2) caught by name; the correct one passed 100%",
-		"1 false alarms (0 runs inconclusive, 3 more SKIPPED)", "- skipped, 3×: no PostgreSQL\n", "1 disagreements",
-		"| eager       | commit-after-dlq: commit-before-dlq | 1/2    | no-loss: lost 2/2 |",
+		"1 false alarm (0 runs inconclusive, 3 more SKIPPED)", "- skipped, 3×: no PostgreSQL\n", "1 disagreement",
+		"| eager       | commit-after-dlq: commit-before-dlq | 1/2    | liveness: stalled 2/2, no-loss: lost 2/2, and 1 more |",
 		"- missed, again with: dlqbench prove completeness --mutant eager --first 7 --seeds 1\n",
 		"- accused: key under broker.kill: no-loss is violated; again with: dlqbench prove soundness --first 11 --runs 1\n",
 		"| 2    | 1      | 0            | 1       |",

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // Result is what was proved; a part that was not asked for is nil.
@@ -39,8 +40,8 @@ func (r *Result) Markdown() string {
 			"workers; graph: shape, group protocol, instances of each node)", "fault"))
 	}
 	if r.Strangers != nil {
-		fmt.Fprintf(&b, "\n## Strangers: correct independent correct consumers, runs %d to %d, of %d pairs\n\n",
-			r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
+		fmt.Fprintf(&b, "\n## Strangers: correct consumers written without knowledge of dlqbench, runs %d to %d, of "+
+			"%d pairs\n\n", r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
 		b.WriteString(r.Strangers.markdown("consumer", "scenario"))
 	}
 	if r.Oracle != nil {
@@ -67,26 +68,31 @@ func (r *Result) Summary() string {
 			name += ", " + c.Suite
 			result = fmt.Sprintf("%s named with %d of %d seeds", share(full, bugs), c.Wanted, c.Wanted)
 		}
-		rows = append(rows, []string{name, fmt.Sprintf("%d planted bugs in %d runs; the correct consumer in %d", bugs, runs,
-			controls),
+		rows = append(rows, []string{name, fmt.Sprintf("%s in %s; the correct consumer in %d",
+			units.Plural(int64(bugs), "planted bug", "planted bugs"), units.Plural(int64(runs), "run", "runs"), controls),
 			fmt.Sprintf("%s; the correct one passed %s", result, share(passed, controls))})
 	}
 	if s := r.Soundness; s != nil {
 		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d "+
 			"faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
-			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
+			s.result()})
 	}
 	if s := r.Strangers; s != nil {
 		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others in %d shipped "+
 			"scenarios", s.Runs, len(s.Modes), len(s.Faults)),
-			fmt.Sprintf("%d false alarms (%d runs inconclusive%s)", s.Accused, s.Inconclusive, s.skipped())})
+			s.result()})
 	}
 	if o := r.Oracle; o != nil {
-		rows = append(rows, []string{"oracle", fmt.Sprintf("%d generated histories, correct and scrambled, judged by both; "+
-			"%d minimal corruptions", comparedPerSeed*o.Seeds, o.corruptions()),
-			fmt.Sprintf("%d disagreements", o.Disagreements)})
+		rows = append(rows, []string{"oracle", fmt.Sprintf("%s generated histories, correct and scrambled, judged by both; "+
+			"%s minimal corruptions", units.Count(int64(comparedPerSeed*o.Seeds)), units.Count(o.corruptions())),
+			units.Plural(int64(o.Disagreements), "disagreement", "disagreements")})
 	}
 	return table(rows)
+}
+
+func (s *Soundness) result() string {
+	return fmt.Sprintf("%s (%s inconclusive%s)", units.Plural(int64(s.Accused), "false alarm", "false alarms"),
+		units.Plural(int64(s.Inconclusive), "run", "runs"), s.skipped())
 }
 
 // skipped says how many runs were left out, if any were.
@@ -127,14 +133,8 @@ func (c *Completeness) markdown() string {
 	b.WriteString("\n## Completeness: planted bug × anomaly\n\n")
 	rows := [][]string{{"planted bug", "must be named as", "caught", "also named", "what is wrong"}}
 	for _, m := range c.Mutants {
-		var also []string
-		for _, name := range sorted(m.Named) {
-			if name != m.Invariant+": "+m.Anomaly {
-				also = append(also, fmt.Sprintf("%s %d/%d", name, m.Named[name], m.Seeds))
-			}
-		}
 		rows = append(rows, []string{m.Mutant, m.Invariant + ": " + m.Anomaly, fmt.Sprintf("%d/%d", m.Caught, m.Seeds),
-			strings.Join(also, ", "), m.What})
+			m.alsoNamed(), m.What})
 	}
 	b.WriteString(table(rows))
 	b.WriteString("\nThe correct consumer on the scenarios at which they are aimed:\n\n")
@@ -148,6 +148,29 @@ func (c *Completeness) markdown() string {
 	}
 	c.failures(&b)
 	return b.String()
+}
+
+// widestAlso is how many anomalies a row lists beside its own: a table has to fit a page, and the JSON has them all.
+const widestAlso = 2
+
+// alsoNamed lists the anomalies that were named beside the row's own, those of most runs first.
+func (r *MutantRow) alsoNamed() string {
+	var also []string
+	for _, name := range sorted(r.Named) {
+		if name != r.Invariant+": "+r.Anomaly {
+			also = append(also, name)
+		}
+	}
+	slices.SortStableFunc(also, func(a, b string) int { return r.Named[b] - r.Named[a] })
+	more := max(len(also)-widestAlso, 0)
+	also = also[:len(also)-more]
+	for i, name := range also {
+		also[i] = fmt.Sprintf("%s %d/%d", name, r.Named[name], r.Seeds)
+	}
+	if more > 0 {
+		also = append(also, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(also, ", ")
 }
 
 // failures lists what went wrong besides the bugs.
