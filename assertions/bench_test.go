@@ -22,8 +22,8 @@ type synthetic struct {
 func newSynthetic(records, rounds int) *synthetic {
 	h := newBuilder().h
 	h.Records = records
-	h.Contract.MaxAttempts = rounds + 1
-	h.Contract.Backoff = history.Backoff{}
+	h.Contract().MaxAttempts = rounds + 1
+	h.Contract().Backoff = history.Backoff{}
 	return &synthetic{header: h, records: records, rounds: rounds}
 }
 

@@ -54,7 +54,7 @@ func newBuilder() *builder {
 				{Name: "in", Role: history.RoleInput, Partitions: 4}, {Name: "in.dlq", Role: history.RoleDLQ, Partitions: 4},
 				{Name: "in.retry", Role: history.RoleRetry, Partitions: 4},
 			},
-			Contract: history.Contract{
+			Consumers: []history.Consumer{{Instances: 2, DLQ: 1, Contract: history.Contract{
 				MaxAttempts: 3, Counter: history.CounterMemory,
 				Backoff: history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 300 * ms, Jitter: 20 * ms, Late: 50 * ms},
 				Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
@@ -62,7 +62,7 @@ func newBuilder() *builder {
 				Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
 				Ordering: history.OrderingKey, Retry: history.RetryInPlace, Envelope: "plain", KeepsHeaders: true,
 				OnFailure: history.OnFailureHalt,
-			},
+			}}},
 			Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
 		},
 		where: map[int32]place{}, tries: map[int32]int32{}, commits: map[int32]int64{}, lost: map[int32]bool{},
@@ -286,7 +286,7 @@ func (b *builder) start(number int32) int64 {
 	b.tries[number]++
 	e := b.of(history.KindAttemptStart)
 	e.Op, e.Record, e.N = b.op, number, b.tries[number]
-	if at, known := b.where[number]; known && b.h.Contract.Retry == history.RetryTopics {
+	if at, known := b.where[number]; known && b.h.Contract().Retry == history.RetryTopics {
 		e.Topic, e.Partition, e.Offset = at.topic, at.partition, at.offset
 	}
 	b.put(e)
@@ -308,7 +308,7 @@ func (b *builder) attempt(number int32, outcome history.Outcome) *builder {
 func (b *builder) fails(number int32, count int) *builder {
 	for k := range count {
 		if k > 0 {
-			b.wait(b.h.Contract.Backoff.Wait(k) + 5*ms)
+			b.wait(b.h.Contract().Backoff.Wait(k) + 5*ms)
 		}
 		b.attempt(number, history.OutcomeTransient)
 	}

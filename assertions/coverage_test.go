@@ -37,8 +37,8 @@ func TestOutlookIsWhatRunsSay(t *testing.T) {
 	contract := history.Contract{Ordering: history.OrderingNone, Envelope: "plain", MaxAttempts: 3}
 	for _, wire := range []bool{false, true} {
 		contract.WireOnly = wire
-		header := history.Header{Format: history.FormatVersion, RunID: "r", Contract: contract, Replay: true, Records: 1,
-			Instances: 1}
+		header := history.Header{Format: history.FormatVersion, RunID: "r", Replay: true, Records: 1, Instances: 1,
+			Consumers: []history.Consumer{{Instances: 1, Contract: contract}}}
 		verdict, _, err := Judge(history.FromEvents(header, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestOutlookIsWhatRunsSay(t *testing.T) {
 
 // A record that was counted before it was known that nothing can be said of it is not among the judged.
 func TestWithdrawnIsNotJudged(t *testing.T) {
-	r := newReport(newState(&history.Header{}), "no-loss", "records")
+	r := newReport(newState(&newBuilder().h), "no-loss", "records")
 	r.result.Judged = 2
 	r.withdraw("outcome not observable")
 	r.remark("a detail")

@@ -269,7 +269,9 @@ func aboutBackoff() Explanation {
 	return Explanation{
 		Promise: "The wait between two attempts is as long as promised.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
-			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. After a 429 it is at least " +
+			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does one thing " +
+			"at a time is late only by the time in which it was not busy with other records, and a copy in a retry topic only " +
+			"by the time after the copies before it. After a 429 the gap is at least " +
 			"its Retry-After. Where late is a default, half of the gaps may exceed the wait by half at most. With retry " +
 			"topics the gap is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first. " +
 			"A copy that was written again may stand for several failures; then the shortest of their waits applies.",
@@ -378,7 +380,8 @@ func aboutReplay() Explanation {
 		Promise: "A replayed dead letter is written back once, restored to the original record, and is then processed.",
 		Rule: "Every selected dead letter is written once to the topic where it belongs, with the original's key, value " +
 			"and headers and without failure headers, and is then finished. One that fails again makes a dead letter with no " +
-			"more headers than the first.",
+			"more headers than the first; that is judged where the envelope is a dialect, because of headers that the " +
+			"contract does not name nobody knows which a replay should remove.",
 		Evidence: "the writes of the replay tool, the audits before and after it, and the answers of the downstream stub; " +
 			"a record is recognised by its id, in its value or in the workload's header, and never by the position that its " +
 			"dead letter names, because some dialects name only the topic",

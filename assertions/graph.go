@@ -12,72 +12,91 @@ package assertions
 // what instances use, and of how often a record is attempted, is of all nodes.
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// judgeGraph judges the history of a graph.
-func judgeGraph(source history.Source) (*Verdict, *measure.Measurements, error) {
-	header := source.Header()
-	if err := soundGraph(&header); err != nil {
-		return nil, nil, err
+// graphTopology is the topology of a graph of nodes.
+type graphTopology struct {
+	*graphWalk
+	source history.Source
+	states []*state
+}
+
+func newGraphTopology(source history.Source, header *history.Header) (topology, error) {
+	if err := soundGraph(header); err != nil {
+		return nil, err
 	}
-	walk, err := walkGraph(source, &header)
-	if err != nil {
-		return nil, nil, err
+	walk, err := walkGraph(source, header)
+	return &graphTopology{graphWalk: walk, source: source}, err
+}
+
+func (g *graphTopology) views() []history.Source {
+	var all []history.Source
+	for node := range g.header.Consumers {
+		all = append(all, nodeHistory{view{g.source}, g.graphWalk, node})
 	}
-	var entry *judge
-	var verdict *Verdict
-	var measurements *measure.Measurements
-	states := make([]*state, len(header.Graph.Nodes))
-	for node := range header.Graph.Nodes {
-		j, one, measured, err := judgeOne(nodeHistory{source, walk, node})
-		if err != nil {
-			return nil, nil, fmt.Errorf("judging node %s: %w", header.Graph.Nodes[node].Name, err)
-		}
-		states[node] = j.state
-		walk.adopt(node, one)
-		if b := measured.Usage.Busiest; b != nil {
-			walk.rename(node, &b.Record, new(string), nil)
-		}
-		if node == 0 {
-			entry, verdict, measurements = j, one, measured
+	return all
+}
+
+// adopt names the results of a node after it, and its counterexamples after their documents. What does not apply to a
+// node is left out.
+func (g *graphTopology) adopt(node int, one, first *judgement) []Result {
+	g.states = append(g.states, one.judge.state)
+	if b := one.measured.Usage.Busiest; b != nil {
+		g.rename(node, &b.Record, new(string), nil)
+	}
+	if node > 0 {
+		first.measured.JoinUsage(one.measured)
+	}
+	var kept []Result
+	for _, result := range one.verdict.Invariants {
+		if result.Status == NotApplicable || result.Name == graphConservation {
 			continue
 		}
-		verdict.Invariants = append(verdict.Invariants, one.Invariants...)
-		measurements.JoinUsage(measured)
-	}
-	verdict.Usage, verdict.Series, verdict.Thresholds = measurements.Usage, measurements.Series,
-		entry.thresholds(measurements)
-	if wanted := header.Expect.Invariants; len(wanted) == 0 || slices.Contains(wanted, graphConservation) {
-		whole := entry.weaken(walk.conclude(func(ref copyRef) int {
-			w := states[ref.node]
-			return w.disruptions(ref.number, w.record(ref.number))
-		}))
-		if err := walk.w.fillTraces(ordered{source}, &Verdict{Invariants: []Result{whole}}); err != nil &&
-			entry.broken == nil {
-			return nil, nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
+		result.Name = g.name(node) + "/" + result.Name
+		for i := range result.Anomalies {
+			a := &result.Anomalies[i]
+			for k := range a.Counterexamples {
+				g.rename(node, &a.Counterexamples[k].Record, &a.Counterexamples[k].ID, &a.Counterexamples[k].Command)
+			}
+			for k := range a.Records {
+				g.rename(node, &a.Records[k].Record, &a.Records[k].ID, nil)
+			}
+			if a.First != nil {
+				g.rename(node, &a.First.Record, &a.First.ID, &a.First.Command)
+			}
 		}
-		verdict.Invariants = append([]Result{whole}, verdict.Invariants...)
-		shortestFirst(verdict)
+		kept = append(kept, result)
 	}
-	verdict.Reasons, verdict.ThresholdsMissed, verdict.Topics = []string{}, false, header.Topics
-	entry.conclude(verdict, measurements)
-	return verdict, measurements, nil
+	return kept
+}
+
+func (g *graphTopology) whole(entry *judgement) ([]Result, error) {
+	if wanted := g.header.Expect.Invariants; len(wanted) > 0 && !slices.Contains(wanted, graphConservation) {
+		return nil, nil
+	}
+	result := entry.judge.weaken(g.conclude(func(ref copyRef) int {
+		w := g.states[ref.node]
+		return w.disruptions(ref.number, w.record(ref.number))
+	}))
+	if err := g.w.fillTraces(ordered{g.source}, &Verdict{Invariants: []Result{result}}); err != nil &&
+		entry.judge.broken == nil {
+		return nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
+	}
+	return []Result{result}, nil
 }
 
 // soundGraph refuses a header whose graph refers to what is not there.
 func soundGraph(h *history.Header) error {
 	topic := func(index int16) bool { return index >= 0 && int(index) < len(h.Topics) }
-	sound := len(h.Graph.Nodes) > 0 && topic(h.Graph.Sink)
-	for _, node := range h.Graph.Nodes {
+	sound := len(h.Consumers) > 0 && topic(h.Graph.Sink)
+	for _, node := range h.Consumers {
 		sound = sound && topic(node.Input) && topic(node.DLQ) && topic(node.Quarantine)
 		for _, edge := range node.Edges {
-			sound = sound && edge.To >= 0 && edge.To < len(h.Graph.Nodes)
+			sound = sound && edge.To >= 0 && edge.To < len(h.Consumers)
 		}
 	}
 	if !sound {
@@ -103,50 +122,6 @@ func walkGraph(source history.Source, header *history.Header) (*graphWalk, error
 	return walk, nil
 }
 
-func damaged(source history.Source) bool {
-	return errors.Join(damages(source)...) != nil
-}
-
-// damages are what a source that can tell says is missing of it.
-func damages(source history.Source) []error {
-	if whole, tells := source.(interface{ Damaged() []error }); tells {
-		return whole.Damaged()
-	}
-	return nil
-}
-
-// sealed reports whether a source was written to its end; one that can't tell was.
-func sealed(source history.Source) bool {
-	whole, tells := source.(interface{ Sealed() bool })
-	return !tells || whole.Sealed()
-}
-
-// adopt names the results of a node after it, and its counterexamples after their documents. What does not apply to a
-// node is left out.
-func (g *graphWalk) adopt(node int, verdict *Verdict) {
-	kept := verdict.Invariants[:0]
-	for _, result := range verdict.Invariants {
-		if result.Status == NotApplicable || result.Name == graphConservation {
-			continue
-		}
-		result.Name = g.name(node) + "/" + result.Name
-		for i := range result.Anomalies {
-			a := &result.Anomalies[i]
-			for k := range a.Counterexamples {
-				g.rename(node, &a.Counterexamples[k].Record, &a.Counterexamples[k].ID, &a.Counterexamples[k].Command)
-			}
-			for k := range a.Records {
-				g.rename(node, &a.Records[k].Record, &a.Records[k].ID, nil)
-			}
-			if a.First != nil {
-				g.rename(node, &a.First.Record, &a.First.ID, &a.First.Command)
-			}
-		}
-		kept = append(kept, result)
-	}
-	verdict.Invariants = kept
-}
-
 // rename turns the number of a node's copy into that of its document, and the id and the command (if there is one) with
 // it.
 func (g *graphWalk) rename(node int, number *int32, id, command *string) {
@@ -159,6 +134,3 @@ func (g *graphWalk) rename(node int, number *int32, id, command *string) {
 		*command = fmt.Sprintf("dlqbench show-record %s %d", g.header.RunID, *number)
 	}
 }
-
-// Damaged tells a node's judge what is missing.
-func (n nodeHistory) Damaged() []error { return damages(n.Source) }

@@ -26,7 +26,7 @@ func newGraphConservation(*state) checker {
 	return unpromised{inapplicable(graphConservation, "copies of documents", "the subject is no graph of nodes")}
 }
 
-func (g *graphWalk) name(node int) string { return g.graph.Nodes[node].Name }
+func (g *graphWalk) name(node int) string { return g.header.Consumers[node].Name }
 
 // sight returns a sighting of a copy.
 func (g *graphWalk) sight(ref copyRef, to time.Duration, say func() string, marks ...moment) sighting {
@@ -39,7 +39,7 @@ func (g *graphWalk) sight(ref copyRef, to time.Duration, say func() string, mark
 
 // judgeTarget: a write goes to the topic that the document's id and its past say.
 func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
-	node, document := &g.graph.Nodes[ref.node], e.Record
+	node, document := &g.header.Consumers[ref.node], e.Record
 	say := func(anomaly, what string) {
 		g.saw(anomaly, g.sight(ref, e.Time, func() string { return what }, moment{e.Kind, e.Time}))
 	}
@@ -49,9 +49,9 @@ func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
 		say("wrong-node-dlq", fmt.Sprintf("it failed at node %s, and its dead letter went to %s", node.Name, to))
 	case letter:
 		g.judgeQuarantine(ref, e)
-	case e.Topic != g.graph.Next(ref.node, g.ids.Token(document)):
+	case e.Topic != g.header.Next(ref.node, g.ids.Token(document)):
 		say("skipped-node", fmt.Sprintf("from node %s it goes on to %s, and it was written to %s", node.Name,
-			g.w.topicName(g.graph.Next(ref.node, g.ids.Token(document))), to))
+			g.w.topicName(g.header.Next(ref.node, g.ids.Token(document))), to))
 	}
 	if !letter && !g.processed(ref.node, document) {
 		say("forwarded-unprocessed", fmt.Sprintf("node %s passed it on to %s before its module had processed it",
@@ -71,7 +71,7 @@ func (g *graphWalk) processed(node int, document int32) bool {
 
 // judgeQuarantine: what was replayed as often as the graph allows is quarantined, and nothing else.
 func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
-	node, most := &g.graph.Nodes[ref.node], g.graph.MaxReprocess
+	node, most := &g.header.Consumers[ref.node], g.header.Graph.MaxReprocess
 	times := g.replayedBefore(ref, e.Time)
 	switch {
 	case times < 0:

@@ -44,7 +44,6 @@ type writeID struct {
 // graphIndex is what the first walk through a graph's history finds: the documents and all their copies.
 type graphIndex struct {
 	header *history.Header
-	graph  *history.Graph
 	// documents are their Send events.
 	documents []history.Event
 	copies    [][]docCopy
@@ -78,14 +77,14 @@ type foundCopy struct {
 
 func newGraphIndex(header *history.Header) *graphIndex {
 	x := &graphIndex{
-		header: header, graph: header.Graph, documents: make([]history.Event, header.Records),
-		copies: make([][]docCopy, len(header.Graph.Nodes)),
+		header: header, documents: make([]history.Event, header.Records),
+		copies: make([][]docCopy, len(header.Consumers)),
 		at:     map[place]copyRef{}, byWrite: map[writeKey]copyRef{}, entry: map[int32]place{}, found: map[place]*foundCopy{},
 		asked: map[writeKey]*history.Event{}, same: map[writeID]place{}, tries: map[writeID][]writeKey{},
 		lost:    map[writeKey]*history.Event{},
 		offsets: map[placeOf][]int64{}, letterAt: map[writeKey]place{}, claims: map[place]place{},
 	}
-	for range header.Graph.Nodes {
+	for range header.Consumers {
 		x.of = append(x.of, map[int32][]int32{})
 	}
 	return x
@@ -97,7 +96,7 @@ func (x *graphIndex) take(e *history.Event) error {
 	}
 	at := place{e.Topic, e.Partition, e.Offset}
 	key := writeKey{e.Op, e.Record}
-	reader := x.graph.Reader(e.Topic)
+	reader := x.header.ReaderOf(e.Topic)
 	switch e.Kind {
 	case history.KindSend:
 		x.documents[e.Record] = *e
@@ -142,7 +141,7 @@ func (x *graphIndex) stored(key writeKey, asked *history.Event, at place) {
 	if known, repeat := x.same[id]; repeat && numbered {
 		at = known
 	}
-	if at.offset < 0 || x.graph.Reader(at.topic) < 0 {
+	if at.offset < 0 || x.header.ReaderOf(at.topic) < 0 {
 		return
 	}
 	if numbered {
@@ -175,7 +174,7 @@ func (x *graphIndex) audited(document int32, at place) {
 	if x.found[at] != nil || acked && entry == at {
 		return
 	}
-	if !acked && x.graph.Nodes[0].Input == at.topic {
+	if !acked && x.header.Consumers[0].Input == at.topic {
 		x.entry[document] = at
 		return
 	}
@@ -202,7 +201,7 @@ func (x *graphIndex) finish() {
 	for number := range x.documents {
 		at, known := x.entry[int32(number)]
 		if !known {
-			at = place{x.graph.Nodes[0].Input, x.documents[number].Partition, none}
+			at = place{x.header.Consumers[0].Input, x.documents[number].Partition, none}
 		}
 		x.put(0, docCopy{document: int32(number), place: at, sent: x.documents[number].Time})
 	}
@@ -216,8 +215,8 @@ func (x *graphIndex) finish() {
 	})
 	for _, at := range places {
 		one := x.found[at]
-		ref := x.put(x.graph.Reader(at.topic), docCopy{document: one.document, place: at, sent: one.sent, stored: one.stored,
-			reprocessed: none})
+		ref := x.put(x.header.ReaderOf(at.topic), docCopy{document: one.document, place: at, sent: one.sent,
+			stored: one.stored, reprocessed: none})
 		for _, key := range one.writes {
 			x.byWrite[key] = ref
 		}

@@ -12,14 +12,14 @@ import (
 
 // nodeHistory is a Source: what a graph's history says of one node.
 type nodeHistory struct {
-	history.Source
+	view
 	walk *graphWalk
 	node int
 }
 
 // Header is that of a run with this node alone: topics that are not the node's have no role.
 func (n nodeHistory) Header() history.Header {
-	h, node := n.Source.Header(), n.walk.graph.Nodes[n.node]
+	h, node := n.Source.Header(), n.walk.header.Consumers[n.node]
 	h.Topics = slices.Clone(h.Topics)
 	for i := range h.Topics {
 		switch int16(i) {
@@ -31,16 +31,13 @@ func (n nodeHistory) Header() history.Header {
 			h.Topics[i].Role = ""
 		}
 	}
-	h.Group, h.Contract, h.Records = node.Group, node.Contract, len(n.walk.copies[n.node])
+	h.Consumers, h.Records = []history.Consumer{node}, len(n.walk.copies[n.node])
 	h.Graph, h.Replay = nil, false
 	if n.node > 0 { // what the nodes before let through is all the load there is, and thresholds are the run's
 		h.Expect.MinLoad, h.Expect.MaxSlip, h.Expect.Thresholds, h.Expect.DuplicateShare = 0, 0, nil, -1
 	}
 	return h
 }
-
-// Sealed reports whether the whole history is.
-func (n nodeHistory) Sealed() bool { return sealed(n.Source) }
 
 // Each implements history.Source.
 func (n nodeHistory) Each(fn func(*history.Event) error) error {
@@ -77,18 +74,18 @@ func (t *nodeTeller) take(e *history.Event) error {
 	case history.KindPhase, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:
 		return t.fn(&told)
 	}
-	at := &t.walk.graph.Nodes[t.node]
+	at := &t.walk.header.Consumers[t.node]
 	switch {
 	case e.Topic >= 0 && e.Topic != at.Input && e.Topic != at.DLQ && e.Topic != at.Quarantine:
 		return nil
-	case e.Instance >= 0 && t.walk.graph.NodeOf(e.Instance) != t.node:
+	case e.Instance >= 0 && t.walk.header.ConsumerOf(e.Instance) != t.node:
 		return nil
 	}
 	return t.fn(&told)
 }
 
 func (t *nodeTeller) attempt(e *history.Event) error {
-	if t.walk.graph.NodeOf(e.Instance) != t.node {
+	if t.walk.header.ConsumerOf(e.Instance) != t.node {
 		return nil
 	}
 	if e.Record < 0 {
@@ -113,7 +110,7 @@ func (t *nodeTeller) attempt(e *history.Event) error {
 // write retells dead letters as they are, under the copies that they were written for, and what made a copy as its send
 // and its acknowledgement. What goes on to other nodes is no business of this one's history.
 func (t *nodeTeller) write(e *history.Event) error {
-	key, at := writeKey{e.Op, e.Record}, &t.walk.graph.Nodes[t.node]
+	key, at := writeKey{e.Op, e.Record}, &t.walk.header.Consumers[t.node]
 	if e.Topic == at.Input {
 		ref, makes := t.walk.byWrite[key]
 		if !makes || ref.node != t.node {
@@ -121,7 +118,7 @@ func (t *nodeTeller) write(e *history.Event) error {
 		}
 		return t.send(e, ref)
 	}
-	if (e.Topic != at.DLQ && e.Topic != at.Quarantine) || t.walk.graph.NodeOf(e.Instance) != t.node {
+	if (e.Topic != at.DLQ && e.Topic != at.Quarantine) || t.walk.header.ConsumerOf(e.Instance) != t.node {
 		return nil
 	}
 	ref, known := t.walk.byLetter[key]
@@ -161,7 +158,7 @@ func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
 // audit retells what was found in the node's own topics. A dead letter is that of the copy which it says it was, if
 // that is one of this document; otherwise of the one that it was written for, as far as an answer told.
 func (t *nodeTeller) audit(e *history.Event) error {
-	at, here := &t.walk.graph.Nodes[t.node], place{e.Topic, e.Partition, e.Offset}
+	at, here := &t.walk.header.Consumers[t.node], place{e.Topic, e.Partition, e.Offset}
 	switch e.Topic {
 	case at.Input:
 		if ref, known := t.walk.at[here]; known && e.Record >= 0 {

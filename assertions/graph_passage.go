@@ -15,6 +15,9 @@ type passage struct {
 	// done is when its step was first done: its module's answer was a success or a logical failure.
 	done  time.Duration
 	exits []*exit
+	// attempts is how many there were, last what the answer to the last one was, which is unknown while it is under way.
+	attempts int
+	last     class
 	// covered is when a commit that covers it, and was accepted, was read.
 	covered time.Duration
 }
@@ -46,7 +49,9 @@ type graphWalk struct {
 	latest  map[theirs]copyRef
 	attempt map[int64]copyRef
 	// letters are the copies that dead letters were written for, by where these lie.
-	letters  map[place]copyRef
+	letters map[place]copyRef
+	// awaited are the copies whose dead letter an instance asked for last, and was not told that it is there.
+	awaited  map[theirs]copyRef
 	byLetter map[writeKey]copyRef
 	commits  map[commitKey]time.Duration
 	settled  map[placeOf]int
@@ -68,6 +73,7 @@ func newGraphWalk(x *graphIndex, w *state) *graphWalk {
 	g := &graphWalk{
 		graphIndex: x, report: newReport(w, graphConservation, "copies of documents"), ids: history.NewIDs(x.header.RunID),
 		exits: map[writeKey]*exit{}, latest: map[theirs]copyRef{}, attempt: map[int64]copyRef{}, letters: map[place]copyRef{},
+		awaited:  map[theirs]copyRef{},
 		byLetter: map[writeKey]copyRef{},
 		commits:  map[commitKey]time.Duration{}, settled: map[placeOf]int{}, audited: map[int16]bool{},
 		present: map[int16]map[int32]int{}, ended: map[placeOf]int64{}, replays: newReplays(),
@@ -111,7 +117,7 @@ func (g *graphWalk) take(e *history.Event) error {
 }
 
 func (g *graphWalk) attempted(e *history.Event) {
-	node := g.graph.NodeOf(e.Instance)
+	node := g.header.ConsumerOf(e.Instance)
 	if node < 0 || e.Record < 0 {
 		return
 	}
@@ -122,24 +128,25 @@ func (g *graphWalk) attempted(e *history.Event) {
 		}
 		g.attempt[e.Op] = ref
 		g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref
+		one := &g.copies[ref.node][ref.number]
+		one.attempts, one.last = one.attempts+1, classUnknown
 		return
 	}
 	delete(g.attempt, e.Op)
-	if known {
-		// of two that run side by side, a write follows the one that has ended
-		g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref
-	}
-	if !known || e.Flags.Has(history.ClientGone) ||
-		g.class(node, e.Outcome) != classSuccess && g.class(node, e.Outcome) != classLogical {
+	if !known {
 		return
 	}
-	if one := &g.copies[ref.node][ref.number]; one.done == never {
+	// of two that run side by side, a write follows the one that has ended
+	g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref
+	one := &g.copies[ref.node][ref.number]
+	one.last = g.class(node, e.Outcome)
+	if one.done == never && !e.Flags.Has(history.ClientGone) && (one.last == classSuccess || one.last == classLogical) {
 		one.done = e.Time
 	}
 }
 
 func (g *graphWalk) class(node int, outcome history.Outcome) class {
-	contract := &g.graph.Nodes[node].Contract
+	contract := &g.header.Consumers[node].Contract
 	switch {
 	case outcome == history.OutcomeSuccess:
 		return classSuccess
@@ -185,14 +192,35 @@ func (g *graphWalk) claimed(node int, key writeKey) (copyRef, bool) {
 	return ref, known && ref.node == node && g.copies[node][ref.number].document == key.record
 }
 
+// repeats is the copy that a dead letter is for which no audit found: that of which the instance asked for one before
+// and was not told that it is there, while another copy is under way. Where that one has failed for good, it is that
+// one's own.
+func (g *graphWalk) repeats(e *history.Event) (copyRef, bool) {
+	who := theirs{holder{e.Instance, e.Run}, e.Record}
+	ref, known := g.awaited[who]
+	other, tried := g.latest[who]
+	return ref, known && g.copies[ref.node][ref.number].covered == never && (!tried || !g.failed(other))
+}
+
+// failed: no further attempt of the copy is promised, and none of its dead letters was asked for.
+func (g *graphWalk) failed(ref copyRef) bool {
+	one, most := &g.copies[ref.node][ref.number], g.header.Consumers[ref.node].Contract.MaxAttempts
+	asked := slices.ContainsFunc(one.exits, func(e *exit) bool { return e.letter })
+	return !asked && (one.last == classPermanent || one.last == classRetryable && most > 0 && one.attempts >= most)
+}
+
 // written takes up what an instance asks to be written.
 func (g *graphWalk) written(e *history.Event) {
-	node := g.graph.NodeOf(e.Instance)
+	node := g.header.ConsumerOf(e.Instance)
 	if node < 0 || e.Record < 0 || int(e.Record) >= len(g.documents) {
 		return
 	}
-	key := writeKey{e.Op, e.Record}
+	key, role := writeKey{e.Op, e.Record}, g.w.role(e.Topic)
+	letter := role == history.RoleDLQ || role == history.RoleQuarantine
 	ref, known := g.claimed(node, key)
+	if !known && letter {
+		ref, known = g.repeats(e)
+	}
 	if !known {
 		ref, known = g.owner(node, e)
 	}
@@ -201,10 +229,8 @@ func (g *graphWalk) written(e *history.Event) {
 	}
 	one := &g.copies[ref.node][ref.number]
 	id := writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID}
-	role := g.w.role(e.Topic)
-	letter := role == history.RoleDLQ || role == history.RoleQuarantine
 	if letter {
-		g.byLetter[key] = ref
+		g.byLetter[key], g.awaited[theirs{holder{e.Instance, e.Run}, e.Record}] = ref, ref
 	}
 	repeated := func(known *exit) bool { return known.writeID == id && id.producer >= 0 && id.sequence >= 0 }
 	if at := slices.IndexFunc(one.exits, repeated); at >= 0 {
@@ -259,6 +285,10 @@ func (g *graphWalk) answered(e *history.Event) {
 	}
 	if ref, letter := g.byLetter[key]; letter && stored && e.Offset >= 0 {
 		g.letters[place{e.Topic, e.Partition, e.Offset}] = ref
+		who := theirs{holder{e.Instance, e.Run}, e.Record}
+		if g.awaited[who] == ref && !e.Flags.Has(history.Withheld) {
+			delete(g.awaited, who)
+		}
 	}
 }
 
@@ -267,7 +297,7 @@ func (g *graphWalk) committed(e *history.Event) {
 	key := commitKey{op: e.Op, topic: e.Topic, partition: e.Partition}
 	asked, known := g.commits[key]
 	delete(g.commits, key)
-	node := g.graph.Reader(e.Topic)
+	node := g.header.ReaderOf(e.Topic)
 	if !known || node < 0 || e.Code != 0 || e.Flags.Has(history.Forged) {
 		return
 	}

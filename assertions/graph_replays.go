@@ -64,10 +64,10 @@ func (r *replays) answered(key writeKey, e *history.Event) {
 // the document is.
 func (g *graphWalk) replayed(e *history.Event) {
 	key := writeKey{e.Op, e.Record}
-	node := g.graph.Reader(e.Topic)
+	node := g.header.ReaderOf(e.Topic)
 	var chosen *replaying
 	if node >= 0 {
-		chosen = g.replays.chosen[letterOf{g.graph.Nodes[node].DLQ, e.Record}]
+		chosen = g.replays.chosen[letterOf{g.header.Consumers[node].DLQ, e.Record}]
 	}
 	if chosen == nil {
 		g.misdirected(e)

@@ -119,6 +119,11 @@ func (w *state) trueCause(f *faultState) string {
 			"let it begin later, or plan records that end there sooner (permanent)", units.Text(f.to), units.Text(f.from),
 			units.Text(at))
 	}
+	if len(w.activity.letters) == 0 && w.contract.WritesDLQ() &&
+		w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
+		return "the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (no-loss and " +
+			"classification say what became of them)"
+	}
 	return ""
 }
 

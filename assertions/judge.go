@@ -35,26 +35,50 @@ type judge struct {
 // as it goes, at best inconclusive. The error is about what can't be judged at all.
 func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	header := source.Header()
-	if header.Records < 0 || header.Format > history.FormatVersion {
-		return nil, nil, fmt.Errorf(
-			"judging the history of run %q: its header has format %d and %d records: use the dlqbench that wrote it",
-			header.RunID, header.Format, header.Records)
+	if header.Records < 0 || header.Format > history.FormatVersion || len(header.Consumers) == 0 {
+		return nil, nil, fmt.Errorf("judging the history of run %q: its header has format %d, %d records and %d consumers: "+
+			"use the dlqbench that wrote it", header.RunID, header.Format, header.Records, len(header.Consumers))
 	}
-	if header.Graph != nil {
-		return judgeGraph(source)
+	consumers, err := topologyOf(source, &header)
+	if err != nil {
+		return nil, nil, err
 	}
-	if header.Services != nil {
-		return judgeServices(source)
+	var first *judgement
+	var all []Result
+	for i, view := range consumers.views() {
+		one, err := judgeOne(view)
+		if err != nil {
+			return nil, nil, err
+		}
+		if first == nil {
+			first = one
+		}
+		all = append(all, consumers.adopt(i, one, first)...)
 	}
-	_, verdict, measurements, err := judgeOne(source)
-	return verdict, measurements, err
+	whole, err := consumers.whole(first)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := first.verdict
+	v.Invariants, v.Topics = append(whole, all...), header.Topics
+	v.Usage, v.Series, v.Thresholds = first.measured.Usage, first.measured.Series, first.judge.thresholds(first.measured)
+	shortestFirst(v)
+	first.judge.conclude(v, first.measured)
+	return v, first.measured, nil
 }
 
-// judgeOne judges the history of one consumer.
-func judgeOne(source history.Source) (*judge, *Verdict, *measure.Measurements, error) {
+// judgement is what came of judging one history.
+type judgement struct {
+	judge    *judge
+	verdict  *Verdict
+	measured *measure.Measurements
+}
+
+// judgeOne judges the history of one consumer. Its verdict is still to be concluded.
+func judgeOne(source history.Source) (*judgement, error) {
 	j, err := newJudge(source.Header())
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	j.lookForDamage(source)
 	source = ordered{source}
@@ -65,10 +89,9 @@ func judgeOne(source history.Source) (*judge, *Verdict, *measure.Measurements, e
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
 	if err := j.state.fillTraces(source, verdict); err != nil && j.broken == nil {
-		return nil, nil, nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
+		return nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
 	}
-	shortestFirst(verdict)
-	return j, verdict, measurements, nil
+	return &judgement{j, verdict, measurements}, nil
 }
 
 func newJudge(header history.Header) (*judge, error) {

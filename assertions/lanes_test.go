@@ -127,7 +127,8 @@ func TestWhatARunShowsAsAWholeHasNoMoment(t *testing.T) {
 
 // Every kind of event that a trace may have is between participants whose roles have a place, and has a word.
 func TestEveryEventHasItsWay(t *testing.T) {
-	h := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
+	h := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}},
+		Consumers: make([]history.Consumer, 1)}
 	w := newState(&h)
 	for _, kind := range []history.Kind{
 		history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,

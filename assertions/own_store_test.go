@@ -50,7 +50,7 @@ func TestTriesOfTheSubjectsOwnStore(t *testing.T) {
 				b.fails(0, 1).letter(0).commit(1)
 			}},
 		{"a consumer without a dead-letter topic gives it up, and workers go on with it", nil, func(b *builder) {
-			b.h.Contract.Envelope = ""
+			b.h.Contract().Envelope = ""
 			b.send(0).fails(0, 3).commit(1).row(0)
 			workers(b, transient, transient, success)
 			b.ownEntry().change(history.StoreResolved)

@@ -100,7 +100,7 @@ func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
 
 // target is the topic that the dead letter must go to.
 func (c *replay) target(number int32, back *returned, letters []*letter) int16 {
-	if to := c.w.header.ReplayTo; to != "" {
+	if to := c.w.header.Consumers[0].ReplayTo; to != "" {
 		return c.w.header.TopicIndex(to)
 	}
 	for _, one := range letters {
@@ -230,6 +230,10 @@ func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*le
 		}
 	}
 	if first == nil {
+		return
+	}
+	if !c.w.contract.NamesAllHeaders() {
+		c.remark("growth: the contract does not name all headers of dead letters")
 		return
 	}
 	for _, one := range c.w.fresh(letters) {

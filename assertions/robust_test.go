@@ -43,13 +43,13 @@ func TestAnythingCanBeJudged(t *testing.T) {
 		b.fault("network", "downstream", "x")
 		b.fault("kafka", "dlq", "Produce")
 		b.h.Replay = rapid.Bool().Draw(t, "replay")
-		b.h.Contract.Retry = rapid.SampledFrom([]history.Retry{history.RetryInPlace, history.RetryTopics}).Draw(t, "retry")
-		b.h.Contract.Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader,
+		b.h.Contract().Retry = rapid.SampledFrom([]history.Retry{history.RetryInPlace, history.RetryTopics}).Draw(t, "retry")
+		b.h.Contract().Counter = rapid.SampledFrom([]history.Counter{history.CounterMemory, history.CounterHeader,
 			history.CounterDelivery, ""}).Draw(t, "counter")
-		b.h.Contract.Envelope = rapid.SampledFrom([]string{"plain", "", "other"}).Draw(t, "envelope")
-		b.h.Contract.GroupType = rapid.SampledFrom([]history.GroupType{"", history.GroupShare}).Draw(t, "group type")
-		b.h.Contract.WireOnly = rapid.Bool().Draw(t, "wire only")
-		b.h.Contract.AutoCommit = rapid.Bool().Draw(t, "auto commit")
+		b.h.Contract().Envelope = rapid.SampledFrom([]string{"plain", "", "other"}).Draw(t, "envelope")
+		b.h.Contract().GroupType = rapid.SampledFrom([]history.GroupType{"", history.GroupShare}).Draw(t, "group type")
+		b.h.Contract().WireOnly = rapid.Bool().Draw(t, "wire only")
+		b.h.Contract().AutoCommit = rapid.Bool().Draw(t, "auto commit")
 		b.h.Records = rapid.IntRange(0, 6).Draw(t, "records")
 		b.events = rapid.SliceOfN(rapid.Custom(anyEvent), 0, 80).Draw(t, "events")
 		v, _, err := Judge(b.source())
@@ -74,7 +74,7 @@ func TestAnythingCanBeJudged(t *testing.T) {
 // A damaged history fetched up to 2⁴⁰ and committed all of that: the judge looked at each of these offsets.
 func TestACommitOfTooMuchIsJudgedInTime(t *testing.T) {
 	b := newBuilder()
-	b.h.Contract.OffsetMetadata = history.MetadataRanges
+	b.h.Contract().OffsetMetadata = history.MetadataRanges
 	b.begin().send(0).success(0)
 	far := b.of(history.KindFetched)
 	far.Topic, far.Partition, far.Offset, far.Aux = input, 1, 0, 1<<40

@@ -29,7 +29,7 @@ type loan struct {
 
 func newSeparation(w *state) checker {
 	const of = "attempts and dead letters"
-	if w.header.Services == nil {
+	if !w.header.Shared() {
 		return unpromised{inapplicable(serviceSeparation, of,
 			"there are not several services that share a dead-letter topic")}
 	}
@@ -46,7 +46,7 @@ func (c *separation) observe(e *history.Event) {
 	case e.Kind == history.KindAttemptStart:
 		c.judge(e, home, "attempted")
 	case e.Kind == history.KindProduceRequest && e.Instance == history.Replayer:
-		if to := c.w.header.ServiceReading(e.Topic); to >= 0 {
+		if to := c.w.header.ReaderOf(e.Topic); to >= 0 {
 			c.lent[loan{e.Record, to}] = true
 		}
 	case e.Kind == history.KindProduceRequest && c.w.role(e.Topic) == history.RoleDLQ:
@@ -55,7 +55,7 @@ func (c *separation) observe(e *history.Event) {
 }
 
 func (c *separation) judge(e *history.Event, home int, deed string) {
-	by := c.w.header.ServiceOf(e.Instance)
+	by := c.w.header.ConsumerOf(e.Instance)
 	if by < 0 {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *separation) judge(e *history.Event, home int, deed string) {
 	if by == home {
 		return
 	}
-	services, at := c.w.header.Services, e.Time
+	services, at := c.w.header.Consumers, e.Time
 	c.saw("another-services-record", c.w.about(e.Record, 0, at, func() string {
 		return fmt.Sprintf(
 			"service %s %s it: it is a record of service %s, and no replay had put it into a topic that %s reads",

@@ -21,50 +21,59 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// judgeServices judges the history of several services.
-func judgeServices(source history.Source) (*Verdict, *measure.Measurements, error) {
-	header := source.Header()
-	if err := soundServices(&header); err != nil {
-		return nil, nil, err
-	}
-	index := newServiceIndex(&header)
-	if err := (ordered{source}).Each(index.take); err != nil && !damaged(source) {
-		return nil, nil, fmt.Errorf("looking for the services' records: %w", err)
-	}
-	whole, verdict, measurements, err := judgeOne(wholeHistory{source})
-	if err != nil {
-		return nil, nil, err
-	}
-	if wanted := header.Expect.Invariants; len(wanted) > 0 && !slices.Contains(wanted, serviceSeparation) {
-		verdict.Invariants = []Result{}
-	}
-	for i := range header.Services {
-		_, one, _, err := judgeOne(serviceHistory{source, index, i})
-		if err != nil {
-			return nil, nil, fmt.Errorf("judging service %s: %w", header.Services[i].Name, err)
-		}
-		for _, result := range one.Invariants {
-			if result.Status != NotApplicable {
-				result.Name = header.Services[i].Name + "/" + result.Name
-				verdict.Invariants = append(verdict.Invariants, result)
-			}
-		}
-	}
-	verdict.Reasons, verdict.ThresholdsMissed = []string{}, false
-	whole.conclude(verdict, measurements)
-	return verdict, measurements, nil
+// services is the topology of several services.
+type services struct {
+	source history.Source
+	index  *serviceIndex
 }
+
+func newServices(source history.Source, header *history.Header) (topology, error) {
+	if err := soundServices(header); err != nil {
+		return nil, err
+	}
+	index := newServiceIndex(header)
+	if err := (ordered{source}).Each(index.take); err != nil && !damaged(source) {
+		return nil, fmt.Errorf("looking for the services' records: %w", err)
+	}
+	return services{source, index}, nil
+}
+
+// views: the first is the history of all services, of which only that they keep apart is judged.
+func (s services) views() []history.Source {
+	all := []history.Source{wholeHistory{view{s.source}}}
+	for i := range s.index.header.Consumers {
+		all = append(all, serviceHistory{view{s.source}, s.index, i})
+	}
+	return all
+}
+
+func (s services) adopt(i int, one, _ *judgement) []Result {
+	header, kept := s.index.header, []Result{}
+	for _, result := range one.verdict.Invariants {
+		switch wanted := header.Expect.Invariants; {
+		case i == 0 && len(wanted) > 0 && !slices.Contains(wanted, serviceSeparation):
+			continue
+		case i > 0 && result.Status == NotApplicable:
+			continue
+		case i > 0:
+			result.Name = header.Consumers[i-1].Name + "/" + result.Name
+		}
+		kept = append(kept, result)
+	}
+	return kept
+}
+
+func (s services) whole(*judgement) ([]Result, error) { return nil, nil }
 
 // soundServices refuses a header whose services refer to what is not there.
 func soundServices(h *history.Header) error {
 	topic := func(index int16) bool { return index >= 0 && int(index) < len(h.Topics) }
-	sound := len(h.Services) < 1<<7
-	for _, one := range h.Services {
-		sound = sound && topic(one.Input) && topic(one.Retry) && one.First >= 0 && one.Instances >= 0
+	sound := len(h.Consumers) < 1<<7
+	for _, one := range h.Consumers {
+		sound = sound && topic(one.Input) && topic(h.TopicIndex(one.ReplayTo)) && one.First >= 0 && one.Instances >= 0
 	}
 	if !sound {
 		return fmt.Errorf(
@@ -95,14 +104,14 @@ func (x *serviceIndex) take(e *history.Event) error {
 	if home < 0 {
 		return nil
 	}
-	by := x.header.ServiceOf(e.Instance)
+	by := x.header.ConsumerOf(e.Instance)
 	switch e.Kind {
 	case history.KindAttemptStart:
 		if by >= 0 && by != home {
 			x.strayed[e.Record] = true
 		}
 	case history.KindProduceRequest:
-		to := x.header.ServiceReading(e.Topic)
+		to := x.header.ReaderOf(e.Topic)
 		if e.Instance == history.Replayer && to >= 0 && to != home || by >= 0 && by != home {
 			x.strayed[e.Record] = true
 		}
@@ -131,7 +140,7 @@ func newHomes(header *history.Header) homes {
 
 func (h homes) take(e *history.Event) {
 	if (e.Kind == history.KindSend || e.Kind == history.KindAcked) && e.Record >= 0 && int(e.Record) < len(h.by) {
-		h.by[e.Record] = int8(h.header.ServiceReading(e.Topic))
+		h.by[e.Record] = int8(h.header.ReaderOf(e.Topic))
 	}
 }
 
@@ -143,7 +152,7 @@ func (h homes) of(number int32) int {
 }
 
 // wholeHistory is the history of all services, of which only that they keep apart is judged.
-type wholeHistory struct{ history.Source }
+type wholeHistory struct{ view }
 
 // Header is that of the run.
 func (w wholeHistory) Header() history.Header {
@@ -152,15 +161,9 @@ func (w wholeHistory) Header() history.Header {
 	return h
 }
 
-// Sealed reports whether the history is.
-func (w wholeHistory) Sealed() bool { return sealed(w.Source) }
-
-// Damaged tells the judge what is missing.
-func (w wholeHistory) Damaged() []error { return damages(w.Source) }
-
 // serviceHistory is a Source: what the history says of one service.
 type serviceHistory struct {
-	history.Source
+	view
 	index   *serviceIndex
 	service int
 }
@@ -169,26 +172,19 @@ type serviceHistory struct {
 // of the run is the run's.
 func (s serviceHistory) Header() history.Header {
 	h := s.Source.Header()
-	one := h.Services[s.service]
 	h.Topics = slices.Clone(h.Topics)
 	for i := range h.Topics {
 		if !s.reads(int16(i)) && h.Topics[i].Role != history.RoleDLQ {
 			h.Topics[i].Role = ""
 		}
 	}
-	h.Group, h.Contract, h.ReplayTo, h.Services = one.Group, one.Contract, h.Topics[one.Retry].Name, nil
+	h.Consumers = h.Consumers[s.service : s.service+1]
 	h.Expect.MinLoad, h.Expect.MaxSlip, h.Expect.Thresholds, h.Expect.DuplicateShare = 0, 0, nil, -1
 	return h
 }
 
-// Sealed reports whether the whole history is.
-func (s serviceHistory) Sealed() bool { return sealed(s.Source) }
-
-// Damaged tells the service's judge what is missing.
-func (s serviceHistory) Damaged() []error { return damages(s.Source) }
-
 func (s serviceHistory) reads(topic int16) bool {
-	return s.index.header.ServiceReading(topic) == s.service
+	return s.index.header.ReaderOf(topic) == s.service
 }
 
 // Each implements history.Source.
@@ -210,7 +206,7 @@ func (s serviceHistory) Each(fn func(*history.Event) error) error {
 // nobody's history: it would justify, or be held against, what the record's own service does. That it happened is
 // judged by service-separation.
 func (s serviceHistory) concerns(e *history.Event) bool {
-	own := s.index.header.ServiceOf(e.Instance) == s.service
+	own := s.index.header.ConsumerOf(e.Instance) == s.service
 	ofOwn := s.index.homes.of(e.Record) == s.service
 	switch e.Kind {
 	case history.KindPhase, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd:

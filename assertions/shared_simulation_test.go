@@ -36,8 +36,8 @@ type shareSimulation struct {
 func simulateShare(t *rapid.T, bug string) *shareSimulation {
 	counter := rapid.SampledFrom([]history.Counter{inMemory, byDelivery}).Draw(t, "counter")
 	s := &shareSimulation{builder: newBuilder(), t: t, bug: bug, fate: map[int32]history.Outcome{}}
-	s.h.Contract.Backoff = history.Backoff{}
-	s.h.Contract.MaxAttempts = 2
+	s.h.Contract().Backoff = history.Backoff{}
+	s.h.Contract().MaxAttempts = 2
 	s.shares(counter)
 	s.h.Records = rapid.IntRange(1, 5).Draw(t, "records")
 	s.as(1, 0).up()
@@ -57,7 +57,7 @@ func simulateShare(t *rapid.T, bug string) *shareSimulation {
 	return s
 }
 
-func (s *shareSimulation) redelivers() bool { return s.h.Contract.Counter == byDelivery }
+func (s *shareSimulation) redelivers() bool { return s.h.Contract().Counter == byDelivery }
 
 func (s *shareSimulation) step() {
 	member := rapid.IntRange(0, 1).Draw(s.t, "member")
@@ -129,7 +129,7 @@ func (s *shareSimulation) buggy(name string) bool {
 
 // work moves a record one step on.
 func (s *shareSimulation) work(member int, one *heldRecord) {
-	limit := s.h.Contract.MaxAttempts
+	limit := s.h.Contract().MaxAttempts
 	switch {
 	case one.over:
 		s.end(member, one, one.dead)

@@ -76,7 +76,7 @@ type contradiction struct {
 // consumers is judged elsewhere, by each.
 func contradictions(source history.Source, number int32) ([]contradiction, error) {
 	header := source.Header()
-	if header.Graph != nil || header.Services != nil {
+	if header.Graph != nil || header.Shared() {
 		return nil, nil
 	}
 	j, err := newJudge(header)

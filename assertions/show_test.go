@@ -12,7 +12,7 @@ import (
 // lived is a run in which record 1 has been through everything that a trace tells of.
 func lived() *builder {
 	b := newBuilder()
-	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
+	b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 		history.OrderingNone
 	f := b.fault("kafka", "dlq", "Produce to dlq delayed by 100ms")
 	b.begin().send(0).success(0).send(1).breaks(f).handsOn(1).kill().as(0, 1).up().assign(0, 1, 2, 3)

@@ -46,9 +46,9 @@ type simulation struct {
 
 func newSimulation(t *rapid.T, bug string) *simulation {
 	s := &simulation{builder: newBuilder(), t: t, bug: bug}
-	s.h.Contract.Backoff.Late = time.Minute
-	s.h.Contract.StopGrace, s.h.Contract.Isolation = time.Second, 0.5
-	s.h.Contract.Ordering = rapid.SampledFrom([]history.Ordering{history.OrderingKey, history.OrderingPartition}).Draw(t,
+	s.h.Contract().Backoff.Late = time.Minute
+	s.h.Contract().StopGrace, s.h.Contract().Isolation = time.Second, 0.5
+	s.h.Contract().Ordering = rapid.SampledFrom([]history.Ordering{history.OrderingKey, history.OrderingPartition}).Draw(t,
 		"ordering")
 	s.link = s.fault("network", "downstream", "downstream down")
 	s.phase(history.PhaseSetup)
@@ -122,7 +122,7 @@ func (s *simulation) ready(p *process) []*work {
 	var ready []*work
 	for i, w := range p.work {
 		blocked := slices.ContainsFunc(p.work[:i], func(before *work) bool {
-			same := before.partition == w.partition && (s.h.Contract.Ordering == history.OrderingPartition ||
+			same := before.partition == w.partition && (s.h.Contract().Ordering == history.OrderingPartition ||
 				before.key == w.key)
 			return same && !before.done && before.offset < w.offset
 		})
@@ -188,7 +188,7 @@ func (s *simulation) tryOne(w *work) {
 			outcome = history.OutcomeTransient
 		}
 	}
-	limit, wait := s.h.Contract.MaxAttempts, s.h.Contract.Backoff.Wait(w.k)
+	limit, wait := s.h.Contract().MaxAttempts, s.h.Contract().Backoff.Wait(w.k)
 	switch s.bug {
 	case "one-more":
 		limit++
@@ -197,7 +197,7 @@ func (s *simulation) tryOne(w *work) {
 	case "hasty":
 		wait /= 2
 	case "constant":
-		wait = s.h.Contract.Backoff.Wait(1)
+		wait = s.h.Contract().Backoff.Wait(1)
 	}
 	switch {
 	case outcome == history.OutcomeLogical && s.bug == "logical":
@@ -301,7 +301,7 @@ func (s *simulation) killOne(i int) {
 func (s *simulation) stopOne() {
 	s.signal("TERM")
 	if s.bug == "linger" {
-		s.wait(2 * s.h.Contract.StopGrace)
+		s.wait(2 * s.h.Contract().StopGrace)
 	}
 	s.exit(0)
 }

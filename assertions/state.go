@@ -134,7 +134,7 @@ const partitionLimit = 1 << 16
 
 func newState(header *history.Header) *state {
 	w := &state{
-		header: header, contract: &header.Contract, asked: none,
+		header: header, contract: header.Contract(), asked: none,
 		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
 		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, letters: map[int32]*lettered{},
@@ -143,16 +143,16 @@ func newState(header *history.Header) *state {
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never,
 	}
-	w.memory = header.Contract.Counter == history.CounterMemory || header.Contract.Counter == ""
-	w.hops = header.Contract.Retry == history.RetryTopics
-	w.share = header.Contract.GroupType == history.GroupShare
+	w.memory = header.Contract().Counter == history.CounterMemory || header.Contract().Counter == ""
+	w.hops = header.Contract().Retry == history.RetryTopics
+	w.share = header.Contract().GroupType == history.GroupShare
 	w.classes[history.OutcomeSuccess] = classSuccess
 	for _, of := range []struct {
 		outcomes []history.Outcome
 		class    class
 	}{
-		{header.Contract.Retryable, classRetryable}, {header.Contract.Permanent, classPermanent},
-		{header.Contract.Logical, classLogical},
+		{header.Contract().Retryable, classRetryable}, {header.Contract().Permanent, classPermanent},
+		{header.Contract().Logical, classLogical},
 	} {
 		for _, outcome := range of.outcomes {
 			w.classes[outcome] = of.class

@@ -10,13 +10,14 @@ import "math"
 
 // rewinds is what concerns going back in a partition; its holder's, since it has the partition.
 type rewinds struct {
-	// reached is the last offset that it was handed; from how far it has gone back. Both are none if it was not.
-	reached, from int64
+	// reached is the last offset that it was handed, position the last one since it went back; from how far it has gone
+	// back. They are none if it was not.
+	reached, position, from int64
 	// lost is none unless something failed since it last went back: then what lies below it is excused already.
 	lost int64
 }
 
-func noRewinds() rewinds { return rewinds{reached: none, from: none, lost: none} }
+func noRewinds() rewinds { return rewinds{reached: none, position: none, from: none, lost: none} }
 
 // excusesAll is the offset of a failure that excuses all that its process has in hand.
 const excusesAll = math.MaxInt64
@@ -24,7 +25,7 @@ const excusesAll = math.MaxInt64
 // hand notes what the holder is handed.
 func (p *partition) hand(by holder, to int64) {
 	if p.has && p.held == by {
-		p.reached = max(p.reached, to)
+		p.reached, p.position = max(p.reached, to), max(p.position, to)
 	}
 }
 
@@ -44,11 +45,13 @@ func (w *state) loseHeld(by holder) {
 	}
 }
 
-// goBack notes that the process is handed again what it has had, if something justifies that.
+// goBack notes that the process is handed again what it has had, if something justifies that. It may be handed the rest
+// of it only after something else has failed: that is no further return, which is still to come.
 func (w *state) goBack(p *partition, by holder, to int64) {
-	if !p.has || p.held != by || to > p.reached {
+	if !p.has || p.held != by || to > p.position {
 		return
 	}
+	p.position = to - 1
 	for _, c := range w.commits {
 		if c.partition == p && c.by == by && c.epoch == p.epoch && !c.spent {
 			c.spent = true // the process may have given up on its answer

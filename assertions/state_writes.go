@@ -488,6 +488,10 @@ func (w *state) askReplay(e *history.Event) {
 	// What is written back while a disturbance hands the place before out again leaves two that are open: each may
 	// succeed, or end.
 	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0
+	// Of a record without an id no attempt's end tells what became of the copy before: its last one may have been enough.
+	if tried := r.lastStart; r.unnamed() && r.attempts > 0 {
+		r.outlived(r.lives, tried, tried)
+	}
 	r.startLife()
 	delete(w.perhaps, e.Record)
 	if again {

@@ -106,9 +106,9 @@ func retryTales() []tale {
 }
 
 func headerCounter(b *builder) {
-	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics,
+	b.h.Contract().Counter, b.h.Contract().Retry, b.h.Contract().Ordering = history.CounterHeader, history.RetryTopics,
 		history.OrderingNone
-	b.h.Contract.Backoff = history.Backoff{}
+	b.h.Contract().Backoff = history.Backoff{}
 }
 
 // retryCopy writes the record to the retry topic, and fetches it from there.
@@ -192,7 +192,7 @@ func classTales() []tale {
 			return b.drain().done()
 		}},
 		{"a logical failure is dead-lettered by contract", nil, func(b *builder) history.Source {
-			b.h.Contract.LogicalDeadLetters = true
+			b.h.Contract().LogicalDeadLetters = true
 			b.begin().send(0).attempt(0, history.OutcomeLogical).letter(0).commit(1)
 			return b.drain().done()
 		}},
@@ -349,12 +349,12 @@ func backoffTales() []tale {
 			return b.drain().done()
 		}},
 		{"beyond the cap", []string{"cap-exceeded"}, func(b *builder) history.Source {
-			b.h.Contract.MaxAttempts = 4
+			b.h.Contract().MaxAttempts = 4
 			b.begin().send(0).fails(0, 3).wait(405 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"at the cap", nil, func(b *builder) history.Source {
-			b.h.Contract.MaxAttempts = 4
+			b.h.Contract().MaxAttempts = 4
 			b.begin().send(0).fails(0, 3).wait(305 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
@@ -466,7 +466,7 @@ func orderTales() []tale {
 			return b.drain().done()
 		}},
 		{"another key starts, but the partition's order is promised", []string{"reordered"}, func(b *builder) history.Source {
-			b.h.Contract.Ordering = history.OrderingPartition
+			b.h.Contract().Ordering = history.OrderingPartition
 			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
 			return b.drain().done()
 		}},

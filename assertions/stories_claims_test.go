@@ -123,7 +123,7 @@ func hurriedTales() []tale {
 		{"dead-lettered after two of three attempts, in a stall", []string{"under-retried"}, given(0, 2)},
 		{"dead-lettered after two of three attempts, in a stall, where a time-out may be final", nil,
 			func(b *builder) history.Source {
-				b.h.Contract.Retryable = []history.Outcome{history.OutcomeTransient}
+				b.h.Contract().Retryable = []history.Outcome{history.OutcomeTransient}
 				return given(0, 2)(b)
 			}},
 	}

@@ -75,7 +75,7 @@ func copyTales() []tale {
 
 // restarted has record 0 fail once, waits in a copy, and starts its process anew.
 func restarted(b *builder, committed bool) *builder {
-	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
+	b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 		history.OrderingNone
 	b.begin().send(0).fails(0, 1).retryCopy(0)
 	if committed {
@@ -101,7 +101,7 @@ func refused(b *builder) (first, second place) {
 // withheld has record 0 fail, its copy written without a word of it, and that fail after the wait. It returns the copy
 // of this.
 func withheld(b *builder, wait time.Duration) place {
-	b.h.Contract.Retry, b.h.Contract.Counter, b.h.Contract.Ordering = history.RetryTopics, history.CounterHeader,
+	b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 		history.OrderingNone
 	b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Withheld).wait(wait).fetch(0).fails(0,
 		1).retryCopy(0)
@@ -150,7 +150,7 @@ func repeatedTales() []tale {
 func TestUsualWaits(t *testing.T) {
 	told := func(length time.Duration, several int) Result {
 		b := newBuilder()
-		b.h.Contract.Ordering, b.h.Contract.Backoff.Late, b.h.Contract.Backoff.Usual = history.OrderingNone,
+		b.h.Contract().Ordering, b.h.Contract().Backoff.Late, b.h.Contract().Backoff.Usual = history.OrderingNone,
 			time.Second, 20*ms
 		b.begin()
 		for number := range int32(40) {

@@ -9,7 +9,7 @@ import (
 // exiting tells of a subject without dead letters that promises to end when a record has failed for good.
 func exiting(name string, want []string, tell func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
-		b.h.Contract.Envelope, b.h.Contract.KeepsHeaders, b.h.Contract.ExitsExhausted = "", false, true
+		b.h.Contract().Envelope, b.h.Contract().KeepsHeaders, b.h.Contract().ExitsExhausted = "", false, true
 		b.begin()
 		tell(b)
 		return b.drain().done()
@@ -54,7 +54,7 @@ func exitTales() []tale {
 		attemptsInOrder("the same, where the order is that of outcomes", []string{"reordered"}, false),
 		{"the next begins after the last attempt of the one before that reached the oracle", nil,
 			func(b *builder) history.Source {
-				b.h.Contract.OrderOfAttempts = true
+				b.h.Contract().OrderOfAttempts = true
 				f := b.fault("network", "downstream", "downstream down")
 				b.begin().send(0).send(1).breaks(f).wait(300*ms).heals(f).fails(0, 1)
 				asked := b.askLetter(0)
@@ -64,7 +64,7 @@ func exitTales() []tale {
 			}},
 		{"the order is that of attempts, and the one before has some left", []string{"reordered"},
 			func(b *builder) history.Source {
-				b.h.Contract.OrderOfAttempts = true
+				b.h.Contract().OrderOfAttempts = true
 				b.begin().send(0).send(1).fails(0, 2).success(1).wait(205 * ms).success(0).commit(2)
 				return b.drain().done()
 			}},
@@ -95,7 +95,7 @@ func foreignTales() []tale {
 
 func attemptsInOrder(name string, want []string, promised bool) tale {
 	return tale{name, want, func(b *builder) history.Source {
-		b.h.Contract.OrderOfAttempts = promised
+		b.h.Contract().OrderOfAttempts = promised
 		b.begin().send(0).send(1).fails(0, 3)
 		asked := b.askLetter(0)
 		b.success(1).answerLetter(asked, 0, 0).commit(2)

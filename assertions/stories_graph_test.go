@@ -59,20 +59,21 @@ func newGraphStory() *graphStory {
 		logs: map[int16][]found{}, at: map[[2]int32]int64{}, tries: map[[2]int32]int32{}, asked: map[int64]history.Event{},
 		missed: map[int16]bool{}, commit: map[int]int64{},
 	}
-	contract := newBuilder().h.Contract
+	contract := *newBuilder().h.Contract()
 	contract.Envelope, contract.KeepsHeaders = "pipestream", false
-	graph := &history.Graph{Sink: sink, MaxReprocess: 1}
+	var nodes []history.Consumer
 	for i, name := range []string{"parse", "chunk", "ocr"} {
 		letters := dlqParse + 2*int16(i)
-		graph.Nodes = append(graph.Nodes, history.Node{
+		nodes = append(nodes, history.Consumer{
 			Name: name, Input: int16(i), DLQ: letters, Quarantine: letters + 1, Group: name, First: i, Instances: 1,
 			Contract: contract,
 		})
 	}
-	graph.Nodes[parse].Edges = []history.Edge{{To: chunk, Weight: 1}, {To: ocr, Weight: 1}}
+	nodes[parse].Edges = []history.Edge{{To: chunk, Weight: 1}, {To: ocr, Weight: 1}}
 	g.h = history.Header{
-		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 3, Group: "parse",
-		Contract: contract, Graph: graph, Replay: true, Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
+		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 3,
+		Consumers: nodes, Graph: &history.Graph{Sink: sink, MaxReprocess: 1}, Replay: true,
+		Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
 	}
 	for i, name := range []string{
 		"in.parse", "in.chunk", "in.ocr", "dlq.parse", "dlq.parse.quarantine", "dlq.chunk", "dlq.chunk.quarantine", "dlq.ocr",
@@ -85,7 +86,7 @@ func newGraphStory() *graphStory {
 		g.h.Topics = append(g.h.Topics, history.Topic{Name: name, Role: role, Partitions: 1})
 	}
 	g.phase(history.PhaseSetup)
-	for node := range graph.Nodes {
+	for node := range nodes {
 		g.start(node, 0)
 	}
 	return g.phase(history.PhaseWarmup).phase(history.PhaseSteady)
@@ -235,7 +236,7 @@ func (g *graphStory) ask(instance int16, document int32, topic int16, claim hist
 
 // next is where the document goes on from parse.
 func (g *graphStory) next(document int32) int16 {
-	return g.h.Graph.Next(parse, history.NewIDs(g.h.RunID).Token(document))
+	return g.h.Next(parse, history.NewIDs(g.h.RunID).Token(document))
 }
 
 func (g *graphStory) forward(node int, document int32) *graphStory {
@@ -303,7 +304,7 @@ func (g *graphStory) both(node int, document int32, first int64) *graphStory {
 }
 
 func (g *graphStory) selects(node int, document int32) *graphStory {
-	letters := g.h.Graph.Nodes[node].DLQ
+	letters := g.h.Consumers[node].DLQ
 	offset := slices.IndexFunc(g.logs[letters], func(f found) bool { return f.document == document })
 	g.put(history.KindReplaySelected, func(e *history.Event) {
 		e.Record, e.Topic, e.Partition, e.Offset = document, letters, 0, int64(offset)
@@ -429,7 +430,7 @@ func graphTales() []graphTale {
 			next := int(g.next(0))
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
 			repeat := g.unanswered(parse, 0, g.next(0))
-			g.fail(next, 0).rebalance(next).fail(next, 0).write(next, 0, g.h.Graph.Nodes[next].DLQ).commits(next)
+			g.fail(next, 0).rebalance(next).fail(next, 0).write(next, 0, g.h.Consumers[next].DLQ).commits(next)
 			repeat()
 			g.commits(parse)
 		}, nil},
@@ -501,14 +502,14 @@ func graphTales() []graphTale {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
-			g.fail(next, 0).write(next, 0, g.h.Graph.Nodes[next].Quarantine).commits(next)
+			g.fail(next, 0).write(next, 0, g.h.Consumers[next].Quarantine).commits(next)
 		}, nil},
 		{"replayed, passed on, and dead-lettered at the next node as if it were new", func(g *graphStory) {
 			next := int(g.next(0))
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
-			g.fail(next, 0).write(next, 0, g.h.Graph.Nodes[next].DLQ).commits(next)
+			g.fail(next, 0).write(next, 0, g.h.Consumers[next].DLQ).commits(next)
 		}, []string{conserved + "quarantine-missed"}},
 		{"passed on twice, and once more after a refusal", func(g *graphStory) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
@@ -657,7 +658,7 @@ func TestGraphStories(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGraphStory()
 			c.tell(g)
-			name := g.h.Graph.Nodes[g.next(0)].Name
+			name := g.h.Consumers[g.next(0)].Name
 			var want []string
 			for _, one := range c.want {
 				want = append(want, strings.Replace(one, "NEXT", name, 1))

@@ -14,7 +14,7 @@ import (
 
 func stopTales() []tale {
 	graced := func(b *builder) *builder {
-		b.h.Contract.StopGrace = time.Second
+		b.h.Contract().StopGrace = time.Second
 		return b.begin()
 	}
 	return []tale{
@@ -310,7 +310,7 @@ type pending struct {
 
 func newTraffic(b *builder, records int32) *traffic {
 	b.h.Records = int(records)
-	b.h.Contract.Isolation, b.h.Contract.StopGrace = 0.5, time.Second
+	b.h.Contract().Isolation, b.h.Contract().StopGrace = 0.5, time.Second
 	b.begin().ready().wait(4 * time.Second)
 	return &traffic{builder: b, records: records, held: func(int32, int32) bool { return false }}
 }
@@ -338,7 +338,7 @@ func (w *traffic) free(one *pending) bool {
 	for _, other := range w.open {
 		backingOff := other != one && other.tried > 0
 		if other.number < one.number && other.partition == one.partition &&
-			(other.key == one.key || w.h.Contract.Ordering == history.OrderingPartition) {
+			(other.key == one.key || w.h.Contract().Ordering == history.OrderingPartition) {
 			return false
 		}
 		if backingOff && one.tried == 0 && w.held(other.partition, one.partition) {
@@ -358,7 +358,7 @@ func (w *traffic) work() {
 		}
 		if one.tried <= one.failures {
 			w.attempt(one.number, history.OutcomeTransient)
-			one.due = w.now + w.h.Contract.Backoff.Wait(one.tried) + 5*ms
+			one.due = w.now + w.h.Contract().Backoff.Wait(one.tried) + 5*ms
 			return
 		}
 		op := w.start(one.number)
@@ -420,12 +420,12 @@ func isolationTales() []tale {
 			return w.run(6)
 		}},
 		{"a record that backs off holds up its partition, as the order demands", nil, func(b *builder) history.Source {
-			b.h.Contract.Ordering = history.OrderingPartition
+			b.h.Contract().Ordering = history.OrderingPartition
 			return newTraffic(b, records).run(6)
 		}},
 		{"it holds up the other partitions too, which the order does not demand", []string{"head-of-line-blocked"},
 			func(b *builder) history.Source {
-				b.h.Contract.Ordering = history.OrderingPartition
+				b.h.Contract().Ordering = history.OrderingPartition
 				w := newTraffic(b, records)
 				w.held = everything
 				return w.run(6)
@@ -449,7 +449,7 @@ func isolationTales() []tale {
 		}},
 		{"nothing of the kind is promised", nil, func(b *builder) history.Source {
 			w := newTraffic(b, records)
-			w.h.Contract.Isolation, w.held = 0, everything
+			w.h.Contract().Isolation, w.held = 0, everything
 			return w.run(6)
 		}},
 		{"everybody is held up while a fault is in force", nil, func(b *builder) history.Source {
@@ -507,7 +507,7 @@ func withStalls(source history.Source, b *builder) history.Source {
 
 // batches is a consumer that takes up what has come in twice a second, fails one of it, and is otherwise quick.
 func batches(b *builder) history.Source {
-	b.h.Records, b.h.Contract.Isolation, b.h.Contract.StopGrace = 1600, 0.5, time.Second
+	b.h.Records, b.h.Contract().Isolation, b.h.Contract().StopGrace = 1600, 0.5, time.Second
 	b.begin().ready().wait(4 * time.Second)
 	const batch, early = 20, 3
 	sent := int32(0)
@@ -619,7 +619,7 @@ func TestHealthyRunsAreJudged(t *testing.T) {
 // TestWireOnlySubjectsAreToldToStop: without the oracle the stop and the lag are judged all the same.
 func TestWireOnlySubjectsAreToldToStop(t *testing.T) {
 	b := newBuilder()
-	b.h.Contract.WireOnly, b.h.Contract.Isolation, b.h.Contract.StopGrace = true, 0.5, time.Second
+	b.h.Contract().WireOnly, b.h.Contract().Isolation, b.h.Contract().StopGrace = true, 0.5, time.Second
 	b.begin().send(0).commit(1).unread(1, 0, 0).drain().phase(history.PhaseAudit).signal("TERM").wait(time.Second).kill()
 	v := judged(t, b.sealed())
 	for name, want := range map[string]Status{"isolation": NotApplicable, "liveness": Fail, "graceful-stop": Fail} {

@@ -34,14 +34,14 @@ func letterTales() []tale {
 				e.Claim.Topic, e.Claim.Partition, e.Claim.Offset, e.Claim.Attempts = dlq, history.None, history.None, history.None
 			}),
 		{"the dialect names the topic and no more", nil, func(b *builder) history.Source {
-			b.h.Contract.Envelope = "hexkit"
+			b.h.Contract().Envelope = "hexkit"
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)
 			claim := &b.inTopics[len(b.inTopics)-1].Claim
 			claim.Partition, claim.Offset, claim.Attempts = history.None, history.None, history.None
 			return b.drain().done()
 		}},
 		{"the value is changed in a dialect that is not plain", []string{"payload-changed"}, func(b *builder) history.Source {
-			b.h.Contract.Envelope = "spring"
+			b.h.Contract().Envelope = "spring"
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)
 			b.inTopics[len(b.inTopics)-1].ValueHash++
 			return b.drain().done()
@@ -50,18 +50,18 @@ func letterTales() []tale {
 			e.Record, e.KeyHash, e.ValueHash = history.None, 10, 5
 		}),
 		{"headers are not promised", nil, func(b *builder) history.Source {
-			b.h.Contract.KeepsHeaders = false
+			b.h.Contract().KeepsHeaders = false
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)
 			b.inTopics[len(b.inTopics)-1].HeadersHash++
 			return b.drain().done()
 		}},
 		{"the same partition is promised and kept", nil, func(b *builder) history.Source {
-			b.h.Contract.SamePartition = true
+			b.h.Contract().SamePartition = true
 			b.begin().sendTo(0, 2, 0).fails(0, 3).letter(0).commitAll()
 			return b.drain().done()
 		}},
 		{"the same partition is promised and not kept", []string{"metadata-wrong"}, func(b *builder) history.Source {
-			b.h.Contract.SamePartition = true
+			b.h.Contract().SamePartition = true
 			b.begin().sendTo(0, 2, 0).fails(0, 3).letter(0).commitAll()
 			b.inTopics[len(b.inTopics)-1].Partition = 1
 			return b.drain().done()
@@ -73,7 +73,7 @@ func letterTales() []tale {
 				b.inInput(0, 0)
 				b.fetch(0)
 				b.inTopics = nil
-				b.h.Contract.Envelope = "hexkit" // its letters say the topic only
+				b.h.Contract().Envelope = "hexkit" // its letters say the topic only
 			}, 0)
 		}},
 		{"the same partition is promised and kept, by a record that went back to another partition", nil,
@@ -177,12 +177,12 @@ func replayed(name string, want []string, tool func(*builder), after func(*build
 // backElsewhere tells of a record that sent puts into partition 0: its dead letter lies in the partition, goes back to
 // partition 2 and succeeds there.
 func (b *builder) backElsewhere(sent func(), partition int32) history.Source {
-	b.h.Contract.SamePartition, b.h.Replay = true, true
+	b.h.Contract().SamePartition, b.h.Replay = true, true
 	b.begin()
 	sent()
 	b.fails(0, 3).letter(0).commit(1)
 	found := &b.inTopics[len(b.inTopics)-1]
-	if found.Partition = partition; b.h.Contract.Envelope == "hexkit" {
+	if found.Partition = partition; b.h.Contract().Envelope == "hexkit" {
 		found.Claim.Partition, found.Claim.Offset = history.None, history.None
 	}
 	b.drain().phase(history.PhaseReplay).audit(dlq)
@@ -234,6 +234,18 @@ func (b *builder) numberedAsFirst(number int32, later int16) *builder {
 	return b.answerLetter(asked, 0, 0)
 }
 
+// ownNames is of dead letters with a header that the replay does not take off, as it does not know it.
+func ownNames(name, envelope string) tale {
+	return tale{name, nil, func(b *builder) history.Source {
+		b.h.Contract().Envelope, b.h.Contract().DeadLetters = envelope, true
+		return replayed(name, nil, func(b *builder) { b.goBack(1, input) }, func(b *builder) {
+			b.tries[1] = 0
+			b.fails(1, 3).letter(1).commitAll()
+			b.inTopics[len(b.inTopics)-1].HeaderCount++
+		}).tell(b)
+	}}
+}
+
 func replayTales() []tale {
 	once := func(b *builder) { b.goBack(1, input) }
 	succeeds := func(b *builder) { b.success(1).commitAll() }
@@ -262,6 +274,8 @@ func replayTales() []tale {
 			b.fails(1, 3).letter(1).commitAll()
 			b.inTopics[len(b.inTopics)-1].HeaderCount += 6
 		}),
+		ownNames("a replay that fails again with a header more, of which the contract says nothing", "headers:topic=x-topic"),
+		ownNames("a replay that fails again with a header more, where no metadata is promised", ""),
 		replayed("a replay that fails again with a longer text", []string{"envelope-grew"}, once, func(b *builder) {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()
@@ -304,8 +318,8 @@ func replayTales() []tale {
 				b.tries[1] = 0
 				b.attempt(1, history.OutcomeTransient)
 				b.goBack(1, input)
-				b.wait(b.h.Contract.Backoff.Wait(1)+5*ms).attempt(1, history.OutcomeTransient).wait(
-					b.h.Contract.Backoff.Wait(2)+5*ms).attempt(1, history.OutcomeTransient)
+				b.wait(b.h.Contract().Backoff.Wait(1)+5*ms).attempt(1, history.OutcomeTransient).wait(
+					b.h.Contract().Backoff.Wait(2)+5*ms).attempt(1, history.OutcomeTransient)
 				b.letter(1)
 				b.tries[1] = 0
 				b.fails(1, 3).letter(1).commitAll()
@@ -376,7 +390,7 @@ func replayTales() []tale {
 				b.tries[1] = 0
 				for range 3 {
 					b.attempt(1, history.OutcomeTransient).attempt(1, history.OutcomeTransient).wait(
-						b.h.Contract.Backoff.Wait(3) + 5*ms)
+						b.h.Contract().Backoff.Wait(3) + 5*ms)
 				}
 				b.letter(1).letter(1).commitAll()
 			}),
@@ -439,13 +453,13 @@ func replayTales() []tale {
 func envelopeless() []tale {
 	return []tale{
 		{"without a dead-letter topic, given up after all attempts", nil, func(b *builder) history.Source {
-			b.h.Contract.Envelope = ""
+			b.h.Contract().Envelope = ""
 			b.begin().send(0).fails(0, 3).commit(1)
 			return b.drain().done()
 		}},
 		{"without a dead-letter topic, tried once more after the last attempt", []string{"over-retried"},
 			func(b *builder) history.Source {
-				b.h.Contract.Envelope = ""
+				b.h.Contract().Envelope = ""
 				b.begin().send(0).fails(0, 4).commit(1)
 				return b.drain().done()
 			}},
@@ -453,27 +467,27 @@ func envelopeless() []tale {
 		// (pyrallel-consumer, on a busy machine).
 		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil,
 			func(b *builder) history.Source {
-				b.h.Contract.Envelope = ""
+				b.h.Contract().Envelope = ""
 				b.begin().send(0).fails(0, 2).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).fails(0, 1).commit(1)
 				b.wait(105*ms).fails(0, 1).wait(205*ms).fails(0, 1)
 				return b.drain().done()
 			}},
 		{"without a dead-letter topic, given up by a delivery of before while nobody has the partition", nil,
 			func(b *builder) history.Source {
-				b.h.Contract.Envelope = ""
+				b.h.Contract().Envelope = ""
 				b.begin().send(0).fails(0, 2).revoke(0).fails(0, 1).assign(0).fetch(0).commit(1).fails(0, 3)
 				return b.drain().done()
 			}},
 		{"without a dead-letter topic, given up too soon by either delivery",
 			[]string{"commit-past-unfinished", "lost", "under-retried"},
 			func(b *builder) history.Source {
-				b.h.Contract.Envelope = ""
+				b.h.Contract().Envelope = ""
 				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 1).commit(1)
 				return b.drain().done()
 			}},
 		{"without a dead-letter topic, given up too soon", []string{"commit-past-unfinished", "lost", "under-retried"},
 			func(b *builder) history.Source {
-				b.h.Contract.Envelope = ""
+				b.h.Contract().Envelope = ""
 				b.begin().send(0).fails(0, 2).commit(1)
 				return b.drain().done()
 			}},
@@ -483,7 +497,7 @@ func envelopeless() []tale {
 // leastTales: an envelope governs metadata alone. A contract that names none is held to all the rest.
 func leastTales() []tale {
 	least := func(b *builder) *builder {
-		b.h.Contract.DeadLetters, b.h.Contract.Envelope = true, ""
+		b.h.Contract().DeadLetters, b.h.Contract().Envelope = true, ""
 		return b.begin().send(0).fails(0, 3)
 	}
 	silent := func(b *builder, edit func(e *history.Event)) *builder { // no dialect, so no claim is read from it
@@ -514,11 +528,11 @@ func leastTales() []tale {
 			return silent(least(b).letter(0).commit(1), other).drain().done()
 		}},
 		{"without an envelope: another value, as the contract says", nil, func(b *builder) history.Source {
-			b.h.Contract.ChangesValue = true
+			b.h.Contract().ChangesValue = true
 			return silent(least(b).letter(0).commit(1), other).drain().done()
 		}},
 		{"Retry-After is not waited for, and nobody promised to", nil, func(b *builder) history.Source {
-			b.h.Contract.IgnoresRetryAfter = true
+			b.h.Contract().IgnoresRetryAfter = true
 			b.begin().send(0)
 			b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(time.Second)
 			return b.wait(105 * ms).success(0).commit(1).drain().done()

@@ -16,8 +16,8 @@ func (b *builder) commitNaming(offset int64, metadata string) *builder {
 
 func metadataTales() []tale {
 	begin := func(b *builder) *builder {
-		b.h.Contract.OffsetMetadata = history.MetadataRanges
-		b.h.Contract.Ordering = history.OrderingNone
+		b.h.Contract().OffsetMetadata = history.MetadataRanges
+		b.h.Contract().Ordering = history.OrderingNone
 		return b.begin()
 	}
 	three := func(b *builder) *builder { return begin(b).send(0).send(1).send(2) }
@@ -72,7 +72,7 @@ func metadataTales() []tale {
 
 // hops begins the run of a consumer that hands what failed on to a retry topic.
 func hops(b *builder) *builder {
-	b.h.Contract.Counter, b.h.Contract.Retry, b.h.Contract.Ordering = history.CounterHeader, history.RetryTopics,
+	b.h.Contract().Counter, b.h.Contract().Retry, b.h.Contract().Ordering = history.CounterHeader, history.RetryTopics,
 		history.OrderingNone
 	return b.begin()
 }
@@ -183,7 +183,7 @@ func hopTales() []tale {
 // with the same sequence number. What is said about it afterwards is said of the copy that was there all along.
 func repeatedCopy(finished bool) func(*builder) history.Source {
 	return func(b *builder) history.Source {
-		b.h.Contract.Backoff = history.Backoff{}
+		b.h.Contract().Backoff = history.Backoff{}
 		hops(b).send(0).attempt(0, history.OutcomeTransient)
 		b.op++
 		ask := b.of(history.KindProduceRequest)
@@ -212,7 +212,7 @@ func repeatedCopy(finished bool) func(*builder) history.Source {
 // replayToRetry tells of a record that was dead-lettered after a hop, and is written back to the retry topic.
 func replayToRetry(times int) func(*builder) history.Source {
 	return func(b *builder) history.Source {
-		b.h.Replay, b.h.ReplayTo, b.h.Contract.MaxAttempts = true, "in.retry", 2
+		b.h.Replay, b.h.Consumers[0].ReplayTo, b.h.Contract().MaxAttempts = true, "in.retry", 2
 		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(
 			0).drain()
 		b.phase(history.PhaseReplay).audit(dlq)

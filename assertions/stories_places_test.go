@@ -10,7 +10,7 @@ import "github.com/dlqbench/dlqbench/history"
 // may not find it any more; tool writes it back.
 func topicOnly(name string, want []string, sent, tool, after func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
-		b.h.Replay, b.h.Contract.Envelope = true, "watermill"
+		b.h.Replay, b.h.Contract().Envelope = true, "watermill"
 		b.begin()
 		sent(b)
 		b.fails(0, 3).letter(0).commit(1)

@@ -14,7 +14,7 @@ func (b *builder) refusedLetter(code int16) *builder {
 // promising tells of a subject that answers refusals as promised, or not. In the end it is healed, and goes on.
 func promising(name string, promise history.OnFailure, want []string, tell func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
-		b.h.Contract.OnFailure, b.h.Contract.StopGrace = promise, time.Second
+		b.h.Contract().OnFailure, b.h.Contract().StopGrace = promise, time.Second
 		f := b.stops("kafka", "dlq", "dead letters are refused")
 		b.begin().breaks(f).send(0)
 		tell(b)

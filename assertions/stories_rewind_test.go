@@ -71,6 +71,16 @@ func rewindTales() []tale {
 				b.answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0).success(1).commit(2)
 				return b.drain().done()
 			}},
+		// The rest of what it had comes after the second failure, and before it goes back because of that one.
+		{"a second commit fails while it is still handed what it had, and it goes back again", nil,
+			func(b *builder) history.Source {
+				fails := func() *builder { return b.attempt(1, history.OutcomePermanent).letter(1) }
+				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).sendTo(2, 0, 2).success(0)
+				fails().answerCommit(b.askCommit(0, 1), illegalGeneration, 0).fetch(0).fetch(1).success(0)
+				fails().answerCommit(b.askCommit(0, 1), illegalGeneration, 0).fetch(2)
+				b.fetch(0).fetch(1).fetch(2).success(0)
+				return fails().success(2).commit(3).drain().done()
+			}},
 		{"a worker of before is still at it when it has gone back", nil, func(b *builder) history.Source {
 			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 1).wait(105*ms).fails(1, 1).fails(1,
 				1).wait(205*ms).fails(1, 1)

@@ -48,25 +48,24 @@ type sharedEntry struct {
 func newServicesStory() *servicesStory {
 	s := &servicesStory{logs: map[int16][]sharedEntry{}, home: map[int32]int{}, at: map[int32]place{},
 		tries: map[int32]int32{}, commit: map[int16]int64{}}
-	contract := newBuilder().h.Contract
+	contract := *newBuilder().h.Contract()
 	contract.Envelope = "hexkit"
 	s.h = history.Header{
-		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 2, Group: "run.orders",
+		Format: history.FormatVersion, RunID: "run", Scenario: "test", Records: 8, Instances: 2,
 		Replay: true, Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Second},
 	}
 	for i, name := range []string{"orders", "billing"} {
 		contract.Service = "run." + name
 		s.h.Topics = append(s.h.Topics, history.Topic{Name: "run.input." + name, Role: history.RoleInput, Partitions: 1},
 			history.Topic{Name: "retry-run." + name, Role: history.RoleInput, Partitions: 1})
-		s.h.Services = append(s.h.Services, history.Service{
-			Name: name, Group: "run." + name, Input: 2 * int16(i), Retry: 2*int16(i) + 1, First: i, Instances: 1,
-			Contract: contract,
+		s.h.Consumers = append(s.h.Consumers, history.Consumer{
+			Name: name, Group: "run." + name, Input: 2 * int16(i), ReplayTo: "retry-run." + name, First: i, Instances: 1,
+			DLQ: sharedDLQ, Contract: contract,
 		})
 	}
 	s.h.Topics = append(s.h.Topics, history.Topic{Name: "run.input.dlq", Role: history.RoleDLQ, Partitions: 1})
-	s.h.Contract = s.h.Services[orders].Contract
 	s.phase(history.PhaseSetup)
-	for service := range s.h.Services {
+	for service := range s.h.Consumers {
 		instance := int16(service)
 		s.put(history.KindInstanceStarting, func(e *history.Event) { e.Instance = instance })
 		for topic := range int16(2) {
@@ -101,7 +100,7 @@ func (s *servicesStory) store(topic int16, one sharedEntry) place {
 
 // send puts a record into the service's input.
 func (s *servicesStory) send(service int, record int32) *servicesStory {
-	topic := s.h.Services[service].Input
+	topic := s.h.Consumers[service].Input
 	s.home[record] = service
 	s.put(history.KindSend, func(e *history.Event) {
 		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = record, topic, 0, int64(e.Time), record, 7,
@@ -154,16 +153,16 @@ func (s *servicesStory) unanswered() *servicesStory {
 
 // letter is a true dead letter of the record by the service.
 func (s *servicesStory) letter(service int, record int32) *servicesStory {
-	return s.letterNaming(service, record, s.h.Services[service].Contract.Service)
+	return s.letterNaming(service, record, s.h.Consumers[service].Contract.Service)
 }
 
 func (s *servicesStory) letterNaming(service int, record int32, name string) *servicesStory {
-	return s.write(service, sharedDLQ, sharedEntry{record, name, s.h.Services[s.home[record]].Input}, 0)
+	return s.write(service, sharedDLQ, sharedEntry{record, name, s.h.Consumers[s.home[record]].Input}, 0)
 }
 
 // commits makes the service commit all that is in the topics that it reads.
 func (s *servicesStory) commits(service int) *servicesStory {
-	for _, topic := range []int16{s.h.Services[service].Input, s.h.Services[service].Retry} {
+	for _, topic := range []int16{s.h.Consumers[service].Input, s.h.TopicIndex(s.h.Consumers[service].ReplayTo)} {
 		offset := int64(len(s.logs[topic]))
 		if offset == s.commit[topic] {
 			continue
@@ -380,7 +379,7 @@ func TestStoriesOfServices(t *testing.T) {
 // Every service is judged by its own contract, and what is judged is not nothing.
 func TestEachServiceIsJudgedByItsOwnContract(t *testing.T) {
 	s := newServicesStory()
-	s.h.Services[billing].Contract.MaxAttempts = 1
+	s.h.Consumers[billing].Contract.MaxAttempts = 1
 	s.fails(orders, 0).send(billing, 1).attempt(billing, 1, history.OutcomeTransient).letter(billing, 1).commits(billing)
 	s.send(orders, 2).attempt(orders, 2, history.OutcomeTransient).letter(orders, 2).commits(orders)
 	verdict := s.judged(t)
@@ -419,16 +418,16 @@ func TestServicesAreHeldToWhatIsExpected(t *testing.T) {
 
 // A header that refers to what is not there is refused, not followed.
 func TestServicesThatAreNotThere(t *testing.T) {
-	for _, spoil := range []func(*history.Service){
-		func(s *history.Service) {
+	for _, spoil := range []func(*history.Consumer){
+		func(s *history.Consumer) {
 			s.Input = 9
-		}, func(s *history.Service) { s.Retry = -1 }, func(s *history.Service) { s.First = -1 },
-		func(s *history.Service) { s.Instances = -1 },
+		}, func(s *history.Consumer) { s.ReplayTo = "nowhere" }, func(s *history.Consumer) { s.First = -1 },
+		func(s *history.Consumer) { s.Instances = -1 },
 	} {
 		s := newServicesStory()
-		spoil(&s.h.Services[billing])
+		spoil(&s.h.Consumers[billing])
 		if _, _, err := Judge(history.FromEvents(s.h, s.events)); err == nil {
-			t.Errorf("services %+v are judged", s.h.Services)
+			t.Errorf("services %+v are judged", s.h.Consumers)
 		}
 	}
 }
@@ -438,15 +437,15 @@ func TestServicesThatAreNotThere(t *testing.T) {
 func amidst(source history.Source) history.Source {
 	h := source.Header()
 	first, number := int16(len(h.Topics)), int32(h.Records)
-	contract := h.Contract
+	one := h.Consumers[0]
+	one.Name, one.Instances = "orders", 2
+	if one.ReplayTo == "" {
+		one.ReplayTo = h.Topics[input].Name
+	}
 	h.Topics = append(slices.Clone(h.Topics), history.Topic{Name: "in.billing", Role: history.RoleInput, Partitions: 1},
 		history.Topic{Name: "retry-billing", Role: history.RoleInput, Partitions: 1})
-	one := history.Service{Name: "orders", Group: h.Group, Instances: 2, Contract: contract, Retry: input}
-	if h.ReplayTo != "" {
-		one.Retry = h.TopicIndex(h.ReplayTo)
-	}
-	h.Services = []history.Service{one, {Name: "billing", Group: "billing", First: 2, Instances: 1, Contract: contract,
-		Input: first, Retry: first + 1}}
+	h.Consumers = []history.Consumer{one, {Name: "billing", Group: "billing", First: 2, Instances: 1, DLQ: one.DLQ,
+		Contract: one.Contract, Input: first, ReplayTo: "retry-billing"}}
 	h.Records, h.Instances = h.Records+1, 3
 	var events []history.Event
 	_ = source.Each(func(e *history.Event) error { // it is in memory
@@ -526,7 +525,7 @@ func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 	) {
 		t.Run(tale.name, func(t *testing.T) {
 			source := tale.tell(newBuilder())
-			if source.Header().Contract.Retry == history.RetryTopics {
+			if source.Header().Consumers[0].Contract.Retry == history.RetryTopics {
 				return // services have none: a scenario that gives them some is refused
 			}
 			alone, beside := judged(t, source), judged(t, amidst(source))

@@ -13,7 +13,7 @@ import (
 // shares makes the subject a member of a share group, and starts it. Where the broker counts, each delivery is one
 // attempt.
 func (b *builder) shares(counter history.Counter) *builder {
-	c := &b.h.Contract
+	c := b.h.Contract()
 	c.GroupType, c.Ordering, c.Counter = history.GroupShare, history.OrderingNone, counter
 	if counter == history.CounterDelivery {
 		c.Retry, c.Backoff = history.RetryRedelivery, history.Backoff{}
@@ -313,7 +313,7 @@ func shareCountTales() []tale {
 			return b.letter(0).reject(0).drain().done()
 		}},
 		{"dead-lettered in its last delivery, after which the broker would give it up", nil, func(b *builder) history.Source {
-			b.h.Contract.MaxAttempts = 8
+			b.h.Contract().MaxAttempts = 8
 			b.shares(inMemory).share(0).fails(0, 1)
 			b.deliveries[0], b.tries[0] = 4, 0
 			return b.hand(0).attempt(0, transient).letter(0).reject(0).drain().done()
@@ -343,7 +343,7 @@ func shareCountTales() []tale {
 			return b.shares(inMemory).handOver(0, 0, 0, 0).acked(0, 0).forget(0).drain().done()
 		}},
 		{"released until the broker gave it up", []string{"lost"}, func(b *builder) history.Source {
-			b.h.Contract.MaxAttempts = 5
+			b.h.Contract().MaxAttempts = 5
 			b.shares(byDelivery).share(0)
 			for range 4 {
 				b.attempt(0, transient).release(0).hand(0)
@@ -356,7 +356,7 @@ func shareCountTales() []tale {
 
 // leavesLetters makes the subject a member of a share group whose broker writes the dead letters.
 func (b *builder) leavesLetters(counter history.Counter) *builder {
-	b.h.Contract.BrokerLetters = true
+	b.h.Contract().BrokerLetters = true
 	return b.shares(counter)
 }
 
@@ -426,7 +426,7 @@ func brokerLetterTales() []tale {
 
 // releasedToTheEnd: each delivery is one attempt, and the broker gives the record up after the last one.
 func (b *builder) releasedToTheEnd() *builder {
-	b.h.Contract.MaxAttempts = 5
+	b.h.Contract().MaxAttempts = 5
 	b.leavesLetters(byDelivery).share(0)
 	for range 4 {
 		b.attempt(0, transient).release(0).hand(0)

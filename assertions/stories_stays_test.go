@@ -73,11 +73,11 @@ func stayTales() []tale {
 		falling("the system kills a process", []string{"crashed"}, func(b *builder) { done(b).falls(-1, "KILL") }),
 		falling("the harness kills a process", nil, func(b *builder) { done(b).kill() }),
 		falling("a process ends by its contract", nil, func(b *builder) {
-			b.h.Contract.ExitsOnError = true
+			b.h.Contract().ExitsOnError = true
 			done(b).falls(1, "")
 		}),
 		falling("its contract says that it ends with errors, and it ends without", []string{"crashed"}, func(b *builder) {
-			b.h.Contract.ExitsOnError = true
+			b.h.Contract().ExitsOnError = true
 			done(b).falls(0, "")
 		}),
 		falling("Kafka tells a client that it can't go on", nil, func(b *builder) {
@@ -124,7 +124,7 @@ func repeatingTales() []tale {
 func refusedTales() []tale {
 	crashing := func(name string, want []string, tell func(*builder)) tale {
 		return falling(name, want, func(b *builder) {
-			b.h.Contract.OnFailure = history.OnFailureCrash
+			b.h.Contract().OnFailure = history.OnFailureCrash
 			tell(b)
 			b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 3).letter(0).commitAll().kill()
 		})
@@ -148,7 +148,7 @@ func silenced(b *builder, lasts time.Duration) {
 func stopCodeTales() []tale {
 	bad := []string{"unclean-exit"}
 	coded := func(codes ...int) func(*builder) *builder {
-		return func(b *builder) *builder { b.h.Contract.StopCodes = codes; return b }
+		return func(b *builder) *builder { b.h.Contract().StopCodes = codes; return b }
 	}
 	return []tale{
 		afterAll("TERM ends it with code 1", bad, func(b *builder) { b.signal("TERM").exit(1) }),

@@ -757,7 +757,7 @@ func storeArrivalTales() []tale {
 			}},
 		{"a letter that comes twice has one entry", nil, func(b *builder) history.Source {
 			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
-			b.h.Contract.SamePartition = true
+			b.h.Contract().SamePartition = true
 			b.dead(0).repeat(0).breaks(repeat).heals(repeat)
 			b.inTopics[len(b.inTopics)-1].Partition = 1 // of the copy's own
 			b.ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()

@@ -27,7 +27,7 @@ func TestStories(t *testing.T) {
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(),
 		hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
-		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(),
+		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(),
 	} {
 		all = append(all, some...)
 	}
@@ -106,7 +106,7 @@ func plainTales() []tale {
 			return b.drain().done()
 		}},
 		{"a tombstone and garbage by contract", nil, func(b *builder) history.Source {
-			b.h.Contract.SkipsTombstones = true
+			b.h.Contract().SkipsTombstones = true
 			b.begin().handOver(0, 0, 0, history.Tombstone).acked(0, 0).fetch(0)
 			b.handOver(1, 0, 1, history.Garbage).acked(1, 0).fetch(1).letter(1).commit(2)
 			return b.drain().done()
@@ -314,13 +314,13 @@ func lossTales() []tale {
 		}},
 		{"nobody takes the record up, but another is still being tried: the process may be at that one", nil,
 			func(b *builder) history.Source {
-				b.h.Contract.Ordering = history.OrderingNone
+				b.h.Contract().Ordering = history.OrderingNone
 				b.begin().send(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(900 * ms)
 				return b.attempt(1, history.OutcomeTransient).wait(900 * ms).done()
 			}},
 		{"nobody takes the record up, while another is tried without end", []string{"endless-redelivery", "stalled"},
 			func(b *builder) history.Source {
-				b.h.Contract.Ordering = history.OrderingNone
+				b.h.Contract().Ordering = history.OrderingNone
 				b.begin().send(0).send(1).fails(1, 3).phase(history.PhaseHeal).phase(history.PhaseDrain)
 				for range 4 {
 					b.wait(305*ms).attempt(1, history.OutcomeTransient)
@@ -540,7 +540,7 @@ func haltTales() []tale {
 		}},
 		{"no word of what may pass, which the contract promises", []string{"failure-not-surfaced"},
 			func(b *builder) history.Source {
-				b.h.Contract.SurfacedWithin = 3 * time.Second
+				b.h.Contract().SurfacedWithin = 3 * time.Second
 				return silently(b, passing)
 			}},
 		{"no word of what may pass, for longer than any client tries by default", []string{"failure-not-surfaced"},
@@ -600,7 +600,7 @@ func TestALedgerThatDoesNotBalanceIsNoPass(t *testing.T) {
 		status Status
 	}{"the attempt names its place": {0, Pass}, "it names none": {history.None, Inconclusive}} {
 		b := newBuilder().begin()
-		b.h.Contract.Ordering = history.OrderingNone
+		b.h.Contract().Ordering = history.OrderingNone
 		b.handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).unnamed(input, 0, test.place).commit(1)
 		v := judged(t, b.send(1).success(1).commit(2).drain().done())
 		unbalanced := slices.ContainsFunc(v.Reasons, func(reason string) bool {

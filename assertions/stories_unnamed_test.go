@@ -67,6 +67,14 @@ func unnamedTales() []tale {
 		{"garbage is written back, and tried where it is now", nil, func(b *builder) history.Source {
 			return replayedGarbage(b, func() { b.fetch(0).unnamed(input, 0, 1) })
 		}},
+		// The second copy's life begins when the first copy was tried, and a commit covers that one alone.
+		{"garbage is tried where it is now, written back again, committed, and tried there", []string{"replay-duplicated"},
+			func(b *builder) history.Source {
+				return replayedGarbage(b, func() {
+					b.fetch(0).unnamed(input, 0, 1).goBack(0, input)
+					b.commit(2).fetch(0).unnamed(input, 0, 2)
+				})
+			}},
 		{"a dead letter without an id is written twice", []string{"dlq-duplicate"}, func(b *builder) history.Source {
 			return b.begin().garbage(0).unnamed(input, 0, 0).untold(0, 0).untold(0, 0).commit(1).drain().done()
 		}},
@@ -83,7 +91,7 @@ func unnamedTales() []tale {
 func TestASkippedRecordHoldsNothingUp(t *testing.T) {
 	for _, skips := range []bool{false, true} {
 		b := newBuilder().begin()
-		b.h.Contract.SkipsTombstones = skips
+		b.h.Contract().SkipsTombstones = skips
 		b.handOver(0, 0, 0, history.Tombstone).acked(0, 0).fetch(0)
 		v := judged(t, b.drain().done())
 		if n := len(resultOf(t, v, "liveness").Anomalies); n != 1 {

@@ -50,6 +50,9 @@ const (
 
 // Clients and their groups.
 const (
+	// refetch is how long a client may take to be handed the next record after it has sought back: it waits for a fetch
+	// of its other partitions that is under way (fetch.max.wait.ms, 500 ms in Kafka's clients), and a little.
+	refetch = 600 * time.Millisecond
 	// slowAck is how late an acknowledgement may be and still have reached a client that was waiting for it.
 	slowAck = time.Second
 	// settling is how long after its cause a rebalance may come: one heartbeat interval of Kafka's clients

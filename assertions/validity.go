@@ -14,12 +14,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// verdict puts everything together.
+// verdict puts together what the history of one consumer shows.
 func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	h := &j.header
 	v := &Verdict{
 		Schema: SchemaVersion, RunID: h.RunID, Scenario: h.Scenario, Seed: h.Seed, Subject: h.Subject,
-		Instances: h.Instances, Group: h.Group, Topics: h.Topics, Rerun: h.Rerun, Started: h.Started,
+		Instances: h.Instances, Group: h.Group(), Topics: h.Topics, Rerun: h.Rerun, Started: h.Started,
 		Reasons: []string{}, Invariants: []Result{}, Faults: j.state.faultResults(),
 		Latency: measured.Latencies(), Throughput: measured.Throughput, Ledger: measured.Ledger, Health: measured.Health,
 		Phases: measured.Phases, Environment: h.Environment, Conservation: measured.Conservation, Drain: measured.Drain(),
@@ -31,14 +31,12 @@ func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	for _, one := range j.checkers {
 		v.Invariants = append(v.Invariants, j.weaken(one.finish()))
 	}
-	v.Thresholds = j.thresholds(measured)
-	j.conclude(v, measured)
 	return v
 }
 
 func (j *judge) thresholds(measured *measure.Measurements) []measure.Threshold {
 	all := measured.Evaluate(j.header.Expect.Thresholds)
-	if limit := j.header.Expect.DuplicateShare; limit >= 0 && !j.header.Contract.WireOnly {
+	if limit := j.header.Expect.DuplicateShare; limit >= 0 && !j.header.Contract().WireOnly {
 		all = append(all, j.state.duplicateShare(limit))
 	}
 	return all

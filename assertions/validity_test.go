@@ -78,9 +78,22 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.wait(time.Second).heals(f).wait(4*time.Second).fails(0, 3)
 			return b.letter(0).commit(1).drain().done()
 		}, Inconclusive, "had no effect: its window closed at"},
+		{"no dead letter was written at all", func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+			b.begin().send(0)
+			for i := range b.events {
+				if b.events[i].Kind == history.KindSend {
+					b.events[i].Outcome = history.OutcomePermanent
+				}
+			}
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			return b.wait(time.Second).heals(f).success(0).commit(1).drain().done()
+		}, Inconclusive, "had no effect: the consumer wrote no dead letter in the whole run"},
 		{"all lanes waited for retries while the fault was in force", func(b *builder) history.Source {
 			f := b.fault("kafka", "input", "Fetch answered NOT_LEADER_FOR_PARTITION")
-			b.h.Contract.Backoff.Initial, b.h.Contract.Backoff.Cap = 10*time.Second, 20*time.Second
+			b.h.Contract().Backoff.Initial, b.h.Contract().Backoff.Cap = 10*time.Second, 20*time.Second
 			b.begin().send(0).fails(0, 1)
 			e := b.event(history.KindFaultStart)
 			e.Op = f
@@ -145,7 +158,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return b.drain().done()
 		}, Inconclusive, "share group"},
 		{"a consumer group where the contract says share group", func(b *builder) history.Source {
-			b.h.Contract.GroupType, b.h.Contract.Ordering = history.GroupShare, history.OrderingNone
+			b.h.Contract().GroupType, b.h.Contract().Ordering = history.GroupShare, history.OrderingNone
 			return fine(b).done()
 		}, Inconclusive, "take group_type: share out of it"},
 		{"a share group that changes payloads", func(b *builder) history.Source {
@@ -281,7 +294,7 @@ func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
 		"no count": {func(c *history.Contract) { c.MaxAttempts = 0 }, []string{"bounded-retries"}},
 	} {
 		b := newBuilder()
-		one.contract(&b.h.Contract)
+		one.contract(b.h.Contract())
 		v := judged(t, fine(b).done())
 		var without []string
 		for _, r := range v.Invariants {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -80,6 +81,15 @@ type Contract struct {
 // HasDLQ reports whether what fails for good goes to a dead-letter topic; otherwise it is given up, which is its end.
 // Histories from before DeadLetters say it with an Envelope.
 func (c *Contract) HasDLQ() bool { return c.DeadLetters || c.Envelope != "" }
+
+// NamesAllHeaders reports whether the envelope is a dialect, of which every header that dead letters add is known. Of
+// one's own headers it knows only those that are named, and a replay can't take off what it does not know.
+func (c *Contract) NamesAllHeaders() bool {
+	return c.Envelope != "" && !strings.HasPrefix(c.Envelope, OwnHeadersPrefix)
+}
+
+// OwnHeadersPrefix begins the name of an envelope that lists headers of the subject's own.
+const OwnHeadersPrefix = "headers:"
 
 // WritesDLQ reports whether the subject writes the dead letters itself.
 func (c *Contract) WritesDLQ() bool { return c.HasDLQ() && !c.BrokerLetters }

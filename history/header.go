@@ -2,8 +2,9 @@ package history
 
 import "time"
 
-// FormatVersion is the version of the on-disk format; readers refuse a newer one.
-const FormatVersion = 1
+// FormatVersion is the version of the on-disk format; readers refuse a newer one. 2: the header lists the run's
+// consumers; segments are those of format 1.
+const FormatVersion = 2
 
 // Role is what a topic is for.
 type Role string
@@ -78,25 +79,22 @@ type Header struct {
 	Rerun       string            `json:"rerun"`
 	Environment map[string]string `json:"environment"`
 	Subject     string            `json:"subject"`
-	Instances   int               `json:"instances"`
-	Group       string            `json:"group"`
-	Records     int               `json:"records"`
-	Topics      []Topic           `json:"topics"`
-	Faults      []PlannedFault    `json:"faults"`
-	Contract    Contract          `json:"contract"`
-	Expect      Expect            `json:"expect"`
-	// Replay tells that the run has a replay phase; ReplayTo is the topic it must write to ("" : the source topic of
-	// each letter).
-	Replay   bool   `json:"replay"`
-	ReplayTo string `json:"replay_to,omitempty"`
+	// Instances is how many all consumers have.
+	Instances int            `json:"instances"`
+	Records   int            `json:"records"`
+	Topics    []Topic        `json:"topics"`
+	Faults    []PlannedFault `json:"faults"`
+	Expect    Expect         `json:"expect"`
+	// Consumers are those that are judged; at least one.
+	Consumers []Consumer `json:"consumers"`
+	// Replay tells that the run has a replay phase.
+	Replay bool `json:"replay"`
 	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They
 	// carry no id of the run's.
 	Foreign int `json:"foreign,omitempty"`
-	// Graph is set where the subject is a graph of nodes; Group and Contract are then the entry's.
+	// Graph is set where the consumers are the nodes of a graph, the entry first. Without it, several consumers share one
+	// dead-letter topic.
 	Graph *Graph `json:"graph,omitempty"`
-	// Services are set where the subject is several services that share one dead-letter topic; Group and Contract are
-	// then the first one's.
-	Services []Service `json:"services,omitempty"`
 	// Store is what the dead-letter store and its service promise; nil if the run has none.
 	Store *StoreContract `json:"store,omitempty"`
 }

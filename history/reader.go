@@ -122,6 +122,11 @@ func readHeader(dir string) (Header, error) {
 	if header.Format < 1 {
 		return header, fmt.Errorf("opening history: %s has no valid format number: it is no header of a history", path)
 	}
+	if header.Format == 1 {
+		if err := header.readFormat1(data); err != nil {
+			return header, fmt.Errorf("opening history: decoding %s: %w", path, err)
+		}
+	}
 	return header, nil
 }
 

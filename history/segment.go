@@ -25,6 +25,9 @@ const (
 	pageEvents = 1 << 13
 )
 
+// segmentFormat is the version of the segments' format; FormatVersion is that of a history as a whole.
+const segmentFormat = 1
+
 // The keys of a segment's own metadata.
 const (
 	metaFormat = "dlqbench.format"

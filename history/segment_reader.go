@@ -60,8 +60,8 @@ func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo,
 			return nil, info, fmt.Errorf("its metadata %s is %q: %w", key, text, err)
 		}
 	}
-	if numbers[0] != FormatVersion {
-		return nil, info, fmt.Errorf("it has format %d, the rest of the history %d", numbers[0], FormatVersion)
+	if numbers[0] != segmentFormat {
+		return nil, info, fmt.Errorf("it has format %d, the rest of the history %d", numbers[0], segmentFormat)
 	}
 	info = segmentInfo{
 		Events: int(numbers[1]), Bytes: len(data), First: time.Duration(numbers[2]), Last: time.Duration(numbers[3]),

@@ -86,7 +86,7 @@ func passRun() Run {
 	v := &assertions.Verdict{
 		Schema: assertions.SchemaVersion, Verdict: assertions.Pass, RunID: "20260314-150926-dlq-publish-failure",
 		Scenario: "dlq-publish-failure",
-		Seed:     42, Subject: "reference", Instances: fixtureHeader().Instances, Group: fixtureHeader().Group,
+		Seed:     42, Subject: "reference", Instances: fixtureHeader().Instances, Group: fixtureHeader().Consumers[0].Group,
 		Topics: fixtureHeader().Topics, Rerun: "dlqbench run dlq-publish-failure --seed 42",
 		Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC), Reasons: []string{},
 		Invariants: passing("no-loss", "commit-after-dlq", "commit-after-outcome", "halt-on-dlq-failure", "bounded-retries",
@@ -113,7 +113,8 @@ func passRun() Run {
 
 func fixtureHeader() history.Header {
 	return history.Header{
-		Format: history.FormatVersion, Subject: "reference", Instances: 2, Group: "dlqbench-7f3a-orders", Records: 30012,
+		Format: history.FormatVersion, Subject: "reference", Instances: 2, Records: 30012,
+		Consumers: []history.Consumer{{Group: "dlqbench-7f3a-orders", Instances: 2, DLQ: 1}},
 		Topics: []history.Topic{
 			{Name: "dlqbench-7f3a-input", Role: history.RoleInput, Partitions: 6},
 			{Name: "dlqbench-7f3a-dlq", Role: history.RoleDLQ, Partitions: 6},
@@ -439,6 +440,7 @@ func injected(payload string) Run {
 	v.Series, v.Percentiles = m.Series, m.Percentiles()
 	v.Instances, v.Group, v.Topics = 1, payload,
 		[]history.Topic{{Name: payload, Role: history.Role(payload), Partitions: 1}}
-	header := history.Header{Instances: v.Instances, Group: v.Group, Topics: v.Topics}
+	header := history.Header{Instances: v.Instances, Topics: v.Topics,
+		Consumers: []history.Consumer{{Group: v.Group, Instances: v.Instances}}}
 	return Run{Verdict: &v, Measurements: &m, Header: header, Dir: payload}
 }

@@ -230,7 +230,8 @@ func TestScenariosThatAreNamed(t *testing.T) {
 func judgeNothing(t *testing.T, contract history.Contract) []assertions.Result {
 	t.Helper()
 	header := history.Header{
-		Format: history.FormatVersion, RunID: "r", Contract: contract, Instances: 1, Records: 1,
+		Format: history.FormatVersion, RunID: "r", Instances: 1, Records: 1,
+		Consumers: []history.Consumer{{Instances: 1, Contract: contract}},
 		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1},
 			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}

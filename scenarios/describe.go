@@ -80,7 +80,7 @@ const leastText = 24
 // out.
 func DescribeContract(c history.Contract, store bool) ContractText {
 	text := ContractText{Promises: promises(c)}
-	header := history.Header{Contract: c, Replay: true}
+	header := history.Header{Consumers: []history.Consumer{{Contract: c}}, Replay: true}
 	if store {
 		header.Store = &history.StoreContract{}
 	}

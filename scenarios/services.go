@@ -58,6 +58,17 @@ func (s *Scenario) FirstOf(service int) int {
 	return first
 }
 
+// Settings are those of a reference consumer: of a graph's node, of one of several services, or of the only consumer.
+func (s *Scenario) Settings(number int) consumer.Settings {
+	switch {
+	case s.Graph != nil:
+		return s.Graph.Nodes[number].Settings
+	case s.Services != nil:
+		return s.Services[number].Settings
+	}
+	return s.Subject.Reference.Settings
+}
+
 // checkServices checks the services and what does not go with several of them.
 func (c *checker) checkServices() {
 	if c.s.Services == nil || !c.sound("/services") {

@@ -115,7 +115,7 @@ func TestHeatMapHoldsEachLatencyInItsRow(t *testing.T) {
 func TestConservation(t *testing.T) {
 	s := newStory(15)
 	s.header.RunID = "run"
-	s.header.Contract.SkipsTombstones = true
+	s.header.Contract().SkipsTombstones = true
 	end := time.Second
 	sent := func(record int32) { s.sent(record, 0, 0, ms, record%2, int64(record/2)) }
 	for record := range int32(10) {

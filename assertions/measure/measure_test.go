@@ -33,13 +33,13 @@ func newStory(records int) *story {
 			{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ},
 			{Name: "retry", Role: history.RoleRetry},
 		},
-		Contract: history.Contract{
+		Consumers: []history.Consumer{{Contract: history.Contract{
 			DeadLetters: true,
 			MaxAttempts: 3, Counter: history.CounterMemory,
 			Backoff:   history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 10 * time.Second},
 			Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout},
 			Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-		},
+		}}},
 	}}
 }
 
@@ -347,12 +347,12 @@ func TestBackoffErrorIsMeasuredWhereItWasPromised(t *testing.T) {
 			fails(s, 220*ms, transient, nil)
 		}, nil},
 		"counted in the header": {func(s *story) {
-			s.header.Contract.Counter = history.CounterHeader
+			s.header.Contract().Counter = history.CounterHeader
 			fails(s, 0, transient, nil)
 			fails(s, 220*ms, transient, func(e *history.Event) { e.Run = 1 })
 		}, []time.Duration{110 * ms}},
 		"after the last": {func(s *story) {
-			s.header.Contract.MaxAttempts = 1
+			s.header.Contract().MaxAttempts = 1
 			fails(s, 0, transient, nil)
 			fails(s, 220*ms, transient, nil)
 		}, nil},
@@ -454,19 +454,19 @@ func TestWhatIsOwedDependsOnTheContract(t *testing.T) {
 		change     func(*story)
 	}{
 		"committed unprocessed": {1, func(*story) {}},
-		"wire only":             {0, func(s *story) { s.header.Contract.WireOnly = true }},
+		"wire only":             {0, func(s *story) { s.header.Contract().WireOnly = true }},
 		"tombstone skipped": {0, func(s *story) {
-			s.header.Contract.SkipsTombstones = true
+			s.header.Contract().SkipsTombstones = true
 			s.events[0].Flags = history.Tombstone
 		}},
 		"tombstone not skipped": {1, func(s *story) { s.events[0].Flags = history.Tombstone }},
 		"logical":               {0, func(s *story) { s.attempt(0, 5*ms, 6*ms, history.OutcomeLogical, nil) }},
 		"logical to be dead-lettered": {1, func(s *story) {
-			s.header.Contract.LogicalDeadLetters = true
+			s.header.Contract().LogicalDeadLetters = true
 			s.attempt(0, 5*ms, 6*ms, history.OutcomeLogical, nil)
 		}},
 		"failed for good, and given up by contract": {0, func(s *story) {
-			s.header.Contract.DeadLetters = false
+			s.header.Contract().DeadLetters = false
 			s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil)
 		}},
 		"failed for good, and committed before its dead letter": {1, func(s *story) {
@@ -620,7 +620,7 @@ func TestAnyEventsAreSurvived(t *testing.T) {
 
 func TestStateStaysSmall(t *testing.T) {
 	const records = 1 << 20
-	m := New(history.Header{Records: records})
+	m := New(history.Header{Records: records, Consumers: make([]history.Consumer, 1)})
 	e := history.New(history.KindSend, 0)
 	allocated := testing.AllocsPerRun(1, func() {
 		for i := range int32(records) {

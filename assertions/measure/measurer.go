@@ -173,7 +173,7 @@ func (m *Measurer) handedOver(e *history.Event) {
 	} else {
 		r.phase = due.index
 	}
-	if m.header.Contract.SkipsTombstones && e.Flags.Has(history.Tombstone) {
+	if m.header.Contract().SkipsTombstones && e.Flags.Has(history.Tombstone) {
 		r.set(skipped)
 	}
 	late := e.Time - r.intended
@@ -264,7 +264,7 @@ func (m *Measurer) attempted(e *history.Event) {
 // and with the partition.
 func (m *Measurer) continueSeries(r *record, e *history.Event) {
 	holder := holder{instance: e.Instance, run: e.Run, revoked: m.partitions.all[r.home].revoked}
-	counter := m.header.Contract.Counter
+	counter := m.header.Contract().Counter
 	inMemory := counter == history.CounterMemory || counter == ""
 	if inMemory && r.attempts > 0 && r.holder != holder {
 		r.attempts, r.due = 0, none
@@ -280,7 +280,7 @@ func (m *Measurer) answered(e *history.Event) {
 	if r == nil {
 		return
 	}
-	contract := &m.header.Contract
+	contract := m.header.Contract()
 	switch {
 	case e.Outcome == history.OutcomeSuccess:
 		m.succeeded(r, e)
@@ -437,7 +437,7 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 
 // ended reports whether nothing more is owed for a record, commits apart.
 func (m *Measurer) ended(r *record) bool {
-	contract := &m.header.Contract
+	contract := m.header.Contract()
 	givenUp := !contract.WritesDLQ() && !contract.ExitsExhausted && r.has(attempted)
 	return givenUp || r.terminal != none || r.has(skipped|tried) || contract.WireOnly
 }

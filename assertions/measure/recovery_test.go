@@ -139,7 +139,7 @@ func TestLongRunsCountOnce(t *testing.T) {
 // TestCaughtUp: a lag that is as high as before is no higher than before.
 func TestCaughtUp(t *testing.T) {
 	s := newStory(400)
-	s.header.Contract.WireOnly = true
+	s.header.Contract().WireOnly = true
 	s.header.Faults = []history.PlannedFault{{Name: "one"}}
 	s.phase(0, history.PhaseSteady)
 	for i := range int32(400) { // commits are always five records behind
@@ -351,7 +351,7 @@ func TestWhatCanNotBeTold(t *testing.T) {
 // TestWireOnlyRecovery: where what the subject processes is not seen, its lag is.
 func TestWireOnlyRecovery(t *testing.T) {
 	s := newStory(1000)
-	s.header.Contract.WireOnly = true
+	s.header.Contract().WireOnly = true
 	s.header.Faults = []history.PlannedFault{{Name: "one"}}
 	s.phase(0, history.PhaseSteady)
 	for i := range int32(1000) {

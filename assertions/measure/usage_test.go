@@ -171,7 +171,7 @@ func TestCurvesOfInstances(t *testing.T) {
 // Nothing is promised of attempts here, and one record is attempted over and over.
 func TestHotLoop(t *testing.T) {
 	s := newStory(3)
-	s.header.Contract.MaxAttempts, s.header.Contract.Backoff = 0, history.Backoff{}
+	s.header.Contract().MaxAttempts, s.header.Contract().Backoff = 0, history.Backoff{}
 	s.sent(0, 0, 0, ms, 0, 0)
 	s.sent(1, 0, 0, ms, 0, 1)
 	for i := range 30 { // every 100 ms: ten in each second

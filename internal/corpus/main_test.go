@@ -13,7 +13,7 @@ import (
 // store writes a run of one consumer that did nothing.
 func store(t *testing.T, dir string) {
 	t.Helper()
-	recorder, err := history.NewRecorder(filepath.Join(dir, historyDir), history.Header{}, history.NewClock())
+	recorder, err := history.NewRecorder(filepath.Join(dir, historyDir), history.Header{Consumers: make([]history.Consumer, 1)}, history.NewClock())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,10 @@ func (s story) Header() history.Header {
 	settings.RetryBackoffMS = 0 // nobody waits in it
 	return history.Header{
 		Format: history.FormatVersion, RunID: "bench", Scenario: "bench", Rerun: "bench", Subject: "reference", Instances: 1,
-		Group: "bench", Records: s.records, Topics: topics(),
-		Contract: scenarios.ReferenceContract(scenarios.Reference{Settings: settings}),
-		Expect:   history.Expect{DuplicateShare: -1, DrainLimit: time.Minute, MaxSlip: time.Second},
+		Records: s.records, Topics: topics(),
+		Consumers: []history.Consumer{{Group: "bench", Instances: 1, DLQ: 1,
+			Contract: scenarios.ReferenceContract(scenarios.Reference{Settings: settings})}},
+		Expect: history.Expect{DuplicateShare: -1, DrainLimit: time.Minute, MaxSlip: time.Second},
 	}
 }
 

@@ -61,10 +61,10 @@ func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record,
 
 // dialect is that of the contract's dead letters, nil when none is promised.
 func (r *run) dialect() (deadletter.Dialect, error) {
-	if r.header.Contract.Envelope == "" {
+	if r.header.Contract().Envelope == "" {
 		return nil, nil
 	}
-	return deadletter.Named(r.header.Contract.Envelope)
+	return deadletter.Named(r.header.Contract().Envelope)
 }
 
 // readTopic calls do for every record between the offsets that are first and last now, but for those of transactions
@@ -145,7 +145,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	}
 	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
 		event.Claim = r.claim(dialect, record)
-		if r.header.Contract.Service != "" {
+		if r.header.Contract().Service != "" {
 			failure, _ := dialect.Open(record)
 			event.Text = failure.Service
 		}

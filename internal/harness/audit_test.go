@@ -20,7 +20,8 @@ func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
 		Headers: []kgo.RecordHeader{{Key: "trace-1", Value: []byte("span")}}}
 	said := deadletter.Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "in", Partition: 1, Offset: 5, Service: "s",
 		Instance: "n", Group: "g", Handler: "h", Time: time.Unix(1, 0)}
-	r := &run{header: history.Header{Topics: []history.Topic{{Name: "dlq"}, {Name: "in"}}}}
+	r := &run{header: history.Header{Consumers: make([]history.Consumer, 1),
+		Topics: []history.Topic{{Name: "dlq"}, {Name: "in"}}}}
 	for _, name := range deadletter.Names() {
 		dialect, err := deadletter.Named(name)
 		if err != nil {

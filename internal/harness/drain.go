@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 const (
@@ -43,7 +44,7 @@ func (r *run) drain(ctx context.Context) error {
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking the brokers how far the subject is", asking)
 			}
-			r.options.Log.Warn().Int64("lag", now.lag).Int64("retrying", now.retrying).Dur("still", still).
+			r.options.Log.Warn().Int64("lag", now.lag).Int64("retrying", now.retrying).Str("still", units.Text(still)).
 				Msg("the drain ended before the subject had finished")
 			return nil
 		}
@@ -111,7 +112,8 @@ func (a *allowance) back() time.Duration {
 // finished nor dead-lettered.
 func (r *run) quietAfter() time.Duration {
 	longest := time.Duration(0)
-	for _, contract := range r.contracts() {
+	for i := range r.header.Consumers {
+		contract := &r.header.Consumers[i].Contract
 		backoff := contract.Backoff
 		longest = max(longest, backoff.Wait(max(contract.MaxAttempts, 1))+backoff.Jitter+backoff.Late)
 	}

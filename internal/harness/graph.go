@@ -10,9 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/faults/downstream"
@@ -28,45 +25,29 @@ func (r *run) writeGraph() {
 		return
 	}
 	h, partitions := &r.header, r.scenario.Topics.Input.Partitions
-	h.Topics = nil
-	add := func(name string, role history.Role, partitions int) int16 {
-		h.Topics = append(h.Topics, history.Topic{Name: name, Role: role, Partitions: partitions})
-		return int16(len(h.Topics) - 1)
-	}
-	graph := &history.Graph{MaxReprocess: written.MaxReprocess}
+	h.Topics, h.Consumers = nil, nil
 	for i, node := range written.Nodes {
-		input, role := r.dir.id+".input."+node.Name, history.RoleNode
+		role := history.RoleNode
 		if i == 0 {
 			role = history.RoleInput
 		}
-		one := history.Node{
-			Name: node.Name, Input: add(input, role, partitions), Group: r.dir.id + "." + node.Name, First: written.First(i),
-			Instances: node.Instances, Contract: written.Contract(i),
+		one := history.Consumer{
+			Name: node.Name, Group: r.dir.id + "." + node.Name, First: written.First(i), Instances: node.Instances,
+			Input: r.addTopic(r.dir.id+".input."+node.Name, role, partitions), Contract: written.Contract(i),
 		}
 		for _, edge := range node.Edges {
 			one.Edges = append(one.Edges, history.Edge{To: written.Index(edge.To), Weight: edge.Weight})
 		}
-		graph.Nodes = append(graph.Nodes, one)
+		h.Consumers = append(h.Consumers, one)
 	}
-	for i := range graph.Nodes {
-		letters := fmt.Sprintf("%s.dlq.%s.%s", r.dir.id, written.Cluster, graph.Nodes[i].Name)
-		graph.Nodes[i].DLQ = add(letters, history.RoleDLQ, r.scenario.Topics.DLQ.Partitions)
-		graph.Nodes[i].Quarantine = add(letters+".quarantine", history.RoleQuarantine, r.scenario.Topics.DLQ.Partitions)
+	for i := range h.Consumers {
+		one, letters := &h.Consumers[i], fmt.Sprintf("%s.dlq.%s.%s", r.dir.id, written.Cluster, h.Consumers[i].Name)
+		one.DLQ = r.addTopic(letters, history.RoleDLQ, r.scenario.Topics.DLQ.Partitions)
+		one.Quarantine = r.addTopic(letters+".quarantine", history.RoleQuarantine, r.scenario.Topics.DLQ.Partitions)
 	}
-	graph.Sink = add(r.dir.id+".sink", history.RoleSink, partitions)
-	entry := &graph.Nodes[0]
-	h.Graph, h.Group, h.Contract = graph, entry.Group, entry.Contract
-	r.values.GroupID, r.values.InputTopic, r.values.InputTopics = entry.Group, h.Topics[entry.Input].Name,
-		h.Topics[entry.Input].Name
-	r.values.DLQTopic = h.Topics[entry.DLQ].Name
-}
-
-// nodeOf is the node that the instance belongs to, nil where the subject is no graph.
-func (r *run) nodeOf(instance int) *history.Node {
-	if r.header.Graph == nil {
-		return nil
-	}
-	return &r.header.Graph.Nodes[r.header.Graph.NodeOf(int16(instance))]
+	h.Graph = &history.Graph{Sink: r.addTopic(r.dir.id+".sink", history.RoleSink, partitions),
+		MaxReprocess: written.MaxReprocess}
+	r.firstValues()
 }
 
 // entry is the name of the graph's entry, "" where the subject is no graph.
@@ -74,41 +55,22 @@ func (r *run) entry() string {
 	if r.header.Graph == nil {
 		return ""
 	}
-	return r.header.Graph.Nodes[0].Name
-}
-
-// observedGroup is the consumer group that the taps observe, "" for every one that there is: a graph has one for each
-// node.
-func (r *run) observedGroup() string {
-	if r.header.Graph != nil || r.header.Services != nil || r.scenario.Store != nil {
-		return ""
-	}
-	return r.header.Group
-}
-
-// settingsOf are the reference consumer's settings for the instance.
-func (r *run) settingsOf(instance int) consumer.Settings {
-	if r.header.Graph != nil {
-		return r.scenario.Graph.Nodes[r.header.Graph.NodeOf(int16(instance))].Settings
-	}
-	if r.header.Services != nil {
-		return r.scenario.Services[r.header.ServiceOf(int16(instance))].Settings
-	}
-	return r.scenario.Subject.Reference.Settings
+	return r.header.Consumers[0].Name
 }
 
 // nodeEnvironment tells an instance which node's it is.
 func (r *run) nodeEnvironment(instance int) ([]string, error) {
-	node, graph := r.nodeOf(instance), r.header.Graph
-	if node == nil {
+	graph := r.header.Graph
+	if graph == nil {
 		return nil, nil
 	}
+	node := r.consumerOf(instance)
 	told := consumer.Node{
 		Name: node.Name, Sink: r.header.Topics[graph.Sink].Name, Quarantine: r.header.Topics[node.Quarantine].Name,
 		MaxReprocess: graph.MaxReprocess,
 	}
 	for _, edge := range node.Edges {
-		to := graph.Nodes[edge.To]
+		to := r.header.Consumers[edge.To]
 		told.Edges = append(told.Edges, consumer.NodeEdge{To: to.Name, Topic: r.header.Topics[to.Input].Name,
 			Weight: edge.Weight})
 	}
@@ -154,9 +116,9 @@ func (r *run) openOracles() error {
 		Sink: r.live,
 	}
 	configs := []workload.OracleConfig{config}
-	if graph := r.header.Graph; graph != nil {
-		configs, r.oracles.nodes = nil, graph.NodeOf
-		for i, node := range graph.Nodes {
+	if r.header.Graph != nil {
+		configs, r.oracles.nodes = nil, r.header.ConsumerOf
+		for i, node := range r.header.Consumers {
 			config.Plan, config.First, config.Instances, config.GRPC = r.plan.Node(i), node.First, node.Instances, true
 			configs = append(configs, config)
 		}
@@ -181,7 +143,7 @@ func (r *run) modules() faults.Injector {
 		list.injectors = append(list.injectors, downstream.NewInjector(r.store.oracle))
 	}
 	if r.header.Graph != nil {
-		for _, node := range r.header.Graph.Nodes {
+		for _, node := range r.header.Consumers {
 			list.names = append(list.names, node.Name)
 		}
 	}
@@ -220,37 +182,4 @@ func healAll(ctx context.Context, heals []faults.Heal) error {
 		errs = append(errs, heal(ctx))
 	}
 	return errors.Join(errs...)
-}
-
-// groups are the consumer groups of a subject that has several: those of a graph's nodes, or of services that share a
-// dead-letter topic. Empty: it has one.
-func (r *run) groups() []string {
-	var all []string
-	if r.header.Graph != nil {
-		for _, node := range r.header.Graph.Nodes {
-			all = append(all, node.Group)
-		}
-	}
-	for _, one := range r.header.Services {
-		all = append(all, one.Group)
-	}
-	return all
-}
-
-// progressOf is how far all these groups have come; each topic has one that reads it.
-func (r *run) progressOf(ctx context.Context, groups []string) (kadm.OffsetResponses, error) {
-	all := kadm.OffsetResponses{}
-	for _, group := range groups {
-		offsets, err := r.admin.FetchOffsets(ctx, group)
-		if errors.Is(err, kerr.GroupIDNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
-		}
-		for topic, partitions := range offsets {
-			all[topic] = partitions
-		}
-	}
-	return all, nil
 }

@@ -29,8 +29,8 @@ func (r *run) replayGraph(ctx context.Context) error {
 	known, tools := map[int16]map[int32]int64{}, uint16(0)
 	for range max(r.scenario.Replay.Rounds, 1) {
 		done := tools
-		for i := range r.header.Graph.Nodes {
-			letters := r.header.Graph.Nodes[i].DLQ
+		for i := range r.header.Consumers {
+			letters := r.header.Consumers[i].DLQ
 			if known[letters] == nil {
 				known[letters] = map[int32]int64{}
 			}
@@ -65,7 +65,7 @@ func (r *run) replayGraph(ctx context.Context) error {
 func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]int64) ([]int32, error) {
 	var records []int32
 	planned := r.plan.Node(node).Records
-	err := r.auditTopic(ctx, r.header.Graph.Nodes[node].DLQ, func(_ *kgo.Record, found history.Event) {
+	err := r.auditTopic(ctx, r.header.Consumers[node].DLQ, func(_ *kgo.Record, found history.Event) {
 		if found.Offset < known[found.Partition] {
 			return
 		}
@@ -107,16 +107,16 @@ func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, 
 		return environment("writing the ids to replay", err)
 	}
 	command = append(command[:len(command):len(command)], "--bootstrap", bootstrap, "--from",
-		r.header.Topics[r.header.Graph.Nodes[node].DLQ].Name,
+		r.header.Topics[r.header.Consumers[node].DLQ].Name,
 		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids,
 		"--where", where)
 	r.tap.BeginRun(history.Replayer, process)
 	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), rate))
 	defer cancel()
-	name := "replay-" + r.header.Graph.Nodes[node].Name
+	name := "replay-" + r.header.Consumers[node].Name
 	if _, err := r.subject.RunTool(bounded, name,
 		subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
-		return environment("replaying the dead letters of node "+r.header.Graph.Nodes[node].Name, err)
+		return environment("replaying the dead letters of node "+r.header.Consumers[node].Name, err)
 	}
 	return nil
 }

@@ -77,19 +77,15 @@ func TestAGraphRunsAndIsJudged(t *testing.T) {
 func TestWhatMayCrashIsSupervised(t *testing.T) {
 	crashes := history.Contract{OnFailure: history.OnFailureCrash}
 	halts := history.Contract{OnFailure: history.OnFailureHalt}
+	several := []history.Consumer{{Instances: 1, Contract: halts}, {First: 1, Instances: 1, Contract: crashes}}
 	for name, header := range map[string]history.Header{
-		"graph": {Contract: halts, Graph: &history.Graph{Nodes: []history.Node{
-			{First: 0, Instances: 1, Contract: halts}, {First: 1, Instances: 1, Contract: crashes},
-		}}},
-		"services": {Contract: halts, Services: []history.Service{
-			{First: 0, Instances: 1, Contract: halts}, {First: 1, Instances: 1, Contract: crashes},
-		}},
+		"graph": {Graph: &history.Graph{}, Consumers: several}, "services": {Consumers: several},
 	} {
 		if r := (&run{header: header}); r.mayCrash(0) || !r.mayCrash(1) {
 			t.Errorf("%s: supervised are %t, %t", name, r.mayCrash(0), r.mayCrash(1))
 		}
 	}
-	if r := (&run{header: history.Header{Contract: crashes}}); !r.mayCrash(0) {
+	if r := (&run{header: history.Header{Consumers: []history.Consumer{{Instances: 1, Contract: crashes}}}}); !r.mayCrash(0) {
 		t.Error("a consumer that may crash is not supervised")
 	}
 }
@@ -120,7 +116,7 @@ func countRoles(t *testing.T, dir string) map[string]int {
 // The consumer chooses an edge by the rule that the judge holds it to: they are written twice, so that neither can hide
 // the other's mistake.
 func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
-	graph := history.Graph{Sink: 9, Nodes: []history.Node{
+	header := history.Header{Graph: &history.Graph{Sink: 9}, Consumers: []history.Consumer{
 		{Name: "parse", Input: 0, Edges: []history.Edge{{To: 1, Weight: 3}, {To: 2, Weight: 1}, {To: 3, Weight: 7}}},
 		{Name: "a", Input: 1}, {Name: "b", Input: 2}, {Name: "c", Input: 3},
 	}}
@@ -135,13 +131,13 @@ func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
 			t.Fatal(err)
 		}
 		topic := consumer.GraphRouter{Node: node}.Forward(&kgo.Record{Value: value}, consumer.Step{}).Topic
-		if want := fmt.Sprint(graph.Next(0, id)); topic != want {
+		if want := fmt.Sprint(header.Next(0, id)); topic != want {
 			t.Fatalf("document %s goes to %s, and the judge expects it in %s", id, topic, want)
 		}
 		taken[topic] = true
 	}
-	if len(taken) != 3 || graph.Next(1, "x") != 9 {
-		t.Errorf("the edges taken are %v, and from a node without any a document goes to %d", taken, graph.Next(1, "x"))
+	if len(taken) != 3 || header.Next(1, "x") != 9 {
+		t.Errorf("the edges taken are %v, and from a node without any a document goes to %d", taken, header.Next(1, "x"))
 	}
 }
 

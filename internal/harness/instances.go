@@ -103,7 +103,7 @@ func (r *run) startSubject(ctx context.Context) error {
 
 // launchReference starts this program again as the reference consumer, or what stands in for it.
 func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
-	settings, err := json.Marshal(r.settingsOf(instance))
+	settings, err := json.Marshal(r.scenario.Settings(r.header.ConsumerOf(int16(instance))))
 	if err != nil {
 		return subject.Launch{}, fmt.Errorf("writing the reference consumer's settings: %w", err)
 	}
@@ -152,14 +152,9 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values.WorkDir = r.workDir(instance)
 	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
 	values.Port = r.ports[instance]
-	if node := r.nodeOf(instance); node != nil {
-		values.GroupID, values.InputTopic, values.DLQTopic = node.Group, r.header.Topics[node.Input].Name,
-			r.header.Topics[node.DLQ].Name
-	}
-	if own := r.ownerOf(instance); own != nil {
-		values.GroupID, values.ReplayTopic = own.Group, r.header.Topics[own.Retry].Name
-		values.InputTopic, values.InputTopics = r.header.Topics[own.Input].Name, r.header.Topics[own.Input].Name
-	}
+	one := r.consumerOf(instance)
+	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo
+	values.InputTopic, values.InputTopics = r.header.Topics[one.Input].Name, r.header.Topics[one.Input].Name
 	return values
 }
 
@@ -232,13 +227,7 @@ func (r *run) supervise(ctx context.Context) (stop func()) {
 
 // mayCrash reports whether the contract of what the instance belongs to says so.
 func (r *run) mayCrash(instance int) bool {
-	c := &r.header.Contract
-	if node := r.nodeOf(instance); node != nil {
-		c = &node.Contract
-	}
-	if service := r.ownerOf(instance); service != nil {
-		c = &service.Contract
-	}
+	c := &r.consumerOf(instance).Contract
 	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
 }
 

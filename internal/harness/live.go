@@ -93,7 +93,7 @@ func newLive(next history.Sink, header *history.Header) *live {
 	if header.Store != nil {
 		l.store = &reports.StoreFigures{ByState: map[history.StoreState]int64{}}
 	}
-	l.triggers = triggers{contract: &header.Contract, role: l.role, lag: l.partitions.lag}
+	l.triggers = triggers{contract: header.Contract(), role: l.role, lag: l.partitions.lag}
 	return l
 }
 
@@ -151,7 +151,7 @@ func (l *live) count(event *history.Event) {
 
 // move notes that something moves, as far as that is promised.
 func (l *live) move(event *history.Event) {
-	if l.header.Contract.Progress(event.N) {
+	if l.header.Contract().Progress(event.N) {
 		l.moved.Add(1)
 	}
 }
@@ -279,23 +279,14 @@ func (l *live) assigned(event *history.Event) {
 
 func (l *live) assignment(node int, generation int32) string {
 	text := fmt.Sprintf("partitions are assigned, generation %d", generation)
-	if graph := l.records.graph; graph != nil {
-		text += " of " + graph.Nodes[node].Name
-	}
-	if services := l.header.Services; services != nil {
-		text += " of " + services[node].Name
+	if name := l.header.Consumers[node].Name; name != "" {
+		text += " of " + name
 	}
 	return text
 }
 
-// group is the index of the instance's consumer group: that of its node in a graph, or of its service; 0 where there is
-// but one.
-func (l *live) group(instance int16) int {
-	if l.header.Services != nil {
-		return max(l.header.ServiceOf(instance), 0)
-	}
-	return l.records.node(instance)
-}
+// group is the index of the instance's consumer.
+func (l *live) group(instance int16) int { return max(l.header.ConsumerOf(instance), 0) }
 
 // stored: an entry of the dead-letter store was seen to change.
 func (l *live) stored(event *history.Event) {

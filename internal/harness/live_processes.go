@@ -36,11 +36,8 @@ func newProcesses(header *history.Header, log *eventLog) *processes {
 		state := &p.instances[number].state
 		state.Kind, state.Number, state.Name, state.Status = "instance", number, fmt.Sprintf("instance %d", number),
 			reports.InstanceStopped
-		if header.Graph != nil {
-			state.Node = header.Graph.Nodes[header.Graph.NodeOf(int16(number))].Name
-		}
-		if at := header.ServiceOf(int16(number)); at >= 0 {
-			state.Node = header.Services[at].Name
+		if at := header.ConsumerOf(int16(number)); at >= 0 {
+			state.Node = header.Consumers[at].Name
 		}
 	}
 	return p

@@ -21,7 +21,7 @@ const (
 // recordStates keeps a few bits for each record, half a byte, so that the path of the events takes no lock. What
 // belongs to no record of the run shares one place. In a graph each node has records of its own.
 type recordStates struct {
-	graph   *history.Graph
+	header  *history.Header
 	records int
 	words   []uint32
 	// retrying is how many have recordRetrying.
@@ -31,10 +31,10 @@ type recordStates struct {
 func newRecordStates(header *history.Header) *recordStates {
 	nodes := 1
 	if header.Graph != nil {
-		nodes = len(header.Graph.Nodes)
+		nodes = len(header.Consumers)
 	}
 	places := nodes*header.Records + 1
-	return &recordStates{graph: header.Graph, records: header.Records,
+	return &recordStates{header: header, records: header.Records,
 		words: make([]uint32, (places+recordsPerWord-1)/recordsPerWord)}
 }
 
@@ -45,10 +45,10 @@ func (r *recordStates) known(event *history.Event) bool {
 
 // node is the index of the node that the instance belongs to, 0 where the subject is no graph.
 func (r *recordStates) node(instance int16) int {
-	if r.graph == nil || instance < 0 {
+	if r.header.Graph == nil {
 		return 0
 	}
-	return max(r.graph.NodeOf(instance), 0)
+	return max(r.header.ConsumerOf(instance), 0)
 }
 
 func (r *recordStates) place(event *history.Event) (word, shift int) {

@@ -43,8 +43,9 @@ func TestTakenFromAShareGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(discarded{},
-				&history.Header{Records: 10, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
-					{Name: "dlq", Role: history.RoleDLQ}}})
+				&history.Header{Records: 10, Consumers: make([]history.Consumer, 1),
+					Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
+						{Name: "dlq", Role: history.RoleDLQ}}})
 			for offset := range int64(10) {
 				l.Record(ackedAt(offset))
 			}

@@ -110,7 +110,7 @@ func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{
 	group.Go(func() {
 		defer close(closed)
 		over := steady + r.plan.Steady
-		meeting, watch := meetingLimit(r.header.Contract, len(r.plan.Faults)), newQuiet(r.clock)
+		meeting, watch := meetingLimit(*r.header.Contract(), len(r.plan.Faults)), newQuiet(r.clock)
 		limit := over + meeting
 		if !faults.SleepUntil(ctx, r.clock, over) {
 			return
@@ -148,7 +148,7 @@ func (r *run) nemesis() *faults.Nemesis {
 		Injectors: map[string]faults.Injector{
 			"network":    network.NewInjector(r.links),
 			"kafka":      r.rules,
-			"broker":     faultbroker.NewInjector(r.cluster.breaker, r.header.Group),
+			"broker":     faultbroker.NewInjector(r.cluster.breaker, r.header.Group()),
 			"subject":    r.processes(),
 			"downstream": r.modules(),
 			"store":      r.storeFaults(),

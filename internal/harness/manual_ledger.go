@@ -295,7 +295,9 @@ func (r *run) settleManual() error {
 			h.broken[i].written))
 	}
 	header := h.header(r)
-	header.Records, header.Instances = len(done.Records), h.instances
+	header.Records, header.Consumers = len(done.Records), slices.Clone(header.Consumers)
+	header.Consumers[len(header.Consumers)-1].Instances += h.instances - header.Instances
+	header.Instances = h.instances
 	if h.options.Rerun != "" {
 		header.Rerun = fmt.Sprintf(h.options.Rerun, quoted(filepath.Join(shortest(r.dir.path), fileRecorded)))
 	}

@@ -48,10 +48,10 @@ func (h *Manual) Replay(ctx context.Context) (letters int, err error) {
 		return 0, why
 	case at.run.scenario.Replay == nil:
 		return 0, fmt.Errorf("%w: the scenario has no replay section, so no dead letter's cause is ever gone", ErrRefused)
-	case at.run.header.Contract.Retry == history.RetryTopics || at.run.header.Contract.GroupType == history.GroupShare:
+	case at.run.header.Contract().Retry == history.RetryTopics || at.run.header.Contract().GroupType == history.GroupShare:
 		return 0, fmt.Errorf("%w: with retry topics, or in a share group, dead letters are replayed at the end of the drill",
 			ErrRefused)
-	case at.run.header.Graph != nil || at.run.header.Services != nil || at.run.scenario.Store != nil:
+	case len(at.run.header.Consumers) > 1 || at.run.scenario.Store != nil:
 		return 0, fmt.Errorf(
 			"%w: the dead letters of a graph, of several services or of a store are replayed at the end of the drill",
 			ErrRefused)

@@ -79,43 +79,46 @@ func (r *run) writeHeader() error {
 		Started: time.Now().UTC(),
 		Rerun:   string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference",
 		Instances: r.scenario.MaxInstances(),
-		Group:     values.GroupID, Records: len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
+		Records:   len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
 		Foreign: r.scenario.Topics.DLQ.Foreign, Environment: r.environment(),
 	}
+	one := history.Consumer{Group: values.GroupID, Instances: r.header.Instances, DLQ: 1}
 	dlq := values.DLQTopic
 	var retries []string
 	switch {
 	case r.scenario.Services != nil: // writeServices says it all
 	case r.options.Subject == nil:
-		r.header.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
+		one.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
 		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
-		r.header.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
-		if r.header.ReplayTo != "" { // the name in it is the one in the letters
-			r.header.Contract.Service = values.GroupID
+		one.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
+		if one.ReplayTo != "" { // the name in it is the one in the letters
+			one.Contract.Service = values.GroupID
 		}
 	default:
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
 			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 		}
-		if r.header.Contract, err = rendered.HistoryContract(); err != nil {
+		if one.Contract, err = rendered.HistoryContract(); err != nil {
 			return fmt.Errorf("reading the contract of %s: %w", r.options.SubjectFile, err)
 		}
 		r.header.Subject = rendered.Name
-		r.header.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
+		one.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
 		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
-		r.header.ReplayTo = rendered.Replay.To
+		one.ReplayTo = rendered.Replay.To
 	}
 	r.values = values
-	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = r.header.Group, dlq, strings.Join(retries, ",")
-	r.values.ReplayTopic = r.header.ReplayTo
-	r.header.Topics = r.topics(dlq, retries)
+	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = one.Group, dlq, strings.Join(retries, ",")
+	r.values.ReplayTopic = one.ReplayTo
+	r.header.Consumers = []history.Consumer{one}
+	r.writeTopics(dlq, retries)
 	r.writeGraph()
 	r.writeServices()
 	r.writeStore()
 	r.header.Expect.Patience = r.longestPatience()
 	if r.options.Manual != nil {
 		r.header.Instances += r.spare()
+		r.header.Consumers[len(r.header.Consumers)-1].Instances += r.spare()
 		return nil // a fault is entered when it is injected
 	}
 	for _, fault := range r.plan.Faults {
@@ -124,20 +127,17 @@ func (r *run) writeHeader() error {
 	return nil
 }
 
-func (r *run) topics(dlq string, retries []string) []history.Topic {
-	topics := []history.Topic{
-		{Name: r.values.InputTopic, Role: history.RoleInput, Partitions: r.scenario.Topics.Input.Partitions},
-		{Name: dlq, Role: history.RoleDLQ, Partitions: r.scenario.Topics.DLQ.Partitions},
-	}
+// writeTopics puts the topics of a single consumer into the header: its input first, then its dead-letter topic.
+func (r *run) writeTopics(dlq string, retries []string) {
+	partitions := r.scenario.Topics
+	r.addTopic(r.values.InputTopic, history.RoleInput, partitions.Input.Partitions)
+	r.addTopic(dlq, history.RoleDLQ, partitions.DLQ.Partitions)
 	for _, name := range retries {
-		topics = append(topics, history.Topic{Name: name, Role: history.RoleRetry,
-			Partitions: r.scenario.Topics.Retry.Partitions})
+		r.addTopic(name, history.RoleRetry, partitions.Retry.Partitions)
 	}
-	if to := r.header.ReplayTo; to != "" && to != r.values.InputTopic {
-		topics = append(topics, history.Topic{Name: to, Role: history.RoleInput,
-			Partitions: r.scenario.Topics.Input.Partitions})
+	if to := r.header.Consumers[0].ReplayTo; to != "" && to != r.values.InputTopic {
+		r.addTopic(to, history.RoleInput, partitions.Input.Partitions)
 	}
-	return topics
 }
 
 func (r *run) expect() history.Expect {
@@ -159,8 +159,8 @@ func (r *run) expect() history.Expect {
 // longestPatience is that of the consumer that needs most.
 func (r *run) longestPatience() time.Duration {
 	longest := time.Duration(0)
-	for _, contract := range r.contracts() {
-		longest = max(longest, contract.Patience())
+	for i := range r.header.Consumers {
+		longest = max(longest, r.header.Consumers[i].Contract.Patience())
 	}
 	return longest + r.plan.RetryAfter
 }

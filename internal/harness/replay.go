@@ -92,9 +92,10 @@ func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 	if command == nil {
 		command = []string{r.options.Executable, "replay"}
 	}
-	dialect := []string{"--dialect", r.header.Contract.Envelope}
-	if r.header.Contract.Envelope == "" { // then no letter says where it came from
-		dialect = []string{"--dialect", deadletter.RawName, "--to", cmp.Or(r.header.ReplayTo, r.topic(history.RoleInput))}
+	dialect := []string{"--dialect", r.header.Contract().Envelope}
+	if r.header.Contract().Envelope == "" { // then no letter says where it came from
+		to := cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput))
+		dialect = []string{"--dialect", deadletter.RawName, "--to", to}
 	}
 	command = append(append(command[:len(command):len(command)],
 		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", ids, "--rate", rate+"/s"), dialect...)

@@ -231,7 +231,8 @@ func TestRunFailsInTheMiddle(t *testing.T) {
 // A session timeout that a member asked for adds to what standing still takes. A load that could not keep its schedule
 // halves it, so that a subject that is behind is never taken for one that stalled.
 func TestPatience(t *testing.T) {
-	header := history.Header{Expect: history.Expect{MaxSlip: 250 * time.Millisecond, Patience: 10 * time.Second}}
+	header := history.Header{Consumers: make([]history.Consumer, 1),
+		Expect: history.Expect{MaxSlip: 250 * time.Millisecond, Patience: 10 * time.Second}}
 	options := small(t)
 	r := &run{options: options, scenario: options.Scenario, header: header, live: newLive(discard{}, &header)}
 	want := func(patience time.Duration, when string) {
@@ -269,7 +270,7 @@ func TestPatience(t *testing.T) {
 
 func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}},
-		live: newLive(discard{}, &history.Header{})}
+		live: newLive(discard{}, &history.Header{Consumers: make([]history.Consumer, 1)})}
 	stall := func(instance int16, lasted time.Duration) {
 		event := history.New(history.KindStall, time.Second)
 		event.Instance, event.Aux = instance, int64(lasted)
@@ -297,7 +298,7 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 // without end are.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		header := history.Header{Records: 10, Contract: history.Contract{MaxAttempts: 2},
+		header := history.Header{Records: 10, Consumers: []history.Consumer{{Contract: history.Contract{MaxAttempts: 2}}},
 			Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
 		live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
 		attempt := func(n int32) {

@@ -62,14 +62,14 @@ func TestTheSubjectsOwnReplayTool(t *testing.T) {
 		t.Error("no letter was read")
 	}
 	header := outcome.Judged.Header
-	if to := "retry-" + header.Group; header.ReplayTo != to || header.Foreign != 7 ||
+	if to := "retry-" + header.Group(); header.Consumers[0].ReplayTo != to || header.Foreign != 7 ||
 		!slices.ContainsFunc(header.Topics, func(topic history.Topic) bool {
 			return topic.Name == to && topic.Role == history.RoleInput
 		}) {
-		t.Errorf("the header says %q, %d and %v", header.ReplayTo, header.Foreign, header.Topics)
+		t.Errorf("the header says %q, %d and %v", header.Consumers[0].ReplayTo, header.Foreign, header.Topics)
 	}
 	said, err := os.ReadFile(filepath.Join(outcome.Dir, dirLogs, "replay.log"))
-	if err != nil || !strings.Contains(string(said), "→ retry-"+header.Group) {
+	if err != nil || !strings.Contains(string(said), "→ retry-"+header.Group()) {
 		t.Errorf("the tool said %s, %v", said, err)
 	}
 }

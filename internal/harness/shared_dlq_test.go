@@ -71,11 +71,11 @@ func lookIntoServices(t *testing.T, dir string) {
 	err = reader.Each(func(e *history.Event) error {
 		switch {
 		case e.Kind == history.KindSend:
-			seen["sent to "+header.Services[header.ServiceReading(e.Topic)].Name]++
+			seen["sent to "+header.Consumers[header.ReaderOf(e.Topic)].Name]++
 		case e.Kind == history.KindAuditRecord && header.Topics[e.Topic].Role == history.RoleDLQ:
 			seen["letters of "+strings.TrimPrefix(e.Text, header.RunID+".")]++
 		case e.Kind == history.KindProduceRequest && e.Instance == history.Replayer:
-			seen["back to "+header.Services[header.ServiceReading(e.Topic)].Name]++
+			seen["back to "+header.Consumers[header.ReaderOf(e.Topic)].Name]++
 		}
 		return nil
 	})
@@ -104,13 +104,15 @@ func TestWhatServicesHaveInCommon(t *testing.T) {
 		}
 	})
 	prefix := r.dir.id + "."
-	if have := r.groups(); !reflect.DeepEqual(have, []string{prefix + "orders", prefix + "billing"}) {
-		t.Errorf("the groups are %v", have)
+	for i, group := range []string{prefix + "orders", prefix + "billing"} {
+		if have := r.header.Consumers[i].Group; have != group {
+			t.Errorf("group %d is %s", i, have)
+		}
 	}
 	if r.longestGrace() != 7*time.Second {
 		t.Errorf("the slowest may take %s to end", r.longestGrace())
 	}
-	if first, last := r.ownerOf(1), r.ownerOf(2); first.Name != "orders" || last.Name != "billing" ||
+	if first, last := r.consumerOf(1), r.consumerOf(2); first.Name != "orders" || last.Name != "billing" ||
 		r.header.Instances != 3 {
 		t.Errorf("of %d instances 1 is one of %s and 2 of %s", r.header.Instances, first.Name, last.Name)
 	}
@@ -120,11 +122,11 @@ func TestWhatServicesHaveInCommon(t *testing.T) {
 			t.Errorf("topic %d is not %s: %v", i, topic, r.header.Topics)
 		}
 	}
-	if own := r.header.Services[1].Contract; own.Service != prefix+"billing" || own.MaxAttempts != 3 ||
+	if own := r.header.Consumers[1].Contract; own.Service != prefix+"billing" || own.MaxAttempts != 3 ||
 		own.OffsetMetadata == "" {
 		t.Errorf("billing promises %+v", own)
 	}
-	if r.settingsOf(2).MaxRetries != 3 || r.settingsOf(0).MaxRetries != 2 {
+	if r.scenario.Settings(1).MaxRetries != 3 || r.scenario.Settings(0).MaxRetries != 2 {
 		t.Error("an instance has the settings of another service")
 	}
 }
@@ -134,8 +136,8 @@ func TestRebalancesAreCountedByService(t *testing.T) {
 	header := history.Header{
 		Records: 1, Instances: 2, Topics: []history.Topic{{Name: "a", Role: history.RoleInput, Partitions: 1},
 			{Name: "b", Role: history.RoleInput, Partitions: 1}},
-		Services: []history.Service{{Name: "orders", Input: 0, Retry: 0, Instances: 1},
-			{Name: "billing", Input: 1, Retry: 1, First: 1, Instances: 1}},
+		Consumers: []history.Consumer{{Name: "orders", Input: 0, Instances: 1},
+			{Name: "billing", Input: 1, First: 1, Instances: 1}},
 	}
 	l := newLive(discarded{}, &header)
 	for _, generation := range []int32{1, 2, 3} {

@@ -24,7 +24,7 @@ const shareFetchKey, shareFetchPreview = 78, 1
 var ErrNoProtocol = errors.New("the group protocol is not there")
 
 // sharing: the subject consumes through a share group.
-func (r *run) sharing() bool { return r.header.Contract.GroupType == history.GroupShare }
+func (r *run) sharing() bool { return r.header.Contract().GroupType == history.GroupShare }
 
 // beginGroup makes the run's share group begin at the start of its topics. The error is ErrNoProtocol where the
 // cluster has not what the subject joins its group by.
@@ -35,17 +35,17 @@ func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
 	if err := r.canShare(ctx); err != nil {
 		return err
 	}
-	contract, dlq := &r.header.Contract, ""
+	contract, dlq := r.header.Contract(), ""
 	if contract.BrokerLetters {
 		dlq = r.topic(history.RoleDLQ)
 	}
-	return admin.BeginShareGroup(ctx, client, r.header.Group, dlq, !contract.ChangesKey || !contract.ChangesValue,
+	return admin.BeginShareGroup(ctx, client, r.header.Group(), dlq, !contract.ChangesKey || !contract.ChangesValue,
 		r.cluster.Brokers())
 }
 
 // takesLetters are the settings of the DLQ topic: one to which brokers write needs leave for that.
 func (r *run) takesLetters(ctx context.Context, client *kgo.Client, dlq string) (map[string]string, error) {
-	if !r.header.Contract.BrokerLetters {
+	if !r.header.Contract().BrokerLetters {
 		return nil, nil
 	}
 	return map[string]string{admin.TakesShareDLQ: "true"}, admin.CanDeadLetter(ctx, client, dlq, r.cluster.Brokers())
@@ -73,9 +73,9 @@ func (r *run) canAssign(ctx context.Context) error {
 	if r.groupProtocol() != consumer.ProtocolConsumer {
 		return nil
 	}
-	described, err := r.admin.DescribeConsumerGroups(ctx, r.header.Group)
+	described, err := r.admin.DescribeConsumerGroups(ctx, r.header.Group())
 	if err == nil {
-		err = described[r.header.Group].Err
+		err = described[r.header.Group()].Err
 	}
 	if errors.Is(err, kerr.UnsupportedVersion) {
 		return fmt.Errorf("%w (KIP-848), and the subject's settings say group_protocol: consumer: run it on Apache "+
@@ -99,20 +99,10 @@ func (r *run) groupProtocol() string {
 // down with the next acknowledgement, which may never come. So what is acknowledged beyond it is added from what the
 // tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
 func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
-	group := r.header.Group
-	if several := r.groups(); len(several) > 0 {
-		return r.progressOf(ctx, several)
-	}
 	if !r.sharing() {
-		offsets, err := r.admin.FetchOffsets(ctx, group)
-		if errors.Is(err, kerr.GroupIDNotFound) {
-			return kadm.OffsetResponses{}, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
-		}
-		return offsets, nil
+		return r.committed(ctx)
 	}
+	group := r.header.Group()
 	described, err := r.admin.DescribeShareGroupOffsets(ctx, group)
 	if err == nil {
 		err = described[group].Err

@@ -151,8 +151,8 @@ func (r *run) openLinks(context.Context) error {
 	for instance := range r.header.Instances {
 		name, groups := fmt.Sprintf("oracle of instance %d", instance), []string{"downstream"}
 		scheme := "http://"
-		if node := r.nodeOf(instance); node != nil {
-			scheme, groups = "grpc://", append(groups, faults.DownstreamOf(node.Name))
+		if r.header.Graph != nil {
+			scheme, groups = "grpc://", append(groups, faults.DownstreamOf(r.consumerOf(instance).Name))
 		}
 		if err := open(name, r.oracles.of(instance).Addr(instance), groups...); err != nil {
 			return err
@@ -188,8 +188,8 @@ func (r *run) openTaps(context.Context) error {
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.observedGroup(),
-		KeepMetadata: slices.ContainsFunc(r.contracts(), func(c history.Contract) bool {
-			return c.OffsetMetadata != ""
+		KeepMetadata: slices.ContainsFunc(r.header.Consumers, func(c history.Consumer) bool {
+			return c.Contract.OffsetMetadata != ""
 		}), TopicIDs: r.cluster.topicIDs,
 	})
 	for instance := range r.header.Instances {
@@ -250,7 +250,7 @@ func (r *run) ownHeaders() func(name string) bool {
 // ownNames are names of the envelope's headers that odd headers have, too.
 func (r *run) ownNames() []string {
 	odd := r.scenario.Workload.OddHeaders
-	if odd == nil || !odd.OwnNames || r.header.Contract.Envelope != deadletter.PlainName {
+	if odd == nil || !odd.OwnNames || r.header.Contract().Envelope != deadletter.PlainName {
 		return nil
 	}
 	return []string{deadletter.HeaderOffset, deadletter.HeaderEpoch}

@@ -361,7 +361,7 @@ func (r *run) launchService(instance int16) (subject.Launch, error) {
 	}
 	if kind == "router" {
 		arguments = append(arguments, "--dlq-topic", r.topic(history.RoleDLQ), "--router-group", contract.Group, "--dialect",
-			r.header.Contract.Envelope)
+			r.header.Contract().Envelope)
 	} else {
 		arguments = append(arguments, "--workers", "1", "--worker-name", fmt.Sprintf("worker-%d", n), "--poll-interval",
 			s.PollInterval.D().String(),

@@ -122,8 +122,9 @@ func TestTriggersFire(t *testing.T) {
 
 func triggerHeader() *history.Header {
 	return &history.Header{
-		Topics:   []history.Topic{{Role: history.RoleInput, Partitions: 1}, {Role: history.RoleDLQ}},
-		Contract: history.Contract{MaxAttempts: 3, Retryable: []history.Outcome{history.OutcomeTransient}},
+		Topics: []history.Topic{{Role: history.RoleInput, Partitions: 1}, {Role: history.RoleDLQ}},
+		Consumers: []history.Consumer{{Contract: history.Contract{MaxAttempts: 3,
+			Retryable: []history.Outcome{history.OutcomeTransient}}}},
 	}
 }
 

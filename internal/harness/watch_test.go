@@ -24,7 +24,7 @@ type shown struct {
 }
 
 func newShown(t *testing.T) *shown {
-	header := history.Header{
+	header := history.Header{Consumers: []history.Consumer{{Instances: 3}},
 		RunID: "run-1", Scenario: "smoke", Subject: "reference", Seed: 1<<63 + 1, Instances: 3, Records: 10_000,
 		Started: time.Unix(1000, 0), Expect: history.Expect{MaxSlip: time.Second},
 		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
@@ -403,7 +403,7 @@ func TestLatencyQuantiles(t *testing.T) {
 
 // What people watch costs what is watched almost nothing.
 func BenchmarkRecord(b *testing.B) {
-	header := &history.Header{
+	header := &history.Header{Consumers: []history.Consumer{{Instances: 1}},
 		Instances: 1, Records: 1 << 20, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 6},
 			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}
@@ -433,7 +433,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // A snapshot is made five times a second.
 func BenchmarkSnapshot(b *testing.B) {
-	header := history.Header{
+	header := history.Header{Consumers: []history.Consumer{{Instances: 4}},
 		Instances: 4, Records: 1 << 16, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 12},
 			{Name: "dlq", Role: history.RoleDLQ, Partitions: 1}},
 	}

@@ -212,11 +212,11 @@ func judged() []string {
 
 func (r *rig) header(n int) history.Header {
 	return history.Header{
-		Format: history.FormatVersion, RunID: r.group, Scenario: "exactly-once", Instances: 1, Group: r.group, Records: n,
-		Topics: r.topics(), Contract: history.Contract{
+		Format: history.FormatVersion, RunID: r.group, Scenario: "exactly-once", Instances: 1, Records: n,
+		Topics: r.topics(), Consumers: []history.Consumer{{Group: r.group, Instances: 1, DLQ: 1, Contract: history.Contract{
 			MaxAttempts: 1, Counter: history.CounterMemory, Permanent: []history.Outcome{history.OutcomePermanent},
 			Ordering: history.OrderingNone, Retry: history.RetryInPlace, Envelope: "plain", OnFailure: history.OnFailureRetry,
-		},
+		}}},
 		Expect: history.Expect{Invariants: judged(), DuplicateShare: -1, DrainLimit: patience},
 	}
 }

@@ -74,6 +74,10 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		1813: "two copies of a record are replayed, and the second is written while the first is being tried",
 		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on " +
 			"its way",
+		39366:  "garbage is tried twice, and its dead letter quotes an answer that tells nothing",
+		40428:  "garbage is written back again while the first copy is being tried",
+		301345: "a node asks again for the dead letter of one copy while another copy of the document is being tried",
+		301361: "a second commit fails while a process that went back is still handed what it had",
 	} {
 		if _, err := Check(seed); err != nil {
 			t.Errorf("%s: %v", what, err)

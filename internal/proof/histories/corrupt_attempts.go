@@ -32,16 +32,16 @@ func attemptCorruptions() []Corruption {
 func (v *view) outcome(one pair) history.Outcome { return v.Events[one.answer].Outcome }
 
 // inPlace: a failed record is tried again where it lies.
-func (v *view) inPlace() bool { return v.Header.Contract.Retry == history.RetryInPlace }
+func (v *view) inPlace() bool { return v.Header.Contract().Retry == history.RetryInPlace }
 
 // overRetried: the contract is made to allow one attempt less, where just one record needs them all.
 func overRetried(v *view) (int32, bool) {
-	limit := v.Header.Contract.MaxAttempts - 1
+	limit := v.Header.Contract().MaxAttempts - 1
 	f := v.lone(func(f *facts) bool { return len(f.attempts) > limit })
 	if limit < 1 || f == nil || !v.quiet(f) || !v.inPlace() || len(f.attempts) > 2*limit {
 		return none, false
 	}
-	v.Header.Contract.MaxAttempts = limit
+	v.Header.Contract().MaxAttempts = limit
 	return about(f)
 }
 
@@ -50,7 +50,7 @@ func endless(v *view) (int32, bool) {
 	if f == nil || !v.quiet(f) || !v.inPlace() || len(f.attempts) < 3 {
 		return none, false
 	}
-	v.Header.Contract.MaxAttempts = (len(f.attempts) - 1) / 2
+	v.Header.Contract().MaxAttempts = (len(f.attempts) - 1) / 2
 	return about(f)
 }
 
@@ -72,12 +72,12 @@ func (v *view) givenUp(f *facts) bool {
 
 // raise makes the contract promise one attempt more, where just one record was given up after all of them.
 func raise(v *view, enough func(limit int) bool) (int32, bool) {
-	limit := v.Header.Contract.MaxAttempts
+	limit := v.Header.Contract().MaxAttempts
 	f := v.lone(v.givenUp)
 	if f == nil || !v.quiet(f) || !v.inPlace() || v.Header.Replay || !enough(limit) || len(f.attempts) != limit {
 		return none, false
 	}
-	v.Header.Contract.MaxAttempts++
+	v.Header.Contract().MaxAttempts++
 	return about(f)
 }
 
@@ -116,7 +116,7 @@ func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 func letterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.attempts) == 1 && v.inPlace() })
-		if f == nil || outcome == history.OutcomeLogical && v.Header.Contract.LogicalDeadLetters {
+		if f == nil || outcome == history.OutcomeLogical && v.Header.Contract().LogicalDeadLetters {
 			return none, false
 		}
 		v.answerWith(f.attempts[0], outcome)
@@ -148,7 +148,7 @@ func twice(v *view) (int32, bool) {
 
 // reorder has a record's first attempt begin just before the end of the one before it.
 func reorder(v *view) (int32, bool) {
-	ordering := v.Header.Contract.Ordering
+	ordering := v.Header.Contract().Ordering
 	if ordering == history.OrderingNone || !v.inPlace() {
 		return none, false
 	}
@@ -186,7 +186,7 @@ func (v *view) predecessor(f *facts) *facts {
 		if e.Partition != mine.Partition {
 			continue
 		}
-		if v.Header.Contract.Ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0 {
+		if v.Header.Contract().Ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0 {
 			if e.Flags.Has(history.Tombstone) {
 				return nil
 			}

@@ -18,20 +18,20 @@ func backoffCorruptions() []Corruption {
 
 // waited: its k-th gap, from 1, follows a plain transient failure.
 func (v *view) waited(f *facts, k int) bool {
-	return v.quiet(f) && v.inPlace() && len(f.attempts) > k && v.Header.Contract.Backoff.Initial > 0 &&
+	return v.quiet(f) && v.inPlace() && len(f.attempts) > k && v.Header.Contract().Backoff.Initial > 0 &&
 		v.outcome(f.attempts[k-1]) == history.OutcomeTransient && v.Events[f.attempts[k-1].answer].Flags == 0
 }
 
 func tooEarly(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool { return v.waited(f, 1) })
 	if f != nil {
-		v.Events[f.attempts[1].ask].Time = v.time(f.attempts[0].answer) + v.Header.Contract.Backoff.Wait(1)/2
+		v.Events[f.attempts[1].ask].Time = v.time(f.attempts[0].answer) + v.Header.Contract().Backoff.Wait(1)/2
 	}
 	return about(f)
 }
 
 func notGrowing(v *view) (int32, bool) {
-	b := v.Header.Contract.Backoff
+	b := v.Header.Contract().Backoff
 	if b.Wait(2) < b.Wait(1)+10*ms {
 		return none, false
 	}
@@ -72,12 +72,12 @@ func stretch(v *view, k int, by func(length time.Duration) time.Duration) (int32
 }
 
 func tooLate(v *view) (int32, bool) {
-	b := v.Header.Contract.Backoff
+	b := v.Header.Contract().Backoff
 	return stretch(v, 1, func(length time.Duration) time.Duration { return b.Wait(1) + b.Jitter + b.Late + 5*ms - length })
 }
 
 func uncapped(v *view) (int32, bool) {
-	b := v.Header.Contract.Backoff
+	b := v.Header.Contract().Backoff
 	free := b
 	free.Cap = 0
 	for _, k := range []int{2, 3} {

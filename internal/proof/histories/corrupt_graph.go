@@ -45,19 +45,19 @@ type exit struct {
 	offset int64
 }
 
-func (v *view) lastNode() *history.Node {
-	nodes := v.Header.Graph.Nodes
+func (v *view) lastNode() *history.Consumer {
+	nodes := v.Header.Consumers
 	return &nodes[len(nodes)-1]
 }
 
 // exitsTo lists the writes of the last node into a topic. Only where nothing befell the run they prove anything.
 func (v *view) exitsTo(topic int16) []exit {
 	var all []exit
-	node := v.Header.Graph.Nodes
+	node := v.Header.Consumers
 	for i := range v.Events {
 		e := &v.Events[i]
 		if !v.Calm || e.Kind != history.KindProduceRequest || e.Topic != topic ||
-			v.Header.Graph.NodeOf(e.Instance) != len(node)-1 {
+			v.Header.ConsumerOf(e.Instance) != len(node)-1 {
 			continue
 		}
 		one := exit{pair: pair{i, v.answerTo(i, history.KindProduceResponse)}, record: e.Record, offset: history.None}

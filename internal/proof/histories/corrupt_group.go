@@ -34,7 +34,7 @@ func groupCorruptions() []Corruption {
 // tellStop has a process be told to stop at the time. It goes on until the end of the run, and its grace is as long as
 // that.
 func (v *view) tellStop(by *history.Event, at time.Duration) {
-	v.Header.Contract.StopGrace = time.Minute
+	v.Header.Contract().StopGrace = time.Minute
 	e := history.New(history.KindInstanceSignal, at)
 	e.Instance, e.Run, e.Text = by.Instance, by.Run, "TERM"
 	v.add(e)
@@ -52,7 +52,7 @@ func endsLate(killed bool) func(*view) (int32, bool) {
 		asked := v.Events[at]
 		for i := range v.Events {
 			if e := &v.Events[i]; e.Kind == history.KindInstanceExited && e.Instance == asked.Instance && e.Run == asked.Run {
-				grace := v.Header.Contract.StopGrace
+				grace := v.Header.Contract().StopGrace
 				if killed {
 					e.Code, e.Text = -1, "KILL"
 					asked.Time, asked.Text = asked.Time+grace, "KILL"
@@ -85,7 +85,7 @@ func droppedAtStop(v *view) (int32, bool) {
 		return v.tried(f) && v.alone(f) && v.inPlace() && found && v.exitsOnlyAtTheEnd() && len(f.attempts) > 1 &&
 			v.outcome(f.attempts[len(f.attempts)-2]) == history.OutcomeTransient
 	})
-	if f == nil || !v.Header.Contract.HasDLQ() {
+	if f == nil || !v.Header.Contract().HasDLQ() {
 		return none, false
 	}
 	covering, _ := v.covering(f)

@@ -14,7 +14,7 @@ func letterCorruptions() []Corruption {
 		{Name: "a dead letter has another key", Promise: fidelity("key-changed"),
 			apply: edited(always, func(e *history.Event) { e.KeyHash++ })},
 		{Name: "a dead letter lacks a header of the record", Promise: fidelity("headers-lost"), apply: edited(
-			func(v *view) bool { return v.Header.Contract.KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
+			func(v *view) bool { return v.Header.Contract().KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
 		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"),
 			apply: edited(tellsSome, func(e *history.Event) {
 				e.Claim.Attempts, e.Claim.Missing = none, "attempts"
@@ -54,10 +54,10 @@ func letterCorruptions() []Corruption {
 func always(*view) bool { return true }
 
 // tellsAll: the dialect says where in the topic the record was, and how often it was tried.
-func tellsAll(v *view) bool { return v.Header.Contract.Envelope == "plain" }
+func tellsAll(v *view) bool { return v.Header.Contract().Envelope == "plain" }
 
 // tellsSome: there is a dialect.
-func tellsSome(v *view) bool { return v.Header.Contract.Envelope != "" }
+func tellsSome(v *view) bool { return v.Header.Contract().Envelope != "" }
 
 // edited changes the audit's record of a record's only dead letter.
 func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (int32, bool) {
@@ -117,7 +117,7 @@ func wrongCount(v *view) (int32, bool) {
 
 func elsewhere(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		return f.acked != none && len(f.asLetter) == 1 && v.Header.Contract.SamePartition && !v.Header.Replay
+		return f.acked != none && len(f.asLetter) == 1 && v.Header.Contract().SamePartition && !v.Header.Replay
 	})
 	if f == nil {
 		return none, false

@@ -23,7 +23,7 @@ func refusedCorruptions() []Corruption {
 // contract has it.
 func idles(promised history.OnFailure) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
-		c := &v.Header.Contract
+		c := v.Header.Contract()
 		f := v.chosen(func(f *facts) bool {
 			return v.lettered(f) && len(f.letters) == 1 && !v.someRefused() && len(v.Header.Faults) == 0 &&
 				len(v.exited) == 0 && v.nothingAround(f) // what is stopped meanwhile would end late

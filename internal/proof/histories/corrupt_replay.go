@@ -75,9 +75,9 @@ func leak(v *view) (int32, bool) {
 }
 
 func silence(v *view) (int32, bool) {
-	b := v.Header.Contract.Backoff
+	b := v.Header.Contract().Backoff
 	patience := time.Duration(0)
-	for k := 1; k < max(v.Header.Contract.MaxAttempts, 3); k++ {
+	for k := 1; k < max(v.Header.Contract().MaxAttempts, 3); k++ {
 		patience += b.Wait(k) + b.Jitter + b.Late
 	}
 	long := slices.ContainsFunc(v.records, func(f *facts) bool {
@@ -87,7 +87,7 @@ func silence(v *view) (int32, bool) {
 		}
 		// From the first answer on it is known, and the last request but one was made by the same process.
 		known, code := to-v.time(f.letters[0].answer)-200*ms, v.Events[f.letters[0].answer].Code
-		within := v.Header.Contract.SurfacedWithin
+		within := v.Header.Contract().SurfacedWithin
 		return within > 0 && known > within || code == 29 && known > max(3*time.Second, 2*patience)
 	})
 	if !long || len(v.exited) > 0 {
@@ -124,9 +124,11 @@ func replayedTwice(v *view) (int32, bool) {
 			return false
 		}
 		at := v.time(f.replays[0].answer) + 3*brief
-		return !slices.ContainsFunc(f.attempts, func(one pair) bool {
-			return v.time(one.ask) > v.time(f.replays[0].ask) && v.time(one.ask) <= at
-		})
+		back := &v.Events[f.replays[0].answer]
+		copied := letterAt{spot{back.Topic, back.Partition}, back.Offset}
+		between := func(ask int) bool { return v.time(ask) > v.time(f.replays[0].ask) && v.time(ask) <= at }
+		return !slices.ContainsFunc(f.attempts, func(one pair) bool { return between(one.ask) }) &&
+			!slices.ContainsFunc(v.unnamedAt(copied), between)
 	})
 	if f == nil {
 		return none, false
@@ -179,7 +181,7 @@ func wrongTopic(v *view) (int32, bool) {
 
 func grown(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		return v.sentBack(f) && len(f.asLetter) == 2 && len(f.letters) == 2 &&
+		return tellsSome(v) && v.sentBack(f) && len(f.asLetter) == 2 && len(f.letters) == 2 &&
 			v.time(f.letters[1].ask) > v.time(f.replays[0].ask)
 	})
 	if f == nil {

@@ -20,11 +20,15 @@ func UnnamedCorruptions() []Corruption {
 }
 
 // unnamed are the events of the attempts at the record's place, in which the downstream found no id.
-func (v *view) unnamed(f *facts) (all []int) {
+func (v *view) unnamed(f *facts) []int {
+	return v.unnamedAt(letterAt{v.home(f), v.offset(f)})
+}
+
+func (v *view) unnamedAt(at letterAt) (all []int) {
 	for i := range v.Events {
 		e := &v.Events[i]
 		if e.Record == none && (e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd) &&
-			(spot{e.Topic, e.Partition}) == v.home(f) && e.Offset == v.offset(f) {
+			(spot{e.Topic, e.Partition}) == at.spot && e.Offset == at.offset {
 			all = append(all, i)
 		}
 	}

@@ -194,7 +194,7 @@ func (v *view) quiet(f *facts) bool {
 	if f.acked == none || f.fetched == none || v.trouble || len(f.replays)+len(f.selected) > 0 {
 		return false
 	}
-	if v.Header.Contract.Retry == history.RetryTopics && !v.Calm {
+	if v.Header.Contract().Retry == history.RetryTopics && !v.Calm {
 		return false
 	}
 	at := v.home(f)
@@ -223,7 +223,7 @@ func (v *view) down() bool {
 
 // alone: no order is promised between the record and one that comes after it.
 func (v *view) alone(f *facts) bool {
-	ordering := v.Header.Contract.Ordering
+	ordering := v.Header.Contract().Ordering
 	if ordering == history.OrderingNone {
 		return true
 	}
@@ -258,7 +258,7 @@ func (v *view) ended(f *facts) (time.Duration, bool) {
 		}
 		e := &v.Events[one.answer]
 		if e.Outcome == history.OutcomeSuccess ||
-			e.Outcome == history.OutcomeLogical && !v.Header.Contract.LogicalDeadLetters {
+			e.Outcome == history.OutcomeLogical && !v.Header.Contract().LogicalDeadLetters {
 			return e.Time, true
 		}
 	}

@@ -182,9 +182,11 @@ func (s *simulation) drawHeader() history.Header {
 	if chance(s, 5) && c.HasDLQ() {
 		c.Retry, c.Counter, c.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
 	}
+	records, instances := 4+s.Intn(9), 1+s.Intn(3)
 	return history.Header{
 		Format: history.FormatVersion, RunID: "generated", Scenario: "generated", Rerun: "dlqbench prove",
-		Records: 4 + s.Intn(9), Instances: 1 + s.Intn(3), Contract: c, Replay: c.HasDLQ() && chance(s, 5),
+		Records: records, Instances: instances, Replay: c.HasDLQ() && chance(s, 5),
+		Consumers: []history.Consumer{{Input: inputTopic, DLQ: dlqTopic, Instances: instances, Contract: c}},
 		Topics: []history.Topic{
 			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions},
 			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},
@@ -194,7 +196,7 @@ func (s *simulation) drawHeader() history.Header {
 	}
 }
 
-func (s *simulation) contract() *history.Contract { return &s.h.Header.Contract }
+func (s *simulation) contract() *history.Contract { return s.h.Header.Contract() }
 
 // at has something done at the time, or as soon as possible after it.
 func (s *simulation) at(when time.Duration, do func()) {
@@ -259,12 +261,9 @@ func (s *simulation) setUp() {
 
 // consumed lists what the group reads.
 func (s *simulation) consumed() []spot {
-	topics := []int16{inputTopic}
-	if g := s.graph(); g != nil {
-		topics = nil
-		for _, node := range g.Nodes {
-			topics = append(topics, node.Input)
-		}
+	var topics []int16
+	for _, one := range s.nodes() {
+		topics = append(topics, one.Input)
 	}
 	if s.contract().Retry == history.RetryTopics {
 		topics = append(topics, retryTopic)

@@ -23,6 +23,8 @@ func GenerateGraph(c Choices) *History {
 
 func (s *simulation) graph() *history.Graph { return s.h.Header.Graph }
 
+func (s *simulation) nodes() []history.Consumer { return s.h.Header.Consumers }
+
 // topics are those that are audited.
 func (s *simulation) topics() []int16 {
 	all := make([]int16, len(s.h.Header.Topics))
@@ -35,18 +37,19 @@ func (s *simulation) topics() []int16 {
 // drawGraph has the header tell of a graph: two nodes, three in a row, or a branch that comes together again.
 func (s *simulation) drawGraph(h *history.Header) {
 	edges := pick(s, [][]int{{1}, nil}, [][]int{{1}, {2}, nil}, [][]int{{1, 2}, {3}, {3}, nil})
-	h.Contract.Retry, h.Contract.Counter, h.Contract.Envelope, h.Contract.SkipsTombstones = history.RetryInPlace,
+	contract := *h.Contract()
+	contract.Retry, contract.Counter, contract.Envelope, contract.SkipsTombstones = history.RetryInPlace,
 		history.CounterMemory, "plain", false
-	h.Contract.KeepsHeaders = false
-	h.Topics, h.Instances, h.Replay = nil, 0, chance(s, 2)
-	g := &history.Graph{MaxReprocess: 1 + s.Intn(2)}
+	contract.KeepsHeaders = false
+	h.Topics, h.Consumers, h.Instances, h.Replay = nil, nil, 0, chance(s, 2)
+	h.Graph = &history.Graph{MaxReprocess: 1 + s.Intn(2)}
 	topic := func(name string, role history.Role) int16 {
 		h.Topics = append(h.Topics, history.Topic{Name: "generated." + name, Role: role, Partitions: partitions})
 		return int16(len(h.Topics) - 1)
 	}
 	for i, next := range edges {
-		node := history.Node{Name: []string{"first", "left", "right"}[min(i, 2)], Group: "generated", First: h.Instances,
-			Instances: 1 + s.Intn(2), Contract: h.Contract}
+		node := history.Consumer{Name: []string{"first", "left", "right"}[min(i, 2)], Group: "generated",
+			First: h.Instances, Instances: 1 + s.Intn(2), Contract: contract}
 		role := history.RoleNode
 		if i == 0 {
 			role = history.RoleInput
@@ -60,23 +63,19 @@ func (s *simulation) drawGraph(h *history.Header) {
 		}
 		node.Contract.MaxAttempts = 1 + s.Intn(3)
 		h.Instances += node.Instances
-		g.Nodes = append(g.Nodes, node)
+		h.Consumers = append(h.Consumers, node)
 	}
-	for i := range g.Nodes {
-		node := &g.Nodes[i]
+	for i := range h.Consumers {
+		node := &h.Consumers[i]
 		node.DLQ, node.Quarantine = topic("dlq."+node.Name, history.RoleDLQ),
 			topic("quarantine."+node.Name, history.RoleQuarantine)
 	}
-	g.Sink = topic("sink", history.RoleSink)
-	h.Graph, h.Contract = g, g.Nodes[0].Contract
+	h.Graph.Sink = topic("sink", history.RoleSink)
 }
 
 // nodeOf is the node of an instance.
 func (s *simulation) nodeOf(instance int) int {
-	if s.graph() == nil {
-		return 0
-	}
-	return s.graph().NodeOf(int16(instance))
+	return s.h.Header.ConsumerOf(int16(instance))
 }
 
 // readers are the processes that may have the partition.
@@ -84,16 +83,13 @@ func (s *simulation) readers(at spot) []*process {
 	if s.graph() == nil {
 		return s.processes
 	}
-	node := s.graph().Reader(at.topic)
+	node := s.h.Header.ReaderOf(at.topic)
 	return slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool { return p.node != node })
 }
 
 // contract is what the process promises.
 func (p *process) contract() *history.Contract {
-	if g := p.graph(); g != nil {
-		return &g.Nodes[p.node].Contract
-	}
-	return p.simulation.contract()
+	return &p.nodes()[p.node].Contract
 }
 
 // planNodes draws what the modules make of a document.
@@ -102,7 +98,7 @@ func (s *simulation) planNodes(r *planned, outcomes []history.Outcome) {
 		return
 	}
 	r.nodes = []*planned{r}
-	for range s.graph().Nodes[1:] {
+	for range s.nodes()[1:] {
 		other := *r
 		other.outcome, other.failures, other.nodes = pick(s, outcomes...), 1+s.Intn(2), nil
 		r.nodes = append(r.nodes, &other)
@@ -119,12 +115,12 @@ func (w *work) plan() *planned {
 
 // succeed: in a graph what was processed goes on first.
 func (w *work) succeed() {
-	g, p := w.process.graph(), w.process
-	if g == nil {
+	p := w.process
+	if p.graph() == nil {
 		w.finish()
 		return
 	}
-	next := g.Next(p.node, history.NewIDs(p.h.Header.RunID).Token(w.record.number))
+	next := p.h.Header.Next(p.node, history.NewIDs(p.h.Header.RunID).Token(w.record.number))
 	w.write(spot{next, w.at.partition}, entry{record: w.record.number, replays: w.replays}, nil)
 }
 
@@ -135,9 +131,9 @@ func (w *work) letterbox() int16 {
 	case g == nil:
 		return dlqTopic
 	case w.replays >= g.MaxReprocess:
-		return g.Nodes[w.process.node].Quarantine
+		return w.process.nodes()[w.process.node].Quarantine
 	}
-	return g.Nodes[w.process.node].DLQ
+	return w.process.nodes()[w.process.node].DLQ
 }
 
 // letterAt is where a dead letter is.
@@ -152,8 +148,8 @@ func (s *simulation) replayRounds() {
 	taken := map[letterAt]bool{}
 	sequence := int32(0)
 	for range 1 + s.Intn(3) {
-		for n := range s.graph().Nodes {
-			node := &s.graph().Nodes[n]
+		for n := range s.nodes() {
+			node := &s.nodes()[n]
 			s.audit(node.DLQ)
 			var back []entry
 			for partition := range int32(partitions) {

@@ -20,7 +20,9 @@ func (h *History) Source() *history.Reader { return history.FromEvents(h.Header,
 
 // Clone returns a copy that shares nothing that edits change.
 func (h *History) Clone() *History {
-	return &History{Header: h.Header, Events: slices.Clone(h.Events), Calm: h.Calm}
+	header := h.Header
+	header.Consumers = slices.Clone(header.Consumers)
+	return &History{Header: header, Events: slices.Clone(h.Events), Calm: h.Calm}
 }
 
 // role returns what a topic is for, "" for none of the run's.

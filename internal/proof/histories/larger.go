@@ -31,7 +31,7 @@ func Larger(c Choices) (h *History, shows []Promise, known bool) {
 	s.h.Header = s.drawHeader()
 	s.largerHeader(kind < 3)
 	if kind >= 5 {
-		s.h.Header.Contract.Backoff.Late, s.h.Header.Contract.Backoff.Usual = time.Second, 20*ms
+		s.h.Header.Contract().Backoff.Late, s.h.Header.Contract().Backoff.Usual = time.Second, 20*ms
 	}
 	switch kind {
 	case 1:
@@ -77,12 +77,12 @@ func (s *simulation) delay(b history.Backoff, k int) time.Duration {
 func (s *simulation) largerHeader(isolated bool) {
 	h := &s.h.Header
 	h.Records, h.Replay = largerSize, false
-	c := &h.Contract
+	c := h.Contract()
 	c.MaxAttempts, c.Retry, c.Counter, c.SkipsTombstones, c.Ordering = 2+s.Intn(2), history.RetryInPlace,
 		history.CounterMemory, false, history.OrderingNone
 	c.Backoff = history.Backoff{Initial: 100 * ms, Multiplier: 1, Jitter: 20 * ms, Late: 50 * ms}
 	if isolated {
-		h.Instances = 1
+		h.Instances, h.Consumers[0].Instances = 1, 1
 		c.Isolation = pick(s, 0.5, 0.8)
 	}
 }

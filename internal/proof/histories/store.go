@@ -52,7 +52,7 @@ func GenerateStore(c Choices) *History {
 	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, calm: true}
 	s.h.Header = s.drawHeader()
 	h := &s.h.Header
-	h.Replay, h.Contract.Envelope = false, "plain"
+	h.Replay, h.Contract().Envelope = false, "plain"
 	h.Store = &history.StoreContract{
 		Engine: "sqlite", Vocabulary: "lifecycle", Workers: storeWorkers, Routers: 1, Group: "generated.router",
 		MaxRetries: 1 + c.Intn(3),

@@ -14,13 +14,13 @@ func (j *judge) is(outcomes []history.Outcome, outcome history.Outcome) bool {
 	return slices.Contains(outcomes, outcome)
 }
 
-func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contract.Retryable, o) }
+func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contract().Retryable, o) }
 
 // final: "an attempt ended in success, or in a logical failure, where the contract calls that terminal". Without a
 // dead-letter topic whatever is not retried is, and so is the last attempt of those that are promised (unless the
 // process then ends in the record's place); k counts it in its series.
 func (j *judge) final(a *tried, k int) bool {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	givesUp := !c.HasDLQ() && !c.ExitsExhausted
 	switch {
 	case a.outcome == history.OutcomeSuccess:
@@ -92,7 +92,7 @@ func (j *judge) record(r *record) {
 	j.classification(r)
 	j.backoff(r)
 	j.letters(r)
-	if len(r.found) > 0 && j.header.Contract.HasDLQ() {
+	if len(r.found) > 0 && j.header.Contract().HasDLQ() {
 		allowed := 1
 		for _, l := range r.letters {
 			if l.acked < 0 {
@@ -150,7 +150,7 @@ func (j *judge) commits(r *record) {
 		if n := len(r.attempts); n > 0 {
 			last, started = r.attempts[n-1].outcome, r.attempts[n-1].start
 		}
-		if len(r.letters) > 0 && j.header.Contract.HasDLQ() {
+		if len(r.letters) > 0 && j.header.Contract().HasDLQ() {
 			switch acked := r.acked(); {
 			case acked > c.asked:
 				j.saw("commit-after-dlq", "commit-before-dlq", r)
@@ -166,7 +166,7 @@ func (j *judge) commits(r *record) {
 
 // bounded: "attempts per series = the contract's attempts.max for retryable outcomes".
 func (j *judge) bounded(r *record) {
-	limit := j.header.Contract.MaxAttempts
+	limit := j.header.Contract().MaxAttempts
 	most := 0
 	for _, k := range j.series(r) {
 		most = max(most, k)
@@ -192,7 +192,7 @@ func (j *judge) bounded(r *record) {
 	}
 	for _, c := range r.commits {
 		terminal := j.terminal(r)
-		if j.header.Contract.HasDLQ() || c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
+		if j.header.Contract().HasDLQ() || c.offset <= r.offset || terminal >= 0 && terminal <= c.asked {
 			continue
 		}
 		if n := len(r.attempts); n > 0 && n < limit && j.retryable(r.attempts[n-1].outcome) &&
@@ -216,7 +216,7 @@ func (r *record) before(at time.Duration) (count int, last tried) {
 // classification: "permanent and logical outcomes are attempted once; logical never reaches the DLQ; only
 // infrastructure failures are retried; nothing that succeeded is dead-lettered".
 func (j *judge) classification(r *record) {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if len(r.attempts) > 0 {
 		j.judged("classification")
 	}
@@ -252,7 +252,7 @@ func (j *judge) classification(r *record) {
 // backoff: "start(k+1) − end(k) ∈ [B(k)−early, B(k)+jitter+late]", early being two milliseconds, for timers that count
 // in them. An attempt that was not answered ended for the subject at some time after its start and before its end.
 func (j *judge) backoff(r *record) {
-	b := j.header.Contract.Backoff
+	b := j.header.Contract().Backoff
 	numbers := j.series(r)
 	for i := 1; i < len(r.attempts) && b.Initial > 0; i++ {
 		before := &r.attempts[i-1]
@@ -260,12 +260,12 @@ func (j *judge) backoff(r *record) {
 			continue
 		}
 		j.judged("backoff")
-		g := gapBefore(&j.header.Contract, &r.attempts[i], before, numbers[i]-1)
+		g := gapBefore(j.header.Contract(), &r.attempts[i], before, numbers[i]-1)
 		switch {
 		case g.shortest < g.least-precision:
 			j.early(r, &g)
 		case g.longest <= g.most:
-		case j.givingUp(&r.attempts[i], before.end):
+		case j.givingUp(&r.attempts[i], before.end), j.othersFirst(r, &r.attempts[i], before.end):
 			j.open("backoff", "backoff-late", r)
 			j.open("backoff", "cap-exceeded", r)
 		case i >= numbers[i]:
@@ -278,6 +278,15 @@ func (j *judge) backoff(r *record) {
 			j.saw("backoff", "backoff-late", r)
 		}
 	}
+}
+
+// othersFirst: another record is under way at some time between from and the attempt. Its process may do one thing at a time,
+// and a copy in a retry topic waits for those before it.
+func (j *judge) othersFirst(r *record, a *tried, from time.Duration) bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return (e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd) && e.Record != r.number &&
+			(e.Instance == a.instance || j.header.Contract().Retry == history.RetryTopics) && e.Time >= from && e.Time <= a.start
+	})
 }
 
 // givingUp: a rebalance takes a partition from the attempt's instance, and nobody has it yet, at some time between from
@@ -329,7 +338,7 @@ func gapBefore(c *history.Contract, a, before *tried, k int) gap {
 // early: a later gap as short as the first one may be is one that does not grow, unless first ones are too short as
 // well. Of that all records have a say.
 func (j *judge) early(r *record, g *gap) {
-	b := j.header.Contract.Backoff
+	b := j.header.Contract().Backoff
 	asFirst := g.k > 1 && b.Wait(g.k) > b.Wait(1) && g.shortest >= b.Wait(1)-precision &&
 		g.shortest <= b.Wait(1)+b.Jitter+b.Late
 	switch {
@@ -347,7 +356,7 @@ func (j *judge) early(r *record, g *gap) {
 func (j *judge) firstGapEarly(r *record) bool {
 	for i, k := range j.series(r) {
 		if k == 2 && j.retryable(r.attempts[i-1].outcome) {
-			if g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], 1); g.shortest < g.least-precision {
+			if g := gapBefore(j.header.Contract(), &r.attempts[i], &r.attempts[i-1], 1); g.shortest < g.least-precision {
 				return true
 			}
 		}
@@ -358,7 +367,7 @@ func (j *judge) firstGapEarly(r *record) bool {
 // letters: "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata field
 // present, decodable and true", and "copies of r in the DLQ ≤ 1".
 func (j *judge) letters(r *record) {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if !c.HasDLQ() {
 		return
 	}
@@ -439,10 +448,11 @@ func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 	answered := false
 	for i := range r.attempts {
-		if a := &r.attempts[i]; a.end >= 0 && a.outcome != history.OutcomeUnknownID {
-			if answered = true; slices.Contains(quotes, a.outcome) {
+		if a := &r.attempts[i]; a.end >= 0 {
+			if slices.Contains(quotes, a.outcome) {
 				return true
 			}
+			answered = answered || a.outcome != history.OutcomeUnknownID
 		}
 	}
 	return !answered
@@ -450,7 +460,7 @@ func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 
 // truth: as many attempts as the dead letter says had been made when it, or another of the record's, was asked for.
 func (j *judge) truth(r *record, claim *history.Claim) bool {
-	if claim.Attempts < 0 || len(r.letters) == 0 {
+	if claim.Attempts < 0 || len(r.letters) == 0 || r.send.Flags != 0 { // whose attempts tell nothing
 		return true
 	}
 	return slices.ContainsFunc(r.letters, func(l written) bool {
@@ -507,7 +517,7 @@ func (j *judge) ordering(r *record, records map[int32]*record) {
 
 // previous is the record before it in the promised order, nil if there is none; open, if it could not be decided.
 func (j *judge) previous(r *record, records map[int32]*record) (before *record, open bool) {
-	ordering := j.header.Contract.Ordering
+	ordering := j.header.Contract().Ordering
 	for i := range j.events {
 		e := &j.events[i]
 		if e == r.send {

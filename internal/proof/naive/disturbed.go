@@ -25,7 +25,7 @@ type trace struct {
 
 // disturbances decides what can be decided of disturbed records.
 func (j *judge) disturbances() {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if j.header.Replay || c.Retry == history.RetryTopics || !c.HasDLQ() || !j.wholeTime() {
 		return
 	}
@@ -163,7 +163,7 @@ func (j *judge) holds(of *history.Event, r *record) bool {
 
 // finished is when the record was first terminal, -1 if never.
 func (j *judge) finished(s *trace) time.Duration {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if j.skipped(s.record) {
 		return 0
 	}

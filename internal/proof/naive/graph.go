@@ -75,7 +75,7 @@ func (j *judge) graph() {
 // document gathers it, nil where it can't be told.
 func (j *judge) document(number int32) *document {
 	r := j.place(number)
-	if r == nil || !j.unique(number) || r.topic != j.header.Graph.Nodes[0].Input {
+	if r == nil || !j.unique(number) || r.topic != j.header.Consumers[0].Input {
 		return nil
 	}
 	d := &document{record: r, letters: map[spot]*docCopy{}, places: map[spot]bool{}}
@@ -113,7 +113,7 @@ func (j *judge) document(number int32) *document {
 // addCopy: one process has the partition all along, and each of its commits was plainly accepted.
 func (j *judge) addCopy(d *document, at spot, made time.Duration, replays int) bool {
 	probe := &record{number: history.None, topic: at.topic, partition: at.partition}
-	node := j.header.Graph.Reader(at.topic)
+	node := j.header.ReaderOf(at.topic)
 	if node < 0 || at.offset < 0 || d.places[at] || !j.steady(probe) {
 		return false
 	}
@@ -134,7 +134,7 @@ func (d *document) latest(node int) *docCopy {
 
 func (j *judge) addCall(d *document, ask *history.Event) bool {
 	end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
-	c := d.latest(j.header.Graph.NodeOf(ask.Instance))
+	c := d.latest(j.header.ConsumerOf(ask.Instance))
 	if end == nil || c == nil || end.Record != ask.Record ||
 		c.spot != (spot{ask.Topic, ask.Partition, ask.Offset}) || !j.theirs(ask, c) {
 		return false
@@ -174,7 +174,7 @@ func (j *judge) addWrite(d *document, ask *history.Event) bool {
 		of := d.letters[spot{letter.Topic, letter.Partition, letter.Offset}]
 		return of != nil && j.addCopy(d, at, ask.Time, of.replays+1)
 	}
-	c := d.latest(j.header.Graph.NodeOf(ask.Instance))
+	c := d.latest(j.header.ConsumerOf(ask.Instance))
 	if c == nil || !j.theirs(ask, c) {
 		return false
 	}
@@ -183,9 +183,9 @@ func (j *judge) addWrite(d *document, ask *history.Event) bool {
 		d.letters[at], d.places[at] = c, true
 		return true
 	}
-	if j.header.Graph.Reader(ask.Topic) >= 0 {
+	if j.header.ReaderOf(ask.Topic) >= 0 {
 		// Which of two copies that are at the node at once is meant nobody could say.
-		next := d.latest(j.header.Graph.Reader(ask.Topic))
+		next := d.latest(j.header.ReaderOf(ask.Topic))
 		return (next == nil || len(next.exits) > 0) && j.addCopy(d, at, ask.Time, c.replays)
 	}
 	d.places[at] = true
@@ -236,7 +236,7 @@ func (j *judge) conserved(d *document, c *docCopy) {
 // conservedAt: what was committed past at a node is "in the next topic" or "dead-lettered", each copy for itself, and
 // what was said to be there is.
 func (j *judge) conservedAt(d *document) {
-	for node := range j.header.Graph.Nodes {
+	for node := range j.header.Consumers {
 		copies, exits, past := 0, 0, true
 		for _, c := range d.copies {
 			if c.node != node {
@@ -275,14 +275,14 @@ func (j *judge) inTime(d *document, c *docCopy) {
 // processed: its module had answered with a success, or a refusal of its own, by then.
 func (j *judge) processed(c *docCopy, by time.Duration) bool {
 	return slices.ContainsFunc(c.attempts, func(a tried) bool {
-		done := a.outcome == history.OutcomeSuccess || j.is(j.header.Graph.Nodes[c.node].Contract.Logical, a.outcome)
+		done := a.outcome == history.OutcomeSuccess || j.is(j.header.Consumers[c.node].Contract.Logical, a.outcome)
 		return done && !a.gone && a.end <= by
 	})
 }
 
 // passedOn: "by the one edge that its id chooses", and not "before the module had processed it".
 func (j *judge) passedOn(d *document, c *docCopy, exit *written) {
-	if exit.ask.Topic != j.header.Graph.Next(c.node, history.NewIDs(j.header.RunID).Token(d.number)) {
+	if exit.ask.Topic != j.header.Next(c.node, history.NewIDs(j.header.RunID).Token(d.number)) {
 		j.saw(conservation, "skipped-node", d.record)
 	}
 	if !j.processed(c, exit.asked) {
@@ -293,7 +293,7 @@ func (j *judge) passedOn(d *document, c *docCopy, exit *written) {
 // dead: "dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the graph
 // allows".
 func (j *judge) dead(d *document, c *docCopy, exit *written) {
-	node := &j.header.Graph.Nodes[c.node]
+	node := &j.header.Consumers[c.node]
 	switch spent := c.replays >= j.header.Graph.MaxReprocess; {
 	case exit.ask.Topic != node.DLQ && exit.ask.Topic != node.Quarantine:
 		j.saw(conservation, "wrong-node-dlq", d.record)

@@ -163,9 +163,9 @@ func (j *judge) surfaced() {
 // what the contract says, or five minutes. Counted is the time from the process's first failed write to the last sign
 // that it tries, without that for which a signal had stopped it.
 func (j *judge) knows(o *outage, instance int16, run uint16) bool {
-	b := j.header.Contract.Backoff
-	waits, unsaid := time.Duration(0), j.header.Contract.SurfacedWithin
-	for k := 1; k < max(j.header.Contract.MaxAttempts, 3); k++ {
+	b := j.header.Contract().Backoff
+	waits, unsaid := time.Duration(0), j.header.Contract().SurfacedWithin
+	for k := 1; k < max(j.header.Contract().MaxAttempts, 3); k++ {
 		waits += b.Wait(k) + b.Jitter + b.Late
 	}
 	if unsaid == 0 {

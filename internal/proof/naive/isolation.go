@@ -35,7 +35,7 @@ type try struct {
 // isolation: "while some records fail and back off, the others keep a stated share of the fault-free rate". Asked of
 // each backoff: was one of those that waited all through its middle half started in it?
 func (j *judge) isolation() {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if c.Isolation <= 0 || c.MaxAttempts == 0 || !c.HasDLQ() || c.Ordering != history.OrderingNone ||
 		c.Retry != history.RetryInPlace ||
 		len(j.header.Faults) > 0 || j.header.Replay || j.frozen() {
@@ -87,7 +87,7 @@ func (j *judge) tries() (all []*try, plain bool) {
 			if i+1 < len(s.attempts) {
 				one.next = s.attempts[i+1].start
 			}
-			one.backsOff = j.retryable(a.outcome) && i+1 < j.header.Contract.MaxAttempts
+			one.backsOff = j.retryable(a.outcome) && i+1 < j.header.Contract().MaxAttempts
 			if one.backsOff != (one.next > 0) || len(s.letters) > 0 && s.letters[0].ask.Time < a.start {
 				return nil, false // not as often as promised: whether it still backs off is not clear
 			}
@@ -150,7 +150,7 @@ func (j *judge) heldUp(tries []*try, ofPartition bool) (held []*try, over bool) 
 	}
 	count, free := j.freeShare(tries, ofPartition)
 	went := float64(flowing) / float64(max(n, 1))
-	promised := j.header.Contract.Isolation
+	promised := j.header.Contract().Isolation
 	return held, n >= enough && count >= enough && free >= 0.5 && went < promised*free
 }
 
@@ -222,7 +222,7 @@ func (j *judge) reassigned(instance int16, from, to time.Duration) bool {
 // their process (or of their partition) backs off", the share that lies in waits of less than half of the first
 // backoff, and how many waits there were.
 func (j *judge) freeShare(tries []*try, ofPartition bool) (count int, share float64) {
-	prompt := max(j.header.Contract.Backoff.Wait(1), shortest) / 2
+	prompt := max(j.header.Contract().Backoff.Wait(1), shortest) / 2
 	waiting, slow := time.Duration(0), time.Duration(0)
 	for i, a := range tries {
 		if a.nth > 0 {
@@ -263,7 +263,7 @@ const (
 // jitter: "promised jitter, none seen: statistical, needs ≥ 200 gaps": half of the waits lie within an eighth of what
 // is promised.
 func (j *judge) jitter(records map[int32]*record) {
-	b := j.header.Contract.Backoff
+	b := j.header.Contract().Backoff
 	if b.Initial <= 0 || b.Jitter < 5*time.Millisecond {
 		return
 	}
@@ -284,7 +284,7 @@ func (j *judge) jitter(records map[int32]*record) {
 			case history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
 				return
 			}
-			g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], k-1)
+			g := gapBefore(j.header.Contract(), &r.attempts[i], &r.attempts[i-1], k-1)
 			if g.shortest >= g.least-precision && g.longest <= g.most {
 				above = append(above, max(g.longest-g.least, 0))
 			}
@@ -309,7 +309,7 @@ func (j *judge) jitter(records map[int32]*record) {
 // usual: where Late is a default, more than half of the waits after the k-th attempt are longer than promised, by more
 // than half of the wait and by more than what is usual anyway. Only where nothing can have been in the way of any.
 func (j *judge) usual(records map[int32]*record) {
-	b := j.header.Contract.Backoff
+	b := j.header.Contract().Backoff
 	if b.Initial <= 0 || b.Usual <= 0 {
 		return
 	}
@@ -333,7 +333,7 @@ func (j *judge) usual(records map[int32]*record) {
 				!j.retryable(history.OutcomeTransient) {
 				continue
 			}
-			g := gapBefore(&j.header.Contract, &r.attempts[i], &r.attempts[i-1], k-1)
+			g := gapBefore(j.header.Contract(), &r.attempts[i], &r.attempts[i-1], k-1)
 			if g.shortest < g.least-precision || g.longest > g.most {
 				continue
 			}

@@ -20,7 +20,7 @@ const (
 
 // catchesUp: "after heal, lag returns to zero within the allowance; no partition is left paused; no rebalance storm".
 func (j *judge) catchesUp() {
-	if j.header.Contract.Retry == history.RetryTopics || !j.wholeTime() {
+	if j.header.Contract().Retry == history.RetryTopics || !j.wholeTime() {
 		return
 	}
 	for topic := range int16(len(j.header.Topics)) {
@@ -193,7 +193,7 @@ func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool
 	var at time.Duration
 	if r := j.gather(number); r != nil && !j.disturbed() {
 		at = j.terminal(r)
-	} else if s := j.trace(number); s != nil && j.header.Contract.HasDLQ() {
+	} else if s := j.trace(number); s != nil && j.header.Contract().HasDLQ() {
 		at = j.finished(s)
 	} else {
 		return false, false

@@ -205,7 +205,7 @@ func (j *judge) judged(invariant string) { j.opinion.Judged[invariant]++ }
 
 // disturbed: something befell the run that may concern every record.
 func (j *judge) disturbed() bool {
-	return j.header.Replay || j.header.Contract.Retry == history.RetryTopics || len(j.header.Faults) > 0 || j.frozen()
+	return j.header.Replay || j.header.Contract().Retry == history.RetryTopics || len(j.header.Faults) > 0 || j.frozen()
 }
 
 // gather returns what the events say of a record, nil if it is not one that can be decided.

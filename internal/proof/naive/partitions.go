@@ -58,7 +58,7 @@ func (j *judge) partitions() {
 	for topic := range int16(len(j.header.Topics)) {
 		for partition := range int32(j.header.Topics[topic].Partitions) {
 			commits, plain := j.commitsOf(topic, partition)
-			if plain && len(commits) > 0 && !j.header.Contract.AutoCommit {
+			if plain && len(commits) > 0 && !j.header.Contract().AutoCommit {
 				j.decide(OfPartition(outcome, topic, partition))
 				j.judged(outcome)
 				j.strangers(topic, partition, commits)

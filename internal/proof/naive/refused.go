@@ -19,7 +19,7 @@ type owed struct {
 
 // unclear: where a record lies, and hence whose dead letter is still to come, can't be said.
 func (j *judge) unclear() bool {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	return j.header.Replay || c.Retry == history.RetryTopics || c.GroupType == history.GroupShare || !j.pairs()
 }
 
@@ -76,7 +76,7 @@ func (j *judge) outstanding(of *history.Event, until int) []owed {
 
 // settles: after the event the process owes nothing of the record any more.
 func (j *judge) settles(e, of *history.Event, number int32) bool {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	switch e.Kind {
 	case history.KindInstanceSignal, history.KindInstanceExited:
 		return by(e, of)
@@ -126,7 +126,7 @@ func (j *judge) refusals() {
 }
 
 func (j *judge) refusedTo(start *history.Event) {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if c.OnFailure == history.OnFailureHalt || !slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return by(&e, start) && j.refusesLetter(e)
 	}) {

@@ -2,6 +2,7 @@ package naive
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -205,8 +206,8 @@ func (j *judge) replayed(b *returned) {
 	if l := b.first(); l != nil && l.Claim.Present && l.Claim.Topic >= 0 {
 		target = l.Claim.Topic
 	}
-	if j.header.ReplayTo != "" {
-		target = j.header.TopicIndex(j.header.ReplayTo)
+	if to := j.header.Consumers[0].ReplayTo; to != "" {
+		target = j.header.TopicIndex(to)
 	}
 	unsure := 0
 	for i := range b.writes {
@@ -233,12 +234,14 @@ func (j *judge) replayed(b *returned) {
 	}
 	for _, e := range there {
 		if e.ValueHash != b.send.ValueHash || e.KeyHash != b.send.KeyHash || e.Flags.Has(history.FailureHeaders) ||
-			j.header.Contract.KeepsHeaders && e.HeadersHash != b.send.HeadersHash {
+			j.header.Contract().KeepsHeaders && e.HeadersHash != b.send.HeadersHash {
 			j.saw(roundTrip, "replay-altered", b.record)
 		}
 	}
 	j.processedAgain(b)
-	if first := b.first(); first != nil {
+	c := j.header.Contract()
+	// "of a dialect": a replay takes off what its envelope names.
+	if first := b.first(); first != nil && c.Envelope != "" && !strings.HasPrefix(c.Envelope, "headers:") {
 		for _, l := range b.fresh {
 			if l.HeaderCount > first.HeaderCount || l.HeaderBytes > first.HeaderBytes+envelopeSlack {
 				j.saw(roundTrip, "envelope-grew", b.record)
@@ -274,7 +277,7 @@ func (j *judge) processedAgain(b *returned) {
 
 // endedSince: what was asked for after from came to a terminal end after on.
 func (j *judge) endedSince(number int32, from, on time.Duration) bool {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Record != number || e.Time <= on {
@@ -329,7 +332,7 @@ func (j *judge) moves(at int) bool {
 	e := &j.events[at]
 	switch e.Kind {
 	case history.KindAttemptStart, history.KindAttemptEnd:
-		return j.header.Contract.Progress(e.N)
+		return j.header.Contract().Progress(e.N)
 	case history.KindProduceResponse:
 		return e.Instance >= 0 && accepted(e)
 	case history.KindTxnEndResponse:

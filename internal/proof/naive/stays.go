@@ -81,7 +81,7 @@ func (j *judge) firstEnd(of *history.Event) *history.Event {
 // fell: nobody asked the process to end. Where its contract lets it end at times, or Kafka may have left it nothing
 // else, that is open.
 func (j *judge) fell(end *history.Event) (fell, open bool) {
-	c := &j.header.Contract
+	c := j.header.Contract()
 	if end.Flags.Has(history.Expected) {
 		return false, false
 	}
@@ -139,7 +139,7 @@ func (j *judge) unclean(end *history.Event) bool {
 			threw = threw || strings.HasPrefix(e.Text, "panic: ") || strings.HasPrefix(e.Text, "Exception in thread ")
 		}
 	}
-	switch codes := j.header.Contract.StopCodes; {
+	switch codes := j.header.Contract().StopCodes; {
 	case end.Text != "" && end.Text != term.Text, threw:
 		return true
 	case len(codes) > 0:

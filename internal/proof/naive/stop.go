@@ -38,10 +38,10 @@ func (j *judge) stops() {
 			continue
 		}
 		end, killed := j.endOf(term)
-		if end < 0 || j.header.Contract.StopGrace <= 0 {
+		if end < 0 || j.header.Contract().StopGrace <= 0 {
 			continue
 		}
-		over := end - term.Time - j.header.Contract.StopGrace
+		over := end - term.Time - j.header.Contract().StopGrace
 		late := killed && over >= 0 || !killed && over > noticed
 		if !late || j.stoodStill(term, end, "STOP") {
 			j.judged(graceful)
@@ -99,7 +99,7 @@ func (j *judge) stoodStill(from *history.Event, to time.Duration, signal string)
 // atStop: what a process "still had to retry is left to whoever comes after it: neither committed past nor
 // dead-lettered before its time", once it was told to stop.
 func (j *judge) atStop(s *trace) {
-	limit := j.header.Contract.MaxAttempts
+	limit := j.header.Contract().MaxAttempts
 	hidden := j.mayMiss()
 	for i := range s.letters {
 		ask := s.letters[i].ask

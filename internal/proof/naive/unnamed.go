@@ -24,7 +24,7 @@ func (r *record) owns(e *history.Event) bool {
 
 // skipped: "the contract says such a record is skipped (tombstones, filtered types)".
 func (j *judge) skipped(r *record) bool {
-	return j.header.Contract.SkipsTombstones && r.send.Flags.Has(history.Tombstone)
+	return j.header.Contract().SkipsTombstones && r.send.Flags.Has(history.Tombstone)
 }
 
 // mayBeOver: one of its attempts may have been its last by the time, as what the subject makes of an answer to a record
