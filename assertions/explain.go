@@ -269,9 +269,9 @@ func aboutBackoff() Explanation {
 	return Explanation{
 		Promise: "The wait between two attempts is as long as promised.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
-			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does one thing " +
-			"at a time is late only by the time in which it was not busy with other records, and a copy in a retry topic only " +
-			"by the time after the copies before it. After a 429 the gap is at least " +
+			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does one " +
+			"thing at a time is late only by the time in which it was not busy with other records, and a copy in a retry " +
+			"topic only by the time after the copies before it. After a 429 the gap is at least " +
 			"its Retry-After. Where late is a default, half of the gaps may exceed the wait by half at most. With retry " +
 			"topics the gap is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first. " +
 			"A copy that was written again may stand for several failures; then the shortest of their waits applies.",
@@ -334,7 +334,8 @@ func aboutDLQOnce() Explanation {
 		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"dlq-duplicate", "the record has more dead letters than the run's events explain"},
-			{"two-payloads-one-source", "two dead letters of one record have different values"},
+			{"two-payloads-one-source",
+				"two dead letters of one record have different values, though the contract keeps the value"},
 		},
 	}
 }

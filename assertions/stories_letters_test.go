@@ -155,6 +155,13 @@ func letterTales() []tale {
 				b.inTopics[len(b.inTopics)-1].ValueHash++
 				return b.drain().done()
 			}},
+		{"two dead letters that differ, which the contract allows", []string{"dlq-duplicate"},
+			func(b *builder) history.Source {
+				b.h.Contract().ChangesValue = true
+				b.begin().send(0).fails(0, 3).letter(0).letter(0).commit(1)
+				b.inTopics[len(b.inTopics)-1].ValueHash++
+				return b.drain().done()
+			}},
 	}
 }
 
