@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // printEstimates says how long the runs will take, one after another.
@@ -13,13 +16,13 @@ func (a *app) printEstimates(all []harness.Options) error {
 	var usual, most time.Duration
 	out := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, options := range all {
-		estimate, err := harness.EstimateRun(options)
+		estimate, err := estimateRun(options)
 		if err != nil {
-			return usageError{fmt.Errorf("estimating %s: %w", options.Scenario.Name, err)}
+			return err
 		}
-		one, longest := estimate.Total()
-		usual, most = usual+one, most+longest
-		fmt.Fprintf(out, "%s\tabout %s\tat most %s\n", estimate.Scenario, seconds(one), seconds(longest))
+		total := estimate.Total()
+		usual, most = usual+total.Usual, most+total.Most
+		fmt.Fprintf(out, "%s\tabout %s\tat most %s\n", estimate.Scenario, seconds(total.Usual), seconds(total.Most))
 		for _, part := range estimate.Parts {
 			fmt.Fprintf(out, "  %s\t%s\t%s\t%s\n", part.Name, seconds(part.Usual), seconds(part.Most), part.Why)
 		}
@@ -31,6 +34,26 @@ func (a *app) printEstimates(all []harness.Options) error {
 		return fmt.Errorf("printing the estimate: %w", err)
 	}
 	return nil
+}
+
+func estimateRun(options harness.Options) (harness.Estimate, error) {
+	estimate, err := harness.EstimateRun(options)
+	if err != nil {
+		return estimate, usageError{fmt.Errorf("estimating %s: %w", options.Scenario.Name, err)}
+	}
+	return estimate, nil
+}
+
+// forecast is the estimate of a gate's run, with the parts of which most of it consists.
+func forecast(estimate harness.Estimate) gate.Forecast {
+	total := estimate.Total()
+	var parts []string
+	for _, part := range estimate.Parts {
+		if part.Usual >= total.Usual/20 {
+			parts = append(parts, part.Name+" "+units.Text(part.Usual))
+		}
+	}
+	return gate.Forecast{Least: total.Least, Usual: total.Usual, Most: total.Most, Parts: strings.Join(parts, ", ")}
 }
 
 // seconds rounds a time to tenths of a second.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -76,14 +77,24 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 		return usageError{err}
 	}
 	entries := suite.Part(shard)
-	if flags.list {
-		return a.listGate(suite, entries)
-	}
-	options := map[int]harness.Options{}
+	options, forecasts := map[int]harness.Options{}, map[int]gate.Forecast{}
 	for _, entry := range entries {
-		if options[entry.Number], err = a.runOptions(entry.Arg, kafka, gateRun(entry, cluster, flags)); err != nil {
+		run, err := a.runOptions(entry.Arg, kafka, gateRun(entry, cluster, flags))
+		if err != nil {
 			return usageError{err}
 		}
+		estimate, err := estimateRun(run)
+		if err != nil {
+			return err
+		}
+		options[entry.Number], forecasts[entry.Number] = run, forecast(estimate)
+	}
+	usual, most := sumOf(forecasts)
+	if flags.list {
+		return a.listGate(suite, entries, forecasts)
+	}
+	if suite.Budget > 0 && usual > suite.Budget {
+		fmt.Fprintln(a.stderr, againstBudget(suite.Budget, usual, most))
 	}
 	stop, err := flags.metrics.serve(a)
 	if err != nil {
@@ -96,6 +107,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	}
 	return a.runGate(ctx, suite, artifacts, flags, gate.Options{
 		Shard: shard, FailFast: flags.failFast, Now: time.Now,
+		Forecast: func(entry gate.Entry) gate.Forecast { return forecasts[entry.Number] },
 		Run: func(ctx context.Context, entry gate.Entry) (gate.Done, error) {
 			return a.gateOne(ctx, options[entry.Number])
 		},
@@ -168,23 +180,49 @@ func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
 	return flags
 }
 
-// listGate says what would be run.
-func (a *app) listGate(suite *gate.Suite, entries []gate.Entry) error {
-	var load time.Duration
+// sumOf is how long the runs take by estimate, one after another.
+func sumOf(forecasts map[int]gate.Forecast) (usual, most time.Duration) {
+	for _, one := range forecasts {
+		usual, most = usual+one.Usual, most+one.Most
+	}
+	return usual, most
+}
+
+// againstBudget compares the estimate of a gate with its budget.
+func againstBudget(budget, usual, most time.Duration) string {
+	text := "the budget of " + units.Text(budget)
+	switch {
+	case usual > budget:
+		return fmt.Sprintf("%s is too short by estimate: the runs take about %s. What does not fit is not run, and the gate "+
+			"is then inconclusive; raise the budget, run it in shards (--shard), or shorten the load or the waits", text,
+			units.Text(usual))
+	case most > budget:
+		return text + " suffices by estimate, if most runs do not take as long as they may"
+	}
+	return text + " suffices by estimate"
+}
+
+// listGate says what would be run, and how long that takes by estimate.
+func (a *app) listGate(suite *gate.Suite, entries []gate.Entry, forecasts map[int]gate.Forecast) error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, entry := range entries {
 		seed := "its own seed"
 		if entry.Seed != nil {
 			seed = "seed " + strconv.FormatUint(*entry.Seed, 10)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", entry.Number, entry.Scenario, entry.SubjectName, seed, entry.Load,
-			strings.Join(entry.Sets, " "))
-		load += entry.Load
+		takes := forecasts[entry.Number]
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\tabout %s\tat most %s\t%s\n", entry.Number, entry.Scenario, entry.SubjectName,
+			seed, units.Text(takes.Usual), units.Text(takes.Most), strings.Join(entry.Sets, " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%d of %d runs, %s of load\n", len(entries), len(suite.Entries), load)
+	usual, most := sumOf(forecasts)
+	fmt.Fprintf(a.stdout, "%d of %d runs, estimated at about %s, at most %s\n", len(entries), len(suite.Entries),
+		units.Text(usual), units.Text(most))
+	if suite.Budget > 0 {
+		fmt.Fprintln(a.stdout, againstBudget(suite.Budget, usual, most))
+	}
 	for _, left := range suite.LeftOut {
 		fmt.Fprintf(a.stdout, "left out: %s: %s\n", left.Scenario, left.Why)
 	}

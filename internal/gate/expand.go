@@ -105,7 +105,7 @@ func (l *loader) described(entry *Entry, name string, data []byte, one Selection
 			return l.refused(entry, name, err)
 		}
 	}
-	entry.Scenario, entry.Load = scenario.Name, scenario.Workload.WarmUp.D()+scenario.Workload.Duration.D()
+	entry.Scenario = scenario.Name
 	if err := l.fits(scenario); err != nil {
 		return l.refused(entry, name, err)
 	}

@@ -48,8 +48,6 @@ type Entry struct {
 	Seed *uint64
 	// Sets are overrides as dlqbench run --set takes them.
 	Sets []string
-	// Load is how long warm-up and load take by plan: the run takes longer.
-	Load time.Duration
 	// Where is the place that a finding about the run is shown at: the scenario's name in a file of the repository's
 	// own, or the entry of dlqbench.yaml.
 	Where Place

@@ -149,9 +149,6 @@ scenarios:
 	if at := suite.Entries[0].Where; filepath.Base(at.File) != "mine.yaml" || at.Line != 2 || at.Column != 1 {
 		t.Errorf("mine is at %v", at)
 	}
-	if load := suite.Entries[0].Load; load != 4*time.Second {
-		t.Errorf("its load takes %v", load)
-	}
 }
 
 // What is wrong is told with its place, all of it in one pass.

@@ -59,7 +59,7 @@ func TestRequired(t *testing.T) {
 			reports.StandingInconclusive, "no run has judged it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			suite := suiteOf(2, time.Second)
+			suite := suiteOf(2)
 			for i := range suite.Entries {
 				suite.Entries[i].Subject, suite.Entries[i].SubjectName = "s.yaml", "orders"
 			}
@@ -78,7 +78,7 @@ func TestRequired(t *testing.T) {
 
 // Of two subjects each needs a judgement of its own.
 func TestRequiredOfEachSubject(t *testing.T) {
-	suite := suiteOf(2, time.Second)
+	suite := suiteOf(2)
 	suite.Entries[0].SubjectName, suite.Entries[1].SubjectName = "orders", "mails"
 	suite.Required = []Requirement{{"no-loss", Place{ConfigFile, 4, 5}}}
 	told := gateOf(t, suite, Shard{}, map[int][]assertions.Result{1: {{Name: "no-loss", Status: assertions.Pass}},

@@ -24,10 +24,19 @@ func (usedUp) Error() string { return "the gate's time budget is used up" }
 //nolint:errorlint // this is what errors.Is asks
 func (usedUp) Is(target error) bool { return target == context.Canceled }
 
+// Forecast is how long a run takes by estimate: in any case, when all goes well, and at most. Parts says what takes
+// most of it, in words.
+type Forecast struct {
+	Least, Usual, Most time.Duration
+	Parts              string
+}
+
 // Options say how a suite is run.
 type Options struct {
 	Shard    Shard
 	FailFast bool
+	// Forecast estimates how long an entry takes.
+	Forecast func(entry Entry) Forecast
 	// Run runs an entry until it ends or ctx does; then it heals, seals and judges what there is. The error tells what
 	// failed besides the subject.
 	Run func(ctx context.Context, entry Entry) (Done, error)
@@ -60,7 +69,11 @@ func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error
 	var errs []error
 	for i, entry := range entries {
 		run := &told.Runs[i]
-		if why, standing := s.keptFrom(ctx, time.Until(deadline), entry, told, options); why != "" {
+		why, standing := s.keptFrom(ctx, told, options)
+		if why == "" && s.Budget > 0 {
+			why, standing = s.tooLong(time.Until(deadline), options.Forecast(entry))
+		}
+		if why != "" {
 			run.Reasons, run.Missing = []string{why}, standing != reports.StandingPass
 			told.Verdict = worse(told.Verdict, standing)
 			continue
@@ -90,21 +103,29 @@ func notRun(entry Entry) reports.SuiteRun {
 	}
 }
 
-// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. Without the entries that its
-// time was too short for a gate has not shown what it is there to show; one that stops at the first that does not pass
-// has.
-func (s *Suite) keptFrom(ctx context.Context, left time.Duration, entry Entry, told *reports.Suite,
-	options Options) (why string, standing reports.Standing) {
+// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. One that stops at the first that
+// does not pass has shown what it is there to show.
+func (s *Suite) keptFrom(ctx context.Context, told *reports.Suite, options Options) (string, reports.Standing) {
 	switch {
 	case ctx.Err() != nil:
 		return "interrupted before it was its turn", reports.StandingInterrupted
 	case options.FailFast && told.Verdict != reports.StandingPass:
 		return "--fail-fast: a run before it does not pass", reports.StandingPass
-	case s.Budget > 0 && left <= 0:
+	}
+	return "", reports.StandingPass
+}
+
+// tooLong is keptFrom for the time that is left of the budget. Only what can't fit by plan and contract is kept from
+// running: the usual time is an estimate. Without the entries that its time was too short for a gate has not shown what
+// it is there to show.
+func (s *Suite) tooLong(left time.Duration, takes Forecast) (string, reports.Standing) {
+	switch {
+	case left <= 0:
 		return fmt.Sprintf("the budget of %s is used up", s.Budget), reports.StandingInconclusive
-	case s.Budget > 0 && left < entry.Load:
-		return fmt.Sprintf("%s of the budget of %s are left, and the load alone takes %s", units.Text(left),
-			units.Text(s.Budget), units.Text(entry.Load)), reports.StandingInconclusive
+	case left < takes.Least:
+		why := fmt.Sprintf("%s of the budget of %s are left, and the run takes about %s by estimate, at least %s: %s",
+			units.Text(left), units.Text(s.Budget), units.Text(takes.Usual), units.Text(takes.Least), takes.Parts)
+		return why, reports.StandingInconclusive
 	}
 	return "", reports.StandingPass
 }

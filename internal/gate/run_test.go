@@ -17,12 +17,12 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// suiteOf makes a suite of runs that each have so much load.
-func suiteOf(count int, load time.Duration) *Suite {
+// suiteOf makes a suite of so many runs.
+func suiteOf(count int) *Suite {
 	suite := &Suite{File: ConfigFile}
 	for i := range count {
 		name := fmt.Sprintf("scenario-%d", i+1)
-		suite.Entries = append(suite.Entries, Entry{Number: i + 1, Scenario: name, Arg: name, Load: load,
+		suite.Entries = append(suite.Entries, Entry{Number: i + 1, Scenario: name, Arg: name,
 			Where: Place{ConfigFile, i + 2, 5}})
 	}
 	return suite
@@ -83,9 +83,10 @@ func TestRun(t *testing.T) {
 			runsAre: "fail pass pass"},
 		{name: "enough time", runs: 3, takes: 10 * time.Second, budget: 31 * time.Second, want: reports.StandingPass,
 			runsAre: "pass pass pass"},
-		{name: "no time for the last one's load", runs: 3, takes: 10 * time.Second, budget: 24 * time.Second,
+		{name: "no time for what the last one takes at least", runs: 3, takes: 10 * time.Second, budget: 24 * time.Second,
 			want: reports.StandingInconclusive, runsAre: "pass pass missing",
-			reason: "4 s of the budget of 24 s are left, and the load alone takes 5 s"},
+			reason: "4 s of the budget of 24 s are left, and the run takes about 9 s by estimate, at least 5 s: load 2 s, " +
+				"drain 6 s"},
 		{name: "the last one is cut short", runs: 3, takes: 10 * time.Second, budget: 27 * time.Second,
 			want: reports.StandingInconclusive, runsAre: "pass pass inconclusive", reason: "cut short"},
 		{name: "time is up", runs: 3, takes: 10 * time.Second, budget: 8 * time.Second, want: reports.StandingInconclusive,
@@ -95,9 +96,12 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				suite := suiteOf(test.runs, 5*time.Second)
+				suite := suiteOf(test.runs)
 				suite.Budget = test.budget
 				told, err := suite.Run(t.Context(), Options{FailFast: test.failFast, Now: time.Now, Told: quiet,
+					Forecast: func(Entry) Forecast {
+						return Forecast{Least: 5 * time.Second, Usual: 9 * time.Second, Parts: "load 2 s, drain 6 s"}
+					},
 					Run: played(test.takes, test.verdicts)})
 				if err != nil {
 					t.Fatal(err)
@@ -119,7 +123,7 @@ func TestRunInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
-		suite := suiteOf(3, time.Second)
+		suite := suiteOf(3)
 		told, err := suite.Run(ctx,
 			Options{Now: time.Now, Told: quiet,
 				Run: played(10*time.Second, map[int]verdict{1: {failed: []string{"no-loss lost"}}})})
@@ -136,7 +140,7 @@ func TestRunInterrupted(t *testing.T) {
 func TestRunTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
-		told, err := suiteOf(2, 0).Run(t.Context(), Options{Now: time.Now, Run: played(time.Second, nil),
+		told, err := suiteOf(2).Run(t.Context(), Options{Now: time.Now, Run: played(time.Second, nil),
 			Told: func(run *reports.SuiteRun, suite *reports.Suite) error {
 				seen = append(seen, fmt.Sprintf("%s: %s", run.Label, standings(suite)))
 				return errors.New("no room for " + run.Label)
@@ -168,7 +172,7 @@ func TestParseShard(t *testing.T) {
 // the suite means nothing.
 func TestPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		suite := suiteOf(rapid.IntRange(0, 40).Draw(t, "runs"), 0)
+		suite := suiteOf(rapid.IntRange(0, 40).Draw(t, "runs"))
 		of := rapid.IntRange(1, 9).Draw(t, "shards")
 		order := rapid.Permutation(suite.Entries).Draw(t, "order")
 		other := &Suite{Entries: slices.Clone(order)}

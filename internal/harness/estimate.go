@@ -18,20 +18,21 @@ type Estimate struct {
 	Parts    []EstimatedPart
 }
 
-// EstimatedPart is one part of a run: how long it takes when all goes well, how long at most, and why. A subject that
-// is judged to fail often takes longer than Usual.
+// EstimatedPart is one part of a run: how long it takes in any case by plan and contract, how long when all goes well,
+// how long at most, and why. A subject that is judged to fail often takes longer than Usual.
 type EstimatedPart struct {
-	Name        string
-	Usual, Most time.Duration
-	Why         string
+	Name               string
+	Least, Usual, Most time.Duration
+	Why                string
 }
 
 // Total is the time of all parts.
-func (e Estimate) Total() (usual, most time.Duration) {
+func (e Estimate) Total() EstimatedPart {
+	total := EstimatedPart{Name: e.Scenario}
 	for _, part := range e.Parts {
-		usual, most = usual+part.Usual, most+part.Most
+		total.Least, total.Usual, total.Most = total.Least+part.Least, total.Usual+part.Usual, total.Most+part.Most
 	}
-	return usual, most
+	return total
 }
 
 // EstimateRun tells how long a run with the options will take. It starts nothing, and leaves nothing. The error is that
@@ -55,10 +56,9 @@ func EstimateRun(options Options) (Estimate, error) {
 	case s.Subject.Reference != nil:
 		contract = scenarios.ReferenceContract(*s.Subject.Reference)
 	}
-	e := Estimate{Scenario: s.Name}
+	e, load := Estimate{Scenario: s.Name}, planned.WarmUp+planned.Steady
 	e.Parts = append(e.Parts, setUpPart(options, ready), EstimatedPart{
-		Name: "load", Usual: planned.WarmUp + planned.Steady, Most: planned.WarmUp + planned.Steady,
-		Why: fmt.Sprintf("%d records", planned.Due()),
+		Name: "load", Least: load, Usual: load, Most: load, Why: fmt.Sprintf("%d records", planned.Due()),
 	})
 	if len(planned.Faults) > 0 {
 		e.Parts = append(e.Parts, EstimatedPart{
@@ -67,11 +67,7 @@ func EstimateRun(options Options) (Estimate, error) {
 				"behind",
 		})
 	}
-	e.Parts = append(e.Parts, EstimatedPart{
-		Name: "drain", Usual: seriesOf(contract) + drainPoll, Most: seriesOf(contract) + contract.Patience(),
-		Why: fmt.Sprintf("the waits of the last record that fails; longer while something moves, until nothing has for %s "+
-			"and the session timeout", contract.Patience()),
-	})
+	e.Parts = append(e.Parts, drainPart(planned, &contract, s.InstanceCount()))
 	if s.Replay != nil {
 		e.Parts = append(e.Parts, replayPart(s, planned, contract))
 	}
