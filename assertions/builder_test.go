@@ -219,10 +219,16 @@ func (b *builder) fault(kind, target, what string) int64 {
 	return int64(len(b.h.Faults) - 1)
 }
 
-func (b *builder) breaks(fault int64) *builder {
+// starts injects a fault that meets nothing.
+func (b *builder) starts(fault int64) *builder {
 	e := b.event(history.KindFaultStart)
 	e.Op = fault
 	b.put(e)
+	return b
+}
+
+func (b *builder) breaks(fault int64) *builder {
+	b.starts(fault)
 	effect := b.event(history.KindFaultEffect)
 	effect.Op, effect.N, effect.Text = fault, 1, "requests answered"
 	b.put(effect)

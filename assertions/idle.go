@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,17 +12,136 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// activity is when any member owned a partition, and when dead letters were written.
+// activity is when any member owned a partition, and when what the faults are to hit was done.
 type activity struct {
 	owned map[place]holder
 	// since is when the last partition was given up, never while one is owned; unowned are the stretches without an
 	// owner.
 	since   time.Duration
 	unowned []stretch
-	// seen: an assignment was seen at all. letters are the writes of dead letters, fetches when records were handed out,
-	// one for each second at most.
-	seen             bool
-	letters, fetches []time.Duration
+	// seen: an assignment was seen at all.
+	seen bool
+	// sought and handed have an entry for each fault: what it is to hit, nil where the history does not show that, and
+	// when records were handed out.
+	sought, handed []*tally
+}
+
+// tally counts the events of one sort, before, during and after a fault.
+type tally struct {
+	// what they are, in the plural; isOne tells one from the others.
+	what  string
+	isOne func(e *history.Event) bool
+	// count is how many there were in the whole run, during how many while the fault was in force.
+	count, during int
+	// first and last are of the whole run; before is the last one before the fault, after the first one after it.
+	first, last, before, after time.Duration
+	// tried is when the record of the first one after the fault had been tried for the first time, never if it is about
+	// none.
+	tried time.Duration
+}
+
+func newTally(what string, isOne func(e *history.Event) bool) *tally {
+	return &tally{what: what, isOne: isOne, first: never, last: never, before: never, after: never, tried: never}
+}
+
+// observe counts an event, with the fault as it stood then.
+func (t *tally) observe(w *state, f *faultState, e *history.Event) {
+	if t == nil || !t.isOne(e) {
+		return
+	}
+	if t.count++; t.first == never {
+		t.first = e.Time
+	}
+	t.last = e.Time
+	switch {
+	case !f.injected:
+		t.before = e.Time
+	case !f.healed:
+		t.during++
+	case t.after == never:
+		t.after = e.Time
+		if r := w.record(e.Record); r != nil {
+			t.tried = r.seriesStart.at()
+		}
+	}
+}
+
+// facts says how many there were in the whole run, and when.
+func (t *tally) facts() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.count == 0:
+		return fmt.Sprintf("; %s in the whole run: none", t.what)
+	}
+	during := "none"
+	if t.during > 0 {
+		during = strconv.Itoa(t.during)
+	}
+	return fmt.Sprintf("; %s in the whole run: %d, the first at %s and the last at %s, while it was in force: %s", t.what,
+		t.count, units.Text(t.first), units.Text(t.last), during)
+}
+
+// follow begins to count what the faults are to hit.
+func (a *activity) follow(w *state) {
+	for i := range w.faults {
+		a.sought = append(a.sought, w.soughtBy(&w.faults[i].planned))
+		a.handed = append(a.handed, newTally("", func(e *history.Event) bool {
+			return e.Kind == history.KindFetched && e.Instance >= 0
+		}))
+	}
+}
+
+// soughtBy returns what a fault is to hit, nil where the history does not show that.
+func (w *state) soughtBy(f *history.PlannedFault) *tally {
+	api := f.API
+	switch {
+	case f.Kind == "downstream" || onDownstreamLink(f):
+		return newTally("attempts", func(e *history.Event) bool { return e.Kind == history.KindAttemptStart })
+	case api == "" && onDeadLetters(f):
+		api = "Produce" // the DLQ's link, or a history from before API
+	}
+	kind, what, of := history.KindUnknown, "", ""
+	switch api {
+	case "Produce":
+		kind, what, of = history.KindProduceRequest, "writes", " to "
+	case "Fetch":
+		kind, what, of = history.KindFetched, "fetches with records", " from "
+	case "OffsetCommit", "TxnOffsetCommit":
+		kind, what, of = history.KindCommitRequest, "commits", " for "
+	case "EndTxn":
+		kind, what = history.KindTxnEndRequest, "ends of transactions"
+	case "ShareAcknowledge":
+		kind, what = history.KindShareAckRequest, "acknowledgements"
+	default:
+		return nil
+	}
+	topic, instance := f.Target, int64(none)
+	if number, found := strings.CutPrefix(topic, "instance "); found {
+		instance, _ = strconv.ParseInt(number, 10, 16) // as it is written by who describes the fault
+		topic, what = "", what+" by "+f.Target
+	} else if topic == "every instance" {
+		topic = ""
+	}
+	if topic != "" {
+		what += of + topic
+	}
+	return newTally(what, func(e *history.Event) bool {
+		return e.Kind == kind && (topic == "" || w.isTopic(e.Topic, topic)) && (instance == none ||
+			int64(e.Instance) == instance) &&
+			(kind != history.KindCommitRequest || e.Flags.Has(history.InTransaction) == (api == "TxnOffsetCommit"))
+	})
+}
+
+// onDeadLetters reports whether a fault is to hit the writing of dead letters.
+func onDeadLetters(f *history.PlannedFault) bool {
+	return f.Target == string(history.RoleDLQ) && (f.Kind == "kafka" && (f.API == "" || f.API == "Produce") ||
+		f.Kind == "network")
+}
+
+// isTopic reports whether a fault means the topic by that word: its role, or its name.
+func (w *state) isTopic(topic int16, word string) bool {
+	return string(w.role(topic)) == word || w.topicName(topic) == word
 }
 
 func (a *activity) observe(w *state, e *history.Event) {
@@ -45,25 +165,13 @@ func (a *activity) observe(w *state, e *history.Event) {
 				a.drop(where, e.Time)
 			}
 		}
-	case history.KindProduceRequest:
-		letter := e.Instance >= 0 && int(e.Topic) < len(w.header.Topics) && e.Topic >= 0 &&
-			w.header.Topics[e.Topic].Role == history.RoleDLQ
-		if letter {
-			a.letters = thinned(a.letters, e.Time)
-		}
-	case history.KindFetched:
-		if e.Instance >= 0 {
-			a.fetches = thinned(a.fetches, e.Time)
+	case history.KindProduceRequest, history.KindFetched, history.KindCommitRequest, history.KindTxnEndRequest,
+		history.KindShareAckRequest, history.KindAttemptStart:
+		for i := range w.faults {
+			a.sought[i].observe(w, &w.faults[i], e)
+			a.handed[i].observe(w, &w.faults[i], e)
 		}
 	}
-}
-
-// thinned adds the time, unless the one before is near.
-func thinned(times []time.Duration, at time.Duration) []time.Duration {
-	if n := len(times); n > 0 && at-times[n-1] < activityStep {
-		return times
-	}
-	return append(times, at)
 }
 
 func (a *activity) drop(where place, at time.Duration) {
@@ -90,9 +198,10 @@ func (a *activity) without(from, to time.Duration) (stretch, bool) {
 	return longest, found
 }
 
-// trueCause says what of the group's or the subject's doing kept a fault from meeting anything, and what helps; "" if
-// nothing of it did.
-func (w *state) trueCause(f *faultState) string {
+// trueCause says what of the group's or the subject's doing kept a fault, by its number, from meeting anything, and
+// what helps; "" if nothing of it did.
+func (w *state) trueCause(number int) string {
+	f := &w.faults[number]
 	if f.planned.Kind == "subject" || f.planned.Kind == "broker" {
 		return ""
 	}
@@ -105,50 +214,75 @@ func (w *state) trueCause(f *faultState) string {
 			"time-out or the start of the consumer",
 			units.Text(none.from), until)
 	}
-	switch dlq := strings.Contains(f.planned.Target, "dlq"); {
+	switch {
 	case f.planned.Kind == "store":
 		return ""
-	case !dlq:
-		return w.busyRetrying(f)
+	case onDeadLetters(&f.planned):
+		return w.noLetter(f, w.activity.sought[number])
 	}
-	for _, at := range w.activity.letters {
-		if at <= f.to {
+	return w.busyRetrying(f, w.activity.handed[number])
+}
+
+// noLetter says why no dead letter was written before the fault was over; "" if one was, or none came after it.
+func (w *state) noLetter(f *faultState, letters *tally) string {
+	switch {
+	case letters.count == 0:
+		return w.noLetterAtAll()
+	case letters.during > 0 || letters.after == never:
+		return ""
+	}
+	why := ""
+	switch tried := letters.tried; {
+	case tried != never && tried <= f.to:
+		why = fmt.Sprintf(", whose record was in its retries from %s on", units.Text(tried))
+	case tried != never:
+		why = fmt.Sprintf(", to whose record the consumer came at %s", units.Text(tried))
+	}
+	return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s%s; "+
+		"let it begin later, shorten the waits, or plan records that end there sooner (permanent)", units.Text(f.to),
+		units.Text(f.from), units.Text(letters.after), why)
+}
+
+// noLetterAtAll says how far the records were that had to be dead-lettered, in a run without a dead letter; "" if there
+// were none, or the subject does not write dead letters.
+func (w *state) noLetterAtAll() string {
+	due, untried, retrying := 0, 0, 0
+	for i := range w.records.count {
+		r := w.records.at(i)
+		if !r.has(markSent) || r.planned != history.OutcomeExhausted && r.planned != history.OutcomePermanent {
 			continue
 		}
-		return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s; "+
-			"let it begin later, or plan records that end there sooner (permanent)", units.Text(f.to), units.Text(f.from),
-			units.Text(at))
+		switch due++; {
+		case r.attempts == 0:
+			untried++
+		case r.planned == history.OutcomeExhausted && r.firstTerminal == never &&
+			int(r.inSeries) < w.contract.MaxAttempts:
+			retrying++
+		}
 	}
-	if len(w.activity.letters) == 0 && w.contract.WritesDLQ() &&
-		w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
-		return "the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (no-loss and " +
-			"classification say what became of them)"
+	if due == 0 || !w.contract.WritesDLQ() {
+		return ""
 	}
-	return ""
+	text := fmt.Sprintf("the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (%d",
+		due)
+	if !w.contract.WireOnly && untried+retrying > 0 {
+		text += fmt.Sprintf("; at its end %d had not been tried, and %d were in their retries", untried, retrying)
+	}
+	return text + "; no-loss and classification say what became of them)"
 }
 
 // busyRetrying says that no record was handed out while the fault was in force, as all of the subject's lanes may have
 // waited for retries; "" if that was not so.
-func (w *state) busyRetrying(f *faultState) string {
-	last, next := never, endless
-	for _, at := range w.activity.fetches {
-		switch {
-		case at <= f.from:
-			last = at
-		case at <= f.to:
-			return ""
-		default:
-			next = min(next, at)
-		}
-	}
-	if last == never || f.to-f.from < activityStep || !w.takesLonger(w.contract.MaxAttempts, (f.to-f.from)/2) {
+func (w *state) busyRetrying(f *faultState, handed *tally) string {
+	if handed.before == never || handed.during > 0 || f.to-f.from < activityStep ||
+		!w.takesLonger(w.contract.MaxAttempts, (f.to-f.from)/2) {
 		return ""
 	}
 	until := "to the end of the run"
-	if next != endless {
-		until = "to " + units.Text(next)
+	if handed.after != never {
+		until = "to " + units.Text(handed.after)
 	}
 	return fmt.Sprintf("the subject was handed no record from %s %s, as one does that waits for the retries of those it "+
 		"has; plan fewer records that are tried again (transient, exhausted), let the fault begin before them, or shorten "+
-		"the waits", units.Text(last), until)
+		"the waits", units.Text(handed.before), until)
 }

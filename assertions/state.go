@@ -169,6 +169,7 @@ func newState(header *history.Header) *state {
 	for _, planned := range header.Faults {
 		w.faults = append(w.faults, faultState{planned: planned, effects: map[string]int64{}})
 	}
+	w.activity.follow(w)
 	return w
 }
 

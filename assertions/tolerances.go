@@ -127,7 +127,6 @@ const (
 	// promptLeast is the fault-free share below which nothing is concluded: who is that slow by itself lets nobody go
 	// quickly anyway.
 	promptLeast = 0.5
-	// activityStep is how far apart the dead letters and fetches are that tell whether there was any while an idle fault
-	// was in force.
+	// activityStep is how long a fault must have been in force for the lack of fetches meanwhile to mean anything.
 	activityStep = time.Second
 )

@@ -244,7 +244,7 @@ func (w *state) idleFaults() []string {
 			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What,
 				w.neverWhy(&f.planned)))
 		case len(f.effects) == 0:
-			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, w.idleWhy(f)))
+			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, w.idleWhy(i)))
 		}
 	}
 	return reasons
@@ -304,11 +304,22 @@ func (w *state) steadyFrom() time.Duration {
 	return max(from, 0)
 }
 
-// idleWhy says why an injected fault probably did nothing.
-func (w *state) idleWhy(f *faultState) string {
-	if cause := w.trueCause(f); cause != "" {
-		return cause
+// idleWhy says why an injected fault, by its number, probably did nothing, and how much of what it is to hit there was.
+func (w *state) idleWhy(number int) string {
+	f, sought := &w.faults[number], w.activity.sought[number]
+	why := w.trueCause(number)
+	switch {
+	case why != "":
+	case f.planned.Kind == "kafka" && sought != nil && sought.during > 0:
+		why = "of the requests that came while it was in force it picked none"
+	default:
+		why = w.idleBlame(f)
 	}
+	return why + sought.facts()
+}
+
+// idleBlame is what the fault itself may have to do with it.
+func (w *state) idleBlame(f *faultState) string {
 	lasted := units.Text(f.to - f.from)
 	switch planned := &f.planned; planned.Kind {
 	case "network":
@@ -350,7 +361,7 @@ func (w *state) faultResults() []FaultResult {
 		one := FaultResult{PlannedFault: f.planned, Observed: FaultSeen{Injected: f.injected, Healed: f.healed,
 			Effects: f.effects}}
 		if f.injected && f.planned.Refused == "" && len(f.effects) == 0 {
-			one.Observed.Idle = w.idleWhy(f)
+			one.Observed.Idle = w.idleWhy(i)
 		}
 		from := max(steady, 0) + f.planned.At
 		one.Planned = FaultWindow{From: from, To: from + f.planned.For}

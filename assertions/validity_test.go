@@ -78,6 +78,55 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.wait(time.Second).heals(f).wait(4*time.Second).fails(0, 3)
 			return b.letter(0).commit(1).drain().done()
 		}, Inconclusive, "had no effect: its window closed at"},
+		{"the record of the first dead letter was in its retries", func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+			b.h.Faults[f].API, b.h.Records = "Produce", 1
+			b.begin().send(0).attempt(0, history.OutcomeTransient)
+			b.starts(f).wait(50*ms).heals(f).wait(50*ms).attempt(0, history.OutcomeTransient)
+			return b.wait(205*ms).attempt(0, history.OutcomeTransient).letter(0).commit(1).drain().done()
+		}, Inconclusive, "on until 325 ms, whose record was in its retries from 12 ms on"},
+		{"the first dead letter came after the fault, and so did the consumer", func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+			b.h.Faults[f].API, b.h.Records = "Produce", 1
+			b.begin().send(0).starts(f).wait(50*ms).heals(f).fails(0, 3)
+			return b.letter(0).commit(1).drain().done()
+		}, Inconclusive, "to whose record the consumer came at 64 ms"},
+		{"all commits came before the fault", func(b *builder) history.Source {
+			f := b.fault("kafka", "every instance", "OffsetCommit answered COORDINATOR_NOT_AVAILABLE")
+			b.h.Faults[f].API, b.h.Records = "OffsetCommit", 2
+			b.begin().send(0).success(0).commit(1).send(1).success(1).commit(2)
+			return b.starts(f).wait(50 * ms).heals(f).drain().done()
+		}, Inconclusive, "commits in the whole run: 2, the first at 14 ms and the last at 21 ms, while it was in force: none"},
+		{"the commits of another instance don't count", func(b *builder) history.Source {
+			f := b.fault("kafka", "instance 1", "OffsetCommit by instance 1 answered COORDINATOR_NOT_AVAILABLE")
+			b.h.Faults[f].API, b.h.Records = "OffsetCommit", 1
+			b.begin().starts(f).send(0).success(0).commit(1)
+			return b.heals(f).drain().done()
+		}, Inconclusive, "commits by instance 1 in the whole run: none"},
+		{"none of the requests was one that the fault picks", func(b *builder) history.Source {
+			f := b.fault("kafka", "input", "9th Fetch from input, its connection closed")
+			b.h.Faults[f].API, b.h.Records = "Fetch", 1
+			b.begin().starts(f).send(0).success(0).commit(1)
+			return b.heals(f).drain().done()
+		}, Inconclusive, "of the requests that came while it was in force it picked none; fetches with records from input in the " +
+			"whole run: 1, the first at 12 ms and the last at 12 ms, while it was in force: 1"},
+		{"no attempt was made while the downstream was out", func(b *builder) history.Source {
+			f := b.fault("downstream", "downstream", "every attempt answered 503")
+			b.h.Records = 1
+			b.begin().send(0).success(0).commit(1).starts(f)
+			return b.heals(f).drain().done()
+		}, Inconclusive, "attempts in the whole run: 1, the first at 12 ms and the last at 12 ms, while it was in force: none"},
+		{"no dead letter was written, as the retries went on", func(b *builder) history.Source {
+			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
+			b.h.Faults[f].API = "Produce"
+			b.begin().send(0).send(1).attempt(0, history.OutcomeTransient)
+			for i := range b.events {
+				if b.events[i].Kind == history.KindSend {
+					b.events[i].Outcome = history.OutcomeExhausted
+				}
+			}
+			return b.starts(f).wait(time.Second).heals(f).drain().done()
+		}, Fail, "had to be dead-lettered (2; at its end 1 had not been tried, and 1 were in their retries; no-loss"},
 		{"no dead letter was written at all", func(b *builder) history.Source {
 			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
 			b.begin().send(0)

@@ -263,6 +263,15 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%d%s", n, suffix)
 }
 
+// PlainAPI is the request that k acts on, "" where of those of its target only some match; k may be nil.
+func (k *Kafka) PlainAPI() string {
+	if k == nil || k.ClientID != "" || k.Version != nil || k.Partition != nil || k.Group != "" && k.Group != ownGroup ||
+		k.Topic != "" && k.Instance != nil {
+		return ""
+	}
+	return k.API
+}
+
 func (k Kafka) target() string {
 	switch {
 	case k.Topic != "":

@@ -33,6 +33,9 @@ type PlannedFault struct {
 	What string `json:"what"`
 	// Link or Target names what is hit: "broker 1", "brokers", "dlq", "downstream", "instance 1".
 	Target string `json:"target"`
+	// API is the request that a fault of Kafka's protocol acts on; "" where only some of those of its Target match, by
+	// their client, version, partition or group.
+	API string `json:"api,omitempty"`
 	// StopsDeadLetters: while it is in force no instance can get a dead letter acknowledged. Delays and limits don't
 	// stop them, and neither does what hits only a share of the requests.
 	StopsDeadLetters bool `json:"stops_dead_letters,omitempty"`

@@ -103,8 +103,8 @@ func notRun(entry Entry) reports.SuiteRun {
 	}
 }
 
-// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. One that stops at the first that
-// does not pass has shown what it is there to show.
+// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. One that stops at the first
+// that does not pass has shown what it is there to show.
 func (s *Suite) keptFrom(ctx context.Context, told *reports.Suite, options Options) (string, reports.Standing) {
 	switch {
 	case ctx.Err() != nil:

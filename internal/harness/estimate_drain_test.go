@@ -32,7 +32,7 @@ func TestDrainOfRetriesInPlace(t *testing.T) {
 	}{
 		{name: "in the order of the partition",
 			contract: func(c *history.Contract) { c.Ordering = history.OrderingPartition },
-			least: 19 * time.Second, usual: 19 * time.Second, most: 39 * time.Second, why: "one record of each partition"},
+			least:    19 * time.Second, usual: 19 * time.Second, most: 39 * time.Second, why: "one record of each partition"},
 		{name: "in the order of the key", contract: func(c *history.Contract) { c.Ordering = history.OrderingKey },
 			least: 19 * time.Second, usual: 19 * time.Second, most: 39 * time.Second, why: "one record of each key"},
 		{name: "in no order that is promised", contract: func(*history.Contract) {},
