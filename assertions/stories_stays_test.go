@@ -38,6 +38,13 @@ func (b *builder) used() *builder {
 	return b
 }
 
+// restarts tells the process to end because it is unhealthy.
+func (b *builder) restarts() *builder {
+	b.signal("TERM")
+	b.events[len(b.events)-1].N = 1
+	return b
+}
+
 func (b *builder) logs(line string) *builder {
 	e := b.of(history.KindSubjectError)
 	e.Text = line
@@ -190,9 +197,10 @@ func leavingTales() []tale {
 			late = false
 			b.begin().members(1, "").send(0).success(0).commitAll()
 			tell(b)
+			last := b.run
 			b.as(1, 0).up().members(1, "").assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1).commitAll()
 			b.drain().phase(history.PhaseAudit)
-			b.as(0, 0).signal("TERM")
+			b.as(0, last).signal("TERM")
 			if late {
 				b.start(1)
 			}
@@ -203,7 +211,29 @@ func leavingTales() []tale {
 	leaves := func(b *builder) *builder {
 		return b.partitions(history.KindRevoked, "leave", []int32{0, 1, 2, 3}).members(0, "leave")
 	}
+	sick := func(b *builder) { leaves(b).health(1).health(0).wait(4 * time.Second) }
 	return []tale{
+		leaving("an instance leaves its group for good, and says that it is unhealthy", []string{"gave-up"}, sick),
+		leaving("an unhealthy instance is restarted", nil, func(b *builder) {
+			b.h.Contract().RestartsUnhealthy = true
+			sick(b)
+			b.restarts().exit(0).wait(time.Second).as(0, 1).up().members(1, "")
+		}),
+		leaving("an unhealthy instance is restarted, and leaves its group again", []string{"gave-up"}, func(b *builder) {
+			b.h.Contract().RestartsUnhealthy = true
+			sick(b)
+			b.restarts().exit(0).as(0, 1).up().members(1, "").members(0, "leave").wait(4 * time.Second)
+		}),
+		leaving("an unhealthy instance ends with an error when it is restarted", []string{"unclean-exit"},
+			func(b *builder) {
+				b.h.Contract().RestartsUnhealthy = true
+				sick(b)
+				b.restarts().exit(1).as(0, 1).up().members(1, "")
+			}),
+		leaving("an unhealthy instance ends by itself", []string{"crashed"}, func(b *builder) {
+			b.h.Contract().RestartsUnhealthy = true
+			b.health(1).health(0).falls(1, "").as(0, 1).up().members(1, "")
+		}),
 		leaving("an instance leaves its group for good", []string{"gave-up"}, func(b *builder) {
 			leaves(b).wait(4 * time.Second)
 		}),

@@ -428,6 +428,9 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 	case history.KindInstanceStarting:
 		return who + " starts"
 	case history.KindInstanceSignal:
+		if e.N == 1 {
+			return fmt.Sprintf("%s gets %s, as its contract has it restarted when it is unhealthy", who, e.Text)
+		}
 		return fmt.Sprintf("%s gets %s", who, e.Text)
 	case history.KindInstanceExited:
 		if e.Text != "" {

@@ -59,6 +59,9 @@ type Contract struct {
 	// ExitsOnError: an error that the process can't handle ends it with a code above 0, and a supervisor starts it
 	// again.
 	ExitsOnError bool `json:"exits_on_error,omitempty"`
+	// RestartsUnhealthy: an instance whose health turns bad, and stays so, is ended with TERM and started again, as
+	// Kubernetes' liveness probe has it.
+	RestartsUnhealthy bool `json:"restarts_unhealthy,omitempty"`
 	// SkipsTombstones: records with a null value are committed unprocessed, by design.
 	SkipsTombstones bool `json:"skips_tombstones"`
 	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this
@@ -184,6 +187,9 @@ const (
 	// patienceShare is Kafka's default session (group.share.session.timeout.ms); a delivery of a dead member comes back
 	// sooner.
 	patienceShare = 45 * time.Second
+	// patienceUnhealthy is from when an instance turns unhealthy until its end is asked for, and from its end until the
+	// next process is started, where the contract promises that restart.
+	patienceUnhealthy = 5 * time.Second
 	// patienceSeries bounds the number of waits that are added up.
 	patienceSeries = 64
 )
@@ -210,6 +216,9 @@ func (c *Contract) Patience() time.Duration {
 	}
 	if c.GroupType == GroupShare {
 		total += patienceShare
+	}
+	if c.RestartsUnhealthy {
+		total += patienceUnhealthy + c.StopGrace
 	}
 	return total
 }

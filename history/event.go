@@ -70,7 +70,8 @@ const (
 	KindInstanceStarting
 	// InstanceReady: it fetched from an assigned partition, or met the readiness its subject.yaml declares.
 	KindInstanceReady
-	// InstanceSignal: the harness sent it a signal. Code = signal number, Text = its name ("TERM").
+	// InstanceSignal: the harness sent it a signal. Code = signal number, Text = its name ("TERM"); N = 1 if that is the
+	// restart which the contract promises an instance that has turned unhealthy.
 	KindInstanceSignal
 	// InstanceExited: it ended. Code = exit code (-1 when ended by a signal, then Text = its name); Flags Expected when
 	// the harness asked for it. Aux = by how much, in ns, it was gone before Time: whoever waits for a process may hear

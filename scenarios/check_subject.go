@@ -211,6 +211,9 @@ func (c *checker) checkExits(contract ContractSpec) {
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}
 	}
+	if contract.OnUnhealthy == UnhealthyRestart && contract.Health == "" {
+		c.at("/contract/on_unhealthy", "restart needs health: the URL by which an instance is seen to be unhealthy")
+	}
 	if c.has("/contract/order_of") && contract.Ordering == string(history.OrderingNone) {
 		c.at("/contract/order_of", "order_of means nothing without an order: add ordering: key or partition")
 	}

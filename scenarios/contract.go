@@ -29,6 +29,7 @@ const (
 	PartitionAny      = "any"
 	PartitionSame     = "same"
 	ErrorExit         = "exit"
+	UnhealthyRestart  = "restart"
 	SkipTombstone     = "tombstone"
 	OrderOfAttempts   = "attempts"
 
@@ -65,6 +66,7 @@ const commitInterval = 30 * time.Second
 //	stop.grace 10s          as long as the common process managers wait
 //	stop.codes []           0; 143, with which a JVM ends; or an end by TERM itself, once the group was left
 //	on_error stay           no error ends a process by itself
+//	on_unhealthy stay       nobody restarts an instance because of its health
 //	skips                   nothing: every record is processed
 func defaultSubject() SubjectFile {
 	return SubjectFile{
@@ -119,6 +121,7 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		Isolation:      c.Isolation.Share(),
 		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
 		StopCodes: c.Stop.Codes, ExitsOnError: c.OnError == ErrorExit,
+		RestartsUnhealthy: c.OnUnhealthy == UnhealthyRestart,
 	}
 	if c.DLQ.Enabled {
 		c.DLQ.promise(&contract)

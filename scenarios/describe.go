@@ -245,8 +245,12 @@ func kept(c history.Contract) string {
 	}
 }
 
-// staysPromise says when a process may end by itself.
+// staysPromise says when a process may end by itself, or is ended.
 func staysPromise(c history.Contract) string {
+	if c.RestartsUnhealthy {
+		c.RestartsUnhealthy = false
+		return staysPromise(c) + " One that has turned unhealthy is ended with TERM and started again."
+	}
 	switch {
 	case c.ExitsOnError:
 		return "A process ends by itself only with an error; it is then started again."

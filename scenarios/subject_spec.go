@@ -93,7 +93,10 @@ type ContractSpec struct {
 	// OnError: stay (default), or exit, if an error that the process can't handle ends it with a code above 0. It is
 	// then started again, as by a supervisor.
 	OnError string `json:"on_error,omitempty" jsonschema:"enum=stay,enum=exit"`
-	Retry   string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
+	// OnUnhealthy: stay (default), or restart, if an instance whose Health turns bad, and stays so for 3s, is ended with
+	// TERM and started again, as by Kubernetes' liveness probe.
+	OnUnhealthy string `json:"on_unhealthy,omitempty" jsonschema:"enum=stay,enum=restart"`
+	Retry       string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
 	// RetryAfter: honoured, if no attempt begins before the time that a 429 gave in Retry-After; ignored (default), if
 	// that is not promised.
 	RetryAfter  string   `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -213,12 +214,13 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 }
 
 // supervise starts instances again that ended by themselves, a second later, as a supervisor would, if their contract
-// says that they may crash. What a fault ends is the fault's to bring back.
+// says that they may crash, and ends those that turned unhealthy and starts them again, if it says that. What a fault
+// ends is the fault's to bring back.
 func (r *run) supervise(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	for instance := range r.header.Instances {
-		if r.mayCrash(instance) {
+		if r.mayCrash(instance) || r.restartsUnhealthy(instance) {
 			group.Go(func() { r.superviseOne(ctx, instance) })
 		}
 	}
@@ -231,24 +233,47 @@ func (r *run) mayCrash(instance int) bool {
 	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
 }
 
+// restartsUnhealthy is mayCrash for what is restarted when its health is bad.
+func (r *run) restartsUnhealthy(instance int) bool {
+	return r.consumerOf(instance).Contract.RestartsUnhealthy
+}
+
 func (r *run) superviseOne(ctx context.Context, instance int) {
+	unhealthy := func() <-chan struct{} { return nil }
+	if r.restartsUnhealthy(instance) {
+		unhealthy = func() <-chan struct{} { return r.subject.Unhealthy(instance) }
+	}
 	for {
+		ended := false
 		select {
 		case <-r.subject.Exited(instance):
+		case <-unhealthy():
+			ended = r.endUnhealthy(ctx, instance)
 		case <-ctx.Done():
 			return
 		}
 		if !faults.SleepUntil(ctx, r.clock, r.clock.Now()+restartDelay) {
 			return
 		}
-		if r.subject.Alive(instance) || !r.subject.Crashed(instance) {
+		if r.subject.Alive(instance) || !ended && !(r.mayCrash(instance) && r.subject.Crashed(instance)) {
 			continue
 		}
 		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
 			r.options.Log.Warn().Err(err).Int("instance", instance).
-				Msg("the instance crashed, and its next process did not start or is not ready yet")
+				Msg("the instance ended, and its next process did not start or is not ready yet")
 		}
 	}
+}
+
+// endUnhealthy ends an instance because it is unhealthy, and reports whether it did: a fault may end it at the same
+// time. The end of the drain does not shorten its grace.
+func (r *run) endUnhealthy(ctx context.Context, instance int) bool {
+	r.options.Log.Warn().Int("instance", instance).Msg("the instance is unhealthy, and restarted as its contract says")
+	_, err := r.subject.StopUnhealthy(context.WithoutCancel(ctx), instance)
+	if err != nil && !errors.Is(err, subject.ErrNotRunning) {
+		r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the unhealthy instance could not be ended")
+	}
+	return err == nil
 }
 
 // restartDelay is the time between a crash and the start of the next process.

@@ -245,6 +245,23 @@ func (g *Group) Exited(instance int) <-chan struct{} {
 	return closed
 }
 
+// Unhealthy returns a channel that is closed when the health of the instance's process has been bad for unhealthyFor;
+// nil if there is no process.
+func (g *Group) Unhealthy(instance int) <-chan struct{} {
+	if process := g.process(instance); process != nil {
+		return process.ailing
+	}
+	return nil
+}
+
+// StopUnhealthy is Stop for the reason that the instance is unhealthy.
+func (g *Group) StopUnhealthy(ctx context.Context, instance int) (Exit, error) {
+	if process := g.process(instance); process != nil && !process.asked.Load() {
+		process.restarting.Store(true)
+	}
+	return g.Stop(ctx, instance)
+}
+
 // Signal sends a signal to the instance's process group. After TERM or KILL its end is expected; what is left of the
 // group a grace after its first process ended is killed.
 func (g *Group) Signal(instance int, signal syscall.Signal) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -17,12 +18,16 @@ const (
 	healthEvery = 250 * time.Millisecond
 	// healthLimit is how long an answer may take, twice what Kubernetes waits by default.
 	healthLimit = 2 * time.Second
+	// unhealthyFor is for how long it must have been bad to count as what is restarted: three probes, a second apart.
+	unhealthyFor = 3 * time.Second
 )
 
 // watchHealth asks until the process has ended, or was told to end, and records what changes. What never was healthy
-// has not turned unhealthy: it is not ready yet. A process that was stopped by a signal can't answer, and is not asked.
+// has not turned unhealthy, and does not ail until it is ready otherwise. A process that was stopped by a signal can't answer, and is not asked.
 func (g *Group) watchHealth(p *process) {
-	healthy := false
+	const notBad = time.Duration(-1)
+	healthy, was, bad := false, false, notBad // now, ever, and since when it has been bad without a break
+	var ail sync.Once
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
 	for {
@@ -32,6 +37,7 @@ func (g *Group) watchHealth(p *process) {
 			return
 		}
 		if p.paused.Load() {
+			bad = notBad
 			continue
 		}
 		asked := g.cfg.Clock.Now()
@@ -40,8 +46,15 @@ func (g *Group) watchHealth(p *process) {
 			continue // what it answers on its way out, or while it was stopped, is the signal's doing
 		}
 		if now := status/100 == 2; now != healthy {
-			healthy = now
+			healthy, was, bad = now, true, notBad
 			g.noteHealth(p, asked, now, status, saw)
+		}
+		switch {
+		case healthy || !was && !p.isReady.Load():
+		case bad == notBad:
+			bad = asked
+		case asked-bad >= unhealthyFor:
+			ail.Do(func() { close(p.ailing) })
 		}
 	}
 }

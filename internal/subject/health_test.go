@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -42,6 +43,11 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 		status.Store(next)
 		await(t, "a change of health", func() bool { return len(seen()) > n })
 	}
+	select {
+	case <-g.Unhealthy(0):
+		t.Error("it counts as unhealthy though it was so for a moment only")
+	default:
+	}
 	if _, err := g.Stop(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -53,5 +59,42 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 	logs := sink.of(history.KindSubjectLog)
 	if len(logs) != 1 || logs[0].N == 0 || logs[0].Aux != 0 {
 		t.Errorf("of the log is told %+v", logs)
+	}
+}
+
+// TestUnhealthyInstance: an instance that is ready and whose health stays bad is told of, and its end says that this is
+// why. One that is not ready, and never was healthy, is starting.
+func TestUnhealthyInstance(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	g, sink := group(t, func(cfg *Config) {
+		render := cfg.Render
+		cfg.Render = func(instance int, run uint16) (Launch, error) {
+			launch, err := render(instance, run)
+			launch.Health = server.URL
+			return launch, err
+		}
+	}, "obedient", "obedient")
+	if err := g.Start(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	g.up(t, 0)
+	<-g.Unhealthy(0)
+	if took := time.Since(began); took < unhealthyFor {
+		t.Errorf("it counts as unhealthy after %s", took)
+	}
+	select {
+	case <-g.Unhealthy(1):
+		t.Error("the other counts as unhealthy though it is starting")
+	default:
+	}
+	if exit, err := g.StopUnhealthy(t.Context(), 0); err != nil || !exit.Expected {
+		t.Errorf("its end is %+v, %v", exit, err)
+	}
+	if signals := sink.of(history.KindInstanceSignal); len(signals) != 1 || signals[0].N != 1 || signals[0].Text != "TERM" {
+		t.Errorf("it was sent %+v", signals)
 	}
 }

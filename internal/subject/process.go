@@ -24,9 +24,13 @@ type process struct {
 	launch   Launch
 	out      *output
 	paused   atomic.Bool
+	// ailing is closed when its health has been bad for unhealthyFor; restarting: that is why it is ended.
+	ailing     chan struct{}
+	restarting atomic.Bool
 	// gone is when the group was seen to have ended by who watches a stop, in ns of the run; 0 if it was not.
-	gone  atomic.Int64
-	ready sync.Once
+	gone    atomic.Int64
+	ready   sync.Once
+	isReady atomic.Bool
 	// done is closed when the process group has ended and that is noted.
 	done chan struct{}
 	// saidReady is closed when a line of the output matches Ready.Log.
@@ -58,7 +62,8 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	if err := writeFiles(launch); err != nil {
 		return nil, err
 	}
-	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{})}
+	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{}),
+		ailing: make(chan struct{})}
 	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte, code int16) {
 		g.noteError(p, line, code)
 	})
@@ -113,6 +118,9 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	event.Code, event.Text = int16(signal), signalName(signal)
 	switch signal {
 	case syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT:
+		if p.restarting.Load() {
+			event.N = 1
+		}
 		if !p.asked.Swap(true) {
 			g.watching.Go(func() { g.seeEnd(p) })
 		}

@@ -31,6 +31,7 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 	defer cancel()
 	select {
 	case <-g.readiness(probing, p):
+		p.isReady.Store(true)
 		p.ready.Do(func() { g.cfg.Sink.Record(p.event(history.KindInstanceReady, g.cfg.Clock.Now())) })
 		return nil
 	case <-p.done:

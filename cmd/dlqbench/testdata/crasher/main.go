@@ -1,14 +1,16 @@
 // Command crasher is the reference consumer that ends by itself, with exit code 9, after so many records:
 //
-//	crasher RECORDS MARK [stale|slow]
+//	crasher RECORDS MARK [stale|slow|sick]
 //
 // It makes the file MARK before it does. When MARK is there it goes on as a good consumer, or refuses to start if told
-// that MARK is stale. With slow it makes MARK when it starts, and its later processes take an hour to start.
+// that MARK is stale. With slow it makes MARK when it starts, and its later processes take an hour to start. With sick
+// it does not end: it leaves its group, and its health, at DLQBENCH_PORT, turns 503 until it is told to end.
 package main
 
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -54,18 +56,43 @@ func run(args []string) error {
 	}
 	// the next process needn't wait long for the partitions
 	config.Logger, config.SessionTimeout = zerolog.New(os.Stderr), 2*time.Second
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	consuming, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	sick := append(args, "")[2] == "sick"
+	if sick {
+		go serveHealth(consuming)
+	}
 	if missing != nil {
 		var handled atomic.Int64
 		handle := config.Handler
 		config.Handler = func(ctx context.Context, record *kgo.Record) error {
-			if handled.Add(1) > limit {
-				_ = os.WriteFile(mark, nil, 0o600)
+			if handled.Add(1) <= limit {
+				return handle(ctx, record)
+			}
+			_ = os.WriteFile(mark, nil, 0o600)
+			if !sick {
 				os.Exit(9)
 			}
-			return handle(ctx, record)
+			giveUp()
+			<-ctx.Done()
+			return ctx.Err()
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	return consumer.Main(ctx, config, consumer.DefaultParts(config.Settings))
+	err = consumer.Main(consuming, config, consumer.DefaultParts(config.Settings))
+	if sick {
+		<-ctx.Done()
+	}
+	return err
+}
+
+// serveHealth says that all is well until ctx ends.
+func serveHealth(ctx context.Context) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if ctx.Err() != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+os.Getenv("DLQBENCH_PORT"), handler))
 }
