@@ -220,9 +220,10 @@ func aboutStaysUp() Explanation {
 	return Explanation{
 		Promise: "The consumer keeps running, and ends in an orderly way when it is told to.",
 		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the " +
-			"contract (on_failure: crash, on_exhausted: exit, on_error: exit, on_unhealthy: restart) causes it. After TERM a process ends with code " +
-			"0, or one of the contract's stop.codes. Without stop.codes, 143 is accepted too, with which a JVM ends after its " +
-			"shutdown hooks, and so is an end by the signal itself after leaving the group.",
+			"contract (on_failure: crash, on_exhausted: exit, on_error: exit, on_unhealthy: restart) causes it. " +
+			"After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
+			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after " +
+			"leaving the group.",
 		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and when " +
 			"a member made no request of its group's for longer than its session timeout. A process that looks for its " +
 			"group's coordinator in vain, or waits for its answer, has not left. An end does not count against a " +

@@ -29,7 +29,8 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written f
 	return faults.Planned{
 		Index: index, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
 		PlannedFault: history.PlannedFault{
-			Name: name, Kind: spec.Kind(), What: what, Target: target, API: spec.Kafka.PlainAPI(), When: spec.When, At: spec.At.D(),
+			Name: name, Kind: spec.Kind(), What: what, Target: target, API: spec.Kafka.PlainAPI(), When: spec.When,
+			At:               spec.At.D(),
 			For:              spec.Length(s.InstanceCount()),
 			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker), MayMiss: spec.MayMiss,
 		},

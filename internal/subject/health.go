@@ -23,7 +23,8 @@ const (
 )
 
 // watchHealth asks until the process has ended, or was told to end, and records what changes. What never was healthy
-// has not turned unhealthy, and does not ail until it is ready otherwise. A process that was stopped by a signal can't answer, and is not asked.
+// has not turned unhealthy, and does not ail until it is ready otherwise. A process that was stopped by a signal can't
+// answer, and is not asked.
 func (g *Group) watchHealth(p *process) {
 	const notBad = time.Duration(-1)
 	healthy, was, bad := false, false, notBad // now, ever, and since when it has been bad without a break
