@@ -1,6 +1,10 @@
 package histories
 
-import "github.com/dlqbench/dlqbench/history"
+import (
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
 
 func attemptCorruptions() []Corruption {
 	bounded := func(anomaly string) Promise { return Promise{"bounded-retries", anomaly} }
@@ -54,16 +58,22 @@ func endless(v *view) (int32, bool) {
 	return about(f)
 }
 
-// givenUp: dead-lettered after retryable failures.
+// givenUp: a dead letter of it was asked for after a retryable failure, whatever became of it when it was handed out
+// again.
 func (v *view) givenUp(f *facts) bool {
-	if len(f.letters) == 0 || len(f.attempts) == 0 {
-		return false
-	}
-	last := f.attempts[len(f.attempts)-1]
-	if last.answer == none {
-		return false
-	}
-	switch v.outcome(last) {
+	return slices.ContainsFunc(f.letters, func(letter pair) bool {
+		before := none
+		for _, one := range f.attempts {
+			if one.answer != none && v.time(one.answer) <= v.time(letter.ask) {
+				before = one.answer
+			}
+		}
+		return before != none && retryable(v.Events[before].Outcome)
+	})
+}
+
+func retryable(outcome history.Outcome) bool {
+	switch outcome {
 	case history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset:
 		return true
 	}
