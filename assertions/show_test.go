@@ -181,3 +181,89 @@ func TestTraceMarksAndExplains(t *testing.T) {
 		t.Errorf("marked are %v", marked)
 	}
 }
+
+// TestTraceLeavesOutLinesOfOthers: a line of the log that names the record, in any of the usual spellings, or no record
+// at all, is told; one that names another is not.
+func TestTraceLeavesOutLinesOfOthers(t *testing.T) {
+	own, other := history.NewIDs("run").Token(1), history.NewIDs("run").Token(0)
+	of := map[string]bool{
+		"record " + own + " failed":                              true,
+		"record " + other + " failed":                            false,
+		"records " + other + " and " + own + " failed":           true,
+		"record " + other + " at in-0@1 failed":                  false,
+		"lost the connection to the broker":                      true,
+		"order key-000005 failed":                                true,
+		"order key-000004 failed":                                false,
+		"orders key-000004, key-000005 failed":                   true,
+		"order key-000005 at offset 0 failed":                    false,
+		"in-0@1 failed":                                          true,
+		"in-0@0 failed":                                          false,
+		"in-0@2 failed":                                          false,
+		"in-1@1 failed":                                          false,
+		"in/0/1 failed":                                          true,
+		"in/0/2 failed":                                          false,
+		"in:0:1 failed":                                          true,
+		"in:3:1 failed":                                          false,
+		"in [0] at offset 1: failed":                             true,
+		"in [0] at offset 5: failed":                             false,
+		"in [[0]] @1 failed":                                     true,
+		"in [[0]] @4 failed":                                     false,
+		"partition=0 offset=1 failed":                            true,
+		"partition=0 offset=2 failed":                            false,
+		"partition=3 offset=1 failed":                            false,
+		`{"topic":"in","partition":0,"offset":"1"}`:              true,
+		`{"topic":"in","partition":0,"offset":"2"}`:              false,
+		`{"topic":"in","partition":2,"offset":"1"}`:              false,
+		`{"topic":"in.dlq","partition":0,"offset":"1"}`:          false,
+		`"{\"partition\":0,\"offset\":1}"`:                       true,
+		`"{\"partition\":0,\"offset\":2}"`:                       false,
+		"ConsumerRecord(topic = in, partition = 0, offset = 1)":  true,
+		"ConsumerRecord(topic = in, partition = 0, offset = 4)":  false,
+		"TopicPartition{topic=in,partition=0,offset=1}":          true,
+		"TopicPartition{topic=in,partition=1,offset=1}":          false,
+		"sourcePartition: 0, sourceOffset: 1":                    true,
+		"sourcePartition: 0, sourceOffset: 3":                    false,
+		"offset 1 of partition 0 failed":                         true,
+		"offset 1 of partition 3 failed":                         false,
+		"offset 0 partition 0 and offset 1 partition 3 failed":   false,
+		"offset 7 partition 3 and offset 1 partition 0 failed":   true,
+		"in-0: committing offset 2 failed":                       true,
+		"in-0: committing offset 3 failed":                       false,
+		"next offset of in-0 is offset 2":                        true,
+		"in-0: 12 records wait":                                  true,
+		"2026-11-24 12:00:07 the handler failed":                 true,
+		"dead-lettered to in.dlq-0 offset 0":                     true,
+		"dead-lettered to in.dlq-0 offset 1":                     false,
+		"in-0@0 and in-0@1 failed":                               true,
+		"in-0@0, in-0@2 failed":                                  false,
+		"lost partitions [in-0, in-3]":                           true,
+		"kafka: in topic in, partition 0, offset 1: it failed":   true,
+		"kafka: in topic in, partition 0, offset 10: it failed":  false,
+		"kafka: wrote to in.dlq partition 0 at offset 3: failed": false,
+	}
+	b := newBuilder()
+	b.begin().send(0).send(1)
+	for i := range b.events {
+		if e := &b.events[i]; e.Kind == history.KindSend && e.Record == 1 {
+			e.N = 5
+		}
+	}
+	b.fails(1, 3).letter(1)
+	for text := range of {
+		e := b.of(history.KindSubjectError)
+		e.Text = text
+		b.put(e)
+	}
+	told, err := Trace(b.success(0).commit(2).drain().done(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range of {
+		got := slices.ContainsFunc(told.Trace, func(line Line) bool {
+			return line.Kind == history.KindSubjectError.String() && strings.HasSuffix(line.Text, "logs: "+text)
+		})
+		if got != want {
+			t.Errorf("%q: told is %v, want %v", text, got, want)
+		}
+	}
+}

@@ -24,8 +24,11 @@ type trace struct {
 	// Set while it is told.
 	born   bool
 	owners map[holder]bool
-	// at are the positions of the record, the source first.
-	at []toldPlace
+	// at are the positions of the record, the source first; letters are those of its dead letters, and key is the number
+	// of its key.
+	at      []toldPlace
+	letters []place
+	key     int64
 	// ended is when its latest attempt ended.
 	ended time.Duration
 	// commits are the commits of the record that were asked for and not answered, by operation; moved, fenced and taken
@@ -54,6 +57,7 @@ var errTold = errors.New("every trace is told")
 type narrator struct {
 	w        *state
 	ids      *history.IDs
+	lines    *lineReader
 	traces   []*trace
 	byRecord map[int32][]*trace
 	active   map[int64]string // faults that are in force
@@ -62,12 +66,15 @@ type narrator struct {
 }
 
 func newNarrator(w *state) *narrator {
-	return &narrator{w: w, ids: history.NewIDs(w.header.RunID), byRecord: map[int32][]*trace{}, active: map[int64]string{}}
+	ids := history.NewIDs(w.header.RunID)
+	return &narrator{w: w, ids: ids, lines: newLineReader(w.header, ids), byRecord: map[int32][]*trace{},
+		active: map[int64]string{}}
 }
 
 // enter takes a trace in, to be told.
 func (n *narrator) enter(s *trace) {
 	s.owners, s.joined, s.commits, s.ended = map[holder]bool{}, map[int64]bool{}, map[int64]string{}, never
+	s.key = none
 	n.traces = append(n.traces, s)
 	n.until = max(n.until, s.to)
 	s.counterexample.Command = n.w.showCommand(&s.sighting)
@@ -170,11 +177,22 @@ func (n *narrator) own(s *trace, e *history.Event) {
 		return // the original where it was put is no news
 	}
 	n.add(s, e)
-	if e.Kind == history.KindProduceResponse && e.Code == 0 && e.Offset >= 0 && n.w.role(e.Topic) != history.RoleDLQ {
-		s.at = append(s.at, toldPlace{place: place{e.Topic, e.Partition, e.Offset}, ending: none})
-	}
-	if e.Kind == history.KindAttemptEnd {
+	switch {
+	case e.Kind == history.KindSend && e.N >= 0:
+		s.key = int64(e.N % history.BinaryKey)
+	case e.Kind == history.KindProduceResponse && e.Code == 0 && e.Offset >= 0:
+		s.lies(place{e.Topic, e.Partition, e.Offset}, n.w.role(e.Topic))
+	case e.Kind == history.KindAttemptEnd:
 		s.ended = e.Time
+	}
+}
+
+// lies notes where a copy of the record was written.
+func (s *trace) lies(where place, role history.Role) {
+	if role == history.RoleDLQ {
+		s.letters = append(s.letters, where)
+	} else {
+		s.at = append(s.at, toldPlace{place: where, ending: none})
 	}
 }
 

@@ -1,13 +1,11 @@
 package assertions
 
 // What of a record's trace lies in its group: the commits that got no answer or were refused, and the partitions that
-// changed hands. And which lines of a log are another record's.
+// changed hands.
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -97,26 +95,4 @@ func sortedOps(commits map[int64]string) []int64 {
 	}
 	slices.Sort(ops)
 	return ops
-}
-
-// namedOffset finds an offset in a line of a log, as people write it: offset=7, "offset":7, offset 7.
-var namedOffset = regexp.MustCompile(`(?i)\boffset["']?\s*[=: ]\s*["']?(\d+)`)
-
-// ofAnother reports whether a line of a log is about another record: it has another's id, or names an offset that is
-// none of this one's.
-func (n *narrator) ofAnother(s *trace, e *history.Event) bool {
-	if e.Kind != history.KindSubjectError || s.record < 0 || s.tellsOf(e) {
-		return false
-	}
-	if number, found := n.ids.Find([]byte(e.Text)); found {
-		return number != s.record && !strings.Contains(e.Text, n.ids.Token(s.record))
-	}
-	offsets := namedOffset.FindAllStringSubmatch(e.Text, -1)
-	return len(offsets) > 0 && !slices.ContainsFunc(offsets, func(found []string) bool {
-		offset, err := strconv.ParseInt(found[1], 10, 64)
-		// A position is often told as the offset after it.
-		return err != nil || slices.ContainsFunc(s.at, func(one toldPlace) bool {
-			return offset == one.offset || offset == one.offset+1
-		})
-	})
 }
