@@ -11,6 +11,7 @@ package assertions
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -95,8 +96,36 @@ func (w *state) unsettled() string {
 		return fmt.Sprintf("nothing moved for %s at the end of the drain, but the machine stood still for much of that",
 			units.Text(to-from))
 	}
+	if circling := w.circling(); circling != "" {
+		return circling
+	}
 	return fmt.Sprintf("the drain ended %s after something last moved, and standing still is proven after %s",
 		units.Text(to-from), units.Text(w.patience()))
+}
+
+// circling tells of the record that was tried most often, "" unless it still was in the drain, beyond what any run waits
+// for: only a promised number of attempts would make that a violation.
+func (w *state) circling() string {
+	from, _ := w.drain()
+	most := int32(none)
+	for number := range int32(w.records.count) {
+		r := w.record(number)
+		if r.lastTerminal.at() == never && r.lastStart >= from &&
+			(most == none || r.attempts > w.record(most).attempts) {
+			most = number
+		}
+	}
+	if most == none {
+		return ""
+	}
+	r := w.record(most)
+	if w.contract.MaxAttempts > 0 || !w.contract.Endless(int32(r.attempts)) {
+		return ""
+	}
+	return fmt.Sprintf("record %d (%s-%d offset %d) was tried %d times and still was in the drain, and the contract names "+
+		"no number of attempts, so nobody can tell whether that would end; promise attempts: {max: 3}, with your number, "+
+		"or, where records are to be tried for ever, leave out those that fail for good (workload.outcomes.exhausted=0)",
+		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset, r.attempts)
 }
 
 // stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open

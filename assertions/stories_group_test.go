@@ -699,3 +699,26 @@ func TestStopNamesItsInstance(t *testing.T) {
 		t.Errorf("instance 1 was told to stop, and says %+v", result.Anomalies)
 	}
 }
+
+// TestEndlessAttemptsWithoutAPromise: a record that is tried on and on breaks no promise where no number of attempts is
+// made one. It proves nothing, and the reason says which record it was and what to promise.
+func TestEndlessAttemptsWithoutAPromise(t *testing.T) {
+	for attempts, named := range map[int]bool{20: false, 120: true} {
+		b := newBuilder()
+		b.h.Contract().MaxAttempts, b.h.Contract().Backoff.Initial = 0, 0
+		b.begin().send(0).success(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain)
+		for range attempts {
+			b.wait(20*ms).attempt(1, history.OutcomeTransient)
+		}
+		verdict := judged(t, b.done())
+		if verdict.Verdict != Inconclusive {
+			t.Errorf("%d attempts: %s, because %v", attempts, verdict.Verdict, verdict.Reasons)
+		}
+		for _, name := range []string{"no-loss", "liveness"} {
+			why := resultOf(t, verdict, name).Why
+			if strings.Contains(why, fmt.Sprintf("record 1 (in-0 offset 1) was tried %d times", attempts)) != named {
+				t.Errorf("%d attempts, %s: %s", attempts, name, why)
+			}
+		}
+	}
+}

@@ -204,6 +204,16 @@ func (c *Contract) Progress(n int32) bool {
 	return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts
 }
 
+// circles is how many times a record may be tried before nobody waits for it any longer where the contract names no
+// number.
+const circles = 100
+
+// Endless reports whether no run waits for the n-th attempt of a record: it is no progress, or one of so many that
+// nobody can tell whether they will end. The second breaks no promise, so a run that ends because of it shows nothing.
+func (c *Contract) Endless(n int32) bool {
+	return !c.Progress(n) || c.MaxAttempts == 0 && n > circles
+}
+
 // Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its
 // commit interval, and what clients take beside them. The session timeouts that are seen in a run come on top.
 func (c *Contract) Patience() time.Duration {

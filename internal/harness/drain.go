@@ -36,7 +36,7 @@ func (r *run) drain(ctx context.Context) error {
 	for {
 		committed, sure, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
 		now := r.live.figures()
-		still := watch.still(r.live.moved.Load(), now, r.oracles.inFlight())
+		still := watch.still(r.live, now)
 		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still > r.quietAfter()) {
 			return nil
 		}
@@ -129,10 +129,11 @@ type quiet struct {
 
 func newQuiet(clock history.Clock) *quiet { return &quiet{clock: clock, since: clock.Now()} }
 
-// still returns for how long nothing has moved; attempts are those that the contract promises.
-func (q *quiet) still(attempts int64, figures figures, inFlight int64) time.Duration {
-	now := [4]int64{figures.Processed, figures.DeadLetters, attempts, figures.lag}
-	if now != q.last || inFlight > 0 {
+// still returns for how long nothing has moved. An attempt that is promised moves until it is answered; others do not,
+// however many there are.
+func (q *quiet) still(l *live, figures figures) time.Duration {
+	now := [4]int64{figures.Processed, figures.DeadLetters, l.moved.Load(), figures.lag}
+	if now != q.last || l.underWay.Load() > 0 {
 		q.last, q.since = now, q.clock.Now()
 	}
 	return q.clock.Now() - q.since

@@ -41,9 +41,9 @@ type live struct {
 
 	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
-	// moved counts the starts and ends of attempts that the contract promises; session is the longest session timeout
-	// that a member asked for, in ns.
-	moved, session atomic.Int64
+	// moved counts the starts and ends of attempts that the contract promises, and underWay is how many of them have no
+	// answer yet; session is the longest session timeout that a member asked for, in ns.
+	moved, underWay, session atomic.Int64
 
 	records      *recordStates
 	partitions   *partitions
@@ -121,10 +121,10 @@ func (l *live) count(event *history.Event) {
 	case history.KindFetched, history.KindShareAcquired:
 		l.processes.fetched(event)
 	case history.KindAttemptStart:
-		l.move(event)
+		l.move(event, 1)
 		l.attempt(event)
 	case history.KindAttemptEnd:
-		l.move(event)
+		l.move(event, -1)
 		l.processes.attempted(event.Instance)
 		if !ofStore {
 			l.attempted(event)
@@ -150,8 +150,9 @@ func (l *live) count(event *history.Event) {
 }
 
 // move notes that something moves, as far as that is promised.
-func (l *live) move(event *history.Event) {
-	if l.header.Contract().Progress(event.N) {
+func (l *live) move(event *history.Event, underWay int64) {
+	if !l.header.Contract().Endless(event.N) {
+		l.underWay.Add(underWay)
 		l.moved.Add(1)
 	}
 }

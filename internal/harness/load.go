@@ -119,7 +119,7 @@ func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{
 			if sent, _, _, _ := r.producer.Counts(); int(sent) < len(r.plan.Records) || r.live.triggers.lag() > 0 {
 				busy = r.clock.Now()
 			}
-			still := watch.still(r.live.moved.Load(), r.live.figures(), r.oracles.inFlight())
+			still := watch.still(r.live, r.live.figures())
 			if r.behind() && still <= r.explained() {
 				limit = max(limit, min(r.clock.Now()+meeting, over+meetingMost))
 			}

@@ -294,33 +294,42 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 	back(10*time.Second, "as much again, and no more")
 }
 
-// What is still moving is no standing still: attempts as promised, records that come to their end, commits; attempts
-// without end are.
+// What is still moving is no standing still: attempts as promised, until they are answered, records that come to their
+// end, commits. Attempts without end are, whether the contract names their number or not.
 func TestQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		header := history.Header{Records: 10, Consumers: []history.Consumer{{Contract: history.Contract{MaxAttempts: 2}}},
-			Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
-		live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
-		attempt := func(n int32) {
-			event := history.New(history.KindAttemptStart, 0)
-			event.Record, event.N = 1, n
-			live.Record(event)
-		}
-		still := func(want time.Duration, inFlight int64, when string) {
-			t.Helper()
-			if got := watch.still(live.moved.Load(), live.figures(), inFlight); got != want {
-				t.Errorf("%s: still for %v, want %v", when, got, want)
+	for promised, beyond := range map[int]int32{2: 17, 0: 101} {
+		synctest.Test(t, func(t *testing.T) {
+			header := history.Header{Records: 10,
+				Consumers: []history.Consumer{{Contract: history.Contract{MaxAttempts: promised}}},
+				Topics:    []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
+			live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
+			tell := func(kind history.Kind, n int32) {
+				event := history.New(kind, 0)
+				event.Record, event.N, event.Outcome = 1, n, history.OutcomeTransient
+				live.Record(event)
 			}
-		}
-		time.Sleep(time.Second)
-		still(time.Second, 0, "nothing happens")
-		attempt(1)
-		still(0, 0, "an attempt")
-		time.Sleep(time.Second)
-		attempt(100)
-		still(time.Second, 0, "an attempt far beyond the promise")
-		still(0, 1, "an attempt is being answered")
-	})
+			still := func(want time.Duration, when string) {
+				t.Helper()
+				if got := watch.still(live, live.figures()); got != want {
+					t.Errorf("%d attempts promised, %s: still for %v, want %v", promised, when, got, want)
+				}
+			}
+			time.Sleep(time.Second)
+			still(time.Second, "nothing happens")
+			tell(history.KindAttemptStart, 1)
+			time.Sleep(time.Second)
+			still(0, "an attempt is being answered")
+			time.Sleep(time.Second)
+			still(0, "it still is")
+			tell(history.KindAttemptEnd, 1)
+			still(0, "it has been answered")
+			time.Sleep(time.Second)
+			tell(history.KindAttemptStart, beyond)
+			still(time.Second, "an attempt far beyond any promise")
+			tell(history.KindAttemptEnd, beyond)
+			still(time.Second, "which has been answered")
+		})
+	}
 }
 
 // Faults wait for a subject that works off what it has fetched ahead, as long as it moves; not for one that is not
