@@ -21,7 +21,7 @@ package assertions
 //
 // What a process does after a refusal its contract says, too: stopped-trying is a process that promised to try on and
 // does nothing, did-not-crash one that promised to end with an error and runs on, or ends as if all were well. One that
-// promised to stay and ends has crashed (stays-up). See fold_refused.go.
+// promised to stay and ends has crashed (stays-up). See state_refused.go.
 
 import (
 	"cmp"

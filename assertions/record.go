@@ -245,7 +245,7 @@ type partition struct {
 	lastFetcher holder
 	epoch       uint32
 	since       time.Duration
-	// delivery counts the assignments, and the times that a holder went back to its last commit (see fold_rewinds.go).
+	// delivery counts the assignments, and the times that a holder went back to its last commit (see state_rewinds.go).
 	delivery uint32
 	rewinds
 	known map[holder]bool

@@ -31,7 +31,7 @@ type commit struct {
 	offset    int64
 	at        time.Duration
 	fetched   int64
-	// transaction: it counts when, and if, its transaction is committed (see fold_txn.go).
+	// transaction: it counts when, and if, its transaction is committed (see state_txn.go).
 	transaction bool
 	// joined are the records whose dead letters or retry copies were stored in it before its end was asked for.
 	joined map[int32]bool

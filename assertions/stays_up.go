@@ -4,9 +4,9 @@ package assertions
 // one that is told to stop ends in order.
 //
 // crashed. A process that ends though nobody asked it to, with whatever code: also with 0, as nobody is there any more
-// who consumes. What explains an end is in fold_lives.go. Faults on brokers, links and the downstream are not among it:
-// to outlast them is what a consumer is for. What did not come up while one of them was in force has not stayed down;
-// it is not judged.
+// who consumes. What explains an end is in state_lives.go. Faults on brokers, links and the downstream are not among
+// it: to outlast them is what a consumer is for. What did not come up while one of them was in force has not stayed
+// down; it is not judged.
 //
 // unclean-exit. TERM ends a process with code 0, or as the signal itself would have. The JVM runs its shutdown hooks
 // and then exits with 128 + 15 = 143, whatever they did, so 143 tells nothing bad of anyone. kafkajs' manual has a
