@@ -25,9 +25,8 @@ func execute(args []string) int {
 	if err == nil || errors.Is(err, syscall.EPIPE) { // who closed our output has seen enough
 		return app.code
 	}
-	code := app.exitCode(ctx, err)
 	app.complain(err)
-	return code
+	return worst(app.code, app.exitCode(ctx, err)) // a verdict that can't be printed stands
 }
 
 // untilInterrupted returns a context that ends with the first INT, TERM or HUP. The second one ends the process at
