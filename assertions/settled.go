@@ -103,8 +103,8 @@ func (w *state) unsettled() string {
 		units.Text(to-from), units.Text(w.patience()))
 }
 
-// circling tells of the record that was tried most often, "" unless it still was in the drain, beyond what any run waits
-// for: only a promised number of attempts would make that a violation.
+// circling tells of the record that was tried most often, "" unless it still was in the drain, beyond what any run
+// waits for: only a promised number of attempts would make that a violation.
 func (w *state) circling() string {
 	from, _ := w.drain()
 	most := int32(none)
@@ -122,8 +122,8 @@ func (w *state) circling() string {
 	if w.contract.MaxAttempts > 0 || !w.contract.Endless(int32(r.attempts)) {
 		return ""
 	}
-	return fmt.Sprintf("record %d (%s-%d offset %d) was tried %d times and still was in the drain, and the contract names "+
-		"no number of attempts, so nobody can tell whether that would end; promise attempts: {max: 3}, with your number, "+
+	return fmt.Sprintf("record %d (%s-%d offset %d) was tried %d times and still was in the drain, and the contract "+
+		"names no number of attempts, so nobody can tell whether that would end; promise attempts: {max: 3}, with your number, "+
 		"or, where records are to be tried for ever, leave out those that fail for good (workload.outcomes.exhausted=0)",
 		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset, r.attempts)
 }

@@ -33,7 +33,8 @@ var (
 )
 
 // newLineReader returns a reader of lines that may name the topics of the run. Places are found as people and client
-// libraries write them: t-0@7, t[0]@7, t/0/7, t:0:7, t [0] at offset 7, partition=0 offset=7, "partition":0,"offset":"7".
+// libraries write them: t-0@7, t[0]@7, t/0/7, t:0:7, t [0] at offset 7, partition=0 offset=7, or
+// "partition":0,"offset":"7".
 func newLineReader(header *history.Header, ids *history.IDs) *lineReader {
 	names := []string{`[^\s\S]`} // matches nothing, for a run without topics
 	for i := range header.Topics {
